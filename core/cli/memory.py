@@ -154,12 +154,7 @@ def _read_request(arguments: argparse.Namespace, *, needs_weights: bool) -> _Req
 
 
 def _find_model(options: RunOptions, file: Path, *, needs_weights: bool, offline: bool) -> ModelReport:
-    """The model of a run file. Unless its weights are needed, a missing config.json is downloaded, which is noted.
-
-    Raises:
-        OptionsError: The model can't be trained with these options.
-        ModelError: It isn't on this computer, or its architecture is unknown.
-    """
+    """The model of a run file. Unless its weights are needed, a missing config.json is downloaded, which is noted."""
     source = options.model.source
     report = _check_model(options)
     if not needs_weights and report == ModelReport() and hub.may_be_there(options):

@@ -259,11 +259,7 @@ def _start(arguments: argparse.Namespace, runs: Sequence[RunFolder], *, forced: 
 
 
 def _check_machine(options: RunOptions, file: Path) -> MachineReport | None:
-    """Returns what this machine supports, or None if it supports these options in any case.
-
-    Raises:
-        OptionsError: It doesn't support them.
-    """
+    """Returns what this machine supports, or None if it supports these options in any case."""
     if not machine_may_refuse(options):
         return None
     machine = run_job("devices", None, MachineReport)
@@ -273,11 +269,7 @@ def _check_machine(options: RunOptions, file: Path) -> MachineReport | None:
 
 
 def _check_model(options: RunOptions, file: Path) -> None:
-    """Check that the model suits the task and options, if it is on this computer. A failing check is only noted.
-
-    Raises:
-        OptionsError: The model doesn't support them.
-    """
+    """Check that the model suits the task and options, if it is on this computer. A failing check is only noted."""
     is_in_doubt = options.task.reads_text and not is_scratch(options.model.source)
     question = hub.question_about(options) if is_in_doubt or model_may_refuse(options) else None
     if question is None:

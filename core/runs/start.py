@@ -123,11 +123,7 @@ def _cant_resume(where: str = "") -> Iterator[None]:
 
 
 def _check(run: RunFolder, *, is_longer: bool) -> tuple[RunOptions, RunStatus]:
-    """The options and status of a run that can be resumed.
-
-    Raises:
-        CantResume: It can't.
-    """
+    """The options and status of a run that can be resumed."""
     status = status_at_end(run, and_beginning=True)
     state = run.state(status)
     if not state.is_over or run.is_alive():
@@ -221,11 +217,7 @@ def _tell(run: RunFolder, attempt: int, event: Event) -> None:
 
 
 def _refuse_links(run: RunFolder) -> None:
-    """Refuse a stranger's folder with links, through which a run would write elsewhere, or pipes, which block.
-
-    Raises:
-        CantResume: It has some.
-    """
+    """Refuse a stranger's folder with links, through which a run would write elsewhere, or pipes, which block."""
     for folder in (run.path, run.checkpoints, run.tensorboard, run.path / "examples"):
         entries: list[Path] = []
         if not is_link(folder):

@@ -140,11 +140,7 @@ def delete(run: RunFolder) -> None:
 
 @contextlib.contextmanager
 def _kept_from_starting(run: RunFolder) -> Iterator[None]:
-    """Lock a run so that it can't be started while it is removed; it may have been resumed since `plan`.
-
-    Raises:
-        RunFolderError: It trains, waits for its turn, or doesn't exist any more.
-    """
+    """Lock a run so that it can't be started while it is removed; it may have been resumed since `plan`."""
     with contextlib.ExitStack() as held:
         try:
             if run.path.is_dir():

@@ -303,11 +303,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _as_list(value: Any) -> list[Any]:
-    """Return the list a cell holds, nested or as JSON.
-
-    Raises:
-        RowIssue: It holds something else.
-    """
+    """Return the list a cell holds, nested or as JSON."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -322,11 +322,7 @@ def _visible(folder: Path) -> list[Path]:
 
 
 def _images_by_class(root: Path) -> tuple[Images, tuple[str, ...]]:
-    """Find the images of class folders, one of each class in turn, and note what is left out.
-
-    Raises:
-        DataError: There are no class folders, or no images in them.
-    """
+    """Find the images of class folders, one of each class in turn, and note what is left out."""
     folders, is_image = _folders(root), lambda path: path.suffix.lower() in IMAGE_FORMATS
     if not folders:
         raise DataError(
@@ -445,11 +441,7 @@ def read_image_table(
 
 
 def _choose_image_column(table: Table, chosen: str | None) -> str:
-    """The column of images: the chosen one, else one that stores images, else the one most like paths of images.
-
-    Raises:
-        DataError: There is none of that name, or none that looks like it.
-    """
+    """The column of images: the chosen one, else one that stores images, else the one most like paths of images."""
     if chosen is not None:
         refuse_missing(table, chosen, "data.image_column", table.columns)
         return chosen
@@ -473,11 +465,7 @@ def _choose_image_column(table: Table, chosen: str | None) -> str:
 
 
 def _choose_label_column(table: Table, image: str, chosen: str | None) -> str:
-    """The column of labels: the chosen one, else the likeliest.
-
-    Raises:
-        DataError: There is none of that name, or none that could be it.
-    """
+    """The column of labels: the chosen one, else the likeliest."""
     if chosen is not None:
         refuse_missing(table, chosen, ANSWER, table.columns)
         return chosen
@@ -511,11 +499,7 @@ def _label_names(table: Table, label: str) -> pa.ChunkedArray:
 def _complete_rows(
     table: Table, needed: dict[str, pa.ChunkedArray]
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], tuple[str, ...]]:
-    """Return the places of rows with a value in every column, and notes on the others.
-
-    Raises:
-        DataError: There are none.
-    """
+    """Return the places of rows with a value in every column, and notes on the others."""
     keep = np.ones(table.rows.num_rows, dtype=bool)
     notes = []
     for name, texts in needed.items():

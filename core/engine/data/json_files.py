@@ -99,11 +99,7 @@ def _line_records(source: TextFile) -> Iterator[Block]:
 
 
 def _array_records(source: TextFile) -> Iterator[Block]:
-    """The objects of one array, without holding all of it in memory.
-
-    Raises:
-        _UnevenArrayError: There is something else than objects and commas in it, or after it.
-    """
+    """The objects of one array, without holding all of it in memory."""
     rest, number, is_open = "", 1, False
     for text in source.texts():
         rest = rest + text if is_open else (rest + text).lstrip()
@@ -139,11 +135,7 @@ def _complete_objects(text: str, path: Path, first: int) -> tuple[list[Any], int
 
 
 def _decode(text: str, path: Path, place: str, line: int = 1) -> Any:
-    """The value of a text that begins in line `line` of the file.
-
-    Raises:
-        DataError: It isn't JSON, or nests or counts beyond Python's limits.
-    """
+    """The value of a text that begins in line `line` of the file."""
     try:
         return _without_half_characters(json.loads(text), text)
     except json.JSONDecodeError as error:

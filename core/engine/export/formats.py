@@ -140,11 +140,7 @@ def _ask_gguf(runner: Path, file: Path, rows: Rows) -> Agreement | None:
 
 
 def _continue(runner: Path, file: Path, text: str) -> str:
-    """The first tokens llama.cpp writes after a prompt.
-
-    Raises:
-        NotChecked: It didn't answer in time.
-    """
+    """The first tokens llama.cpp writes after a prompt."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8", delete=False) as prompt:
         prompt.write(text)
     arguments = ["-m", str(file), "-f", prompt.name, "-n", str(BEGINNING), "--temp", "0"]

@@ -307,11 +307,7 @@ def find_image_model(options: RunOptions) -> ImageModel:
 
 
 def _of_past_run(source: str, folder: Path) -> ImageModel:
-    """A torchvision network that a past run has trained.
-
-    Raises:
-        ModelError: Its files are missing or damaged, or hold an adapter only.
-    """
+    """A torchvision network that a past run has trained."""
     title = _("The model of {source} can't be trained on").format(source=short_name(source))
     weights = folder / "model.safetensors"
     if not weights.is_file():

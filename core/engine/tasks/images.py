@@ -87,11 +87,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
 
 
 def _trainable(data: ImageData, model: ImageModel, options: RunOptions, reporter: Reporter) -> ImageSet:
-    """The training images, without one that would be alone in the last batch of a model with batch norm.
-
-    Raises:
-        ModelError: The model can't be trained on images of this size, or not one at a time.
-    """
+    """The training images, without one that would be alone in the last batch of a model with batch norm."""
     source, batch_size, count = options.model.source, options.memory.batch_size, len(data.train)
     try:
         limits = limits_of(options, model, data.size)

@@ -456,11 +456,7 @@ class WatchedTrainer(Trainer):
             group["lr"] = base * factor(schedule.last_epoch)  # torch's own formula: the same bits
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
-        """Refuse a checkpoint that lacks weights; Trainer would only warn.
-
-        Raises:
-            ModelError: It does.
-        """
+        """Refuse a checkpoint that lacks weights; Trainer would only warn."""
         parameters = dict(self.model.named_parameters(remove_duplicate=False))
         missing = set(load_result.missing_keys)
         loaded = {weight.data_ptr() for name, weight in parameters.items() if name not in missing}
