@@ -431,10 +431,6 @@ class UnfinishedRuns(QObject):
         """The title of the live run with this folder name, else the name."""
         return next((f"“{live.title}”" for live in self._live if live.run.name == name), name)
 
-    def note_shown(self, run: RunFolder) -> None:
-        """Remove a run that is on screen from the notices."""
-        self.strip.leave_out(run)
-
     def attach(self, card: QueueCard) -> None:
         """Show the queue on a card, and do what is requested there."""
         self._card = card

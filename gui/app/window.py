@@ -106,7 +106,6 @@ class MainWindow(QMainWindow):
         self._ask_about_closing = ask_about_closing
         self._devices = JobTask(ask, "devices", MachineReport, self)
         self._devices.done.connect(self._on_machine)
-        self._devices.failed.connect(self._devices_failed)
         self.sidebar = Sidebar(theme)
         self.device_check: DeviceCheckDialog | None = None
         self._saves_settings = True
@@ -117,6 +116,7 @@ class MainWindow(QMainWindow):
         self.gpu = GpuInstaller(parent=self)
         self.gpu.installed.connect(self.ask_for_devices)
         self.new_run = NewRunPage(theme, ask, tools)
+        self._devices.failed.connect(self.new_run.show_error)
         self.new_run.start_requested.connect(self.start_run)
         self.new_run.check_requested.connect(self.check_device)
         self.new_run.welcome_wanted.connect(partial(self.go_to, Place.WELCOME))
@@ -225,7 +225,7 @@ class MainWindow(QMainWindow):
         page = self.run_page()
         page.show_run(run, begin)
         self.pages.setCurrentWidget(page)
-        self.found.note_shown(run)
+        self.found.strip.leave_out(run)
         self._notifications.refresh()
         self.sidebar.show_place(Place.RUNS)
 
@@ -559,6 +559,3 @@ class MainWindow(QMainWindow):
             self.settings.set_machine(machine)
         if self.benchmark is not None:
             self.benchmark.set_machine(machine)
-
-    def _devices_failed(self, error: UserError) -> None:
-        self.new_run.show_error(error)

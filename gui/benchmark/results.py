@@ -10,7 +10,6 @@ from PySide6.QtCore import (
     QItemSelectionModel,
     QModelIndex,
     QObject,
-    QPersistentModelIndex,
     QSize,
     Qt,
     Signal,
@@ -59,12 +58,10 @@ from gui.charts.overlays import Reading
 from gui.new_run.memory_card import bar_parts
 from gui.widgets.labels import Disclosure, plain_tip, push_button, text_label
 from gui.widgets.layout import FLUSH, fill
-from gui.widgets.tables import set_up_rows
+from gui.widgets.tables import Index, set_up_rows
 
 MOST_LETTERS = 48
 """Maximum width of a column."""
-
-Index = QModelIndex | QPersistentModelIndex
 
 
 class ResultModel(QAbstractTableModel):

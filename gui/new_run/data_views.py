@@ -4,7 +4,7 @@ import html
 from collections.abc import Mapping, Set
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, QPoint, Qt, Signal
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPoint, Qt, Signal
 from PySide6.QtGui import (
     QAction,
     QActionGroup,
@@ -37,7 +37,7 @@ from gui.base.tokens import SPACING
 from gui.widgets.inputs import WheelGuard
 from gui.widgets.labels import link_button, plain_tip, text_label
 from gui.widgets.layout import FLUSH, fill, hbox
-from gui.widgets.tables import set_up_rows
+from gui.widgets.tables import Index, set_up_rows
 
 WIDEST_LETTERS = 44
 TIP_CHARACTERS = 1200
@@ -45,8 +45,6 @@ ROWS_MEASURED = 30
 """How many rows determine a column's width; measuring all of many columns takes a second."""
 
 MARGINS = (0, SPACING // 2, 0, 0)
-
-Index = QModelIndex | QPersistentModelIndex
 
 
 class RowsModel(QAbstractTableModel):

@@ -12,7 +12,6 @@ from PySide6.QtCore import (
     QAbstractTableModel,
     QModelIndex,
     QObject,
-    QPersistentModelIndex,
     QPoint,
     QSortFilterProxyModel,
     Qt,
@@ -36,7 +35,7 @@ from gui.base.trash import distinct_titles
 from gui.run.words import STATE_COLOURS
 from gui.runs.columns import Column, ColumnKind, RunRow, columns, metric_in_full
 from gui.widgets.labels import tip_of
-from gui.widgets.tables import set_up_rows
+from gui.widgets.tables import Index, set_up_rows
 
 FILE = "runs-list.json"
 
@@ -68,8 +67,6 @@ def save_hidden(columns: Iterable[Column]) -> None:
     settings.home().mkdir(parents=True, exist_ok=True)
     write_atomically(settings.home() / FILE, msgspec.json.encode(layout))
 
-
-Index = QModelIndex | QPersistentModelIndex
 
 SORT_ROLE = int(Qt.ItemDataRole.UserRole)
 """Raw values: seconds, bytes, shares. Unknown values sort below all others."""

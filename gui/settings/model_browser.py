@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from msgspec.structs import replace
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt, QUrl, Signal
+from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QPalette, QResizeEvent
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -34,7 +34,7 @@ from gui.widgets.bars import progress_bar
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, text_label
 from gui.widgets.layout import Sheet, fill_dialog, hbox, vbox
-from gui.widgets.tables import set_up_rows
+from gui.widgets.tables import Index, set_up_rows
 
 
 def state_text(found: Found) -> str:
@@ -150,8 +150,6 @@ NAME, PARAMETERS, LICENCE, STATE = 0, 2, 5, 6
 REFUSED = Qt.ItemDataRole.UserRole
 GREYED = 0.45
 """Opacity of what can't be used."""
-
-Index = QModelIndex | QPersistentModelIndex
 
 
 class _Greying(QStyledItemDelegate):

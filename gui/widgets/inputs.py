@@ -9,9 +9,7 @@ from typing import ClassVar
 from PySide6.QtCore import (
     QEvent,
     QMimeData,
-    QModelIndex,
     QObject,
-    QPersistentModelIndex,
     QSignalBlocker,
     QSize,
     QStandardPaths,
@@ -55,6 +53,7 @@ from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import tip_of
 from gui.widgets.layout import fill
+from gui.widgets.tables import Index
 
 TEXT_MARGIN = 7
 
@@ -310,8 +309,6 @@ SECOND_LINE = Qt.ItemDataRole.UserRole + 1
 MOST_SHOWN = 12
 MOST_LETTERS = 76
 """Width of the opened list at most, in letters."""
-
-Index = QModelIndex | QPersistentModelIndex
 
 
 class ChoiceList(CalmComboBox):

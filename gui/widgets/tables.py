@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
@@ -18,6 +18,8 @@ from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import role_label, text_label, tip_of
 from gui.widgets.layout import FLUSH, clear, fill
+
+Index = QModelIndex | QPersistentModelIndex
 
 
 @dataclass(frozen=True)
