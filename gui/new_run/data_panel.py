@@ -382,7 +382,7 @@ class DataOverview(QWidget):
 
     def reserve(self, *, is_chosen: bool) -> None:
         """Take the place of a preview if data is chosen, else a line."""
-        self.setFixedHeight((LINES_HIGH if is_chosen else 2) * self.fontMetrics().height())
+        self.setFixedHeight((LINES_HIGH if is_chosen else 3) * self.fontMetrics().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -262,15 +262,13 @@ class ModelField(Field):
         self._show_place(Place.LIST)
 
     def set_task(self, task: Task) -> None:
-        """Offer the models of a task; the chosen one stays if it is one of them."""
+        """Offer the models of a task."""
         if task is not self._task:
-            before, self._task = str(self.value() or ""), task
+            before, self._task = self.value(), task
             self.models.task = self._runs.task = task
             self._runs.clear()
             self.models.reload()
-            is_listed = self.models.findData(before) >= 0
-            is_kept = is_listed or scheme_of(before) not in (Scheme.TORCHVISION, Scheme.SCRATCH)
-            self.set_value(before if is_kept else "")
+            self.set_value(before)
 
     @property
     def is_typing(self) -> bool:  # type: ignore[override]

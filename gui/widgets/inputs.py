@@ -197,7 +197,7 @@ class Segment:
 
 
 class Chooser:
-    """Dialogs for files and folders. They open where the last one was left, at first beside the newest data."""
+    """Dialogs for a path, empty if none is chosen; they open where the last one was left, first at the newest data."""
 
     folder: ClassVar[Path | None] = None
 
@@ -210,12 +210,10 @@ class Chooser:
 
     @classmethod
     def file(cls, parent: QWidget, title: str, filters: str = "", start: str = "") -> str:
-        """Let the person choose a file; returns an empty path if none is chosen."""
         return cls._note(QFileDialog.getOpenFileName(parent, title, start or cls.start(), filters)[0])
 
     @classmethod
     def directory(cls, parent: QWidget, title: str, start: str = "") -> str:
-        """Let the person choose a folder; returns an empty path if none is chosen."""
         return cls._note(QFileDialog.getExistingDirectory(parent, title, start or cls.start()))
 
     @classmethod
