@@ -5,6 +5,7 @@ import contextlib
 import errno
 import os
 import re
+import shutil
 import stat
 import sys
 import time
@@ -144,6 +145,14 @@ def changed_at(path: Path) -> int:
         return path.stat().st_mtime_ns
     except OSError:
         return 0
+
+
+def free_bytes(path: Path) -> int | None:
+    """Bytes that are free on the disk where `path` is or would be; None if that can't be found out."""
+    for place in (path, *path.parents):
+        with contextlib.suppress(OSError):
+            return shutil.disk_usage(place).free
+    return None
 
 
 def is_there(path: Path) -> bool:

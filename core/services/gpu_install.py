@@ -24,7 +24,7 @@ import pynvml
 
 from core.base import jobs
 from core.base.errors import Fix, UserError
-from core.base.files import locked, write_atomically
+from core.base.files import free_bytes, locked, write_atomically
 from core.base.formats import size
 from core.base.jobs import GpuEnvironment, JobProgress, TellProgress, gpu_environment, gpu_folder, gpu_python
 from core.base.language import _
@@ -106,7 +106,7 @@ def look() -> GpuState:
         refusal = why_not(card)
     installed = gpu_environment()
     begun = size_of(gpu_folder()) if installed is None else 0
-    return GpuState(refusal, card, installed, begun, _free_bytes())
+    return GpuState(refusal, card, installed, begun, free_bytes(gpu_folder()))
 
 
 def find_card(nvml: Any = pynvml) -> Card | None:
@@ -191,7 +191,7 @@ class Install:
 
         try:
             with _exclusive():
-                free, needed = _free_bytes(), FREE_NEEDED - size_of(folder)
+                free, needed = free_bytes(gpu_folder()), FREE_NEEDED - size_of(folder)
                 if free is not None and free < needed:
                     detail = _("{free} are free on the disk of {home}, {needed} are needed.").format(
                         free=size(free), home=home(), needed=size(needed)
@@ -351,12 +351,6 @@ def size_of(folder: Path) -> int:
                 status = Path(parent, name).lstat()
                 seen[status.st_dev, status.st_ino] = status.st_size
     return sum(seen.values())
-
-
-def _free_bytes() -> int | None:
-    with contextlib.suppress(OSError):
-        return shutil.disk_usage(next(path for path in (home(), *home().parents) if path.is_dir())).free
-    return None
 
 
 @contextlib.contextmanager

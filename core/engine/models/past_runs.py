@@ -15,7 +15,7 @@ from typing import Any
 
 from core.base import settings
 from core.base.errors import Fix, ModelError
-from core.base.files import write_atomically
+from core.base.files import changed_at, write_atomically
 from core.base.language import _
 from core.engine.models.refusals import explained
 from core.options.past_runs import holds_adapter, is_run, model_folder, problem_with, task_of
@@ -188,16 +188,9 @@ def _key(folder: Path, base: str) -> str:
 
 def _clean(cache: Path) -> None:
     """Remove the models that were least recently used, and what was left unfinished a day ago."""
-    used = {path: _last_used(path) for path in cache.iterdir()}
+    used = {path: changed_at(path) / 1e9 for path in cache.iterdir()}
     unfinished = [path for path in used if path.suffix == UNFINISHED]  # another process may be writing it
     finished = sorted(used.keys() - unfinished, key=used.__getitem__, reverse=True)
     abandoned = [path for path in unfinished if used[path] < time.time() - ABANDONED_SECONDS]
     for path in (*finished[CACHED_MODELS:], *abandoned):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _last_used(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:  # another process has just removed it
-        return time.time()

@@ -16,6 +16,7 @@ import torch
 from safetensors import SafetensorError
 
 from core.base.errors import Fix, FixAction, ModelError, UserError
+from core.base.files import free_bytes
 from core.base.formats import size
 from core.base.language import _, ngettext
 from core.memory.estimate import MASTER, STATE
@@ -185,17 +186,9 @@ def cant_save(error: Exception, folder: Path, needed: int = 0) -> CantSave:
         )
     return CantSave(
         _("Paused: the disk is full"),
-        detail.format(folder=folder, needed=size(needed), free=size(_free(folder))),
+        detail.format(folder=folder, needed=size(needed), free=size(free_bytes(folder))),
         (RESUME, Fix(_("Show the folder"), action=FixAction.REVEAL), Fix(_("Free some space and resume"))),
     )
-
-
-def _free(folder: Path) -> int:
-    """Bytes that are free where `folder` is, or was."""
-    for place in (folder, *folder.parents):
-        with contextlib.suppress(OSError):
-            return shutil.disk_usage(place).free
-    return 0
 
 
 def is_disk_full(error: BaseException) -> bool:
