@@ -119,8 +119,7 @@ class BugDialog(Sheet):
                 "developers, and restart Hone if something looks wrong."
             )
         )
-        text = QPlainTextEdit(report)
-        text.setReadOnly(True)
+        text = QPlainTextEdit(report, readOnly=True)
         text.setAccessibleName(_("Report"))
         buttons = self.button_box(QDialogButtonBox.StandardButton.Close)
         copying = buttons.addButton(_("Copy report"), QDialogButtonBox.ButtonRole.ActionRole)

@@ -312,9 +312,7 @@ class DebouncedTask(JobTask[Answer], Generic[Request, Answer]):
         self.report: Answer | None = None
         self._request: Request | None = None
         self._is_deferred = False
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(self.delay_ms)
+        self._timer = QTimer(self, singleShot=True, interval=self.delay_ms)
         self._timer.timeout.connect(lambda: self.put(self._request))
         self.done.connect(self._on_report)
         self.failed.connect(self._on_failure)

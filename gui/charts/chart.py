@@ -108,8 +108,7 @@ class RepaintQueue(QObject):
         self._waiting: dict[Redrawn, None] = {}
         self._drawn_at: dict[Redrawn, float] = {}
         self._hurried_until = time.monotonic() + HURRY_SECONDS
-        self._turn = QTimer(self, timerType=Qt.TimerType.PreciseTimer)
-        self._turn.setInterval(TURN_MS)
+        self._turn = QTimer(self, timerType=Qt.TimerType.PreciseTimer, interval=TURN_MS)
         self._turn.timeout.connect(self._on_turn)
 
     @property

@@ -158,10 +158,8 @@ class ImportSheet(Sheet):
         super().__init__(_("Import from a script"), parent)
         self.resize(680, 600)
         self.options: Imported | None = None
-        self.text = QPlainTextEdit()
+        self.text = QPlainTextEdit(placeholderText=IMPORT_EXAMPLE, tabChangesFocus=True)
         self.text.setAccessibleName(_("Script or command line"))
-        self.text.setPlaceholderText(IMPORT_EXAMPLE)
-        self.text.setTabChangesFocus(True)
         self.text.setFixedHeight(LINES_OF_TEXT * self.text.fontMetrics().lineSpacing() + 2 * SPACING)
         self.status = text_label(role=Role.HINT)
         self.rows = KeyValue()

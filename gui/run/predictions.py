@@ -352,8 +352,7 @@ class RunPredictions(QWidget):
         self.slider.valueChanged.connect(self._show_moment)
         self._moment, self._right = QLabel(), role_label(Role.HINT)
         self._whole_texts: list[tuple[str, str]] = []
-        self.whole = QPlainTextEdit()
-        self.whole.setReadOnly(True)
+        self.whole = QPlainTextEdit(readOnly=True)
         self.whole.setFrameShape(QFrame.Shape.NoFrame)
         self.whole.setAccessibleName(_("The selected example"))
         self.markup = QCheckBox(_("Show template text"))
@@ -453,8 +452,7 @@ class RunPredictions(QWidget):
             margins=(SPACING, 0, SPACING, 0),
             spacing=2 * SPACING,
         )
-        split = QSplitter(Qt.Orientation.Vertical)
-        split.setChildrenCollapsible(False)
+        split = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
         split.addWidget(self.table)
         selected = QWidget()
         beside = fill(QVBoxLayout(), self.bars, (self.whole, 1), spacing=SPACING)

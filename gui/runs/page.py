@@ -288,8 +288,7 @@ class RunsPage(QWidget):
         self.count = role_label(Role.MUTED)
         tip = _("Select the columns of the list")
         self._columns = link_button(_("Columns"), self._show_columns_menu, tip)
-        self.search = QLineEdit()
-        self.search.setPlaceholderText(_("Filter: words, tag:night"))
+        self.search = QLineEdit(placeholderText=_("Filter: words, tag:night"))
         self.search.setAccessibleName(_("Filter runs"))
         self.search.setToolTip(
             _(

@@ -54,9 +54,7 @@ class TokenPanel(QWidget):
         self._action = AccountAction.LOOK
         self._account = Account()
         self.status = text_label()
-        self.line = QLineEdit()
-        self.line.setEchoMode(QLineEdit.EchoMode.Password)
-        self.line.setPlaceholderText(_("Paste a token: hf_…"))
+        self.line = QLineEdit(echoMode=QLineEdit.EchoMode.Password, placeholderText=_("Paste a token: hf_…"))
         self.line.setAccessibleName(_("Token"))
         self.save = push_button(_("Save in the keychain"), self._on_save)
         check, remove = (

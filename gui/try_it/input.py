@@ -342,10 +342,8 @@ class WritingSettings(QWidget):
         self.max_tokens.setValue(plain.max_tokens)
         self.seed.setRange(0, LARGEST_SEED)
         self.seed.setValue(plain.seed)
-        self.stop_at = QLineEdit()
-        self.stop_at.setPlaceholderText(_("none"))
-        self.system = QLineEdit()
-        self.system.setPlaceholderText(_("Instructions before the conversation"))
+        self.stop_at = QLineEdit(placeholderText=_("none"))
+        self.system = QLineEdit(placeholderText=_("Instructions before the conversation"))
         self._system_row = _field(_("System prompt"), self.system, "")
         greedy = _(
             "0: always the most likely token, so the same question gets the same answer. Higher: more random."

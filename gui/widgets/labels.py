@@ -15,8 +15,7 @@ from gui.base.theme import Role, Theme, set_flag, set_role
 
 def text_label(text: str = "", role: Role | None = None, *, selectable: bool = False) -> QLabel:
     """Return a label of plain text that wraps; HTML in it is shown as it is."""
-    label = QLabel(text)
-    label.setWordWrap(True)
+    label = QLabel(text, wordWrap=True)
     label.setTextFormat(Qt.TextFormat.PlainText)
     if selectable:
         label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
