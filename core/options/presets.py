@@ -127,8 +127,9 @@ MOST_RECENT = 8
 
 
 def recent() -> tuple[str, ...]:
-    """Recent values of `data.train`, newest first, without files that no longer exist."""
-    return tuple(source for source in _saved() if scheme_of(source) or Path(source).exists())
+    """Recent values of `data.train`, newest first, without files that no longer exist or come with Hone."""
+    own = (source for source in _saved() if not Path(source).is_relative_to(RESOURCES))
+    return tuple(source for source in own if scheme_of(source) or Path(source).exists())
 
 
 def remember(source: str) -> None:

@@ -102,11 +102,12 @@ def test_a_home_that_can_not_be_written_ends_nothing(home):
     assert (presets.find_last_form(), presets.recent()) == (None, ())
 
 
-def test_of_recent_data_the_newest_comes_first_and_what_is_gone_is_left_out(tmp_path):
+def test_of_recent_data_the_newest_comes_first_and_what_is_gone_or_an_example_is_left_out(tmp_path):
     files = [tmp_path / name for name in ("a.csv", "b.csv")]
     for file in files:
         file.touch()
-    for source in (*map(str, files), str(files[0]), "hub:owner/set", "builtin:digits", "/gone.csv"):
+    own = str(presets.RESOURCES / "examples" / "robot.jsonl")
+    for source in (*map(str, files), str(files[0]), "hub:owner/set", "builtin:digits", own, "/gone.csv"):
         presets.remember(source)
     assert presets.recent() == ("hub:owner/set", str(files[0]), str(files[1]))
 
