@@ -299,17 +299,12 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         return Verdict(
             Finding.HARDLY_LEARNED, _("The model has not learned to generate text yet"), empty, (LONGER,)
         )
-    if not status.evaluations and status.plan is not None and status.plan.eval_samples:
-        title = _("Stopped at step {step:,}, before the first evaluation").format(step=finished.steps)
-        return Verdict(
-            Finding.NOT_EVALUATED, title, _("It is unknown how well the model does on new examples.")
-        )
     if not status.evaluations:
         fixes = (Fix(_("New run with a validation split of 10 %"), {"data.eval_fraction": 0.1}),)
         return Verdict(
             Finding.NOT_EVALUATED,
             _("This run was not evaluated"),
-            _("Without validation data it is unknown how well the model does on new examples."),
+            _("It is unknown how well the model does on new examples."),
             fixes if options is not None and not options.data.eval_fraction else (),
         )
     title, compared, is_at_chance = _result(status, options)

@@ -153,7 +153,6 @@ class Commands(QObject):
                 RunAction.EXPORT,
                 RunAction.EXTEND,
                 RunAction.DUPLICATE,
-                RunAction.NEW_FROM_MODEL,
             ),
             (RunAction.COMPARE, RunAction.RENAME, RunAction.REVEAL, RunAction.TRASH),
         )

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QDialogButtonBox, QLabel, QWidget
+from PySide6.QtWidgets import QDialogButtonBox, QLabel, QVBoxLayout, QWidget
 
 from core.base import formats
 from core.base.errors import Fix, UserError
@@ -21,7 +21,7 @@ from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.widgets.inputs import CalmSpinBox, Segment, Segmented
 from gui.widgets.labels import text_label
-from gui.widgets.layout import Sheet, fill_dialog, hbox
+from gui.widgets.layout import FLUSH, Sheet, fill, fill_dialog, hbox
 from gui.widgets.tables import KeyValue
 
 MOST = 1_000_000
@@ -31,7 +31,6 @@ MOST = 1_000_000
 class Length:
     """How long a run was planned to train, how far it is, and what it could start from: a checkpoint, its model."""
 
-    run: RunFolder
     options: RunOptions
     status: RunStatus
     has_checkpoint: bool = True
@@ -42,32 +41,22 @@ class Length:
         """Returns None if a number of epochs was planned."""
         return self.options.training.max_steps
 
-    @property
-    def planned(self) -> float:
-        """Steps or epochs."""
-        return self.planned_steps or self.options.training.epochs
-
-    def steps_of(self, length: float) -> int | None:
-        """The steps of so many steps or epochs; None if not known."""
+    def steps_with(self, more: int) -> int | None:
+        """All steps, with `more` steps or epochs; None if not known."""
         plan = self.status.plan
         if self.planned_steps is not None:
-            return round(length)
+            return self.planned_steps + more
         if plan is None or not plan.epochs:
             return None
         pace: float = math.ceil(plan.train_samples / max(1, plan.effective_batch))
         if math.ceil(plan.epochs * pace) != plan.total_steps:  # as with packed examples
             pace = plan.total_steps / plan.epochs
-        return math.ceil(round(length * pace, 6))  # as the Trainer rounds
+        return math.ceil(round((self.options.training.epochs + more) * pace, 6))  # as the Trainer rounds
 
     def extension(self, more: int) -> Extension:
         if self.planned_steps is not None:
             return Extension(max_steps=self.planned_steps + more)
-        return Extension(epochs=self.planned + more)
-
-    def anew(self, length: int) -> Fix:
-        """The options that a new run from the model changes."""
-        name = "epochs" if self.planned_steps is None else "max_steps"
-        return Fix("", {**_source(self.run).changes, f"training.{name}": length})
+        return Extension(epochs=self.options.training.epochs + more)
 
 
 def length_of(run: RunFolder) -> Length:
@@ -80,7 +69,7 @@ def length_of(run: RunFolder) -> Length:
     if not has_checkpoint and not has_model:
         raise UserError(_("The run can't train longer"), _("It has no checkpoint to continue from."))
     status = status_at_end(run, and_beginning=True)
-    return Length(run, run.options(), status, has_checkpoint, has_model)
+    return Length(run.options(), status, has_checkpoint, has_model)
 
 
 CONTINUE, ANEW = "continue", "anew"
@@ -90,7 +79,7 @@ class ExtendSheet(Sheet):
     """Asks how much longer a run that is over is to train, in the same run or in a new one."""
 
     chosen = Signal(object)  # a `core.runs.start.Extension` of this run
-    new_run_chosen = Signal(object)  # a `core.base.errors.Fix` that makes a new run of its options
+    new_run_chosen = Signal()  # from its model
 
     def __init__(self, length: Length, parent: QWidget | None = None) -> None:
         super().__init__(_("Train longer"), parent)
@@ -115,7 +104,10 @@ class ExtendSheet(Sheet):
         buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
         self.start = buttons.addButton("", QDialogButtonBox.ButtonRole.AcceptRole)
         self.start.setDefault(True)
-        fill_dialog(self, self.how, hbox(self.more, self.unit, None), self.rows, self._note, buttons)
+        self._longer = QWidget()
+        fill(QVBoxLayout(self._longer), hbox(self.more, self.unit, None), self.rows, margins=FLUSH)
+        fill_dialog(self, self.how, self._longer, self._note, buttons)
+        self.more.setFocus()
         self.setFixedWidth(SPACING * 62)
         buttons.accepted.connect(self.accept)
         self.more.valueChanged.connect(self._show)
@@ -124,21 +116,21 @@ class ExtendSheet(Sheet):
         self._show()
 
     def _on_accepted(self) -> None:
-        more = self.more.value()
         if self.how.value() == ANEW:
-            self.new_run_chosen.emit(self._length.anew(more))
+            self.new_run_chosen.emit()
         else:
-            self.chosen.emit(self._length.extension(more))
+            self.chosen.emit(self._length.extension(self.more.value()))
 
     def _show(self, _value: object = None) -> None:
         more, is_new = self.more.value(), self.how.value() == ANEW
         steps, epochs = ngettext("more step", "more steps", more), ngettext("more epoch", "more epochs", more)
         self.unit.setText(epochs if self._length.planned_steps is None else steps)
-        self.rows.set_rows(rows_for(self._length, more, is_new=is_new))
+        self.rows.set_rows(rows_for(self._length, more))
+        self._longer.setHidden(is_new)
         going_on = _("The same run goes on from its last checkpoint. Its model is replaced at the end.")
         anew = _(
-            "Opens New run with this run's options. It starts from the trained model; this run and its model stay as "
-            "they are."
+            "Opens New run with the options of this run, to change as you like: other data, another number of epochs. "
+            "It starts from the trained model. This run and its model stay as they are."
         )
         self._note.setText(anew if is_new else going_on)
         self.start.setText(_("Open as new run") if is_new else _("Train longer"))
@@ -148,28 +140,22 @@ class ExtendSheet(Sheet):
             self.setFixedHeight(layout.totalHeightForWidth(self.width()))
 
 
-def rows_for(length: Length, more: int, *, is_new: bool = False) -> list[tuple[str, str]]:
-    """Titles and values of a training with `more` steps or epochs, or of a new run with so many."""
+def rows_for(length: Length, more: int) -> list[tuple[str, str]]:
+    """Titles and values of a training with `more` steps or epochs."""
     status, schedule = length.status, length.options.training.schedule
-    planned = more if is_new else length.planned + more
-    steps, pace = length.steps_of(planned), status.step_seconds
-    so_far = _("step {step}, epoch {epoch}").format(
-        step=formats.count(status.step), epoch=formats.epochs(status.epoch)
-    )
+    steps, epochs, pace = length.steps_with(more), length.extension(more).epochs, status.step_seconds
     total = []
-    if length.planned_steps is None:
-        text = _("{count} epoch") if planned == 1 else _("{count} epochs")
-        total.append(text.format(count=formats.epochs(planned)))
+    if epochs is not None:
+        text = _("{count} epoch") if epochs == 1 else _("{count} epochs")
+        total.append(text.format(count=formats.epochs(epochs)))
     if steps is not None:
         total.append(ngettext("{count} step", "{count} steps", steps).format(count=formats.count(steps)))
     rates = {Schedule.CONSTANT: _("unchanged"), Schedule.INVERSE_SQRT: _("continues to fall")}
     rate = rates.get(schedule, _("follows its schedule over all steps, so it first rises again"))
-    rows = [(_("So far"), so_far), (_("In total"), ", ".join(total)), (_("Learning rate"), rate)]
-    if is_new:
-        rows = [(_("The new run"), ", ".join(total)), (_("Learning rate"), _("starts its schedule again"))]
+    rows = [(_("In total"), ", ".join(total)), (_("Learning rate"), rate)]
     if steps is not None and pace is not None:
         time = _("about {duration}, at {pace} per step as measured, without evaluations")
-        seconds = max(0, steps - (0 if is_new else status.step)) * pace
+        seconds = max(0, steps - status.step) * pace
         rows.append((_("Time"), time.format(duration=formats.about(seconds), pace=formats.step_time(pace))))
     return rows
 
@@ -186,8 +172,4 @@ def with_changes(tree: Tree, fix: Fix) -> Tree:
 
 def from_its_model(tree: Tree, run: RunFolder) -> Tree:
     """Options of a new run on the same data that starts from the model of `run`."""
-    return with_changes(tree, _source(run))
-
-
-def _source(run: RunFolder) -> Fix:
-    return Fix("", {"model.source": Scheme.RUN.of(str(run.path.absolute()))})
+    return with_changes(tree, Fix("", {"model.source": Scheme.RUN.of(str(run.path.absolute()))}))

@@ -155,7 +155,6 @@ class RunAction(Enum):
     END = auto()
     SAVE = auto()
     DUPLICATE = auto()
-    NEW_FROM_MODEL = auto()
     EXTEND = auto()
     TRY = auto()
     EXPORT = auto()
@@ -175,7 +174,6 @@ TITLES = {
     RunAction.END: _("End now"),
     RunAction.SAVE: _("Save now"),
     RunAction.DUPLICATE: _("Duplicate"),
-    RunAction.NEW_FROM_MODEL: _("New run from its model"),
     RunAction.TRY: _("Try it"),
     RunAction.EXPORT: _("Export…"),
     RunAction.EXTEND: _("Train longer…"),
@@ -222,7 +220,7 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
             return _("This run is queued or running. Stop it before deleting.")
         case RunAction.EXTEND if not is_over:
             return _("Pause the run first.")
-        case RunAction.NEW_FROM_MODEL | RunAction.TRY | RunAction.EXPORT:
+        case RunAction.TRY | RunAction.EXPORT:
             if facts.has_model or (action is RunAction.EXPORT and is_over and facts.saved_step is not None):
                 return ""
             if not is_over:
@@ -230,9 +228,9 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
     if facts.is_gone:
         return _("Its folder no longer exists.")
     match action:
-        case RunAction.NEW_FROM_MODEL | RunAction.TRY if facts.saved_step is not None:
+        case RunAction.TRY if facts.saved_step is not None:
             return _("The model is saved when the run ends: resume it, or export its checkpoint.")
-        case RunAction.NEW_FROM_MODEL | RunAction.TRY | RunAction.EXPORT:
+        case RunAction.TRY | RunAction.EXPORT:
             return _("This run has no trained model.")
         case RunAction.EXTEND if facts.saved_step is None and not facts.has_model:
             return _("There is no checkpoint to continue from.")
@@ -382,7 +380,7 @@ class RunActions(QWidget):
     def _fill_menu(self) -> None:
         groups = (
             (RunAction.SAVE,),
-            (RunAction.RENAME, RunAction.DUPLICATE, RunAction.NEW_FROM_MODEL),
+            (RunAction.RENAME, RunAction.DUPLICATE),
             NEXT,
             (RunAction.SCRIPT, RunAction.REPORT, RunAction.SUPPORT),
             (RunAction.REVEAL, RunAction.TRASH),

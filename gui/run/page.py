@@ -186,9 +186,6 @@ class RunView(QWidget):
             RunAction.END: partial(self.job.request, Action.KILL),
             RunAction.SAVE: partial(self.job.request, Action.SAVE),
             RunAction.DUPLICATE: partial(self._request_edit, lambda tree: tree),
-            RunAction.NEW_FROM_MODEL: partial(
-                self._request_edit, lambda tree: from_its_model(tree, self.run)
-            ),
             RunAction.EXTEND: self._ask_to_extend,
             RunAction.TRY: self.try_requested.emit,
             RunAction.EXPORT: lambda: ExportSheet(self.run, self.title, self).open(),
@@ -340,16 +337,10 @@ class RunView(QWidget):
 
     def _ask_to_extend(self) -> None:
         if self._options is not None:
-            length = Length(
-                self.run,
-                self._options,
-                self._status,
-                self._remains.step is not None,
-                self._trained is not None,
-            )
-            sheet = ExtendSheet(length, self)
+            starts = self._remains.step is not None, self._trained is not None
+            sheet = ExtendSheet(Length(self._options, self._status, *starts), self)
             sheet.chosen.connect(self.extend)
-            sheet.new_run_chosen.connect(self._apply_fix)
+            sheet.new_run_chosen.connect(lambda: self._request_edit(partial(from_its_model, run=self.run)))
             sheet.open()
 
     def _ask_name(self) -> None:

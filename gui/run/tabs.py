@@ -76,15 +76,11 @@ def first_evaluation(status: RunStatus, options: RunOptions | None) -> str:
         return _("This run has no validation data, so it is not evaluated.")
     every = options.training.eval_steps or plan.total_steps / max(1.0, plan.epochs)
     step = min(plan.total_steps, math.ceil(every * plan.total_steps if every < 1 else every))
-    if status.step_seconds is None or status.step > step:
-        return _("The first evaluation comes after step {step:,} of {total:,}.").format(
-            step=step, total=plan.total_steps
-        )
-    return _("The first evaluation comes after step {step:,} of {total:,}, in about {duration}.").format(
-        step=step,
-        total=plan.total_steps,
-        duration=formats.about((step - status.step) * status.step_seconds),
-    )
+    text, pace = _("The first evaluation comes after step {step:,} of {total:,}."), status.step_seconds
+    if pace is not None and status.step < step:
+        text = _("The first evaluation comes after step {step:,} of {total:,}, in about {duration}.")
+    left = formats.about((step - status.step) * (pace or 0.0))
+    return text.format(step=step, total=plan.total_steps, duration=left)
 
 
 def what_ran_groups(status: RunStatus) -> list[Group]:

@@ -43,7 +43,7 @@ from gui.base.theme import Role, Theme
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.base.trash import NotOverError, RunTrash, reveal
 from gui.run.export_dialog import ExportSheet
-from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of, with_changes
+from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of
 from gui.run.header import TITLES, RunAction
 from gui.run.words import forecast_text
 from gui.runs import table
@@ -372,7 +372,6 @@ class RunsPage(QWidget):
                 do[RunAction.RESUME] = lambda: self.resume_requested.emit(run)
             if summary.state in WITH_MODEL:
                 do[RunAction.TRY] = lambda: self.try_requested.emit(run)
-                do[RunAction.NEW_FROM_MODEL] = lambda: self._edit(run, partial(from_its_model, run=run))
             if summary.state in WITH_MODEL or summary.state is State.PAUSED:  # exports its checkpoint
                 do[RunAction.EXPORT] = lambda: ExportSheet(run, summary.title, self).open()
             if summary.state.is_over:
@@ -403,7 +402,6 @@ class RunsPage(QWidget):
             (RunAction.RESUME, RunAction.TRY, RunAction.EXPORT, RunAction.PAUSE, RunAction.STOP),
             (
                 RunAction.DUPLICATE,
-                RunAction.NEW_FROM_MODEL,
                 RunAction.EXTEND,
                 RunAction.REVEAL,
                 RunAction.COMPARE,
@@ -556,7 +554,7 @@ class RunsPage(QWidget):
     def _ask_to_extend(self, run: RunFolder, length: Length) -> None:
         sheet = ExtendSheet(length, self)
         sheet.chosen.connect(partial(self.extend_requested.emit, run))
-        sheet.new_run_chosen.connect(lambda fix: self._edit(run, partial(with_changes, fix=fix)))
+        sheet.new_run_chosen.connect(lambda: self._edit(run, partial(from_its_model, run=run)))
         sheet.open()
 
     def _read_again(self) -> None:

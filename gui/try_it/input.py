@@ -21,6 +21,7 @@ from PySide6.QtGui import (
     QShortcut,
 )
 from PySide6.QtWidgets import (
+    QCheckBox,
     QFrame,
     QHBoxLayout,
     QLabel,
@@ -142,8 +143,8 @@ class ImageBox(QFrame):
             )
         self._path, self._folder = "", QTemporaryDir()
         self._example = QImage()
-        self.invert = push_button(_("Invert colours"), self._ask_inverted)
-        self.invert.setCheckable(True)
+        self.invert = QCheckBox(_("Invert colours"))
+        self.invert.clicked.connect(self._ask_inverted)
         self._hint = role_label(Role.HINT)
         self.words = ElidedLabel(_("Drop an image here"), Role.MUTED)
         self.button = push_button(_("Choose an image…"), self._choose)
@@ -178,11 +179,9 @@ class ImageBox(QFrame):
         differs = self._example.isGrayscale() and is_light(image) != is_light(self._example)
         is_other = not (image.isNull() or self._example.isNull()) and differs
         self.invert.setChecked(False)
-        for part in (self.invert, self._hint):
-            part.setVisible(is_other)
-        light = _("The training images are light on dark, this one is dark on light.")
-        dark = _("The training images are dark on light, this one is light on dark.")
-        self._hint.setText(light if is_light(image) else dark)
+        self.invert.setVisible(is_other)
+        hint = _("Light and dark are the other way round in the training images.")
+        self._hint.setText(hint if is_other else "")
         self.words.setText(Path(path).name if path else _("Drop an image here"))
         self.picture.setPixmap(QPixmap.fromImage(image))
 

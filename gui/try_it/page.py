@@ -1,6 +1,7 @@
 """The page Try it: the same question to a run's trained model and to the one it started from."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer
@@ -242,15 +243,11 @@ class TryPage(QWidget):
 
     def _load(self) -> None:
         """Load the models that aren't loaded, if there is enough memory; then ask what waits, if anything."""
-        chosen, folder, on_cpu, room_for = (
-            self._choice.chosen,
-            self._runs_folder(),
-            self._on_cpu,
-            self._room_for,
-        )
+        chosen, folder, room_for = self._choice.chosen, self._runs_folder(), self._room_for
         missing = tuple(which for which in self._selected if not self.columns[which].is_loaded)
         if chosen is not None and missing:
-            self._room.start(lambda _call: room_for(chosen.run, missing, folder, on_cpu=on_cpu))
+            find = partial(room_for, chosen.run, missing, folder, on_cpu=self._on_cpu)
+            self._room.start(lambda _call: find())
 
     def _on_verdict(self, verdict: Verdict) -> None:
         question, self._waiting = self._waiting, None

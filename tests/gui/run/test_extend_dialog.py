@@ -1,16 +1,13 @@
 """How much longer a run is to train: what is offered and what it comes to."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
 from core.options.choices import Schedule
 from core.runs.events import RunPlanned, StepFinished
-from core.runs.folder import RunFolder
 from core.runs.start import Extension
 from core.runs.status import RunStatus
-from gui.run.extend_dialog import ANEW, ExtendSheet, Length
+from gui.run.extend_dialog import ExtendSheet, Length
 from tests.fakes.runs import OPTIONS
 
 
@@ -31,7 +28,6 @@ def measured(steps=360, epochs=8.0):
             {},
             measured(),
             {
-                "So far": "step 360, epoch 8",
                 "In total": "9 epochs, 405 steps",
                 "Time": "about 10 s, at 200 ms",
             },
@@ -50,7 +46,7 @@ def measured(steps=360, epochs=8.0):
 )
 def test_a_run_is_extended_by_what_it_counts_in(qtbot, training, status, rows, extension):
     options = msgspec.structs.replace(OPTIONS, training=msgspec.structs.replace(OPTIONS.training, **training))
-    sheet = ExtendSheet(Length(RunFolder(Path("run")), options, status))
+    sheet = ExtendSheet(Length(options, status))
     qtbot.addWidget(sheet)
     shown = dict(sheet.rows.rows())
     for title, words in rows.items():
@@ -58,13 +54,3 @@ def test_a_run_is_extended_by_what_it_counts_in(qtbot, training, status, rows, e
     with qtbot.waitSignal(sheet.chosen) as chosen:
         sheet.start.click()
     assert chosen.args == [extension]
-
-
-def test_without_a_checkpoint_a_new_run_goes_on_from_the_model(qtbot, tmp_path):
-    sheet = ExtendSheet(Length(RunFolder(tmp_path), OPTIONS, measured(), has_checkpoint=False))
-    qtbot.addWidget(sheet)
-    assert sheet.how.value() == ANEW
-    sheet.more.setValue(2)
-    with qtbot.waitSignal(sheet.new_run_chosen) as chosen:
-        sheet.start.click()
-    assert chosen.args[0].changes == {"model.source": f"run:{tmp_path}", "training.epochs": 2}

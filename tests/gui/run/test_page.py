@@ -503,7 +503,10 @@ def test_a_finished_run_sums_up_and_offers_its_model(qtbot, run, show, monkeypat
     opened, edited = [], []
     monkeypatch.setattr("gui.run.page.reveal", opened.append)
     view.edit_requested.connect(edited.append)
-    entries[RunAction.NEW_FROM_MODEL].trigger()
+    entries[RunAction.EXTEND].trigger()
+    (sheet,) = view.findChildren(ExtendSheet)
+    sheet.how.buttons()["anew"].click()
+    sheet.start.click()
     assert edited[0]["model"]["source"] == f"run:{run.path}"
     assert edited[0]["data"]["train"] == "builtin:digits"
     assert view.model.path.text() == str(run.model)

@@ -160,9 +160,7 @@ def test_columns_leave_where_room_is_short_and_those_hidden_by_hand_stay_hidden(
 
 def test_the_menu_offers_what_the_state_allows(qtbot, page, folder):
     assert "Pause" in offered(page, 0)
-    assert not {"Resume", "Try it", "New run from its model", "Train longer…", "Export…"} & set(
-        offered(page, 0)
-    )
+    assert not {"Resume", "Try it", "Train longer…", "Export…"} & set(offered(page, 0))
     assert "Pause" not in offered(page, 1)
     press(page, 0, "Pause")
     page.work.end_work()
@@ -190,9 +188,6 @@ def test_the_menu_duplicates_extends_exports_and_shows_a_run(qtbot, page, folder
     with qtbot.waitSignal(page.edit_requested, timeout=1000) as requested:
         press(page, 1, "Duplicate")
     assert requested.args[0]["model"]["source"] == "torchvision:resnet18"
-    with qtbot.waitSignal(page.edit_requested, timeout=1000) as requested:
-        press(page, 1, "New run from its model")
-    assert requested.args[0]["model"]["source"] == f"run:{folder / 'older'}"
     moved = RunFolder(folder / "older").checkpoints.rename(folder.parent / "moved")
     press(page, 1, "Train longer…")
     qtbot.waitUntil(page.strip.isVisible, timeout=2000)
