@@ -58,11 +58,6 @@ class RunFigures(QWidget):
             fill(QVBoxLayout(column), name, figure, margins=FLUSH, spacing=0)
             self._row.addWidget(column)
 
-    @property
-    def text(self) -> str:
-        """All figures in one line."""
-        return ", ".join(f"{title} {value}" for title, value in self._shown)
-
 
 class RunMessages(QWidget):
     """A strip per message id, with notes folded into a line; hidden while there are none.
@@ -333,10 +328,8 @@ class RunActions(QWidget):
         since = self._waiting_since
         is_stuck = since is not None and time.monotonic() - since > PATIENCE_SECONDS
         if not self.stop.minimumWidth():
-            self.stop.ensurePolished()
-            self.stop.setMinimumWidth(
-                self.stop.sizeHint().width()
-            )  # of its longest text: places stay the same
+            self.stop.ensurePolished()  # its longest text: places stay the same
+            self.stop.setMinimumWidth(self.stop.sizeHint().width())
         self.pause.setVisible(is_working)
         self.pause.setEnabled(since is None and state is State.TRAINING)
         self.resume.setVisible(state.can_resume and not facts.is_gone)

@@ -9,13 +9,12 @@ import msgspec
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QInputDialog,
     QVBoxLayout,
     QWidget,
 )
 
-from core.base import formats, settings
+from core.base import settings
 from core.base.errors import Fix, FixAction, OptionsError, UserError
 from core.base.files import is_there, read_small, writing
 from core.base.language import _
@@ -43,30 +42,8 @@ from gui.run.share import RunSharing
 from gui.run.tabs import RunDetails
 from gui.run.words import RunFacts
 from gui.widgets.cards import MessageStrip
-from gui.widgets.labels import PathLabel, link_button, margins, role_label
-from gui.widgets.layout import FLUSH, QuietScroll, fill
-
-
-class RunModel(QWidget):
-    """A line with the trained model's folder and a button to show it; hidden while there is none."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.folder: Path | None = None
-        self.title, self.path = role_label(Role.MUTED), PathLabel()
-        self.button = link_button(_("Show the model"))
-        fill(QHBoxLayout(self), self.title, self.path, self.button, None, margins=FLUSH, spacing=SPACING)
-        self.hide()
-
-    def show_model(self, model: TrainedModel | None) -> None:
-        self.setVisible(model is not None)
-        self.folder = None if model is None else model.folder
-        if model is not None:
-            of_step = _("Trained model of step {step}").format(step=formats.count(model.step))
-            self.title.setText(of_step if model.has_gone_on else _("Trained model"))
-            self.path.setText(str(model.folder))
-            self.path.setAccessibleName(_("Trained model: {folder}").format(folder=model.folder))
-
+from gui.widgets.labels import margins, role_label
+from gui.widgets.layout import QuietScroll
 
 TICK_MS = 1000
 
@@ -131,7 +108,6 @@ class RunView(QWidget):
         self.verdict = MessageStrip()
         self.verdict.hide()
         self.figures = RunFigures()
-        self.model = RunModel()
         self.charts = RunCharts(theme, self._history)
         self.details = RunDetails(theme, run.path, self.charts, self._history)
         self.sharing = RunSharing(run, self)
@@ -166,7 +142,7 @@ class RunView(QWidget):
         start, top, end, bottom = PAGE_MARGINS
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, bottom))
         layout.setSpacing(SPACING + SPACING // 2)
-        for part in (self.header, self.verdict, self.figures, self.model):
+        for part in (self.header, self.verdict, self.figures):
             layout.addWidget(part)
         layout.addWidget(self.details, 1)
         self._place_messages(is_over=False)
@@ -199,7 +175,6 @@ class RunView(QWidget):
         }
         self.header.buttons.requested.connect(lambda action: do[action]())
         self.header.other.clicked.connect(lambda: self.run_opened.emit(self._other))
-        self.model.button.clicked.connect(lambda: self._reveal(self.model.folder or self.run.path))
         self.sharing.reported.connect(self._show_note)
         for strip in (self.messages, self.verdict):
             strip.fix_chosen.connect(self._apply_fix)
@@ -238,7 +213,6 @@ class RunView(QWidget):
         self._is_gone = state.is_over and not is_there(self.run.path)
         self._place_messages(is_over=state.is_over and state is not State.PAUSED)
         self._refresh()
-        self.model.show_model(self._trained)
         if state is State.CRASHED:
             self._show_crash()
         if state.is_over:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 from core.base import formats
 from core.base.errors import Fix, FixAction
 from core.base.language import _, ngettext
-from core.memory.estimate import PastRun, correction, teaching, typical_error
+from core.memory.estimate import PastRun, teaching, typical_error
 from core.options import RunOptions
 from core.options.choices import DEVICE_KINDS, device_title
 from core.runs import queue
@@ -21,32 +21,18 @@ from core.runs.summary import seconds_spent
 from core.runs.words import awaited_text, dtypes, out_of_memory, phase_text
 from gui.base.trash import Question
 
-LEAST_CORRECTION = 0.005
-"""Corrections below this would be shown as 0 %."""
-
-MINUS = "\N{MINUS SIGN}"
-
 
 def forecast_text(past: Sequence[PastRun]) -> str:
-    """How good the memory forecasts were and how they are corrected; empty without any."""
+    """How good the memory forecasts were; empty without any."""
     runs = teaching(past)
     error = typical_error(runs)
     if error is None:
         return ""
-    accuracy = ngettext(
+    return ngettext(
         "Memory forecast on this computer: off by {error} in one run of at least one epoch.",
         "Memory forecasts on this computer: off by {error} in the median of {count} runs of at least one epoch.",
         len(runs),
     ).format(error=formats.whole_percent(error), count=formats.count(len(runs)))
-    factors = {device: correction(device, runs) - 1 for device in dict.fromkeys(run.device for run in runs)}
-    corrections = ", ".join(
-        f"{device} {'+' if change > 0 else MINUS}{formats.whole_percent(abs(change))}"
-        for device, change in factors.items()
-        if abs(change) >= LEAST_CORRECTION
-    )
-    if not corrections:
-        return accuracy
-    return f"{accuracy} {_('New ones are corrected: {devices}.').format(devices=corrections)}"
 
 
 STATE_COLOURS = {
@@ -237,10 +223,11 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
     status, finished = facts.status, facts.status.finished
     if finished is None or not facts.state.is_over or facts.state is State.PAUSED or not finished.steps:
         return []
-    rows = _results(finished.metrics)
-    if not finished.metrics and status.evaluated_at is not None and (results := _results(status.metrics)):
-        title = _("Last evaluated at step {step}").format(step=formats.count(status.evaluated_at))
-        rows = [(title, DOT.join(f"{name} {value}" for name, value in results))]
+    rows = [
+        (formats.metric_title(name), formats.metric_format(name)(value))
+        for name, value in finished.metrics.items()
+        if value is not None and name in RESULTS
+    ]
     speed = _("Speed") if status.attempt <= 1 else _("Speed since resume")
     rows += [
         (speed, formats.rate(finished.samples_per_second)),
@@ -248,14 +235,6 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
         (_("Peak memory"), formats.memory(status.peak_bytes)),
     ]
     return [(title, value) for title, value in rows if value not in (formats.MISSING, "")]
-
-
-def _results(metrics: dict[str, float | None]) -> list[tuple[str, str]]:
-    return [
-        (formats.metric_title(name), formats.metric_format(name)(value))
-        for name, value in metrics.items()
-        if value is not None and name in RESULTS
-    ]
 
 
 def crash_message(facts: RunFacts) -> MessageRaised | None:

@@ -229,14 +229,3 @@ class ElidedLabel(QLabel):
         self.style().drawItemText(
             painter, self.contentsRect(), side, self.palette(), self.isEnabled(), shown, self.foregroundRole()
         )
-
-
-class PathLabel(ElidedLabel):
-    """A path on one line, elided at its beginning."""
-
-    elide = Qt.TextElideMode.ElideLeft
-
-    def __init__(self, path: str = "") -> None:
-        super().__init__(path)
-        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        self.setLayoutDirection(Qt.LayoutDirection.LeftToRight)  # paths are read so in any language

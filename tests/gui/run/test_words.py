@@ -51,14 +51,14 @@ def past(forecast, measured, device="Apple M2"):
     [
         ([], []),
         ([past(96, 100)], ["off by 4 % in one"]),
-        ([past(90, 99)] * 3, ["off by 9 % in the median of 3", "Apple M2 +10 %."]),
+        ([past(90, 99)] * 3, ["off by 9 % in the median of 3"]),
         (
             [*[past(90, 99)] * 3, *[past(100, 96, "NVIDIA RTX 4070")] * 3],
-            ["off by 7 % in the median of 6", "Apple M2 +10 %, NVIDIA RTX 4070 −4 %."],
+            ["off by 7 % in the median of 6"],
         ),
     ],
 )
-def test_the_accuracy_and_correction_of_forecasts(runs, parts):
+def test_the_accuracy_of_forecasts(runs, parts):
     text = forecast_text(runs)
     assert bool(text) == bool(runs)
     assert all(part in text for part in parts)
