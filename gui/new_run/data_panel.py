@@ -308,7 +308,8 @@ class DataViews(QTabWidget):
         self.labels = LabelBars(theme)
         self._labels_page = QWidget()
         self.name_labels = link_button(_("Name the labels…"), flush=True)
-        fill(QVBoxLayout(self._labels_page), self.labels, self.name_labels, None, margins=(0, SPACING, 0, 0))
+        lines = self.labels, hbox(self.name_labels, None), None
+        fill(QVBoxLayout(self._labels_page), *lines, margins=(0, SPACING, 0, 0))
         for page in (self.rows, self.seen, self.lengths, self._labels_page):
             page.setParent(self)
             page.hide()

@@ -269,7 +269,7 @@ def _steps_text(options: RunOptions, length: Extent | None, data: DataReport | N
     if length is None:
         if options.training.max_steps:
             return f"{options.training.max_steps:,}"
-        return _("{epochs} epochs").format(epochs=plain_number(options.training.epochs))
+        return counted(options.training.epochs, "epoch")
     is_exact = options.training.max_steps or (data is not None and data.train_rows is not None)
     text = _("{steps:,} · {each:,} per epoch") if is_exact else _("about {steps:,} · {each:,} per epoch")
     text = text.format(steps=length.steps, each=length.steps_per_epoch)
