@@ -69,9 +69,7 @@ class Tile(QPushButton):
     def __init__(self, title: str, sample: str, text: str, minutes: int) -> None:
         super().__init__()
         set_role(self, Role.TILE)
-        self.setSizePolicy(
-            QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum
-        )  # texts wrap in a small window
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)  # for texts that wrap
         self._minutes = minutes
         self.time = text_label(role=Role.HINT)
         self._lines = fill(
