@@ -152,9 +152,6 @@ def state_line(facts: RunFacts) -> str:
         duration = "" if summary(facts) else elapsed(facts, now=0.0)
         after = [_("after {duration}").format(duration=duration)] if duration else []
         title = state_title(state, stopped_early=status.stopped_early)
-        if status.stopped_early and status.finished is not None:
-            best = formats.count(status.finished.model_step or status.step)
-            after.append(_("best at step {step}").format(step=best))
         parts = [title, *after, *progress, _device_text(status)]
     return DOT.join(filter(None, parts))
 

@@ -199,7 +199,7 @@ class Prediction(PageScroll):
         asked = Path(self._question.image).name or " ".join(self._question.shown.split())
         if best or answered.number is not None:
             self._said.insert(0, f"{asked[:EARLIER_LETTERS]}  →  {best or self.number.text()}")
-        expected = expected_text(self._question.expected)
+        expected = expected_text(self._question.expected, is_label=bool(answered.chances))
         self.answer.show_notes(expected, *answered.notes, figures_text(answered))
 
     def fail(self, error: UserError) -> None:

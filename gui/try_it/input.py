@@ -292,9 +292,10 @@ HINTS = {
 }
 
 
-def expected_text(expected: str) -> str:
+def expected_text(expected: str, *, is_label: bool = False) -> str:
     """Return the line with the answer of a validation example, if there is one."""
-    return _("Expected: {label}").format(label=expected) if expected else ""
+    text = _("True label: {label}") if is_label else _("Expected: {label}")
+    return text.format(label=expected) if expected else ""
 
 
 def figures_text(answered: Answered) -> str:

@@ -274,6 +274,7 @@ class Segmented(QFrame):
 
     def _add(self, value: str, index: int) -> QPushButton:
         button = QPushButton(self)
+        button.setAutoDefault(False)  # Return in a dialog presses its default button
         button.setCheckable(True)
         button.setProperty("value", value)
         set_role(button, Role.SEGMENT)

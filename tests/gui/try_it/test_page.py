@@ -154,7 +154,7 @@ def test_a_classifier_answers_with_bars_a_number_or_labelled_words(qtbot, page, 
     assert prediction.answer.speaker.text() == "resnet18"
     assert prediction.bars.isVisible()
     assert "yes: 90.0 %" in prediction.bars.accessibleName()
-    assert "Expected: yes" in prediction.answer.below.text()
+    assert "True label: yes" in prediction.answer.below.text()
     assert "2 read" in prediction.answer.below.text()
     page.input.second.hide()
     ask(qtbot, page, "number")
@@ -188,7 +188,7 @@ def test_an_image_chosen_while_the_models_load_replaces_the_waiting_one(qtbot, p
         qtbot.waitUntil(lambda: any(column.is_busy for column in page.columns.values()))
     wait(qtbot, page)
     for column in page.columns.values():
-        assert "Expected: one" in column.prediction.answer.below.text()
+        assert "True label: one" in column.prediction.answer.below.text()
         assert column.prediction._said == ["1.png  →  seven  75 %"]
 
 
@@ -205,7 +205,9 @@ def test_an_answer_is_not_shown_under_an_image_that_waits_for_a_run_to_end(qtbot
     answers = [column.prediction.answer for column in page.columns.values()]
     assert not any(answer.isVisible() for answer in answers)
     press(page, "CPU")
-    qtbot.waitUntil(lambda: all("Expected: one" in answer.below.text() for answer in answers), timeout=20_000)
+    qtbot.waitUntil(
+        lambda: all("True label: one" in answer.below.text() for answer in answers), timeout=20_000
+    )
 
 
 def test_a_drawing_is_an_image_in_the_colours_of_the_examples(qtbot):
