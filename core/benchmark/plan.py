@@ -19,7 +19,6 @@ from core.options.catalogue import all_options, options_by_path, value_of, with_
 from core.options.choices import Attention, DeepSpeed, Method, Optimizer, Padding, Precision, Task, Toggle
 from core.options.data import DataOptions
 from core.options.device_support import (
-    LORA_RATE,
     DeviceReport,
     MachineReport,
     caution,
@@ -278,7 +277,7 @@ WITHOUT_EXTRAS: Changes = {
 CHECKPOINTING: Changes = {"memory.activation_checkpointing": True}
 ADAFACTOR: Changes = {"training.optimizer": Optimizer.ADAFACTOR.value}
 ADAMW_8BIT: Changes = {"training.optimizer": Optimizer.ADAMW_8BIT.value}
-LORA: Changes = {"model.method": Method.LORA.value, "training.learning_rate": LORA_RATE}
+LORA: Changes = {"model.method": Method.LORA.value}
 
 SMALL = _("It trains small matrices, not the model.")
 SHUFFLED = "Batches are shuffled; grouped by length, less would be padding."

@@ -19,8 +19,9 @@ from core.memory.model import TIGHT, Forecast, ModelReport, ModelShape, Room, ca
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Precision
-from core.options.device_support import LORA_RATE, DeviceReport, caution, settle
+from core.options.device_support import DeviceReport, caution, settle
 from core.options.device_support import half_precision as half_of
+from core.options.method_rules import usual_rate
 
 # --- Factors by which a step takes longer. "The guide" is that of transformers on training with one GPU.
 
@@ -225,13 +226,18 @@ def leaner_optimizers(request: Request) -> Iterator[Step]:
         )
 
 
+def _adapter(options: RunOptions, method: Method) -> dict[str, Any]:
+    changed = with_changes(options, {"model.method": method})
+    return {"model.method": method.value, "training.learning_rate": usual_rate(changed).value}
+
+
 def lora(request: Request) -> Iterator[Step]:
     if request.options.model.method is Method.FULL and not request.options.starts_random:
         yield Step(
             "lora",
             _("LoRA instead of full fine-tuning"),
             _("Freezes the model and trains small adapter matrices. Results usually come close."),
-            {"model.method": Method.LORA.value, "training.learning_rate": LORA_RATE},
+            _adapter(request.options, Method.LORA),
             LORA,
         )
 
@@ -242,7 +248,7 @@ def qlora(request: Request) -> Iterator[Step]:
         return
     changes: dict[str, Any] = {"model.method": Method.QLORA.value}
     if method is Method.FULL:
-        changes["training.learning_rate"] = LORA_RATE
+        changes = _adapter(request.options, Method.QLORA)
     yield Step(
         "qlora",
         _("QLoRA: LoRA on a quantized model"),

@@ -9,8 +9,9 @@ from core.base.errors import Fix, Problem
 from core.base.language import _
 from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path, value_of, with_changes
-from core.options.choices import Method, Optimizer, Precision
+from core.options.choices import Method, Precision
 from core.options.declare import Option
+from core.options.method_rules import rate_hint
 from core.options.sources import VISION_MODELS, Scheme
 
 # --- Options that depend on device or model
@@ -207,8 +208,6 @@ def _use(path: str, value: object) -> Fix:
 # --- Hints
 
 
-SCRATCH_RATE = 5e-4
-LORA_RATE = 2e-4
 TILE = 8
 LARGE_TILE = 64
 LARGE_TILE_GPUS = ("A100", "H100", "H200", "GH200", "B100", "B200", "GB200")
@@ -221,9 +220,9 @@ def hints(options: RunOptions, machine: MachineReport | None) -> tuple[Problem, 
         *_pretraining(options),
         *_batch_multiples(options, device),
         *_batch_norm(options),
-        *_learning_rate(options),
     )
-    return (*general, *(cautions(machine, options) if machine else ()))
+    rate = rate_hint(options)
+    return (*general, *((rate,) if rate else ()), *(cautions(machine, options) if machine else ()))
 
 
 def _pretraining(options: RunOptions) -> Iterator[Problem]:
@@ -268,31 +267,6 @@ def _batch_norm(options: RunOptions) -> Iterator[Problem]:
             "{name} normalizes each small batch by itself, so the result differs from one large batch"
         )
         yield Problem("memory.gradient_accumulation_steps", message.format(name=name))
-
-
-def _learning_rate(options: RunOptions) -> Iterator[Problem]:
-    path = "training.learning_rate"
-    rate, optimizer, method = options.training.learning_rate, options.training.optimizer, options.model.method
-    if optimizer is Optimizer.LION_8BIT:
-        if rate > 1e-5 and options.task.reads_text:
-            message = _("Lion needs a learning rate 3 to 10 times lower than AdamW")
-            yield Problem(path, message, (_use(path, rate / 5),))
-        return
-    if method in (Method.LORA, Method.QLORA) and rate < LORA_RATE / 4:
-        message = _("LoRA needs a higher learning rate than full fine-tuning; {rate:g} is usual")
-        yield Problem(path, message.format(rate=LORA_RATE), (_use(path, LORA_RATE),))
-    if optimizer is Optimizer.SGD:
-        if rate < 1e-3:
-            message = _("SGD needs a higher learning rate than AdamW: 1e-3 to 1e-1")
-            yield Problem(path, message, (_use(path, 0.01),))
-    elif (
-        method is Method.FULL and not options.starts_random and options.task.reads_text and rate >= LORA_RATE
-    ):
-        message = _("{rate:g} is high for all weights of a pretrained model; 2e-5 to 5e-5 is usual")
-        yield Problem(path, message.format(rate=rate), (_use(path, 2e-5),))
-    elif method is Method.FULL and options.starts_random and rate < SCRATCH_RATE / 2:
-        message = _("{rate:g} is low for a model from scratch, which would learn little; {usual:g} is usual")
-        yield Problem(path, message.format(rate=rate, usual=SCRATCH_RATE), (_use(path, SCRATCH_RATE),))
 
 
 # --- Resolve `auto`

@@ -12,6 +12,7 @@ from core.base.errors import Fix, Problem
 from core.base.formats import counted
 from core.base.language import _
 from core.options import RunOptions
+from core.options.catalogue import with_changes
 from core.options.choices import (
     METRICS_OF_TASKS,
     Attention,
@@ -183,7 +184,60 @@ def _long_warmup(options: RunOptions, steps: int) -> Problem | None:
 
 _ENCODER = ModelOptions(source="distilbert-base-uncased")
 _GENERATOR = "HuggingFaceTB/SmolLM2-135M"
-_FINE_TUNING = TrainingOptions(epochs=3, eval_steps=0.1, learning_rate=2e-5, warmup=0.1, weight_decay=0.01)
+
+
+class UsualRate(NamedTuple):
+    """A good learning rate to begin with, and what it is usual for."""
+
+    value: float
+    of: str
+
+
+def usual_rate(options: RunOptions) -> UsualRate:
+    """The learning rate that is usual for a model, task, method and optimizer.
+
+    Source: BERT's paper (2e-5 to 5e-5), LoRA's (2e-4), TRL's examples of DPO; SGD takes about 1e-2, Lion a tenth of
+    AdamW's rate.
+    """
+    task, method, optimizer = options.task, options.model.method, options.training.optimizer
+    if optimizer is Optimizer.SGD:
+        return UsualRate(1e-2, "SGD")
+    if task is Task.PREFERENCE:
+        rate = UsualRate(5e-6, task.label)
+    elif options.starts_random:
+        is_encoder = task.reads_text and not task.writes_text
+        rate = UsualRate(5e-4 if is_encoder else SCRATCH_RATE, _("a model from scratch"))
+    elif method in (Method.LORA, Method.QLORA):
+        rate = UsualRate(2e-4, method.label)
+    elif method is Method.HEAD:
+        rate = UsualRate(1e-3, _("the last layer alone"))
+    else:
+        value = 1e-4 if task.reads_images else 5e-5 if task is Task.CAUSAL_LM else 2e-5
+        rate = UsualRate(value, _("all weights of a pretrained model"))
+    return (
+        UsualRate(float(f"{rate.value / 10:g}"), optimizer.label)
+        if optimizer is Optimizer.LION_8BIT
+        else rate
+    )
+
+
+SCRATCH_RATE = 1e-3
+FAR_OFF = 5.0
+"""A learning rate is far off if it is more than so many times the usual one, or less than such a part of it."""
+
+
+def rate_hint(options: RunOptions) -> Problem | None:
+    """A hint if the learning rate is far above the usual one, or so far below it that the model would learn little."""
+    rate, usual, path = options.training.learning_rate, usual_rate(options), "training.learning_rate"
+    learns_slowly = usual.value >= 2e-4  # others are often trained with a tenth
+    if rate > FAR_OFF * usual.value and not options.starts_random:
+        message = _("{rate:g} is high for {what}; {usual:g} is usual")
+    elif rate < usual.value / FAR_OFF and learns_slowly:
+        message = _("{rate:g} is low for {what}, which would learn little; {usual:g} is usual")
+    else:
+        return None
+    message = message.format(rate=rate, what=usual.of, usual=usual.value)
+    return Problem(path, message, (_use(path, usual.value),))
 
 
 def starting_options(task: Task) -> RunOptions:
@@ -192,32 +246,28 @@ def starting_options(task: Task) -> RunOptions:
         case Task.CAUSAL_LM:
             data = DataOptions(train="text.txt", max_length=256)
             model, memory = ModelOptions(source=_GENERATOR), MemoryOptions(batch_size=8)
-            training = TrainingOptions(
-                epochs=3, eval_steps=0.1, learning_rate=5e-5, schedule=Schedule.COSINE, warmup=0.05
-            )
+            training = TrainingOptions(epochs=3, eval_steps=0.1, schedule=Schedule.COSINE, warmup=0.05)
         case Task.CHAT:
             data = DataOptions(train="conversations.jsonl", max_length=1024)
             model = ModelOptions(source=_GENERATOR, method=Method.LORA)
             memory = MemoryOptions(batch_size=4, gradient_accumulation_steps=4)
-            training = TrainingOptions(
-                epochs=2, eval_steps=0.1, learning_rate=2e-4, schedule=Schedule.COSINE, warmup=0.05
-            )
+            training = TrainingOptions(epochs=2, eval_steps=0.1, schedule=Schedule.COSINE, warmup=0.05)
         case Task.PREFERENCE:
             data = DataOptions(train="pairs.json", max_length=1024)
             model = ModelOptions(source=f"{_GENERATOR}-Instruct", method=Method.LORA)
             memory = MemoryOptions(batch_size=2, gradient_accumulation_steps=8)
-            training = TrainingOptions(epochs=1, eval_steps=0.2, learning_rate=5e-6, warmup=0.1)
+            training = TrainingOptions(epochs=1, eval_steps=0.2, warmup=0.1)
         case Task.IMAGE_CLASSIFICATION:
             model, data = ModelOptions(source="torchvision:resnet18"), DataOptions(train="images")
             memory = MemoryOptions(batch_size=32)
-            training = TrainingOptions(
-                epochs=5, learning_rate=1e-4, schedule=Schedule.COSINE, warmup=0.1, weight_decay=0.01
-            )
+            training = TrainingOptions(epochs=5, schedule=Schedule.COSINE, warmup=0.1, weight_decay=0.01)
         case _:
             file = "train.conll" if task is Task.TOKEN_CLASSIFICATION else "train.csv"
             model, data = _ENCODER, DataOptions(train=file)
-            memory, training = MemoryOptions(batch_size=16), _FINE_TUNING
-    return RunOptions(task=task, model=model, data=data, memory=memory, training=training)
+            memory = MemoryOptions(batch_size=16)
+            training = TrainingOptions(epochs=3, eval_steps=0.1, warmup=0.1, weight_decay=0.01)
+    options = RunOptions(task=task, model=model, data=data, memory=memory, training=training)
+    return with_changes(options, {"training.learning_rate": usual_rate(options).value})
 
 
 # --- Rules
@@ -241,7 +291,7 @@ def _use(path: str, value: float) -> Fix:
 TRAIN_ALL = Fix(_("Train all weights"), {"model.method": "full"})
 PRETRAIN = Fix(
     _("Pretrain, then chat"),
-    {"model.method": "full", "training.learning_rate": 1e-3, "training.epochs": 10.0},
+    {"model.method": "full", "training.learning_rate": SCRATCH_RATE, "training.epochs": 10.0},
 )
 TRAIN_LORA = Fix(_("Train LoRA"), {"model.method": "lora"})
 USE_ADAMW = Fix(_("Use AdamW"), {"training.optimizer": "adamw"})
@@ -252,7 +302,7 @@ DONT_COMPILE = Fix(_("Don't compile"), {"device.compile": False})
 def _learning_rate(options: RunOptions) -> Iterator[Problem]:
     rate, path = options.training.learning_rate, "training.learning_rate"
     if rate > LARGEST_RATE and options.training.optimizer is not Optimizer.SGD:
-        usual = starting_options(options.task).training.learning_rate
+        usual = usual_rate(options).value
         message = _("{rate:g} would destroy the weights within a few steps; {usual:g} is usual")
         yield Problem(path, message.format(rate=rate, usual=usual), (_use(path, usual),))
 

@@ -370,8 +370,8 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         5e-5,
         _("Learning rate"),
         _(
-            "Step size of the optimizer. 2e-5 to 5e-5 for fine-tuning a text model, 1e-4 to 3e-4 with LoRA, 1e-3 for a "
-            "vision model from scratch."
+            "Step size of the optimizer. 2e-5 to 5e-5 for fine-tuning a text model, 2e-4 with LoRA, 5e-4 to 1e-3 for a "
+            "model from scratch."
         ),
         above=0.0,
         limits=(None, 10.0),

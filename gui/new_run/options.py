@@ -24,7 +24,7 @@ from core.options.choices import DEVICE_KINDS, Task, Toggle, device_title
 from core.options.declare import Kind, Option
 from core.options.device_support import MachineReport, Settled, find_device, settled_beside
 from core.options.importing import Imported
-from core.options.method_rules import big_model_advice
+from core.options.method_rules import big_model_advice, usual_rate
 from core.options.presets import Preset
 from core.options.sources import DIGITS, short_name
 from core.services.inspect import (
@@ -48,7 +48,7 @@ from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.new_run.data_panel import SPLIT, TRAIN_SPLIT, DataOverview, SplitChoice
 from gui.new_run.model_field import ModelField
-from gui.new_run.state import DataReading, ModelCheck
+from gui.new_run.state import DataReading, ModelCheck, check_form
 from gui.widgets.cards import Card, Change, ChangesStrip
 from gui.widgets.fields import (
     ROOM_FOR_AUTOMATIC,
@@ -396,6 +396,7 @@ def automatic_text(option: Option, settled: Settled) -> str:
 
 
 LINK_PADDING = 6
+RATE = "training.learning_rate"
 
 
 class OptionsColumn(QWidget):
@@ -414,6 +415,7 @@ class OptionsColumn(QWidget):
         self._machine: MachineReport | None = None
         self._revealed: set[str] = set()
         self.guesses = ColumnGuesses(self.form)
+        self.usual_rate: float | None = None  # for the model and method of the form
         layout = fill(QVBoxLayout(self), margins=(0, 0, 0, 2 * SPACING), spacing=SPACING + 4)
         self.cards = []
         for title, sections in (
@@ -483,6 +485,7 @@ class OptionsColumn(QWidget):
         self._split.reset()
         self.form.load(tree)
         self.guesses.reset()
+        self._follow(frozenset())
         self._show_device()
 
     def put(self, changes: Mapping[str, Any]) -> None:
@@ -569,10 +572,17 @@ class OptionsColumn(QWidget):
         self._hide_rows()
 
     def _on_change(self, paths: Set[str]) -> None:
+        before, rate = self.usual_rate, self.form.field(RATE).value()
         self._follow(paths)
+        if RATE not in paths and rate == before != self.usual_rate:  # as it was, it would be warned about
+            self.form.put({RATE: self.usual_rate})
+            usual = {"training": {"learning_rate": self.usual_rate}}
+            self.form.count_from(usual, _("start value"), is_whole=False)
         self.changed.emit()
 
     def _follow(self, paths: Set[str]) -> None:
+        readable = check_form(self.form.tree()).readable
+        self.usual_rate = usual_rate(readable).value if readable is not None else None
         for path in sorted(paths, key=lambda path: path not in PATHS):
             self.guesses.on_change(path, paths)
         if "device.name" in paths:

@@ -163,7 +163,8 @@ class NewRunPage(QWidget):
         self._ask = ask
         self._machine: MachineReport | None = None
         self._guessed_from: DataReport | None = None
-        self._example: Preset | None = None  # whose data is still in the form
+        self._example: Preset | None = None  # whose options are still in the form
+        self._has_told_example = False
         self._awaits_start: Values | None = None  # the form for which Start was pressed while it was checked
         self._questions = FormQuestions(ask, self)
         self._reading = self._questions.data
@@ -272,7 +273,7 @@ class NewRunPage(QWidget):
                 self.go_to_option("data.train")
         form = self._options.form
         self._header.show_example(example.title, [form.value(path) for path in SOURCES])
-        self._example = example if form.value("data.train") else None
+        self._example, self._has_told_example = example if form.value("data.train") else None, False
 
     def apply_preset(self, preset: Preset) -> None:
         """Change the options of a preset."""
@@ -475,21 +476,25 @@ class NewRunPage(QWidget):
         self._refresh()
 
     def _leave_example(self) -> None:
-        """Offer the usual values once other data takes the place of the example's, with a model that they suit."""
+        """Offer the usual values once other data takes the place of the example's, and again with another model."""
         example, form = self._example, self._options.form
         model = str(form.value("model.source") or "")
         if example is None or form.value("data.train") == value_at(example.tree, "data.train"):
             return
         if form.value("output.name") == value_at(example.tree, "output.name"):
             form.put({"output.name": None})
-        if not model or is_scratch(model):  # it needs the example's values
+        is_random = is_scratch(model)
+        if not model or (is_random and self._has_told_example):
             return
-        self._example, usual = None, starting_tree(form.task)
-        options = options_by_path()
+        self._example, self._has_told_example = example if is_random else None, True
+        usual, options = starting_tree(form.task), options_by_path()
+        usual["training"] |= {"epochs": PRETRAIN.changes["training.epochs"]} if is_random else {}
+        usual["training"]["learning_rate"] = self._options.usual_rate
         changes = {
             path: value_at(usual, path, options[path].default)
             for path in form.paths
-            if not path.startswith("model.") and form.value(path) == value_at(example.tree, path, None)
+            if (not path.startswith("model.") or (is_random and path == "model.vocabulary"))
+            and form.value(path) == value_at(example.tree, path, None)
         }
         changes = {path: value for path, value in changes.items() if value != form.value(path)}
         if changes:

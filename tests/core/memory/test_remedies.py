@@ -11,7 +11,7 @@ from core.memory.model import ModelReport, Room
 from core.memory.remedies import Remedy, ladder
 from core.options import RunOptions
 from core.options.catalogue import with_changes
-from core.options.device_support import LORA_RATE, DeviceReport, settle
+from core.options.device_support import DeviceReport, settle
 from tests.fakes.machines import LAPTOP, M2_8GB, M3_MAX, PC, SERVER
 from tests.fakes.model_shapes import BERT, MODEL, asked
 
@@ -101,8 +101,8 @@ def test_small_batches_of_a_model_that_normalises_them_are_said_to_differ():
 
 def test_lora_brings_the_rate_that_suits_it():
     found = climb(asked())
-    assert one(found, "lora").changes == {"model.method": "lora", "training.learning_rate": LORA_RATE}
-    assert one(found, "qlora").changes["training.learning_rate"] == LORA_RATE
+    assert one(found, "lora").changes == {"model.method": "lora", "training.learning_rate": 2e-4}
+    assert one(found, "qlora").changes["training.learning_rate"] == 2e-4
     from_lora = one(climb(asked(model={"source": "/bert", "method": "lora"})), "qlora")
     assert from_lora.changes == {"model.method": "qlora"}
 

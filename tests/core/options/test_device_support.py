@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from core.options import RunOptions
-from core.options.choices import Task
+from core.options.catalogue import with_changes
+from core.options.choices import Method, Optimizer, Task
 from core.options.device_support import (
     DeviceReport,
     MachineReport,
@@ -15,6 +16,7 @@ from core.options.device_support import (
     machine_problems,
     model_may_refuse,
 )
+from core.options.method_rules import rate_hint, starting_options, usual_rate
 from core.options.sections import DeviceOptions, ModelOptions
 from core.options.validate import check_tree
 from tests.fakes.model_shapes import asked
@@ -94,13 +96,32 @@ ACCUMULATED = {"batch_size": 4, "gradient_accumulation_steps": 4}
         ({"training": {"learning_rate": 2e-4}}, "training.learning_rate", [2e-5]),
         ({"model": {"source": "scratch:bert-tiny"}, "training": {"learning_rate": 3e-3}}, None, []),
         ({"training": {"optimizer": "sgd"}}, "training.learning_rate", [0.01]),
-        ({"training": {"optimizer": "lion-8bit"}}, "training.learning_rate", [1e-5]),
+        ({"training": {"optimizer": "lion-8bit"}}, "training.learning_rate", [2e-6]),
     ],
 )  # fmt: skip
 def test_hints_on_what_works_but_seldom_well(sections, path, better):
     found = hints(options(**sections), None)
     assert [hint.path for hint in found] == ([path] if path else [])
     assert [fix.changes[path] for hint in found for fix in hint.fixes] == better
+
+
+@pytest.mark.parametrize("source", ["/somewhere/model", "torchvision:resnet18", "scratch:llama-tiny"])
+@pytest.mark.parametrize("method", Method)
+@pytest.mark.parametrize("task", Task)
+def test_no_usual_learning_rate_is_warned_about(task, method, source):
+    options = with_changes(starting_options(task), {"model.method": method, "model.source": source})
+    for optimizer in Optimizer:
+        options = with_changes(options, {"training.optimizer": optimizer})
+        usual = usual_rate(options).value
+        assert rate_hint(with_changes(options, {"training.learning_rate": usual})) is None
+        assert (
+            rate_hint(with_changes(options, {"training.learning_rate": 100 * usual})) or options.starts_random
+        )
+
+
+@pytest.mark.parametrize("task", Task)
+def test_a_new_run_starts_with_the_usual_learning_rate(task):
+    assert rate_hint(starting_options(task)) is None
 
 
 @pytest.mark.parametrize(

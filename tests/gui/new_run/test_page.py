@@ -399,3 +399,33 @@ def test_an_example_is_left_with_its_options_once_data_and_model_are_other_ones(
     assert page.tree()["training"]["epochs"] == 10
     put(page, model__source="scratch:bert-mini")
     assert page.tree()["model"]["vocabulary"] == 2048
+
+
+def test_own_data_with_the_examples_model_is_offered_usual_values_that_are_not_warned_about(
+    qtbot, page, talks
+):
+    page.load_example(find_example("chat"))
+    settle(qtbot, page)
+    put(page, data__train=str(talks))
+    settle(qtbot, page)
+    press(page._strip, "Use usual values")
+    training = page.tree()["training"]
+    assert (training["learning_rate"], training["epochs"], page.tree()["data"]["max_length"]) == (
+        1e-3,
+        10,
+        1024,
+    )
+    assert page._options.form.row("training.learning_rate").advice == ()
+
+
+def test_an_untouched_learning_rate_follows_model_and_method(page, model):
+    load(page, "causal-lm", model)
+    assert page.tree()["training"]["learning_rate"] == 5e-5
+    for change, rate in (({"model__source": "scratch:llama-small"}, 1e-3), ({"model__source": str(model)}, 5e-5),
+                         ({"model__method": "lora"}, 2e-4)):  # fmt: skip
+        put(page, **change)
+        assert page.tree()["training"]["learning_rate"] == rate
+        assert "training.learning_rate" not in page._options.form.changed_from()
+    put(page, training__learning_rate=3e-4)
+    put(page, model__method="full")
+    assert page.tree()["training"]["learning_rate"] == 3e-4
