@@ -12,7 +12,7 @@ from core.base.errors import Fix, Problem
 from core.base.formats import counted
 from core.base.language import _
 from core.options import RunOptions
-from core.options.catalogue import with_changes
+from core.options.catalogue import value_of, with_changes
 from core.options.choices import (
     METRICS_OF_TASKS,
     Attention,
@@ -135,6 +135,21 @@ def batch_hint(options: RunOptions, trained: int) -> Problem | None:
         rows=counted(trained, "example")
     )
     return Problem("memory.batch_size", message, (_use("memory.batch_size", trained),))
+
+
+FEW_CONVERSATIONS = 5000
+
+
+def few_conversations_hint(options: RunOptions, trained: int) -> Problem | None:
+    """A hint if a model from scratch is to learn to chat from few conversations."""
+    example = str(Path(__file__).resolve().parents[2] / "resources")
+    if not options.pretrains or trained >= FEW_CONVERSATIONS or options.data.train.startswith(example):
+        return None
+    message = _(
+        "from {count} a model from scratch learns to repeat pieces of them; for real answers choose a pretrained model "
+        "such as SmolLM2, which is downloaded once"
+    ).format(count=counted(trained, "example"))
+    return Problem("model.source", message, (pretrained_fix(options.task, _("Use SmolLM2-135M")),))
 
 
 def most_epochs(options: RunOptions) -> float:
@@ -268,6 +283,16 @@ def starting_options(task: Task) -> RunOptions:
             training = TrainingOptions(epochs=3, eval_steps=0.1, warmup=0.1, weight_decay=0.01)
     options = RunOptions(task=task, model=model, data=data, memory=memory, training=training)
     return with_changes(options, {"training.learning_rate": usual_rate(options).value})
+
+
+def pretrained_fix(task: Task, label: str) -> Fix:
+    """A small pretrained model that generates text, with its usual options, in place of one from scratch."""
+    usual = starting_options(task)
+    paths = (
+        *("model.source", "model.method", "training.learning_rate", "training.epochs", "training.max_steps"),
+        *("data.max_length", "memory.batch_size", "memory.gradient_accumulation_steps"),
+    )
+    return Fix(label, {path: value_of(usual, path) for path in paths})
 
 
 # --- Rules

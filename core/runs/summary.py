@@ -22,7 +22,8 @@ from core.base.formats import METRICS, Metric
 from core.base.language import _, ngettext
 from core.options import RunOptions, past_runs
 from core.options.choices import Task
-from core.options.past_runs import model_name, title_of
+from core.options.method_rules import pretrained_fix
+from core.options.past_runs import model_name, run_folder, title_of
 from core.options.sources import short_name
 from core.runs.event_log import LARGEST_LINE
 from core.runs.events import Evaluated, Event, decode
@@ -260,6 +261,8 @@ LEAST_CHANGE = 0.03
 """Smaller changes of a loss mean nothing, as of a model that is nearly always right."""
 CONSTANT = 0.95
 """A mean absolute error above this share of the baseline's is no better than a constant prediction."""
+UNWRITTEN = 0.7
+"""A loss above this share of the first one is of a model from scratch that can't write sentences yet."""
 LEAST_TEXTS = 3
 """Of fewer generated texts it means nothing that they are the same."""
 HIGHER_RATE, LOWER_RATE = 5.0, 0.1
@@ -296,9 +299,8 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
     if finished is None or not finished.wrote_model or not finished.steps:
         return None
     if options is not None and options.task in (Task.CAUSAL_LM, Task.CHAT) and (empty := _monotony(status)):
-        return Verdict(
-            Finding.HARDLY_LEARNED, _("The model has not learned to generate text yet"), empty, (LONGER,)
-        )
+        title = _("The model has not learned to generate text yet")
+        return Verdict(Finding.HARDLY_LEARNED, title, *_to_generate(empty, options))
     if not status.evaluations:
         fixes = (Fix(_("New run with a validation split of 10 %"), {"data.eval_fraction": 0.1}),)
         return Verdict(
@@ -341,6 +343,11 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         if kept:
             return judged(Finding.RESULT, f"{detail} {kept}")
         return judged(Finding.OVERFITS, detail, *_against_overfitting(first, options))
+    if is_at_chance and options is not None and options.task is Task.CAUSAL_LM:
+        hesitates = _("At each place it still hesitates between about {count} tokens.")
+        detail = f"{title}. {compared} {hesitates.format(count=formats.three_figures(math.exp(now or 0.0)))}"
+        title = _("It has not learned to write yet")
+        return Verdict(Finding.HARDLY_LEARNED, title, *_to_generate(f"{detail} {kept}".strip(), options))
     if is_at_chance:
         return Verdict(
             Finding.HARDLY_LEARNED,
@@ -390,6 +397,17 @@ def _monotony(status: RunStatus) -> str:
     return f"{found} {trained.format(epoch=formats.epochs(status.epoch))}"
 
 
+def _to_generate(found: str, options: RunOptions) -> tuple[str, tuple[Fix, ...]]:
+    """What was found and its cause, and what makes a model generate text."""
+    if not options.starts_random and not run_folder(options.model.source):
+        return found, (LONGER,)
+    cause = _(
+        "A model from scratch needs much more text, or much longer pretraining; a pretrained one can write already."
+    )
+    longer = () if options.task is Task.CHAT else (LONGER,)
+    return f"{found} {cause}", (pretrained_fix(options.task, _("New run with SmolLM2-135M")), *longer)
+
+
 def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bool]:
     """The result, what it is compared with, and whether it is no better than chance."""
     metrics, baseline = status.metrics, status.evaluations[-1].baseline
@@ -423,7 +441,7 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
     if status.first_loss is None or status.first_loss > LARGEST_EXPONENT:
         return title, "", False
     compared = _("The first batch, before training, had about {value} (lower is better).")
-    is_chance = options is not None and options.starts_random and loss > CONSTANT * status.first_loss
+    is_chance = options is not None and options.starts_random and loss > UNWRITTEN * status.first_loss
     return title, compared.format(value=formats.three_figures(math.exp(status.first_loss))), is_chance
 
 

@@ -18,6 +18,7 @@ from core.options.method_rules import (
     Extent,
     batch_hint,
     extent,
+    few_conversations_hint,
     steps_hint,
     steps_of,
     warmup_problem,
@@ -76,8 +77,8 @@ def length_findings(
         return (), ()
     known = known_extent(options, data)
     problem = warmup_problem(options, known.steps)
-    hints = batch_hint(options, known.trained), steps_hint(options, known.trained)
-    return (problem,) if problem else (), tuple(hint for hint in hints if hint)
+    hints = (rule(options, known.trained) for rule in (few_conversations_hint, batch_hint, steps_hint))
+    return (problem,) if problem else (), tuple(filter(None, hints))
 
 
 def all_problems(

@@ -103,7 +103,7 @@ def visible(text: str) -> str:
     """The text, or a note if it is blank."""
     if text.strip():
         return text
-    return _("(only whitespace)") if text else _("(nothing)")
+    return _("(only spaces)") if text else _("(empty)")
 
 
 def said_text(said: Said) -> str:
@@ -530,7 +530,7 @@ class RunPredictions(QWidget):
         is_long = are_long(examples, self._predictions.predicted)
         has_expected = any(example.expected for example in examples)
         self.table.setColumnHidden(Column.BEFORE, is_one_moment or is_long)
-        self.table.setColumnHidden(Column.EXPECTED, is_long or not has_expected)
+        self.table.setColumnHidden(Column.EXPECTED, not has_expected)
         self._share_width()
 
     def _share_width(self) -> None:

@@ -1,5 +1,6 @@
 """A model on the page Try it: its process and its answers."""
 
+import time
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
@@ -28,12 +29,14 @@ from core.services.chat import (
 from gui.base.background import Call, Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
+from gui.run.predictions import visible
 from gui.try_it.input import ENDINGS, Question, expected_text, figures_text, which_text
 from gui.widgets.bars import ChanceBars
 from gui.widgets.cards import Card
 from gui.widgets.labels import ElidedLabel, LabelledText, role_label, text_label
 from gui.widgets.layout import FLUSH, PageScroll, fill
 
+TICK_MS = 500
 PAINT_MS = 50
 """Interval of repaints while a text is generated."""
 MOST_EARLIER, EARLIER_LETTERS = 5, 60
@@ -108,8 +111,7 @@ class Transcript(PageScroll):
         self._text = answered.text if answered.text.strip() else ""
         self._show_text()
         if self._answer is not None:
-            blank = _("(only line breaks and spaces)") if answered.text else _("The answer is empty.")
-            empty = "" if self._text else blank
+            empty = "" if self._text else visible(answered.text)
             ending = ENDINGS.get(answered.ended_by, "")
             self._answer.speaker.setText(answered.name)
             self._answer.show_notes(empty, *answered.notes, ending, figures_text(answered))
@@ -223,6 +225,7 @@ class ModelColumn(Card):
     """
 
     settled = Signal()  # the question was answered, has failed or was stopped
+    context_known = Signal(int)  # tokens that the model reads and generates in all; 0: unknown
     image_seen = Signal(bytes)  # a PNG file of the image as the model sees it
 
     def __init__(self, theme: Theme, which: Which, start: Start) -> None:
@@ -240,6 +243,9 @@ class ModelColumn(Card):
         self._pending: Ask | None = None  # until the model is loaded
         self._last_id = 0
         self._is_loading = False
+        self._began = 0.0  # loading or writing, by the monotonic clock
+        self._tick = QTimer(self, interval=TICK_MS)
+        self._tick.timeout.connect(self._show_progress)
         self.name, self.state = ElidedLabel(role=Role.CARD_TITLE), role_label(Role.HINT)
         self.transcript, self.prediction = Transcript(), Prediction(theme)
         self._stack = QStackedWidget()
@@ -300,11 +306,11 @@ class ModelColumn(Card):
         self._answers.begin(question, self._chosen.names[self.which])
         if self._process is not None and not self._is_loading:
             self._process.say(message)
+            self._begin()
         else:
             self._pending = message
             self.load(on_cpu=on_cpu)
-        if self._is_loading:
-            self._answers.show_notes(_("Loading the model…"))
+        self._show_progress()
 
     def stop(self) -> None:
         """End the answer early; a model that is still loading is unloaded."""
@@ -345,8 +351,26 @@ class ModelColumn(Card):
                 call.tell(message)
 
         self._is_loading = True
-        self._show_state(_("loading…"))
         self._task.start(talk)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._began = time.monotonic()
+        self._tick.start()
+        self._show_progress()
+
+    def _show_progress(self) -> None:
+        """Say what the model does, and for how long."""
+        is_loading = self._is_loading and self.is_loaded
+        if not (is_loading or self.is_busy):
+            self._tick.stop()
+            return
+        phase = _("Loading the model… {seconds} s") if is_loading else _("Writing… {seconds} s")
+        text = phase.format(seconds=int(time.monotonic() - self._began))
+        if is_loading:
+            self._show_state(text)
+        if self.is_busy and (is_loading or self._answers is self.transcript):
+            self._answers.show_notes(text)
 
     def _on_message(self, message: TryProcess | Told) -> None:
         match message:
@@ -355,6 +379,8 @@ class ModelColumn(Card):
             case Loaded():
                 self._is_loading = False
                 self._answers.show_notes()
+                self.context_known.emit(message.sees)
+                self._begin()
                 if self._pending is not None and self._process is not None:
                     self._process.say(self._pending)
                 self._pending = None

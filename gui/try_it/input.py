@@ -338,8 +338,7 @@ class WritingSettings(QWidget):
         self.top_p.setRange(0.01, 1.0)
         self.top_p.setSingleStep(0.05)
         self.top_p.setValue(plain.top_p)
-        self.max_tokens.setRange(1, MOST_TOKENS)
-        self.max_tokens.setValue(plain.max_tokens)
+        self.show_context(0)
         self.seed.setRange(0, LARGEST_SEED)
         self.seed.setValue(plain.seed)
         self.stop_at = QLineEdit(placeholderText=_("none"))
@@ -353,7 +352,11 @@ class WritingSettings(QWidget):
         flow = FlowLayout(2 * SPACING, SPACING, line)
         flow.addWidget(_field(_("Temperature"), self.temperature, greedy))
         flow.addWidget(
-            _field(_("Max new tokens"), self.max_tokens, _("The answer ends after this many tokens."))
+            _field(
+                _("Max new tokens"),
+                self.max_tokens,
+                _("The answer ends after this many tokens, at most half of the model's context."),
+            )
         )
         flow.addWidget(_field(_("Top-p"), self.top_p, nucleus))
         flow.addWidget(_field(_("Seed"), self.seed, _("The same seed gives the same answer.")))
@@ -361,6 +364,13 @@ class WritingSettings(QWidget):
             _field(_("Stop sequence"), self.stop_at, _("The answer ends where this text would appear."))
         )
         fill(QVBoxLayout(self), self._system_row, line, margins=FLUSH, spacing=SPACING)
+
+    def show_context(self, tokens: int) -> None:
+        """Allow answers of half of a model's context, in tokens; 0: unknown."""
+        was_limited = self.max_tokens.value() == self.max_tokens.maximum()
+        self.max_tokens.setRange(1, max(1, tokens // 2) if tokens else MOST_TOKENS)
+        if was_limited and not tokens:
+            self.max_tokens.setValue(Writing().max_tokens)
 
     def writing(self) -> Writing:
         return Writing(
@@ -520,6 +530,7 @@ class TryInput(Card):
         if chosen is None:
             return
         task = self._task = chosen.task
+        self.settings.show_context(0)
         for field in (self.text, self.second):
             field.clear()
         self.text.setVisible(not task.reads_images)
@@ -567,6 +578,7 @@ class TryInput(Card):
             self.stop_pressed.emit()
         else:
             self._ask_texts()
+        self.text.setFocus()
 
     def _ask_texts(self) -> None:
         texts: tuple[str, ...] = (self.text.toPlainText().strip(),)

@@ -153,6 +153,7 @@ class TryPage(QWidget):
         for column in self.columns.values():
             column.settled.connect(self._show_busy)
             column.image_seen.connect(self.input.image.show_seen)
+            column.context_known.connect(self.input.settings.show_context)
 
     # The run
 

@@ -1,5 +1,6 @@
 """One row of the list of runs, and how little of long files is read for it."""
 
+import math
 import os
 import time
 
@@ -7,6 +8,7 @@ import msgspec
 import psutil
 import pytest
 
+from core.base.errors import FixAction
 from core.options import run_file
 from core.options.choices import Task
 from core.runs import summary as runs_summary
@@ -353,6 +355,33 @@ def test_generated_texts_that_are_empty_or_all_the_same_are_called_so(texts, fin
     status.apply_all([TEN, step(1), Predicted(step=1, epoch=0.5, said=said)])
     status.apply(RunFinished(state=Outcome.FINISHED, steps=9))
     assert verdict(status, msgspec.structs.replace(options, task=Task.CHAT)).finding is finding
+
+
+def from_scratch(task, source="scratch:llama-small"):
+    options = digits_options()
+    model = msgspec.structs.replace(options.model, source=source, pretrained=True)
+    return msgspec.structs.replace(options, task=task, model=model)
+
+
+@pytest.mark.parametrize(
+    ("options", "actions"),
+    [
+        (from_scratch(Task.CHAT, "run:/somewhere"), [None]),
+        (from_scratch(Task.CAUSAL_LM), [None, FixAction.EXTEND]),
+        (from_scratch(Task.CHAT, "some/model"), [FixAction.EXTEND]),
+    ],
+)
+def test_a_model_that_writes_nothing_is_trained_longer_only_if_that_can_help(options, actions):
+    status = RunStatus()
+    status.apply_all([TEN, step(1), Predicted(step=1, epoch=2, said=(Said(text=" "), Said(text="\n")))])
+    status.apply(RunFinished(state=Outcome.FINISHED, steps=9))
+    assert [fix.action for fix in verdict(status, options).fixes] == actions
+
+
+@pytest.mark.parametrize(("loss", "finding"), [(5.2, Finding.HARDLY_LEARNED), (3.3, Finding.RESULT)])
+def test_a_high_perplexity_of_a_model_from_scratch_is_judged(loss, finding):
+    figures = {"perplexity": math.exp(loss), "loss": loss}
+    assert judged(figures, first_loss=6.9, options=from_scratch(Task.CAUSAL_LM)).finding is finding
 
 
 def test_there_is_no_verdict_on_a_run_that_goes_on():

