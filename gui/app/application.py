@@ -76,11 +76,13 @@ class BugReporter(QObject):
     """Logs and shows unhandled errors of any thread."""
 
     happened = Signal(str)  # a report, for the window's thread
+    _recursed = Signal(object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._dialog: BugDialog | None = None
         self.happened.connect(self._show)
+        self._recursed.connect(self._report, Qt.ConnectionType.QueuedConnection)
 
     def install(self) -> None:
         sys.excepthook = self.report
@@ -90,7 +92,13 @@ class BugReporter(QObject):
         if issubclass(kind, KeyboardInterrupt):
             sys.__excepthook__(kind, error, where)
             return
-        text = "".join(traceback.format_exception(kind, error, where))
+        if issubclass(kind, RecursionError):  # nothing else can be called here
+            self._recursed.emit(error)
+        else:
+            self._report(error)
+
+    def _report(self, error: BaseException) -> None:
+        text = "".join(traceback.format_exception(error))
         log.error("unhandled error\n%s", text)
         print(text, file=sys.stderr)
         self.happened.emit(f"{versions()}\n\n{text}")

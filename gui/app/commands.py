@@ -10,12 +10,11 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 import PySide6
-from PySide6.QtCore import QEvent, QObject, Qt, QUrl
+from PySide6.QtCore import QObject, Qt, QUrl
 from PySide6.QtGui import (
     QAction,
     QActionGroup,
     QColor,
-    QKeyEvent,
     QKeySequence,
     QShortcut,
     QTextBlock,
@@ -23,7 +22,20 @@ from PySide6.QtGui import (
     QTextDocument,
     QTextTable,
 )
-from PySide6.QtWidgets import QApplication, QDialog, QLineEdit, QMenu, QMessageBox, QTextBrowser
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QDialog,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QMessageBox,
+    QPlainTextEdit,
+    QTextBrowser,
+    QTextEdit,
+)
 
 from core.base.language import _
 from core.base.settings import VERSION, Appearance
@@ -118,7 +130,7 @@ class Commands(QObject):
             (_("Paste"), Standard.Paste),
             (_("Select all"), Standard.SelectAll),
         ):
-            self._add(title, partial(self._press, keys), keys)
+            self._add(title, partial(self._edit, keys), keys, partial(self._can_edit, keys))
             if keys in (Standard.Redo, Standard.Paste):
                 self._menus[-1].addSeparator()
         self._menus[-1].addSeparator()
@@ -224,24 +236,54 @@ class Commands(QObject):
     def _show_appearance(self, action: QAction, appearance: Appearance) -> None:
         action.setChecked(self._theme.appearance is appearance)
 
-    def _press(self, keys: Standard) -> None:
-        """Press keys in the widget that has the focus: inputs, texts and tables know what they mean.
+    def _edits(self) -> dict[Standard, Do]:
+        """What the entries of Edit can do now with the text, the table or the page that has the focus."""
+        focused, clipboard = self._window.focusWidget(), QApplication.clipboard()
+        if isinstance(focused, QAbstractSpinBox | QComboBox):
+            focused = focused.lineEdit() or focused
+        edits: dict[Standard, Do] = {}
+        if isinstance(focused, QLineEdit | QPlainTextEdit | QTextEdit):
+            text = focused if isinstance(focused, QLineEdit) else focused.document()
+            is_selected = (
+                focused.hasSelectedText()
+                if isinstance(focused, QLineEdit)
+                else focused.textCursor().hasSelection()
+            )
+            may_edit = not focused.isReadOnly()
+            for keys, do, is_possible in (
+                (Standard.Undo, focused.undo, may_edit and text.isUndoAvailable()),
+                (Standard.Redo, focused.redo, may_edit and text.isRedoAvailable()),
+                (Standard.Cut, focused.cut, may_edit and is_selected),
+                (Standard.Copy, focused.copy, is_selected),
+                (Standard.Paste, focused.paste, may_edit and bool(clipboard.text())),
+                (Standard.SelectAll, focused.selectAll, True),
+            ):
+                if is_possible:
+                    edits[keys] = do
+        elif isinstance(focused, QLabel) and focused.hasSelectedText():
+            edits[Standard.Copy] = partial(clipboard.setText, focused.selectedText())
+        elif isinstance(focused, QAbstractItemView):
+            if focused.currentIndex().isValid():
+                edits[Standard.Copy] = partial(clipboard.setText, str(focused.currentIndex().data() or ""))
+            if focused.selectionMode() is QAbstractItemView.SelectionMode.ExtendedSelection:
+                edits[Standard.SelectAll] = focused.selectAll
+        return self._page_edits() | edits
 
-        The form of New run undoes what no text with the focus does.
-        """
-        focused, new_run = self._window.focusWidget(), self._window.new_run
-        pressed = QKeySequence(keys)[0]  # type: ignore[index]  # the stubs leave it out
-        override, press = (
-            QKeyEvent(kind, pressed.key(), pressed.keyboardModifiers())
-            for kind in (QEvent.Type.ShortcutOverride, QEvent.Type.KeyPress)
-        )
-        override.ignore()
-        if focused is not None:
-            QApplication.sendEvent(focused, override)
-        if new_run.isVisible() and keys in (Standard.Undo, Standard.Redo) and not override.isAccepted():
-            new_run.undo() if keys is Standard.Undo else new_run.redo()
-        elif focused is not None:
-            QApplication.sendEvent(focused, press)
+    def _page_edits(self) -> dict[Standard, Do]:
+        """What can be undone and done again on the page that is shown."""
+        stack, runs = self._window.new_run.stack, self._window.runs
+        if runs is not None and runs.isVisible() and runs.bin.waiting:
+            return {Standard.Undo: runs.bin.undo}
+        if not self._window.new_run.isVisible():
+            return {}
+        edits: dict[Standard, Do] = {Standard.Undo: stack.undo} if stack.canUndo() else {}
+        return {**edits, Standard.Redo: stack.redo} if stack.canRedo() else edits
+
+    def _can_edit(self, keys: Standard) -> bool:
+        return keys in self._edits()
+
+    def _edit(self, keys: Standard) -> None:
+        self._edits()[keys]()
 
     def _searched(self) -> QLineEdit | None:
         """The line that filters what is shown."""

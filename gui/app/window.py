@@ -396,7 +396,6 @@ class MainWindow(QMainWindow):
             self.benchmark.end_work()
         if self.run is not None:
             self.run.close_run()
-            self.run.bin.end_work()
         if self.compare is not None:
             self.compare.end_work()
         if self.runs is not None:
@@ -437,11 +436,10 @@ class MainWindow(QMainWindow):
         if self.run is None:
             from gui.run.page import RunPage  # brings NumPy and pyqtgraph
 
-            page = self.run = RunPage(self._theme, self._runs_folder)
+            page = self.run = RunPage(self._theme)
             page.edit_requested.connect(self.edit)
             page.run_changed.connect(self._live_runs.poll_soon)
-            page.run_gone.connect(self._leave_run)
-            page.bin.told.connect(lambda *note: self.runs_page().show_note(*note))
+            page.bin_requested.connect(self._throw_away)
             page.try_requested.connect(self.try_run)
             page.compare_requested.connect(self.choose_to_compare)
             page.run_opened.connect(self.show_run)
@@ -528,9 +526,9 @@ class MainWindow(QMainWindow):
         if self.run is not None:
             self.run.forget(gone)
 
-    def _leave_run(self) -> None:
-        if self.pages.currentWidget() is self.run:
-            self.go_to(Place.RUNS)
+    def _throw_away(self, run: RunFolder) -> None:
+        self.go_to(Place.RUNS)
+        self.runs_page().throw_away([run])
 
     def _runs_folder(self) -> Path:
         return settings.runs_folder(self._settings)

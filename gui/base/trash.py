@@ -2,7 +2,8 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -141,7 +142,7 @@ MOST_NAMED = 6
 
 
 class NotOverError(UserError):
-    """None of `runs` can be moved before it has ended."""
+    """`runs` can't be moved before all of them have ended."""
 
     def __init__(self, title: str, detail: str, runs: tuple[RunFolder, ...]) -> None:
         super().__init__(title, detail)
@@ -153,13 +154,16 @@ Failures = list[tuple[TrashItem, UserError]]
 
 
 class RunTrash(QObject):
-    """Moves runs to the trash of the system, from where they can be restored; asks only where there is none.
+    """Moves runs to the trash of the system; asks only where there is none.
+
+    They wait in their folders until `finish`, hidden from the list, so that `undo` can keep them on any system.
 
     Args:
         trash: Moves a folder; None for the system's trash.
     """
 
-    moved = Signal(object)  # a list of the folders, `Path`, that are gone now
+    moved = Signal(object)  # a list of the folders, `Path`, that are in the trash, or wait to be moved
+    kept = Signal(object)  # a list of the `RunFolder`s that stay after all
     told = Signal(str, str)  # the title and the text of a note about them
     failed = Signal(object)  # a `core.base.errors.UserError`: why something stayed
 
@@ -167,6 +171,9 @@ class RunTrash(QObject):
         super().__init__(window)
         self._runs_folder = runs_folder
         self._trash = trash
+        self.waiting: tuple[TrashItem, ...] = ()
+        self.leaving: frozenset[Path] = frozenset()
+        """The folders that wait or are being moved."""
         self.work = FileWork(self)
         self.work.failed.connect(self.failed)
         self._dialog = TrashDialog(window)
@@ -176,49 +183,51 @@ class RunTrash(QObject):
         return self._dialog.box
 
     def begin(self, runs: Sequence[RunFolder]) -> None:
-        """Move those of these runs that are over. Returns at once."""
+        """Move these runs if all are over, and those before for good. Returns at once."""
         wanted, folder = tuple(runs), self._runs_folder()
         if wanted and self.question is None:
+            self.finish()
             self.work.put(lambda: run_trash.plan(wanted, folder), lambda plan: self._move(plan, wanted))
 
     def end_work(self) -> None:
-        """Close the question, and wait for what is being moved."""
+        """Close the question, and wait until all is moved."""
         self._dialog.put_away()
+        self.finish()
         self.work.end_work()
 
+    def undo(self) -> None:
+        """Keep the runs that wait."""
+        kept = [item.run for item in self.waiting]
+        self.waiting, self.leaving = (), self.leaving - {run.path for run in kept}
+        self.kept.emit(kept)
+
+    def finish(self) -> None:
+        """Move the runs that wait. Returns at once."""
+        items, self.waiting = self.waiting, ()
+        if items:
+            self._remove(items, lambda run: run_trash.move(run, self._trash))
+
     def _move(self, plan: TrashPlan, wanted: tuple[RunFolder, ...]) -> None:
-        if not plan.going:
+        if plan.busy:
             title = _("Only runs that have ended can be moved to the trash")
             self.failed.emit(NotOverError(title, busy_text(plan.busy), wanted))
             return
+        self.waiting, paths = plan.going, [item.run.path for item in plan.going]
+        self.leaving |= set(paths)
+        self.told.emit(*note_on(plan.going))
+        self.moved.emit(paths)
 
-        def report(result: tuple[list[Path], Failures]) -> None:
-            if result[0]:
-                self.told.emit(*note_on(plan, set(result[0])))
-            self._report(result)
-            self._offer_to_delete(result[1])
-
-        self._remove(plan.going, lambda run: run_trash.move(run, self._trash), report)
-
-    def _remove(
-        self,
-        items: Sequence[TrashItem],
-        remove: Callable[[RunFolder], None],
-        done: Callable[[tuple[list[Path], Failures]], None],
-    ) -> None:
-        def work() -> tuple[list[Path], Failures]:
-            gone: list[Path] = []
+    def _remove(self, items: Sequence[TrashItem], remove: Callable[[RunFolder], None]) -> None:
+        def work() -> Failures:
             failures: Failures = []
             for item in items:
                 try:
                     remove(item.run)
                 except UserError as error:
                     failures.append((item, error))
-                else:
-                    gone.append(item.run.path)
-            return gone, failures
+            return failures
 
-        self.work.put(work, done)
+        self.work.put(work, partial(self._report, items))
 
     def _offer_to_delete(self, failures: Failures) -> None:
         """Ask whether to delete what can't be moved as there is no trash."""
@@ -234,23 +243,25 @@ class RunTrash(QObject):
         text = f"{_('This cannot be undone.')}\n\n{without_trash[0][1].detail}"
 
         def delete() -> None:
-            self._remove(items, run_trash.delete, self._report)
+            self._remove(items, run_trash.delete)
 
         self._dialog.ask(title, text, _("Delete permanently"), delete)
 
-    def _report(self, result: tuple[list[Path], Failures]) -> None:
-        gone, failures = result
+    def _report(self, items: Sequence[TrashItem], failures: Failures) -> None:
+        paths = {item.run.path for item in items}
+        self.leaving -= paths
+        gone = paths - {item.run.path for item, _error in failures}
         if gone:
-            self.moved.emit(gone)
+            self.moved.emit(list(gone))
         errors = [error for _item, error in failures if not isinstance(error, NoTrashError)]
         if errors:
             details = "\n".join(dict.fromkeys(error.detail for error in errors))
             self.failed.emit(RunFolderError(errors[0].title, details))
+        self._offer_to_delete(failures)
 
 
-def note_on(plan: TrashPlan, gone: Set[Path]) -> tuple[str, str]:
-    """Return the title and the text of a note about the runs that were moved to the trash."""
-    items = [item for item in plan.going if item.run.path in gone]
+def note_on(items: Sequence[TrashItem]) -> tuple[str, str]:
+    """Return the title and the text of a note about runs that were moved to the trash."""
     title = ngettext("Moved “{title}” to the trash", "Moved {count} runs to the trash", len(items)).format(
         title=items[0].title, count=formats.count(len(items))
     )
@@ -265,8 +276,6 @@ def note_on(plan: TrashPlan, gone: Set[Path]) -> tuple[str, str]:
             runs = ", ".join(_shortened([f"“{name}”" for name in item.needed_by]))
             text = _("Other runs started from the model of “{title}”: {runs}.")
             sentences.append(text.format(title=item.title, runs=runs))
-    if plan.busy:
-        sentences.append(busy_text(plan.busy))
     return title, " ".join(sentences)
 
 

@@ -241,7 +241,6 @@ class ResultView(QWidget):
         is_methods = kind is Kind.METHODS
         self.speed = BarChart(_("Examples per second") if is_methods else _("Speed-up"), Better.MORE, theme)
         self.memory = BarChart(_("Peak memory"), Better.LESS, theme)
-        self.memory.setVisible(is_methods)
         self.table = ResultTableView(_("Methods") if is_methods else _("Devices"), theme)
         self.table.opened.connect(self._use)
         self.published = QCheckBox(_("Show figures published by others"))
@@ -266,6 +265,7 @@ class ResultView(QWidget):
             margins=FLUSH,
             spacing=SPACING + 4,
         )
+        self.memory.setVisible(is_methods)
 
     def show_result(self, result: Result, underway: str = "") -> None:
         """Show what there is so far; `underway` is the name of the variant that is being measured."""

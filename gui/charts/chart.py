@@ -23,7 +23,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QFileDialog,
     QGridLayout,
-    QMenu,
     QSizePolicy,
     QToolButton,
     QToolTip,
@@ -51,7 +50,7 @@ from gui.charts.overlays import (
 )
 from gui.charts.series import FENCE, FENCE_KEPT, DrawnLine, Floats, Line, Look, Span, usual_span
 from gui.widgets.cards import Card
-from gui.widgets.labels import role_label
+from gui.widgets.labels import ButtonMenu, role_label
 
 HEIGHT = 96
 HEADING_GAPS = 7 * SPACING
@@ -206,7 +205,7 @@ class Chart(Card):
         self._files = FileWork(self)
         self._files.failed.connect(self._show_error)
         self.menu_button = QToolButton()
-        self._menu = QMenu(self)
+        self._menu = ButtonMenu(self.menu_button)
         self._set_up_menu()
         self.add_to_heading(self.menu_button)
         self._canvas.hovered.connect(self._on_hovered)
@@ -509,7 +508,6 @@ class Chart(Card):
             self.add_switch(_("Logarithmic scale"), self.set_log)
         if self.leaves_out:
             self.add_switch(_("Show all values"), self.show_all)
-        button.setMenu(self._menu)
 
     def _ask_path(self, title: str, suffix: str, filters: str, save: Callable[[Path], None]) -> None:
         folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)

@@ -7,7 +7,6 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QDialogButtonBox,
     QHBoxLayout,
-    QMenu,
     QPlainTextEdit,
     QPushButton,
     QVBoxLayout,
@@ -24,7 +23,7 @@ from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.widgets.form_row import sentence
 from gui.widgets.inputs import SECOND_LINE, ChoiceList, Chooser, Segment
-from gui.widgets.labels import link_button, push_button, role_label, text_label
+from gui.widgets.labels import ButtonMenu, link_button, push_button, role_label, text_label
 from gui.widgets.layout import FLUSH, PageScroll, Sheet, fill, fill_dialog, hbox
 from gui.widgets.tables import Group, KeyValue, Row
 
@@ -123,10 +122,7 @@ class NewRunHeader(QWidget):
 
     def _examples_button(self) -> QPushButton:
         button = QPushButton(_("Examples"))
-        menu = QMenu(button)
-        menu.setToolTipsVisible(True)
-        button.setMenu(menu)
-        button.setProperty("hasMenu", True)
+        menu = ButtonMenu(button)
         ours = [example for example in examples() if comes_complete(example)]
         recipes = [example for example in examples() if example not in ours]
         for heading, choices, signal in (

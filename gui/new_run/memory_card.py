@@ -198,7 +198,6 @@ class RemedyRow(QWidget):
         self.worth = text_label(role=Role.HINT)
         name = _("Apply: {remedy}").format(remedy=remedy.title)
         self.button = link_button(_("Apply"), lambda: self.chosen.emit(self.remedy), remedy.help, name=name)
-        self.button.setVisible(bool(remedy.changes))
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setHorizontalSpacing(SPACING)
@@ -208,6 +207,7 @@ class RemedyRow(QWidget):
             label.setToolTip(remedy.help)
             grid.addWidget(label, place, 0)
         grid.addWidget(self.button, 0, 1, 2, 1, Qt.AlignmentFlag.AlignVCenter)
+        self.button.setVisible(bool(remedy.changes))
 
 
 class Ladder(QWidget):

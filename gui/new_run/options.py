@@ -75,7 +75,6 @@ class DataPathField(PathField):
     def __init__(self, option: Option) -> None:
         super().__init__(option, _("Drop a file or folder"))
         self.task = Task.IMAGE_CLASSIFICATION
-        self.menu.setToolTipsVisible(True)
         self.menu.addAction(_("From the Hub…"), self.hub_wanted.emit)
         self._fixed = len(self.menu.actions())
         self.menu.aboutToShow.connect(self._show_recent)
@@ -445,8 +444,8 @@ class OptionsColumn(QWidget):
             for item in big_model_advice()
         ]
         self.advice.show_text(_("For a model that doesn't fit."), lines)
-        self.advice.show()
         memory_card.insert_below("memory.deepspeed", self._indented(self.advice))
+        self.advice.show()
         for line in self.findChildren(QLineEdit):
             line.setAcceptDrops(isinstance(line, PathLine))  # a file dropped elsewhere is the data
         for kind in (QLineEdit, QAbstractSpinBox, QPlainTextEdit):

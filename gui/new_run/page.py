@@ -175,6 +175,7 @@ class NewRunPage(QWidget):
         self._options = OptionsColumn(theme, self._reading)
         self._changes = ChangesStrip()
         self._history = FormHistory(self._options, self._changes)
+        self.stack = self._history.stack
         self._remedies = Remedies(self._options, self._history, self._strip, self._change_task)
         self._scroll = PageScroll(self._options)
         self._outcome = OutcomeColumn(theme, self._fit)
@@ -236,14 +237,6 @@ class NewRunPage(QWidget):
         """Fill the form, list the changes, and offer to undo them; `origin` is as in `load_tree`."""
         with self._history.step(title):
             self._fill(tree, origin)
-
-    def undo(self) -> None:
-        """Undo the last change of the form, whatever made it."""
-        self._history.stack.undo()
-
-    def redo(self) -> None:
-        """Make the last undone change again."""
-        self._history.stack.redo()
 
     def start_afresh(self) -> None:
         """Reset the form to what Hone starts with."""

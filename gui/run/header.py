@@ -11,7 +11,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QPalette
 from PySide6.QtWidgets import (
     QHBoxLayout,
-    QMenu,
     QPushButton,
     QSizePolicy,
     QVBoxLayout,
@@ -29,7 +28,7 @@ from gui.run import words
 from gui.run.words import RunFacts
 from gui.widgets.bars import progress_bar
 from gui.widgets.cards import MessageStrip
-from gui.widgets.labels import ElidedLabel, link_button, role_label, tip_with_keys
+from gui.widgets.labels import ButtonMenu, ElidedLabel, link_button, role_label, tip_with_keys
 from gui.widgets.layout import FLUSH, FlowLayout, clear, fill, hbox
 
 
@@ -258,12 +257,9 @@ class RunActions(QWidget):
             _("Ends the process at once. What was trained since the last checkpoint is lost.")
         )
         self.more = QPushButton(_("More"))
-        self.more.setProperty("hasMenu", True)
-        self.menu = QMenu(self.more)
-        self.menu.setToolTipsVisible(True)
+        self.menu = ButtonMenu(self.more)
         self.entries: dict[RunAction, QAction] = {}
         self._fill_menu()
-        self.more.setMenu(self.menu)
         self.more.setEnabled(False)
         pauses = _("Saves a checkpoint and releases the memory. Resume continues exactly there.")
         for action, button in self._buttons.items():

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base import settings
 from core.base.errors import Fix, FixAction, OptionsError, UserError
 from core.base.files import is_there, read_small, writing
 from core.base.language import _
@@ -30,7 +29,7 @@ from core.runs.status import RunStatus, State
 from core.runs.summary import Finding, verdict
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
-from gui.base.trash import NotOverError, RunTrash, reveal
+from gui.base.trash import reveal
 from gui.charts.grid import RunCharts
 from gui.charts.history import RunHistory, RunUpdate
 from gui.run import words as run_text
@@ -49,9 +48,6 @@ TICK_MS = 1000
 
 TO_HEED = (Finding.HARDLY_LEARNED, Finding.OVERFITS)
 """What a verdict warns of."""
-
-NOT_OVER = "not-over"
-"""The id of a message that is removed once the run is over."""
 
 Resume = Callable[[RunFolder], Popen[bytes]]
 """Resumes a run, as `core.runs.start.resume` does."""
@@ -206,7 +202,6 @@ class RunView(QWidget):
         if self._state is not None and self._state.is_over and not state.is_over:
             self._begin_attempt(state)
         if state.is_over:
-            self._failures = [failure for failure in self._failures if failure.id != NOT_OVER]
             # if the new attempt never began, messages of the one before are valid again
             self._attempt_left = -1
         self._state = state
@@ -234,7 +229,7 @@ class RunView(QWidget):
     def show_error(self, error: UserError) -> None:
         self._failures.append(
             MessageRaised(
-                id=NOT_OVER if isinstance(error, NotOverError) else f"failure-{len(self._failures)}",
+                id=f"failure-{len(self._failures)}",
                 level=Level.ERROR,
                 title=error.title,
                 detail=error.detail,
@@ -408,20 +403,17 @@ class RunPage(QuietScroll):
 
     edit_requested = Signal(object)  # a tree of options for a new run ("Duplicate", or a fix)
     run_changed = Signal(object)  # the `RunFolder` whose state has changed
-    run_gone = Signal()  # the run that was shown was moved to the trash
+    bin_requested = Signal(object)  # the `RunFolder` to move to the trash
     try_requested = Signal(object)  # the `RunFolder` whose model is to be opened under "Try it"
     compare_requested = Signal(object)  # the `RunFolder` to compare with another
     run_opened = Signal(object)  # a `RunFolder` that belongs to the one that is shown
 
-    def __init__(self, theme: Theme, runs_folder: Callable[[], Path] = settings.runs_folder) -> None:
+    def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
         set_role(self, Role.PAGE)
         self.view: RunView | None = None
         self._dismissed: dict[Path, set[tuple[str, str]]] = {}
-        self.bin = RunTrash(self, runs_folder)
-        self.bin.moved.connect(self.forget)
-        self.bin.failed.connect(self._show_error)
         self.setAccessibleName(_("Run"))
         self._show_nothing()
 
@@ -434,7 +426,7 @@ class RunPage(QuietScroll):
         self.view = RunView(self._theme, run, begin=begin, dismissed=dismissed)
         self.view.edit_requested.connect(self.edit_requested)
         self.view.state_changed.connect(lambda _state: self.run_changed.emit(run))
-        self.view.bin_requested.connect(lambda: self.bin.begin([run]))
+        self.view.bin_requested.connect(lambda: self.bin_requested.emit(run))
         self.view.try_requested.connect(lambda: self.try_requested.emit(run))
         self.view.compare_requested.connect(lambda: self.compare_requested.emit(run))
         self.view.run_opened.connect(self.run_opened)
@@ -453,11 +445,6 @@ class RunPage(QuietScroll):
         """Close the run if its folder has been moved away."""
         if self.view is not None and self.view.run.path in gone:
             self.close_run()
-            self.run_gone.emit()
-
-    def _show_error(self, error: UserError) -> None:
-        if self.view is not None:
-            self.view.show_error(error)
 
     def _show_nothing(self) -> None:
         words = role_label(Role.MUTED, _("No run is open. Choose one under Runs."))

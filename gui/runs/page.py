@@ -1,6 +1,6 @@
 """The page with the list of all runs, and below it the name, tags and note of the selected ones."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QMenu,
     QPlainTextEdit,
-    QStackedLayout,
+    QStackedWidget,
     QWidget,
 )
 
@@ -50,7 +50,7 @@ from gui.runs import table
 from gui.runs.columns import Column, metric_in_full, state_of
 from gui.runs.queue_card import QueueCard
 from gui.runs.table import RunsFilter, RunsModel, RunsReader, RunsTable
-from gui.widgets.cards import Card, MessageStrip
+from gui.widgets.cards import UNDO, Card, MessageStrip
 from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, text_label
 from gui.widgets.layout import hbox, vbox
 
@@ -176,11 +176,11 @@ class RunsPanel(Card):
     def _show_buttons(self) -> None:
         count = len(self._runs)
         self.open.setEnabled(count == 1)
-        self.bin.setEnabled(count > 0 and any(run.state.is_over for run in self._runs))
+        self.bin.setEnabled(count > 0 and all(run.state.is_over for run in self._runs))
         self.compare.setEnabled(FEWEST <= count <= MOST)
         how = _("Select {fewest} to {most} runs: click with Ctrl or Shift held, on a Mac with Cmd.")
         self.compare.setToolTip("" if self.compare.isEnabled() else how.format(fewest=FEWEST, most=MOST))
-        reason = _("Only finished runs can be deleted. Stop it first.")
+        reason = _("Only runs that have ended can be moved to the trash. Stop those that train first.")
         self.bin.setToolTip("" if self.bin.isEnabled() or not count else reason)
 
     def _rename(self) -> None:
@@ -304,6 +304,7 @@ class RunsPage(QWidget):
         self.strip = MessageStrip(closable=True)
         self._to_end: tuple[RunFolder, ...] = ()
         self._beside: RunFolder | None = None  # to be selected, with a run to compare it with
+        self._kept: list[RunFolder] = []  # to be selected
         self.strip.hide()
         self._lay_out()
         self._connect()
@@ -331,6 +332,9 @@ class RunsPage(QWidget):
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
         self.panel.commit()
+        if self.bin.waiting and not event.spontaneous():  # which a window that is minimised sends, too
+            self.bin.finish()
+            self.strip.hide()
         self._again.stop()
         self._reader.stop()
 
@@ -344,17 +348,19 @@ class RunsPage(QWidget):
         self._beside = None
         task = next((one.task for one in summaries if one.run == run), "")
         others = (one.run for one in summaries if one.task == task and one.run != run and one.metric)
-        wanted = {run, next(others, run)}
+        self._select({run, next(others, run)})
+        self.panel.compare.setFocus()
+
+    def _select(self, runs: Collection[RunFolder]) -> None:
         rows = [self._filter.index(row, 0) for row in range(self._filter.rowCount())]
         selection = QItemSelection()
         for index in rows:
-            if self._summary_at(index).run in wanted:
+            if self._summary_at(index).run in runs:
                 selection.select(index, index)
         whole = QItemSelectionModel.SelectionFlag.ClearAndSelect | QItemSelectionModel.SelectionFlag.Rows
         self.table.selectionModel().select(selection, whole)
         if selection.indexes():
             self.table.scrollTo(selection.indexes()[0])
-        self.panel.compare.setFocus()
 
     def chosen(self) -> list[RunSummary]:
         """The selected runs, from top to bottom."""
@@ -385,8 +391,8 @@ class RunsPage(QWidget):
             do[RunAction.STOP] = lambda: self._ask(stoppable, Action.STOP)
         if FEWEST <= len(runs) <= MOST:
             do[RunAction.COMPARE] = lambda: self._compare(runs)
-        if any(one.state.is_over for one in runs):
-            do[RunAction.TRASH] = lambda: self._throw_away(runs)
+        if runs and all(one.state.is_over for one in runs):
+            do[RunAction.TRASH] = lambda: self.throw_away([run.run for run in runs])
         return do
 
     def menu_for(self, index: QModelIndex) -> QMenu:
@@ -437,28 +443,41 @@ class RunsPage(QWidget):
         else:
             self.strip.show_error(error)
 
-    def _throw_away(self, runs: Sequence[RunSummary]) -> None:
-        self.strip.hide()
-        self.bin.begin([run.run for run in runs])
+    def throw_away(self, runs: Sequence[RunFolder]) -> None:
+        """Move runs to the trash, and offer to undo that until the page is left."""
+        self.table.setFocus()
+        self.bin.begin(runs)
 
-    def show_note(self, title: str, text: str) -> None:
-        """Show what happened to runs that are gone."""
-        self.strip.show_message(Level.INFO, title, text)
+    def _throw_chosen_away(self) -> None:
+        self.throw_away([run.run for run in self.chosen()])
+
+    def _on_kept(self, runs: list[RunFolder]) -> None:
+        self._kept = runs
+        self.strip.hide()
+        self.table.setFocus()
+        self._read_again()
+
+    def _show_gone(self, title: str, text: str) -> None:
+        self._to_end = ()
+        self.strip.show_message(Level.INFO, title, text, (UNDO,))
 
     def _show_runs(self, summaries: list[RunSummary]) -> None:
         self._error = ""
-        self.model.show(summaries)
+        self.model.show([one for one in summaries if one.run.path not in self.bin.leaving])
         self._settle()
         if self._beside is not None:
             self._select_two(self._beside, summaries)
-        elif self._filter.rowCount() and not self.table.selectionModel().hasSelection():
+        elif self._kept:
+            self._select(self._kept)
+            self._kept = []
+        elif self._filter.rowCount() and not (self.bin.waiting or self.chosen()):
             self.table.selectRow(0)
         words = forecast_text(estimate.read())
         self.forecasts.setText(words)
         self.forecasts.setVisible(bool(words and summaries))
 
     def _show_some(self, summaries: list[RunSummary]) -> None:
-        self.model.show_some(summaries)
+        self.model.show_some([one for one in summaries if one.run.path not in self.bin.leaving])
         self._settle()
 
     def _settle(self) -> None:
@@ -490,6 +509,7 @@ class RunsPage(QWidget):
     def _on_gone(self, gone: list[Path]) -> None:
         kept = [self.model.summary(row) for row in range(self.model.rowCount())]
         self.model.show([summary for summary in kept if summary.run.path not in gone])
+        self.table.clearSelection()  # Delete pressed twice moves no other run
         self._settle()
         self._read_again()
         self.runs_gone.emit(gone)
@@ -586,7 +606,7 @@ class RunsPage(QWidget):
         self._again.timeout.connect(self.refresh)
         self.search.textChanged.connect(self._search)
         self.table.opened.connect(self._open)
-        self.table.bin_requested.connect(lambda: self._throw_away(self.chosen()))
+        self.table.bin_requested.connect(self._throw_chosen_away)
         self.table.columns_chosen.connect(lambda hidden: self.work.put(partial(table.save_hidden, hidden)))
         self.table.customContextMenuRequested.connect(self._show_menu)
         self.table.selectionModel().selectionChanged.connect(self._show_chosen)
@@ -595,9 +615,12 @@ class RunsPage(QWidget):
         self.panel.noted.connect(self._note)
         self.panel.open_pressed.connect(lambda: self.run_opened.emit(self.chosen()[0].run))
         self.panel.compare_pressed.connect(lambda: self._compare(self.chosen()))
-        self.panel.bin_pressed.connect(lambda: self._throw_away(self.chosen()))
+        self.panel.bin_pressed.connect(self._throw_chosen_away)
         self.bin.moved.connect(self._on_gone)
-        self.bin.told.connect(self.show_note)
+        self.bin.told.connect(self._show_gone)
+        self.bin.kept.connect(self._on_kept)
+        self.strip.fix_chosen.connect(self.bin.undo)
+        self.strip.closed.connect(self.bin.finish)
         self.bin.failed.connect(self._show_failure)
         self.work.failed.connect(self._show_failure)
 
@@ -606,7 +629,7 @@ class RunsPage(QWidget):
         head = hbox(title, None, self._columns, self.search)
         head.insertSpacing(1, SPACING)
         head.insertWidget(2, self.count, alignment=Qt.AlignmentFlag.AlignBottom)
-        self._stack = QStackedLayout()
+        self._stack = QStackedWidget()
         self._stack.addWidget(self.table)
         self._stack.addWidget(self.words)
         rows = vbox((self._stack, 1), self.forecasts)

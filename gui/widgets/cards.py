@@ -172,6 +172,9 @@ class Change:
     after: str
 
 
+UNDO = Fix(_("Undo"), {"undo": True})
+
+
 class ChangesStrip(MessageStrip):
     """Lists options that were changed at once in the form, and why, with Undo."""
 
@@ -193,4 +196,4 @@ class ChangesStrip(MessageStrip):
             more = _("and {count} more").format(count=len(lines) - MOST_SHOWN + 1)
             lines = [*lines[: MOST_SHOWN - 1], more]
         detail = "\n".join(part for part in (words, " · ".join(lines)) if part)
-        self.show_message(Level.INFO, title, detail, (Fix(_("Undo"), {"undo": True}),) if changes else ())
+        self.show_message(Level.INFO, title, detail, (UNDO,) if changes else ())

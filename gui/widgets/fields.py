@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QHBoxLayout,
     QLineEdit,
-    QMenu,
     QPushButton,
     QWidget,
 )
@@ -34,6 +33,7 @@ from gui.widgets.inputs import (
     Segment,
     Segmented,
 )
+from gui.widgets.labels import ButtonMenu
 from gui.widgets.layout import FLUSH, fill
 
 MOST_NAMES = 3
@@ -504,14 +504,12 @@ class PathField(Field):
         self.line.textChanged.connect(self.changed)
         button = QPushButton(_("Choose…"))
         button.setAccessibleName(_("Choose: {title}").format(title=option.title))
-        self.menu = QMenu(button)
         if only_folders:
             button.clicked.connect(self._choose_folder)
         else:
+            self.menu = ButtonMenu(button)
             self.menu.addAction(_("File…"), self._choose_file)
             self.menu.addAction(_("Folder…"), self._choose_folder)
-            button.setMenu(self.menu)
-            button.setProperty("hasMenu", True)
         self._row.addWidget(button)
 
     def value(self) -> object:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 from PySide6 import QtGui
 from PySide6.QtCore import QEvent, QMargins, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QStyle, QWidget
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtWidgets import QLabel, QMenu, QPushButton, QSizePolicy, QStyle, QToolButton, QWidget
 
 from core.base.language import _
 from core.services.chat import Word
@@ -55,6 +55,22 @@ def link_button(
     button = push_button(text, pressed, tip, name=name, role=Role.LINK)
     set_flag(button, "flush", flush)
     return button
+
+
+class ButtonMenu(QMenu):
+    """The menu of a button, which opens inside the window."""
+
+    def __init__(self, button: QPushButton | QToolButton) -> None:
+        super().__init__(button)
+        self._button = button
+        self.setToolTipsVisible(True)
+        button.setProperty("hasMenu", True)
+        button.setMenu(self)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        last = self._button.window().geometry().right() - self.width()
+        self.move(min(self.x(), last), self.y())
 
 
 def tip_with_keys(keys: str, tip: str = "") -> str:

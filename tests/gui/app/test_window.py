@@ -4,10 +4,11 @@ import logging
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
-from PySide6.QtCore import QByteArray, QMimeData, QPoint, QPointF, QRect, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtCore import QByteArray, QEvent, QMimeData, QObject, QPoint, QPointF, QRect, Qt, QUrl
+from PySide6.QtGui import QAction, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton
 
 from core.base import settings
@@ -55,6 +56,24 @@ def shortcut(window, keys):
 
 
 # --- Pages and keys
+
+
+def test_no_part_of_a_page_is_a_window_before_it_is_in_its_place(qapp, make_window):
+    class Shown(QObject):
+        windows: ClassVar = []
+
+        def eventFilter(self, watched, event):  # noqa: N802 - Qt's name
+            if event.type() is QEvent.Type.Show and watched.isWidgetType() and watched.isWindow():
+                self.windows.append(type(watched))
+            return False
+
+    shown = Shown()
+    qapp.installEventFilter(shown)
+    window = make_window()
+    for place in Place:
+        window.go_to(place)
+    qapp.removeEventFilter(shown)
+    assert shown.windows == [MainWindow]
 
 
 def test_sidebar_and_keys_lead_to_the_pages(window):
@@ -148,6 +167,17 @@ def test_the_edit_menu_acts_on_the_field_with_the_focus(qtbot, listed):
     assert field.text() == "digits"
 
 
+@pytest.mark.parametrize("place", [Place.RUNS, Place.TRY, Place.SETTINGS])
+def test_the_edit_menu_is_grey_where_it_has_nothing_to_do(listed, place):
+    listed.go_to(place)
+    listed.pages.currentWidget().setFocus()
+    menu = next(menu for menu in listed.commands._menus if menu.title() == "&Edit")
+    for action in menu.actions()[:-1]:
+        action.trigger()
+    listed.commands._enable(menu, is_open=True)
+    assert not {"Undo", "Cut", "Paste"} & {one.text() for one in menu.actions() if one.isEnabled()}
+
+
 def test_undo_is_that_of_the_form_where_the_text_with_the_focus_has_nothing_to_undo(qtbot, window):
     form = window.new_run._options.form
     rate, batch = form.field("training.learning_rate").control, form.field("memory.batch_size").control
@@ -160,7 +190,7 @@ def test_undo_is_that_of_the_form_where_the_text_with_the_focus_has_nothing_to_u
     shortcut(window, "Ctrl+Z").trigger()
     assert (rate.text(), batch.value()) == ("0.001", 32)
     assert window.focusWidget() is batch, "what was undone is in view"
-    window.new_run.redo()
+    window.new_run.stack.redo()
     assert batch.value() == 7
 
 
@@ -196,15 +226,20 @@ def test_a_run_opens_by_keyboard_is_renamed_edited_and_moved_to_the_trash(qtbot,
     assert page(window) is window.new_run
     assert window.new_run.tree()["training"]["epochs"] == 9.0
     window.show_run(run)
-    window.run.bin._trash = lambda path: path.rename(tmp_path / path.name)
+    window.runs.bin._trash = lambda path: path.rename(tmp_path / path.name)
     trash = window.run.view.header.buttons.entries[RunAction.TRASH]
     qtbot.waitUntil(trash.isEnabled, timeout=5000)
     trash.trigger()
     qtbot.waitUntil(lambda: window.run.view is None, timeout=5000)
     assert page(window) is window.runs
-    assert not run.path.exists()
-    qtbot.waitUntil(window.runs.strip.isVisible, timeout=5000)
     qtbot.waitUntil(lambda: window.runs.model.rowCount() == 1, timeout=5000)
+    shortcut(window, "Ctrl+Z").trigger()
+    qtbot.waitUntil(lambda: window.runs.model.rowCount() == 2, timeout=5000)
+    window.show_run(run)
+    window.run.bin_requested.emit(run)
+    qtbot.waitUntil(lambda: bool(window.runs.bin.waiting), timeout=5000)
+    window.go_to(Place.SETTINGS)
+    qtbot.waitUntil(lambda: not run.path.exists(), timeout=5000)
 
 
 def test_the_device_check_opens_from_both_pages_and_ends_with_the_window(qtbot, make_window):
@@ -292,6 +327,21 @@ def test_a_bug_is_logged_whole_and_shown_once(qtbot, caplog, capsys):
     assert "ZeroDivisionError" in capsys.readouterr().err
     reporter.report(*caught)
     assert reporter._dialog is dialog
+
+
+def test_a_bug_that_recurses_is_shown_too(qtbot, caplog, monkeypatch, capsys):
+    reporter, action = BugReporter(), QAction()
+    monkeypatch.setattr(sys, "excepthook", reporter.report)
+
+    def again():
+        action.trigger()
+
+    action.triggered.connect(again)
+    again()
+    qtbot.waitUntil(lambda: reporter._dialog is not None, timeout=2000)
+    qtbot.addWidget(reporter._dialog)
+    assert "RecursionError" in caplog.text
+    assert "sys.excepthook" not in capsys.readouterr().err
 
 
 # --- Closing and its place on the screen
@@ -399,9 +449,9 @@ def test_a_tile_of_the_welcome_page_leads_to_a_form_that_can_be_started(qtbot, w
     assert not window.new_run._options.form.changed_from(), "changes are counted from the example"
     window.new_run._options.form.set_values({"memory.batch_size": 4})
     assert window.new_run._options.form.changed_from()["memory.batch_size"].value == 8
-    window.new_run.undo()
-    window.new_run.undo()
+    window.new_run.stack.undo()
+    window.new_run.stack.undo()
     assert window.new_run.tree()["data"]["train"] == "builtin:digits"
     assert not window.new_run._options.form.changed_from(), "counted from the first example again"
-    window.new_run.redo()
+    window.new_run.stack.redo()
     assert not window.new_run._options.form.changed_from()

@@ -219,7 +219,7 @@ def test_guesses_stay_guesses(qtbot, page, answers, pairs):
     await_reading(qtbot, page)
     for there_and_back in (
         lambda: (page._change_task(Task.CHAT), page._change_task(Task.TEXT_CLASSIFICATION)),
-        lambda: (page.start_afresh(), page.undo()),
+        lambda: (page.start_afresh(), page.stack.undo()),
     ):
         there_and_back()
         assert not page.chosen_tree()["data"].get("text_columns")

@@ -257,7 +257,7 @@ def test_a_model_that_another_task_refuses_gives_way_and_undo_brings_it_back(pag
     load(page, source=source)
     choose_task(page, task)
     assert page._options.form.value("model.source") == then
-    page.undo()
+    page.stack.undo()
     assert page._options.form.value("model.source") == source
 
 
@@ -302,7 +302,7 @@ def test_a_preset_is_applied_listed_and_undone(page):
     press(page._changes, "Undo")
     assert page._changes.isHidden()
     assert page.tree() == {**before, "training": {**before["training"], "seed": 7}}
-    page.undo()
+    page.stack.undo()
     assert page.tree()["model"]["method"] == "lora"
     page.apply_preset(preset)
     page.apply_preset(preset)
@@ -346,13 +346,13 @@ def test_whatever_changes_the_form_is_undone_and_done_again(page, pairs, change)
     change(page, pairs)
     after, changed_after = page.tree(), form.changed_from()
     assert after != before
-    page.undo()
+    page.stack.undo()
     assert (page.tree(), page._header._tasks.choices.currentData()) == (before, before["task"])
     assert form.changed_from() == changed
-    page.redo()
+    page.stack.redo()
     assert (page.tree(), form.changed_from()) == (after, changed_after)
-    page.undo()
-    page.undo()
+    page.stack.undo()
+    page.stack.undo()
     assert page.tree()["memory"]["batch_size"] == 32
 
 
@@ -395,7 +395,7 @@ def test_an_example_is_left_with_its_options_once_data_and_model_are_other_ones(
     assert page.tree()["training"]["epochs"] == 10
     press(page._strip, "Use usual values")
     assert page.tree()["training"]["epochs"] == 3
-    page.undo()
+    page.stack.undo()
     assert page.tree()["training"]["epochs"] == 10
     put(page, model__source="scratch:bert-mini")
     assert page.tree()["model"]["vocabulary"] == 2048

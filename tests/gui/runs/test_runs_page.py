@@ -23,6 +23,7 @@ from gui.run.extend_dialog import ExtendSheet
 from gui.runs.columns import Column
 from gui.runs.page import RunsPage
 from gui.runs.table import RunsReader
+from gui.widgets.cards import UNDO
 from tests.fakes.runs import Plot, crash, finish, keep_alive, make_folder, write_story
 
 
@@ -272,21 +273,31 @@ def answer(qtbot, page, button):
     return words
 
 
-def test_the_delete_key_moves_what_is_over_to_the_trash_and_tells_of_the_rest(qtbot, page, folder):
-    choose(page, 0, 1)
-    with (
-        qtbot.waitSignal(page.runs_gone, timeout=2000) as gone,
-        qtbot.waitSignal(page.bin.told, timeout=2000) as told,
-    ):
+def test_deleted_runs_can_be_kept_until_the_page_is_left(qtbot, page, folder):
+    choose(page, 1)
+    with qtbot.waitSignal(page.runs_gone, timeout=2000) as gone:
         qtbot.keyClick(page.table, Qt.Key.Key_Delete)
-    assert "Stop it before deleting" in told.args[1]
-    assert page.bin.question is None
     assert gone.args[0] == [folder / "older"]
+    settle(qtbot, page)
     assert column(page, Column.STATE) == ["Training 6 %"]
-    assert (folder.parent / "binned-older" / "run.toml").is_file()
+    assert not page.chosen(), "Delete pressed twice moves no other run"
+    page.strip.fix_chosen.emit(UNDO)
+    assert not page.bin.waiting
+    qtbot.waitUntil(lambda: page.model.rowCount() == 2, timeout=2000)
+    assert [run.run.path for run in page.chosen()] == [folder / "older"]
+    with qtbot.waitSignal(page.runs_gone, timeout=2000):
+        qtbot.keyClick(page.table, Qt.Key.Key_Delete)
+    assert (folder / "older").is_dir()
+    page.hide()
+    qtbot.waitUntil((folder.parent / "binned-older" / "run.toml").is_file, timeout=2000)
+
+
+def test_a_run_that_trains_keeps_all_from_the_trash(qtbot, page, folder):
+    choose(page, 0, 1)
+    assert not page.panel.bin.isEnabled()
     qtbot.keyClick(page.table, Qt.Key.Key_Delete)
     qtbot.waitUntil(page.strip.isVisible, timeout=2000)
-    assert (folder / "newer").is_dir()
+    assert not page.bin.waiting
     crash(RunFolder(folder / "newer"), time.time())
     settle(qtbot, page)
     qtbot.waitUntil(page.strip.isHidden, timeout=2000)  # the reason no longer holds
@@ -299,9 +310,14 @@ def test_without_a_trash_a_question_offers_to_delete(qtbot, page, folder):
     page.bin._trash = refuse
     page.table.selectRow(1)
     page.panel.bin.click()
+    qtbot.waitUntil(lambda: bool(page.bin.waiting), timeout=2000)
+    page.strip.dismiss()
     assert "No bin here" in answer(qtbot, page, "Cancel")
-    assert (folder / "older").is_dir()
+    settle(qtbot, page)
+    page.table.selectRow(1)
     page.panel.bin.click()
+    qtbot.waitUntil(lambda: bool(page.bin.waiting), timeout=2000)
+    page.strip.dismiss()
     with qtbot.waitSignal(page.runs_gone, timeout=2000):
         answer(qtbot, page, "Delete permanently")
     assert not (folder / "older").exists()
