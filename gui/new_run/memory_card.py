@@ -1,10 +1,11 @@
 """The card "Will it fit?": the memory a run takes next to what is free, how that is known, and what needs less."""
 
+import re
 import time
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QShowEvent, QValidator
 from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
@@ -175,6 +176,50 @@ def clock(unix_seconds: float) -> str:
     return time.strftime("%H:%M", then) if then[:3] == time.localtime()[:3] else moment(unix_seconds)
 
 
+class TimeBox(CalmDoubleSpinBox):
+    """A length of time in minutes, typed as `10 min`, `1.5 h` or `90`; what can't be read leaves it as it is."""
+
+    refused = Signal(str)  # why
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setRange(1, 60_000)
+        self.setSingleStep(30)
+        self.setKeyboardTracking(False)
+        self.setCorrectionMode(CalmDoubleSpinBox.CorrectionMode.CorrectToPreviousValue)
+        self.setValue(60)
+        self.setAccessibleName(_("Time that the run may take"))
+        self.setToolTip(_("Minutes or hours: 10 min, 1.5 h, or 90 for minutes"))
+
+    def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
+        is_known = self._minutes(text) is not None
+        return QValidator.State.Acceptable if is_known else QValidator.State.Intermediate, text, place
+
+    def fixup(self, text: str) -> str:
+        self.refused.emit(_("“{text}” is no time: type 10 min or 1.5 h").format(text=text))
+        return self.textFromValue(self.value())
+
+    def textFromValue(self, val: float) -> str:  # noqa: N802 - Qt's name
+        if val < 60:
+            return _("{minutes:g} min").format(minutes=val)
+        return duration(60 * val) if val % 6 else _("{hours:g} h").format(hours=val / 60)
+
+    def valueFromText(self, text: str) -> float:  # noqa: N802 - Qt's name
+        minutes = self._minutes(text)
+        return self.value() if minutes is None else minutes
+
+    def _minutes(self, text: str) -> float | None:
+        """Read a time, None if it isn't one or out of range."""
+        found = re.fullmatch(r"\s*(?:([\d.,]+)\s*h\w*)?\s*(?:([\d.,]+)\s*(?:m\w*)?)?\s*", text.lower())
+        parts = found.groups() if found else ("?", "?")
+        try:
+            hours, minutes = (float((part or "0").replace(",", ".")) for part in parts)
+        except ValueError:
+            return None
+        total = 60 * hours + minutes
+        return total if self.minimum() <= total <= self.maximum() else None
+
+
 class ButtonLine(QWidget):
     """A button with a hint next to it."""
 
@@ -283,20 +328,14 @@ class FitCard(Card):
         self._bar = PartsBar(theme, _("Memory of this run"))
         self._note, self._missing = text_label(role=Role.HINT), text_label(role=Role.MUTED)
         self._lookup, self._measure, self.ladder = ButtonLine(), ButtonLine(), Ladder()
-        self.hours = CalmDoubleSpinBox()
-        self.hours.setDecimals(1)
-        self.hours.setRange(0.1, 999.0)
-        self.hours.setSingleStep(0.5)
-        self.hours.setValue(1.0)
-        self.hours.setSuffix(_(" h"))
-        self.hours.setAccessibleName(_("Hours that the run may take"))
+        self.time, self.fits = TimeBox(), text_label(role=Role.MUTED)
         self.set_steps = link_button(
             _("Set steps"), tip=_("Set the maximum steps to what fits into this time, as measured")
         )
         label = role_label(Role.MUTED, _("I have"))
-        label.setBuddy(self.hours)
+        label.setBuddy(self.time)
         self._time_box = QWidget()
-        fill(QHBoxLayout(self._time_box), label, self.hours, self.set_steps, None, margins=FLUSH)
+        fill(QHBoxLayout(self._time_box), label, self.time, self.set_steps, (self.fits, 1), margins=FLUSH)
         line = QHBoxLayout()
         line.setSpacing(SPACING)
         line.addWidget(self._verdict, 0, Qt.AlignmentFlag.AlignTop)
@@ -313,6 +352,8 @@ class FitCard(Card):
         state.changed.connect(self.show_state)
         self._lookup.button.clicked.connect(self._press_lookup)
         self._measure.button.clicked.connect(self._press_measure)
+        self.time.valueChanged.connect(self._show_time_box)
+        self.time.refused.connect(self.fits.setText)
         self.ladder.opened.connect(self._show_remedies)
         self._timer = QTimer(self, interval=ROOM_MS)
         self._timer.timeout.connect(state.read_room)
@@ -334,7 +375,7 @@ class FitCard(Card):
         self._timer.stop()
 
     def show_state(self) -> None:
-        state, forecast, measured = self.state, self.state.forecast, self.state.measured
+        state, forecast = self.state, self.state.forecast
         self._pages.setCurrentWidget(self._unknown if forecast is None else self._known)
         self._basis.setVisible(forecast is not None)
         self._missing.setText(state.missing)
@@ -357,7 +398,18 @@ class FitCard(Card):
             self._show_ladder()
         self._show_lookup()
         self._show_measure()
-        self._time_box.setVisible(measured is not None and not measured.ran_out and measured.pace is not None)
+        self._show_time_box()
+
+    def _show_time_box(self) -> None:
+        case, timed = self.state.case, self.state.timed
+        if case is None or timed is None or timed.ran_out or timed.pace is None:
+            self._time_box.hide()
+            return
+        limit = timed.max_steps(case.options, case.trained, self.time.value())
+        fits = limit == case.options.training.max_steps
+        self.set_steps.setEnabled(not fits)
+        self.fits.setText(_("The run fits into this time") if fits else "")
+        self._time_box.show()
 
     def _show_ladder(self) -> None:
         """Unfold it when memory becomes short and fold it when that is over; in between the person decides."""
@@ -398,7 +450,7 @@ class FitCard(Card):
 
     def _show_measure(self) -> None:
         """Show what the button does, that it runs, or how long the run will take."""
-        state, case, measured = self.state, self.state.case, self.state.measured
+        state, case, measured, timed = self.state, self.state.case, self.state.measured, self.state.timed
         button, is_running = self._measure.button, state.measuring.is_running
         button.setEnabled(is_running or state.can_measure)
         if is_running:
@@ -417,10 +469,9 @@ class FitCard(Card):
             tip = _("Fix the problems listed under Checks first")
         if measured is not None and measured.ran_out:
             text = ""
-        elif measured is not None and case is not None and measured.measurement.step_seconds is not None:
-            compiling = measured.measurement.compile_seconds
-            seconds = measured.measurement.step_seconds
-            text = time_text(seconds, measured.run_seconds(case.steps), compiling)
+        elif timed is not None and case is not None and timed.measurement.step_seconds is not None:
+            compiling, seconds = timed.measurement.compile_seconds, timed.measurement.step_seconds
+            text = time_text(seconds, timed.run_seconds(case.options, case.trained), compiling)
         button.setToolTip(tip)
         self._measure.label.setText(text)
 

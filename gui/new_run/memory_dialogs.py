@@ -16,14 +16,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base.formats import MISSING, about, duration, memory, step_time
+from core.base.formats import MISSING, about, counted, duration, memory, step_time
 from core.base.language import _
 from core.memory.explain import PartExplained, explain_parts
 from core.memory.model import Verdict, key_of
 from core.memory.remedies import Remedy
 from core.options import RunOptions
 from core.options.catalogue import with_changes
-from core.options.method_rules import most_epochs, useful_steps
 from core.runs import queue
 from core.services.autofit import Begun, Fitting, MeasuringEach, Try
 from gui.base.background import Call, Task
@@ -271,7 +270,7 @@ class MemoryActions(QObject):
         card.ladder.fit.clicked.connect(self.fit)
         card.ladder.each.clicked.connect(self.measure_all)
         card.ladder.explain.clicked.connect(self.explain)
-        card.set_steps.clicked.connect(lambda: self.limit_time(card.hours.value()))
+        card.set_steps.clicked.connect(self.limit_time)
 
     def may_start(self) -> bool:
         """Ask about a run that doesn't fit, once for the same memory; a chosen remedy changes the form instead.
@@ -371,20 +370,17 @@ class MemoryActions(QObject):
     def apply(self, remedy: Remedy) -> None:
         self._changes.change(remedy.title, remedy.help, remedy.changes)
 
-    def limit_time(self, hours: float) -> None:
-        """Stop after as many steps as fit into some hours and are useful."""
-        measured, case = self._state.measured, self._state.case
-        steps = measured.steps_within(hours) if measured is not None else None
-        if measured is None or case is None or steps is None:
+    def limit_time(self) -> None:
+        """Stop after as many steps as fit into the time of the card."""
+        timed, case, box = self._state.timed, self._state.case, self._card.time
+        if timed is None or case is None:
             return
-        samples = measured.measurement.train_samples
-        useful = useful_steps(case.options, samples) if samples else steps
-        text = _("As many as fit into {hours:g} h at the measured speed.")
-        if steps > useful:
-            text = _("{steps:,} steps fit into {hours:g} h, but more than {epochs:g} epochs rarely help.")
-        text = text.format(steps=steps, hours=hours, epochs=most_epochs(case.options))
-        title = _("Stop after {steps:,} steps").format(steps=min(steps, useful))
-        self._changes.change(title, text, {"training.max_steps": min(steps, useful)})
+        steps = timed.max_steps(case.options, case.trained, box.value())
+        title = _("Train all epochs")
+        if steps is not None:
+            title = _("Stop after {steps}").format(steps=counted(steps, "step"))
+        text = _("As many steps as fit into {time} at the measured speed.").format(time=box.text())
+        self._changes.change(title, text, {"training.max_steps": steps})
 
     def _open(self, sheet: FitSheet, options: RunOptions) -> None:
         self._state.pause()

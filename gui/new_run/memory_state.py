@@ -29,18 +29,18 @@ from core.memory.model import (
 from core.memory.remedies import Remedy, ladder
 from core.monitor.nvidia import gpu_of
 from core.options import RunOptions, choices
-from core.options.catalogue import with_changes
+from core.options.catalogue import options_by_path, with_changes
 from core.options.choices import Padding
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, MachineReport, find_device
-from core.options.method_rules import STEP_PATHS, extent, with_batch_within
+from core.options.method_rules import SAMPLE_PATHS, STEP_PATHS, steps_of, with_batch_within
 from core.services import hub
 from core.services.autofit import MakeDryRun, verdict_of
 from core.services.hub import ConfigFetched, ConfigRequest, is_at_hand, is_complete
 from core.services.inspect import DataReport
 from core.services.memory import DryRun, room_of
 from gui.base.background import Ask, DebouncedTask, JobTask, Task
-from gui.new_run.state import Checked, FormQuestions, failure_text
+from gui.new_run.state import Checked, FormQuestions, failure_text, is_counted, known_extent
 
 _gpu = cache(gpu_of)  # finding a GPU takes longer than reading its memory
 
@@ -91,10 +91,14 @@ def longest_example(options: RunOptions, data: DataReport) -> int | None:
 
 @dataclass(frozen=True)
 class Measured:
-    """A measurement, and when it was made, in unix seconds."""
+    """A measurement, and when it was made, in unix seconds.
+
+    `length` are the tokens of the longest example as known then, None if unknown.
+    """
 
     measurement: Measurement
     at: float
+    length: int | None = None
 
     @property
     def ran_out(self) -> bool:
@@ -109,24 +113,33 @@ class Measured:
             return (measured.run_seconds - measured.compile_seconds) / measured.total_steps
         return measured.step_seconds
 
-    def run_seconds(self, steps: int | None) -> float | None:
-        """Return the seconds a run takes, compiling included; `steps` None: those the dry run counted."""
-        if steps is None or self.pace is None:
+    def run_seconds(self, options: RunOptions, trained: int | None) -> float | None:
+        """Return the seconds of a run, compiling included; `trained` None: of as many examples as measured."""
+        trained = trained or self.measurement.train_samples
+        if trained is None or self.pace is None:
             return self.measurement.run_seconds
-        return self.measurement.compile_seconds + steps * self.pace
+        return self.measurement.compile_seconds + steps_of(options, trained)[0] * self.pace
 
-    def steps_within(self, hours: float) -> int | None:
-        """Return how many steps fit into some hours, at least one; None if no step was measured."""
-        if not self.pace:
-            return None
-        return max(1, int((3600 * hours - self.measurement.compile_seconds) / self.pace))
+    def max_steps(self, options: RunOptions, trained: int | None, minutes: float) -> int | None:
+        """Return `training.max_steps` of a run that takes no longer: that of `options` if it fits, None for all epochs.
+
+        A run never becomes longer than it is or than its epochs, nor shorter than a step.
+        """
+        limit, trained = options.training.max_steps, trained or self.measurement.train_samples
+        if not self.pace or trained is None:
+            return limit
+        epochs = steps_of(with_changes(options, {"training.max_steps": None}), trained)[0]
+        steps = max(1, int((60 * minutes - self.measurement.compile_seconds) / self.pace))
+        if steps < max(epochs, limit or 0):
+            return steps
+        return None if limit is not None and limit < epochs else limit
 
 
 @dataclass(frozen=True)
 class Case:
     """What a forecast is about: readable options, an available device, a model of known shape.
 
-    `steps` are those of the whole run, None if unknown; `is_complete` if all of the model is on this computer.
+    `trained` is the number of training examples, None if unknown; `is_complete` if the model is on this computer.
     """
 
     options: RunOptions
@@ -134,7 +147,7 @@ class Case:
     model: ModelReport
     shape: ModelShape
     labels: int
-    steps: int | None
+    trained: int | None
     is_ready: bool
     is_complete: bool
 
@@ -169,13 +182,13 @@ def find_case(
                 else _("Checking the model… You can start the run meanwhile.")
             )
         return _("The memory of this model isn't known before it runs.")
-    data, steps = questions.data.report, None
-    if data is not None and data.rows and not checked.unreadable & STEP_PATHS:
-        length = extent(options, data.rows)
-        steps, options = length.steps, with_batch_within(options, length.trained)
+    data, trained = questions.data.counted, None
+    if data is not None and is_counted(options, data) and not checked.unreadable & STEP_PATHS:
+        trained = known_extent(options, data).trained
+        options = with_batch_within(options, trained)
     labels = max(2, len(data.labels)) if data is not None else 2
     return Case(
-        options, device, model.shaped, model.shaped.shape, labels, steps, is_ready, is_complete(options)
+        options, device, model.shaped, model.shaped.shape, labels, trained, is_ready, is_complete(options)
     )
 
 
@@ -253,8 +266,15 @@ class MemoryState(QObject):
 
     @property
     def measured(self) -> Measured | None:
-        """The measurement of these options, None if there is none yet."""
-        return self._measured.get(key_of(self.case.options)) if self.case else None
+        """The measurement of these options and examples as long as now, None if there is none yet."""
+        timed, length = self.timed, self.known_length
+        is_other = timed is not None and timed.length is not None and length not in (None, timed.length)
+        return None if is_other else timed
+
+    @property
+    def timed(self) -> Measured | None:
+        """The measurement whose step time is that of the run: also of other examples, shorter or longer ones."""
+        return self._measured.get(_key(self.case.options)) if self.case else None
 
     @property
     def ran_out(self) -> bool:
@@ -326,7 +346,7 @@ class MemoryState(QObject):
         """Return what was measured with a remedy, None if nothing was."""
         if self.case is None or not remedy.changes:
             return None
-        return self._measured.get(key_of(with_changes(self.case.options, remedy.changes)))
+        return self._measured.get(_key(with_changes(self.case.options, remedy.changes)))
 
     def verdict_after(self, remedy: Remedy) -> Verdict:
         """Return whether it fits with a remedy, as measured or by what the remedy saves by forecast."""
@@ -421,7 +441,7 @@ class MemoryState(QObject):
         self.read_room()
 
     def add_measurement(self, options: RunOptions, measurement: Measurement) -> None:
-        self._measured[key_of(options)] = Measured(measurement, time.time())
+        self._measured[_key(options)] = Measured(measurement, time.time(), self.known_length)
         self._follow()
         self.changed.emit()
 
@@ -468,6 +488,11 @@ class MemoryState(QObject):
     def _on_measurement(self, measurement: Measurement) -> None:
         if self.case is not None:
             self.add_measurement(self.case.options, measurement)
+
+
+def _key(options: RunOptions) -> bytes:
+    """A key of measurements, whatever the number of examples."""
+    return key_of(with_changes(options, {path: options_by_path()[path].default for path in SAMPLE_PATHS}))
 
 
 def _run(dry_run: DryRun) -> Measurement:

@@ -13,7 +13,7 @@ from core.runs import queue
 from core.runs.events import TurnAwaited
 from core.services.hub import ConfigFetched, ConfigRequest
 from gui.base.trash import Question
-from gui.new_run.memory_card import saving_text, time_text
+from gui.new_run.memory_card import TimeBox, saving_text, time_text
 from gui.new_run.memory_dialogs import ExplainedSheet, Start
 from gui.new_run.memory_state import Measured, known_length
 from tests.fakes.jobs import CPU_ONLY, PAIRS, TRACED
@@ -338,18 +338,35 @@ class TestMeasuring:
         assert [text[:8] for text in explained(texts).values()] == ["3.00 GB."]
 
     def test_a_time_box_sets_as_many_steps_as_fit_into_it(self, qtbot, texts):
-        box, hours_box = card(texts)._time_box, card(texts).hours
+        box, time = card(texts)._time_box, card(texts).time
         assert not box.isVisible()
         measure(qtbot, texts)
         assert explained(texts)["Weights"].startswith("418 MB. ")
         qtbot.waitUntil(box.isVisible)
-        before = texts.tree()
-        hours_box.setValue(2.0)
+        assert not card(texts).set_steps.isEnabled(), "the run takes 34 s: it must not become longer"
+        put(texts, training__epochs=100.0)
+        time.lineEdit().setText("10 min")
+        time.interpretText()
         press(box, "Set steps")
-        assert texts.tree()["training"]["max_steps"] == 14_400  # at half a second each
-        assert "about 2 h" in card(texts)._measure.label.text()
-        press(texts._changes, "Undo")
-        assert texts.tree() == before
+        assert texts.tree()["training"]["max_steps"] == 1200  # at half a second each
+        assert "about 10 min" in card(texts)._measure.label.text()
+        time.setValue(600)
+        press(box, "Set steps")
+        assert "max_steps" not in texts.tree()["training"]
+        assert not card(texts).set_steps.isEnabled()
+
+    def test_a_measurement_holds_for_other_numbers_of_examples_with_the_same_longest_one(
+        self, qtbot, texts, engine
+    ):
+        measure(qtbot, texts)
+        put(texts, data__max_train_samples=200)
+        settle(qtbot, texts)
+        assert basis(texts) == "measured just now"
+        engine.answers["inspect"] = replace(PAIRS, lengths=replace(PAIRS.lengths, longest=32))
+        put(texts, data__max_train_samples=100)
+        settle(qtbot, texts)
+        assert basis(texts) == "estimate"
+        assert "500 ms a step" in card(texts)._measure.label.text()
 
 
 def explained(page):
@@ -587,8 +604,50 @@ def test_the_time_of_the_whole_run_counts_compiling_once():
     assert words.startswith("500 ms a step · about 12 min, done at ")
     assert words.endswith("30 s of it to compile")
     compiled = Measured(replace(MEASURED, compile_seconds=5.0, run_seconds=50.0), 0.0)
-    assert (compiled.pace, compiled.run_seconds(200)) == (0.5, 105.0)
-    assert (compiled.steps_within(1.0), compiled.steps_within(0.001)) == ((3600 - 5) * 2, 1)
+    run = partial(options_of_bert, memory={"batch_size": 1})
+    assert compiled.pace == 0.5
+    assert compiled.run_seconds(run(training={"epochs": 2.0}), 100) == 105.0
+
+
+@pytest.mark.parametrize(
+    ("training", "minutes", "most"),
+    [
+        ({"epochs": 2.0}, 1, 120),
+        ({"epochs": 2.0}, 2, None),  # 200 steps take 100 s
+        ({"epochs": 2.0, "max_steps": 100}, 1, 120),
+        ({"epochs": 2.0, "max_steps": 100}, 2, None),
+        ({"epochs": 2.0, "max_steps": 1000}, 2, 240),
+        ({"epochs": 2.0, "max_steps": 1000}, 60, 1000),
+    ],
+)
+def test_a_limit_of_time_makes_no_run_longer_than_its_epochs(training, minutes, most):
+    options = options_of_bert(memory={"batch_size": 1}, training=training)
+    assert Measured(MEASURED, 0.0).max_steps(options, 100, minutes) == most
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("10 min", "10 min"),
+        ("1.5 h", "1.5 h"),
+        ("1,5h", "1.5 h"),
+        ("90", "1.5 h"),
+        ("1 h 20 min", "1 h 20 min"),
+        ("2 hours", "2 h"),
+        ("soon", "1 h"),
+        ("", "1 h"),
+        ("1.2.3 h", "1 h"),
+    ],
+)
+def test_a_time_is_read_in_minutes_or_hours_and_stays_if_it_cannot_be_read(qtbot, typed, shown):
+    box = TimeBox()
+    qtbot.addWidget(box)
+    refused = []
+    box.refused.connect(refused.append)
+    box.lineEdit().setText(typed)
+    box.interpretText()
+    assert box.text() == shown
+    assert bool(refused) == (shown == "1 h")
 
 
 def test_a_chat_model_from_scratch_is_forecast_by_its_larger_run_the_pretraining(qtbot, page, answers, talks):
