@@ -331,6 +331,13 @@ def number(value: float | None) -> str:
     return f"{value:.4g}" if math.isfinite(value) else not_finite(value)
 
 
+def plain_number(value: float) -> str:
+    """A float without padding: `3`, `0.001`, `2e-5`."""
+    text = f"{value:.10g}"
+    mantissa, exponential, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponential else text
+
+
 # --- Text and tables
 
 _UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]|\r(?!\n)")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from core.base.errors import Fix
+from core.base.formats import plain_number
 from core.base.language import _
 from core.monitor.recent import END, FINITE_AGAIN, REVEAL, STOP, Finding, Low, Recent, trend
 from core.options.choices import Task
@@ -21,10 +22,8 @@ def set_rate(recent: Recent, times: float, digits: int = 3) -> Fix:
     """A fix that multiplies the learning rate; `recent.options` is known."""
     assert recent.options is not None
     rate = min(10.0, float(f"{recent.options.training.learning_rate * times:.{digits}g}"))
-    label = (
-        _("Lower the learning rate to {rate:g}") if times < 1 else _("Raise the learning rate to {rate:g}")
-    )
-    return Fix(label.format(rate=rate), {"training.learning_rate": rate})
+    label = _("Lower the learning rate to {rate}") if times < 1 else _("Raise the learning rate to {rate}")
+    return Fix(label.format(rate=plain_number(rate)), {"training.learning_rate": rate})
 
 
 def lost_loss(recent: Recent, *, raised: str) -> Finding | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from core.base.formats import plain_number
 from core.base.language import _
 from core.options import SECTIONS, RunOptions, Tree
 from core.options.choices import Task
@@ -129,13 +130,6 @@ def number_words(option: Option, value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else plain_number(value)
 
 
-def plain_number(value: float) -> str:
-    """A float without padding: `3`, `0.001`, `2e-5`."""
-    text = f"{value:.10g}"
-    mantissa, exponential, exponent = text.partition("e")
-    return f"{mantissa}e{int(exponent)}" if exponential else text
-
-
 def unit_of(option: Option, value: Any) -> str:
     """The unit of a value, such as `batches`, or `batch` for 1; empty if the title says it, and after a percentage."""
     is_word = value == 0 and option.path in ZEROS
@@ -241,4 +235,4 @@ def _default(option: Option) -> str:
         return _("empty")
     if isinstance(option.default, bool):
         return str(option.default).lower()
-    return f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
+    return plain_number(option.default) if isinstance(option.default, float) else str(option.default)

@@ -6,6 +6,7 @@ from enum import Enum
 import msgspec
 
 from core.base.errors import Fix, Problem
+from core.base.formats import plain_number
 from core.base.language import _
 from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path, value_of, with_changes
@@ -201,7 +202,7 @@ def _reset(option: Option, value: object) -> tuple[Fix, ...]:
 
 
 def _use(path: str, value: object) -> Fix:
-    label = f"{value:g}" if isinstance(value, float) else text_of(value)
+    label = plain_number(value) if isinstance(value, float) else text_of(value)
     return Fix(_("Use {value}").format(value=label), {path: value})
 
 

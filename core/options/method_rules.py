@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from core.base.errors import Fix, Problem
-from core.base.formats import counted
+from core.base.formats import counted, plain_number
 from core.base.language import _
 from core.options import RunOptions
 from core.options.catalogue import value_of, with_changes
@@ -246,12 +246,12 @@ def rate_hint(options: RunOptions) -> Problem | None:
     rate, usual, path = options.training.learning_rate, usual_rate(options), "training.learning_rate"
     learns_slowly = usual.value >= 2e-4  # others are often trained with a tenth
     if rate > FAR_OFF * usual.value and not options.starts_random:
-        message = _("{rate:g} is high for {what}; {usual:g} is usual")
+        message = _("{rate} is high for {what}; {usual} is usual")
     elif rate < usual.value / FAR_OFF and learns_slowly:
-        message = _("{rate:g} is low for {what}, which would learn little; {usual:g} is usual")
+        message = _("{rate} is low for {what}, which would learn little; {usual} is usual")
     else:
         return None
-    message = message.format(rate=rate, what=usual.of, usual=usual.value)
+    message = message.format(rate=plain_number(rate), what=usual.of, usual=plain_number(usual.value))
     return Problem(path, message, (_use(path, usual.value),))
 
 
@@ -309,7 +309,8 @@ OPTIMIZERS_FOR_ZERO = (Optimizer.ADAMW, Optimizer.ADAM, Optimizer.SGD)
 
 def _use(path: str, value: float) -> Fix:
     return Fix(
-        _("Use {value}").format(value=f"{value:,}" if isinstance(value, int) else f"{value:g}"), {path: value}
+        _("Use {value}").format(value=f"{value:,}" if isinstance(value, int) else plain_number(value)),
+        {path: value},
     )
 
 
@@ -328,8 +329,8 @@ def _learning_rate(options: RunOptions) -> Iterator[Problem]:
     rate, path = options.training.learning_rate, "training.learning_rate"
     if rate > LARGEST_RATE and options.training.optimizer is not Optimizer.SGD:
         usual = usual_rate(options).value
-        message = _("{rate:g} would destroy the weights within a few steps; {usual:g} is usual")
-        yield Problem(path, message.format(rate=rate, usual=usual), (_use(path, usual),))
+        message = _("{rate:g} would destroy the weights within a few steps; {usual} is usual")
+        yield Problem(path, message.format(rate=rate, usual=plain_number(usual)), (_use(path, usual),))
 
 
 def _warmup(options: RunOptions) -> Iterator[Problem]:

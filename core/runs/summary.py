@@ -479,8 +479,8 @@ def _to_learn(status: RunStatus, options: RunOptions | None) -> tuple[Fix, ...]:
     last, first = status.evaluations[-1].train_loss, status.first_loss
     if last is not None and first is not None and last > RISEN * first:
         factor, title, longer = LOWER_RATE, _("New run with a lower learning rate, {rate}"), ()
-    rate = f"{factor * options.training.learning_rate:.3g}"
-    return *longer, Fix(title.format(rate=rate), {"training.learning_rate": float(rate)})
+    rate = float(f"{factor * options.training.learning_rate:.3g}")
+    return *longer, Fix(title.format(rate=formats.plain_number(rate)), {"training.learning_rate": rate})
 
 
 def _against_overfitting(best: Evaluated, options: RunOptions | None) -> tuple[Fix, ...]:

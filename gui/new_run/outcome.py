@@ -10,11 +10,11 @@ from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from core.base.errors import Problem
-from core.base.formats import MISSING, compact_count, counted, whole_percent
+from core.base.formats import MISSING, compact_count, counted, plain_number, whole_percent
 from core.base.language import _
 from core.memory.model import ModelReport
 from core.options import RunOptions
-from core.options.catalogue import options_by_path, plain_number, value_of, value_text
+from core.options.catalogue import options_by_path, value_of, value_text
 from core.options.choices import DeepSpeed, Method, Padding, Precision, Task, Toggle, device_title
 from core.options.device_support import DeviceReport, MachineReport, find_device, settled_beside
 from core.options.method_rules import BATCH_PATHS, PRETRAIN, SAMPLE_PATHS, STEP_PATHS, Extent, extent

@@ -22,10 +22,9 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import UserError
-from core.base.formats import MISSING, memory
+from core.base.formats import MISSING, memory, plain_number
 from core.base.language import _
 from core.base.settings import REPOSITORY, VERSION, Appearance, Settings, home, runs_folder
-from core.options.catalogue import plain_number
 from core.options.choices import device_title
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs.events import Level

@@ -17,8 +17,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.base.formats import plain_number
 from core.base.language import _
-from core.options.catalogue import ZEROS, plain_number
+from core.options.catalogue import ZEROS
 from core.options.declare import Choice, Kind, Option
 from core.options.device_support import ANY_OTHER, DeviceReport, MachineReport, Settled, refusal
 from core.options.presets import RESOURCES

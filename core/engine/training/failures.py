@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 
 from core.base.errors import Fix, FixAction, ModelError, UserError
 from core.base.files import free_bytes
-from core.base.formats import size
+from core.base.formats import plain_number, size
 from core.base.language import _, ngettext
 from core.memory.estimate import MASTER, STATE
 from core.options import RunOptions
@@ -208,13 +208,15 @@ def diverged_error(arguments: Any, reason: str) -> UserError:
     rate = arguments.learning_rate
     fixes = [
         Fix(
-            _("Lower the learning rate to {rate:g}").format(rate=rate / 10),
+            _("Lower the learning rate to {rate}").format(rate=plain_number(rate / 10)),
             {"training.learning_rate": rate / 10},
         )
     ]
     if arguments.bf16 or arguments.fp16 or arguments.tf32:
         fixes.append(Fix(_("Compute in fp32"), {"device.precision": "fp32"}))
-    cause = _("The usual cause is a learning rate that is too high (it was {rate:g}).").format(rate=rate)
+    cause = _("The usual cause is a learning rate that is too high (it was {rate}).").format(
+        rate=plain_number(rate)
+    )
     return UserError(_("The loss is no longer a number"), f"{reason} {cause}", tuple(fixes))
 
 
