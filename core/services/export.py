@@ -122,13 +122,15 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
 class ExportRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Export the model in the run folder `run` as `kind` (never `hub`) into the empty folder `staging`.
 
-    `target` is the folder it will become; `checkpoint` is a name such as `checkpoint-40`, empty for the trained model.
+    `target` is the folder it will become, `repo` the repository it is for, if any; `checkpoint` is a name such as
+    `checkpoint-40`, empty for the trained model.
     """
 
     run: str
     kind: ExportKind
     staging: str
     target: str
+    repo: str = ""
     numbers: NumberFormat = NumberFormat.AUTO
     checkpoint: str = ""
 
@@ -137,7 +139,8 @@ class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an export.
 
     `path` is its folder or its address on the Hub; `files` are relative to it, `size` is in bytes. `unchecked` says
-    why there is no `agreement`, `missing` what could not be made because a converter isn't installed.
+    why there is no `agreement`, `missing` what could not be made because a converter isn't installed. `code` is Python
+    that uses the model, empty if other programs do.
     """
 
     kind: ExportKind
@@ -148,6 +151,7 @@ class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
     unchecked: str = ""
     notes: tuple[str, ...] = ()
     missing: str = ""
+    code: str = ""
 
 
 class PushRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -518,6 +522,7 @@ class Export:
                 kind=kind,
                 staging=str(staging),
                 target=str(target),
+                repo=wanted.repo,
                 numbers=wanted.numbers,
                 checkpoint=wanted.checkpoint,
             )

@@ -1,7 +1,7 @@
 """The engine's job `export`: write a model and its README.md, then compare it with the trained model.
 
-The README's front matter follows https://huggingface.co/docs/hub/model-cards. Paths of this computer and the person's
-own prompts are left out.
+The README's front matter follows https://huggingface.co/docs/hub/model-cards. Of paths it has only that of the export;
+the person's own prompts are left out.
 """
 
 import json
@@ -34,6 +34,7 @@ from core.engine.export.verify import (
 from core.engine.models.refusals import auto_class
 from core.options.catalogue import all_options, value_of, with_unit
 from core.options.choices import Task
+from core.options.method_rules import starting_options
 from core.options.past_runs import data_name, model_name, title_of
 from core.options.sources import Scheme, hub_data, is_scratch, short_name
 from core.runs.event_log import EventReader
@@ -76,14 +77,16 @@ NOT_SHOWN = ("output.", "data.text_columns", "model.source", "data.train", "task
 """Options that don't affect the model, or are shown elsewhere."""
 
 
-def write_card(source: ExportSource, report: ExportReport, into: Path) -> None:
-    """Write README.md into an export."""
+def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str) -> str:
+    """Write README.md into an export, which goes to the Hub as `repo` if that isn't empty; returns its Python code."""
     status, options, task = read_status(source.run), source.options, source.options.task
     base = "base" if (into / "base").is_dir() else base_name(source.folder) if source.is_adapter else ""
     changed = [
         (option, value_of(options, option.path)) for option in all_options() if option.acts_in(options)
     ]
     measured, results = _results(source, status)
+    usual, (folder_import, folder) = starting_options(task), _folder_in_code(report.path, repo)
+    pair = ', "A second text."' if len(options.data.text_columns) > 1 else ""
     start = f"fine-tuned from {_code(model_name(options))}"
     check = f"It was not compared with the trained model. {report.unchecked}"
     if report.agreement is not None:
@@ -102,14 +105,17 @@ def write_card(source: ExportSource, report: ExportReport, into: Path) -> None:
         "model": auto_class(task).__name__ if not source.network else "",
         "processor": "AutoImageProcessor" if task.reads_images else "AutoTokenizer",
         "base": base,
-        "base_in_code": repr(base),
-        "config": "folder" if (into / "config.json").is_file() else repr(base),
+        "base_in_code": 'f"{folder}/base"' if (into / "base").is_dir() else json.dumps(base),
+        "config": "folder" if (into / "config.json").is_file() else "base",
+        "folder": folder,
+        "folder_import": folder_import,
+        "texts": f'"A text."{pair}, truncation=True, max_length={options.data.max_length}',
         "measured": measured,
         "results": results,
         "changed": [  # paths without their folder on this computer
             (option.title, short_name(str(value)) if option.is_path else with_unit(option, value))
             for option, value in changed
-            if not option.path.startswith(NOT_SHOWN) and value != option.default
+            if not option.path.startswith(NOT_SHOWN) and value != value_of(usual, option.path)
         ],
         "ran": [(one.title, one.value) for one in statements(status.what_ran, formats.size, status.versions)],
         "versions": ", ".join(f"{name} {version}" for name, version in status.versions.items()),
@@ -119,7 +125,21 @@ def write_card(source: ExportSource, report: ExportReport, into: Path) -> None:
     }
     loader = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
     card = loader.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values)
-    (into / "README.md").write_text(re.sub(r"\n{3,}", "\n\n", card), encoding="utf-8")
+    card = re.sub(r"\n{3,}", "\n\n", card)
+    (into / "README.md").write_text(card, encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", card, re.DOTALL)
+    return code[1] if code else ""
+
+
+def _folder_in_code(path: str, repo: str) -> tuple[str, str]:
+    """An import, and an expression with it for the folder of an export, from wherever the code runs."""
+    if repo:
+        return "from huggingface_hub import snapshot_download", f"snapshot_download({json.dumps(repo)})"
+    target = Path(path)
+    if target.is_relative_to(Path.home()):  # without the person's name
+        inside = json.dumps(f"~/{target.relative_to(Path.home()).as_posix()}", ensure_ascii=False)
+        return "from pathlib import Path", f"Path({inside}).expanduser()"
+    return "from pathlib import Path", f"Path({json.dumps(path, ensure_ascii=False)})"
 
 
 def _front_matter(source: ExportSource, kind: ExportKind, status: RunStatus) -> dict[str, str]:
@@ -234,13 +254,14 @@ def export(request: ExportRequest, tell: Tell) -> ExportReport:
         notes=tuple(note for note in (source.checkpoint_text, *written.notes) if note),
         missing=written.missing,
     )
-    write_card(source, report, into)
+    code = write_card(source, report, into, request.repo)
     files = sorted(path for path in into.rglob("*") if path.is_file())
     mode = (into / "README.md").stat().st_mode & 0o777
     for path in files:
         path.chmod(mode)  # safetensors writes files that only their owner may read
     return msgspec.structs.replace(
         report,
+        code=code,
         files=tuple(path.relative_to(into).as_posix() for path in files),
         size=sum(path.stat().st_size for path in files),
     )

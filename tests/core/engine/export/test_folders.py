@@ -84,7 +84,21 @@ def test_folders_are_loaded_by_a_bare_script(lora, talker, tmp_path):
         assert talker[1].generate(input_ids=prompt, max_new_tokens=8, do_sample=False)[0].tolist() == tokens
 
 
-def test_the_card_tells_of_the_run_and_not_of_this_computer(lora, tmp_path):
+@pytest.mark.parametrize("kind", [ExportKind.ADAPTER, ExportKind.MERGED, ExportKind.FOLDER])
+def test_the_python_code_of_an_export_runs_from_anywhere(lora, talker, tmp_path, monkeypatch, kind):
+    report = exported((talker if kind is ExportKind.FOLDER else lora)[0], kind, tmp_path / "mine")
+    assert report.code in (tmp_path / "mine" / "README.md").read_text()
+    (tmp_path / "mine").rename(report.path)
+    monkeypatch.chdir("/")
+    said: list[str] = []
+    exec(report.code, {"print": said.append})
+    assert len(said) == 1
+    assert kind is ExportKind.FOLDER or said[0] in LABELS
+
+
+def test_the_card_tells_of_the_run_and_not_of_this_computer(lora, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
     exported(lora[0], ExportKind.MERGED, tmp_path / "merged")
     card = (tmp_path / "merged" / "README.md").read_text()
     head = dict(line.split(": ", 1) for line in card.split("---")[1].strip().splitlines())
@@ -190,8 +204,7 @@ def test_a_network_of_torchvision_is_used_as_its_card_says(tmp_path):
     assert "features.0.weight" in load_file(tmp_path / "folder" / "model.safetensors")
     Image.new("RGB", (90, 70), (200, 30, 90)).save(tmp_path / "image.png")
     card = (tmp_path / "folder" / "README.md").read_text()
-    code = re.findall(r"```python\n(.*?)```", card, re.DOTALL)[0]
-    code = code.replace('folder = "."', f"folder = {str(tmp_path / 'folder')!r}")
+    code = re.findall(r"```python\n(.*?)```", card, re.DOTALL)[0].replace("-there", "")
     code = code.replace('"image.png"', repr(str(tmp_path / "image.png")))
     found: dict[str, Any] = {"print": lambda said: found.update(said=said)}
     exec(code, found)
