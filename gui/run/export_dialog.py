@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QMouseEvent
+from PySide6.QtGui import QGuiApplication, QMouseEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QCheckBox,
@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QMessageBox,
     QProgressBar,
-    QPushButton,
     QRadioButton,
     QVBoxLayout,
     QWidget,
@@ -57,6 +56,8 @@ INDENT = 3 * SPACING
 WITH_NUMBERS = (ExportKind.FOLDER, ExportKind.MERGED, ExportKind.OLLAMA, ExportKind.GGUF, ExportKind.HUB)
 """Kinds whose number format can be chosen."""
 SIZE = (700, 690)
+OUTCOME_HEIGHT = 104
+"""Of the message at the end, so that nothing moves when it appears."""
 
 
 class ExportRow(QWidget):
@@ -250,6 +251,9 @@ class ExportSheet(Sheet):
         self._bar.setAccessibleName(_("Exporting"))
         self.take = push_button(_("Export"), self._begin, role=Role.PRIMARY)
         self.show_folder = push_button(_("Show the folder"), self._reveal)
+        self.copy_code = push_button(
+            _("Copy Python code"), self._copy_code, _("Code that uses the exported model")
+        )
         self.stop = push_button(_("Cancel"), self._cancel)
         self._lay_out()
         self.kinds.chosen_changed.connect(self._show_kind)
@@ -313,6 +317,7 @@ class ExportSheet(Sheet):
             return
         self.strip.hide()
         self._report = None
+        self.copy_code.setText(_("Copy Python code"))
         if not self.place.is_own:
             self.place.propose()
         elif self.place.folder:
@@ -350,6 +355,7 @@ class ExportSheet(Sheet):
             self._export = None
             self.strip.show_message(Level.INFO, _("Export cancelled"), _("Its files were deleted."))
         self._refresh()
+        (self.take if self.show_folder.isHidden() else self.show_folder).setFocus()
 
     def _refresh(self) -> None:
         is_running = self.is_running
@@ -359,12 +365,19 @@ class ExportSheet(Sheet):
         self.place.setEnabled(not is_running)
         self.place.setVisible(self.kinds.chosen is not None)
         self.take.setEnabled(not is_running and self.kinds.chosen is not None)
-        self.show_folder.setVisible(self._report is not None and Path(self._report.path).is_absolute())
+        report = self._report
+        self.show_folder.setVisible(report is not None and Path(report.path).is_absolute())
+        self.copy_code.setVisible(report is not None and bool(report.code))
 
     def _reveal(self) -> None:
         error = reveal(Path(self._report.path)) if self._report is not None else None
         if error is not None:
             self.strip.show_error(error)
+
+    def _copy_code(self) -> None:
+        if self._report is not None:
+            QGuiApplication.clipboard().setText(self._report.code)
+            self.copy_code.setText(_("Copied"))
 
     def _lay_out(self) -> None:
         words = text_label(
@@ -375,12 +388,17 @@ class ExportSheet(Sheet):
             Role.MUTED,
         )
         buttons = self.button_box(QDialogButtonBox.StandardButton.Close)
-        for button in (self.show_folder, self.take):
+        for button in (self.show_folder, self.copy_code, self.take):
             buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
-        for button in (self.show_folder, self.stop, *buttons.findChildren(QPushButton)):
-            button.setAutoDefault(button is self.take)
+            policy = button.sizePolicy()
+            policy.setRetainSizeWhenHidden(True)  # no button takes the place of another one
+            button.setSizePolicy(policy)
+        self.stop.setAutoDefault(False)
         self.take.setDefault(True)
         content = QWidget()
         fill(QVBoxLayout(content), self.kinds, None, margins=(0, 0, SPACING, 0))
         progress = fill(QHBoxLayout(), self._status, (self._bar, 1), self.stop, spacing=SPACING)
-        fill_dialog(self, words, (PageScroll(content), 1), self.place, progress, self.strip, buttons)
+        outcome = QWidget()
+        fill(QVBoxLayout(outcome), progress, self.strip, None, margins=FLUSH)
+        outcome.setMinimumHeight(OUTCOME_HEIGHT)
+        fill_dialog(self, words, (PageScroll(content), 1), self.place, outcome, buttons)

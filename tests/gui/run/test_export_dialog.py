@@ -4,6 +4,7 @@ import threading
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.base.errors import OptionsError, Problem, UserError
@@ -58,6 +59,7 @@ class FakeExports:
             size=3 << 20,
             agreement=AGREEMENT,
             missing=self.end,
+            code="print(1)\n",
         )
 
     def kill(self):
@@ -133,7 +135,9 @@ def test_an_export_shows_its_progress_and_how_the_two_models_agree(qtbot, sheet,
     assert wanted.folder == str(folder)
     assert "16 of 16 labels are the same" in message(sheet)
     assert "3.00 MB in" in message(sheet)
-    assert sheet.show_folder.isVisible()
+    assert sheet.show_folder.hasFocus()
+    sheet.copy_code.click()
+    assert QGuiApplication.clipboard().text() == "print(1)\n"
     assert sheet.place.folder == str(folder), "the one that was chosen stays"
 
 
