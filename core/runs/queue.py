@@ -203,7 +203,7 @@ def device_of(run: RunFolder) -> str:
 
 
 def move(run: RunFolder, to: Move | int) -> bool:
-    """Move a waiting run in the order; returns whether it waits at all.
+    """Move a waiting run in the order; returns whether it waits at all. It stays behind the run whose model it needs.
 
     Args:
         to: Where to; a number is its new position among those that wait on this computer, from 1 on.
@@ -218,7 +218,9 @@ def move(run: RunFolder, to: Move | int) -> bool:
             return False
         moved = order.pop(index)
         positions = {Move.FIRST: 0, Move.UP: max(0, index - 1), Move.DOWN: index + 1, Move.LAST: len(order)}
-        order.insert(positions[to] if isinstance(to, Move) else to - 1, moved)
+        first = max((place + 1 for place, one in enumerate(order) if one.run == moved.source), default=0)
+        last = min((place for place, one in enumerate(order) if one.source == moved.run), default=len(order))
+        order.insert(max(first, min(last, positions[to] if isinstance(to, Move) else to - 1)), moved)
         following = iter(order)  # those of other computers keep their positions between
         entries[:] = [next(following) if entry.waits_here else entry for entry in entries]
     return True

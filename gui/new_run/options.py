@@ -24,7 +24,7 @@ from core.options.choices import DEVICE_KINDS, Task, Toggle, device_title
 from core.options.declare import Kind, Option
 from core.options.device_support import MachineReport, Settled, find_device, settled_beside
 from core.options.importing import Imported
-from core.options.method_rules import big_model_advice, usual_rate
+from core.options.method_rules import big_model_advice, extent, usual_rate
 from core.options.presets import Preset
 from core.options.sources import DIGITS, short_name
 from core.services.inspect import (
@@ -541,6 +541,11 @@ class OptionsColumn(QWidget):
         self.data.views.lengths.set_limit(min(limit, longest or limit) if options.task.reads_text else None)
         text = _("This model's context is {tokens:,} tokens; longer texts are truncated")
         row("data.max_length").set_hint(text.format(tokens=longest) if is_cut else "")
+        most, known = options.data.max_train_samples, extent(options, options.data.max_train_samples or 0)
+        text = _("{trained:,} for training, {evaluated:,} for validation")
+        text = text.format(trained=known.trained, evaluated=known.evaluated or 0)
+        is_shared = most and known.evaluated and options.task is not Task.CAUSAL_LM
+        row("data.max_train_samples").set_hint(text if is_shared else "")
         text = _("Effective batch size: {rows:,}").format(rows=options.effective_batch)
         accumulates = options.memory.gradient_accumulation_steps > 1
         row("memory.gradient_accumulation_steps").set_hint(text if accumulates else "")

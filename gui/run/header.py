@@ -395,6 +395,7 @@ class RunHeader(QWidget):
         self.state_line = ElidedLabel(role=Role.MUTED)
         self.other = link_button("", flush=True)
         self.other.hide()
+        self._place = ""  # of a run that is one of two
         self.progress = progress_bar(_("Progress"), PROGRESS_PARTS)
         self.elapsed, self.time_left = role_label(Role.MUTED), role_label(Role.MUTED)
         self._lay_out()
@@ -403,7 +404,8 @@ class RunHeader(QWidget):
         self.state_line.setText(words.state_line(facts))
         elapsed = words.elapsed(facts, time.time())
         self.elapsed.setText(_("{duration} so far").format(duration=elapsed) if elapsed else "")
-        self.time_left.setText(words.time_left(facts, time.time()))
+        left = words.time_left(facts, time.time())
+        self.time_left.setText(f"{self._place}: {left}" if self._place and left else left)
         self.buttons.show_facts(facts)
         status = facts.status
         self._bar.setVisible(not facts.state.is_over or facts.state is State.PAUSED)
@@ -412,6 +414,7 @@ class RunHeader(QWidget):
 
     def show_other(self, title: str, *, is_first: bool, is_finished: bool) -> None:
         """Link to the other run of a chat model from scratch; this one is the first or the second of the two."""
+        self._place = _("Run 1 of 2") if is_first else _("Run 2 of 2")
         text = _("Run 2 of 2: chat, after “{run}”")
         if is_first:
             done = _("Run 1 of 2 is done. Next: “{run}” learns to chat")

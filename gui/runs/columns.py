@@ -9,7 +9,7 @@ from functools import cached_property
 from core.base import formats
 from core.base.language import _
 from core.options.choices import device_title, model_title
-from core.runs.status import State
+from core.runs.status import State, share_done
 from core.runs.summary import RunSummary
 from gui.run.words import state_title
 
@@ -50,9 +50,10 @@ class ColumnKind:
 def state_of(summary: RunSummary) -> str:
     """The state; of a run that trains or is paused, with its progress."""
     title, total = state_title(summary.state, stopped_early=summary.stopped_early), summary.total_steps
-    if not (total and summary.steps) or (summary.state.is_over and summary.state is not State.PAUSED):
+    share = share_done(summary.steps, total)
+    if not (share and summary.steps) or (summary.state.is_over and summary.state is not State.PAUSED):
         return title
-    return f"{title} {formats.whole_percent(min(1.0, summary.steps / total))}"
+    return f"{title} {formats.whole_percent(share)}"
 
 
 def columns() -> dict[Column, ColumnKind]:

@@ -633,6 +633,7 @@ class RunsPage(QWidget):
         self._stack.addWidget(self.table)
         self._stack.addWidget(self.words)
         rows = vbox((self._stack, 1), self.forecasts)
-        layout = vbox(head, self.strip, self.queue, (rows, 1), self.panel, spacing=SPACING + SPACING // 2)
+        # the queue below: when it changes, the rows keep their places
+        layout = vbox(head, self.strip, (rows, 1), self.queue, self.panel, spacing=SPACING + SPACING // 2)
         layout.setContentsMargins(*PAGE_MARGINS)
         self.setLayout(layout)

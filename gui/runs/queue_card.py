@@ -70,6 +70,11 @@ class QueueCard(Card):
             button.setAccessibleName(f"{button.text()}: {self._titles[place]}")
             grid.addWidget(button, place, column)
 
+    def _needs(self, place: int, other: int) -> bool:
+        """Whether a run starts from the model of another one."""
+        awaited = self._waiting[place].awaited
+        return awaited is not None and awaited.is_source and awaited.behind == self._waiting[other].run.name
+
     def _focused(self) -> tuple[Path, int] | None:
         """The run and the column of the button with the focus."""
         return next((at for at, button in self._buttons.items() if button.hasFocus()), None)
@@ -87,9 +92,9 @@ class QueueCard(Card):
     def _row_buttons(self, place: int, live: LiveRun) -> tuple[QPushButton, ...]:
         run = live.run
         up = link_button(_("Move up"), partial(self.move_requested.emit, run, Move.UP))
-        up.setEnabled(place > 0)
+        up.setEnabled(place > 0 and not self._needs(place, place - 1))
         down = link_button(_("Move down"), partial(self.move_requested.emit, run, Move.DOWN))
-        down.setEnabled(place < len(self._waiting) - 1)
+        down.setEnabled(place < len(self._waiting) - 1 and not self._needs(place + 1, place))
         tip = _("It will not train. It can be started later.")
         leaving = link_button(_("Leave the queue"), partial(self.leave_requested.emit, run), tip)
         return link_button(_("Open"), partial(self.run_opened.emit, run)), up, down, leaving

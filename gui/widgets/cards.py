@@ -29,7 +29,7 @@ class Strip(QFrame):
 
 
 class BriefStrip(Strip):
-    """A text, a button and Dismiss in one row; the text is elided where it has no space. Hidden at first."""
+    """A title, a button, a text and Dismiss in one row; the text is elided where it has no space. Hidden at first."""
 
     pressed = Signal()  # the button
 
@@ -41,8 +41,8 @@ class BriefStrip(Strip):
         fill(
             QHBoxLayout(self),
             self._title,
+            self._button,  # not at the right: below it the buttons of a run's page move up
             (self._detail, 1),
-            self._button,
             link_button(_("Dismiss"), self.dismiss),
             margins=(2 * SPACING, SPACING // 2, 2 * SPACING, SPACING // 2),
             spacing=SPACING,

@@ -306,7 +306,7 @@ def write_ollama(source: ExportSource, place: Place, tell: Tell) -> Written:
     (place.into / "Modelfile").write_text("\n".join(lines) + "\n", encoding="utf-8")
     name = source.run.name.lower()
     steps = (("cd", place.target), ("ollama", "create", name), ("ollama", "run", name))
-    note = _("To use it: {steps}").format(steps=", then ".join(command_line(*step) for step in steps))
+    note = "\n".join((_("To use it, in a terminal:"), *(command_line(*step) for step in steps)))
     checked = _("The weights were checked, Ollama itself was not run.")
     return Written(written.check, notes=(note, checked, *([DETECTED.format(name=name)] if is_chat else [])))
 

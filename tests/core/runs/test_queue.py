@@ -77,6 +77,19 @@ def test_a_waiting_run_is_moved(name, to, expected):
     assert not queue.move(named("stranger"), Move.FIRST)
 
 
+@pytest.mark.parametrize(
+    ("name", "to", "expected"), [("chat", Move.FIRST, "a base chat"), ("base", Move.LAST, "a base chat"),
+                                 ("base", Move.FIRST, "base a chat"), ("chat", 1, "a base chat")]
+)  # fmt: skip
+def test_a_run_is_never_moved_ahead_of_the_one_whose_model_it_needs(name, to, expected, monkeypatch):
+    sources = {named("chat").path: str(named("base").path)}
+    monkeypatch.setattr(queue, "source_of", lambda run: sources.get(run.path, ""))
+    for run in ("a", "base", "chat"):
+        queue.enter(named(run), "cpu", SELF)
+    assert queue.move(named(name), to)
+    assert order() == expected.split()
+
+
 def test_a_run_whose_keeper_died_is_passed_over_but_not_one_whose_engine_lives(tmp_path):
     queue.enter(named("dead"), "cpu", GONE)
     orphan = RunFolder(tmp_path)
