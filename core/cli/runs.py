@@ -55,7 +55,7 @@ TITLES = (
     _("NAME"),
     _("STATE"),
     _("STEPS"),
-    _("BEST"),
+    _("RESULT"),
     _("TIME"),
     _("MEMORY"),
     _("STARTED"),
@@ -191,7 +191,7 @@ def _row(summary: RunSummary, *, with_id: bool) -> tuple[str, ...]:
         _("{step:,} of {total:,}").format(step=summary.steps, total=total)
         if is_partly
         else f"{summary.steps:,}",
-        _best(summary),
+        _result(summary),
         formats.duration(summary.seconds),
         formats.size(summary.peak_bytes),
         formats.full_moment(summary.started),
@@ -200,8 +200,8 @@ def _row(summary: RunSummary, *, with_id: bool) -> tuple[str, ...]:
     )
 
 
-def _best(summary: RunSummary) -> str:
-    return formats.metric(summary.metric, summary.best) if summary.metric else formats.MISSING
+def _result(summary: RunSummary) -> str:
+    return formats.metric(summary.metric, summary.result) if summary.metric else formats.MISSING
 
 
 def _as_plain(summary: RunSummary) -> dict[str, Any]:
@@ -282,7 +282,7 @@ def compare_runs(names: list[str], *, as_json: bool) -> int:
     results = [
         (_("name"), *(summary.title for summary in summaries)),
         (_("state"), *(summary.state.value for summary in summaries)),
-        (_("best"), *map(_best, summaries)),
+        (_("result"), *map(_result, summaries)),
         (_("steps"), *(f"{summary.steps:,}" for summary in summaries)),
         (_("time"), *(formats.duration(summary.seconds) for summary in summaries)),
         (_("peak memory"), *(formats.size(summary.peak_bytes) for summary in summaries)),

@@ -3,6 +3,7 @@
 Each rule is a function of the attempt so far; `raised` is as in `core.monitor.loss_rules`.
 """
 
+import math
 import os
 import statistics
 import sys
@@ -299,7 +300,7 @@ def slowed(recent: Recent, *, raised: str) -> Finding | None:
     largest = sorted(recent.others, key=lambda name: -recent.others[name])[:MOST_PROGRAMS]
     title = _("Steps take {now} instead of {usual}: other programs use {share} of the CPU ({names})")
     return Finding(
-        key="slowed",
+        key=f"slowed-{int(math.log2(_pace(recent) / recent.usual_seconds))}",  # new figures where they double
         level=Level.WARNING,
         title=title.format(
             now=formats.step_time(_pace(recent)),

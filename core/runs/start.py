@@ -144,7 +144,7 @@ def _check(run: RunFolder, *, is_longer: bool) -> tuple[RunOptions, RunStatus]:
 def _extended(
     options: RunOptions, status: RunStatus, epochs: float | None, max_steps: int | None
 ) -> RunOptions:
-    """The options with the new length.
+    """The options with the new length; of a run that evaluates, also to keep the best model, as longer may be worse.
 
     Raises:
         OptionsError: It isn't larger than what was done or requested before. What was requested and isn't done may be
@@ -170,6 +170,10 @@ def _extended(
         raise OptionsError((Problem(f"training.{name}", problem),))
     value = value if max_steps is not None else float(value or 0)
     extended = msgspec.structs.replace(options, training=msgspec.structs.replace(training, **{name: value}))
+    if status.evaluations:
+        extended = msgspec.structs.replace(
+            extended, output=msgspec.structs.replace(options.output, keep_best=True)
+        )
     if problems := read_options(run_file.to_tree(extended))[1]:
         raise OptionsError(problems)
     return extended

@@ -141,10 +141,10 @@ class RunSummary:
     """What the list shows of one run.
 
     `metric` names the metric a run is judged by (`eval_accuracy`), with its `best` and `last` value (0 to 1, or a
-    loss); None: not evaluated yet. `seconds` is how long it has been worked on, `peak_bytes` the most memory its
-    processes held, `samples_per_second` the pace over all of it, or of its last steps, `forecast_error` by which share
-    the forecast was off (positive: too high), `started` unix seconds.
-    `problem` is what can't be read of the folder.
+    loss), and as `result` that of the model which is kept, which is shown everywhere; None: not evaluated yet.
+    `seconds` is how long it has been worked on, `peak_bytes` the most memory its processes held, `samples_per_second`
+    the pace over all of it, or of its last steps, `forecast_error` by which share the forecast was off (positive: too
+    high), `started` unix seconds. `problem` is what can't be read of the folder.
     """
 
     run: RunFolder
@@ -157,6 +157,7 @@ class RunSummary:
     metric: str | None = None
     best: float | None = None
     last: float | None = None
+    result: float | None = None
     seconds: float | None = None
     peak_bytes: int | None = None
     samples_per_second: float | None = None
@@ -182,6 +183,10 @@ def summarize(run: RunFolder) -> RunSummary:
     metric = judged_by(status.evaluations, options)
     found = [one.metrics.get(metric.name) for one in status.evaluations] if metric is not None else []
     values = [value for value in found if value is not None]
+    best, last = metric.best(values) if metric is not None else None, values[-1] if values else None
+    result = best if options is not None and options.keeps_best else last
+    if metric is not None and status.finished is not None and status.finished.wrote_model:
+        result = status.metrics.get(metric.name)
     planned = status.plan.device if status.plan is not None else ""
     notes = past_runs.read(run.path)
     return RunSummary(
@@ -193,8 +198,9 @@ def summarize(run: RunFolder) -> RunSummary:
         data=short_name(options.data.train) if options else "",
         device=status.what_ran.device if status.what_ran is not None else planned,
         metric=metric.name if metric is not None else None,
-        best=metric.best(values) if metric is not None else None,
-        last=values[-1] if values else None,
+        best=best,
+        last=last,
+        result=result,
         seconds=seconds_spent(status, state, run.exit_record(), time.time()),
         peak_bytes=status.peak_bytes,
         samples_per_second=_pace(status),
@@ -312,7 +318,9 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
     title, compared, is_at_chance = _result(status, options)
     model_step = finished.model_step or finished.steps
     if not finished.metrics and status.evaluated_at != model_step:
-        at = _("This is of step {step:,}; the model is of step {model:,}.")
+        at = _(
+            "Measured at step {step:,}; the model was then trained to step {model:,}, not evaluated again."
+        )
         compared = f"{compared} {at.format(step=status.evaluated_at, model=model_step)}".strip()
 
     def judged(finding: Finding, detail: str = "", *fixes: Fix) -> Verdict:
@@ -326,7 +334,14 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
             finished.waited,
         ).format(count=finished.waited, last=finished.steps, best=model_step)
     elif model_step < finished.steps:
-        kept = _("The model is that of step {step:,}, which was the best.").format(step=model_step)
+        metric, value = judged_by(status.evaluations, options), None
+        if metric is not None:
+            value = status.evaluations[-1].metrics.get(metric.name)
+        kept = _(
+            "The model is that of step {step:,}, the best evaluation; that of step {last:,} gave {value}."
+        )
+        value = formats.metric_format(metric.name)(value) if metric is not None else formats.MISSING
+        kept = kept.format(step=model_step, last=status.evaluations[-1].step, value=value)
     first, last = _lowest(status.evaluations), status.evaluations[-1]
     low, now = (one.metrics.get("eval_loss") for one in (first, last))
     has_risen = low is not None and now is not None and now > max(RISEN * low, low + LEAST_CHANGE)

@@ -1,8 +1,8 @@
 """Try a run's model in an engine process of its own: messages, memory, and the runs that can be tried.
 
-Messages are JSON lines. The first to the process is `Load`, answered by `Loaded` or `NotLoaded`. Each question (`Ask`)
-is answered by `Answered` or `NotAnswered`, after any `Piece`s of text; `Stop` ends an answer early. `Close`, or the end
-of the input, ends the process.
+Messages are JSON lines. The first to the process is `Load`, answered by `Loading`, and then by `Loaded` or `NotLoaded`.
+Each question (`Ask`) is answered by `Answered` or `NotAnswered`, after any `Piece`s of text; `Stop` ends an answer.
+`Close`, or the end of the input, ends the process.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ from core.base.processes import kill_with_children
 from core.base.system import group_memory, system_memory
 from core.memory.estimate import FIRST_USE, INT8, NF4, libraries_bytes
 from core.options import RunOptions
-from core.options.choices import Method, Precision, Quantization, Speaker, Task
+from core.options.choices import Method, Precision, Quantization, Speaker, Task, model_title
 from core.options.past_runs import holds_adapter, model_folder, model_name, title_of
 from core.options.sources import scheme_of
 from core.runs import queue
 from core.runs.events import Chance, Example
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, run_title
-from core.runs.models import WEIGHTS, trained_model
+from core.runs.models import WEIGHTS, is_left_behind, trained_model
 from core.runs.status import State, chosen_examples
 from core.runs.summary import summarize
 from core.services.hub import Kind, snapshot
@@ -150,6 +150,10 @@ class Loaded(Line, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+class Loading(Line, frozen=True, kw_only=True):
+    """The libraries are there; now the model is loaded."""
+
+
 class NotLoaded(Line, frozen=True, kw_only=True):
     """The model can't be loaded; the process ends."""
 
@@ -217,7 +221,7 @@ class NotAnswered(Line, frozen=True, kw_only=True):
     error: FailureReport
 
 
-Told = Loaded | NotLoaded | Piece | Answered | NotAnswered
+Told = Loading | Loaded | NotLoaded | Piece | Answered | NotAnswered
 """Messages from the process."""
 
 
@@ -233,12 +237,12 @@ MOST_DIMENSIONS = 16
 def name_of(run: RunFolder, options: RunOptions, which: Which) -> str:
     """The name of a run's model as shown with its answers."""
     if which is Which.BEFORE:
-        name = model_name(options)
+        name = model_title(model_name(options))
         return _("{name} (untrained)").format(name=name) if options.starts_random else name
     title, newest = title_of(run.path, options), trained_model(run)
     if newest and newest.has_gone_on:
         return _("{title}, step {step:,}").format(title=title, step=newest.step)
-    return title
+    return _("{title}, model before it trained longer").format(title=title) if is_left_behind(run) else title
 
 
 def lacks_model(run: RunFolder) -> str:
@@ -246,7 +250,7 @@ def lacks_model(run: RunFolder) -> str:
     newest = trained_model(run)
     if newest is None:
         return _("It has no model: it has not finished, or its model was deleted.")
-    if newest.is_checkpoint:
+    if newest.is_checkpoint and not is_left_behind(run):
         return _(
             "Its newest weights are in the checkpoint of step {step:,}: resume the run to write its model, or export "
             "the checkpoint."

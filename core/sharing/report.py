@@ -195,8 +195,8 @@ def _outcome(run: RunFolder, status: RunStatus, summary: RunSummary) -> str:
 def _facts(summary: RunSummary, status: RunStatus) -> Iterator[tuple[str, str]]:
     yield _("State"), summary.state.value
     if summary.metric is not None:
-        title = _("Best {metric}").format(metric=METRIC_TITLES[summary.metric])
-        yield title, formats.number(summary.best)
+        title = formats.metric_title(summary.metric)
+        yield title, formats.number(summary.result)
     yield _("Steps"), f"{status.step:,}"
     if summary.seconds is not None:
         yield _("Time"), formats.duration(summary.seconds)

@@ -111,7 +111,7 @@ def question_about(
     if is_measuring:
         lines.append(measuring)
     answers = {
-        Closing.KEEP_TRAINING: _("Keep training"),
+        Closing.KEEP_TRAINING: _("Close, keep training"),
         Closing.PAUSE: _("Pause"),
         Closing.STOP: _("Stop and save model"),
     }

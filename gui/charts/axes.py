@@ -52,7 +52,7 @@ class SharedView(QObject):
 
     def zoom(self, span: Span | None) -> None:
         if span != self.span or self.follows:
-            self.span, self.follows = span, False
+            self.span, self.follows, self.cursor = span, False, None  # the mouse is elsewhere on the new axis
             self.changed.emit()
 
     def follow(self, follows: bool) -> None:

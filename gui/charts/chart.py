@@ -342,6 +342,8 @@ class Chart(Card):
             # below the plot, whose lines it explains
             below = self._canvas.mapToGlobal(self._canvas.mapFromScene(corner))
             QToolTip.showText(below, table_html(values, self._theme.tokens), self._canvas, QRect(), TIP_MS)
+        elif self._is_hovered:
+            QToolTip.hideText()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

@@ -30,6 +30,7 @@ from core.runs.events import (
     Phase,
     PhaseChanged,
     Pressure,
+    RunFinished,
     RunPlanned,
     RunStarted,
     Source,
@@ -532,6 +533,7 @@ class RunHistory:
         self.interruptions: list[Interruption] = []
         self.pauses: list[Pause] = []
         self.evaluations: list[Evaluated] = []
+        self.model_step: int | None = None  # of a run that has kept its best model
         self.first_non_finite: tuple[int, float] | None = None
         self._builder = BatchBuilder()
 
@@ -579,6 +581,8 @@ class RunHistory:
                 self._mark_message(event, clock)
             case MessageWithdrawn() if event.id in self._messages:
                 self._put_message(event.id, replace(self._messages[event.id], is_over=True))
+            case RunFinished():
+                self.model_step = event.model_step
             case PhaseChanged():
                 self.phases.append((clock, event.phase))
 
@@ -627,5 +631,6 @@ class RunHistory:
         for kind, marks in self.marks.items():
             self.marks[kind] = [mark for mark in marks if (mark.step or 0) <= step]
         self._messages.clear()
+        self.model_step = None
         if self.first_non_finite is not None and self.first_non_finite[0] > step:
             self.first_non_finite = None

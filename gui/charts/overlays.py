@@ -1,9 +1,8 @@
 """Items over the lines of a chart: legend, values at the cursor, marks, outliers, ceilings, moments, pressure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from itertools import accumulate
 
 import numpy as np
 import pyqtgraph as pg
@@ -94,8 +93,12 @@ class Reading:
         return f"{self.name} {value}" if self.name and self.is_named else value
 
 
+SHORT_NAMES = (10, 7, 4, 2)
+"""Letters of names that don't fit."""
+
+
 class Legend(QLabel):
-    """As many readings as fit, at least the first one. It never widens its chart."""
+    """As much of the readings as fits. It never widens its chart."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,27 +111,43 @@ class Legend(QLabel):
     ) -> None:
         """Show readings, the most important first, in `width` pixels; all of them are in the tool tip.
 
-        If they don't fit and `names_first`, colours are named without their values.
+        If they don't fit, every colour is still named: values are left out, with `names_first` all at once, then what
+        has no colour, and then the ends of names.
         """
-        if self._count_fitting(readings, width) < len(readings):
+        self.setToolTip("")
+        if self._width(readings) > width:
             named = [(reading.name or reading.value, reading.value) for reading in readings]
             self.setToolTip(table_html(named, tokens))
-            readings = [replace(reading, note="") for reading in readings]
-            if names_first:
-                readings = [
-                    Reading(reading.name, reading.colour) if reading.colour and reading.name else reading
-                    for reading in readings
-                ]
-            readings = readings[: max(1, self._count_fitting(readings, width))]
-        else:
-            self.setToolTip("")
+            shorter = list(_ever_shorter(readings, names_first=names_first))
+            readings = next((shown for shown in shorter if self._width(shown) <= width), shorter[-1])
         html = "&nbsp;&nbsp; ".join(_as_html(reading, tokens) for reading in readings)
         if html != self.text():
             self.setText(html)
 
-    def _count_fitting(self, readings: Sequence[Reading], width: int) -> int:
+    def _width(self, readings: Sequence[Reading]) -> int:
         texts = (f"●  {reading.text}   " if reading.colour else f"{reading.text}   " for reading in readings)
-        return sum(total <= width for total in accumulate(map(self.fontMetrics().horizontalAdvance, texts)))
+        return sum(map(self.fontMetrics().horizontalAdvance, texts))
+
+
+def _ever_shorter(readings: Sequence[Reading], *, names_first: bool) -> Iterator[list[Reading]]:
+    shown = [replace(reading, note="") for reading in readings]
+    yield list(shown)
+    named = [place for place, reading in enumerate(shown) if reading.colour and reading.name]
+    for place in named if names_first else named[:0:-1]:
+        shown[place] = Reading(shown[place].name, shown[place].colour)
+        if not names_first or place == named[-1]:
+            yield list(shown)
+    for place in reversed(range(1, len(shown))):
+        if not shown[place].colour:
+            del shown[place]
+            yield list(shown)
+    for letters in SHORT_NAMES:
+        yield [
+            replace(reading, value=f"{reading.value[:letters]}…")
+            if reading.colour and not reading.name and len(reading.value) > letters + 1
+            else reading
+            for reading in shown
+        ]
 
 
 def _as_html(reading: Reading, tokens: Tokens) -> str:
@@ -144,8 +163,8 @@ NEAR = 8
 MOST_MARKS = 4
 """Number of marks in the box at the cursor."""
 
-INSET = 5
-"""Pixels between a mark and the edge of the plot."""
+INSET, OUTLIER_INSET = 5, 17
+"""Pixels between the edge of the plot and a mark, or an outlier's arrow, which lies clear of the marks."""
 
 
 @dataclass(frozen=True)
@@ -215,10 +234,10 @@ class MarkItems:
 
 
 class Outliers(pg.ScatterPlotItem):
-    """Triangles at the upper or lower edge where values lie beyond it, with the farthest of them in figures."""
+    """Arrows at the upper or lower edge where values lie beyond it, with the farthest of them in figures."""
 
     def __init__(self, canvas: Canvas) -> None:
-        super().__init__(size=8, pen=pg.mkPen(None))
+        super().__init__(size=10, pen=pg.mkPen(None))
         self._canvas = canvas
         self._text = pg.TextItem()
         self._drawn: tuple[bytes, Span] | None = None
@@ -230,10 +249,11 @@ class Outliers(pg.ScatterPlotItem):
     def paint_with(self, tokens: Tokens, font: QFont) -> None:
         self.setBrush(pg.mkBrush(tokens.text))
         self._text.setColor(tokens.text)
+        self._text.fill = pg.mkBrush(tokens.surface)
         self._text.setFont(font)
 
     def draw(self, at: Floats, values: Floats, x: Span, y: Span, write: Callable[[float], str]) -> None:
-        """Mark values outside `y`, at most one per width of a triangle. Shapes (n,)."""
+        """Mark values outside `y`, at most one per width of an arrow. Shapes (n,)."""
         if (drawn := (at.tobytes() + values.tobytes(), y)) == self._drawn:  # setData is slow
             return
         self._drawn = drawn
@@ -242,11 +262,13 @@ class Outliers(pg.ScatterPlotItem):
         if not len(at):
             return
         is_above = values > y[1]
-        inset = INSET * (y[1] - y[0]) / self._canvas.rows()
+        inset = OUTLIER_INSET * (y[1] - y[0]) / self._canvas.rows()
         levels = np.where(is_above, y[1] - inset, y[0] + inset)
-        column = 8 * (x[1] - x[0]) / self._canvas.columns()
+        column = 10 * (x[1] - x[0]) / self._canvas.columns()
         shown = np.unique(np.floor((at - x[0]) / column), return_index=True)[1]
-        self.setData(at[shown], levels[shown], symbol=np.where(is_above[shown], "t1", "t").tolist())
+        self.setData(
+            at[shown], levels[shown], symbol=np.where(is_above[shown], "arrow_up", "arrow_down").tolist()
+        )
         farthest = int(np.argmax(np.abs(values - levels)))
         self._text.setText(write(float(values[farthest])))
         self._text.setAnchor((-0.1 if at[farthest] < (x[0] + x[1]) / 2 else 1.1, 0.5))
@@ -299,8 +321,8 @@ def interruption_moments(interruptions: list[Interruption]) -> list[Moment]:
 LEAST_PIXELS = 6
 """Moments nearer than this to the next one, or to the left edge, are left out."""
 
-TOP = 0.98
-"""Position of the texts, as a share of the height."""
+TOP = 0.87
+"""Position of the texts, as a share of the height: below the marks."""
 
 GROUND_ALPHA = 140
 

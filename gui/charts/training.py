@@ -81,6 +81,14 @@ class StepChart(Chart):
     def y_span(self, drawn: Span) -> Span:
         return 0.0, drawn[1]
 
+    def evaluated(
+        self, series: Series, x: float | None, colour: str, name: str, write: Callable[[float], str]
+    ) -> list[Reading]:
+        """The evaluation at or before `x`; without it that of the model which was kept, or the newest."""
+        value = series.up_to(self.history.model_step if x is None else x)
+        note = _("(best)") if x is None and value != series.last else ""
+        return [] if value is None else [Reading(write(value), colour, name, note=note)]
+
     def position_readings(self, x: float) -> list[Reading]:
         epoch, clock = self.history.step_epoch.between(x), self.history.step_clock.between(x)
         readings = [Reading(formats.count(round(x)), name=_("step"))]
@@ -234,10 +242,7 @@ class LossChart(StepChart):
         elif train is not None:
             note = _("(smoothed)") if is_smoothed else ""
             readings.append(Reading(formats.loss(train), "run", _("train"), note=note))
-        evaluated = history.eval_loss.up_to(x)
-        if evaluated is not None:
-            readings.append(Reading(formats.loss(evaluated), "optimizer", _("validation")))
-        return readings
+        return [*readings, *self.evaluated(history.eval_loss, x, "optimizer", _("validation"), formats.loss)]
 
     def details(self, x: float) -> list[Reading]:
         value = self._smoothed.at(x)
@@ -276,9 +281,11 @@ class MetricsChart(StepChart):
 
     def readings(self, x: float | None) -> list[Reading]:
         return [
-            Reading(formats.metric_format(line.column)(value), line.colour, line.name)
+            reading
             for line in reversed(self.lines)
-            if (value := line.series.up_to(x)) is not None
+            for reading in self.evaluated(
+                line.series, x, line.colour, line.name, formats.metric_format(line.column)
+            )
         ]
 
     def empty_text(self) -> str:

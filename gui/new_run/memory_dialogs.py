@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from core.base.formats import MISSING, about, counted, duration, memory, step_time
 from core.base.language import _
+from core.memory import estimate
 from core.memory.explain import PartExplained, explain_parts
 from core.memory.model import Verdict, key_of
 from core.memory.remedies import Remedy
@@ -32,6 +33,7 @@ from gui.base.trash import Question
 from gui.new_run.memory_card import FitCard, basis_help, headline, undivided_text
 from gui.new_run.memory_state import MemoryState
 from gui.new_run.options import FormHistory
+from gui.run.words import forecast_text
 from gui.widgets.bars import progress_bar
 from gui.widgets.labels import push_button, text_label
 from gui.widgets.layout import PageScroll, Sheet, fill, fill_dialog, hbox
@@ -323,7 +325,8 @@ class MemoryActions(QObject):
         if case is not None and forecast is not None:
             parts = explain_parts(case.options, case.shape, case.device, forecast)
             parts = () if state.is_undivided else parts
-            ExplainedSheet(basis_help(state, forecast), forecast.parts.total, parts, self._card).open()
+            basis = "\n".join(filter(None, (basis_help(state, forecast), forecast_text(estimate.read()))))
+            ExplainedSheet(basis, forecast.parts.total, parts, self._card).open()
 
     def fit(self) -> None:
         """Search for what fits, by short runs."""

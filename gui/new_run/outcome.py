@@ -139,7 +139,7 @@ def loading_text(options: RunOptions, device: DeviceReport | None, longest: int 
         parts.append(_("{count} workers").format(count=workers))
     if _resolved(options, device, "data.pin_memory") == Toggle.ON:
         parts.append(_("pinned memory"))
-    return ", ".join(parts) or _("main process")
+    return ", ".join(parts) or _("batch by batch, no workers")
 
 
 def changes_by_row(options: RunOptions, changed: Mapping[str, Start]) -> dict[str, str]:

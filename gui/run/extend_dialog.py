@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QDialogButtonBox, QLabel, QVBoxLayout, QWidget
 
 from core.base import formats
@@ -94,8 +94,8 @@ class ExtendSheet(Sheet):
         no_model = "" if length.has_model else _("The model is saved when the run finishes or is stopped.")
         self.how = Segmented(
             (
-                Segment(CONTINUE, _("Continue this run"), refusal=no_checkpoint),
                 Segment(ANEW, _("New run from its model"), refusal=no_model),
+                Segment(CONTINUE, _("Continue this run"), refusal=no_checkpoint),
             )
         )
         self.how.set_value(CONTINUE if length.has_checkpoint else ANEW)
@@ -127,13 +127,22 @@ class ExtendSheet(Sheet):
         self.unit.setText(epochs if self._length.planned_steps is None else steps)
         self.rows.set_rows(rows_for(self._length, more))
         self._longer.setHidden(is_new)
-        going_on = _("The same run goes on from its last checkpoint. Its model is replaced at the end.")
+        going_on = _(
+            "The same run goes on from its last checkpoint. At the end it keeps the better model: the one it has now "
+            "or the best of the new ones."
+        )
+        if not self._length.status.evaluations:
+            going_on = _("The same run goes on from its last checkpoint. Its model is replaced at the end.")
         anew = _(
             "Opens New run with the options of this run, to change as you like: other data, another number of epochs. "
             "It starts from the trained model. This run and its model stay as they are."
         )
         self._note.setText(anew if is_new else going_on)
         self.start.setText(_("Open as new run") if is_new else _("Train longer"))
+        self._fit()
+        QTimer.singleShot(0, self, self._fit)  # new rows are shown, and count, only then
+
+    def _fit(self) -> None:
         layout = self.layout()
         if layout is not None:  # its text wraps: Qt would ask for the height it has in a narrower window
             layout.activate()

@@ -217,6 +217,8 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
         case RunAction.TRY | RunAction.EXPORT:
             if facts.has_model or (action is RunAction.EXPORT and is_over and facts.saved_step is not None):
                 return ""
+            if action is RunAction.TRY and facts.status.model_step is not None and not facts.is_gone:
+                return ""  # it trains longer, and its earlier model is still there
             if not is_over:
                 return _("The model is saved when the run finishes or is stopped.")
     if facts.is_gone:
@@ -409,6 +411,9 @@ class RunHeader(QWidget):
         self.buttons.show_facts(facts)
         status = facts.status
         self._bar.setVisible(not facts.state.is_over or facts.state is State.PAUSED)
+        self.progress.setMaximum(
+            0 if facts.state is State.STARTING else PROGRESS_PARTS
+        )  # 0: something goes on
         share = share_done(status.step, status.total_steps)
         self.progress.setValue(round(PROGRESS_PARTS * (share or 0.0)))
 

@@ -384,6 +384,7 @@ class RunView(QWidget):
 
     def _show_options(self) -> None:
         """Show the options that apply, the changed ones first; of an unreadable file, its text."""
+        self.details.show_task(self._options)
         if self._options is not None:
             changed, others = run_file.applied(self._options)
             blocks = (["# " + _("Changed"), *changed], ["# " + _("Default values"), *others])

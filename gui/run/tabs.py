@@ -135,6 +135,7 @@ class RunDetails(QTabWidget):
         self.addTab(self._predictions_page, _("Predictions"))
         self.confusion = ConfusionGrid(theme)
         self.confusion.opened.connect(self._open_cell)
+        self.confusion.hide()
         self._confusion_page = _framed(self._with_words(self.confusion))
         self.addTab(self._confusion_page, _("Confusion matrix"))
         self._metrics_table, self._no_metrics = self._table(), role_label(Role.MUTED)
@@ -147,7 +148,6 @@ class RunDetails(QTabWidget):
         self._log_page = _framed(self.log)
         self.addTab(self._log_page, _("Log"))
         self.addTab(_framed(self.options), _("Options"))
-        self._show_confusion()
 
     def add_log(self, text: str) -> None:
         """Append printed text."""
@@ -167,7 +167,15 @@ class RunDetails(QTabWidget):
         self._metrics_table.setVisible(bool(self._history.evaluations))
         self.predictions.refresh(is_over=is_over)
         self._show_confusion()
+        self.show_task(options)
+        if self._shown_confusion is None:
+            self._confusion_text.setText(self._no_metrics.text())
         self._show_what_ran(status)
+
+    def show_task(self, options: RunOptions | None) -> None:
+        """Show the tabs that the task has."""
+        is_known = self._shown_confusion is not None or (options is not None and options.task.has_labels)
+        self.setTabVisible(self.indexOf(self._confusion_page), is_known)
 
     def _show_what_ran(self, status: RunStatus) -> None:
         facts = (status.what_ran, status.versions, status.forecast_error)
@@ -177,7 +185,6 @@ class RunDetails(QTabWidget):
 
     def _show_confusion(self) -> None:
         confusion = self._history.predictions.confusion
-        self.setTabVisible(self.indexOf(self._confusion_page), confusion is not None)
         if confusion is None or confusion is self._shown_confusion:
             return
         self._shown_confusion = confusion
@@ -193,6 +200,7 @@ class RunDetails(QTabWidget):
             text.format(step=formats.count(confusion.step), count=confusion.left_out)
         )
         self.confusion.show_confusion(confusion)
+        self.confusion.show()
         validation = RunFolder(self._folder).validation()
         is_of_it = validation is not None and validation.step == confusion.step
         self.predictions.show_validation(validation if is_of_it else None)

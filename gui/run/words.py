@@ -29,8 +29,8 @@ def forecast_text(past: Sequence[PastRun]) -> str:
     if error is None:
         return ""
     return ngettext(
-        "Memory forecast on this computer: off by {error} in one run of at least one epoch.",
-        "Memory forecasts on this computer: off by {error} in the median of {count} runs of at least one epoch.",
+        "The forecast of {count} run on this computer was off by {error}.",
+        "The forecasts of {count} runs on this computer were off by {error} (median).",
         len(runs),
     ).format(error=formats.whole_percent(error), count=formats.count(len(runs)))
 

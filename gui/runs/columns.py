@@ -84,12 +84,12 @@ def columns() -> dict[Column, ColumnKind]:
             sample="CUDA",
         ),
         Column.METRIC: ColumnKind(
-            _("Best result"),
+            _("Result"),
             lambda row: _metric_text(row.summary),
             lambda row: _metric_raw(row.summary),
             is_number=True,
-            sample="loss 0.123",
-            help=_("The best of all evaluations"),
+            sample="100.0 % (best)",
+            help=_("Of the model that is kept: the best evaluation if the run keeps the best, else the last"),
         ),
         Column.TIME: ColumnKind(
             _("Time"),
@@ -144,25 +144,31 @@ def _started(row: RunSummary) -> float:
     return NOTHING
 
 
+def result_text(row: RunSummary) -> str:
+    """The result of the model that is kept, marked if the last evaluation was another; empty without one."""
+    if row.metric is None or row.result is None:
+        return ""
+    value = formats.metric_format(row.metric)(row.result)
+    return value if row.result == row.last else _("{value} (best)").format(value=value)
+
+
 def _metric_text(row: RunSummary) -> str:
-    if row.metric is None or row.best is None:
-        return formats.MISSING
-    value = formats.metric_format(row.metric)(row.best)
-    return value if formats.is_share(row.metric) else f"{formats.metric_words(row.metric)} {value}"
+    is_plain = row.metric is None or row.result is None or formats.is_share(row.metric)
+    name = "" if is_plain else f"{formats.metric_words(row.metric or '')} "
+    return f"{name}{result_text(row)}" or formats.MISSING
 
 
 def metric_in_full(row: RunSummary) -> str:
-    """The best result with its name: `F1 81.4 %`; empty without one."""
-    if row.metric is None or row.best is None:
-        return ""
-    return f"{formats.metric_title(row.metric)} {formats.metric_format(row.metric)(row.best)}"
+    """The result with its name: `F1 81.4 %`; empty without one."""
+    result = result_text(row)
+    return f"{formats.metric_title(row.metric or '')} {result}" if result else ""
 
 
 def _metric_raw(row: RunSummary) -> float:
     """Better results are higher: a larger share or a smaller loss."""
-    if row.metric is None or row.best is None:
+    if row.metric is None or row.result is None:
         return NOTHING
-    return row.best if formats.is_share(row.metric) else -row.best
+    return row.result if formats.is_share(row.metric) else -row.result
 
 
 class RunRow:

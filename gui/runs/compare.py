@@ -46,7 +46,7 @@ from gui.charts.compare import (
 from gui.charts.grid import ChartBar
 from gui.charts.history import Batch, BatchBuilder, RunHistory
 from gui.run.follower import LARGEST_UPDATE, PIECE_BYTES
-from gui.runs.columns import state_of
+from gui.runs.columns import metric_in_full, result_text, state_of
 from gui.runs.table import dot
 from gui.widgets.inputs import ChoiceList, Segment, WheelGuard
 from gui.widgets.labels import ElidedLabel, link_button, role_label, tip_of
@@ -73,23 +73,17 @@ def rows_of(comparison: Comparison) -> list[CompareRow]:
     def row(title: str, write: Callable[[RunSummary], str]) -> CompareRow:
         return CompareRow(title, tuple(map(write, runs)))
 
-    def best(run: RunSummary) -> str:
-        if run.metric is None:
-            return formats.MISSING
-        value = formats.metric_format(run.metric)(run.best)
-        return value if len(metrics) == 1 else f"{formats.metric_title(run.metric)} {value}"
+    def result(run: RunSummary) -> str:
+        return (result_text(run) if len(metrics) == 1 else metric_in_full(run)) or formats.MISSING
 
     def pace(run: RunSummary) -> str:
         speed = run.samples_per_second
         return formats.MISSING if speed is None else formats.three_figures(speed)
 
-    best_title = _("Best result")
-    if len(metrics) == 1:
-        best_title = _("Best: {metric}").format(metric=formats.metric_title(*metrics))
     rows = [
         CompareRow(_("Results")),
         row(_("State"), state_of),
-        row(best_title, best),
+        row(formats.metric_title(*metrics) if len(metrics) == 1 else _("Result"), result),
         row(_("Steps"), lambda run: formats.count(run.steps)),
         row(_("Time"), lambda run: formats.duration(run.seconds)),
         row(_("Peak memory"), lambda run: formats.memory(run.peak_bytes)),

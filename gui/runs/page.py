@@ -29,7 +29,6 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.errors import OptionsError, UserError
 from core.base.language import _, ngettext
-from core.memory import estimate
 from core.options import Tree, past_runs, run_file
 from core.options.past_runs import LONGEST_TITLE, RunNotes, tags_in
 from core.runs.compare import FEWEST, MOST
@@ -45,7 +44,6 @@ from gui.base.trash import NotOverError, RunTrash, reveal
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of
 from gui.run.header import TITLES, RunAction
-from gui.run.words import forecast_text
 from gui.runs import table
 from gui.runs.columns import Column, metric_in_full, state_of
 from gui.runs.queue_card import QueueCard
@@ -283,8 +281,6 @@ class RunsPage(QWidget):
         self.words = text_label(role=Role.MUTED)
         self.words.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._error = ""
-        self.forecasts = text_label(role=Role.MUTED)
-        self.forecasts.hide()
         self.count = role_label(Role.MUTED)
         tip = _("Select the columns of the list")
         self._columns = link_button(_("Columns"), self._show_columns_menu, tip)
@@ -350,6 +346,12 @@ class RunsPage(QWidget):
         others = (one.run for one in summaries if one.task == task and one.run != run and one.metric)
         self._select({run, next(others, run)})
         self.panel.compare.setFocus()
+        if len(chosen := self.chosen()) == 1:
+            words = _("Select one or more other runs to compare with “{run}”").format(run=chosen[0].title)
+            how = _("Click them with Ctrl held (on a Mac Cmd), then press Compare.")
+            if len(summaries) == 1:
+                words, how = _("There is no other run to compare with yet"), ""
+            self.strip.show_message(Level.INFO, words, how)
 
     def _select(self, runs: Collection[RunFolder]) -> None:
         rows = [self._filter.index(row, 0) for row in range(self._filter.rowCount())]
@@ -472,9 +474,6 @@ class RunsPage(QWidget):
             self._kept = []
         elif self._filter.rowCount() and not (self.bin.waiting or self.chosen()):
             self.table.selectRow(0)
-        words = forecast_text(estimate.read())
-        self.forecasts.setText(words)
-        self.forecasts.setVisible(bool(words and summaries))
 
     def _show_some(self, summaries: list[RunSummary]) -> None:
         self.model.show_some([one for one in summaries if one.run.path not in self.bin.leaving])
@@ -632,8 +631,9 @@ class RunsPage(QWidget):
         self._stack = QStackedWidget()
         self._stack.addWidget(self.table)
         self._stack.addWidget(self.words)
-        rows = vbox((self._stack, 1), self.forecasts)
         # the queue below: when it changes, the rows keep their places
-        layout = vbox(head, self.strip, (rows, 1), self.queue, self.panel, spacing=SPACING + SPACING // 2)
+        layout = vbox(
+            head, self.strip, (self._stack, 1), self.queue, self.panel, spacing=SPACING + SPACING // 2
+        )
         layout.setContentsMargins(*PAGE_MARGINS)
         self.setLayout(layout)

@@ -1,7 +1,6 @@
 """A model on the page Try it: its process and its answers."""
 
 import time
-from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QStackedWidget, QVBoxLayout, QWidget
@@ -15,6 +14,7 @@ from core.services.chat import (
     Ask,
     Load,
     Loaded,
+    Loading,
     NotAnswered,
     Piece,
     Start,
@@ -181,7 +181,7 @@ class Prediction(PageScroll):
         self._show(None)
         self.earlier.setText("\n".join((_("Earlier"), *self._said[:MOST_EARLIER])) if self._said else "")
         self.asked.words.setText(question.shown)
-        self.asked.setVisible(bool(question.shown))
+        self.asked.setVisible(not question.image)
         self.answer.speaker.setText(name)
         self.answer.show()
         self.answer.show_notes()
@@ -198,7 +198,7 @@ class Prediction(PageScroll):
             self.labelled.show_words(" ".join(self._question.texts), answered.words)
             self._show(self.labelled)
         best = "".join(f"{one.label}  {formats.whole_percent(one.chance)}" for one in answered.chances[:1])
-        asked = Path(self._question.image).name or " ".join(self._question.shown.split())
+        asked = " ".join(self._question.shown.split())
         if best or answered.number is not None:
             self._said.insert(0, f"{asked[:EARLIER_LETTERS]}  →  {best or self.number.text()}")
         expected = expected_text(self._question.expected, is_label=bool(answered.chances))
@@ -243,6 +243,7 @@ class ModelColumn(Card):
         self._pending: Ask | None = None  # until the model is loaded
         self._last_id = 0
         self._is_loading = False
+        self._has_libraries = False
         self._began = 0.0  # loading or writing, by the monotonic clock
         self._tick = QTimer(self, interval=TICK_MS)
         self._tick.timeout.connect(self._show_progress)
@@ -351,6 +352,7 @@ class ModelColumn(Card):
                 call.tell(message)
 
         self._is_loading = True
+        self._has_libraries = False
         self._task.start(talk)
         self._begin()
 
@@ -365,7 +367,10 @@ class ModelColumn(Card):
         if not (is_loading or self.is_busy):
             self._tick.stop()
             return
-        phase = _("Loading the model… {seconds} s") if is_loading else _("Writing… {seconds} s")
+        loading = _("Loading the model… {seconds} s")
+        if not self._has_libraries:
+            loading = _("Loading PyTorch… {seconds} s")
+        phase = loading if is_loading else _("Writing… {seconds} s")
         text = phase.format(seconds=int(time.monotonic() - self._began))
         if is_loading:
             self._show_state(text)
@@ -376,6 +381,8 @@ class ModelColumn(Card):
         match message:
             case TryProcess():
                 self._process = message
+            case Loading():
+                self._has_libraries = True
             case Loaded():
                 self._is_loading = False
                 self._answers.show_notes()

@@ -42,15 +42,15 @@ from gui.base.theme import Role, set_flag, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, Chooser, dropped_paths
-from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, tip_of
-from gui.widgets.layout import FLUSH, FlowLayout, fill
+from gui.widgets.labels import link_button, push_button, role_label, text_label, tip_of
+from gui.widgets.layout import FLUSH, FlowLayout, fill, hbox, vbox
 
-SIDE = 72
+SIDE = 112
 """Pixels of the thumbnail."""
 KINDS = "*.png *.jpg *.jpeg *.webp *.bmp *.gif *.tif *.tiff"
 
 
-PAD, LARGEST_DRAWN = 112, 64
+PAD, LARGEST_DRAWN = 224, 64
 """Side of the drawing pad, and of the largest images that a drawing resembles, in pixels."""
 PAUSE_MS = 1000
 COARSE = 8
@@ -58,19 +58,20 @@ COARSE = 8
 
 
 class DrawingPad(QWidget):
-    """A square to draw in with the mouse. A second after the last stroke it is an image; the next begins anew."""
+    """A square to draw in with the left mouse button. A second after each stroke the whole drawing is an image."""
 
     drawn = Signal(str)  # the path of the image, as text; it is deleted with the pad
+    changed = Signal(bool)  # whether there is a stroke
 
     def __init__(self) -> None:
         super().__init__()
         self.setFixedSize(PAD, PAD)
         self.setCursor(Qt.CursorShape.CrossCursor)
         self.setAccessibleName(_("Drawing pad"))
-        self.setToolTip(_("Draw with the mouse. The model answers one second after the last stroke."))
+        self.setToolTip(_("Draw with the mouse. The model answers one second after each stroke."))
         self._folder, self._count, self._last = QTemporaryDir(), 0, QPointF()
-        self._is_empty = self._is_done = True
         self._image = QImage(PAD, PAD, QImage.Format.Format_RGB32)
+        self._before: list[QImage] = []  # of each stroke
         self._paper, self._ink = Qt.GlobalColor.black, Qt.GlobalColor.white
         self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
         self._pause.timeout.connect(self._finish)
@@ -79,32 +80,44 @@ class DrawingPad(QWidget):
         """Clear it, in the colours of an example; it is hidden where those aren't small grey images."""
         colours = Qt.GlobalColor.black, Qt.GlobalColor.white
         self._ink, self._paper = colours if is_light(example) else colours[::-1]
-        self._image.fill(self._paper)
-        self._pause.stop()
-        self._is_empty = self._is_done = True
-        self.update()
+        self.clear()
         self.setVisible(0 < example.width() <= LARGEST_DRAWN and example.isGrayscale())
 
+    def clear(self) -> None:
+        self._image.fill(self._paper)
+        self._show([])
+
+    def undo(self) -> None:
+        """Remove the last stroke."""
+        *before, self._image = self._before or [self._image]
+        self._show(before)
+
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        if self._is_done:
-            self._image.fill(self._paper)
-        self._is_empty = self._is_done = False
-        self._last = event.position()
-        self._pause.stop()
-        self._draw_to(event.position())
+        if event.button() is Qt.MouseButton.LeftButton:
+            self._show([*self._before, self._image.copy()])
+            self._last = event.position()
+            self._draw_to(event.position())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._draw_to(event.position())
+        if event.buttons() & Qt.MouseButton.LeftButton:
+            self._draw_to(event.position())
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        self._pause.start()
+        if event.button() is Qt.MouseButton.LeftButton:
+            self._pause.start()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.drawImage(0, 0, self._image)
-        if self._is_empty:
+        if not self._before:
             painter.setPen(Qt.GlobalColor.gray)
             painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, _("Draw here"))
+
+    def _show(self, before: list[QImage]) -> None:
+        self._before = before
+        self._pause.stop()
+        self.changed.emit(bool(before))
+        self.update()
 
     def _draw_to(self, point: QPointF) -> None:
         painter = QPainter(self._image)
@@ -116,7 +129,7 @@ class DrawingPad(QWidget):
         self.update()
 
     def _finish(self) -> None:
-        self._is_done, self._count = True, self._count + 1
+        self._count += 1
         path = self._folder.filePath(_("Drawing {number}").format(number=self._count) + ".png")
         side, how = COARSE, Qt.TransformationMode.SmoothTransformation
         if self._image.scaled(side, side, mode=how).save(path):
@@ -138,26 +151,31 @@ class ImageBox(QFrame):
         for picture, title in ((self.picture, _("Your image")), (self.seen, _("What the model sees"))):
             picture.setFixedHeight(SIDE)
             picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
-            columns.addLayout(
-                fill(QVBoxLayout(), picture, role_label(Role.HINT, title), spacing=SPACING // 2)
-            )
+            columns.addLayout(vbox(picture, role_label(Role.HINT, title), spacing=SPACING // 2))
+        columns.addStretch()
         self._path, self._folder = "", QTemporaryDir()
         self._example = QImage()
         self.invert = QCheckBox(_("Invert colours"))
         self.invert.clicked.connect(self._ask_inverted)
-        self._hint = role_label(Role.HINT)
-        self.words = ElidedLabel(_("Drop an image here"), Role.MUTED)
+        self._hint = text_label(role=Role.HINT)
         self.button = push_button(_("Choose an image…"), self._choose)
         self.pad = DrawingPad()
         self.pad.drawn.connect(self._take)
-        self.pad.hide()
+        self.undo = link_button(_("Undo"), self.pad.undo, _("Removes the last stroke."), flush=True)
+        self.clear = link_button(_("Clear"), self.pad.clear, _("Removes the drawing."), flush=True)
+        for part in (self.undo, self.clear):
+            part.setEnabled(False)
+            self.pad.changed.connect(part.setEnabled)
+        self._drawing = QWidget()
+        below = hbox(self.undo, None, self.clear)
+        fill(QVBoxLayout(self._drawing), self.pad, below, margins=FLUSH, spacing=SPACING // 2)
         buttons = fill(QHBoxLayout(), self.button, self.invert, None, spacing=SPACING)
-        beside = fill(QVBoxLayout(), None, self.words, buttons, self._hint, None, spacing=SPACING)
+        words = role_label(Role.MUTED, _("Drop an image here"))
+        beside = vbox(None, self._pictures, words, buttons, self._hint, None)
         fill(
             QHBoxLayout(self),
-            self.pad,
+            self._drawing,
             (beside, 1),
-            self._pictures,
             margins=(2 * SPACING, SPACING, 2 * SPACING, SPACING),
             spacing=2 * SPACING,
         )
@@ -168,6 +186,7 @@ class ImageBox(QFrame):
         """Take no image, but one like an example of the run."""
         self._example = example
         self.pad.show_for(example)
+        self._drawing.setVisible(not self.pad.isHidden())
         self.show_image("")
 
     def show_image(self, path: str) -> None:
@@ -182,7 +201,6 @@ class ImageBox(QFrame):
         self.invert.setVisible(is_other)
         hint = _("Light and dark are the other way round in the training images.")
         self._hint.setText(hint if is_other else "")
-        self.words.setText(Path(path).name if path else _("Drop an image here"))
         self.picture.setPixmap(QPixmap.fromImage(image))
 
     def show_seen(self, png: bytes) -> None:
@@ -243,7 +261,7 @@ class Question:
     """A text, a pair of texts, or an image file.
 
     `expected` is the answer of a validation example; with `as_read`, the text has the special tokens the model reads,
-    and `asked` is what the user asks in it.
+    and `asked` is what the user asks in it, or the name of an image.
     """
 
     texts: tuple[str, ...] = ()
@@ -427,11 +445,13 @@ class ExampleRow(QWidget):
             self._flow.removeWidget(button)
             button.deleteLater()
         most = MOST_IMAGES if task.reads_images else MOST_TEXTS
-        self.buttons = [self._button(example, folder, task, in_pairs=in_pairs) for example in examples[:most]]
+        self.buttons = [
+            self._button(question_of(example, folder, task, number, in_pairs=in_pairs), example)
+            for number, example in enumerate(examples[:most], start=1)
+        ]
         self.setVisible(bool(self.buttons))
 
-    def _button(self, example: Example, folder: Path, task: Task, *, in_pairs: bool) -> QPushButton:
-        question = question_of(example, folder, task, in_pairs=in_pairs)
+    def _button(self, question: Question, example: Example) -> QPushButton:
         tip = tip_of(example.given[:1000] or example.expected)
         button = link_button("", lambda: self.chosen.emit(question), tip)
         button.setAutoDefault(False)
@@ -445,11 +465,15 @@ class ExampleRow(QWidget):
         return button
 
 
-def question_of(example: Example, folder: Path, task: Task, *, in_pairs: bool) -> Question:
-    """Return an example as a question: an image, a text, a pair, or exactly the tokens a causal model read."""
+def question_of(example: Example, folder: Path, task: Task, number: int = 1, *, in_pairs: bool) -> Question:
+    """Return an example as a question: an image, a text, a pair, or exactly the tokens a causal model read.
+
+    An image is named by its `number`: its file's name may look like a label.
+    """
     if example.image:
         path = file_inside(folder, example.image)
-        return Question(image=str(path or folder / "none"), expected=example.expected)
+        name = _("Example {number}").format(number=number)
+        return Question(image=str(path or folder / "none"), expected=example.expected, asked=name)
     texts = tuple(example.given.split("\n", 1)) if in_pairs and not task.writes_text else (example.given,)
     is_read = task.writes_text and not example.is_own
     return Question(texts=texts, expected=example.expected, as_read=is_read, asked=example.asked)
@@ -508,6 +532,9 @@ class TryInput(Card):
         self.examples = ExampleRow()
         self.settings = WritingSettings()
         self.button = push_button(pressed=self._press, role=Role.PRIMARY)
+        policy = self.button.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # nothing beside it moves while an image is classified
+        self.button.setSizePolicy(policy)
         self.more = link_button(_("Settings"))
         self.more.setCheckable(True)
         set_flag(self.more, "stays", True)
@@ -518,7 +545,7 @@ class TryInput(Card):
         for key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             pressed = QShortcut(key, self, context=Qt.ShortcutContext.WidgetWithChildrenShortcut)
             pressed.activated.connect(self._ask_texts)
-        self.image.chosen.connect(lambda path: self.asked.emit(Question(image=path)))
+        self.image.chosen.connect(lambda path: self.asked.emit(Question(image=path, asked=Path(path).stem)))
         self.examples.chosen.connect(self._on_example)
         for field in (self.text, self.second):
             field.return_pressed.connect(self._ask_texts)

@@ -25,6 +25,7 @@ from core.services.chat import (
     Close,
     Load,
     Loaded,
+    Loading,
     NotAnswered,
     NotLoaded,
     Piece,
@@ -128,6 +129,7 @@ def _load(load: Load, send: Send) -> "TriedModel":
     from core.engine.generate.predict import max_positions
     from core.engine.training.failures import is_out_of_memory
 
+    send(Loading())
     try:
         model = load_model(run, options, load.which)
     except (RuntimeError, MemoryError, OSError) as error:

@@ -6,6 +6,7 @@ import time
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -48,7 +49,7 @@ from core.runs.events import (
     split_non_finite,
 )
 from core.runs.folder import RunFolder
-from core.runs.models import Checkpoint, is_undamaged
+from core.runs.models import Checkpoint, is_undamaged, step_of
 
 # --- The best model
 
@@ -67,7 +68,7 @@ class BestCallback(TrainerCallback):
         self._stop_early(state, control)  # it may have been killed between its last checkpoint and its end
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if best_step(state.log_history, self._training.metric_for_best_model) == state.global_step:
+        if best_kept(args, state, self._training.metric_for_best_model) == state.global_step:
             control.should_save = True
         self._stop_early(state, control)
 
@@ -85,6 +86,15 @@ def best_step(history: list[dict[str, Any]], by: BestMetric = BestMetric.AUTO) -
         return None
     best = metric.best([entry[metric.name] for entry in judged])
     return next(int(entry["step"]) for entry in judged if entry[metric.name] == best)
+
+
+def best_kept(args: Any, state: Any, by: BestMetric) -> int | None:
+    """`best_step` among the evaluations whose weights are there: the current ones, and those of the checkpoints.
+
+    A run that keeps the best only since it was extended has no weights of most evaluations before.
+    """
+    steps = {state.global_step, *map(step_of, Path(args.output_dir).glob("checkpoint-*"))}
+    return best_step([entry for entry in state.log_history if entry["step"] in steps], by)
 
 
 def evaluations_without_improvement(history: list[dict[str, Any]], training: TrainingOptions) -> int:
@@ -126,18 +136,18 @@ def load_best(trainer: Any, training: TrainingOptions, reporter: Reporter) -> in
     """Load the weights of the best evaluation.
 
     Returns:
-        Their step: the last, if that was the best or the best is gone.
+        Their step: the last, if that was the best or the best is damaged.
     """
-    last, history = int(trainer.state.global_step), trainer.state.log_history
-    best = best_step(history, training.metric_for_best_model)
+    last = int(trainer.state.global_step)
+    best = best_kept(trainer.args, trainer.state, training.metric_for_best_model)
     if best is None or best == last:
         return last
     folder = trainer.checkpoint_at(best)
     if not is_undamaged(folder):
         reporter.warn(
             "best-gone",
-            _("The best checkpoint is missing: the model has the last weights"),
-            _("{name} was the best, and is missing or damaged.").format(name=folder.name),
+            _("The best checkpoint is damaged: the model has the last weights"),
+            _("{name} was the best. Its files have changed since.").format(name=folder.name),
         )
         return last
     trainer.load_weights(folder)
@@ -240,7 +250,7 @@ class ValidationCallback(TrainerCallback):
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         by = self._options.training.metric_for_best_model
-        is_kept = not self._options.keeps_best or best_step(state.log_history, by) == state.global_step
+        is_kept = not self._options.keeps_best or best_kept(args, state, by) == state.global_step
         if self._validation is not None and is_kept:
             told = msgspec.structs.replace(self._validation, step=state.global_step)
             with suppress(OSError):
@@ -492,7 +502,7 @@ class ReportCallback(TrainerCallback):
             return
         output = self._options.output
         metric = self._options.training.metric_for_best_model
-        best = {best_step(state.log_history, metric)} if self._options.keeps_best else ()
+        best = {best_kept(args, state, metric)} if self._options.keeps_best else ()
         checkpoints.keep(saved.path.parent, max(1, output.keep_checkpoints), best)
         self._reporter.write(saved_event(saved, time.perf_counter() - self._mark))
         self._back_to_training(state)

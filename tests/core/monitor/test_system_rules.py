@@ -234,6 +234,17 @@ def test_other_programs_that_slow_the_steps_are_named_until_they_are_done(second
     assert watch(run, others=programs).withdrawn == ["slowed"] * len(titles)
 
 
+def test_a_warning_of_slow_steps_has_new_figures_once_they_take_twice_as_long():
+    run = training(60, 0.2)
+    for seconds in (1.0, 1.1, 4.0):
+        for _ in range(20):
+            run.a_step(seconds)
+    raised = watch(run, others=FakePrograms(BUSY)).raised
+    titles = [message.title.split(" instead")[0] for message in raised]
+    assert (titles[0], titles[-1]) == ("Steps take 1.00 s", "Steps take 4.00 s")
+    assert len(titles) <= 3
+
+
 def test_the_processor_time_of_other_programs_is_counted_by_name():
     others = OtherPrograms(2**22 + 1, cores=1)
     assert sum(others.read().values()) == 0.0, "there is no span yet"

@@ -17,7 +17,7 @@ from core.monitor import keeper
 from core.options import run_file
 from core.runs import start as runs_start
 from core.runs.event_log import EventReader, RunFollower
-from core.runs.events import MemorySampled, Outcome, RunFinished, RunStarted, TurnAwaited, TurnCame
+from core.runs.events import Evaluated, MemorySampled, Outcome, RunFinished, RunStarted, TurnAwaited, TurnCame
 from core.runs.folder import Action, ExitRecord, RunFolder
 from core.runs.library import read_status
 from core.runs.queue import LiveRuns
@@ -240,6 +240,15 @@ def test_a_length_that_was_requested_and_not_trained_may_be_requested_again(run,
     write_events(run.events_file, RunFinished(state=Outcome.FINISHED, steps=20))
     with pytest.raises(CantResume, match="already"):
         runs_start.resume(run, **longer)
+
+
+@pytest.mark.usefixtures("no_keeper")
+@pytest.mark.parametrize("evaluations", [(), (Evaluated(step=9, epoch=3, metrics={}, seconds=1.0),)])
+def test_a_run_that_evaluates_keeps_its_best_model_when_it_trains_longer(run, evaluations):
+    end(run, Outcome.FINISHED, 9)
+    write_events(run.events_file, *evaluations)
+    runs_start.resume(run, epochs=5)
+    assert run.options().output.keep_best is bool(evaluations)
 
 
 @pytest.mark.usefixtures("no_keeper")

@@ -74,6 +74,7 @@ def test_a_finished_run_in_one_row(run):
         metric="eval_accuracy",
         best=0.9,
         last=0.8,
+        result=0.8,
         seconds=60,
         peak_bytes=70,
         total_steps=9,
@@ -104,6 +105,21 @@ def test_the_best_value_is_that_of_the_metric_which_the_options_name(run):
     )
     summary = summarize(run)
     assert (summary.metric, summary.best, summary.last) == ("eval_loss", 0.3, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("keeps_best", "end", "result"),
+    [
+        ("false", (), 0.8),
+        ("true", (), 0.9),
+        ("true", (finished(160, metrics={"eval_accuracy": 0.9}, model_step=3, steps=6),), 0.9),
+        ("true", (finished(160),), 0.8),  # that of the best was gone
+    ],
+)
+def test_the_result_is_that_of_the_model_which_is_kept(run, keeps_best, end, result):
+    write(run, RunStarted(time=100), evaluated(3, accuracy=0.9), evaluated(6, accuracy=0.8), *end)
+    run_file.write(run_file.read(run.options_file, (f"output.keep_best={keeps_best}",)), run.options_file)
+    assert summarize(run).result == result
 
 
 def test_a_damaged_crashed_run_is_summed_up_as_far_as_it_can_be_read(run):

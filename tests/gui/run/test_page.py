@@ -635,7 +635,7 @@ def test_without_a_readable_run_file_the_run_is_shown_and_offers_no_more_than_it
         assert "run.toml" in view.messages.titles()[0]
 
 
-def test_a_paused_run_offers_its_checkpoint_for_export_and_no_older_model(run, show):
+def test_a_paused_run_offers_its_checkpoint_for_export_and_its_earlier_model_to_try(run, show):
     run.model.mkdir()
     (run.model / "model.safetensors").touch()
     clock = write_story(run, Plot(reached=50))
@@ -646,8 +646,8 @@ def test_a_paused_run_offers_its_checkpoint_for_export_and_no_older_model(run, s
     run.record_exit(ExitRecord(time=clock + 10, code=0, attempt=2))
     view = show(State.PAUSED)
     entries = view.header.buttons.entries
-    assert "export its checkpoint" in entries[RunAction.TRY].toolTip()
-    assert not entries[RunAction.TRY].isEnabled()
+    assert "export its checkpoint" in entries[RunAction.NEW_FROM_MODEL].toolTip()
+    assert entries[RunAction.TRY].isEnabled(), "the earlier model can be tried"
     assert entries[RunAction.EXPORT].isEnabled()
 
 

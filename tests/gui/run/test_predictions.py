@@ -24,6 +24,7 @@ from gui.base.theme import Theme
 from gui.charts.history import RunHistory
 from gui.run.predictions import Column, PredictionsModel, RunPredictions, given_text, visible
 from gui.run.tabs import RunDetails
+from tests.fakes.runs import OPTIONS
 
 EXAMPLES = (
     Example(given="The film was fine.\nI liked it.", expected="yes"),
@@ -130,14 +131,16 @@ def test_images_are_shown_unless_they_are_outside_the_run(qtbot, tmp_path):
     assert not model.index(1, Column.GIVEN).data(role).availableSizes()
 
 
-def test_the_confusion_matrix_is_a_tab_once_it_is_known(qtbot, tmp_path):
+def test_the_confusion_matrix_has_a_tab_from_the_beginning(qtbot, tmp_path):
     history = RunHistory()
     details = RunDetails(Theme(Appearance.LIGHT), tmp_path, QWidget(), history)
     qtbot.addWidget(details)
     details.resize(600, 400)
     details.refresh(RunStatus(), is_over=False)
     tab = next(at for at in range(details.count()) if details.tabText(at) == "Confusion matrix")
-    assert not details.isTabVisible(tab)
+    assert not details.isTabVisible(tab), "the task is not known"
+    details.show_task(OPTIONS)
+    assert details.isTabVisible(tab)
     history.apply(ConfusionCounted(step=5, labels=("cat", "dog"), counts=((3, 1), (0, 4))))
     details.refresh(RunStatus(), is_over=False)
     assert details.isTabVisible(tab)

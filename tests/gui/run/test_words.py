@@ -50,11 +50,11 @@ def past(forecast, measured, device="Apple M2"):
     ("runs", "parts"),
     [
         ([], []),
-        ([past(96, 100)], ["off by 4 % in one"]),
-        ([past(90, 99)] * 3, ["off by 9 % in the median of 3"]),
+        ([past(96, 100)], ["1 run", "off by 4 %"]),
+        ([past(90, 99)] * 3, ["off by 9 %", "3 runs"]),
         (
             [*[past(90, 99)] * 3, *[past(100, 96, "NVIDIA RTX 4070")] * 3],
-            ["off by 7 % in the median of 6"],
+            ["off by 7 %", "6 runs"],
         ),
     ],
 )

@@ -110,7 +110,7 @@ def test_the_table_shows_results_and_only_the_options_that_differ(qtbot, shown, 
     assert found["Batch size"] == ("32", "8")
     assert found["State"] == ("Finished", "Crashed")
     assert found["Steps"] == ("60", "30")
-    assert found["Best: Accuracy"][0] == "98.1 %"
+    assert found["Accuracy"][0] == "98.1 %"
     assert "Learning rate" not in found
     header = [shown.table.model.headerData(column, Qt.Orientation.Horizontal) for column in range(3)]
     assert header == ["", *NAMES]

@@ -26,10 +26,10 @@ def summary(name, **known):
 
 
 ACCURACY = {"metric": "eval_accuracy"}
-SLOW = summary("slow", seconds=4800.0, peak_bytes=9 * GB, started=100.0, best=0.9, **ACCURACY)
-QUICK = summary("quick", seconds=59.0, peak_bytes=GB // 2, started=300.0, best=0.95, **ACCURACY)
+SLOW = summary("slow", seconds=4800.0, peak_bytes=9 * GB, started=100.0, result=0.9, last=0.9, **ACCURACY)
+QUICK = summary("quick", seconds=59.0, peak_bytes=GB // 2, started=300.0, result=0.95, last=0.95, **ACCURACY)
 EMPTY = summary("empty")
-LOSSES = [summary(str(loss), metric="eval_loss", best=loss) for loss in (0.5, 0.1, 0.9)]
+LOSSES = [summary(str(loss), metric="eval_loss", result=loss, last=loss) for loss in (0.5, 0.1, 0.9)]
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ from PySide6.QtWidgets import QLabel
 
 from core.base.errors import UserError
 from core.base.settings import Appearance
-from core.memory import estimate
-from core.memory.model import Basis
 from core.options import past_runs
 from core.options.past_runs import RunNotes
 from core.runs.folder import Action, RunFolder
@@ -108,17 +106,12 @@ def test_runs_are_listed_newest_first_filtered_and_opened(qtbot, page, folder):
     assert opened.args[0].path == folder / "newer"
 
 
-def test_sizes_and_the_accuracy_of_forecasts_are_shown(qtbot, page, folder):
+def test_sizes_are_shown(qtbot, page, folder):
     (folder / "older" / "model").mkdir()
     (folder / "older" / "model" / "model.safetensors").write_bytes(bytes(3 << 20))
     page.refresh()
     qtbot.waitUntil(lambda: page.count.text().startswith("2 runs, 3."), timeout=3000)
     assert column(page, Column.SIZE)[1].startswith("3.")
-    assert not page.forecasts.isVisible()
-    estimate.remember(estimate.PastRun(device="a CPU", basis=Basis.FORMULA, forecast=96, measured=100))
-    page.refresh()
-    qtbot.waitUntil(page.forecasts.isVisible, timeout=5000)
-    assert "off by 4 % in one" in page.forecasts.text()
 
 
 def test_without_runs_or_a_readable_folder_the_page_says_why(qtbot, page, tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from core.runs.status import State
 from core.services.chat import TryProcess, Verdict, Which
 from gui.base.theme import Theme
 from gui.run.header import RunAction
-from gui.try_it.input import DrawingPad
+from gui.try_it.input import PAUSE_MS, DrawingPad
 from gui.try_it.page import TryPage
 from tests.fakes.try_process import command
 
@@ -189,7 +189,7 @@ def test_an_image_chosen_while_the_models_load_replaces_the_waiting_one(qtbot, p
     wait(qtbot, page)
     for column in page.columns.values():
         assert "True label: one" in column.prediction.answer.below.text()
-        assert column.prediction._said == ["1.png  →  seven  75 %"]
+        assert column.prediction._said == ["Example 2  →  seven  75 %"]
 
 
 def test_an_answer_is_not_shown_under_an_image_that_waits_for_a_run_to_end(qtbot, page, folder, models):
@@ -216,12 +216,20 @@ def test_a_drawing_is_an_image_in_the_colours_of_the_examples(qtbot):
     example = QImage(8, 8, QImage.Format.Format_Grayscale8)
     example.fill(0)
     pad.show_for(example)
-    with qtbot.waitSignal(pad.drawn) as caught:
-        qtbot.mousePress(pad, Qt.MouseButton.LeftButton, pos=QPoint(20, 56))
-        qtbot.mouseMove(pad, QPoint(90, 56))
-        qtbot.mouseRelease(pad, Qt.MouseButton.LeftButton, pos=QPoint(90, 56))
+    for y in (60, 164):
+        with qtbot.waitSignal(pad.drawn) as caught:
+            qtbot.mousePress(pad, Qt.MouseButton.LeftButton, pos=QPoint(40, y))
+            qtbot.mouseMove(pad, QPoint(180, y))
+            qtbot.mouseRelease(pad, Qt.MouseButton.LeftButton, pos=QPoint(180, y))
+    qtbot.mouseClick(pad, Qt.MouseButton.RightButton)
     image = QImage(caught.args[0])
-    assert image.pixelColor(4, 4).lightness() > 100 > image.pixelColor(0, 0).lightness()
+    shades = [image.pixelColor(4, y).lightness() for y in (0, 2, 5)]
+    assert shades[0] < 100 < min(shades[1:]), "the first stroke is still there"
+    pad.undo()
+    assert pad.grab().toImage().pixelColor(112, 164).lightness() == 0
+    with qtbot.assertNotEmitted(pad.drawn, wait=PAUSE_MS + 100):
+        qtbot.mouseClick(pad, Qt.MouseButton.LeftButton)
+        pad.clear()
 
 
 def test_an_image_in_other_colours_than_the_examples_can_be_inverted(qtbot, page, folder, tmp_path):

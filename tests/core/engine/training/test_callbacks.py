@@ -29,6 +29,7 @@ from core.engine.training.callbacks import (
     ReportCallback,
     RequestCallback,
     StepLog,
+    best_kept,
     best_step,
     epochs_of,
     evaluations_without_improvement,
@@ -235,6 +236,15 @@ def test_evaluations_without_improvement_are_counted_as_by_transformers(by, leas
             counts.append(evaluations_without_improvement(history, options))
             assert counts[-1] == theirs.early_stopping_patience_counter
     assert max(counts) > 2
+
+
+@pytest.mark.parametrize(("saved", "best"), [((), 30), ((20,), 20), ((10, 20), 10)])
+def test_the_best_model_is_sought_among_those_whose_weights_are_there(saved, best, tmp_path):
+    for step in saved:
+        (tmp_path / f"checkpoint-{step}").mkdir()
+    history = [{"step": 10 * (1 + place), "eval_loss": loss} for place, loss in enumerate((0.1, 0.2, 0.3))]
+    args, state = SimpleNamespace(output_dir=tmp_path), SimpleNamespace(global_step=30, log_history=history)
+    assert best_kept(args, state, BestMetric.AUTO) == best
 
 
 def test_the_best_checkpoint_is_kept_and_becomes_the_model(tmp_path):
