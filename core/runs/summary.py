@@ -334,14 +334,13 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
             finished.waited,
         ).format(count=finished.waited, last=finished.steps, best=model_step)
     elif model_step < finished.steps:
-        metric, value = judged_by(status.evaluations, options), None
-        if metric is not None:
-            value = status.evaluations[-1].metrics.get(metric.name)
+        metric, end = judged_by(status.evaluations, options), status.evaluations[-1]
+        name = "eval_loss" if metric is None else metric.name
         kept = _(
             "The model is that of step {step:,}, the best evaluation; that of step {last:,} gave {value}."
         )
-        value = formats.metric_format(metric.name)(value) if metric is not None else formats.MISSING
-        kept = kept.format(step=model_step, last=status.evaluations[-1].step, value=value)
+        value = formats.metric_format(name)(end.metrics.get(name))
+        kept = kept.format(step=model_step, last=end.step, value=value)
     first, last = _lowest(status.evaluations), status.evaluations[-1]
     low, now = (one.metrics.get("eval_loss") for one in (first, last))
     has_risen = low is not None and now is not None and now > max(RISEN * low, low + LEAST_CHANGE)
