@@ -308,7 +308,7 @@ def _length_text(lengths: Lengths) -> str:
         return f"{text} {_('In tokens: --set model.source=MODEL.')}"
     if lengths.limit is None:
         return text
-    cut = _("{rows} cut off at {limit:,}.").format(
+    cut = _("{rows} truncated at {limit:,}.").format(
         rows=formats.counted(lengths.cut, "example"), limit=lengths.limit
     )
     return f"{text} {cut}"
@@ -332,7 +332,7 @@ def _sample_lines(report: DataReport) -> Iterator[str]:
 def _sample_title(seen: Seen) -> str:
     parts = [_("row {row:,}").format(row=seen.row)]
     parts += [] if seen.tokens is None else [formats.counted(seen.tokens, "token")]
-    parts += [_("cut off at its end")] if seen.is_cut else []
+    parts += [_("truncated")] if seen.is_cut else []
     parts += [_("answer: {label}").format(label=_shorten(seen.label))] if seen.label else []
     return f"{', '.join(parts)}:"
 

@@ -151,7 +151,7 @@ class Padding(Described):
 class ChatTemplate(Described):
     """How a conversation is formatted as one text."""
 
-    AUTO = "auto", _("Model's template"), _("ChatML if the model has none.")
+    AUTO = "auto", _("Automatic"), _("The model's own template; ChatML if it has none.")
     CHATML = "chatml", "ChatML", _("Each message between <|im_start|> and <|im_end|>, for any model.")
 
 

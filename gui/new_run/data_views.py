@@ -231,7 +231,12 @@ class RowsPane(QWidget):
             return False
         place = numbers.index(number)
         self.table.selectRow(place)
-        self.table.scrollTo(self.model.index(place, 0), QAbstractItemView.ScrollHint.PositionAtCenter)
+        used = (
+            [column for column, one in enumerate(report.columns) if one.name in self._keys] if report else []
+        )
+        empty = (column for column in used if not str(self.model.index(place, column).data() or ""))
+        column = next(empty, used[-1] if used else 0)  # problems are of empty cells, or of labels and answers
+        self.table.scrollTo(self.model.index(place, column), QAbstractItemView.ScrollHint.PositionAtCenter)
         return True
 
 
@@ -489,5 +494,10 @@ class LengthsPane(QWidget):
         if self.has_line:
             pen = pg.mkPen(tokens.bad, width=1.5, style=Qt.PenStyle.DashLine)
             label = _("truncated at {limit:,}").format(limit=limit)
-            options = {"position": 0.9, "color": tokens.bad, "anchors": [(1, 0.5), (1, 0.5)]}
+            options = {
+                "position": 0.9,
+                "color": tokens.bad,
+                "anchors": [(1, 0.5), (1, 0.5)],
+                "fill": tokens.surface,
+            }
             self._plot.addItem(pg.InfiniteLine(limit, pen=pen, label=label, labelOpts=options))

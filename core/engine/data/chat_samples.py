@@ -38,7 +38,9 @@ TEMPLATE_REFUSES = FindingKind(
 ANSWER_LOST = FindingKind(
     "answer-lost", _PROBLEM, _("{rows}: an answer or a tool call that the chat template leaves out.")
 )
-ANSWERS_CUT = FindingKind("answers-cut", _WARNING, _("{rows}: an answer that is cut off at {detail} tokens."))
+ANSWERS_CUT = FindingKind(
+    "answers-cut", _WARNING, _("{rows}: an answer that is truncated at {detail} tokens.")
+)
 ANSWERS_GONE = FindingKind(
     "answers-gone", _WARNING, _("{rows}: skipped, because the first answer starts after token {detail}.")
 )
@@ -105,7 +107,7 @@ class TokenizedTable:
         if self.too_long and self.length == options.data.max_length:
             needed = sorted(self.too_long)[len(self.too_long) // 2]
             enough = -(-needed // LENGTH_STEP) * LENGTH_STEP
-            fix = Fix(_("Allow {count:,} tokens").format(count=enough), {"data.max_length": enough})
+            fix = Fix(_("Use {count:,} tokens").format(count=enough), {"data.max_length": enough})
         elif self.too_long:
             fix = Fix(_("Choose a model with a longer context"))
         path = self.table.path

@@ -83,7 +83,7 @@ SIMILAR_LABELS = FindingKind(
     _("{detail} differ only in case or spaces, and are learned as different labels."),
     _("Write them the same way if they mean the same"),
 )
-TEXTS_CUT = FindingKind("texts-cut", _WARNING, _("{rows}: cut off at {detail}."))
+TEXTS_CUT = FindingKind("texts-cut", _WARNING, _("{rows}: truncated at {detail}."))
 NOT_A_NUMBER = FindingKind(
     "not-a-number",
     _PROBLEM,

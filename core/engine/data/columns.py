@@ -492,8 +492,23 @@ def first_rows(table: Table) -> tuple[tuple[str, ...], ...]:
         for column in first.columns
     ]
     return tuple(
-        tuple((value or "")[:PREVIEW_CHARACTERS] for value in row) for row in zip(*columns, strict=True)
+        tuple(_as_turns(value or "")[:PREVIEW_CHARACTERS] for value in row)
+        for row in zip(*columns, strict=True)
     )
+
+
+def _as_turns(value: str) -> str:
+    """A list of messages as `User: … / Assistant: …`; any other text as it is."""
+    if not value.startswith("[{"):
+        return value
+    try:
+        messages = [
+            (one["role"], one["content"]) if "role" in one else (one["from"], one["value"])
+            for one in json.loads(value)
+        ]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return value
+    return " / ".join(f"{str(speaker).capitalize()}: {text}" for speaker, text in messages)
 
 
 def share_of_paths(table: Table, name: str) -> float:

@@ -545,10 +545,10 @@ def _report_cut_texts(train: Any, length: int, max_length: int, reporter: Report
         cut=cut, count=len(train), length=length
     )
     if cut and length < max_length:
-        why = _("The rest is cut off: the model is limited to less than the {asked:,} of the options.")
+        why = _("Longer ones are truncated: the model is limited to less than the {asked:,} of the options.")
         reporter.warn("length-limit", title, why.format(asked=max_length))
     elif cut:
-        reporter.note("texts-cut", title, _("The rest is cut off."))
+        reporter.note("texts-cut", title, _("Longer ones are truncated."))
 
 
 def _report_lost_words(texts: Any, encoded: Any, length: int, reporter: Reporter) -> None:

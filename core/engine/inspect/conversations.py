@@ -8,7 +8,7 @@ import msgspec
 
 from core.base.errors import DataError
 from core.base.language import _
-from core.engine.data.chat_samples import TokenizedTable, tokenize_table
+from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, TokenizedTable, tokenize_table
 from core.engine.data.chat_tokens import Renderer, TemplateRefused, preview_row, set_template
 from core.engine.data.checks import few_rows, offered
 from core.engine.data.conversations import ChatRow, Message
@@ -35,7 +35,9 @@ def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataRep
     table = read_training(data, stages.next(0.0))
     draft = shared.Draft(table.notes)
     report = partial(draft.report, source=data.train, **shared.table_fields(table))
-    renderer, length = _renderer(options, draft)
+    model = _model(options, draft)
+    renderer = None if model is None else Renderer(model.tokenizer, data.loss_on)
+    length = data.max_length if model is None else model.length
 
     def tokenize(rows: Table, **more: Any) -> TokenizedTable:
         chosen = set(rows.numbers[shared.evenly_chosen(rows.rows.num_rows)].tolist())
@@ -48,12 +50,12 @@ def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataRep
         draft.problems.append(shared.as_problem(error.option or "data.columns", error))
         return report()
     repeated = () if data.drop_duplicates else train.repeated.findings()
-    draft.findings += [*_findings(train), *(shared.of_repeats(found, data) for found in repeated)]
+    draft.findings += [*_findings(train, model), *(shared.of_repeats(found, data) for found in repeated)]
     train_rows, eval_rows = _rows_left(train, renderer, options, draft), None
     if _is_sound(train) and train.rendered < train.usable:
         draft.notes.append(
             _(
-                "Lengths and findings about cut-off answers and the chat template are those of {rendered:,} "
+                "Lengths and findings about truncated answers and the chat template are those of {rendered:,} "
                 "examples, evenly chosen out of {usable:,}."
             ).format(usable=train.usable, rendered=train.rendered)
         )
@@ -61,7 +63,7 @@ def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataRep
     if held_out:
         try:
             other = tokenize(read_held_out(held_out).first(data.max_eval_samples), train=train)
-            draft.findings += shared.of_evaluation(_findings(other), held_out)
+            draft.findings += shared.of_evaluation(_findings(other, model), held_out)
             draft.findings += [
                 msgspec.structs.replace(found, in_eval=True) for found in other.repeated.findings()
             ]
@@ -91,23 +93,29 @@ def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataRep
     )
 
 
-def _renderer(options: RunOptions, draft: shared.Draft) -> tuple[Renderer | None, int]:
-    """The renderer of a run if the tokenizer is on this computer, and the most tokens of a row."""
+def _model(options: RunOptions, draft: shared.Draft) -> shared.ModelTokenizer | None:
+    """The tokenizer of a run with its chat template, if it is on this computer."""
     chosen = options.data.chat_template
     model = shared.model_tokenizer(options, lambda: all_pieces(texts_of_conversations(options)))
     if model is None or not model.tokenizer.is_fast:
-        return None, options.data.max_length
+        return None
     draft.notes += model.notes
     if set_template(model.tokenizer, chosen) is ChatTemplate.CHATML and chosen is ChatTemplate.AUTO:
         draft.notes.append(
             _("The model has no chat template of its own: conversations are written in ChatML.")
         )
-    return Renderer(model.tokenizer, options.data.loss_on), model.length
+    return model
 
 
-def _findings(result: TokenizedTable) -> Iterator[Finding]:
+def _findings(result: TokenizedTable, model: shared.ModelTokenizer | None) -> Iterator[Finding]:
     """All findings, with whether there are enough rows."""
-    findings, row_word = result.tally.findings(), result.table.row_word
+    longer = model.longer(result.lengths) if model is not None and result.lengths else ()
+    cut = (ANSWERS_CUT.code, ANSWERS_GONE.code)
+    findings = tuple(
+        msgspec.structs.replace(found, fixes=(*longer, *found.fixes)) if found.code in cut else found
+        for found in result.tally.findings()
+    )
+    row_word = result.table.row_word
     yield from offered(findings) if result.usable else findings
     if result.usable == 0 and not result.tally.has_problems:
         yield NOTHING_LEFT.finding(0, row_word)

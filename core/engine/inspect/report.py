@@ -4,7 +4,9 @@ Also what the reports of the tasks share: progress, findings, lengths, the token
 """
 
 import contextlib
+import math
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -40,7 +42,7 @@ from core.engine.hub.search import SPLIT_NAMES, TRAIN, split_of
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.options.presets import find_task
+from core.options.presets import JSON_ENDINGS, find_task
 from core.options.sources import Scheme, parse_synthetic, scheme_of
 from core.services.inspect import Column, ColumnKind, DataReport, Finding, FindingLevel, Lengths, in_order
 
@@ -82,6 +84,16 @@ class Stages:
         return report
 
 
+JSON_EXAMPLES = {
+    Task.CHAT: '{"instruction": "…", "output": "…"}',
+    Task.PREFERENCE: '{"prompt": "…", "chosen": "…", "rejected": "…"}',
+    Task.CAUSAL_LM: '{"text": "…"}',
+    Task.TEXT_CLASSIFICATION: '{"text": "…", "label": "…"}',
+    Task.TEXT_REGRESSION: '{"text": "…", "score": 0.5}',
+    Task.TOKEN_CLASSIFICATION: '{"tokens": ["…", "…"], "ner_tags": ["O", "B-PER"]}',
+}
+
+
 def inspect(options: RunOptions, progress: Progress | None = None, *, any_task: bool = False) -> DataReport:
     """Report on the training data of `options`, and on what it is evaluated on.
 
@@ -108,7 +120,11 @@ def inspect(options: RunOptions, progress: Progress | None = None, *, any_task: 
     try:
         report = _report(msgspec.structs.replace(options, task=task), stages)
     except DataError as error:
-        raise DataError(error.title, error.detail, with_change(error.fixes)) from error
+        detail, looks = error.detail, JSON_EXAMPLES.get(task)
+        if looks and Path(source).suffix.lower() in JSON_ENDINGS:
+            like = _("For “{task}” an example looks like this: {example}")
+            detail = f"{detail}\n{like.format(task=task.label, example=looks)}"
+        raise DataError(error.title, detail, with_change(error.fixes)) from error
     splits = report.splits
     if not splits:
         with contextlib.suppress(DataError):
@@ -426,11 +442,23 @@ def histogram(lengths: Sequence[int], unit: str, limit: int | None = None) -> Le
 
 @dataclass(frozen=True)
 class ModelTokenizer:
-    """A tokenizer, and the most tokens of a row: those the model sees, or the chosen number."""
+    """A tokenizer, the most tokens of an example (`length`: as chosen, or as the model sees), and the model's limit."""
 
     tokenizer: Any
     length: int
+    longest: int
     notes: tuple[str, ...] = ()
+
+    def longer(self, lengths: Sequence[int]) -> tuple[Fix, ...]:
+        """The fix that takes the smallest usual maximum length which holds 99 % of these lengths, if there is one."""
+        needed = sorted(lengths)[math.ceil(0.99 * len(lengths)) - 1]
+        usual = next((most for most in USUAL_LENGTHS if most >= needed), 0)
+        if not self.length < usual <= self.longest:
+            return ()
+        return (Fix(_("Use {count:,} tokens").format(count=usual), {"data.max_length": usual}),)
+
+
+USUAL_LENGTHS = tuple(2**power for power in range(6, 15))
 
 
 def model_tokenizer(
@@ -465,4 +493,5 @@ def model_tokenizer(
         longest = text.longest_text(text.load_config(options), tokenizer)
     except (ModelError, DataError):  # the report has what is wrong with the data
         return None
-    return ModelTokenizer(tokenizer, min(options.data.max_length, longest), notes)
+    length = min(options.data.max_length, longest)
+    return ModelTokenizer(tokenizer, length, sys.maxsize if scheme is Scheme.SCRATCH else longest, notes)

@@ -281,7 +281,7 @@ def _measure(
                 length=model.length, samples=len(samples)
             )
         message = kind.message(len(cut), word, detail)
-        finding = kind.finding(len(cut), word)
+        finding = msgspec.structs.replace(kind.finding(len(cut), word), fixes=model.longer(lengths))
         draft.findings.append(msgspec.structs.replace(finding, message=message, rows=tuple(cut[:ROWS_NAMED])))
     return shared.histogram(lengths, shared.TOKENS, model.length)
 

@@ -32,6 +32,7 @@ from core.engine.tasks.text import random_samples
 from core.engine.training.trainer import LanguageTrainer
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, Method
+from core.options.past_runs import run_folder
 from core.options.sources import is_scratch, parse_synthetic
 from core.runs.events import Phase
 
@@ -244,7 +245,7 @@ def _load(options: RunOptions, reporter: Reporter) -> _Loaded:
         data = Conversations(random, None)
     else:
         data = load_conversations(options, Renderer(tokenizer, options.data.loss_on), length)
-        _report_data(data, length, longest, reporter)
+        _report_data(data, length, longest, reporter, was_chosen=bool(run_folder(options.model.source)))
     model = _load_model(options, config, tokenizer, reporter)
     is_chatml = template is ChatTemplate.CHATML and random is None
     known = model.generation_config.eos_token_id
@@ -255,7 +256,10 @@ def _load(options: RunOptions, reporter: Reporter) -> _Loaded:
     return _Loaded(data, tokenizer, model, longest, length)
 
 
-def _report_data(data: Conversations, length: int, longest: int, reporter: Reporter) -> None:
+def _report_data(
+    data: Conversations, length: int, longest: int, reporter: Reporter, *, was_chosen: bool
+) -> None:
+    """Report findings in the data; `was_chosen`: the person chose the model's maximum length in an earlier run."""
     for index, note in enumerate(data.notes):
         reporter.note(f"data-{index}", note)
     for index, finding in enumerate(data.findings):
@@ -264,9 +268,12 @@ def _report_data(data: Conversations, length: int, longest: int, reporter: Repor
         if finding.code in (ANSWERS_CUT.code, ANSWERS_GONE.code):
             if length < longest:
                 most = min(2 * length, longest)
-                allow = Fix(_("Allow {most:,} tokens").format(most=most), {"data.max_length": most})
+                allow = Fix(_("Use {count:,} tokens").format(count=most), {"data.max_length": most})
                 fixes = (allow, *fixes)
             else:
-                limit = _("The model's maximum length is {longest:,} tokens.").format(longest=longest)
+                limit = _("The model's maximum length is {longest:,} tokens.")
+                if was_chosen:
+                    limit = _("The model was pretrained with a maximum length of {longest:,} tokens.")
+                limit = limit.format(longest=longest)
                 detail = f"{detail} {limit}".strip()
         reporter.warn(f"data-{finding.code}-{index}", finding.message.rstrip("."), detail, fixes)

@@ -102,8 +102,8 @@ def test_a_report_on_data():
         f"\ntwo lines{' ' * 51}  1\n{'x' * 57}...  2\n",
         "and 5 more labels",
         "Training: 900 examples per epoch. Validation: 100.",
-        "the longest has 9. 1 example cut off at 8.",
-        "row 7, 12 tokens, cut off at its end:",
+        "the longest has 9. 1 example truncated at 8.",
+        "row 7, 12 tokens, truncated:",
         "x ... x",
         "⟦the answer⟧",
     ):

@@ -14,7 +14,7 @@ from core.base.errors import DataError
 from core.engine.data.checks import check_labels
 from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.tables import read_files
-from core.engine.inspect.report import WHOLE, Stages, find_suiting_task, histogram, inspect
+from core.engine.inspect.report import WHOLE, ModelTokenizer, Stages, find_suiting_task, histogram, inspect
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
@@ -342,10 +342,26 @@ def test_texts_that_are_cut_off_are_counted_and_named(tmp_path, bert):
     report = inspect(options_of(path, model=bert, max_length=20))
     found = by_code(report)["texts-cut"]
     assert (found.rows, found.count) == ((4, 7, 10, 13), 4)
+    assert [fix.changes for fix in found.fixes] == [{"data.max_length": 64}]
     assert report.lengths is not None
     assert (report.lengths.longest, report.lengths.cut, report.lengths.limit) == (28, 4, 20)
     assert [seen.is_cut for seen in report.seen[:3]] == [False, False, True]
     assert report.seen[2].parts[0].text.startswith("[CLS] good good")
+
+
+@pytest.mark.parametrize(
+    ("longest", "expected"), [(10**9, 1024), (512, None)], ids=["room", "a model of 512 tokens"]
+)
+def test_the_smallest_usual_length_that_holds_nearly_all_is_offered_if_the_model_has_it(longest, expected):
+    lengths = [700] * 199 + [5000]
+    fixes = ModelTokenizer(None, 256, longest).longer(lengths)
+    assert [fix.changes["data.max_length"] for fix in fixes] == ([expected] if expected else [])
+
+
+def test_conversations_are_previewed_as_such(tmp_path):
+    talk = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}
+    report = inspect(options_of(write(tmp_path, json.dumps(talk), name="talks.jsonl"), task=CHAT))
+    assert report.preview == (("User: Hi / Assistant: Hello",),)
 
 
 def test_of_many_rows_some_are_measured(tmp_path, bert, monkeypatch):
