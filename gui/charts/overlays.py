@@ -90,10 +90,10 @@ class Reading:
     @property
     def text(self) -> str:
         value = f"{self.value} {self.note}" if self.note else self.value
-        return f"{self.name} {value}" if self.name and self.is_named else value
+        return f"{self.name} {value}".rstrip() if self.name and self.is_named else value
 
 
-SHORT_NAMES = (10, 7, 4, 2)
+SHORT_NAMES = (9, 7, 5)
 """Letters of names that don't fit."""
 
 
@@ -118,36 +118,36 @@ class Legend(QLabel):
         if self._width(readings) > width:
             named = [(reading.name or reading.value, reading.value) for reading in readings]
             self.setToolTip(table_html(named, tokens))
-            shorter = list(_ever_shorter(readings, names_first=names_first))
-            readings = next((shown for shown in shorter if self._width(shown) <= width), shorter[-1])
+            for shown in _ever_shorter(readings, names_first=names_first):
+                readings = shown
+                if self._width(shown) <= width:
+                    break
         html = "&nbsp;&nbsp; ".join(_as_html(reading, tokens) for reading in readings)
         if html != self.text():
             self.setText(html)
 
     def _width(self, readings: Sequence[Reading]) -> int:
         texts = (f"●  {reading.text}   " if reading.colour else f"{reading.text}   " for reading in readings)
-        return sum(map(self.fontMetrics().horizontalAdvance, texts))
+        return sum(map(self.fontMetrics().horizontalAdvance, texts)) + len(readings)  # as rich text rounds
 
 
 def _ever_shorter(readings: Sequence[Reading], *, names_first: bool) -> Iterator[list[Reading]]:
     shown = [replace(reading, note="") for reading in readings]
-    yield list(shown)
-    named = [place for place, reading in enumerate(shown) if reading.colour and reading.name]
-    for place in named if names_first else named[:0:-1]:
-        shown[place] = Reading(shown[place].name, shown[place].colour)
-        if not names_first or place == named[-1]:
-            yield list(shown)
-    for place in reversed(range(1, len(shown))):
-        if not shown[place].colour:
-            del shown[place]
-            yield list(shown)
+    yield shown
+    for place, reading in enumerate(shown):
+        if reading.colour and reading.name and (place or names_first):
+            shown[place] = replace(reading, value="", is_named=True)
+    yield shown
+    shown = [reading for place, reading in enumerate(shown) if reading.colour or not place]
+    yield shown
     for letters in SHORT_NAMES:
         yield [
-            replace(reading, value=f"{reading.value[:letters]}…")
-            if reading.colour and not reading.name and len(reading.value) > letters + 1
+            replace(reading, name=f"{reading.name[:letters]}…")
+            if reading.colour and len(reading.name) > letters + 1
             else reading
             for reading in shown
         ]
+    yield from (shown[:count] for count in range(len(shown) - 1, 0, -1))
 
 
 def _as_html(reading: Reading, tokens: Tokens) -> str:
@@ -237,7 +237,7 @@ class Outliers(pg.ScatterPlotItem):
     """Arrows at the upper or lower edge where values lie beyond it, with the farthest of them in figures."""
 
     def __init__(self, canvas: Canvas) -> None:
-        super().__init__(size=10, pen=pg.mkPen(None))
+        super().__init__(size=18, pen=pg.mkPen(None))
         self._canvas = canvas
         self._text = pg.TextItem()
         self._drawn: tuple[bytes, Span] | None = None
@@ -321,7 +321,7 @@ def interruption_moments(interruptions: list[Interruption]) -> list[Moment]:
 LEAST_PIXELS = 6
 """Moments nearer than this to the next one, or to the left edge, are left out."""
 
-TOP = 0.87
+TOP = 0.91
 """Position of the texts, as a share of the height: below the marks."""
 
 GROUND_ALPHA = 140

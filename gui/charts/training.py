@@ -394,7 +394,7 @@ class StepTimeChart(StepChart):
             ]
         if self._pause_share >= LEAST_SHARE:
             share = formats.whole_percent(self._pause_share)
-            readings.append(Reading(share, "gradients", _("evaluating, saving")))
+            readings.append(Reading(share, "gradients", _("pauses")))
         if extremes[1] > SPIKE * median:
             readings.append(Reading(formats.step_time(extremes[1]), name=_("longest")))
         return readings

@@ -231,6 +231,15 @@ class NewRunPage(QWidget):
     def restore_tree(self, tree: Mapping[str, Any]) -> None:
         """Fill the form as it was when Hone was closed, and offer to reset it."""
         self.load_tree(tree)
+        same = (
+            one
+            for one in presets.examples()
+            if all(value_at(one.tree, at) == value_at(tree, at) for at in SOURCES)
+        )
+        if (example := next(same, None)) is not None:
+            self._options.form.count_from(example.tree, _("example"))
+            self._example = example
+            self._refresh()
         self._header.show_restored(True)
 
     def replace_tree(self, tree: Mapping[str, Any], title: str, origin: str) -> None:

@@ -125,7 +125,7 @@ def test_parts_of_steps_are_stacked_and_pauses_are_drawn_between(digits):
     assert {"data", "forward", "backward", "optimizer", "other"} <= box_at(chart, 50.0).keys()
     assert sorted({*chart._pauses.xData}) == EVALUATED
     assert chart._pauses.yData.max() == pytest.approx(0.6)  # the longer of evaluation and checkpoint
-    assert "evaluating, saving" in legend_of(chart)
+    assert "pauses" in legend_of(chart)
     paused = {"evaluation after it": "600 ms", "checkpoint after it": "200 ms"}
     assert paused.items() <= box_at(chart, 90.0).items()
     assert "evaluation after it" not in box_at(chart, 91.0)

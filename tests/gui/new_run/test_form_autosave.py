@@ -50,6 +50,12 @@ def test_the_form_is_restored_and_can_be_reset(qtbot, opened):
     assert page.tree() == left
 
 
+def test_a_restored_example_counts_changes_from_its_own_values(opened):
+    presets.keep(presets.find_example("digits").tree)
+    page, _autosave = opened()
+    assert page._options.form.changed_from() == {}
+
+
 def test_the_window_saves_it_when_hone_ends_without_guessed_columns(qtbot, qapp, pairs, model):
     presets.keep({"schema": 1, "task": "image-classification", "training": {"epochs": 7.0}})
     window = MainWindow(Theme(Appearance.LIGHT), Settings(), FakeEngine(), tools=FakeMemory().tools)
