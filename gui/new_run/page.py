@@ -228,18 +228,14 @@ class NewRunPage(QWidget):
         self._fill(tree, origin)
         self._history.clear()
 
-    def restore_tree(self, tree: Mapping[str, Any]) -> None:
+    def restore_tree(self, tree: Tree) -> None:
         """Fill the form as it was when Hone was closed, and offer to reset it."""
         self.load_tree(tree)
-        same = (
-            one
-            for one in presets.examples()
-            if all(value_at(one.tree, at) == value_at(tree, at) for at in SOURCES)
-        )
-        if (example := next(same, None)) is not None:
-            self._options.form.count_from(example.tree, _("example"))
-            self._example = example
-            self._refresh()
+        for example in presets.examples():
+            if all(value_at(example.tree, path) == value_at(tree, path) for path in SOURCES):
+                self._options.form.count_from(example.tree, _("example"))
+                self._example = example
+                self._refresh()
         self._header.show_restored(True)
 
     def replace_tree(self, tree: Mapping[str, Any], title: str, origin: str) -> None:
