@@ -90,8 +90,7 @@ def _add_try(commands: Commands) -> None:
         summary=_("try a run's model: chat, complete or classify a text, classify an image"),
         example='2026-01-31-reviews "A fine film."',
         details=_(
-            "Without a TEXT or --file it reads line after line from the terminal, or all of standard input. It is "
-            "refused while a run trains."
+            "Without a TEXT or --file it answers line after line of standard input. It is refused while a run trains."
         ),
     )
     add_run(command)
@@ -100,7 +99,7 @@ def _add_try(commands: Commands) -> None:
         nargs="*",
         metavar="TEXT",
         help=_(
-            "the input, in quotes; two for a model that reads pairs of texts; - reads it from standard input"
+            "the input, in quotes; two for a model that reads pairs of texts; - reads all of standard input"
         ),
     )
     add_flag(command, "--before", _("use the model as it was before training"))
@@ -140,7 +139,7 @@ def try_run(arguments: argparse.Namespace) -> int:
     which = chat.Which.BEFORE if arguments.before else chat.Which.TRAINED
     verdict = chat.room_for(run, (which,), settings.runs_folder(), on_cpu=arguments.cpu)
     if not verdict.allowed:
-        hint = _("--cpu uses the CPU.") if verdict.cpu_helps else ""
+        hint = _("With --cpu it is tried all the same, on the CPU.") if verdict.cpu_helps else ""
         raise OutOfMemory(verdict.title, f"{verdict.detail} {hint}".rstrip())
     process = chat.TryProcess(chat.Load(run=str(run.path.absolute()), which=which, on_cpu=arguments.cpu))
     try:
@@ -162,8 +161,10 @@ def _questions(
         yield chat.Image(path=str(arguments.file.absolute()))
     elif given and given != ["-"]:
         yield question(*given)
-    elif given or not sys.stdin.isatty():
+    elif given:
         yield question(sys.stdin.read().rstrip("\n"))
+    elif not sys.stdin.isatty():
+        yield from (question(line.rstrip("\n")) for line in sys.stdin if line.strip())
     else:
         note(_("Type a text and press Return; Ctrl-D ends."))
         while True:

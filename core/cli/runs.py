@@ -13,7 +13,7 @@ import msgspec
 
 from core.base import formats, settings
 from core.base.errors import RunFolderError
-from core.base.files import is_there, new_file
+from core.base.files import changed_at, is_there, new_file
 from core.base.language import _
 from core.cli.output import (
     NAME_HELP,
@@ -111,7 +111,8 @@ def add_commands(commands: Commands) -> None:
 
 
 def find_run(name: str, *, is_whole: bool = False) -> RunFolder:
-    """The run of this folder or name, the only one with `name` as a part of these, or the newest for `latest`.
+    """The run of this folder or name, the only one with `name` as a part of these, or for `latest` the one that was
+    started or resumed last.
 
     `is_whole`: a part is not enough, nor is `latest`.
 
@@ -127,7 +128,7 @@ def find_run(name: str, *, is_whole: bool = False) -> RunFolder:
     if not matching and not is_whole:
         found, part = list_runs(settings.runs_folder()), name.casefold()
         if part == LATEST and found:
-            return found[0]
+            return max(found, key=lambda run: changed_at(run.keeper_file) or changed_at(run.options_file))
         matching = [run for run in found if part in f"{run.name}\n{run_title(run)}".casefold()]
     if len(matching) == 1 and not is_whole:
         return matching[0]
@@ -345,7 +346,7 @@ def _run_lines(run: RunFolder, summary: RunSummary) -> Iterator[str]:
     status = read_status(run)
     is_over = summary.state.is_over
     lines = [
-        f"{summary.title}: {summary.state}",
+        f"{summary.title}: {_('stopped early') if summary.stopped_early else summary.state.value}",
         summary.problem,
         formats.table(TITLES, [_row(summary, with_id=True)]),
         _("Tags: {tags}").format(tags=" ".join(summary.tags)) if summary.tags else "",

@@ -86,7 +86,7 @@ class Unit(Enum):
 
     BATCHES = _("batch"), _("batches")
     EPOCHS = _("epoch"), _("epochs")
-    EVALUATIONS = _("evaluation"), _("evaluations")
+    EVALUATIONS = _("evaluation without improvement"), _("evaluations without improvement")
     EXAMPLES = _("example"), _("examples")
     PIXELS = _("pixel"), _("pixels")
     PROCESSES = _("process"), _("processes")

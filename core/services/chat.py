@@ -38,7 +38,7 @@ from core.runs.models import WEIGHTS, is_left_behind, trained_model
 from core.runs.status import State, chosen_examples
 from core.runs.summary import summarize
 from core.services.hub import Kind, snapshot
-from core.services.memory import shared_room
+from core.services.memory import probable_device, shared_room
 
 JOB = "try"
 CHANCES_TOLD = 50
@@ -416,7 +416,9 @@ def room_for(run: RunFolder, wanted: Sequence[Which], folder: Path, *, on_cpu: b
     options = run.readable_options()
     needed = {} if options is None else {which: memory_needed(run, options, which) for which in wanted}
     free = shared_room(system_memory(), group_memory()).free
-    return judge(needed, free, [run_title(other) for other in that_train(folder)], on_cpu=on_cpu)
+    titles = [run_title(other) for other in that_train(folder)]
+    has_gpu = options is None or probable_device(options) != "cpu"
+    return judge(needed, free, titles, on_cpu=on_cpu, has_gpu=has_gpu)
 
 
 def memory_needed(run: RunFolder, options: RunOptions, which: Which) -> int | None:
@@ -442,7 +444,12 @@ def that_train(folder: Path) -> tuple[RunFolder, ...]:
 
 
 def judge(
-    needed: Mapping[Which, int | None], free: int, training: Sequence[str] = (), *, on_cpu: bool = False
+    needed: Mapping[Which, int | None],
+    free: int,
+    training: Sequence[str] = (),
+    *,
+    on_cpu: bool = False,
+    has_gpu: bool = True,
 ) -> Verdict:
     """Which models fit into memory.
 
@@ -460,14 +467,18 @@ def judge(
     first, total, free_text = (formats.size(count) for count in (sum(sizes[:1]), sum(sizes), free))
     if training and not on_cpu:
         title = ngettext("{title} is training", "{count} runs are training", len(training))
-        detail = (
-            _("Trying a model would slow it down. Try it on the CPU instead, or wait for the end of the run.")
-            if allowed
-            else _(
-                "Not enough memory is left: the model takes about {first}, and {free} are free. Wait for the end of "
-                "the run, or pause it."
-            )
+        detail = _(
+            "Not enough memory is left: the model takes about {first}, and {free} are free. Wait for the end of the "
+            "run, or pause it."
         )
+        if allowed and has_gpu:
+            detail = _(
+                "Trying a model would slow it down. Try it on the CPU instead, or wait for the end of the run."
+            )
+        elif allowed:
+            detail = _(
+                "Trying a model slows it down until the answer is there. You can also wait, or pause the run."
+            )
         return Verdict(
             (),
             title.format(title=training[0], count=len(training)),

@@ -19,6 +19,7 @@ import psutil
 from core.base import settings
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.files import read_small
+from core.base.formats import plain_number
 from core.base.formats import size as size_text
 from core.base.jobs import EngineJob, JobCancelled, TellProgress, decoded
 from core.base.language import _
@@ -168,6 +169,10 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True):
     url: str
 
 
+def _two_figures(value: float) -> str:
+    return plain_number(float(f"{value:.2g}"))
+
+
 def agreement_text(agreement: Agreement) -> str:
     if agreement.held_out == agreement.examples:
         origin = _("{examples} validation examples")
@@ -186,13 +191,13 @@ def agreement_text(agreement: Agreement) -> str:
     if agreement.largest is None:
         return f"{text}."
     largest = (
-        _("Max. {compared} difference: {largest:.2g}.")
+        _("Max. {compared} difference: {largest}.")
         if agreement.allowed is None
-        else _("Max. {compared} difference: {largest:.2g} (tolerance {allowed:.2g}).")
+        else _("Max. {compared} difference: {largest} (tolerance {allowed}).")
     ).format(
         compared=_("score") if agreement.compared is Compared.NUMBERS else _("logit"),
-        largest=agreement.largest,
-        allowed=agreement.allowed,
+        largest=_two_figures(agreement.largest),
+        allowed=_two_figures(agreement.allowed or 0.0),
     )
     return f"{text}. {largest}"
 

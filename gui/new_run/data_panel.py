@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.base.formats import counted
 from core.base.language import _, ngettext
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
@@ -170,8 +171,7 @@ class DataLine(QWidget):
 
 def reading_text(report: DataReport) -> str:
     """Return how data was read and how much there is: `2,340 rows · CSV · UTF-8 · header in the first row`."""
-    labels = _("{labels:,} labels").format(labels=len(report.labels)) if report.labels else ""
-    parts = [part for part in (rows_text(report.rows), labels, report.format, report.shape) if part]
+    parts = [part for part in (*counts_of(report), report.format, report.shape) if part]
     for name, value in report.reading.items():
         if value == "none":
             parts.append(_("no {name}").format(name=name))
@@ -180,8 +180,12 @@ def reading_text(report: DataReport) -> str:
     return " · ".join(parts)
 
 
-def rows_text(count: int) -> str:
-    return ngettext("{count:,} example", "{count:,} examples", count).format(count=count)
+def counts_of(report: DataReport) -> list[str]:
+    """Return how many examples and labels there are: `6,911 of 6,920 examples`, `2 labels`."""
+    examples = counted(report.rows, "example")
+    if report.used not in (None, report.rows):
+        examples = _("{used:,} of {examples}").format(used=report.used, examples=examples)
+    return [examples, counted(len(report.labels), "label")] if report.labels else [examples]
 
 
 FRACTION, FILE, SPLIT, TRAIN_SPLIT = "data.eval_fraction", "data.eval", "data.eval_split", "data.train_split"

@@ -209,7 +209,7 @@ class RowsPane(QWidget):
         menu.setToolTipsVisible(True)
         group = QActionGroup(menu)
         uses = [(use.key, use.title, use.help) for use in uses_for(self._task)]
-        for key, title, tip in (*uses, ("", _("Ignore"), _("The model doesn't use it."))):
+        for key, title, tip in (*uses, ("", _("Ignored"), _("The model doesn't use it."))):
             action = QAction(title, group, checkable=True, checked=self._keys.get(name, "") == key)
             action.setToolTip(tip)
             action.setData(key)

@@ -408,7 +408,7 @@ class FitCard(Card):
         limit = timed.max_steps(case.options, case.trained, self.time.value())
         fits = limit == case.options.training.max_steps
         self.set_steps.setEnabled(not fits)
-        self.fits.setText(_("The run fits into this time") if fits else "")
+        self.fits.setText(_("The run fits") if fits else "")
         self._time_box.show()
 
     def _show_ladder(self) -> None:

@@ -58,6 +58,7 @@ from gui.widgets.fields import (
     PairsField,
     PathField,
     SegmentedField,
+    SwitchField,
     refused,
 )
 from gui.widgets.form import Form, Starts
@@ -546,6 +547,10 @@ class OptionsColumn(QWidget):
         text = text.format(trained=known.trained, evaluated=known.evaluated or 0)
         is_shared = most and known.evaluated and options.task is not Task.CAUSAL_LM
         row("data.max_train_samples").set_hint(text if is_shared else "")
+        best, stops_early = row("output.keep_best"), options.training.early_stopping_patience > 0
+        assert isinstance(best.field, SwitchField)
+        best.field.show_implied(is_implied=stops_early)
+        best.set_hint(_("Early stopping always keeps the best") if stops_early else "")
         text = _("Effective batch size: {rows:,}").format(rows=options.effective_batch)
         accumulates = options.memory.gradient_accumulation_steps > 1
         row("memory.gradient_accumulation_steps").set_hint(text if accumulates else "")

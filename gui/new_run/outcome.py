@@ -24,7 +24,7 @@ from core.services.inspect import DataReport, FindingLevel
 from gui.base.icons import icon
 from gui.base.theme import Role, Theme
 from gui.base.tokens import GUTTER, SPACING
-from gui.new_run.data_panel import PROBLEM_MARK, WARNING_MARK, marked_line, rows_text
+from gui.new_run.data_panel import PROBLEM_MARK, WARNING_MARK, counts_of, marked_line
 from gui.new_run.memory_card import FitCard
 from gui.new_run.memory_state import MemoryState
 from gui.new_run.model_field import download_note, model_title
@@ -424,15 +424,7 @@ class OutcomeColumn(QWidget):
         elif reading.has_broken:
             lines.append(Check(Level.WARNING, _("The data could not be checked (Hone's log says why)")))
         elif reading.report is not None and "data" not in wrong and not reading.problem_count:
-            text = rows_text(reading.report.rows)
-            kept, is_split = reading.report.train_rows, options is not None and not options.data.eval
-            if kept is not None and is_split and options is not None and options.data.drop_duplicates:
-                kept += reading.report.eval_rows or 0
-                text = _("{kept:,} of {examples}").format(kept=kept, examples=text)
-            labels = len(reading.report.labels)
-            if labels:
-                text = _("{rows}, {labels:,} labels").format(rows=text, labels=labels)
-            lines.append(Check(None, text))
+            lines.append(Check(None, ", ".join(counts_of(reading.report))))
         if machine is not None and options is not None and "device" not in wrong:
             lines.append(Check(None, _("{device} is ready").format(device=computed(machine, options)[0])))
         return lines

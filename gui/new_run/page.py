@@ -517,7 +517,9 @@ class NewRunPage(QWidget):
         answers = (*problems_of_length, *questions.model.problems())
         problems = all_problems(checked, questions.data.problems(), self._machine, form.paths, answers)
         if checked.readable is not None:
+            wrong = {problem.path for problem in problems}
             advice = (*hints(checked.readable, self._machine), *advice)
+            advice = tuple(hint for hint in advice if hint.path not in wrong)
         form.show_problems(problems)
         form.show_advice(advice)
         self._options.show_hints(checked.readable, questions.model)

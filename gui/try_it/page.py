@@ -270,7 +270,7 @@ class TryPage(QWidget):
 
     def _fixes(self, verdict: Verdict) -> tuple[Fix, ...]:
         if verdict.cpu_helps:
-            return (Fix(_("Try anyway on the CPU"), {ON_CPU: True}),)
+            return (Fix(_("Try anyway"), {ON_CPU: True}),)
         if verdict.allowed and len(self._selected) > 1:
             return (
                 Fix(_("Use only the trained model"), {ONLY: Which.TRAINED.value}),

@@ -409,25 +409,35 @@ class ShareField(Field):
 
 
 class SwitchField(Field):
-    """A check box."""
+    """A check box; on and grey, whatever its value, while another option implies it."""
 
     def __init__(self, option: Option) -> None:
         super().__init__(option)
         self._box = QCheckBox()
         self._add_control(self._box, stretch=False)
         self._box.toggled.connect(self.changed)
+        self._implied_over: bool | None = None  # its own value
 
     def value(self) -> object:
-        return self._box.isChecked()
+        return self._box.isChecked() if self._implied_over is None else self._implied_over
 
     def set_value(self, value: object) -> None:
+        if self._implied_over is not None:
+            self._implied_over = bool(value)
+            return
         with QSignalBlocker(self._box):
             self._box.setChecked(bool(value))
+
+    def show_implied(self, *, is_implied: bool) -> None:
+        value, self._implied_over = self.value(), None
+        self.set_value(value or is_implied)
+        self._implied_over = bool(value) if is_implied else None
+        self._box.setEnabled(not is_implied)
 
     def show_offer(self, offer: Offer) -> Refused:
         """Grey the box if it can't be checked; a checked one can be unchecked."""
         reason = offer.refusals.get("true", "")
-        self._box.setEnabled(not reason or self._box.isChecked())
+        self._box.setEnabled(self._implied_over is None and (not reason or self._box.isChecked()))
         self._box.setToolTip(reason or self.option.help)
         return refused([Segment("true", "", refusal=reason)], self.option.title)
 

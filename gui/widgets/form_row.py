@@ -80,7 +80,8 @@ class FormRow(QWidget):
         if not unit_of(option, None):
             return hbox(self.field, None)
         self.show_unit()
-        return hbox(self.field, self._unit, None)
+        self._unit.setWordWrap(True)
+        return hbox(self.field, (self._unit, 1))
 
     @property
     def hint(self) -> str:

@@ -48,7 +48,7 @@ from core.services.inspect import ColumnKind, Finding, FindingKind, FindingLevel
 _PROBLEM = FindingLevel.PROBLEM
 _WARNING = FindingLevel.WARNING
 
-EMPTY = FindingKind("empty", _WARNING, _("{rows}: no “{detail}”, skipped."))
+EMPTY = FindingKind("empty", _WARNING, _("{rows}: “{detail}” is empty. Such examples are always left out."))
 DUPLICATES = FindingKind("duplicates", _WARNING, _("{rows}: duplicates of earlier ones."))
 CONTRADICTIONS = FindingKind(
     "contradictions",

@@ -45,7 +45,7 @@ NO_ANSWER = FindingKind(
     _("Add the answers, or remove these examples"),
 )
 SAME_ANSWERS = FindingKind("same-answers", _PROBLEM, _("{rows}: the same answer twice."))
-EMPTY_ROW = FindingKind("empty-row", _WARNING, _("{rows}: no text, skipped."))
+EMPTY_ROW = FindingKind("empty-row", _WARNING, _("{rows}: no text. Such examples are always left out."))
 EMPTY_PROMPT = FindingKind("empty-prompt", _WARNING, _("{rows}: an answer to an empty question."))
 MERGED = FindingKind("merged", _WARNING, _("{rows}: consecutive messages of {detail}, which are joined."))
 

@@ -51,7 +51,8 @@ def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataRep
         return report()
     repeated = () if data.drop_duplicates else train.repeated.findings()
     draft.findings += [*_findings(train, model), *(shared.of_repeats(found, data) for found in repeated)]
-    train_rows, eval_rows = _rows_left(train, renderer, options, draft), None
+    train_rows = left_rows = _rows_left(train, renderer, options, draft)
+    eval_rows = None
     if _is_sound(train) and train.rendered < train.usable:
         draft.notes.append(
             _(
@@ -84,6 +85,7 @@ def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataRep
             train_rows = _packed_rows(train, places) if renderer and train.rendered == train.usable else None
     unit, limit = (shared.CHARACTERS, None) if renderer is None else (shared.TOKENS, length)
     return report(
+        used=left_rows,
         columns_by_role={role.value: name for role, name in train.shape.columns.items()},
         shape=str(train.shape.kind),
         lengths=shared.histogram(train.lengths, unit, limit),

@@ -209,6 +209,7 @@ def inspect_texts(options: RunOptions, stages: shared.Stages) -> DataReport:
     lengths = _measure(rows, model, draft, stages.next(0.2), words=kind.has_words)
     draft.notes += [*(model.notes if model else ()), *rows.note(), *notes]
     return report(
+        used=len(rows.places),
         labels=dict(rows.labels.most_common(shared.MOST_LABELS_SHOWN)),
         lengths=lengths,
         seen=tuple(_seen(rows.first, model, words=kind.has_words)),

@@ -71,9 +71,12 @@ def test_a_run_is_found_by_folder_path_and_title(folder):
     assert find_run("twice").path == folder / "2026-02-02-a", "a damaged file has no title"
 
 
-def test_the_newest_run_is_latest_and_only_a_whole_name_is_deleted(folder, hone):
+def test_the_run_started_or_resumed_last_is_latest_and_only_a_whole_name_is_deleted(folder, hone):
     os.utime(folder / "2026-01-01-sea" / "run.toml", (4e9, 4e9))
     assert find_run("latest").path == folder / "2026-01-01-sea"
+    (folder / "2026-02-02-a" / "keeper.json").touch()
+    os.utime(folder / "2026-02-02-a" / "keeper.json", (5e9, 5e9))
+    assert find_run("latest").path == folder / "2026-02-02-a"
     for name in ("latest", "my s"):
         hone("runs", "--delete", "--permanently", "--yes", name, status=2)
     assert len(list(folder.iterdir())) == 4
