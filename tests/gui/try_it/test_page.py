@@ -281,7 +281,7 @@ def test_while_a_run_trains_it_waits_or_uses_the_cpu(qtbot, page, folder, models
     qtbot.waitUntil(page.strip.isVisible)
     assert models.loads == []
     assert page.input.text.toPlainText() == "Hello"
-    press(page, "CPU")
+    press(page, "anyway")
     qtbot.waitUntil(lambda: len(messages(page, Which.TRAINED)) == 2 and not is_busy(page), timeout=20_000)
     assert models.questions[-1] == (tuple(Which), True)
     assert all(load.on_cpu for load in models.loads)
