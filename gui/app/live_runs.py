@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -214,8 +214,7 @@ class Notifications(QObject):
             return
         QApplication.alert(self._window)
         if self._may_notify():
-            title = state_title(end.state, stopped_early=end.status.stopped_early)
-            self._notify(f"{title}: {end.title}", _outcome(end))
+            self._notify(_end_title(end), _outcome(end))
 
     def _notify(self, title: str, text: str) -> None:
         if not (self._tray.isSystemTrayAvailable() and self._tray.supportsMessages()):
@@ -231,6 +230,10 @@ class Notifications(QObject):
         self._window.showNormal()
         self._window.raise_()
         self._window.activateWindow()
+
+
+def _end_title(end: EndedRun) -> str:
+    return f"{end.title}: {state_title(end.state, stopped_early=end.status.stopped_early)}"
 
 
 def _outcome(end: EndedRun) -> str:
@@ -253,8 +256,8 @@ MOST_NAMES = 3
 class Notices(QWidget):
     """Strips above every page, each hidden until there is something to show, and when it is closed.
 
-    `home`: Hone's folder can't be used; `training`: runs train; `interrupted`: runs crashed; `trouble`: an
-    error; `aside`: files that were not opened.
+    `home`: Hone's folder can't be used; `training`: runs train; `ended`: a run has just ended or paused;
+    `interrupted`: runs crashed; `trouble`: an error; `aside`: files that were not opened.
     """
 
     show_requested = Signal(object)  # a `RunFolder`; None: the list of runs
@@ -265,9 +268,10 @@ class Notices(QWidget):
         super().__init__()
         self._training: list[LiveRun] = []
         self._interrupted: list[Interrupted] = []
-        self.home, self.training = MessageStrip(closable=True), BriefStrip()
+        self._ended: RunFolder | None = None
+        self.home, self.training, self.ended = MessageStrip(closable=True), BriefStrip(), BriefStrip()
         self.interrupted, self.trouble, self.aside = (MessageStrip(closable=True) for _number in range(3))
-        self._strips = self.home, self.training, self.interrupted, self.trouble, self.aside
+        self._strips = self.home, self.training, self.ended, self.interrupted, self.trouble, self.aside
         layout = vbox(*self._strips)
         start, top, end, _bottom = PAGE_MARGINS
         layout.setContentsMargins(margins(self, start, top, end, 0))
@@ -276,6 +280,7 @@ class Notices(QWidget):
             strip.hide()
             strip.closed.connect(self._fit)
         self.training.pressed.connect(self._on_training_pressed)
+        self.ended.pressed.connect(lambda: self.show_requested.emit(self._ended))
         self.interrupted.fix_chosen.connect(self._on_interrupted_fix)
         self.interrupted.closed.connect(self.seen)
         self.hide()
@@ -291,6 +296,19 @@ class Notices(QWidget):
         button = ngettext("Show it", "Show them", count)
         self.training.show_words(title.format(run=live[0].title, count=count), text, button)
         self._fit()
+
+    def show_end(self, end: EndedRun) -> None:
+        """Show how a run ended, in place of the one before."""
+        self._ended = end.run
+        level = Level.ERROR if end.state in (State.FAILED, State.CRASHED) else Level.INFO
+        self.ended.show_words(_end_title(end), _outcome(end), _("Show it"), level)
+        self._fit()
+
+    def _hide_end(self, runs: Iterable[RunFolder]) -> None:
+        if self._ended in runs:
+            self._ended = None
+            self.ended.hide()
+            self._fit()
 
     def show_interrupted(self, runs: Sequence[Interrupted]) -> None:
         """Offer to resume runs that ended without reporting it."""
@@ -320,11 +338,13 @@ class Notices(QWidget):
         training = (now.get(old.run) for old in self._training)
         self._set_training([one for one in training if one is not None and one.state is not State.QUEUED])
         self._set_interrupted([one for one in self._interrupted if one.run not in now])
+        self._hide_end(now)
 
     def leave_out(self, run: RunFolder) -> None:
         """Remove a run whose page is shown."""
         self._set_training([one for one in self._training if one.run != run])
         self._set_interrupted([one for one in self._interrupted if one.run != run])
+        self._hide_end([run])
 
     def _set_training(self, live: list[LiveRun]) -> None:
         if live == self._training or self.training.isHidden():
@@ -419,6 +439,7 @@ class UnfinishedRuns(QObject):
         thread.queue_changed.connect(self._on_queue)
         thread.polled_first.connect(self._on_first_poll)
         thread.failed.connect(self.strip.show_error)
+        thread.run_ended.connect(self._on_end)
         self.strip.show_requested.connect(self._show)
         self.strip.resume_requested.connect(self._resume)
         self.strip.seen.connect(partial(thread.do, crash.mark_seen))
@@ -455,6 +476,10 @@ class UnfinishedRuns(QObject):
         is_over = view is not None and view.state is not None and view.state.is_over
         if view is not None and is_over and view.run in [one.run for one in live]:
             view.follow_again()
+
+    def _on_end(self, end: EndedRun) -> None:
+        if end.run != self._window.run_on_screen():
+            self.strip.show_end(end)
 
     def _on_queue(self, waiting: tuple[LiveRun, ...]) -> None:
         self._waiting = waiting

@@ -401,8 +401,8 @@ class Sidebar(QFrame):
 
     def show_training(self, count: int) -> None:
         """Show the number of runs that train."""
-        button, title = self._group.button(Place.RUNS), _("Runs")
-        button.setText(f"{title} ({count})" if count else title)
+        button = self._group.button(Place.RUNS)
+        button.setText(_("Runs · {count} training").format(count=count) if count else _("Runs"))
         tip = ngettext("{count} run is training", "{count} runs are training", count)
         keys = f"Ctrl+{Place.RUNS.value}"
         button.setToolTip(tip_with_keys(keys, tip.format(count=count) if count else ""))

@@ -394,6 +394,9 @@ COLUMNS = (4, 2)
 LOWEST = 188
 """Least height of a row of charts in pixels, before they scroll."""
 
+HIGHEST, PEEK = 440, 52
+"""Most height of the first of several rows, loss and memory, which fills the view but for the titles of the next."""
+
 GAP = SPACING + SPACING // 2
 
 
@@ -407,10 +410,10 @@ class RunCharts(QWidget):
         self.view = SharedView(self)
         stage = Stage(theme, self.queue, self.view)
         self.loss = LossChart(stage, history)
-        self.metrics = MetricsChart(stage, history)
-        self.step_time = StepTimeChart(stage, history)
         self.memory = MemoryChart(stage, history)
+        self.metrics = MetricsChart(stage, history)
         self.device = DeviceChart(stage, history)
+        self.step_time = StepTimeChart(stage, history)
         self.throughput = ThroughputChart(stage, history)
         self.learning_rate = learning_rate_chart(stage, history)
         self.gradient_norm = gradient_norm_chart(stage, history)
@@ -453,6 +456,9 @@ class RunCharts(QWidget):
         super().resizeEvent(event)
         most = (self.width() - GUTTER + GAP) // (NARROWEST + GAP)
         self._arrange(next((columns for columns in COLUMNS if columns <= most), min(COLUMNS)))
+        room = LOWEST + self.height() - self.minimumSizeHint().height() - PEEK
+        is_low = self._columns == max(COLUMNS)
+        self._grid.setRowMinimumHeight(0, LOWEST if is_low else max(LOWEST, min(room, HIGHEST)))
 
     def _arrange(self, columns: int) -> None:
         if columns == self._columns:

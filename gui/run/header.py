@@ -85,11 +85,11 @@ class RunMessages(QWidget):
         self._shown: dict[str, MessageRaised] = {}
         self.hide()
 
-    def show_messages(self, messages: Iterable[MessageRaised], *, is_over: bool = False) -> None:
-        """Show these, notes last, but those that were dismissed; without the fixes that end the run if it is over."""
+    def show_messages(self, messages: Iterable[MessageRaised], *, may_end: bool = True) -> None:
+        """Show these, notes last, but those that were dismissed; without the fixes that end a run that is ending."""
         left = [message for message in messages if (message.id, message.title) not in self._dismissed]
         left.sort(key=lambda message: message.level is Level.INFO)
-        wanted = {message.id: _after_end(message) if is_over else message for message in left}
+        wanted = {message.id: message if may_end else _after_end(message) for message in left}
         for gone in self._shown.keys() - wanted.keys():
             self._strips.pop(gone).deleteLater()
         for name, message in wanted.items():

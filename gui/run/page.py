@@ -291,7 +291,8 @@ class RunView(QWidget):
             message for message in self._status.messages.values() if message.attempt > self._attempt_left
         )
         messages = [*own, *raised, *filter(None, notes)]
-        self.messages.show_messages(messages, is_over=facts.state.is_over)
+        may_end = facts.state in (State.STARTING, State.TRAINING)
+        self.messages.show_messages(messages, may_end=may_end)
 
     @property
     def _trained(self) -> TrainedModel | None:

@@ -5,7 +5,7 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject, QSize, Qt
 from PySide6.QtGui import QFontDatabase, QStandardItem, QStandardItemModel, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
@@ -148,6 +148,9 @@ class RunDetails(QTabWidget):
         self._log_page = _framed(self.log)
         self.addTab(self._log_page, _("Log"))
         self.addTab(_framed(self.options), _("Options"))
+
+    def sizeHint(self) -> QSize:
+        return self.minimumSizeHint()  # or the page would scroll before the tabs have become low
 
     def add_log(self, text: str) -> None:
         """Append printed text."""

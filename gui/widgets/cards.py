@@ -47,10 +47,10 @@ class BriefStrip(Strip):
             margins=(2 * SPACING, SPACING // 2, 2 * SPACING, SPACING // 2),
             spacing=SPACING,
         )
-        set_role(self, Role.STRIP_INFO)
         self.hide()
 
-    def show_words(self, title: str, detail: str, button: str) -> None:
+    def show_words(self, title: str, detail: str, button: str, level: Level = Level.INFO) -> None:
+        set_role(self, ROLES[level])
         self.setAccessibleName(title)
         self._title.setText(title)
         self._detail.setText(detail)

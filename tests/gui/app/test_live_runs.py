@@ -118,7 +118,7 @@ def test_it_can_be_stopped_and_begun_again_and_follows_a_run_of_another_folder(q
 def test_a_window_that_opens_while_a_run_trains_shows_it(qtbot, open_window, training):
     window = open_window()
     assert window.run.view.run == training
-    assert window.sidebar._group.button(Place.RUNS).text() == "Runs (1)"
+    assert window.sidebar._group.button(Place.RUNS).text() == "Runs · 1 training"
     qtbot.waitUntil(lambda: len(window.run.view._history.loss) == 180, timeout=5000)
 
 
