@@ -339,6 +339,8 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         kept = _(
             "The model is that of step {step:,}, the best evaluation; that of step {last:,} gave {value}."
         )
+        if end.step == model_step:
+            kept = _("The model is that of step {step:,}, the last that was evaluated.")
         value = formats.metric_format(name)(end.metrics.get(name))
         kept = kept.format(step=model_step, last=end.step, value=value)
     first, last = _lowest(status.evaluations), status.evaluations[-1]

@@ -233,7 +233,7 @@ class Notifications(QObject):
 
 
 def _end_title(end: EndedRun) -> str:
-    return f"{end.title}: {state_title(end.state, stopped_early=end.status.stopped_early)}"
+    return f"{state_title(end.state, stopped_early=end.status.stopped_early)}: {end.title}"
 
 
 def _outcome(end: EndedRun) -> str:

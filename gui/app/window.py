@@ -461,6 +461,7 @@ class MainWindow(QMainWindow):
 
             self.try_it = TryPage(self._theme, self._runs_folder)
         if self.pages.indexOf(self.try_it) < 0:
+            self._live_runs.run_ended.connect(self.try_it.find_runs)
             self._add_page(self.try_it)
         return self.try_it
 

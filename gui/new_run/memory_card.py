@@ -63,6 +63,8 @@ def headline(state: MemoryState, forecast: Forecast) -> tuple[str, str, Role]:
 def basis_text(state: MemoryState) -> str:
     if state.measured is None:
         return _("upper bound") if state.is_upper_bound else _("estimate")
+    if state.pair:
+        return _("run 2 measured")
     if time.time() - state.measured.at < JUST_NOW:
         return _("measured just now")
     return _("measured at {clock}").format(clock=clock(state.measured.at))
@@ -74,7 +76,7 @@ def basis_help(state: MemoryState, forecast: Forecast) -> str:
         text = _("The peak of a few real training steps.")
     elif state.is_upper_bound:
         text = _("Assumes that every example has the maximum length; shorter examples take less memory.")
-    return " ".join((text, *forecast.notes))
+    return " ".join(filter(None, (state.pair, text, *forecast.notes)))
 
 
 def undivided_text() -> str:
@@ -462,6 +464,8 @@ class FitCard(Card):
         button.setText(_("Measure") if measured is None else _("Measure again"))
         tip = _("Uses your longest examples, in a separate process. Nothing is saved.")
         text = _("Runs a few real steps to measure memory and time")
+        if state.pair:
+            text = _("Runs a few real steps of run 2, chat, to measure it")
         if case is not None and not case.is_complete:
             tip = _("Measuring needs the model's weights, which are not on this computer yet")
             text = _("Available once the model is downloaded. The first run downloads it.")

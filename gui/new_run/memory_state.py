@@ -256,8 +256,10 @@ class MemoryState(QObject):
         if self.case is None:
             return None
         refined = self.refined.report
-        if self.measured is not None:
-            best: Forecast | None = self.measured.measurement.forecast
+        measured = self.measured.measurement.forecast if self.measured is not None else None
+        if measured is not None:  # of the second run of a pair: the first one may need more
+            first = self._formula if self._second is not None and not self.ran_out else None
+            best = max(filter(None, (measured, first)), key=lambda one: one.parts.total)
         elif refined is not None and (refined.longest_text is not None or self.known_length is None):
             best = estimate.corrected(refined, self.correction)  # else it assumes lengths that are known
         else:
@@ -314,11 +316,16 @@ class MemoryState(QObject):
         """Why memory ran out or no better figure is known; empty if there is nothing to say."""
         if self.measured is not None:
             return self.measured.measurement.out_of_memory
-        if self._formula is not None and self._second is not None:
-            first, second = (memory(one.parts.total) for one in (self._formula, self._second))
-            return _("Run 1, pretraining: {first}. Run 2, chat: {second}.").format(first=first, second=second)
         failure = self.measuring.failure or self.refined.failure
         return f"{failure_text(failure)}." if failure else ""
+
+    @property
+    def pair(self) -> str:
+        """What each run of a pair needs by the formula; empty for one run."""
+        if self._formula is None or self._second is None:
+            return ""
+        first, second = (memory(one.parts.total) for one in (self._formula, self._second))
+        return _("Run 1, pretraining: {first}. Run 2, chat: {second}.").format(first=first, second=second)
 
     @property
     def known_length(self) -> int | None:

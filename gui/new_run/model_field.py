@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QComboBox, QStackedWidget, QVBoxLayout
 from core.base import settings
 from core.base.formats import MISSING, compact_count
 from core.base.language import _
-from core.memory.model import Verdict
 from core.options import RunOptions, choices, past_runs
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
@@ -44,13 +43,6 @@ SCHEME = f"{Scheme.TORCHVISION}:"
 LONGEST_NAME = 24  # of a model in the narrow column of what will run
 
 
-BADGES = {
-    Verdict.FITS: _("fits here"),
-    Verdict.TIGHT: _("tight here"),
-    Verdict.TOO_LARGE: _("too large for this computer"),
-}
-
-
 @dataclass(frozen=True)
 class ListedModel:
     """A model of the list. `megabytes` are downloaded when it is first used; 0: nothing is."""
@@ -71,16 +63,20 @@ class ListedModel:
             return any((home / "hub" / "checkpoints").glob(f"{name}-*.pth"))
         return not self.megabytes or hub.has_all_weights(hub.names_here(self.source, hub.Kind.MODEL))
 
-    def facts(self, badge: str = "", parameters: int | None = None) -> str:
-        """Return size, download, licence and badge in one line; `parameters` are those for the task, if known."""
+    def facts(self, parameters: int | None = None) -> str:
+        """Return size, download and licence in one line; `parameters` are those for the task, if known."""
         where = _("on this computer") if self.is_here else _("{size:,} MB download")
         parts = (
             _("{count} parameters").format(count=compact_count(parameters or self.parameters)),
             where.format(size=self.megabytes) if self.megabytes else _("built in"),
             self.licence,
-            badge,
         )
         return " · ".join(filter(None, parts))
+
+    def brief_facts(self, badge: str) -> str:
+        """Return the facts and how the model fits, as short as they are below a heading of the list."""
+        size = "" if self.is_here else _("{size:,} MB").format(size=self.megabytes)
+        return " · ".join(filter(None, (compact_count(self.parameters), size, self.licence, badge)))
 
 
 def listed_models(task: Task, vocabulary: int) -> list[ListedModel]:
@@ -117,7 +113,7 @@ class ModelList(ChoiceList):
         super().__init__()
         self.task = Task.IMAGE_CLASSIFICATION
         self.vocabulary: int = options_by_path()["model.vocabulary"].default
-        self.judge: Callable[[ListedModel], Verdict] = lambda _model: Verdict.UNKNOWN
+        self.badge: Callable[[ListedModel], str] = lambda _model: ""
         self.setPlaceholderText(_("Choose a model"))
         self.setMaxVisibleItems(MOST_MODELS)
 
@@ -147,7 +143,7 @@ class ModelList(ChoiceList):
                 if models:
                     self.append_heading(heading)
                 for model in models:
-                    facts = model.facts(BADGES.get(self.judge(model), ""))
+                    facts = model.brief_facts(self.badge(model))
                     is_refused = bool(forbidden) and not model.is_here and scheme_of(model.source) is None
                     why = _("Not on this computer. {what} prevents its download.").format(what=forbidden)
                     self.append(Segment(model.source, model.title, facts, why if is_refused else ""))
@@ -301,7 +297,7 @@ class ModelField(Field):
     def facts(self, parameters: int | None = None) -> str:
         """Return size, download and licence of a model of the list; empty for others."""
         model = listed_model(self._task, str(self.value() or ""), self.models.vocabulary)
-        return model.facts(parameters=parameters) if model is not None else ""
+        return model.facts(parameters) if model is not None else ""
 
     def _show_place(self, place: Place) -> None:
         self._place.set_value(place.value)

@@ -14,7 +14,7 @@ from core.base.language import _
 from core.memory.model import Basis, Forecast, ModelShape, Verdict
 from core.options import RunOptions, Tree, presets, run_file
 from core.options.catalogue import copied, options_by_path, value_at, value_text, with_changes
-from core.options.choices import Task
+from core.options.choices import Method, Task
 from core.options.device_support import MachineReport, find_device, hints
 from core.options.method_rules import PRETRAIN, starting_options
 from core.options.presets import Preset, find_task
@@ -210,7 +210,7 @@ class NewRunPage(QWidget):
         self._options.fields.train.changed.connect(self._remedies.propose_task)
         self._options.fields.train.hub_wanted.connect(lambda: self.open_hub(Kind.DATASET))
         self._options.fields.model.hub_wanted.connect(self.open_hub)
-        self._options.fields.model.models.judge = self._judge
+        self._options.fields.model.models.badge = self._badge
         self._options.data.grew.connect(self._on_data_grown)
         self._strip.fix_chosen.connect(self._remedies.apply)
         self._reading.changed.connect(self._on_reading)
@@ -355,16 +355,23 @@ class NewRunPage(QWidget):
         if self.isVisible() and self._fit_actions.sheet is None:
             self._fit.resume()
 
-    def _judge(self, model: ListedModel) -> Verdict:
-        """Whether a model fits on the chosen device with the options of the form, by the size of its weights alone."""
+    def _badge(self, model: ListedModel) -> str:
+        """How a model fits with the options of the form, or else with LoRA, by the size of its weights alone."""
         options = check_form(self.tree()).readable
         device = find_device(self._machine, options.device.name) if self._machine and options else None
         if options is None or device is None or not device.available:
-            return Verdict.UNKNOWN
-        options = with_changes(options, {"model.source": model.source})
-        shape = ModelShape(parameters=model.parameters, vocabulary=model.vocabulary)
-        tools = self._fit.tools
-        return tools.forecast(options, shape, device, room=tools.room(device, options)).verdict
+            return ""
+        shape, tools = ModelShape(parameters=model.parameters, vocabulary=model.vocabulary), self._fit.tools
+        room, with_lora = tools.room(device, options), {"model.method": Method.LORA}
+        for changes, badges in (
+            ({}, (_("fits"), _("tight"))),
+            (with_lora, (_("fits with LoRA"), _("tight with LoRA"))),
+        ):
+            chosen = with_changes(options, {"model.source": model.source, **changes})
+            verdict = tools.forecast(chosen, shape, device, room=room).verdict
+            if verdict is not Verdict.TOO_LARGE:
+                return dict(zip((Verdict.FITS, Verdict.TIGHT), badges, strict=True)).get(verdict, "")
+        return _("too large, even with LoRA")
 
     @property
     def known_memory(self) -> Forecast | None:

@@ -1,7 +1,7 @@
 """The head of a run's page: its name, state and progress, buttons, a menu, figures and messages."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
 from functools import partial
@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base import formats
+from core.base.errors import FixAction
 from core.base.language import _, ngettext
 from core.runs.events import Level, MessageRaised, Phase
 from core.runs.status import State, share_done
@@ -85,11 +86,13 @@ class RunMessages(QWidget):
         self._shown: dict[str, MessageRaised] = {}
         self.hide()
 
-    def show_messages(self, messages: Iterable[MessageRaised], *, may_end: bool = True) -> None:
-        """Show these, notes last, but those that were dismissed; without the fixes that end a run that is ending."""
+    def show_messages(
+        self, messages: Iterable[MessageRaised], *, without: Collection[FixAction] = ()
+    ) -> None:
+        """Show these, notes last, but those that were dismissed; without some fixes that make no sense any more."""
         left = [message for message in messages if (message.id, message.title) not in self._dismissed]
         left.sort(key=lambda message: message.level is Level.INFO)
-        wanted = {message.id: message if may_end else _after_end(message) for message in left}
+        wanted = {message.id: _without(message, without) for message in left}
         for gone in self._shown.keys() - wanted.keys():
             self._strips.pop(gone).deleteLater()
         for name, message in wanted.items():
@@ -131,8 +134,8 @@ class RunMessages(QWidget):
         return [message.title for message in self._shown.values()]
 
 
-def _after_end(message: MessageRaised) -> MessageRaised:
-    left = tuple(fix for fix in message.fixes if fix.action is None or not fix.action.is_end)
+def _without(message: MessageRaised, gone: Collection[FixAction]) -> MessageRaised:
+    left = tuple(fix for fix in message.fixes if fix.action not in gone)
     return msgspec.structs.replace(message, fixes=left)
 
 

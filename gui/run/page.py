@@ -291,8 +291,9 @@ class RunView(QWidget):
             message for message in self._status.messages.values() if message.attempt > self._attempt_left
         )
         messages = [*own, *raised, *filter(None, notes)]
-        may_end = facts.state in (State.STARTING, State.TRAINING)
-        self.messages.show_messages(messages, may_end=may_end)
+        state = facts.state
+        ends = [] if state in (State.STARTING, State.TRAINING) else [FixAction.STOP, FixAction.PAUSE]
+        self.messages.show_messages(messages, without=[*ends, FixAction.END] if state.is_over else ends)
 
     @property
     def _trained(self) -> TrainedModel | None:

@@ -88,7 +88,7 @@ class TryPage(QWidget):
     def show_run(self, run: RunFolder) -> None:
         """Select a run."""
         self._wanted = run
-        self._find_runs()
+        self.find_runs()
 
     def take_live(self, live: tuple[LiveRun, ...]) -> None:
         """Unload the models when a run trains, unless they were loaded on the CPU beside it."""
@@ -120,7 +120,7 @@ class TryPage(QWidget):
         """Update the list of runs."""
         super().showEvent(event)
         self._idle.stop()
-        self._find_runs()
+        self.find_runs()
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Keep the models for some time: the person may come back."""
@@ -157,7 +157,8 @@ class TryPage(QWidget):
 
     # The run
 
-    def _find_runs(self) -> None:
+    def find_runs(self) -> None:
+        """Update the list of runs."""
         folder, wanted = self._runs_folder(), self._wanted
         self._runs.start(lambda _call: chat.look(folder, wanted))
 

@@ -13,8 +13,8 @@ from core.runs import queue
 from core.runs.crash import Interrupted
 from core.runs.events import TurnAwaited
 from core.runs.folder import Action, RunFolder
-from core.runs.queue import LiveRun
-from core.runs.status import State
+from core.runs.queue import EndedRun, LiveRun
+from core.runs.status import RunStatus, State
 from gui.app.live_runs import LiveRunsThread
 from gui.app.sidebar import Place
 from gui.run.words import Turn
@@ -174,6 +174,25 @@ def test_notices_shrink_and_go_as_runs_end_or_are_shown(make_window, training, f
     window.show_run(other)
     assert strip.interrupted.isHidden()
     assert seen
+
+
+def test_the_end_of_a_run_is_told_on_other_pages_until_its_page_is_shown_or_it_is_resumed(
+    make_window, training, folder
+):
+    window = make_window()
+    strip = window.found.strip.ended
+    end = EndedRun(training, "Digits", State.PAUSED, RunStatus())
+    window.found._on_end(end)
+    press(strip, "Show it")
+    assert window.run_on_screen() == training
+    assert strip.isHidden()
+    window.found._on_end(end)
+    assert strip.isHidden()
+    window.go_to(Place.NEW_RUN)
+    window.found._on_end(end)
+    assert strip.isVisible()
+    window.found._on_live((LiveRun(training, "Digits", 0.0, State.TRAINING),))
+    assert strip.isHidden()
 
 
 def test_an_interrupted_run_is_offered_once(qtbot, open_window, folder, monkeypatch):

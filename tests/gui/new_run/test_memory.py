@@ -658,4 +658,4 @@ def test_a_chat_model_from_scratch_is_forecast_by_its_larger_run_the_pretraining
     page._fit._longest = page._fit.case.options, 64
     page._fit._follow()
     assert page._fit.forecast.parts.total > page._fit._second.parts.total
-    assert page._fit.note, "both are told"
+    assert page._fit.pair, "both are told"
