@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -304,8 +304,8 @@ class Notices(QWidget):
         self.ended.show_words(_end_title(end), _outcome(end), _("Show it"), level)
         self._fit()
 
-    def _hide_end(self, runs: Iterable[RunFolder]) -> None:
-        if self._ended in runs:
+    def _hide_end(self, runs: Collection[RunFolder]) -> None:
+        if self._ended is not None and self._ended in runs:
             self._ended = None
             self.ended.hide()
             self._fit()

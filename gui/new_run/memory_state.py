@@ -256,14 +256,18 @@ class MemoryState(QObject):
         if self.case is None:
             return None
         refined = self.refined.report
-        measured = self.measured.measurement.forecast if self.measured is not None else None
-        if measured is not None:  # of the second run of a pair: the first one may need more
-            first = self._formula if self._second is not None and not self.ran_out else None
-            best = max(filter(None, (measured, first)), key=lambda one: one.parts.total)
+        best = self._formula
+        if self.measured is not None:  # of the second run of a pair: the first one may need more
+            measured = self.measured.measurement.forecast
+            if (
+                best is None
+                or self._second is None
+                or self.ran_out
+                or measured.parts.total > best.parts.total
+            ):
+                best = measured
         elif refined is not None and (refined.longest_text is not None or self.known_length is None):
             best = estimate.corrected(refined, self.correction)  # else it assumes lengths that are known
-        else:
-            best = self._formula
         return best and msgspec.structs.replace(best, room=self.room)
 
     @property
