@@ -86,6 +86,7 @@ class Remedies(QObject):
         history: FormHistory,
         strip: MessageStrip,
         change_task: Callable[[Task], None],
+        is_untouched: Callable[[], bool],
     ) -> None:
         super().__init__(options)
         self._options = options
@@ -95,6 +96,8 @@ class Remedies(QObject):
         self._unread = ""  # a new source that the engine has not read yet
         self._has_offered = False
         self._left: tuple[str, Task] | None = None
+        self._is_untouched = is_untouched  # whether the person has chosen nothing yet but data
+        self._adopted = ""  # the data that the task was changed for without a question, once
 
     def note_left(self, task: Task) -> None:
         """Remember the task that the person leaves: it is not offered again for the same data."""
@@ -129,8 +132,20 @@ class Remedies(QObject):
     def on_failure(self, failure: UserError) -> None:
         """Withdraw an offer that the failure itself makes."""
         source, self._unread = self._unread, ""
-        if any("task" in fix.changes for fix in failure.fixes):
+        fix = next((fix for fix in failure.fixes if "task" in fix.changes), None)
+        if fix is not None:
             self._offer(source, None)
+            self._adopts(str(self._options.fields.train.value()), fix)
+
+    def _adopts(self, source: str, fix: Fix) -> bool:
+        """Apply a fix that changes the task for new data where there is nothing to lose; returns whether it did."""
+        if source == self._adopted or not self._is_untouched():
+            return False
+        self._adopted = source
+        task = Task(fix.changes["task"])
+        title = _("Changed to “{task}”, for {name}").format(task=task.label, name=short_name(source))
+        self.apply(Fix(title, fix.changes))
+        return True
 
     def _offer(self, source: str, task: Task | None) -> None:
         now = self._options.form.task
@@ -143,6 +158,8 @@ class Remedies(QObject):
         title = _("{name} looks like data for “{task}”").format(name=short_name(source), task=task.label)
         change = _("Change to “{task}”").format(task=task.label)
         fix = Fix(change, {"task": task.value, "data.train": source})
+        if self._adopts(source, fix):
+            return
         self._strip.show_message(Level.INFO, title, "", (fix,))
         self._has_offered = True
 
@@ -176,7 +193,9 @@ class NewRunPage(QWidget):
         self._changes = ChangesStrip()
         self._history = FormHistory(self._options, self._changes)
         self.stack = self._history.stack
-        self._remedies = Remedies(self._options, self._history, self._strip, self._change_task)
+        self._remedies = Remedies(
+            self._options, self._history, self._strip, self._change_task, self._is_untouched
+        )
         self._scroll = PageScroll(self._options)
         self._outcome = OutcomeColumn(theme, self._fit)
         self._fit_actions = MemoryActions(self._outcome.fit, self._fit, self._history)
@@ -245,7 +264,9 @@ class NewRunPage(QWidget):
 
     def start_afresh(self) -> None:
         """Reset the form to what Hone starts with."""
-        self.replace_tree(presets.find_example("digits").tree, _("Reset form"), _("example"))
+        example = presets.find_example("digits")
+        self.replace_tree(example.tree, _("Reset form"), _("example"))
+        self._example = example
 
     def load_file(self, path: Path) -> None:
         """Fill the form from a run file, and show its problems."""
@@ -448,6 +469,11 @@ class NewRunPage(QWidget):
         start = tree if origin else starting_tree(self._options.form.task)
         self._options.form.count_from(start, origin or _("start value"))
         self._refresh()
+
+    def _is_untouched(self) -> bool:
+        """Whether the form is as an example filled it, but for the data."""
+        changed = self._options.form.changed_from()
+        return self._example is not None and all(path.startswith("data.") for path in changed)
 
     def _change_task(self, task: Task) -> None:
         """Start with good values for a task; the task that was left last is as it was left."""

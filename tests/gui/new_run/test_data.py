@@ -96,6 +96,30 @@ def test_data_that_cannot_be_read_for_a_task_proposes_the_one_it_is_for(qtbot, p
     assert page.tree()["data"]["train"] == str(scores)
 
 
+def test_the_untouched_form_takes_the_task_of_the_first_data_and_undo_brings_it_back(
+    qtbot, page, answers, talks, tmp_path
+):
+    first = page.tree()["task"]
+    drop(page, talks)
+    assert page.tree()["task"] == "chat"
+    assert page._changes.isVisible()
+    press(page._changes, "Undo")
+    assert page.tree()["task"] == first
+    page.start_afresh()
+    scores = tmp_path / "scores.csv"
+    scores.write_text("text,score\na,0.5\n")
+    change = Fix("Change to “Text regression”", {"task": "text-regression"})
+    answers.answers["inspect"] = DataError("scores.csv has no column of images", "", (change,))
+    drop(page, scores)
+    qtbot.waitUntil(lambda: page.tree()["task"] == "text-regression")
+    assert page.tree()["data"]["train"] == str(scores)
+    page.start_afresh()
+    put(page, training__epochs=2.0)
+    drop(page, talks)
+    assert page.tree()["task"] == first, "the person has begun to choose"
+    assert page._strip.isVisible()
+
+
 def test_rows_lengths_and_findings_of_conversations(qtbot, page, answers, talks):
     load_chat(qtbot, page, talks)
     overview = page._options.data
