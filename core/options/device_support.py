@@ -12,7 +12,7 @@ from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path, value_of, with_changes
 from core.options.choices import Method, Precision
 from core.options.declare import Option
-from core.options.method_rules import rate_hint
+from core.options.method_rules import pretrained_fix, rate_hint
 from core.options.sources import VISION_MODELS, Scheme
 
 # --- Options that depend on device or model
@@ -233,6 +233,11 @@ def _pretraining(options: RunOptions) -> Iterator[Problem]:
             "trains it to chat"
         )
         yield Problem("model.source", message)
+        message = _(
+            "from some hundred conversations it learns to repeat pieces of them; for real answers choose a pretrained "
+            "model such as SmolLM2, which is downloaded once"
+        )
+        yield Problem("model.source", message, (pretrained_fix(options.task, _("Use SmolLM2-135M")),))
 
 
 def _batch_multiples(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:

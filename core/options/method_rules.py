@@ -137,21 +137,6 @@ def batch_hint(options: RunOptions, trained: int) -> Problem | None:
     return Problem("memory.batch_size", message, (_use("memory.batch_size", trained),))
 
 
-FEW_CONVERSATIONS = 5000
-
-
-def few_conversations_hint(options: RunOptions, trained: int) -> Problem | None:
-    """A hint if a model from scratch is to learn to chat from few conversations."""
-    example = str(Path(__file__).resolve().parents[2] / "resources")
-    if not options.pretrains or trained >= FEW_CONVERSATIONS or options.data.train.startswith(example):
-        return None
-    message = _(
-        "from {count} a model from scratch learns to repeat pieces of them; for real answers choose a pretrained model "
-        "such as SmolLM2, which is downloaded once"
-    ).format(count=counted(trained, "example"))
-    return Problem("model.source", message, (pretrained_fix(options.task, _("Use SmolLM2-135M")),))
-
-
 def most_epochs(options: RunOptions) -> float:
     """The number of useful epochs, at least those of `options`."""
     most = MOST_EPOCHS_FROM_SCRATCH if options.starts_random else MOST_EPOCHS

@@ -354,7 +354,7 @@ class DataViews(QTabWidget):
             self.setCurrentWidget(self.rows)
 
 
-LINES_HIGH, LINES_OF_FINDINGS = 24, 12
+LINES_HIGH, LINES_OF_FINDINGS = 35, 15
 VIEWS_STRETCH = 100
 
 

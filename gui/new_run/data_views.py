@@ -41,6 +41,8 @@ from gui.widgets.tables import Index, set_up_rows
 
 WIDEST_LETTERS = 44
 TIP_CHARACTERS = 1200
+ROWS_SHOWN = 5
+"""At least so many rows are visible, below a header of two lines."""
 ROWS_MEASURED = 30
 """How many rows determine a column's width; measuring all of many columns takes a second."""
 
@@ -143,6 +145,7 @@ class RowsPane(QWidget):
         header.setSectionsClickable(True)
         header.setResizeContentsPrecision(ROWS_MEASURED)
         header.sectionClicked.connect(self._open_menu)
+        self.table.setMinimumHeight((ROWS_SHOWN + 3) * self.table.verticalHeader().defaultSectionSize())
         self.model.headerDataChanged.connect(self._measure)
         self._count = text_label(role=Role.HINT)
         fill(QVBoxLayout(self), (self.table, 1), self._count, margins=MARGINS, spacing=SPACING // 2)

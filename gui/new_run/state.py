@@ -18,7 +18,6 @@ from core.options.method_rules import (
     Extent,
     batch_hint,
     extent,
-    few_conversations_hint,
     steps_hint,
     steps_of,
     warmup_problem,
@@ -77,7 +76,7 @@ def length_findings(
         return (), ()
     known = known_extent(options, data)
     problem = warmup_problem(options, known.steps)
-    hints = (rule(options, known.trained) for rule in (few_conversations_hint, batch_hint, steps_hint))
+    hints = (rule(options, known.trained) for rule in (batch_hint, steps_hint))
     return (problem,) if problem else (), tuple(filter(None, hints))
 
 

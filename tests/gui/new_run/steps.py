@@ -58,7 +58,8 @@ def await_reading(qtbot, page):
 
 
 def press(parent, text):
-    next(button for button in parent.findChildren(QPushButton) if button.text() == text).click()
+    """Press the newest button with this text: a strip's earlier ones are deleted later."""
+    [button for button in parent.findChildren(QPushButton) if button.text() == text][-1].click()
 
 
 def uses(page):
