@@ -136,6 +136,7 @@ class RowsPane(QWidget):
         self.table = QTableView()
         self.table.setModel(self.model)
         set_up_rows(self.table, padding=SPACING)
+        WheelGuard(self.table.viewport(), self.table)
         self.table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.table.setCornerButtonEnabled(False)
         self.table.setAlternatingRowColors(True)
@@ -263,6 +264,7 @@ class SeenPane(QWidget):
         self._task = Task.CHAT
         self.text, self.legend = QPlainTextEdit(), text_label(role=Role.HINT)
         self.text.setReadOnly(True)
+        WheelGuard(self.text.viewport(), self.text)
         self.text.setTabChangesFocus(True)
         self.text.setAcceptDrops(False)  # a file dropped anywhere is the data
         self.text.setAccessibleName(_("What the model sees"))

@@ -168,6 +168,8 @@ class RunDetails(QTabWidget):
         )
         self._no_metrics.setHidden(bool(self._history.evaluations))
         self._metrics_table.setVisible(bool(self._history.evaluations))
+        if options is not None and options.task.writes_text:
+            self.setTabText(self.indexOf(self._predictions_page), _("What it writes"))
         self.predictions.refresh(is_over=is_over)
         self._show_confusion()
         self.show_task(options)

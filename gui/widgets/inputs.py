@@ -33,6 +33,7 @@ from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QButtonGroup,
     QComboBox,
+    QDialog,
     QDoubleSpinBox,
     QFileDialog,
     QFrame,
@@ -107,15 +108,22 @@ class CalmDoubleSpinBox(QDoubleSpinBox):
 class WheelGuard(QObject):
     """Leaves the wheel of a widget without a value, such as a tab bar or a chart's viewport, to the page.
 
-    `parent` is that widget.
+    Args:
+        parent: That widget.
+        inside: What the wheel scrolls, as long as it has the focus or its window does not scroll.
     """
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget, inside: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._inside = inside
         parent.installEventFilter(self)
 
     def eventFilter(self, _watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         if event.type() is not QEvent.Type.Wheel:
+            return False
+        if self._inside is not None and (
+            self._inside.hasFocus() or isinstance(self._inside.window(), QDialog)
+        ):
             return False
         event.ignore()
         return True

@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import QApplication, QPushButton, QTabBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QPlainTextEdit, QPushButton, QTabBar, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, Problem
 from core.options import RunOptions
@@ -149,6 +149,19 @@ def test_the_wheel_passes_a_guarded_tab_bar(qtbot):
     WheelGuard(tabs)
     assert not turn_wheel(tabs)
     assert tabs.currentIndex() == 0
+
+
+def test_the_wheel_scrolls_a_guarded_text_only_with_the_focus(qtbot):
+    page = QWidget()
+    text = QPlainTextEdit("line\n" * 100, page)
+    qtbot.addWidget(page)
+    WheelGuard(text.viewport(), text)
+    page.show()
+    page.setFocus()
+    assert not turn_wheel(text.viewport())
+    text.setFocus()
+    qtbot.waitUntil(text.hasFocus)
+    assert turn_wheel(text.viewport())
 
 
 @pytest.mark.parametrize(
