@@ -9,7 +9,6 @@ from PySide6.QtGui import QHideEvent, QShowEvent, QValidator
 from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QStackedWidget,
     QVBoxLayout,
@@ -324,11 +323,12 @@ class FitCard(Card):
         super().__init__(_("Will it fit?"))
         self.state = state
         self._was_short = False
-        self._verdict, self._figures = QLabel(), text_label(role=Role.MUTED)
+        self._verdict, self._figures = role_label(Role.VERDICT, " "), text_label(role=Role.MUTED)
         self._basis = role_label(Role.MUTED)
         self.set_trailing(self._basis)
         self._bar = PartsBar(theme, _("Memory of this run"))
         self._note, self._missing = text_label(role=Role.HINT), text_label(role=Role.MUTED)
+        self._note.hide()
         self._lookup, self._measure, self.ladder = ButtonLine(), ButtonLine(), Ladder()
         self.time, self.fits = TimeBox(), text_label(role=Role.MUTED)
         self.set_steps = link_button(
