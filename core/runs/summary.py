@@ -141,7 +141,7 @@ class RunSummary:
     """What the list shows of one run.
 
     `metric` names the metric a run is judged by (`eval_accuracy`), with its `best` and `last` value (0 to 1, or a
-    loss), and as `result` that of the model which is kept, which is shown everywhere; None: not evaluated yet.
+    loss), and as `result` that of the model once it is kept, before the last; None: not evaluated yet.
     `seconds` is how long it has been worked on, `peak_bytes` the most memory its processes held, `samples_per_second`
     the pace over all of it, or of its last steps, `forecast_error` by which share the forecast was off (positive: too
     high), `started` unix seconds. `problem` is what can't be read of the folder.
@@ -184,7 +184,7 @@ def summarize(run: RunFolder) -> RunSummary:
     found = [one.metrics.get(metric.name) for one in status.evaluations] if metric is not None else []
     values = [value for value in found if value is not None]
     best, last = metric.best(values) if metric is not None else None, values[-1] if values else None
-    result = best if options is not None and options.keeps_best else last
+    result = last
     if metric is not None and status.finished is not None and status.finished.wrote_model:
         result = status.metrics.get(metric.name)
     planned = status.plan.device if status.plan is not None else ""

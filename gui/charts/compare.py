@@ -193,6 +193,10 @@ class CompareMetric(CompareChart):
     def value_at(self, series: Series, x: float) -> float | None:
         return series.up_to(x)
 
+    def _value(self, curve: Curve, series: Series, x: float | None) -> float | None:
+        """As `CompareChart` does; without a position that of the model which was kept."""
+        return series.up_to(curve.history.model_step) if x is None else super()._value(curve, series, x)
+
     def y_span(self, drawn: Span) -> Span:
         return share_span(drawn) if formats.is_share(self.metric_name) else drawn
 

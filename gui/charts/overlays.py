@@ -134,11 +134,16 @@ class Legend(QLabel):
 def _ever_shorter(readings: Sequence[Reading], *, names_first: bool) -> Iterator[list[Reading]]:
     shown = [replace(reading, note="") for reading in readings]
     yield shown
-    for place, reading in enumerate(shown):
-        if reading.colour and reading.name and (place or names_first):
-            shown[place] = replace(reading, value="", is_named=True)
+    named = [
+        replace(one, value="", is_named=True) if one.colour and one.name and (place or names_first) else one
+        for place, one in enumerate(shown)
+    ]
+    shown = named if names_first else shown
+    while any(not one.colour for one in shown[1:]):
+        yield shown
+        del shown[max(place for place, one in enumerate(shown) if not one.colour)]
     yield shown
-    shown = [reading for place, reading in enumerate(shown) if reading.colour or not place]
+    shown = [one for place, one in enumerate(named) if one.colour or not place]
     yield shown
     for letters in SHORT_NAMES:
         yield [

@@ -89,7 +89,7 @@ def columns() -> dict[Column, ColumnKind]:
             lambda row: _metric_raw(row.summary),
             is_number=True,
             sample="100.0 % (best)",
-            help=_("Of the model that is kept: the best evaluation if the run keeps the best, else the last"),
+            help=_("Of the model that is kept; while the run trains, of the last evaluation"),
         ),
         Column.TIME: ColumnKind(
             _("Time"),

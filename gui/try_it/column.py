@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QFrame, QStackedWidget, QVBoxLayout, QWidget
 from core.base import formats
 from core.base.errors import UserError
 from core.base.language import _
-from core.options.choices import Speaker
+from core.options.choices import Speaker, device_title
 from core.services.chat import (
     Answered,
     Ask,
@@ -155,6 +155,7 @@ class Prediction(PageScroll):
         self.asked = Message(_("You"), Role.SAID)
         self.answer = Message("", Role.ANSWER)
         self.answer.words.hide()
+        self.answer.speaker.hide()  # the column is of one model
         self.bars = ChanceBars(theme)
         self.number = text_label(role=Role.PAGE_TITLE, selectable=True)
         self.labelled = LabelledText(theme)
@@ -182,12 +183,10 @@ class Prediction(PageScroll):
         self.earlier.setText("\n".join((_("Earlier"), *self._said[:MOST_EARLIER])) if self._said else "")
         self.asked.words.setText(question.shown)
         self.asked.setVisible(not question.image)
-        self.answer.speaker.setText(name)
         self.answer.show()
         self.answer.show_notes()
 
     def finish(self, answered: Answered) -> None:
-        self.answer.speaker.setText(answered.name)
         if answered.chances:
             self.bars.show_chances(answered.chances, self._question.expected)
             self._show(self.bars)
@@ -391,7 +390,7 @@ class ModelColumn(Card):
                 if self._pending is not None and self._process is not None:
                     self._process.say(self._pending)
                 self._pending = None
-                self._show_state(f"{message.device}, {message.dtype}", *message.notes)
+                self._show_state(f"{device_title(message.device)}, {message.dtype}", *message.notes)
             case Piece() if message.id == self._last_id and self._answers is self.transcript:
                 self.transcript.add(message.text)
             case Answered() if message.id == self._last_id:

@@ -35,7 +35,7 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.files import file_inside
 from core.base.language import _, ngettext
-from core.options.choices import Speaker, Task
+from core.options.choices import Speaker, Task, device_title
 from core.runs.events import Example
 from core.services.chat import Answered, Chat, Choice, EndedBy, Given, Image, Texts, Turn, Which, Writing
 from gui.base.theme import Role, set_flag, set_role
@@ -45,7 +45,7 @@ from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, Chooser, dropped_
 from gui.widgets.labels import link_button, push_button, role_label, text_label, tip_of
 from gui.widgets.layout import FLUSH, FlowLayout, fill, hbox, vbox
 
-SIDE = 112
+SIDE = 96
 """Pixels of the thumbnail."""
 KINDS = "*.png *.jpg *.jpeg *.webp *.bmp *.gif *.tif *.tiff"
 
@@ -166,15 +166,13 @@ class ImageBox(QFrame):
         for part in (self.undo, self.clear):
             part.setEnabled(False)
             self.pad.changed.connect(part.setEnabled)
-        self._drawing = QWidget()
-        below = hbox(self.undo, None, self.clear)
-        fill(QVBoxLayout(self._drawing), self.pad, below, margins=FLUSH, spacing=SPACING // 2)
         buttons = fill(QHBoxLayout(), self.button, self.invert, None, spacing=SPACING)
         words = role_label(Role.MUTED, _("Drop an image here"))
-        beside = vbox(None, self._pictures, words, buttons, self._hint, None)
+        of_drawing = hbox(self.undo, self.clear, None, spacing=2 * SPACING)
+        beside = vbox(None, self._pictures, words, buttons, self._hint, None, of_drawing)
         fill(
             QHBoxLayout(self),
-            self._drawing,
+            self.pad,
             (beside, 1),
             margins=(2 * SPACING, SPACING, 2 * SPACING, SPACING),
             spacing=2 * SPACING,
@@ -186,7 +184,8 @@ class ImageBox(QFrame):
         """Take no image, but one like an example of the run."""
         self._example = example
         self.pad.show_for(example)
-        self._drawing.setVisible(not self.pad.isHidden())
+        for part in (self.undo, self.clear):
+            part.setHidden(self.pad.isHidden())
         self.show_image("")
 
     def show_image(self, path: str) -> None:
@@ -319,7 +318,7 @@ def expected_text(expected: str, *, is_label: bool = False) -> str:
 def figures_text(answered: Answered) -> str:
     """Return the figures of an answer, such as "41 tokens in 1.2 s · 34 tokens/s · cpu, bf16"."""
     took = formats.step_time(answered.seconds)
-    where = f"{answered.device}, {answered.dtype}"
+    where = f"{device_title(answered.device)}, {answered.dtype}"
     speed = answered.tokens_per_second
     if speed is None:
         return f"{took} · {where}"
@@ -628,7 +627,8 @@ class TryInput(Card):
         self.asked.emit(question)
 
     def _show_button(self) -> None:
-        self.button.setText(_("Stop") if self._is_busy else BUTTONS.get(self._task, _("Classify")))
+        stops = self._is_busy or self._task.reads_images
+        self.button.setText(_("Stop") if stops else BUTTONS.get(self._task, _("Classify")))
         has_text = bool(self.text.toPlainText().strip())
         self.button.setEnabled(self._is_busy or has_text)
         self.button.setVisible(self._is_busy or not self._task.reads_images)

@@ -108,17 +108,16 @@ def test_the_best_value_is_that_of_the_metric_which_the_options_name(run):
 
 
 @pytest.mark.parametrize(
-    ("keeps_best", "end", "result"),
+    ("end", "result"),
     [
-        ("false", (), 0.8),
-        ("true", (), 0.9),
-        ("true", (finished(160, metrics={"eval_accuracy": 0.9}, model_step=3, steps=6),), 0.9),
-        ("true", (finished(160),), 0.8),  # that of the best was gone
+        ((), 0.8),
+        ((finished(160, metrics={"eval_accuracy": 0.9}, model_step=3, steps=6),), 0.9),
+        ((finished(160, steps=6),), 0.8),
     ],
+    ids=["while it trains the last", "the best model was kept", "the last model was kept"],
 )
-def test_the_result_is_that_of_the_model_which_is_kept(run, keeps_best, end, result):
+def test_the_result_is_that_of_the_model_which_is_kept(run, end, result):
     write(run, RunStarted(time=100), evaluated(3, accuracy=0.9), evaluated(6, accuracy=0.8), *end)
-    run_file.write(run_file.read(run.options_file, (f"output.keep_best={keeps_best}",)), run.options_file)
     assert summarize(run).result == result
 
 

@@ -27,12 +27,13 @@ from core.services.chat import (
     TryProcess,
     Which,
     judge,
+    lacks_model,
     memory_needed,
     name_of,
     parameters_of,
     that_train,
 )
-from tests.fakes.runs import keep_alive, new_run
+from tests.fakes.runs import keep_alive, keep_checkpoint, new_run
 from tests.fakes.try_process import command
 
 LOAD = Load(run="/runs/one", which=Which.TRAINED)
@@ -172,3 +173,13 @@ def test_a_strangers_header_of_large_numbers_is_not_counted(tmp_path):
     header = b'{"a": {"shape": [' + b", ".join([b"9" * 4000] * 2000) + b"]}}"  # a product of 8 million digits
     (run.model / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     assert parameters_of(run, RunOptions(task=Task.CHAT), Which.TRAINED) is None
+
+
+def test_a_run_that_trains_longer_can_be_tried_with_its_earlier_model(tmp_path):
+    run = new_run(tmp_path / "run")
+    keep_checkpoint(run, 90)
+    assert "checkpoint of step 90" in lacks_model(run)
+    run.model.mkdir()
+    (run.model / "model.safetensors").touch()
+    assert lacks_model(run) == ""
+    assert name_of(run, run.options(), Which.TRAINED) != run.name
