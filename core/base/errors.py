@@ -64,7 +64,7 @@ class Problem(msgspec.Struct, frozen=True):
     is_missing: bool = False
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
+        return f"{self.path}: {self.message}" if self.path else self.message[:1].upper() + self.message[1:]
 
 
 class UserError(Exception):
@@ -92,9 +92,9 @@ class OptionsError(UserError):
 
     def __init__(self, problems: tuple[Problem, ...], where: str = "") -> None:
         count = len(problems)
-        title = ngettext("{where} has {count} problem", "{where} has {count} problems", count)
+        title = ngettext("{count} problem in {where}", "{count} problems in {where}", count)
         super().__init__(
-            title.format(where=where or _("The request"), count=count), "\n".join(map(str, problems))
+            title.format(where=where or _("the request"), count=count), "\n".join(map(str, problems))
         )
         self.problems = problems
         self.where = where

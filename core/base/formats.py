@@ -200,7 +200,10 @@ def duration(seconds: float | None) -> str:
 
 
 def about(seconds: float) -> str:
-    """A forecast length of time, no finer than it can be known: `25 s`, `8 min`, `2 h 10 min`."""
+    """A forecast length of time, no finer than it can be known: `25 s`, `8 min`, `2 h 10 min`, `5 days`."""
+    for span, unit in ((365 * _DAY, _("years")), (_DAY, _("days"))):
+        if seconds >= 3 * span:
+            return f"{round(seconds / span):,} {unit}"
     if seconds < _MINUTE - 2.5:
         return f"{max(5, 5 * round(seconds / 5))} s"
     if seconds < _HOUR - 30:

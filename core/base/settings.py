@@ -27,7 +27,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of Hone itself; unknown keys of newer versions are skipped.
 
     `keep_awake` keeps the computer from sleeping while a run trains, `notify` shows a notification at a run's end,
-    `offline` forbids requests to the Hugging Face Hub.
+    `offline` forbids requests to the Hugging Face Hub. `last_page` is the window's page when it was closed.
     """
 
     appearance: Appearance = Appearance.SYSTEM
@@ -36,6 +36,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     notify: bool = True
     offline: bool = False
     window_geometry: str | None = None
+    last_page: str = ""
 
 
 def home() -> Path:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from core.base.formats import percent_tick
 from core.base.language import _
 from core.options.choices import Method, Optimizer, Task
 from core.options.sources import is_scratch
@@ -213,14 +214,18 @@ class Option:
             return str(self.kind.value)
         return text.format(kind=self.kind.value, above=self.above, minimum=self.minimum, maximum=self.maximum)
 
+    def number_text(self, value: float) -> str:
+        """A number with its digits; a fraction in percent."""
+        return percent_tick(100 * value) if self.is_share else f"{value:,.10g}"
+
     def broken_limit(self, value: float) -> str:
         """The limit that a number breaks, such as "must be 1 or more"; empty if it breaks none."""
         if self.above is not None and value <= self.above:
-            return _("must be above {limit:g}").format(limit=self.above)
+            return _("must be above {limit}").format(limit=self.number_text(self.above))
         if self.minimum is not None and value < self.minimum:
-            return _("must be {limit:,g} or more").format(limit=self.minimum)
+            return _("must be {limit} or more").format(limit=self.number_text(self.minimum))
         if self.maximum is not None and value > self.maximum:
-            return _("must be {limit:,.10g} or less").format(limit=self.maximum)
+            return _("must be {limit} or less").format(limit=self.number_text(self.maximum))
         return ""
 
 

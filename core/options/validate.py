@@ -423,7 +423,8 @@ def _convert(option: Option, value: object) -> Any:
         else:
             broken = option.broken_limit(value) if math.isfinite(value) else _("must be a finite number")
         if broken:
-            raise _InvalidValue(option, _("{broken}, got {value}").format(broken=broken, value=_show(value)))
+            got = option.number_text(value) if option.is_share else _show(value)
+            raise _InvalidValue(option, _("{broken}, got {value}").format(broken=broken, value=got))
     try:
         return msgspec.convert(value, option.value_type)
     except msgspec.ValidationError as error:

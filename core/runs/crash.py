@@ -3,6 +3,7 @@
 import contextlib
 import time
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from core.base import settings
@@ -100,23 +101,28 @@ class Interrupted:
     run: RunFolder
     title: str
     step: int | None = None
+    is_paused: bool = False
 
 
 def find(folder: Path, since: float) -> list[Interrupted]:
     """The runs of a folder that have crashed since then (unix seconds), the newest first.
 
+    If there are none, the run that wrote last, if it is paused.
+
     Raises:
         OSError: The folder can't be listed.
     """
-    recent = [(changed, run) for run in list_runs(folder) if (changed := _last_changed(run)) > since]
-    crashed = []
-    for _changed, run in sorted(recent, key=lambda pair: pair[0], reverse=True):
-        if run.keeper_record() is not None and run.state(status_at_end(run)) is State.CRASHED:
-            checkpoint = models.newest(run)
-            with contextlib.suppress(OptionsError):  # it couldn't be started again
-                title = title_of(run.path, run.options())
-                crashed.append(Interrupted(run, title, None if checkpoint is None else checkpoint.step))
-    return crashed
+    runs = sorted(((_last_changed(run), run) for run in list_runs(folder)), key=itemgetter(0), reverse=True)
+    found = []
+    for place, (changed, run) in enumerate(runs):
+        if (changed > since or not place) and run.keeper_record() is not None:
+            state, checkpoint = run.state(status_at_end(run)), models.newest(run)
+            is_paused = state is State.PAUSED and not place
+            if is_paused or (state is State.CRASHED and changed > since):
+                with contextlib.suppress(OptionsError):  # it couldn't be started again
+                    step = None if checkpoint is None else checkpoint.step
+                    found.append(Interrupted(run, title_of(run.path, run.options()), step, is_paused))
+    return [one for one in found if not one.is_paused] or found
 
 
 def _last_changed(run: RunFolder) -> float:

@@ -255,6 +255,8 @@ def run_app(argv: Sequence[str]) -> int:
     paint.painted.connect(import_charts_soon)
     if presets.find_last_form() is None and not list_runs(settings.runs_folder(chosen)):
         window.go_to(Place.WELCOME)
+    elif chosen.last_page in Place.__members__:
+        window.go_to(Place[chosen.last_page])
     window.open_paths(paths)
     window.show()
     QTimer.singleShot(SETTLED_MS, collect_garbage)

@@ -33,6 +33,7 @@ from PySide6.QtWidgets import (
     QMenu,
     QMessageBox,
     QPlainTextEdit,
+    QTabWidget,
     QTextBrowser,
     QTextEdit,
 )
@@ -134,12 +135,15 @@ class Commands(QObject):
             if keys in (Standard.Redo, Standard.Paste):
                 self._menus[-1].addSeparator()
         self._menus[-1].addSeparator()
-        self._add(_("Find…"), self._find, Standard.Find, lambda: self._searched() is not None)
+        self._add(_("Find…"), self._find, Standard.Find, lambda: self.searched() is not None)
 
     def _add_view(self) -> None:
         self._open_menu(_("&View"))
         for place, title in place_titles().items():
-            self._add(title, partial(self._window.go_to, place), f"Ctrl+{place.value}")
+            self._add(title, partial(self._go_to, place), f"Ctrl+{place.value}")
+        self._menus[-1].addSeparator()
+        self._add(_("Next tab"), partial(self._turn, 1), Standard.NextChild, self._has_tabs)
+        self._add(_("Previous tab"), partial(self._turn, -1), Standard.PreviousChild, self._has_tabs)
         self._menus[-1].addSeparator()
         group = QActionGroup(self)
         for appearance, title in APPEARANCES.items():
@@ -218,6 +222,22 @@ class Commands(QObject):
             if action in self._conditions:
                 action.setEnabled(not is_open or self._conditions[action]())
 
+    def _go_to(self, place: Place) -> None:
+        self._window.go_to(place)
+        self._window.pages.setFocus()
+
+    def _tabs(self) -> QTabWidget | None:
+        return next((tabs for tabs in self._window.pages.findChildren(QTabWidget) if tabs.isVisible()), None)
+
+    def _has_tabs(self) -> bool:
+        return self._tabs() is not None
+
+    def _turn(self, by: int) -> None:
+        """Show the next tab, or the one before, that isn't hidden."""
+        if (tabs := self._tabs()) is not None:
+            shown = [place for place in range(tabs.count()) if tabs.isTabVisible(place)]
+            tabs.setCurrentIndex(shown[(shown.index(tabs.currentIndex()) + by) % len(shown)])
+
     def _can_start(self) -> bool:
         return self._window.pages.currentWidget() in (self._window.new_run, self._window.benchmark)
 
@@ -285,13 +305,13 @@ class Commands(QObject):
     def _edit(self, keys: Standard) -> None:
         self._edits()[keys]()
 
-    def _searched(self) -> QLineEdit | None:
+    def searched(self) -> QLineEdit | None:
         """The line that filters what is shown."""
         runs = self._window.runs
         return runs.search if runs is not None and runs.isVisible() else None
 
     def _find(self) -> None:
-        if (line := self._searched()) is not None:
+        if (line := self.searched()) is not None:
             line.setFocus(Qt.FocusReason.ShortcutFocusReason)
             line.selectAll()
 

@@ -311,15 +311,17 @@ class Notices(QWidget):
             self._fit()
 
     def show_interrupted(self, runs: Sequence[Interrupted]) -> None:
-        """Offer to resume runs that ended without reporting it."""
+        """Offer to resume runs that ended without reporting it, or one that is paused."""
         self._interrupted = list(runs)
-        count, step = len(runs), runs[0].step
+        count, step, is_paused = len(runs), runs[0].step, runs[0].is_paused
         title = ngettext("“{run}” crashed", "{count} runs crashed", count)
         if count > 1:
             names = listed([f"“{run.title}”" for run in runs])
             text = _("{runs}. They can be resumed from their last checkpoints, one after the other.").format(
                 runs=names
             )
+        elif is_paused and step is not None:
+            text = _("Paused at step {step}. It continues exactly there.").format(step=formats.count(step))
         elif step is None:
             text = _("It has no checkpoint, so it would start over.")
         else:
@@ -328,8 +330,10 @@ class Notices(QWidget):
             Fix(ngettext("Resume", "Resume all", count), action=FixAction.RESUME),
             Fix(ngettext("Show it", "Show them", count), action=FixAction.REVEAL),
         )
+        if is_paused:
+            title = _("“{run}” is paused")
         title = title.format(run=runs[0].title, count=count)
-        self.interrupted.show_message(Level.WARNING, title, text, fixes)
+        self.interrupted.show_message(Level.INFO if is_paused else Level.WARNING, title, text, fixes)
         self._fit()
 
     def update_live(self, live: Sequence[LiveRun]) -> None:
@@ -433,6 +437,7 @@ class UnfinishedRuns(QObject):
         self._waiting: tuple[LiveRun, ...] = ()
         self._card: QueueCard | None = None
         self._has_request = False
+        self._page: QWidget | None = None  # the first one
         self._opened = time.monotonic()
         self.strip = Notices()
         thread.changed.connect(self._on_live)
@@ -443,6 +448,10 @@ class UnfinishedRuns(QObject):
         self.strip.show_requested.connect(self._show)
         self.strip.resume_requested.connect(self._resume)
         self.strip.seen.connect(partial(thread.do, crash.mark_seen))
+
+    def note_page(self) -> None:
+        """Remember on which page the window opens."""
+        self._page = self._page or self._window.pages.currentWidget()
 
     def note_request(self) -> None:
         """Open no page automatically, as the person has opened something."""
@@ -505,7 +514,8 @@ class UnfinishedRuns(QObject):
         is_typing = focus is not None and form.isAncestorOf(focus)
         is_asked = QApplication.activePopupWidget() or QApplication.activeModalWidget()
         is_late = time.monotonic() - self._opened > JUMP_SECONDS
-        return form.isVisible() and not (is_typing or is_asked or is_late or self._has_request)
+        has_stayed = self._window.pages.currentWidget() is self._page
+        return has_stayed and not (is_typing or is_asked or is_late or self._has_request)
 
     def _show(self, run: RunFolder | None) -> None:
         if run is None:

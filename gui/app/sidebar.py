@@ -393,6 +393,11 @@ class Sidebar(QFrame):
         layout.addStretch(1)
         layout.addWidget(self.machine)
 
+    @property
+    def place(self) -> Place:
+        """The page that is shown."""
+        return Place(self._group.checkedId())
+
     def show_place(self, place: Place) -> None:
         button = self._group.button(place)
         button.setChecked(True)

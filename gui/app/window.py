@@ -30,6 +30,7 @@ from core.base.files import is_there
 from core.base.language import _
 from core.base.settings import Appearance, Settings
 from core.options import RunOptions, run_file
+from core.options.catalogue import value_at
 from core.options.device_support import MachineReport
 from core.options.presets import Preset
 from core.runs import library as runs
@@ -143,6 +144,10 @@ class MainWindow(QMainWindow):
         theme.changed.connect(self._dress)
         self.pages.currentChanged.connect(self._dress)
         self.pages.currentChanged.connect(self._notifications.refresh)
+        self.pages.currentChanged.connect(
+            lambda: self.pages.setFocusProxy(self.pages.currentWidget() or self.new_run)
+        )
+        self.found.strip.setFocusProxy(self.pages)
         self.sidebar.place_chosen.connect(self.go_to)
         self.sidebar.machine.set_trains(self._live_runs.trains)
         self.commands = Commands(self, theme)
@@ -278,7 +283,7 @@ class MainWindow(QMainWindow):
         """Fill the New run page from an example, ready to be started."""
         self.go_to(Place.NEW_RUN)
         self.new_run.load_example(example)
-        self.new_run.focus_start()
+        self.new_run.setFocus()
 
     def come_forward(self, paths: Sequence[Path]) -> None:
         """Raise this window and open files of a second start."""
@@ -290,7 +295,9 @@ class MainWindow(QMainWindow):
 
     def edit(self, tree: dict[str, object]) -> None:
         """Fill the New run page from a run."""
-        self.new_run.replace_tree(tree, _("Options of an earlier run"), _("earlier run"))
+        name = value_at(tree, "output.name")
+        line = _("{name}: change what you want, then start it.").format(name=name) if name else ""
+        self.new_run.replace_tree(tree, _("Options of an earlier run"), _("earlier run"), line)
         self.go_to(Place.NEW_RUN)
 
     def use_variant(self, variant: Variant) -> None:
@@ -315,10 +322,15 @@ class MainWindow(QMainWindow):
             self.benchmark.start()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Escape closes the topmost banner."""
+        """Escape clears the filter it is pressed in, closes the topmost banner, or leads back from a comparison."""
         shown = [strip for strip in self.findChildren(Strip) if strip.isVisible() and strip.is_closable]
-        if event.key() == Qt.Key.Key_Escape and shown:
+        searched, is_escape = self.commands.searched(), event.key() == Qt.Key.Key_Escape
+        if is_escape and searched is not None and searched.hasFocus() and searched.text():
+            searched.clear()
+        elif is_escape and shown:
             min(shown, key=lambda strip: strip.mapTo(self, QPoint()).y()).dismiss()
+        elif is_escape and self.compare is not None and self.compare.isVisible():
+            self.compare.left.emit()
         else:
             super().keyPressEvent(event)
 
@@ -343,6 +355,7 @@ class MainWindow(QMainWindow):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
+        self.found.note_page()
         self._live_runs.begin()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -361,7 +374,9 @@ class MainWindow(QMainWindow):
             return
         self._save_settings(
             msgspec.structs.replace(
-                self._settings, window_geometry=self.saveGeometry().toBase64().toStdString()
+                self._settings,
+                window_geometry=self.saveGeometry().toBase64().toStdString(),
+                last_page=self.sidebar.place.name,
             )
         )
         self.found.end_work()

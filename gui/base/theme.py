@@ -109,9 +109,10 @@ class Role(StrEnum):
     STRIP_ERROR = "strip-error"
 
 
-def set_role(widget: QWidget, role: Role) -> None:
-    if widget.property("role") != role.value:
-        _set_property(widget, "role", role.value)
+def set_role(widget: QWidget, role: Role | None) -> None:
+    value = None if role is None else role.value
+    if widget.property("role") != value:
+        _set_property(widget, "role", value)
 
 
 def set_flag(widget: QWidget, name: str, on: bool) -> None:

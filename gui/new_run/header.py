@@ -106,19 +106,24 @@ class NewRunHeader(QWidget):
 
     def show_restored(self, is_restored: bool) -> None:
         """Say that the form is as it was left, or what to do with a new one."""
-        self._of_example = None
-        self.reset.setVisible(is_restored)
-        self._subtitle.setText(
+        self.show_line(
             _("The form is as you left it.")
             if is_restored
             else _("Choose a model and your data; the rest is set for this computer.")
         )
+        self.reset.setVisible(is_restored)
+
+    def show_line(self, text: str) -> None:
+        """Say what the form holds."""
+        self._of_example = None
+        self.reset.hide()
+        self._subtitle.setText(text)
 
     def show_example(self, title: str, sources: Sequence[object]) -> None:
         """Say which example the form holds, and that it may be changed; `sources` are its data and model."""
-        self._of_example = sources
         text = _("Example: {title}. Choose your own data under {option}.")
-        self._subtitle.setText(text.format(title=title, option=options_by_path()["data.train"].title))
+        self.show_line(text.format(title=title, option=options_by_path()["data.train"].title))
+        self._of_example = sources
 
     def _examples_button(self) -> QPushButton:
         button = QPushButton(_("Examples"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QPalette
+from PySide6.QtGui import QIcon, QPalette
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from core.base.errors import Problem
@@ -22,7 +22,7 @@ from core.options.sources import short_name
 from core.runs.events import Level
 from core.services.inspect import DataReport, FindingLevel
 from gui.base.icons import icon
-from gui.base.theme import Role, Theme
+from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, SPACING
 from gui.new_run.data_panel import PROBLEM_MARK, WARNING_MARK, counts_of, marked_line
 from gui.new_run.memory_card import FitCard
@@ -320,7 +320,6 @@ class OutcomeColumn(QWidget):
         content = QWidget()
         fill(QVBoxLayout(content), self.fit, will_run, self.checks, None, margins=FLUSH, spacing=SPACING + 4)
         self.start = push_button(tip=tip_with_keys("Ctrl+Return"), role=Role.PRIMARY)
-        self.start.setIcon(icon("start", QPalette.ColorRole.HighlightedText))
         start = fill(QHBoxLayout(), self.start, margins=margins(self, 0, 0, GUTTER, 0))
         layout = fill(QVBoxLayout(self), (PageScroll(content), 1), spacing=SPACING + 4)
         layout.setContentsMargins(0, 0, 0, 2 * SPACING)
@@ -369,7 +368,9 @@ class OutcomeColumn(QWidget):
         left = [problem for problem in problems if problem not in outdated]
         count = questions.data.problem_count
         text = self._what_to_fix(left, 0 if is_reading else count)
-        self.start.setEnabled(not text and (is_waiting or not (problems or count)))
+        self.start.setEnabled(bool(text) or is_waiting or not (problems or count))
+        set_role(self.start, None if text else Role.PRIMARY)  # pressed, it goes to what is to be fixed
+        self.start.setIcon(QIcon() if text else icon("start", QPalette.ColorRole.HighlightedText))
         if not text and is_waiting:
             text = _("Starting once the model is checked…")
             if not is_start_awaited:

@@ -199,6 +199,7 @@ class NewRunPage(QWidget):
         self._scroll = PageScroll(self._options)
         self._outcome = OutcomeColumn(theme, self._fit)
         self._fit_actions = MemoryActions(self._outcome.fit, self._fit, self._history)
+        self.setFocusProxy(self._outcome.start)
         self._lay_out()
         self._connect()
         self.load_example(presets.find_example("digits"))
@@ -248,19 +249,25 @@ class NewRunPage(QWidget):
         self._history.clear()
 
     def restore_tree(self, tree: Tree) -> None:
-        """Fill the form as it was when Hone was closed, and offer to reset it."""
+        """Fill the form as it was when Hone was closed; an example is known by its task, data and model."""
         self.load_tree(tree)
-        for example in presets.examples():
-            if all(value_at(example.tree, path) == value_at(tree, path) for path in SOURCES):
-                self._options.form.count_from(example.tree, _("example"))
-                self._example = example
-                self._refresh()
         self._header.show_restored(True)
+        for example in presets.examples():
+            if all(value_at(example.tree, path) == value_at(tree, path) for path in ("task", *SOURCES)):
+                self._options.form.count_from(example.tree, _("example"))
+                self._show_example(example)
+                self._refresh()
 
-    def replace_tree(self, tree: Mapping[str, Any], title: str, origin: str) -> None:
-        """Fill the form, list the changes, and offer to undo them; `origin` is as in `load_tree`."""
+    def replace_tree(self, tree: Mapping[str, Any], title: str, origin: str, line: str = "") -> None:
+        """Fill the form, list the changes, and offer to undo them; `origin` is as in `load_tree`.
+
+        Args:
+            line: What the form is now, for below the title of the page.
+        """
         with self._history.step(title):
             self._fill(tree, origin)
+        if line:
+            self._header.show_line(line)
 
     def start_afresh(self) -> None:
         """Reset the form to what Hone starts with."""
@@ -290,6 +297,9 @@ class NewRunPage(QWidget):
             if scheme_of(data) is None and not is_there(Path(data)):
                 self._options.form.set_values({"data.train": "", "data.eval": None})
                 self.go_to_option("data.train")
+        self._show_example(example)
+
+    def _show_example(self, example: Preset) -> None:
         form = self._options.form
         self._header.show_example(example.title, [form.value(path) for path in SOURCES])
         self._example, self._has_told_example = example if form.value("data.train") else None, False
@@ -422,11 +432,11 @@ class NewRunPage(QWidget):
         """
         if self.ready is None:
             wrong = [check.path for check in self._outcome.checks.checks if check.level is Level.ERROR]
-            if self._outcome.start.isEnabled():
+            if wrong and wrong[0]:
+                self.go_to_option(wrong[0])
+            elif self._outcome.start.isEnabled():
                 self._awaits_start = None if self._is_start_awaited else self._history.values()
                 self._refresh()
-            elif wrong and wrong[0]:
-                self.go_to_option(wrong[0])
         elif self._fit_actions.may_start():
             self._strip.hide()
             self._fit.pause()
@@ -435,9 +445,6 @@ class NewRunPage(QWidget):
     @property
     def _is_start_awaited(self) -> bool:
         return self._awaits_start is not None and self._awaits_start == self._history.values()
-
-    def focus_start(self) -> None:
-        self._outcome.start.setFocus()
 
     def open_file(self) -> None:
         """Ask for a run file and fill the form from it."""

@@ -179,6 +179,11 @@ def with_changes(tree: Tree, fix: Fix) -> Tree:
     return changed
 
 
+def copy_of(tree: Tree, title: str) -> Tree:
+    """The options of a run of this title, for another one."""
+    return with_changes(tree, Fix("", {"output.name": _("Copy of {name}").format(name=title)}))
+
+
 def from_its_model(tree: Tree, run: RunFolder) -> Tree:
     """Options of a new run on the same data that starts from the model of `run`."""
     return with_changes(tree, Fix("", {"model.source": Scheme.RUN.of(str(run.path.absolute()))}))

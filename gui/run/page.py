@@ -34,7 +34,7 @@ from gui.charts.grid import RunCharts
 from gui.charts.history import RunHistory, RunUpdate
 from gui.run import words as run_text
 from gui.run.export_dialog import ExportSheet
-from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, with_changes
+from gui.run.extend_dialog import ExtendSheet, Length, copy_of, from_its_model, with_changes
 from gui.run.follower import Begin, JobThread, Remains
 from gui.run.header import RunAction, RunFigures, RunHeader, RunMessages
 from gui.run.share import RunSharing
@@ -157,7 +157,7 @@ class RunView(QWidget):
             RunAction.STOP: partial(self.job.request, Action.STOP),
             RunAction.END: partial(self.job.request, Action.KILL),
             RunAction.SAVE: partial(self.job.request, Action.SAVE),
-            RunAction.DUPLICATE: partial(self._request_edit, lambda tree: tree),
+            RunAction.DUPLICATE: lambda: self._request_edit(partial(copy_of, title=self.title)),
             RunAction.EXTEND: self._ask_to_extend,
             RunAction.TRY: self.try_requested.emit,
             RunAction.EXPORT: lambda: ExportSheet(self.run, self.title, self).open(),
@@ -434,6 +434,8 @@ class RunPage(QuietScroll):
         self.view.compare_requested.connect(lambda: self.compare_requested.emit(run))
         self.view.run_opened.connect(self.run_opened)
         set_role(self.view, Role.PAGE)
+        self.view.setFocusProxy(self.view.details)
+        self.setFocusProxy(self.view)
         self.setWidget(self.view)
         self.setFocus()
 

@@ -42,7 +42,7 @@ from gui.base.theme import Role, Theme
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.base.trash import NotOverError, RunTrash, reveal
 from gui.run.export_dialog import ExportSheet
-from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of
+from gui.run.extend_dialog import ExtendSheet, Length, copy_of, from_its_model, length_of
 from gui.run.header import TITLES, RunAction
 from gui.runs import table
 from gui.runs.columns import Column, metric_in_full, state_of
@@ -302,6 +302,7 @@ class RunsPage(QWidget):
         self._beside: RunFolder | None = None  # to be selected, with a run to compare it with
         self._kept: list[RunFolder] = []  # to be selected
         self.strip.hide()
+        self.setFocusProxy(self.table)
         self._lay_out()
         self._connect()
         self.table.hide_columns(table.hidden_columns())
@@ -384,7 +385,7 @@ class RunsPage(QWidget):
                 do[RunAction.EXPORT] = lambda: ExportSheet(run, summary.title, self).open()
             if summary.state.is_over:
                 do[RunAction.EXTEND] = lambda: self._extend(run)
-            do[RunAction.DUPLICATE] = lambda: self._edit(run, lambda tree: tree)
+            do[RunAction.DUPLICATE] = lambda: self._edit(run, partial(copy_of, title=summary.title))
             do[RunAction.RENAME] = self.panel.edit_name
             do[RunAction.REVEAL] = lambda: self._reveal(run)
         if working:

@@ -543,7 +543,7 @@ class TryInput(Card):
         self.more.toggled.connect(self.settings.setVisible)
         for key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             pressed = QShortcut(key, self, context=Qt.ShortcutContext.WidgetWithChildrenShortcut)
-            pressed.activated.connect(self._ask_texts)
+            pressed.activated.connect(self._on_return)
         self.image.chosen.connect(lambda path: self.asked.emit(Question(image=path, asked=Path(path).stem)))
         self.examples.chosen.connect(self._on_example)
         for field in (self.text, self.second):
@@ -605,6 +605,11 @@ class TryInput(Card):
         else:
             self._ask_texts()
         self.text.setFocus()
+
+    def _on_return(self) -> None:
+        """Press the button with the focus, as Space does, or ask."""
+        focused = self.focusWidget()
+        focused.click() if isinstance(focused, QPushButton) else self._ask_texts()
 
     def _ask_texts(self) -> None:
         texts: tuple[str, ...] = (self.text.toPlainText().strip(),)

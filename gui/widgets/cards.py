@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, UserError
 from core.base.language import _
@@ -23,7 +23,13 @@ class Strip(QFrame):
     is_closable = True
 
     def dismiss(self) -> None:
-        """Close it, as its link does."""
+        """Close it, as its link does; the keyboard goes from there to what the page is for."""
+        page = self.parentWidget()
+        while page is not None and page.focusProxy() is None:
+            page = page.parentWidget()
+        focused = QApplication.focusWidget()
+        if page is not None and focused is not None and self.isAncestorOf(focused):
+            page.setFocus()
         self.hide()
         self.closed.emit()
 

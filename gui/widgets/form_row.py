@@ -90,7 +90,7 @@ class FormRow(QWidget):
     def set_hint(self, text: str) -> None:
         """Show below the control what the value means."""
         self._hint.setText(text)
-        self._hint.setVisible(bool(text))
+        self._show_hints()
 
     @property
     def unit(self) -> str:
@@ -103,7 +103,7 @@ class FormRow(QWidget):
     def set_refusals(self, why: Refused) -> None:
         """Show why choices are greyed."""
         self.refusals.show_text(sentence(why.summary), [sentence(line) for line in why.details])
-        self._show_refusals()
+        self._show_hints()
 
     @property
     def is_changed(self) -> bool:
@@ -127,7 +127,7 @@ class FormRow(QWidget):
             self.problems = tuple(problems)
             self.field.set_invalid(bool(problems))
             self._fill(self._problem_lines, problems, Role.PROBLEM)
-            self._show_refusals()
+            self._show_hints()
 
     def give_problems(self) -> QVBoxLayout:
         """Return the layout of the problems, to be shown elsewhere."""
@@ -135,8 +135,9 @@ class FormRow(QWidget):
         self._problem_lines.setParent(None)
         return self._problem_lines
 
-    def _show_refusals(self) -> None:
-        """Hide what else is refused while there is a problem."""
+    def _show_hints(self) -> None:
+        """Hide what else there is to say while there is a problem."""
+        self._hint.setVisible(bool(self.hint) and not self.problems)
         self.refusals.setVisible(bool(self.refusals.summary) and not self.problems)
 
     def _fill(self, layout: QVBoxLayout, problems: Sequence[Problem], role: Role) -> None:

@@ -120,7 +120,7 @@ def test_a_wrong_file_is_named_and_leaves_the_form_and_itself_as_they_are(window
     assert before["training"]["max_steps"] == 5
     wrong = tmp_path / "wrong.hone"
     for content, words in (
-        (b"= = no TOML", "is not a run file, or is damaged"),
+        (b"= = no TOML", "is not a run file, or it is damaged"),
         (b"schema = 1\n", "is not a run file: it contains no option"),
         (b"\x89PNG\r\n\x1a\n\xff\xfe", "is not a text file"),
         (None, os.strerror(errno.ENOENT)),

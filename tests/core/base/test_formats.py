@@ -34,6 +34,8 @@ MB, GB = 1 << 20, 1 << 30
         (formats.about, 3590, "1 h"),
         (formats.about, 7900, "2 h 10 min"),
         (formats.about, 200_000, "56 h"),
+        (formats.about, 500_000, "6 days"),
+        (formats.about, 3e8, "10 years"),
         (formats.step_time, 0.0421, "42.1 ms"),
         (formats.step_time, 0.9996, "1.00 s"),
         (formats.step_time, 125, "2 min 05 s"),

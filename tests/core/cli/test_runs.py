@@ -133,7 +133,7 @@ def test_comparing(run, hone):
     assert answer["options"]["training.epochs"][1] == 7.0
     assert answer["runs"] == [str(run.path), str(other.path)]
     other.options_file.write_text("task = [")
-    assert "is not a run file, or is damaged" in hone("runs", "--compare", run.name, other.name).out
+    assert "is not a run file, or it is damaged" in hone("runs", "--compare", run.name, other.name).out
 
 
 def test_predictions(tmp_path, hone):

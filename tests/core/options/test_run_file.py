@@ -106,15 +106,15 @@ def test_an_unknown_section_comes_with_the_likely_one(pair, hint):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"task = ", "is not a run file, or is damaged: Invalid value"),
+        (b"task = ", "is not a run file, or it is damaged: Invalid value"),
         (b"task = \xff", "is not a text file in UTF-8 or UTF-16"),
         (b"\xff\xfet", "is not a text file in UTF-8 or UTF-16"),
-        (b"x = " + b"9" * 5000, "is not a run file, or is damaged"),
+        (b"x = " + b"9" * 5000, "is not a run file, or it is damaged"),
         (b"schema = 1\nx = 2\ny = ?", "at line 3, column 5"),
         (b".".join([b"a"] * 32_000) + b" = 1", "a key has more than 50 parts"),
         (b"x = {" + b" . ".join([b"'a'"] * 60) + b" = 1}", "a key has more than 50 parts"),
         (b"p = 'x'\n" + b"a." * 60 + b"b = 1", "a key has more than 50 parts"),
-        (b'"a".' * 49 + b" " * 900_000, "is not a run file, or is damaged"),  # took seconds
+        (b'"a".' * 49 + b" " * 900_000, "is not a run file, or it is damaged"),  # took seconds
         (b"# " + b"x" * LARGEST_TEXT, r"can't be read: \w"),
         (b"# nothing\nschema = 1\n[data]\n", "is not a run file: it contains no option"),
         (None, "can't be read"),

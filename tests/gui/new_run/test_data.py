@@ -50,7 +50,6 @@ def test_from_a_dropped_file_to_a_run_that_can_start(qtbot, page, answers, talks
     findings = page._options.data.findings
     assert findings.summary.text() == "1 problem, 1 warning"
     assert start_text(page) == "Fix “Training data”"
-    assert not page._outcome.start.isEnabled()
     put(page, data__roles={"ann": "user"})
     await_reading(qtbot, page)
     press(findings, "Read “bob” as the assistant")
