@@ -131,7 +131,12 @@ class Commands(QObject):
             (_("Paste"), Standard.Paste),
             (_("Select all"), Standard.SelectAll),
         ):
-            self._add(title, partial(self._edit, keys), keys, partial(self._can_edit, keys))
+            self._add(
+                title,
+                lambda keys=keys: self._edits()[keys](),  # type: ignore[misc]
+                keys,
+                lambda keys=keys: keys in self._edits(),  # type: ignore[misc]
+            )
             if keys in (Standard.Redo, Standard.Paste):
                 self._menus[-1].addSeparator()
         self._menus[-1].addSeparator()
@@ -142,8 +147,12 @@ class Commands(QObject):
         for place, title in place_titles().items():
             self._add(title, partial(self._go_to, place), f"Ctrl+{place.value}")
         self._menus[-1].addSeparator()
-        self._add(_("Next tab"), partial(self._turn, 1), Standard.NextChild, self._has_tabs)
-        self._add(_("Previous tab"), partial(self._turn, -1), Standard.PreviousChild, self._has_tabs)
+        for title, by, keys in (
+            (_("Next tab"), 1, Standard.NextChild),
+            (_("Previous tab"), -1, Standard.PreviousChild),
+        ):
+            turn = self._add(title, partial(self._turn, by), keys, lambda: self._tabs() is not None)
+        turn.setShortcuts([turn.shortcut(), QKeySequence("Ctrl+Shift+Tab")])  # X11 sends the latter
         self._menus[-1].addSeparator()
         group = QActionGroup(self)
         for appearance, title in APPEARANCES.items():
@@ -229,9 +238,6 @@ class Commands(QObject):
     def _tabs(self) -> QTabWidget | None:
         return next((tabs for tabs in self._window.pages.findChildren(QTabWidget) if tabs.isVisible()), None)
 
-    def _has_tabs(self) -> bool:
-        return self._tabs() is not None
-
     def _turn(self, by: int) -> None:
         """Show the next tab, or the one before, that isn't hidden."""
         if (tabs := self._tabs()) is not None:
@@ -261,15 +267,14 @@ class Commands(QObject):
         focused, clipboard = self._window.focusWidget(), QApplication.clipboard()
         if isinstance(focused, QAbstractSpinBox | QComboBox):
             focused = focused.lineEdit() or focused
-        edits: dict[Standard, Do] = {}
+        edits = self._page_edits()
         if isinstance(focused, QLineEdit | QPlainTextEdit | QTextEdit):
-            text = focused if isinstance(focused, QLineEdit) else focused.document()
-            is_selected = (
-                focused.hasSelectedText()
-                if isinstance(focused, QLineEdit)
-                else focused.textCursor().hasSelection()
-            )
             may_edit = not focused.isReadOnly()
+            text: QLineEdit | QTextDocument
+            if isinstance(focused, QLineEdit):
+                text, is_selected = focused, focused.hasSelectedText()
+            else:
+                text, is_selected = focused.document(), focused.textCursor().hasSelection()
             for keys, do, is_possible in (
                 (Standard.Undo, focused.undo, may_edit and text.isUndoAvailable()),
                 (Standard.Redo, focused.redo, may_edit and text.isRedoAvailable()),
@@ -283,27 +288,20 @@ class Commands(QObject):
         elif isinstance(focused, QLabel) and focused.hasSelectedText():
             edits[Standard.Copy] = partial(clipboard.setText, focused.selectedText())
         elif isinstance(focused, QAbstractItemView):
-            if focused.currentIndex().isValid():
-                edits[Standard.Copy] = partial(clipboard.setText, str(focused.currentIndex().data() or ""))
-            if focused.selectionMode() is QAbstractItemView.SelectionMode.ExtendedSelection:
-                edits[Standard.SelectAll] = focused.selectAll
-        return self._page_edits() | edits
+            edits[Standard.Copy] = partial(clipboard.setText, str(focused.currentIndex().data() or ""))
+            edits[Standard.SelectAll] = focused.selectAll
+        return edits
 
     def _page_edits(self) -> dict[Standard, Do]:
         """What can be undone and done again on the page that is shown."""
-        stack, runs = self._window.new_run.stack, self._window.runs
+        form, runs, edits = self._window.new_run, self._window.runs, dict[Standard, Do]()
         if runs is not None and runs.isVisible() and runs.bin.waiting:
-            return {Standard.Undo: runs.bin.undo}
-        if not self._window.new_run.isVisible():
-            return {}
-        edits: dict[Standard, Do] = {Standard.Undo: stack.undo} if stack.canUndo() else {}
-        return {**edits, Standard.Redo: stack.redo} if stack.canRedo() else edits
-
-    def _can_edit(self, keys: Standard) -> bool:
-        return keys in self._edits()
-
-    def _edit(self, keys: Standard) -> None:
-        self._edits()[keys]()
+            edits[Standard.Undo] = runs.bin.undo
+        if form.isVisible() and form.stack.canUndo():
+            edits[Standard.Undo] = form.stack.undo
+        if form.isVisible() and form.stack.canRedo():
+            edits[Standard.Redo] = form.stack.redo
+        return edits
 
     def searched(self) -> QLineEdit | None:
         """The line that filters what is shown."""

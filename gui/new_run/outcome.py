@@ -228,7 +228,8 @@ def summary_rows(
         size=memory.batch_size, batches=memory.gradient_accumulation_steps, rows=options.effective_batch
     )
     optimizer = _("{optimizer}, learning rate {rate}").format(
-        optimizer=training.optimizer.label, rate=plain_number(training.learning_rate)
+        optimizer=training.optimizer.label,
+        rate=MISSING if "training.learning_rate" in unreadable else plain_number(training.learning_rate),
     )
     rows = [
         (_("Model"), model_title(options)),
@@ -319,9 +320,10 @@ class OutcomeColumn(QWidget):
         self.checks = ChecksCard()
         content = QWidget()
         fill(QVBoxLayout(content), self.fit, will_run, self.checks, None, margins=FLUSH, spacing=SPACING + 4)
+        self.area = PageScroll(content)
         self.start = push_button(tip=tip_with_keys("Ctrl+Return"), role=Role.PRIMARY)
         start = fill(QHBoxLayout(), self.start, margins=margins(self, 0, 0, GUTTER, 0))
-        layout = fill(QVBoxLayout(self), (PageScroll(content), 1), spacing=SPACING + 4)
+        layout = fill(QVBoxLayout(self), (self.area, 1), spacing=SPACING + 4)
         layout.setContentsMargins(0, 0, 0, 2 * SPACING)
         layout.addLayout(start)  # at the bottom, where nothing above can move it from under the mouse
 

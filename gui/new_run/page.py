@@ -433,6 +433,7 @@ class NewRunPage(QWidget):
         if self.ready is None:
             wrong = [check.path for check in self._outcome.checks.checks if check.level is Level.ERROR]
             if wrong and wrong[0]:
+                self._outcome.area.ensureWidgetVisible(self._outcome.checks)
                 self.go_to_option(wrong[0])
             elif self._outcome.start.isEnabled():
                 self._awaits_start = None if self._is_start_awaited else self._history.values()

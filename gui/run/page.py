@@ -435,7 +435,6 @@ class RunPage(QuietScroll):
         self.view.run_opened.connect(self.run_opened)
         set_role(self.view, Role.PAGE)
         self.view.setFocusProxy(self.view.details)
-        self.setFocusProxy(self.view)
         self.setWidget(self.view)
         self.setFocus()
 

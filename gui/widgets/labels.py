@@ -69,8 +69,9 @@ class ButtonMenu(QMenu):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        last = self._button.window().geometry().right() - self.width()
-        self.move(min(self.x(), last), self.y())
+        end = self._button.mapToGlobal(self._button.rect().bottomRight()).x()
+        if self.geometry().right() > self._button.window().geometry().right():
+            self.move(end - self.width(), self.y())
 
 
 def tip_with_keys(keys: str, tip: str = "") -> str:

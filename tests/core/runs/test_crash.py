@@ -66,6 +66,12 @@ def test_crashed_runs_that_could_be_resumed_are_found_newest_first_until_they_ha
         (lost, "Digits", 90),
         (killed, "Digits", None),
     ]
+    assert not found[0].is_paused
     runs_crash.mark_seen()
     os.utime(runs_crash.settings.home() / "seen", (now + 60, now + 60))
     assert runs_crash.find(folder, seen_until()) == []
+    write_events(done.events_file, RunFinished(state=Outcome.PAUSED))
+    for path in done.path.iterdir():
+        os.utime(path, (now + 90, now + 90))
+    (paused,) = runs_crash.find(folder, seen_until())
+    assert (paused.run, paused.is_paused) == (done, True)

@@ -9,9 +9,10 @@ from typing import ClassVar
 import pytest
 from PySide6.QtCore import QByteArray, QEvent, QMimeData, QObject, QPoint, QPointF, QRect, Qt, QUrl
 from PySide6.QtGui import QAction, QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton
+from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton, QTabWidget
 
 from core.base import settings
+from core.base.errors import UserError
 from core.base.jobs import EngineCrashed
 from core.base.settings import Appearance
 from core.options import past_runs
@@ -178,6 +179,32 @@ def test_the_edit_menu_is_grey_where_it_has_nothing_to_do(listed, place):
     assert not {"Undo", "Cut", "Paste"} & {
         one.text().replace("&", "") for one in menu.actions() if one.isEnabled()
     }
+
+
+def test_escape_clears_the_filter_and_leaves_a_comparison_and_keys_turn_its_tabs(qtbot, listed):
+    listed.runs.search.setFocus()
+    qtbot.keyClicks(listed.runs.search, "one")
+    qtbot.keyClick(listed.runs.search, Qt.Key.Key_Escape)
+    assert listed.runs.search.text() == ""
+    shortcut(listed, "Ctrl+2").trigger()
+    assert listed.focusWidget() is listed.runs.table
+    listed.runs.table.selectAll()
+    listed.runs.panel.compare.click()
+    (tabs,) = listed.compare.findChildren(QTabWidget)
+    for keys, place in (("Ctrl+Tab", 1), ("Ctrl+Shift+Backtab", 0)):
+        shortcut(listed, keys).trigger()
+        assert tabs.currentIndex() == place
+    qtbot.keyClick(listed.compare, Qt.Key.Key_Escape)
+    assert page(listed) is listed.runs
+
+
+def test_the_keyboard_goes_from_a_closed_message_to_what_the_page_is_for(listed):
+    for place, part in ((Place.RUNS, listed.runs.table), (Place.NEW_RUN, listed.new_run._outcome.start)):
+        listed.go_to(place)
+        listed.found.strip.show_error(UserError("A message"))
+        listed.found.strip.trouble.findChild(QPushButton).setFocus()
+        listed.found.strip.trouble.dismiss()
+        assert listed.focusWidget() is part
 
 
 def test_undo_is_that_of_the_form_where_the_text_with_the_focus_has_nothing_to_undo(qtbot, window):
@@ -368,12 +395,14 @@ def test_closing_asks_about_a_run_that_trains_and_can_be_called_off(make_window,
     assert [request.action for request in run.open_requests()] == [Action.STOP]
 
 
-def test_the_windows_place_is_saved(make_window):
+def test_the_windows_place_and_page_are_saved(make_window):
     window = make_window()
     window.resize(1111, 777)
+    window.go_to(Place.SETTINGS)
     window.close()
-    saved = settings.load().window_geometry
-    assert window.restoreGeometry(QByteArray.fromBase64(saved.encode()))
+    saved = settings.load()
+    assert window.restoreGeometry(QByteArray.fromBase64(saved.window_geometry.encode()))
+    assert Place[saved.last_page] is Place.SETTINGS
 
 
 @pytest.mark.parametrize(

@@ -50,10 +50,13 @@ def test_the_form_is_restored_and_can_be_reset(qtbot, opened):
     assert page.tree() == left
 
 
-def test_a_restored_example_counts_changes_from_its_own_values(opened):
-    presets.keep(presets.find_example("digits").tree)
+def test_a_changed_example_is_restored_as_that_example(qtbot, opened):
+    page, autosave = opened()
+    page._options.form.set_values({"training.epochs": 7.0})
+    autosave.save()
     page, _autosave = opened()
-    assert page._options.form.changed_from() == {}
+    assert set(page._options.form.changed_from()) == {"training.epochs"}
+    assert not page._header.reset.isVisible()
 
 
 def test_the_window_saves_it_when_hone_ends_without_guessed_columns(qtbot, qapp, pairs, model):
