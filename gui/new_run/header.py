@@ -84,6 +84,7 @@ class NewRunHeader(QWidget):
         super().__init__()
         self._of_example: Sequence[object] | None = None
         self._subtitle = role_label(Role.MUTED)
+        self._subtitle.setTextFormat(Qt.TextFormat.PlainText)  # a run may have any name
         self.reset = link_button(
             _("Reset form"),
             self.reset_chosen.emit,
