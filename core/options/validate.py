@@ -14,6 +14,7 @@ import msgspec
 
 from core.base.errors import Fix, Problem
 from core.base.files import is_there, why_missing
+from core.base.formats import plain_number
 from core.base.language import _
 from core.options import SCHEMA, SECTIONS, RunOptions, Tree
 from core.options.catalogue import all_options, needs_of, options_by_path, options_of, value_of
@@ -441,6 +442,7 @@ def _convert(option: Option, value: object) -> Any:
 def _show(value: object) -> str:
     try:
         text = f'"{value}"' if isinstance(value, str) else str(value)
+        text = plain_number(value) if isinstance(value, float) else text
     except ValueError:  # Python prints no number of more than 4,300 digits
         return _("a number too long to print")
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"

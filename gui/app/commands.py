@@ -41,10 +41,10 @@ from PySide6.QtWidgets import (
 from core.base.language import _
 from core.base.settings import VERSION, Appearance
 from gui.app.sidebar import Place, place_titles
-from gui.base.theme import APPEARANCES, RESOURCES, Theme
+from gui.base.theme import APPEARANCES, RESOURCES, Role, Theme
 from gui.base.trash import MessageBox
 from gui.run.header import KEYS, TITLES, RunAction
-from gui.widgets.labels import push_button
+from gui.widgets.labels import push_button, role_label
 from gui.widgets.layout import fill_dialog, hbox
 
 if TYPE_CHECKING:
@@ -369,6 +369,8 @@ class GuideWindow(QDialog):
         self.search = QLineEdit(placeholderText=_("Find on this page"), clearButtonEnabled=True)
         self.search.setAccessibleName(_("Find on this page"))
         self.search.returnPressed.connect(self._find)
+        self.missing = role_label(Role.MUTED)
+        self.search.textChanged.connect(self.missing.clear)
         back = push_button(_("Back"), self.browser.backward)
         forward = push_button(_("Forward"), self.browser.forward)
         contents = push_button(_("Contents"), partial(self.open_chapter, CONTENTS))
@@ -377,7 +379,7 @@ class GuideWindow(QDialog):
             button.setEnabled(button is contents)
         self.browser.backwardAvailable.connect(back.setEnabled)
         self.browser.forwardAvailable.connect(forward.setEnabled)
-        fill_dialog(self, hbox(back, forward, contents, None, self.search), (self.browser, 1))
+        fill_dialog(self, hbox(back, forward, contents, None, self.missing, self.search), (self.browser, 1))
         QShortcut(QKeySequence(Standard.Find), self, self.search.setFocus)
         QShortcut(QKeySequence("Ctrl+W"), self, self.close)
         theme.changed.connect(self.browser.reload)
@@ -391,9 +393,12 @@ class GuideWindow(QDialog):
         self.browser.setFocus()
 
     def _find(self) -> None:
-        if not self.browser.find(self.search.text()):  # once more, from the top
+        text, cursor = self.search.text(), self.browser.textCursor()
+        if not self.browser.find(text):  # once more, from the top
             self.browser.moveCursor(QTextCursor.MoveOperation.Start)
-            self.browser.find(self.search.text())
+            if text and not self.browser.find(text):
+                self.browser.setTextCursor(cursor)
+                self.missing.setText(_("Not found on this page"))
 
 
 MARGIN = 24

@@ -19,9 +19,11 @@ from core.base.formats import about, duration, memory, moment, step_time, three_
 from core.base.language import _
 from core.memory.model import Basis, Forecast, Parts, Verdict
 from core.memory.remedies import Remedy
+from core.options.choices import Task
 from core.services import hub
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
+from gui.new_run.data_views import cut_by
 from gui.new_run.memory_state import Measured, MemoryState
 from gui.widgets.bars import Part, PartsBar
 from gui.widgets.cards import Card
@@ -433,7 +435,13 @@ class FitCard(Card):
         """Return what a remedy saves and costs now."""
         state = self.state
         after, measured = state.verdict_after(remedy), state.measured_after(remedy)
-        return saving_text(remedy, state.verdict, after, state.measured, measured)
+        text = saving_text(remedy, state.verdict, after, state.measured, measured)
+        limit, case = remedy.changes.get("data.max_length"), state.case
+        if limit is None or state.lengths is None or case is None or case.options.task is Task.CAUSAL_LM:
+            return text
+        cut = _("about {count:,} of {rows:,} examples are cut")
+        count = cut_by(state.lengths, limit)[0]
+        return f"{text} · {cut.format(count=count, rows=sum(state.lengths.counts))}"
 
     def _show_lookup(self) -> None:
         state, line, failure = self.state, self._lookup, self.state.lookup.failure

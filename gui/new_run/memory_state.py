@@ -37,7 +37,7 @@ from core.options.method_rules import SAMPLE_PATHS, STEP_PATHS, steps_of, with_b
 from core.services import hub
 from core.services.autofit import MakeDryRun, verdict_of
 from core.services.hub import ConfigFetched, ConfigRequest, is_at_hand, is_complete
-from core.services.inspect import DataReport
+from core.services.inspect import DataReport, Lengths
 from core.services.memory import DryRun, room_of
 from gui.base.background import Ask, DebouncedTask, JobTask, Task
 from gui.new_run.state import Checked, FormQuestions, failure_text, is_counted, known_extent
@@ -234,6 +234,7 @@ class MemoryState(QObject):
         self._formula: Forecast | None = None
         self._second: Forecast | None = None  # of the chat run, if one that pretrains precedes it
         self._longest: tuple[RunOptions, int] | None = None
+        self.lengths: Lengths | None = None  # of the examples, in tokens
         self._measured: dict[bytes, Measured] = {}
         self._is_checking = False
         self._is_paused = False
@@ -390,6 +391,7 @@ class MemoryState(QObject):
             self._kill_dry_run()
         self._is_checking = questions.data.is_waiting or questions.model.is_waiting
         data = questions.data.report
+        self.lengths = data.lengths if data and data.lengths and data.lengths.unit == "tokens" else None
         if self.case and self.known_length is None and data is not None and not questions.data.is_waiting:
             tokens = longest_example(self.case.options, data)
             self._longest = None if tokens is None else (self.case.options, tokens)

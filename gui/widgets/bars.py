@@ -109,7 +109,7 @@ class NamedBars(QWidget):
                 Meter(self._theme, bar.colour, bar.name),
                 QLabel(bar.words),
             )
-            name.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+            name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
             name.setMaximumWidth(NAME_LETTERS * self.fontMetrics().averageCharWidth())
             figure.setAlignment(Qt.AlignmentFlag.AlignTrailing | Qt.AlignmentFlag.AlignVCenter)
             meter.set_share(bar.share)
