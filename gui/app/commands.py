@@ -364,7 +364,7 @@ class GuideWindow(QDialog):
         super().__init__()
         self._theme = theme
         self.setWindowTitle(_("Hone user guide"))
-        self.resize(860, 720)
+        self.resize(860, 640)
         self.browser = GuideBrowser(theme)
         self.search = QLineEdit(placeholderText=_("Find on this page"), clearButtonEnabled=True)
         self.search.setAccessibleName(_("Find on this page"))

@@ -236,14 +236,14 @@ def _end_title(end: EndedRun) -> str:
     return f"{state_title(end.state, stopped_early=end.status.stopped_early)}: {end.title}"
 
 
-def _outcome(end: EndedRun) -> str:
-    """The figures of a run on one line, or why it failed."""
+def _outcome(end: EndedRun, most: int | None = None) -> str:
+    """The figures of a run on one line, or the first of them, or why it failed."""
     from gui.run.words import RunFacts, summary
 
     figures = summary(RunFacts(end.status, end.state))
     messages = end.status.messages.values()
     errors = (message.title for message in messages if message.level is Level.ERROR)
-    return ", ".join(f"{title} {value}" for title, value in figures) or " ".join(errors)
+    return ", ".join(f"{title} {value}" for title, value in figures[:most]) or " ".join(errors)
 
 
 JUMP_SECONDS = 5.0
@@ -301,7 +301,7 @@ class Notices(QWidget):
         """Show how a run ended, in place of the one before."""
         self._ended = end.run
         level = Level.ERROR if end.state in (State.FAILED, State.CRASHED) else Level.INFO
-        self.ended.show_words(_end_title(end), _outcome(end), _("Show it"), level)
+        self.ended.show_words(_end_title(end), _outcome(end, most=1), _("Show it"), level)
         self._fit()
 
     def _hide_end(self, runs: Collection[RunFolder]) -> None:

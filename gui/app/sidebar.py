@@ -401,7 +401,7 @@ class Sidebar(QFrame):
     def show_place(self, place: Place) -> None:
         button = self._group.button(place)
         button.setChecked(True)
-        if self.focusWidget() in self._group.buttons():
+        if self.window().focusWidget() in self._group.buttons():
             button.setFocus()
 
     def show_training(self, count: int) -> None:

@@ -230,6 +230,7 @@ class MainWindow(QMainWindow):
         page = self.run_page()
         page.show_run(run, begin)
         self.pages.setCurrentWidget(page)
+        page.setFocus()
         self.found.strip.leave_out(run)
         self._notifications.refresh()
         self.sidebar.show_place(Place.RUNS)

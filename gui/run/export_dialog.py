@@ -55,7 +55,7 @@ INDENT = 3 * SPACING
 """Indent of the description below a title."""
 WITH_NUMBERS = (ExportKind.FOLDER, ExportKind.MERGED, ExportKind.OLLAMA, ExportKind.GGUF, ExportKind.HUB)
 """Kinds whose number format can be chosen."""
-SIZE = (700, 690)
+SIZE = (700, 640)
 OUTCOME_HEIGHT = 104
 """Of the message at the end, so that nothing moves when it appears."""
 

@@ -436,7 +436,6 @@ class RunPage(QuietScroll):
         set_role(self.view, Role.PAGE)
         self.view.setFocusProxy(self.view.details)
         self.setWidget(self.view)
-        self.setFocus()
 
     def close_run(self) -> None:
         """Stop following the run, which goes on."""
