@@ -93,8 +93,8 @@ class Reading:
         return f"{self.name} {value}".rstrip() if self.name and self.is_named else value
 
 
-SHORT_NAMES = (9, 7, 5)
-"""Letters of names that don't fit."""
+SHORT_NAMES = (99, 9, 7, 5)
+"""Letters of names, the first for whole ones."""
 
 
 class Legend(QLabel):
@@ -144,14 +144,14 @@ def _ever_shorter(readings: Sequence[Reading], *, names_first: bool) -> Iterator
         del shown[max(place for place, one in enumerate(shown) if not one.colour)]
     yield shown
     shown = [one for place, one in enumerate(named) if one.colour or not place]
-    yield shown
-    for letters in SHORT_NAMES:
-        yield [
-            replace(reading, name=f"{reading.name[:letters]}…")
-            if reading.colour and len(reading.name) > letters + 1
-            else reading
-            for reading in shown
-        ]
+    for some in (shown, [replace(one, value="", is_named=True) if one.name else one for one in shown]):
+        for letters in SHORT_NAMES:
+            yield [
+                replace(one, name=f"{one.name[:letters]}…")
+                if one.colour and len(one.name) > letters + 1
+                else one
+                for one in some
+            ]
     yield from (shown[:count] for count in range(len(shown) - 1, 0, -1))
 
 
@@ -326,8 +326,8 @@ def interruption_moments(interruptions: list[Interruption]) -> list[Moment]:
 LEAST_PIXELS = 6
 """Moments nearer than this to the next one, or to the left edge, are left out."""
 
-TOP = 0.91
-"""Position of the texts, as a share of the height: below the marks."""
+BELOW_MARKS = 10
+"""Pixels between the top and the texts."""
 
 GROUND_ALPHA = 140
 
@@ -376,6 +376,7 @@ class MomentLines:
             line.show()
             line.label.setFormat(text)
             line.label.setVisible(bool(text))
+            line.label.setPosition(1 - BELOW_MARKS / canvas.rows())
             line.setValue(clock)
 
     def paint_with(self, tokens: Tokens) -> None:
@@ -388,7 +389,7 @@ class MomentLines:
             line.label.fill = pg.mkBrush(ground)
 
     def _new_line(self, canvas: Canvas) -> pg.InfiniteLine:
-        line = pg.InfiniteLine(angle=90, label="", labelOpts={"position": TOP, "anchors": [(-0.04, 0.0)] * 2})
+        line = pg.InfiniteLine(angle=90, label="", labelOpts={"anchors": [(-0.04, 0.0)] * 2})
         line.setZValue(5)
         line.label.textItem.document().setDocumentMargin(1)
         line.label.textItem.setFont(canvas.axis_font)

@@ -23,6 +23,7 @@ from core.base import formats
 from core.base.formats import METRIC_NAMES
 from core.base.language import _
 from core.options.catalogue import value_text
+from core.options.choices import model_title
 from core.options.sources import short_name
 from core.runs.compare import Absent, Comparison, OptionDifference, compare
 from core.runs.event_log import RunFollower
@@ -105,7 +106,7 @@ def rows_of(comparison: Comparison) -> list[CompareRow]:
 def _option_row(difference: OptionDifference) -> CompareRow:
     option, values = difference.option, difference.values
     if option.path in SOURCES:
-        short = tuple(short_name(value) if isinstance(value, str) else value for value in values)
+        short = tuple(model_title(short_name(one)) if isinstance(one, str) else one for one in values)
         if len(set(short)) == len(set(values)):
             values = short
     texts = tuple(
