@@ -227,8 +227,8 @@ def leaner_optimizers(request: Request) -> Iterator[Step]:
 
 
 def _adapter(options: RunOptions, method: Method) -> dict[str, Any]:
-    changed = with_changes(options, {"model.method": method})
-    return {"model.method": method.value, "training.learning_rate": usual_rate(changed).value}
+    usual = usual_rate(with_changes(options, {"model.method": method}))
+    return {"model.method": method.value, "training.learning_rate": usual.value}
 
 
 def lora(request: Request) -> Iterator[Step]:

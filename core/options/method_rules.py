@@ -214,11 +214,8 @@ def usual_rate(options: RunOptions) -> UsualRate:
     else:
         value = 1e-4 if task.reads_images else 5e-5 if task is Task.CAUSAL_LM else 2e-5
         rate = UsualRate(value, _("all weights of a pretrained model"))
-    return (
-        UsualRate(float(f"{rate.value / 10:g}"), optimizer.label)
-        if optimizer is Optimizer.LION_8BIT
-        else rate
-    )
+    is_lion = optimizer is Optimizer.LION_8BIT
+    return UsualRate(round(rate.value / 10, 9), optimizer.label) if is_lion else rate
 
 
 SCRATCH_RATE = 1e-3
@@ -229,10 +226,9 @@ FAR_OFF = 5.0
 def rate_hint(options: RunOptions) -> Problem | None:
     """A hint if the learning rate is far above the usual one, or so far below it that the model would learn little."""
     rate, usual, path = options.training.learning_rate, usual_rate(options), "training.learning_rate"
-    learns_slowly = usual.value >= 2e-4  # others are often trained with a tenth
     if rate > FAR_OFF * usual.value and not options.starts_random:
         message = _("{rate} is high for {what}; {usual} is usual")
-    elif rate < usual.value / FAR_OFF and learns_slowly:
+    elif rate < usual.value / FAR_OFF and usual.value >= 2e-4:  # others are often trained with a tenth
         message = _("{rate} is low for {what}, which would learn little; {usual} is usual")
     else:
         return None
@@ -273,10 +269,8 @@ def starting_options(task: Task) -> RunOptions:
 def pretrained_fix(task: Task, label: str) -> Fix:
     """A small pretrained model that generates text, with its usual options, in place of one from scratch."""
     usual = starting_options(task)
-    paths = (
-        *("model.source", "model.method", "training.learning_rate", "training.epochs", "training.max_steps"),
-        *("data.max_length", "memory.batch_size", "memory.gradient_accumulation_steps"),
-    )
+    training = ("training.learning_rate", "training.epochs", "training.max_steps", "data.max_length")
+    paths = ("model.source", "model.method", *training, *BATCH_PATHS)
     return Fix(label, {path: value_of(usual, path) for path in paths})
 
 
