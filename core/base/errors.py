@@ -64,7 +64,7 @@ class Problem(msgspec.Struct, frozen=True):
     is_missing: bool = False
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message[:1].upper() + self.message[1:]
+        return f"{self.path}: {self.message}" if self.path else self.message
 
 
 class UserError(Exception):

@@ -54,22 +54,22 @@ def read_tree(path: Path) -> Tree:
         text = read_text(path)
     except OSError as error:
         raise OptionsError(
-            (Problem("", _("this file can't be read: {strerror}").format(strerror=error.strerror)),),
+            (Problem("", _("This file can't be read: {strerror}").format(strerror=error.strerror)),),
             str(path),
         ) from error
     except UnicodeDecodeError as error:
         raise OptionsError(
-            (Problem("", _("this is not a text file in UTF-8 or UTF-16")),), str(path)
+            (Problem("", _("This is not a text file in UTF-8 or UTF-16")),), str(path)
         ) from error
     try:
         tree = load_toml(text)
     except _NOT_TOML as error:
-        reason = _("this is not a run file, or it is damaged: {error}{text}").format(
+        reason = _("This is not a run file, or it is damaged: {error}{text}").format(
             error=error, text=_backslash_hint(text)
         )
         raise OptionsError((Problem("", reason),), str(path)) from error
     if all(key == "schema" or value == {} for key, value in tree.items()):
-        raise OptionsError((Problem("", _("this is not a run file: it contains no option")),), str(path))
+        raise OptionsError((Problem("", _("This is not a run file: it contains no option")),), str(path))
     return with_absolute_paths(rename_arguments(tree)[0], path.resolve().parent)
 
 
