@@ -91,6 +91,9 @@ class NewRunHeader(QWidget):
             _("Reset every option to what Hone starts with; this can be undone"),
         )
         self.show_restored(False)
+        policy = self.reset.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # the page below it does not move
+        self.reset.setSizePolicy(policy)
         subtitle = fill(QHBoxLayout(), self._subtitle, self.reset, None, spacing=SPACING // 2)
         titles = fill(QVBoxLayout(), role_label(Role.PAGE_TITLE, _("New run")), subtitle, spacing=2)
         line = fill(QHBoxLayout(), titles, None, spacing=SPACING)

@@ -76,7 +76,8 @@ class ListedModel:
     def brief_facts(self, badge: str) -> str:
         """Return the facts and how the model fits, as short as they are below a heading of the list."""
         size = "" if self.is_here else _("{size:,} MB").format(size=self.megabytes)
-        return " · ".join(filter(None, (compact_count(self.parameters), size, self.licence, badge)))
+        count = _("{count} parameters").format(count=compact_count(self.parameters))
+        return " · ".join(filter(None, (count, size, self.licence, badge)))
 
 
 def listed_models(task: Task, vocabulary: int) -> list[ListedModel]:
