@@ -344,3 +344,15 @@ def test_a_run_without_a_model_shows_why(qtbot, page, folder):
     qtbot.waitUntil(lambda: "can't be tried" in page.empty.text())
     assert page.empty.isVisible()
     assert not page.input.isVisible()
+
+
+def test_the_settings_allow_as_long_an_answer_as_the_model_can_write(page):
+    settings = page.input.settings
+    assert settings.writing().max_tokens == 256
+    settings.show_context(256)
+    assert settings.writing().max_tokens == 128
+    settings.show_context(0)
+    assert settings.writing().max_tokens == 256
+    settings.max_tokens.setValue(40)
+    settings.show_context(256)
+    assert settings.writing().max_tokens == 40
