@@ -280,7 +280,7 @@ class OutputOptions(Section, frozen=True, kw_only=True):
         _("Keep the best"),
         _(
             "Use the weights of the best evaluation as the trained model, not the last ones, and keep their "
-            "checkpoint. Early stopping always does. Needs validation data."
+            "checkpoint. Early stopping and training longer always do. Needs validation data."
         ),
         group=_("Checkpoints"),
         aliases=("load_best_model_at_end",),
