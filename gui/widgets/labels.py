@@ -231,7 +231,7 @@ class ElidedLabel(QLabel):
         return self.fontMetrics().elidedText(self.text(), self.elide, self.contentsRect().width())
 
     def sizeHint(self) -> QSize:
-        return QSize(self.fontMetrics().horizontalAdvance(self.text()), super().sizeHint().height())
+        return QSize(self.fontMetrics().horizontalAdvance(self.text()) + 1, super().sizeHint().height())
 
     def minimumSizeHint(self) -> QSize:
         return QSize(self.fontMetrics().horizontalAdvance("……"), super().minimumSizeHint().height())
