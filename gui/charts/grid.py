@@ -394,7 +394,7 @@ COLUMNS = (4, 2)
 LOWEST = 188
 """Least height of a row of charts in pixels, before they scroll."""
 
-HIGHEST, PEEK = 440, 52
+HIGHEST, PEEK = 540, 52
 """Most height of the first of several rows, loss and memory, which fills the view but for the titles of the next."""
 
 GAP = SPACING + SPACING // 2
