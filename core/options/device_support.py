@@ -234,8 +234,8 @@ def _pretraining(options: RunOptions) -> Iterator[Problem]:
         )
         yield Problem("model.source", message)
         message = _(
-            "from some hundred conversations it learns to repeat pieces of them; for real answers choose a pretrained "
-            "model such as SmolLM2, which is downloaded once"
+            "from a few hundred conversations it only learns to repeat pieces of them; for real answers choose a "
+            "pretrained model such as SmolLM2, which is downloaded once"
         )
         yield Problem("model.source", message, (pretrained_fix(options.task, _("Use SmolLM2-135M")),))
 

@@ -362,7 +362,7 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
     if is_at_chance and options is not None and options.task is Task.CAUSAL_LM:
         hesitates = _("At each place it still hesitates between about {count} tokens.")
         detail = f"{title}. {compared} {hesitates.format(count=formats.three_figures(math.exp(now or 0.0)))}"
-        title = _("It has not learned to write yet")
+        title = _("The model has not learned to generate text yet")
         return Verdict(Finding.HARDLY_LEARNED, title, *_to_generate(f"{detail} {kept}".strip(), options))
     if is_at_chance:
         return Verdict(

@@ -199,7 +199,7 @@ class TimeBox(CalmDoubleSpinBox):
         return QValidator.State.Acceptable if is_known else QValidator.State.Intermediate, text, place
 
     def fixup(self, text: str) -> str:
-        self.refused.emit(_("“{text}” is no time: type 10 min or 1.5 h").format(text=text))
+        self.refused.emit(_("“{text}” isn't a time: type 10 min, 1.5 h, or 90 for minutes").format(text=text))
         return self.textFromValue(self.value())
 
     def textFromValue(self, val: float) -> str:  # noqa: N802 - Qt's name
@@ -440,7 +440,7 @@ class FitCard(Card):
         limit, case = remedy.changes.get("data.max_length"), state.case
         if limit is None or state.lengths is None or case is None or case.options.task is Task.CAUSAL_LM:
             return text
-        cut = _("about {count:,} of {rows:,} examples are cut")
+        cut = _("about {count:,} of {rows:,} examples are truncated")
         count = cut_by(state.lengths, limit)[0]
         return f"{text} · {cut.format(count=count, rows=sum(state.lengths.counts))}"
 

@@ -166,7 +166,7 @@ class RunView(QWidget):
             RunAction.SCRIPT: self.sharing.copy_script,
             RunAction.REPORT: self.sharing.save_report,
             RunAction.SUPPORT: self.sharing.show_support,
-            RunAction.REVEAL: lambda: self._reveal(self.run.path),
+            RunAction.REVEAL: self._reveal,
             RunAction.TRASH: self.bin_requested.emit,
         }
         self.header.buttons.requested.connect(lambda action: do[action]())
@@ -341,8 +341,8 @@ class RunView(QWidget):
         """Follow a run that another process has resumed."""
         self.job.follow_again()
 
-    def _reveal(self, folder: Path) -> None:
-        error, note = reveal(folder), None
+    def _reveal(self) -> None:
+        error, note = reveal(self.run.path), None
         if error is not None:
             note = MessageRaised(id="not-shown", level=Level.WARNING, title=error.title, detail=error.detail)
         self._show_note(note)
@@ -374,7 +374,7 @@ class RunView(QWidget):
         elif fix.action is FixAction.END:
             self.job.request(Action.KILL)
         elif fix.action is FixAction.REVEAL:
-            self._reveal(self.run.path)
+            self._reveal()
         else:
             self.header.buttons.request(buttons[fix.action])
 

@@ -409,12 +409,7 @@ class RunsPage(QWidget):
         titles = TITLES if RunAction.PAUSE in possible else {**TITLES, RunAction.STOP: _("Leave the queue")}
         groups = (
             (RunAction.RESUME, RunAction.TRY, RunAction.EXPORT, RunAction.PAUSE, RunAction.STOP),
-            (
-                RunAction.DUPLICATE,
-                RunAction.EXTEND,
-                RunAction.REVEAL,
-                RunAction.COMPARE,
-            ),
+            (RunAction.DUPLICATE, RunAction.EXTEND, RunAction.REVEAL, RunAction.COMPARE),
             (RunAction.TRASH,),
         )
         if is_one:

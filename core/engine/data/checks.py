@@ -272,7 +272,7 @@ def check_tag_columns(table: Table, guess: Guess) -> None:
     likely = guess_tag_columns(table)
     refuse_missing(table, guess.text[0], TEXTS, likely.text, guess.text)
     refuse_missing(table, guess.label, ANSWER, (likely.label,) if likely.label else ())
-    for name, what in ((guess.text[0], _("lists of words")), (guess.label, _("lists of tags"))):
+    for name, what in ((guess.text[0], _("lists of words")), (guess.label, _("lists of labels"))):
         kind = table.rows.schema.field(name).type
         if not is_list(kind) and not is_text(kind):
             raise _wrong_values(table, name, what, needed, (CHOOSE,))
