@@ -414,9 +414,8 @@ class RunHeader(QWidget):
         self.buttons.show_facts(facts)
         status = facts.status
         self._bar.setVisible(not facts.state.is_over or facts.state is State.PAUSED)
-        self.progress.setMaximum(
-            0 if facts.state is State.STARTING else PROGRESS_PARTS
-        )  # 0: something goes on
+        is_starting = facts.state is State.STARTING  # 0: something goes on
+        self.progress.setMaximum(0 if is_starting else PROGRESS_PARTS)
         share = share_done(status.step, status.total_steps)
         self.progress.setValue(round(PROGRESS_PARTS * (share or 0.0)))
 

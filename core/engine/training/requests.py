@@ -108,7 +108,7 @@ class RequestBox:
                 if self.ending is Outcome.STOPPED and outcome is Outcome.PAUSED:
                     refusal = _("The run is stopping already.")
                 else:
-                    self.evaluates = Outcome.STOPPED is outcome is not self.ending
+                    self.evaluates = outcome is Outcome.STOPPED and self.ending is not outcome
                     self.ending = outcome
             elif request.action is not Action.SAVE:
                 continue
