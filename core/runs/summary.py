@@ -404,9 +404,7 @@ def _monotony(status: RunStatus) -> str:
     texts = [set(one.text.split()) for one in status.said]
     if not texts or (any(texts) and (len(texts) < LEAST_TEXTS or any(text != texts[0] for text in texts))):
         return ""
-    found = (
-        _("All sample predictions are the same.") if any(texts) else _("All sample predictions are empty.")
-    )
+    found = _("All generated texts are the same.") if any(texts) else _("All generated texts are empty.")
     if status.epoch >= 1:
         return found
     trained = _("After {epoch} epochs it has not seen every training example yet.")
