@@ -434,7 +434,6 @@ class RunPage(QuietScroll):
         self.view.compare_requested.connect(lambda: self.compare_requested.emit(run))
         self.view.run_opened.connect(self.run_opened)
         set_role(self.view, Role.PAGE)
-        self.view.setFocusProxy(self.view.details)
         self.setWidget(self.view)
 
     def close_run(self) -> None:

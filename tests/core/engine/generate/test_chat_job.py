@@ -186,7 +186,7 @@ def test_labels_of_images_are_those_of_the_run(tmp_path):
             chances = {one.label: one.chance for one in answered.chances}
             assert chances[said.text] == pytest.approx(said.sure, abs=1e-3)
             assert max(chances.values()) <= chances[said.text] + 1e-3
-    assert load(run, Which.BEFORE).name == "squeezenet1_0 (untrained)"
+    assert load(run, Which.BEFORE).name == "SqueezeNet 1.0 (untrained)"
     (tmp_path / "no.png").write_text("no image")
     with pytest.raises(UserError, match="can't be read as an image"):
         ask(model, Image(path=str(tmp_path / "no.png")))
