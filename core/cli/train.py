@@ -50,7 +50,7 @@ from core.runs.folder import Action, RunFolder
 from core.runs.library import create_all
 from core.runs.progress import Progress
 from core.runs.queue import Move
-from core.runs.start import CantResume, HasFinished
+from core.runs.start import CantResume, Extension, HasFinished
 from core.runs.status import DOESNT_FIT, PAUSED_ITSELF, State
 from core.runs.summary import RunSummary, summarize
 from core.runs.words import ONLY_IF_IT_FITS, ending_text, error_text, name_of, unread_text
@@ -308,12 +308,11 @@ def _add_resume(commands: Commands) -> None:
 
 
 def resume(arguments: argparse.Namespace) -> int:
-    run = find_run(arguments.name)
+    run, length = find_run(arguments.name), Extension(arguments.epochs, arguments.max_steps)
     with Interrupts() as interrupts:
         try:
-            keeper = runs_start.resume(
-                run, epochs=arguments.epochs, max_steps=arguments.max_steps, queued=arguments.queue
-            )
+            longer = None if length == Extension() else length
+            keeper = runs_start.resume(run, longer=longer, queued=arguments.queue)
         except HasFinished as error:
             note(error.title)
             note(

@@ -81,29 +81,26 @@ def resume(
     run: RunFolder,
     command: Sequence[str] | None = None,
     *,
-    epochs: float | None = None,
-    max_steps: int | None = None,
+    longer: Extension | None = None,
     queued: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Resume a run that is over from its newest complete checkpoint, or train it longer; see `start`.
 
     Args:
-        epochs: Epochs in total, which are written to `run.toml`; also for a finished run.
-        max_steps: Steps in total, instead.
+        longer: Its new length, which is written to `run.toml`; also for a finished run.
 
     Raises:
         HasFinished: It has finished, and no new length is given.
         CantResume: It is under way, its folder lacks its options, or the new length isn't larger than the one before.
         RunFolderError: It can't be started. `run.toml` is as it was.
     """
-    is_longer = epochs is not None or max_steps is not None
     try:
         with locked(run.path):  # if two processes resume at once, the second finds it under way
-            options, status = _check(run, is_longer=is_longer)
+            options, status = _check(run, is_longer=longer is not None)
             before = run.options_file.read_bytes()
-            if is_longer:
+            if longer is not None:
                 with _cant_resume():
-                    run_file.write(_extended(options, status, epochs, max_steps), run.options_file)
+                    run_file.write(_extended(options, status, longer), run.options_file)
             try:
                 return _start(run, command, queued=queued)
             except BaseException:
@@ -141,9 +138,7 @@ def _check(run: RunFolder, *, is_longer: bool) -> tuple[RunOptions, RunStatus]:
         return run.options(), status
 
 
-def _extended(
-    options: RunOptions, status: RunStatus, epochs: float | None, max_steps: int | None
-) -> RunOptions:
+def _extended(options: RunOptions, status: RunStatus, longer: Extension) -> RunOptions:
     """The options with the new length; of a run that evaluates, also to keep the best model, as longer may be worse.
 
     Raises:
@@ -151,7 +146,8 @@ def _extended(
             requested again: the program may have been killed in between.
     """
     training = options.training
-    name, value = ("max_steps", max_steps) if max_steps is not None else ("epochs", epochs)
+    max_steps = longer.max_steps
+    name, value = ("max_steps", max_steps) if max_steps is not None else ("epochs", longer.epochs)
     done, requested = float(status.step), float(max(status.step, training.max_steps or 0))
     if max_steps is None:
         is_finished = status.finished is not None and status.finished.state is Outcome.FINISHED

@@ -240,15 +240,10 @@ class MainWindow(QMainWindow):
         self.try_page().show_run(run)
         self.go_to(Place.TRY)
 
-    def resume_run(self, run: RunFolder) -> None:
+    def resume_run(self, run: RunFolder, longer: Extension | None = None) -> None:
         self.show_run(run)
         if (view := self.run_page().view) is not None:
-            view.resume()
-
-    def extend_run(self, run: RunFolder, to: Extension) -> None:
-        self.show_run(run)
-        if (view := self.run_page().view) is not None:
-            view.extend(to)
+            view.resume(longer)
 
     def compare_runs(self, runs: list[RunFolder]) -> None:
         page = self.compare_page()
@@ -441,7 +436,7 @@ class MainWindow(QMainWindow):
             page.edit_requested.connect(self.edit)
             page.compare_requested.connect(self.compare_runs)
             page.resume_requested.connect(self.resume_run)
-            page.extend_requested.connect(self.extend_run)
+            page.extend_requested.connect(self.resume_run)
             page.try_requested.connect(self.try_run)
             page.runs_gone.connect(self._forget_runs)
             self.found.attach(page.queue)

@@ -49,10 +49,9 @@ TICK_MS = 1000
 TO_HEED = (Finding.HARDLY_LEARNED, Finding.OVERFITS)
 """What a verdict warns of."""
 
-Resume = Callable[[RunFolder], Popen[bytes]]
+Resume = Callable[..., Popen[bytes]]
 """Resumes a run, as `core.runs.start.resume` does."""
 
-Extend = Callable[[RunFolder, Extension], Popen[bytes]]
 """Trains a run longer that is over."""
 
 LARGEST_SHOWN = 1 << 20
@@ -76,15 +75,11 @@ class RunView(QWidget):
         *,
         begin: Begin | None = None,
         resume: Resume | None = None,
-        extend: Extend | None = None,
         dismissed: set[tuple[str, str]] | None = None,
     ) -> None:
         super().__init__()
         self.run = run
         self._resume_run = resume or partial(starting.resume, queued=True)
-        self._extend_run = extend or (
-            lambda run, to: starting.resume(run, epochs=to.epochs, max_steps=to.max_steps, queued=True)
-        )
         self._status = RunStatus()
         self._history = RunHistory()
         self._state: State | None = None
@@ -302,15 +297,15 @@ class RunView(QWidget):
         newest = self._remains.model if is_over and not self._is_gone else None
         return newest if newest is not None and not newest.is_checkpoint else None
 
-    def resume(self) -> None:
-        """Resume the run and follow it here."""
-        self.job.begin(partial(self._resume_run, self.run))
+    def resume(self, longer: Extension | None = None) -> None:
+        """Resume the run, or train it longer, and follow it here."""
+        self.job.begin(partial(self._resume_run, self.run, longer=longer))
 
     def _ask_to_extend(self) -> None:
         if self._options is not None:
             starts = self._remains.step is not None, self._trained is not None
             sheet = ExtendSheet(Length(self._options, self._status, *starts), self)
-            sheet.chosen.connect(self.extend)
+            sheet.chosen.connect(self.resume)
             sheet.new_run_chosen.connect(lambda: self._request_edit(partial(from_its_model, run=self.run)))
             sheet.open()
 
@@ -332,10 +327,6 @@ class RunView(QWidget):
         except UserError as error:
             self.show_error(error)
         self.header.name.setText(self.title)
-
-    def extend(self, to: Extension) -> None:
-        """Train longer and follow it here."""
-        self.job.begin(partial(self._extend_run, self.run, to))
 
     def follow_again(self) -> None:
         """Follow a run that another process has resumed."""

@@ -21,7 +21,7 @@ from core.runs.events import Evaluated, MemorySampled, Outcome, RunFinished, Run
 from core.runs.folder import Action, ExitRecord, RunFolder
 from core.runs.library import read_status
 from core.runs.queue import LiveRuns
-from core.runs.start import CantResume
+from core.runs.start import CantResume, Extension
 from core.runs.status import State
 from core.runs.summary import summarize
 from tests.fakes.runs import (
@@ -141,7 +141,7 @@ def test_of_those_who_resume_at_once_one_does(run, keepers):
     assert sorted(results, key=str) == [None, *["The run is under way already"] * 3]
     assert len(keepers) == 1
     with pytest.raises(CantResume):
-        runs_start.resume(run, SLEEPING, epochs=100)
+        runs_start.resume(run, SLEEPING, longer=Extension(epochs=100))
     assert run.options().training.epochs == 3
 
 
@@ -150,7 +150,7 @@ def test_where_the_keeper_can_not_be_started_the_run_is_as_it_was(run, outcome, 
     end(run, outcome)
     before = run.options_file.read_bytes()
     with pytest.raises(RunFolderError, match="can't be started"):
-        runs_start.resume(run, [str(tmp_path / "nothing")], epochs=5)
+        runs_start.resume(run, [str(tmp_path / "nothing")], longer=Extension(epochs=5))
     assert run.options_file.read_bytes() == before
     assert state(run).value == outcome.value
     assert run.exit_record().reason == "The first attempt's end."
@@ -201,8 +201,8 @@ def test_only_the_length_is_changed_also_in_a_file_with_trainers_names(run):
     before = run.options()
     text = run_file.dumps(before).replace("epochs = 3.0", "num_train_epochs = 3.0")
     run.options_file.write_text(text)
-    runs_start.resume(run, epochs=4)
-    runs_start.resume(run, max_steps=50)
+    runs_start.resume(run, longer=Extension(epochs=4))
+    runs_start.resume(run, longer=Extension(max_steps=50))
     after = run_file.to_tree(run.options())
     assert (after["training"].pop("max_steps"), after["training"].pop("epochs")) == (50, 4.0)
     assert after == run_file.to_tree(before) | {"training": after["training"]}
@@ -223,7 +223,7 @@ def test_a_finished_run_can_only_be_trained_further_than_before(run, longer, rea
     end(run, Outcome.FINISHED)
     before = run.options_file.read_bytes()
     with pytest.raises(CantResume, match=reason):
-        runs_start.resume(run, **longer)
+        runs_start.resume(run, longer=Extension(**longer) if longer else None)
     assert run.options_file.read_bytes() == before
     assert state(run) is State.FINISHED
 
@@ -232,14 +232,14 @@ def test_a_finished_run_can_only_be_trained_further_than_before(run, longer, rea
 @pytest.mark.parametrize("longer", [{"epochs": 5}, {"max_steps": 20}])
 def test_a_length_that_was_requested_and_not_trained_may_be_requested_again(run, longer):
     end(run, Outcome.FINISHED, 9)
-    runs_start.resume(run, **longer)
+    runs_start.resume(run, longer=Extension(**longer))
     requested = run.options_file.read_bytes()
-    runs_start.resume(run, **longer)  # no keeper was started
+    runs_start.resume(run, longer=Extension(**longer))  # no keeper was started
     assert run.options_file.read_bytes() == requested
     write_events(run.events_file, plan(epochs=5, total_steps=20), step(20, epoch=5.0))
     write_events(run.events_file, RunFinished(state=Outcome.FINISHED, steps=20))
     with pytest.raises(CantResume, match="already"):
-        runs_start.resume(run, **longer)
+        runs_start.resume(run, longer=Extension(**longer))
 
 
 @pytest.mark.usefixtures("no_keeper")
@@ -247,17 +247,17 @@ def test_a_length_that_was_requested_and_not_trained_may_be_requested_again(run,
 def test_a_run_that_evaluates_keeps_its_best_model_when_it_trains_longer(run, evaluations):
     end(run, Outcome.FINISHED, 9)
     write_events(run.events_file, *evaluations)
-    runs_start.resume(run, epochs=5)
+    runs_start.resume(run, longer=Extension(epochs=5))
     assert run.options().output.keep_best is bool(evaluations)
 
 
 @pytest.mark.usefixtures("no_keeper")
 def test_a_run_whose_length_is_in_steps_is_extended_by_steps_and_only_from_a_checkpoint(run):
     end(run, Outcome.FINISHED)
-    runs_start.resume(run, max_steps=7)
+    runs_start.resume(run, longer=Extension(max_steps=7))
     with pytest.raises(CantResume, match="7 steps, whatever the epochs"):
-        runs_start.resume(run, epochs=10)
+        runs_start.resume(run, longer=Extension(epochs=10))
     shutil.rmtree(run.checkpoints)
     with pytest.raises(CantResume, match=f"run:{run.name}"):
-        runs_start.resume(run, max_steps=9)
+        runs_start.resume(run, longer=Extension(max_steps=9))
     assert run.options().training.max_steps == 7

@@ -456,7 +456,9 @@ def test_stop_and_end_now_by_the_buttons_and_by_a_message(qtbot, run, show, monk
 
 def test_a_paused_run_is_resumed_on_the_same_page(qtbot, run, show):
     begin = partial(start.start, run, command(run, "wait"))
-    view = show(State.TRAINING, begin=begin, resume=lambda run: start.resume(run, command(run, "wait")))
+    view = show(
+        State.TRAINING, begin=begin, resume=lambda run, longer: start.resume(run, command(run, "wait"))
+    )
     buttons = view.header.buttons
     assert buttons.entries[RunAction.EXTEND].toolTip() == "Pause the run first."
     qtbot.waitUntil(lambda: len(view._history.loss) > 2, timeout=5000)
@@ -591,7 +593,7 @@ def test_a_run_that_cant_be_resumed_shows_why_and_offers_it_again(qtbot, run, sh
     kill(run)
     resumed = []
 
-    def refuse(run):
+    def refuse(run, longer):
         resumed.append(run)
         raise RunFolderError("The run can't be started", "The disk is full.")
 
@@ -655,11 +657,11 @@ def test_a_finished_run_trains_longer_on_the_same_page(qtbot, run, show):
     finish_all(run)
     extensions = []
 
-    def extend(run, to):
-        extensions.append(to)
-        return start.resume(run, command(run, "wait"), epochs=to.epochs)
+    def extend(run, longer):
+        extensions.append(longer)
+        return start.resume(run, command(run, "wait"), longer=longer)
 
-    view = show(State.FINISHED, extend=extend)
+    view = show(State.FINISHED, resume=extend)
     view.header.buttons.entries[RunAction.EXTEND].trigger()
     view.findChild(ExtendSheet).start.click()
     qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=10_000)
