@@ -333,7 +333,7 @@ def _model(options: RunOptions) -> dict[str, Any]:
     source = options.model.source
     scratch, folder = scratch_model(source), model_folder(source)
     found: dict[str, Any] = {"source": "", "adapter": "", "network": "", "weights": "", "mean": (), "std": ()}
-    found |= {"scratch": scratch is not None, "random": scratch is None and not options.model.pretrained}
+    found |= {"scratch": scratch is not None, "random": scratch is None and options.starts_random}
     if options.task.reads_images:
         image = find_image_model(options)
         found |= {"mean": list(image.mean), "std": list(image.std), "network": image.network}

@@ -12,7 +12,7 @@ from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.declare import Section
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
-from core.options.sources import is_scratch, parse_synthetic
+from core.options.sources import Scheme, is_scratch, parse_synthetic, scheme_of
 
 __all__ = [
     "SCHEMA",
@@ -47,8 +47,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def starts_random(self) -> bool:
-        """Whether the model has random weights at the start."""
-        return not self.model.pretrained or is_scratch(self.model.source)
+        """Whether the model has random weights at the start. That of an earlier run has the run's, always."""
+        source = self.model.source
+        return is_scratch(source) or not (self.model.pretrained or scheme_of(source) is Scheme.RUN)
 
     @property
     def pretrains(self) -> bool:

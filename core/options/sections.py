@@ -180,7 +180,10 @@ class ModelOptions(Section, frozen=True, kw_only=True):
     pretrained: bool = option(
         True,
         _("Pretrained weights"),
-        _("Off: the same architecture with random weights, which needs much more data."),
+        _(
+            "Off: the same architecture with random weights, which needs much more data. The model of an earlier run "
+            "always has its trained weights."
+        ),
         of_scratch=False,
     )
     vocabulary: int = option(

@@ -180,7 +180,7 @@ def _model_fits_task(options: RunOptions) -> Iterator[Problem]:
             )
             yield Problem(path, message.format(source=source), (_use(path, next(like)),))
         case None if Path(source).is_absolute():
-            yield from _model_folder(source, needs_weights=options.model.pretrained)
+            yield from _model_folder(source, needs_weights=not options.starts_random)
 
 
 def _unknown_model(source: str, names: list[str]) -> Problem:

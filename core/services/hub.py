@@ -554,4 +554,4 @@ def is_complete(options: RunOptions) -> bool:
         return True
     files = names_here(options.model.source, Kind.MODEL)
     has_tokenizer = bool(files.keys() - {CONFIG})
-    return has_all_weights(files) if options.model.pretrained else has_tokenizer
+    return has_tokenizer if options.starts_random else has_all_weights(files)

@@ -532,7 +532,7 @@ class OptionsColumn(QWidget):
             card.show_changed()
         if options is None:
             return
-        is_random = not options.model.pretrained and not self.fields.model.is_scratch
+        is_random = options.starts_random and not self.fields.model.is_scratch
         self.fields.model.models.vocabulary = options.model.vocabulary
         shape = model.shaped.shape if model.shaped is not None else None
         facts = self.fields.model.facts(shape.parameters if shape is not None else None)

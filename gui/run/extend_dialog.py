@@ -186,4 +186,6 @@ def copy_of(tree: Tree, title: str) -> Tree:
 
 def from_its_model(tree: Tree, run: RunFolder) -> Tree:
     """Options of a new run on the same data that starts from the model of `run`."""
-    return with_changes(tree, Fix("", {"model.source": Scheme.RUN.of(str(run.path.absolute()))}))
+    return with_changes(
+        tree, Fix("", {"model.source": Scheme.RUN.of(str(run.path.absolute())), "model.pretrained": True})
+    )

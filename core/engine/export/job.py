@@ -87,7 +87,11 @@ def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str
     measured, results = _results(source, status)
     usual, (folder_import, folder) = starting_options(task), _folder_in_code(report.path, repo)
     pair = ', "A second text."' if len(options.data.text_columns) > 1 else ""
-    start = f"fine-tuned from {_code(model_name(options))}"
+    start, model = "made from scratch", _code(model_name(options))
+    if not is_scratch(options.model.source):
+        start = (
+            f"{model} with random weights, trained" if options.starts_random else f"fine-tuned from {model}"
+        )
     check = f"It was not compared with the trained model. {report.unchecked}"
     if report.agreement is not None:
         check = f"Compared with the trained model: {agreement_text(report.agreement)} {report.agreement.why}"
@@ -95,7 +99,7 @@ def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str
         "head": _front_matter(source, report.kind, status),
         "title": title_of(source.run.path, options),
         "task": task,
-        "start": "made from scratch" if is_scratch(options.model.source) else start,
+        "start": start,
         "data": _code(data_name(options)),
         "version": VERSION,
         "checkpoint_text": source.checkpoint_text,
@@ -118,7 +122,6 @@ def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str
             if not option.path.startswith(NOT_SHOWN) and value != value_of(usual, option.path)
         ],
         "ran": [(one.title, one.value) for one in statements(status.what_ran, formats.size, status.versions)],
-        "versions": ", ".join(f"{name} {version}" for name, version in status.versions.items()),
         "check": check,
         "licence": _licence_text(source),
         "cell": lambda text: text.replace("|", "\\|").replace("\n", " "),
@@ -202,7 +205,7 @@ def _licence(source: ExportSource) -> str:
 def _licence_text(source: ExportSource) -> str:
     if licence := _licence(source):
         return f"The model it started from is under {licence}, as its card says; the data may have its own terms."
-    if is_scratch(source.options.model.source):
+    if source.options.starts_random:
         return "It started from random weights, so only the training data may have terms."
     return "Unknown: check the terms of the model it started from, and of the data, before you share it."
 

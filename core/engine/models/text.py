@@ -118,7 +118,7 @@ def load_config(options: RunOptions) -> Any:
     else:
         check_run(source, options.task)
         if Path(source).is_dir():
-            check_folder(Path(source), needs_weights=options.model.pretrained)
+            check_folder(Path(source), needs_weights=not options.starts_random)
         with explained(source):
             config = AutoConfig.from_pretrained(config_in(source), trust_remote_code=False)
     check_fits_task(source, config, options.task)
@@ -221,7 +221,7 @@ def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokeni
     attention = attention_for(options, config)
     set_seed(options.training.seed)  # the head's random weights
     with explained(options.model.source):
-        if not options.model.pretrained or is_scratch(options.model.source):
+        if options.starts_random:
             return LoadedModel(random_model(config, options.task, attn_implementation=attention))
         if options.model.method is Method.QLORA:
             return _load_quantized(options, config, attn_implementation=attention)

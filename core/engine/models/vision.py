@@ -331,11 +331,11 @@ def load_image_model(options: RunOptions, model: ImageModel, labels: tuple[str, 
     """
     if model.config is not None:
         return text.load_model(options, model.config, labels, None)
-    trained = model.weights if options.model.pretrained else None
+    trained = None if options.starts_random else model.weights
     architecture = msgspec.structs.replace(
         options.model,
         source=model.architecture,
-        pretrained=options.model.pretrained and trained is None,
+        pretrained=not options.starts_random and trained is None,
     )
     classifier = load_vision_model(architecture, len(labels), options.training.seed)
     if trained is not None:

@@ -58,9 +58,10 @@ def logits(of: Path | str | TinyRun) -> torch.Tensor:
         return network.eval()(input_ids=TOKENS).logits
 
 
-def test_a_whole_model_is_trained_on(home):
+@pytest.mark.parametrize("pretrained", [True, False])
+def test_a_whole_model_is_trained_on_even_if_the_first_run_began_at_random(home, pretrained):
     first = run_of(home, "first", save_tiny_llama(home / "llama"))
-    second = run_of(home, "second", "run:first", rate=1e-12)
+    second = run_of(home, "second", "run:first", rate=1e-12, pretrained=pretrained)
     assert second.status == 0
     assert not torch.allclose(logits(first.run.model), logits(home / "llama"))
     torch.testing.assert_close(logits(second.run.model), logits(first.run.model))
