@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Self
 
 from core.base.language import _
-from core.options.sources import HUB_MODELS, VISION_MODELS
+from core.options.sources import HUB_MODELS, SCRATCH_MODELS, VISION_MODELS
 
 
 class Described(StrEnum):
@@ -344,6 +344,6 @@ def device_title(name: str) -> str:
 
 
 def model_title(short_name: str) -> str:
-    """The published name of a torchvision or a recommended model; other names are returned unchanged."""
-    known = VISION_MODELS.get(short_name) or HUB_MODELS.get(short_name)
+    """The title of a model that Hone knows; other names are returned unchanged."""
+    known = VISION_MODELS.get(short_name) or HUB_MODELS.get(short_name) or SCRATCH_MODELS.get(short_name)
     return known.title if known else short_name

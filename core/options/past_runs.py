@@ -19,8 +19,8 @@ from core.base.files import is_there, load_toml, read_small, read_text, write_at
 from core.base.language import _
 from core.options import RunOptions
 from core.options.catalogue import value_at
-from core.options.choices import Task
-from core.options.sources import Lack, Scheme, scheme_of, short_name, what_lacks
+from core.options.choices import Task, model_title
+from core.options.sources import HUB_MODELS, Lack, Scheme, scheme_of, short_name, what_lacks
 
 # --- Title, tags and note
 
@@ -139,6 +139,14 @@ def asked_title(options: RunOptions) -> str:
 def model_name(options: RunOptions) -> str:
     """The model's short name: what follows a scheme, or the last part of its path or id; of a past run, its title."""
     return _model_name(options.model.source, MOST_GENERATIONS)
+
+
+def source_title(source: str) -> str:
+    """The model of a source in words: its title or short name; of a past run, the run's name."""
+    folder = run_folder(source)
+    if folder is not None:
+        return _("of the run “{run}”").format(run=title_in(folder) or folder.name)
+    return model_title(source if source in HUB_MODELS else short_name(source))
 
 
 def data_name(options: RunOptions) -> str:

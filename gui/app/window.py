@@ -30,8 +30,8 @@ from core.base.files import is_there
 from core.base.language import _
 from core.base.settings import Appearance, Settings
 from core.options import RunOptions, run_file
-from core.options.catalogue import value_at
 from core.options.device_support import MachineReport
+from core.options.past_runs import asked_title
 from core.options.presets import Preset
 from core.runs import library as runs
 from core.runs import queue
@@ -213,7 +213,7 @@ class MainWindow(QMainWindow):
         except UserError as error:
             self.new_run.show_error(error)
             return
-        self.new_run.forget_name()
+        self.new_run.begin_next(asked_title(options))
         self.show_run(created[0], lambda: starting.start_all(created, queued=turn is Turn.WAIT)[0])
 
     def _turn_of(self, options: RunOptions) -> Turn:
@@ -291,10 +291,8 @@ class MainWindow(QMainWindow):
 
     def edit(self, tree: dict[str, object]) -> None:
         """Fill the New run page from a run."""
-        name = value_at(tree, "output.name")
-        line = _("{name}: change what you want, then start it.").format(name=name) if name else ""
-        self.new_run.replace_tree(tree, _("Options of an earlier run"), _("earlier run"), line)
         self.go_to(Place.NEW_RUN)
+        self.new_run.open_run(tree)
 
     def use_variant(self, variant: Variant) -> None:
         """Use the options of a benchmark's variant in New run, where they are listed and can be undone."""

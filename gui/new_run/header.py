@@ -82,7 +82,7 @@ class NewRunHeader(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._of_example: Sequence[object] | None = None
+        self._sources: Sequence[object] | None = None
         self._subtitle = role_label(Role.MUTED)
         self._subtitle.setTextFormat(Qt.TextFormat.PlainText)  # a run may have any name
         self.reset = link_button(
@@ -103,9 +103,9 @@ class NewRunHeader(QWidget):
         fill(QVBoxLayout(self), line, self._tasks, margins=FLUSH, spacing=SPACING + 4)
 
     def show_task(self, task: Task, sources: Sequence[object]) -> None:
-        """Show the task; with other data or another model than an example's the form is no example any more."""
+        """Show the task; the line below the title goes once it is of other data or another model."""
         self._tasks.show_task(task)
-        if self._of_example is not None and self._of_example != sources:
+        if self._sources is not None and self._sources != sources:
             self.show_restored(False)
 
     def show_restored(self, is_restored: bool) -> None:
@@ -117,17 +117,16 @@ class NewRunHeader(QWidget):
         )
         self.reset.setVisible(is_restored)
 
-    def show_line(self, text: str) -> None:
-        """Say what the form holds."""
-        self._of_example = None
+    def show_line(self, text: str, sources: Sequence[object] | None = None) -> None:
+        """Say what the form holds, as long as its data and model are `sources` if these are given."""
+        self._sources = sources
         self.reset.hide()
         self._subtitle.setText(text)
 
     def show_example(self, title: str, sources: Sequence[object]) -> None:
         """Say which example the form holds, and that it may be changed; `sources` are its data and model."""
         text = _("Example: {title}. Choose your own data under {option}.")
-        self.show_line(text.format(title=title, option=options_by_path()["data.train"].title))
-        self._of_example = sources
+        self.show_line(text.format(title=title, option=options_by_path()["data.train"].title), sources)
 
     def _examples_button(self) -> QPushButton:
         button = QPushButton(_("Examples"))

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QComboBox, QStackedWidget, QVBoxLayout
 from core.base import settings
 from core.base.formats import MISSING, compact_count
 from core.base.language import _
-from core.options import RunOptions, choices, past_runs
+from core.options import RunOptions, past_runs
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
 from core.options.declare import Option
@@ -24,8 +24,6 @@ from core.options.sources import (
     Scheme,
     is_scratch,
     scheme_of,
-    scratch_model,
-    short_name,
 )
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, run_title
@@ -320,16 +318,10 @@ def model_title(options: RunOptions) -> str:
     source = options.model.source
     if not source:
         return _("choose a model")
+    name = past_runs.source_title(source)
     if is_run(source):
-        return _("of the run {run}").format(run=title_of_source(source))
-    scratch = scratch_model(source)
-    if scratch is not None:
-        name = scratch.title
-    elif Path(source).is_absolute():
-        name = short_name(source)
-    else:
-        name = choices.model_title(source.removeprefix(SCHEME))
-    is_pretrained = scratch is None and options.model.pretrained
+        return name
+    is_pretrained = not is_scratch(source) and options.model.pretrained
     if len(name) > LONGEST_NAME and not {" ", "-"} & set(name):  # where else a line would be broken
         name = f"{name[: LONGEST_NAME // 2]}…{name[-LONGEST_NAME // 2 :]}"
     return (_("{model}, pretrained") if is_pretrained else _("{model}, from scratch")).format(model=name)

@@ -25,6 +25,7 @@ from core.options.declare import Kind, Option
 from core.options.device_support import MachineReport, Settled, find_device, settled_beside
 from core.options.importing import Imported
 from core.options.method_rules import big_model_advice, extent, usual_rate
+from core.options.past_runs import source_title
 from core.options.presets import Preset
 from core.options.sources import DIGITS, short_name
 from core.services.inspect import (
@@ -778,12 +779,14 @@ class FormHistory(QObject):
 
     def _lines(self, change: FormChange) -> list[Change]:
         options = options_by_path()
+
+        def words(path: str, value: object) -> str:
+            if value and path in ("model.source", "data.train", "data.eval"):
+                return source_title(str(value)) if path == "model.source" else short_name(str(value))
+            return value_text(options[path], value)
+
         return [
-            Change(
-                options[path].title,
-                value_text(options[path], change.before[path]),
-                value_text(options[path], after),
-            )
+            Change(options[path].title, words(path, change.before[path]), words(path, after))
             for path, after in change.after.items()
             if path == "task" or self._options.form.applies(options[path])
         ]

@@ -258,16 +258,37 @@ class NewRunPage(QWidget):
                 self._show_example(example)
                 self._refresh()
 
-    def replace_tree(self, tree: Mapping[str, Any], title: str, origin: str, line: str = "") -> None:
-        """Fill the form, list the changes, and offer to undo them; `origin` is as in `load_tree`.
-
-        Args:
-            line: What the form is now, for below the title of the page.
-        """
+    def replace_tree(self, tree: Mapping[str, Any], title: str, origin: str) -> None:
+        """Fill the form, list the changes, and offer to undo them; `origin` is as in `load_tree`."""
         with self._history.step(title):
             self._fill(tree, origin)
-        if line:
-            self._header.show_line(line)
+        self._go_to_top()
+
+    def open_run(self, tree: Tree) -> None:
+        """Fill the form with the options of a past run, for a new one without a name."""
+        name = value_at(tree, "output.name") or _("past run")
+        tree = {**tree, "output": {**tree.get("output", {}), "name": None}}
+        self.replace_tree(tree, _("Options of “{name}”").format(name=name), _("past run"))
+        self._tell_options_of(name)
+
+    def begin_next(self, name: str) -> None:
+        """Keep the options of the run `name`, which starts, for another one without a name."""
+        self._changes.hide()
+        self._options.form.put({"output.name": None})
+        self._history.follow()
+        self._refresh()
+        self._go_to_top()
+        self._tell_options_of(name)
+
+    def _tell_options_of(self, name: str) -> None:
+        text = _("A new run with the options of “{name}”. Change what you want, then start it.")
+        sources = [self._options.form.value(path) for path in SOURCES]
+        self._header.show_line(text.format(name=name), sources)
+
+    def _go_to_top(self) -> None:
+        self.setFocus()
+        for area in (self._scroll, self._outcome.area):
+            QTimer.singleShot(0, area, partial(area.verticalScrollBar().setValue, 0))  # with the new heights
 
     def start_afresh(self) -> None:
         """Reset the form to what Hone starts with."""
@@ -417,12 +438,6 @@ class NewRunPage(QWidget):
     def chosen_tree(self) -> Tree:
         """Return the same without what was guessed from the data."""
         return self._options.chosen_tree()
-
-    def forget_name(self) -> None:
-        """Empty the name, which a new run has taken."""
-        self._options.form.put({"output.name": None})
-        self._history.follow()
-        self._refresh()
 
     def start(self) -> None:
         """Request the start of the run; ask first if it doesn't fit.

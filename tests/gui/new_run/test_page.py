@@ -238,7 +238,7 @@ def test_another_task_keeps_model_and_data_and_brings_back_none_of_earlier(
     page.replace_tree(
         {"task": "causal-lm", "model": {"source": str(model)}, "data": {"train": str(pairs)}},
         "New run",
-        "earlier run",
+        "past run",
     )
     choose_task(page, Task.CHAT)
     assert (page.tree()["data"]["train"], page.tree()["model"]["source"]) == (str(pairs), str(model))
@@ -320,6 +320,26 @@ def test_a_preset_of_another_task_changes_the_task_and_undo_returns(page):
     assert page.tree() == images
 
 
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("scratch:bert-mini", "BERT mini"),
+        ("google-bert/bert-base-cased", "BERT"),
+        ("run:/no/runs/2026-11-23-1116-first", "of the run “2026-11-23-1116-first”"),
+    ],
+)
+def test_the_options_of_a_run_are_listed_in_words_and_its_start_leaves_them_for_a_next_one(
+    page, answers, pairs, source, words
+):
+    data = {"train": str(pairs)}
+    page.open_run({"task": TEXTS, "model": {"source": source}, "data": data, "output": {"name": "Reviews"}})
+    assert words in {change.after for change in page._changes.changes}
+    put(page, output__name="Reviews 2")
+    page.begin_next("Reviews 2")
+    assert (page._changes.isHidden(), page.tree()["output"].get("name")) == (True, None)
+    assert page.tree()["model"]["source"] == source
+
+
 CHANGES = {
     "an example": lambda page, path: page.load_example(find_example("mrpc")),
     "a preset": lambda page, path: page.apply_preset(find_preset("published-guide")),
@@ -329,7 +349,7 @@ CHANGES = {
     ),
     "another task": lambda page, path: choose_task(page, TEXTS),
     "the options of a run": lambda page, path: page.replace_tree(
-        {"task": "chat", "training": {"epochs": 2.0}}, "Run", "earlier run"
+        {"task": "chat", "training": {"epochs": 2.0}}, "Run", "past run"
     ),
     "dropped data": drop,
     "data from outside": lambda page, path: page.set_data(path),
