@@ -23,7 +23,7 @@ from core.memory.model import Basis, Forecast, Kept, KeptTensor, ModelShape, Par
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Method, Offload, Optimizer, Padding, Precision, Quantization, Task
 from core.options.device_support import DeviceReport, settle
-from core.options.sources import parse_synthetic
+from core.options.sources import is_scratch, parse_synthetic
 
 # --- Past runs: forecast and measured memory, one line per run in `memory.jsonl`, which outlives the runs
 
@@ -347,6 +347,8 @@ def case_of(options: RunOptions, shape: ModelShape, device: DeviceReport, length
         if settled.data.padding is Padding.FIXED:
             length = settled.data.max_length
         length = length or (synthetic[1] if synthetic else settled.data.max_length)
+        if is_scratch(settled.model.source):  # it gets as many as it needs
+            shape = msgspec.structs.replace(shape, positions=None)
         length = min(length, shape.positions) if shape.positions else length
     return Case(settled, shape, device.name.partition(":")[0], length)
 

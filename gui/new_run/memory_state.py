@@ -1,9 +1,11 @@
 """What is known about the memory of the run in the form: a forecast at once, the engine's forecast, a measurement."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
+from operator import mul
 
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -232,7 +234,7 @@ class MemoryState(QObject):
         self.correction = 1.0
         self.lookup_source = ""
         self._formula: Forecast | None = None
-        self._second: Forecast | None = None  # of the chat run, if one that pretrains precedes it
+        self._pair: tuple[Forecast, ...] = ()  # of both runs, if one that pretrains precedes the chat
         self._longest: tuple[RunOptions, int] | None = None
         self.lengths: Lengths | None = None  # of the examples, in tokens
         self._measured: dict[bytes, Measured] = {}
@@ -260,12 +262,7 @@ class MemoryState(QObject):
         best = self._formula
         if self.measured is not None:  # of the second run of a pair: the first one may need more
             measured = self.measured.measurement.forecast
-            if (
-                best is None
-                or self._second is None
-                or self.ran_out
-                or measured.parts.total > best.parts.total
-            ):
+            if best is None or not self._pair or self.ran_out or measured.parts.total > best.parts.total:
                 best = measured
         elif refined is not None and (refined.longest_text is not None or self.known_length is None):
             best = estimate.corrected(refined, self.correction)  # else it assumes lengths that are known
@@ -327,9 +324,9 @@ class MemoryState(QObject):
     @property
     def pair(self) -> str:
         """What each run of a pair needs by the formula; empty for one run."""
-        if self._formula is None or self._second is None:
+        if not self._pair:
             return ""
-        first, second = (memory(one.parts.total) for one in (self._formula, self._second))
+        first, second = (memory(one.parts.total) for one in self._pair)
         return _("Run 1, pretraining: {first}. Run 2, chat: {second}.").format(first=first, second=second)
 
     @property
@@ -351,8 +348,10 @@ class MemoryState(QObject):
         case = self.case
         if case is None:
             return ()
-        length, correction = self.known_length, self.correction
-        return ladder(case.options, case.model, case.device, self.room, length=length, correction=correction)
+        length = self._formula.length if self._pair and self._formula else self.known_length
+        return ladder(
+            case.options, case.model, case.device, self.room, length=length, correction=self.correction
+        )
 
     def measured_after(self, remedy: Remedy) -> Measured | None:
         """Return what was measured with a remedy, None if nothing was."""
@@ -365,7 +364,7 @@ class MemoryState(QObject):
         forecast, after = self.forecast, self.measured_after(remedy)
         if after is not None:
             return verdict_of(after.measurement, self.room)
-        if forecast is None or self.ran_out:  # the figure without the remedy is unknown
+        if forecast is None or self.ran_out or self._pair:  # the figure without the remedy is unknown
             return remedy.forecast.verdict
         return verdict(forecast.parts.total - remedy.saves, self.room)
 
@@ -479,15 +478,20 @@ class MemoryState(QObject):
         """Update the formula's forecast, and ask the engine unless there is a measurement."""
         case = self.case
         if case is None:
-            self._formula = self._second = None
+            self._formula, self._pair = None, ()
             self.refined.set_request(None)
             return
-        what = case.options, case.shape, case.device
-        forecast = partial(self.tools.forecast, *what, room=self.room, correction=self.correction)
-        self._formula, self._second = forecast(length=self.known_length), None
-        if case.options.pretrains:  # in blocks of the full length
-            self._formula, self._second = forecast(length=case.options.data.max_length), self._formula
-        is_wanted = case.is_ready and self.measured is None and self._second is None
+        what, length = (case.shape, case.device), self.known_length
+        forecast = partial(self.tools.forecast, room=self.room, correction=self.correction)
+        self._formula, self._pair = forecast(case.options, *what, length=length), ()
+        if case.options.pretrains:  # in blocks of the full length, of which there may be fewer than examples
+            options, longest, lengths = case.options, case.options.data.max_length, self.lengths
+            if length is not None and lengths is not None and case.trained is not None:
+                mean = sum(map(mul, lengths.counts, lengths.edges[1:])) / sum(lengths.counts)
+                options = with_batch_within(options, math.ceil(mean * case.trained / longest))
+            self._pair = forecast(options, *what, length=longest), self._formula
+            self._formula = max(self._pair, key=lambda each: each.parts.total)
+        is_wanted = case.is_ready and self.measured is None and not self._pair
         request = options_request(that_matter(case.options), case.labels) if is_wanted else None
         is_busy = self._is_checking or self._is_paused or self.measuring.is_running
         self.refined.set_request(request, is_deferred=is_busy)

@@ -6,7 +6,7 @@ A run trains on the resulting rows and stops on the first problem; the preview s
 import json
 from array import array
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -232,7 +232,7 @@ class Conversations:
     """Data sets of `input_ids` and `labels`, or of `prompt_ids`, `chosen_ids` and `rejected_ids`.
 
     `eval` is None if nothing is held out. `findings` are warnings about the training data, then about the evaluation
-    data. `turn_end` is the token that most answers end with.
+    data. `turn_end` is the token that most answers end with. `lengths` are those of training rows before they are cut.
     """
 
     train: "Dataset"
@@ -240,6 +240,7 @@ class Conversations:
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     turn_end: int | None = None
+    lengths: Sequence[int] = ()
 
 
 def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> Conversations:
@@ -267,14 +268,19 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
             error.fixes = (*error.fixes, apart.instead)
             raise
         findings = (*findings, *held_out.tally.findings())
-        return Conversations(train.samples, held_out.samples, findings, notes, train.turn_end)
+        return Conversations(train.samples, held_out.samples, findings, notes, train.turn_end, train.lengths)
     kept, rest = random_split(len(train.samples), data.eval_fraction, options.training.seed)
     rest = rest[: data.max_eval_samples]
     if not rest:
         notes = (*notes, NOTHING_HELD_OUT) if data.eval_fraction else notes
-        return Conversations(train.samples, None, findings, notes, train.turn_end)
+        return Conversations(train.samples, None, findings, notes, train.turn_end, train.lengths)
     return Conversations(
-        train.samples.select(kept), train.samples.select(rest), findings, notes, train.turn_end
+        train.samples.select(kept),
+        train.samples.select(rest),
+        findings,
+        notes,
+        train.turn_end,
+        train.lengths,
     )
 
 

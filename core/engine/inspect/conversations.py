@@ -12,6 +12,7 @@ from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, TokenizedTa
 from core.engine.data.chat_tokens import Renderer, TemplateRefused, preview_row, set_template
 from core.engine.data.checks import few_rows, offered
 from core.engine.data.conversations import ChatRow, Message
+from core.engine.data.labelled_texts import longer
 from core.engine.data.running_text import all_pieces, texts_of_conversations
 from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
 from core.engine.data.tables import Table, read_held_out, read_training
@@ -111,10 +112,10 @@ def _model(options: RunOptions, draft: shared.Draft) -> shared.ModelTokenizer | 
 
 def _findings(result: TokenizedTable, model: shared.ModelTokenizer | None) -> Iterator[Finding]:
     """All findings, with whether there are enough rows."""
-    longer = model.longer(result.lengths) if model is not None and result.lengths else ()
+    fixes = longer(result.lengths, model.length, model.longest) if model is not None else ()
     cut = (ANSWERS_CUT.code, ANSWERS_GONE.code)
     findings = tuple(
-        msgspec.structs.replace(found, fixes=(*longer, *found.fixes)) if found.code in cut else found
+        msgspec.structs.replace(found, fixes=(*fixes, *found.fixes)) if found.code in cut else found
         for found in result.tally.findings()
     )
     row_word = result.table.row_word

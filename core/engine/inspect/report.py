@@ -4,7 +4,6 @@ Also what the reports of the tasks share: progress, findings, lengths, the token
 """
 
 import contextlib
-import math
 import re
 import sys
 import time
@@ -448,17 +447,6 @@ class ModelTokenizer:
     length: int
     longest: int
     notes: tuple[str, ...] = ()
-
-    def longer(self, lengths: Sequence[int]) -> tuple[Fix, ...]:
-        """The fix that takes the smallest usual maximum length which holds 99 % of these lengths, if there is one."""
-        needed = sorted(lengths)[math.ceil(0.99 * len(lengths)) - 1]
-        usual = next((most for most in USUAL_LENGTHS if most >= needed), 0)
-        if not self.length < usual <= self.longest:
-            return ()
-        return (Fix(_("Use {count:,} tokens").format(count=usual), {"data.max_length": usual}),)
-
-
-USUAL_LENGTHS = tuple(2**power for power in range(6, 15))
 
 
 def model_tokenizer(

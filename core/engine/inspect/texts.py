@@ -17,7 +17,15 @@ from core.base.language import _, ngettext
 from core.engine.data import NO_LABEL, TOKENS, checks, decoded_whole
 from core.engine.data.checks import RowHashes, check_labels, few_rows, offered
 from core.engine.data.columns import Guess
-from core.engine.data.labelled_texts import KINDS, Block, RowReader, encode_rows, read_evaluation, spaced
+from core.engine.data.labelled_texts import (
+    KINDS,
+    Block,
+    RowReader,
+    encode_rows,
+    longer,
+    read_evaluation,
+    spaced,
+)
 from core.engine.data.running_text import (
     all_pieces,
     load_running_text,
@@ -282,7 +290,8 @@ def _measure(
                 length=model.length, samples=len(samples)
             )
         message = kind.message(len(cut), word, detail)
-        finding = msgspec.structs.replace(kind.finding(len(cut), word), fixes=model.longer(lengths))
+        fixes = longer(lengths, model.length, model.longest)
+        finding = msgspec.structs.replace(kind.finding(len(cut), word), fixes=fixes)
         draft.findings.append(msgspec.structs.replace(finding, message=message, rows=tuple(cut[:ROWS_NAMED])))
     return shared.histogram(lengths, shared.TOKENS, model.length)
 

@@ -59,10 +59,8 @@ def _build(options: RunOptions, labels: int) -> tuple[torch.nn.Module, int | Non
     if options.task.reads_images:
         return image_model_on_meta(options, find_image_model(options), labels), None
     config = text.load_config(options)
-    longest: int | None = None
-    if is_scratch(source):
-        longest = int(config.max_position_embeddings)
-    elif (tokenizer := text.tokenizer_at_hand(source)) is not None:
+    longest: int | None = None  # of a model from scratch: as long as the options say
+    if not is_scratch(source) and (tokenizer := text.tokenizer_at_hand(source)) is not None:
         longest = text.longest_text(config, tokenizer)
     text.set_labels(config, options.task, tuple(map(str, range(labels))))
     with explained(source, builds=True), torch.device("meta"):

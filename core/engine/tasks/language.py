@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.base.errors import Fix
 from core.base.language import _, ngettext
 from core.engine.data.batches import PadConversations, PadPairs, StackBlocks
 from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, Conversations, load_conversations
 from core.engine.data.chat_tokens import Renderer, chatml_end, set_template
-from core.engine.data.labelled_texts import length_limit, row_length
+from core.engine.data.labelled_texts import length_limit, longer, row_length
 from core.engine.data.running_text import (
     Blocks,
     RunningText,
@@ -266,11 +265,8 @@ def _report_data(
         detail = f"{finding.where[:1].upper()}{finding.where[1:]}." if finding.where else ""
         fixes = finding.fixes
         if finding.code in (ANSWERS_CUT.code, ANSWERS_GONE.code):
-            if length < longest:
-                most = min(2 * length, longest)
-                allow = Fix(_("Use {count:,} tokens").format(count=most), {"data.max_length": most})
-                fixes = (allow, *fixes)
-            else:
+            fixes = (*longer(data.lengths, length, longest), *fixes)
+            if max(data.lengths) > longest:
                 limit = _("The model's maximum length is {longest:,} tokens.")
                 if was_chosen:
                     limit = _("The model was pretrained with a maximum length of {longest:,} tokens.")

@@ -215,6 +215,11 @@ def test_the_longest_row(data, length, taken, note):
     assert bool(found.notes) is bool(note)
 
 
+def test_a_model_from_scratch_has_as_many_positions_as_the_options_ask_for():
+    options = asked("causal-lm", model={"source": "scratch:llama-small"}, data={"max_length": 2048})
+    assert case_of(options, replace(BERT, positions=256), CPU).length == 2048
+
+
 def test_automatic_options_are_resolved_first():
     automatic = replace(CPU, automatic={"device.precision": Settled("bf16", "it can")})
     options = asked(device={"precision": "auto"})

@@ -1,5 +1,6 @@
 """The card "Will it fit?": forecast, look-up, measurement, remedies, time box, and its dialogs."""
 
+import dataclasses
 from functools import partial
 
 import msgspec
@@ -9,9 +10,11 @@ from core.base.errors import UserError
 from core.base.jobs import EngineCrashed
 from core.memory.model import Basis, Forecast, Parts, Room, Verdict
 from core.memory.remedies import Remedy
+from core.options.catalogue import with_changes
 from core.runs import queue
 from core.runs.events import TurnAwaited
 from core.services.hub import ConfigFetched, ConfigRequest
+from core.services.inspect import Lengths
 from gui.base.trash import Question
 from gui.new_run.memory_card import TimeBox, saving_text, time_text
 from gui.new_run.memory_dialogs import ExplainedSheet, Start
@@ -650,12 +653,18 @@ def test_a_time_is_read_in_minutes_or_hours_and_stays_if_it_cannot_be_read(qtbot
     assert bool(refused) == (shown == "1 h")
 
 
-def test_a_chat_model_from_scratch_is_forecast_by_its_larger_run_the_pretraining(qtbot, page, answers, talks):
+def test_a_chat_model_from_scratch_is_forecast_by_its_larger_run(qtbot, page, answers, talks):
     page.set_machine(CPU_ONLY)
     load(page, "chat", "scratch:llama-small", talks, model={"method": "full"})
     put(page, data__max_length=512)
     settle(qtbot, page)
-    page._fit._longest = page._fit.case.options, 64
-    page._fit._follow()
-    assert page._fit.forecast.parts.total > page._fit._second.parts.total
-    assert page._fit.pair, "both are told"
+    state = page._fit
+    state.lengths = Lengths(unit="tokens", edges=(0, 40, 80), counts=(60, 4), longest=64, median=30)
+    for batch, larger in ((4, 0), (64, 1)):  # their text fills six blocks of 512 tokens
+        options = with_changes(state.case.options, {"memory.batch_size": batch})
+        state.case = dataclasses.replace(state.case, trained=64, options=options)
+        state._longest = options, 64
+        state._follow()
+        assert state.forecast.parts == state._pair[larger].parts
+        assert state._pair[larger].parts.total > state._pair[1 - larger].parts.total
+    assert state.pair, "both are told"

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from core.base.errors import DataError
 from core.engine.data.columns import as_text, guess_columns, guess_score_columns
-from core.engine.data.labelled_texts import load_labelled_texts
+from core.engine.data.labelled_texts import load_labelled_texts, longer
 from core.engine.data.tables import read_table
 from core.options import RunOptions
 from core.options.choices import Task
@@ -261,3 +261,11 @@ def test_bad_rows_of_evaluation_data_are_left_out_where_the_options_say_so(tmp_p
     data = load(SCORE, train=write(tmp_path, PAIRS), eval=other, skip_bad_rows=True)
     assert (len(data.train), data.eval["label"][:]) == (20, [9.5])
     assert data.notes[0].endswith("It is skipped. (row 3)")
+
+
+@pytest.mark.parametrize(
+    ("longest", "most"), [(10**9, [1024]), (512, [512]), (256, [])], ids=["room", "512 tokens", "no more"]
+)
+def test_the_smallest_usual_length_that_holds_nearly_all_is_offered_as_far_as_the_model_has_it(longest, most):
+    fixes = longer([700] * 199 + [5000], 256, longest)
+    assert [fix.changes["data.max_length"] for fix in fixes] == most

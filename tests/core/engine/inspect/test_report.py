@@ -14,7 +14,7 @@ from core.base.errors import DataError
 from core.engine.data.checks import check_labels
 from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.tables import read_files
-from core.engine.inspect.report import WHOLE, ModelTokenizer, Stages, find_suiting_task, histogram, inspect
+from core.engine.inspect.report import WHOLE, Stages, find_suiting_task, histogram, inspect
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
@@ -347,15 +347,6 @@ def test_texts_that_are_cut_off_are_counted_and_named(tmp_path, bert):
     assert (report.lengths.longest, report.lengths.cut, report.lengths.limit) == (28, 4, 20)
     assert [seen.is_cut for seen in report.seen[:3]] == [False, False, True]
     assert report.seen[2].parts[0].text.startswith("[CLS] good good")
-
-
-@pytest.mark.parametrize(
-    ("longest", "expected"), [(10**9, 1024), (512, None)], ids=["room", "a model of 512 tokens"]
-)
-def test_the_smallest_usual_length_that_holds_nearly_all_is_offered_if_the_model_has_it(longest, expected):
-    lengths = [700] * 199 + [5000]
-    fixes = ModelTokenizer(None, 256, longest).longer(lengths)
-    assert [fix.changes["data.max_length"] for fix in fixes] == ([expected] if expected else [])
 
 
 def test_conversations_are_previewed_as_such(tmp_path):

@@ -282,7 +282,7 @@ def test_answers_that_are_cut_off_have_a_remedy(folder, tmp_path):
     prepare(chosen(folder, max_length=60), reporter)
     messages = [event for event in events if isinstance(event, MessageRaised)]
     [message] = [message for message in messages if "truncated at 60 tokens" in message.title]
-    assert [fix.changes for fix in message.fixes] == [{"data.max_length": 120}]
+    assert [fix.changes for fix in message.fixes] == [{"data.max_length": 128}]
     save_tiny_talker(tmp_path / "writer", max_position_embeddings=16)
     assert refusal(tmp_path, train=folder / "chat.json") == ["Choose a model with a longer context"]
 
