@@ -10,6 +10,7 @@ import os
 import re
 import tomllib
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice, takewhile
@@ -201,27 +202,40 @@ def find_task(source: str) -> Task | None:
 
 
 def _of_folder(folder: Path) -> Task | None:
-    """The task that most files suit among the first in a folder and in its subfolders."""
-    endings: list[str] = []
-    for path in sorted(_entries(folder, SAMPLED_ENTRIES)):
-        files = [path] if path.is_file() else _entries(path, SAMPLED_FILES // 10) if path.is_dir() else []
-        endings += [file.suffix.lower() for file in files if file.is_file()]
-        if len(endings) >= SAMPLED_FILES:
-            break
-    if not endings or 2 * sum(ending in IMAGE_FORMATS for ending in endings) > len(endings):
+    """The task that most files suit among the first in a folder and in its subfolders.
+
+    Images have class folders, unless all that is beside them is a table of their labels.
+    """
+    files = list(islice(_files(folder, SAMPLED_ENTRIES), SAMPLED_FILES))
+    images = [file for file in files if file.suffix.lower() in IMAGE_FORMATS]
+    if any(file.parent == folder and _is_idx(file.name.lower()) for file in files):
         return Task.IMAGE_CLASSIFICATION
-    return Task.CAUSAL_LM if 2 * sum(ending in PROSE_ENDINGS for ending in endings) > len(endings) else None
+    if 2 * len(images) > len(files):
+        others = {file.suffix.lower() for file in files} - IMAGE_FORMATS.keys()
+        has_classes = any(file.parent != folder for file in images)
+        return Task.IMAGE_CLASSIFICATION if has_classes or others <= TABLE_ENDINGS else None
+    prose = sum(file.suffix.lower() in PROSE_ENDINGS for file in files)
+    return Task.CAUSAL_LM if 2 * prose > len(files) else None
 
 
-def _entries(folder: Path, most: int) -> list[Path]:
+def _files(folder: Path, most: int, levels: int = 3) -> Iterator[Path]:
     with os.scandir(folder) as entries:
-        return [Path(entry.path) for entry in islice(entries, most)]
+        paths = sorted(Path(entry.path) for entry in islice(entries, most))
+    for path in paths:
+        if path.is_file():
+            yield path
+        elif levels > 1 and path.is_dir():
+            yield from islice(_files(path, SAMPLED_FILES // 10, levels - 1), SAMPLED_FILES // 10)
+
+
+def _is_idx(name: str) -> bool:
+    return name.removesuffix(".gz").endswith("ubyte") or ".idx" in name
 
 
 def _of_file(path: Path) -> Task | None:
     name = path.name.lower().removesuffix(".gz")
     ending = Path(name).suffix
-    if name.endswith("ubyte") or ".idx" in name or ending in IMAGE_FORMATS:
+    if _is_idx(name) or ending in IMAGE_FORMATS:
         return Task.IMAGE_CLASSIFICATION
     if ending in WORD_ENDINGS:
         return Task.TOKEN_CLASSIFICATION

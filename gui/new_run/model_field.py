@@ -224,7 +224,6 @@ class ModelField(Field):
         self.models, self._runs = ModelList(), PastRunList()
         self._text = PathField(option, _("A folder, or a Hub id"), only_folders=True)
         self._text.changed.connect(self.changed)
-        self._text.settled.connect(self.settled)
         for chooser, tip in (
             (self.models, option.help),
             (self._runs, _("Continues from the model of a run")),
@@ -266,8 +265,11 @@ class ModelField(Field):
             self.set_value(before)
 
     @property
-    def is_typing(self) -> bool:  # type: ignore[override]
+    def is_typing(self) -> bool:
         return self._text.is_typing
+
+    def finish_typing(self) -> None:
+        self._text.finish_typing()
 
     def value(self) -> object:
         widget = self._stack.currentWidget()

@@ -689,6 +689,7 @@ class FormHistory(QObject):
         if self._is_changing:
             yield
             return
+        self._options.form.finish_typing()
         self._is_changing, starts = True, self._options.form.starts
         try:
             yield
@@ -755,8 +756,9 @@ class FormHistory(QObject):
         change = FormChange(title or options_by_path()[paths[0]].title, before, after, starts, self._put)
         control = self._options.form.field(paths[0]).control if paths[0] in self._options.form.paths else None
         change.is_typed = not title and len(paths) == 1
-        if isinstance(control, QLineEdit):  # else it was dropped, or chosen in a menu
-            change.is_typed &= control.isModified() or control.isRedoAvailable()
+        if isinstance(control, QLineEdit):  # paths are complete
+            is_edited = control.isModified() or control.isRedoAvailable()
+            change.is_typed &= is_edited and not isinstance(control, PathLine)
         self.stack.push(change)
         return change
 

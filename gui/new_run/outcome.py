@@ -336,14 +336,12 @@ class OutcomeColumn(QWidget):
         advice: Sequence[Problem] = (),
         *,
         changed: Mapping[str, Start],
-        typed: Set[str],
         is_waiting: bool,
         is_start_awaited: bool = False,
     ) -> None:
         """Show what will run, everything that is wrong and what is worth knowing.
 
-        What is wrong with paths being `typed` is left out. While `is_waiting` for an answer that may prevent the start,
-        Start may be pressed: `is_start_awaited` then.
+        While `is_waiting` for an answer that may prevent the start, Start may be pressed: `is_start_awaited` then.
         """
         options, findings = checked.readable, questions.data.findings
         if options is not None:
@@ -357,7 +355,7 @@ class OutcomeColumn(QWidget):
 
         self.checks.show_checks(
             [
-                *(_check(Level.ERROR, problem) for problem in problems if problem.path not in typed),
+                *(_check(Level.ERROR, problem) for problem in problems),
                 *of_findings(FindingLevel.PROBLEM, Level.ERROR),
                 *self._states(options, problems, machine, questions),
                 *(_check(Level.WARNING, item) for item in advice),

@@ -445,6 +445,7 @@ class NewRunPage(QWidget):
         While the form is checked, the run starts once that is done, unless the form changes or this is called again.
         If something is wrong, its option gets the focus.
         """
+        self._options.form.finish_typing()
         if self.ready is None:
             wrong = [check.path for check in self._outcome.checks.checks if check.level is Level.ERROR]
             if wrong and wrong[0]:
@@ -495,11 +496,14 @@ class NewRunPage(QWidget):
 
     def _is_untouched(self) -> bool:
         """Whether the form is as an example filled it, but for the data."""
-        changed = self._options.form.changed_from()
-        return self._example is not None and all(path.startswith("data.") for path in changed)
+        form = self._options.form
+        is_typing = any(form.field(path).is_typing for path in SOURCES)
+        is_own = any(not path.startswith("data.") for path in form.changed_from())
+        return self._example is not None and not (is_typing or is_own)
 
     def _change_task(self, task: Task) -> None:
         """Start with good values for a task; the task that was left last is as it was left."""
+        self._options.form.finish_typing()
         before = self._options.full_tree()
         self._remedies.note_left(Task(before["task"]))
         if not self._history.undo_task(task):
@@ -593,7 +597,6 @@ class NewRunPage(QWidget):
             questions,
             advice,
             changed=form.changed_from(),
-            typed={path for path in form.paths if form.field(path).is_typing},
             is_waiting=is_waiting,
             is_start_awaited=is_start_awaited,
         )
@@ -602,6 +605,7 @@ class NewRunPage(QWidget):
             QTimer.singleShot(0, self.start)
 
     def _save(self, path: Path) -> None:
+        self._options.form.finish_typing()
         options, problems = check_tree(self.tree())
         try:
             if options is None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, QTimer, Signal
-from PySide6.QtGui import QValidator
+from PySide6.QtGui import QGuiApplication, QValidator
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QCheckBox,
@@ -24,7 +24,7 @@ from core.options.declare import Choice, Kind, Option
 from core.options.device_support import ANY_OTHER, DeviceReport, MachineReport, Settled, refusal
 from core.options.presets import RESOURCES
 from core.options.run_file import pairs
-from gui.base.theme import set_flag
+from gui.base.theme import Role, set_flag
 from gui.widgets.inputs import (
     CalmDoubleSpinBox,
     CalmSpinBox,
@@ -34,7 +34,7 @@ from gui.widgets.inputs import (
     Segment,
     Segmented,
 )
-from gui.widgets.labels import ButtonMenu
+from gui.widgets.labels import ButtonMenu, role_label
 from gui.widgets.layout import FLUSH, fill
 
 MOST_NAMES = 3
@@ -134,8 +134,6 @@ class Field(QWidget):
     """One control. Its value is what was typed: `core.options.validate` says what is wrong with it."""
 
     changed = Signal()  # by the person
-    settled = Signal()  # a path that was being typed
-    is_typing = False  # so that it is too early to say what is wrong
 
     def __init__(self, option: Option) -> None:
         super().__init__()
@@ -149,6 +147,14 @@ class Field(QWidget):
     def set_value(self, value: object) -> None:
         """Show a value; `changed` is not emitted."""
         raise NotImplementedError
+
+    @property
+    def is_typing(self) -> bool:
+        """Whether what is typed is not the value yet."""
+        return False
+
+    def finish_typing(self) -> None:
+        """Take what is being typed as the value."""
 
     def show_offer(self, offer: Offer) -> Refused:
         """Grey what the device refuses, and return why.
@@ -488,13 +494,15 @@ class ComboField(Field):
         self.choices.choose(str(value))
 
 
-PAUSE_MS = 1500
-"""A path is complete once nothing was typed for so long."""
+PAUSE_MS = 2000
+"""The path of a file is complete once nothing was typed for so long."""
 
 
 class PathField(Field):
     """A path, or what the option takes instead (a Hub id, `builtin:digits`): typed, chosen or dropped.
 
+    While it is typed its value is that of before: the beginning of a path may be another folder. It is complete with
+    Return, when the focus leaves, when it was pasted whole, and after a pause if there is such a file.
     `menu` is that of its button, in which files and folders can be chosen. The dialog shows files of `filters`, and
     opens where its own path is, else beside that of the field `near`.
     """
@@ -509,10 +517,14 @@ class PathField(Field):
         self.line.setClearButtonEnabled(option.optional)
         self._add_control(self.line, stretch=True)
         self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
-        self._pause.timeout.connect(self._settle)
-        self.line.textEdited.connect(self._on_typed)
-        self.line.editingFinished.connect(self._settle)
-        self.line.textChanged.connect(self.changed)
+        self._pause.timeout.connect(self._on_pause)
+        self._complete = self._seen = ""
+        self.line.textChanged.connect(self._on_text)
+        self.line.returnPressed.connect(self.finish_typing)
+        self.line.left.connect(self.finish_typing)
+        self._hint = role_label(Role.HINT, _("Press Return"))
+        self._hint.hide()
+        self._row.addWidget(self._hint)
         button = QPushButton(_("Choose…"))
         button.setAccessibleName(_("Choose: {title}").format(title=option.title))
         if only_folders:
@@ -524,23 +536,44 @@ class PathField(Field):
         self._row.addWidget(button)
 
     def value(self) -> object:
-        text = self.line.text().strip()
-        if text.startswith("~"):
-            text = str(Path(text).expanduser())
-        return None if not text and self.option.optional else text
+        return None if not self._complete and self.option.optional else self._complete
 
     def set_value(self, value: object) -> None:
         self.line.show_path("" if value is None else str(value))
+        self._seen = self.line.text()
+        self._take()
 
-    def _on_typed(self) -> None:
-        self.is_typing = True  # before `changed`
-        self._pause.start()
+    @property
+    def is_typing(self) -> bool:
+        return self._path() != self._complete
 
-    def _settle(self) -> None:
+    def finish_typing(self) -> None:
+        is_new = self.is_typing
+        self._take()
+        if is_new:
+            self.changed.emit()
+
+    def _take(self) -> None:
         self._pause.stop()
-        if self.is_typing:
-            self.is_typing = False
-            self.settled.emit()
+        self._hint.hide()
+        self._complete = self._path()
+
+    def _path(self) -> str:
+        text = self.line.text().strip()
+        return str(Path(text).expanduser()) if text.startswith("~") else text
+
+    def _on_text(self, text: str) -> None:
+        before, self._seen = self._seen, text
+        is_pasted = abs(len(text) - len(before)) > 1 and text == QGuiApplication.clipboard().text()
+        if is_pasted or not text or not self.line.isModified():
+            self.finish_typing()
+        else:
+            self._hint.show()
+            self._pause.start()
+
+    def _on_pause(self) -> None:
+        if Path(self._path()).is_file():
+            self.finish_typing()
 
     def _choose_file(self) -> None:
         self._on_chosen(Chooser.file(self, self.option.title, self.filters, self.start_folder()))

@@ -50,7 +50,6 @@ class Form(QObject):
         row = self._rows[path] = FormRow(field or make_field(option))
         row.field.set_value(option.default)
         row.field.changed.connect(lambda: self._on_change(path))
-        row.field.settled.connect(lambda: self.changed.emit(frozenset()))
         row.fix_chosen.connect(self.fix_chosen)
         row.reset_chosen.connect(lambda: self._reset(path))
         return row
@@ -147,11 +146,16 @@ class Form(QObject):
         self.put(changes)
         self.changed.emit(frozenset(changes) & self._rows.keys())
 
+    def finish_typing(self) -> None:
+        """Take what is being typed into any row as its value."""
+        for row in self._rows.values():
+            row.field.finish_typing()
+
     def show_problems(self, problems: Iterable[Problem]) -> None:
-        """Show each problem at its row, but none at an empty one, or at a path being typed."""
+        """Show each problem at its row, but none at an empty one."""
         by_path = _by_path(problems)
         for path, row in self._rows.items():
-            is_open = row.field.is_typing or row.field.value() in ("", None, [])
+            is_open = row.field.value() in ("", None, [])
             row.set_problems([] if is_open else by_path[path])
 
     def show_advice(self, advice: Iterable[Problem]) -> None:

@@ -156,6 +156,8 @@ class PathLine(QLineEdit):
     Without the focus the end of a long path is in view; the tool tip has all of it.
     """
 
+    left = Signal()  # for another control, not for another window or a menu
+
     def __init__(self, help_text: str = "") -> None:
         super().__init__()
         self._help = help_text
@@ -170,6 +172,8 @@ class PathLine(QLineEdit):
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
         self.end(False)
+        if event.reason() not in (Qt.FocusReason.ActiveWindowFocusReason, Qt.FocusReason.PopupFocusReason):
+            self.left.emit()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if dropped_paths(event.mimeData()):

@@ -233,8 +233,7 @@ def find_suiting_task(
         return find_task(source), None
     path = Path(source)
     if scheme_of(source) is None and path.is_dir():
-        inside = (find_task(str(file)) for file in islice(path.iterdir(), CELLS_READ) if file.is_file())
-        if Task.IMAGE_CLASSIFICATION in (find_task(source), *inside):
+        if find_task(source) is Task.IMAGE_CLASSIFICATION:
             return Task.IMAGE_CLASSIFICATION, None
         if texts_of(source, data.train_split) == (path,):
             return Task.CAUSAL_LM if is_plain_text(path) else None, None

@@ -130,6 +130,8 @@ def test_of_recent_data_the_newest_comes_first_and_what_is_gone_or_an_example_is
         ("rows.json", '[{"text": "a", "label": 1}]', None),
         ("gone.json", None, None),
         ("pets/cat/a.png", "", Task.IMAGE_CLASSIFICATION),
+        ("sets/train/cat/a.png", "", Task.IMAGE_CLASSIFICATION),
+        ("pictures/a.png", "", Task.IMAGE_CLASSIFICATION),
         ("books/a.md", "", Task.CAUSAL_LM),
     ],
 )
@@ -141,6 +143,13 @@ def test_the_task_follows_from_the_name_and_beginning_of_data(tmp_path, name, co
     source = str(tmp_path / name.partition("/")[0])
     assert find_task(source) is task
     assert guess_task(source) is (task or Task.TEXT_CLASSIFICATION)
+
+
+def test_a_folder_that_happens_to_hold_images_is_no_image_data(tmp_path):
+    assert find_task(str(tmp_path)) is None, "nothing is in it"
+    for name in ("a.png", "b.png", "c.png", "notes.log"):
+        (tmp_path / name).touch()
+    assert find_task(str(tmp_path)) is None
 
 
 def test_data_is_recognized_by_every_ending_that_the_engine_reads():

@@ -1,7 +1,8 @@
 """The data in the form: read, shown, its columns guessed or chosen, and what its findings change."""
 
 import msgspec
-from PySide6.QtCore import QPoint
+from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
 from core.base.errors import DataError, Fix
@@ -117,6 +118,36 @@ def test_the_untouched_form_takes_the_task_of_the_first_data_and_undo_brings_it_
     drop(page, talks)
     assert page.tree()["task"] == first, "the person has begun to choose"
     assert page._strip.isVisible()
+
+
+def test_nothing_changes_by_a_path_that_is_still_typed(qtbot, page, answers, talks):
+    field, folder = page._options.fields.train, talks.parent
+    for name in ("cat", "dog"):
+        (folder / name).mkdir()
+        (folder / name / "a.png").touch()
+    settle(qtbot, page)
+    before, asked = page.tree(), len(answers.inspected())
+    page.stack.clear()
+    for path, end in (
+        (folder, lambda: qtbot.keyClick(field.line, Qt.Key.Key_Return)),
+        (talks, field._pause.timeout.emit),
+        (folder, lambda: field.line.focusOutEvent(QFocusEvent(QEvent.Type.FocusOut))),
+        (folder.parent, page.start),
+    ):
+        field.line.selectAll()
+        for letter in str(path):
+            qtbot.keyClicks(field.line, letter)
+            if str(path) != field.line.text():
+                field._pause.timeout.emit()  # a long pause
+            assert page.tree() == before
+        assert not page._reading.is_waiting
+        assert len(answers.inspected()) == asked
+        end()
+        assert page.tree()["data"]["train"] == str(path)
+        page.stack.setIndex(0)
+        assert page.tree() == before
+        settle(qtbot, page)
+        asked = len(answers.inspected())
 
 
 def test_rows_lengths_and_findings_of_conversations(qtbot, page, answers, talks):
