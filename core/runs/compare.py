@@ -3,18 +3,24 @@
 Reads only the beginnings and ends of their files, so that a run of a million steps costs as little as a short one.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 from core.base import formats
-from core.base.language import _
+from core.base.formats import LESS_IS_BETTER
+from core.base.language import _, ngettext
 from core.options import RunOptions
 from core.options.catalogue import all_options, value_of
 from core.options.declare import Option
+from core.options.past_runs import run_folder
 from core.runs.folder import RunFolder
-from core.runs.summary import RunSummary, status_at_end, summarize
+from core.runs.library import list_runs
+from core.runs.status import RunStatus, State
+from core.runs.summary import CERTAIN, RunSummary, state_at_end, status_at_end, summarize
 from core.runs.words import statements
 
 FEWEST, MOST = 2, 8
@@ -46,18 +52,24 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs side by side; everything else has a value for each, in their order."""
+    """Runs side by side; options and what ran have a value for each, in their order.
+
+    `conclusion` says which run is best; empty while fewer than two have a result. `is_fair`: all were evaluated on the
+    same examples, as far as it is known.
+    """
 
     runs: tuple[RunSummary, ...]
     options: tuple[OptionDifference, ...]
     ran: tuple[Difference, ...]
+    conclusion: str
+    is_fair: bool
 
 
 def compare(runs: Sequence[RunFolder], size: Callable[[float], str] = formats.size) -> Comparison:
     """Compare two or more runs; `size` formats bytes."""
     facts = []
-    for run in runs:
-        status = status_at_end(run, and_beginning=True)
+    statuses = [status_at_end(run, and_beginning=True) for run in runs]
+    for status in statuses:
         ran = {found.title: found.value for found in statements(status.what_ran, size)}
         facts.append(
             ran
@@ -65,11 +77,83 @@ def compare(runs: Sequence[RunFolder], size: Callable[[float], str] = formats.si
         )
     titles = dict.fromkeys(title for ran in facts for title in ran)
     rows = (Difference(title, tuple(ran.get(title, "") for ran in facts)) for title in titles)
+    summaries, options = tuple(map(summarize, runs)), [run.readable_options() for run in runs]
+    known = next(filter(None, options), None)  # nothing is said against runs whose options can't be read
+    validated = {_validation(status, one or known) for status, one in zip(statuses, options, strict=True)}
     return Comparison(
-        runs=tuple(map(summarize, runs)),
-        options=differing_options([run.readable_options() for run in runs]),
+        runs=summaries,
+        options=differing_options(options),
         ran=tuple(row for row in rows if _differ(row.values, unknown="")),
+        conclusion=_conclusion(summaries, validated),
+        is_fair=len(validated) == 1,
     )
+
+
+def _validation(status: RunStatus, options: RunOptions | None) -> tuple[int, object]:
+    """The number of validation examples, and the options that decide which they are."""
+    count = status.plan.eval_samples if status.plan is not None else 0
+    if options is None:
+        return count, None
+    data = options.data
+    split = (
+        () if data.eval or data.eval_split else (data.eval_fraction, data.train_split, options.training.seed)
+    )
+    return count, (options.task, data.eval or data.train, data.eval_split, *split)
+
+
+def _conclusion(runs: Sequence[RunSummary], validated: set[tuple[int, object]]) -> str:
+    judged = [run for run in runs if run.result is not None and math.isfinite(run.result)]
+    names = {run.metric or "" for run in judged}
+    if len(judged) < FEWEST:
+        return ""
+    if len(names) > 1:
+        return _("Their results can’t be compared: they are measured by different metrics.")
+    if len(validated) > 1:
+        return _("Their results can’t be compared: they were evaluated on different validation data.")
+    (name,), ((count, _options),) = names, validated
+    metric, write = formats.metric_words(name), formats.metric_format(name)
+    judged.sort(key=attrgetter("result"), reverse=name not in LESS_IS_BETTER)
+    best, second = judged[:FEWEST]
+    high, low = best.result or 0.0, second.result or 0.0
+    on = ngettext("{count} validation example", "{count} validation examples", count).format(
+        count=formats.count(count)
+    )
+    if write(high) == write(judged[-1].result):
+        return _("Equal on {examples}: {metric} {value}").format(
+            examples=on, metric=metric, value=write(high)
+        )
+    found = _("“{run}” is better: {metric} {value}, against {other}, on {examples}.")
+    if len(runs) > FEWEST:
+        found = _("“{run}” is best: {metric} {value}, the next {other}, on {examples}.")
+    error = math.sqrt(max(0.0, high * (1 - high) + low * (1 - low)) / max(count, 1))
+    if formats.is_share(name) and high - low < CERTAIN * error:
+        found += " " + _("So small a difference may be chance.")
+    return found.format(run=best.title, metric=metric, value=write(high), other=write(low), examples=on)
+
+
+def partners(run: RunFolder) -> list[RunFolder]:
+    """The runs to compare one with, best first.
+
+    It starts with the one whose model this one began with and those that began with its model; then all of its task,
+    those with a model first, by how few options differ, the newest first. Reads all runs beside it.
+    """
+    options = run.readable_options()
+    if options is None:
+        return []
+    others = [
+        (one, theirs)
+        for one in list_runs(run.path.parent)
+        if one != run and (theirs := one.readable_options())
+    ]
+    own, source = run.path.absolute(), run_folder(options.model.source)
+    ranks: dict[RunFolder, tuple[float, ...]] = {}
+    for one, theirs in others:
+        is_kin = one.path.absolute() == source, run_folder(theirs.model.source) == own
+        if any(is_kin) or theirs.task is options.task:
+            has_model = state_at_end(one) in (State.FINISHED, State.STOPPED)
+            differing = len(differing_options([options, theirs]))
+            ranks[one] = (not is_kin[0], not is_kin[1], not has_model, differing)
+    return sorted(ranks, key=ranks.__getitem__)
 
 
 def differing_options(options: Sequence[RunOptions | None]) -> tuple[OptionDifference, ...]:

@@ -158,6 +158,7 @@ class RunSummary:
     best: float | None = None
     last: float | None = None
     result: float | None = None
+    eval_loss: float | None = None
     seconds: float | None = None
     peak_bytes: int | None = None
     samples_per_second: float | None = None
@@ -201,6 +202,7 @@ def summarize(run: RunFolder) -> RunSummary:
         best=best,
         last=last,
         result=result,
+        eval_loss=status.metrics.get("eval_loss"),
         seconds=seconds_spent(status, state, run.exit_record(), time.time()),
         peak_bytes=status.peak_bytes,
         samples_per_second=_pace(status),

@@ -251,11 +251,6 @@ class MainWindow(QMainWindow):
         self.pages.setCurrentWidget(page)
         self.sidebar.show_place(Place.RUNS)
 
-    def choose_to_compare(self, run: RunFolder) -> None:
-        """Show the list of runs with this one and the one most like it selected."""
-        self.runs_page().select_beside(run)
-        self.go_to(Place.RUNS)
-
     def open_paths(self, paths: Sequence[Path]) -> None:
         """Open the first of these files or folders, and show which ones were not opened."""
         named = list(dict.fromkeys(paths))
@@ -450,7 +445,7 @@ class MainWindow(QMainWindow):
             page.run_changed.connect(self._live_runs.poll_soon)
             page.bin_requested.connect(self._throw_away)
             page.try_requested.connect(self.try_run)
-            page.compare_requested.connect(self.choose_to_compare)
+            page.compare_requested.connect(lambda run: self.compare_runs([run]))
             page.run_opened.connect(self.show_run)
             self._add_page(page)
         return self.run

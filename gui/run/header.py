@@ -213,6 +213,8 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
             if state in (State.STARTING, State.TRAINING, State.QUEUED):
                 return _("There is nothing to save before the first step.")
             return _("The run isn’t training.")
+        case RunAction.COMPARE if facts.is_only:
+            return _("There is no other run to compare with yet.")
         case RunAction.TRASH if not is_over:
             return _("This run is queued or running. Stop it before deleting.")
         case RunAction.EXTEND if not is_over:
@@ -290,9 +292,12 @@ class RunActions(QWidget):
             entry.setEnabled(not reason)
             entry.setToolTip(reason)
             if action in NEXT:
-                is_button = has_result and not reason
+                is_button = has_result and (not reason or action is RunAction.COMPARE)
                 is_button &= action is not RunAction.EXTEND or self.resume.isHidden()
                 self._buttons[action].setVisible(is_button)
+                self._buttons[action].setEnabled(not reason)
+                if action is RunAction.COMPARE:
+                    self._buttons[action].setToolTip(reason)
                 entry.setVisible(not is_button)
 
     def request(self, action: RunAction) -> None:

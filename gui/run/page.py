@@ -22,7 +22,7 @@ from core.options.past_runs import title_of
 from core.runs import start as starting
 from core.runs.events import Level, MessageRaised
 from core.runs.folder import Action, ExitRecord, RunFolder
-from core.runs.library import pretraining_pair, run_title
+from core.runs.library import list_runs, pretraining_pair, run_title
 from core.runs.models import TrainedModel
 from core.runs.start import Extension
 from core.runs.status import RunStatus, State
@@ -85,7 +85,7 @@ class RunView(QWidget):
         self._state: State | None = None
         self._is_read = False
         self._exit_record: ExitRecord | None = None
-        self._is_gone = False
+        self._is_gone = self._is_only = False
         self._remains = Remains()
         self._attempt_left = -1
         self._failures: list[MessageRaised] = []
@@ -180,6 +180,8 @@ class RunView(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self.header.name.setText(self.title)
+        self._is_only = len(list_runs(self.run.path.parent)) == 1
+        self._refresh()
 
     def _on_update(self, update: RunUpdate) -> None:
         self._status, self._is_read = update.status, update.is_complete
@@ -262,6 +264,7 @@ class RunView(QWidget):
             self._remains.step,
             self._remains.crash,
             self._status.attempt <= self._attempt_left,
+            self._is_only,
         )
 
     def _show_facts(self) -> None:

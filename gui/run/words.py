@@ -115,7 +115,7 @@ class RunFacts:
 
     `options` is None if `run.toml` can't be read. `is_gone`: the folder doesn't exist any more. `saved_step` is that of
     the checkpoint from which a run that is over can continue. `crash` explains an end that the engine didn't report.
-    `is_between`: a new attempt has begun, but `status` is still that of the one before.
+    `is_between`: a new attempt has begun, but `status` is still that of the one before. `is_only`: no other run exists.
     """
 
     status: RunStatus
@@ -127,6 +127,7 @@ class RunFacts:
     saved_step: int | None = None
     crash: Crash | None = None
     is_between: bool = False
+    is_only: bool = False
 
 
 def state_line(facts: RunFacts) -> str:

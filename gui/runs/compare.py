@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, Qt, QThread, Signal
@@ -20,17 +21,18 @@ from PySide6.QtWidgets import (
 )
 
 from core.base import formats
-from core.base.formats import METRIC_NAMES
+from core.base.formats import LESS_IS_BETTER, METRIC_NAMES
 from core.base.language import _
 from core.options.catalogue import value_text
 from core.options.choices import model_title
 from core.options.sources import short_name
-from core.runs.compare import Absent, Comparison, OptionDifference, compare
+from core.runs.compare import FEWEST, Absent, Comparison, OptionDifference, compare, partners
 from core.runs.event_log import RunFollower
 from core.runs.folder import RunFolder
+from core.runs.library import run_title
 from core.runs.summary import RunSummary
-from gui.base.background import wait_briefly
-from gui.base.theme import Role, Theme, set_role
+from gui.base.background import FileWork, wait_briefly
+from gui.base.theme import Role, Theme, set_flag, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.base.trash import distinct_titles
 from gui.charts.chart import RepaintQueue, Stage
@@ -47,10 +49,10 @@ from gui.charts.compare import (
 from gui.charts.grid import ChartBar
 from gui.charts.history import Batch, BatchBuilder, RunHistory
 from gui.run.follower import LARGEST_UPDATE, PIECE_BYTES
-from gui.runs.columns import metric_in_full, result_text, state_of
+from gui.runs.columns import metric_in_full, state_of
 from gui.runs.table import dot
 from gui.widgets.inputs import ChoiceList, Segment, WheelGuard
-from gui.widgets.labels import ElidedLabel, link_button, role_label, tip_of
+from gui.widgets.labels import ElidedLabel, link_button, role_label, text_label, tip_of
 from gui.widgets.layout import FlowLayout, clear, fill, hbox, vbox
 from gui.widgets.tables import set_up_rows
 
@@ -60,11 +62,12 @@ SOURCES = ("model.source", "data.train", "data.eval")
 
 @dataclass(frozen=True)
 class CompareRow:
-    """A row: its title, a text per run, and its tool tip. Without texts it is a heading."""
+    """A row: its title, a text per run, its tool tip, and the best of its texts. Without texts it is a heading."""
 
     title: str
     texts: tuple[str, ...] = ()
     tip: str = ""
+    best: str = ""
 
 
 def rows_of(comparison: Comparison) -> list[CompareRow]:
@@ -74,8 +77,14 @@ def rows_of(comparison: Comparison) -> list[CompareRow]:
     def row(title: str, write: Callable[[RunSummary], str]) -> CompareRow:
         return CompareRow(title, tuple(map(write, runs)))
 
-    def result(run: RunSummary) -> str:
-        return (result_text(run) if len(metrics) == 1 else metric_in_full(run)) or formats.MISSING
+    def measured(name: str, values: Sequence[float | None]) -> CompareRow:
+        texts = tuple(map(formats.metric_format(name), values))
+        known = [value for value in values if value is not None]
+        best = min(known, default=None) if name in LESS_IS_BETTER else max(known, default=None)
+        is_marked = comparison.is_fair and len(set(texts) - {formats.MISSING}) > 1
+        marked = formats.metric_format(name)(best) if is_marked else ""
+        title = _("Validation loss") if name == "eval_loss" else formats.metric_title(name)
+        return CompareRow(title, texts, best=marked)
 
     def pace(run: RunSummary) -> str:
         speed = run.samples_per_second
@@ -84,7 +93,17 @@ def rows_of(comparison: Comparison) -> list[CompareRow]:
     rows = [
         CompareRow(_("Results")),
         row(_("State"), state_of),
-        row(formats.metric_title(*metrics) if len(metrics) == 1 else _("Result"), result),
+        *(
+            measured(name, [run.result for run in runs])
+            for name in metrics - {"eval_loss"}
+            if len(metrics) == 1
+        ),
+        *(
+            []
+            if len(metrics) == 1
+            else [row(_("Result"), lambda run: metric_in_full(run) or formats.MISSING)]
+        ),
+        measured("eval_loss", [run.eval_loss for run in runs]),
         row(_("Steps"), lambda run: formats.count(run.steps)),
         row(_("Time"), lambda run: formats.duration(run.seconds)),
         row(_("Peak memory"), lambda run: formats.memory(run.peak_bytes)),
@@ -92,7 +111,8 @@ def rows_of(comparison: Comparison) -> list[CompareRow]:
     ]
     has_unreadable = any(run.problem for run in runs)
     if comparison.options:
-        rows += [CompareRow(_("Options that differ")), *map(_option_row, comparison.options)]
+        rows.append(CompareRow(_("Options that differ")))
+        rows += [_option_row(difference, runs) for difference in comparison.options]
     else:
         rows.append(CompareRow(_("Options") if has_unreadable else _("All options are the same")))
     if has_unreadable:
@@ -103,10 +123,12 @@ def rows_of(comparison: Comparison) -> list[CompareRow]:
     return rows
 
 
-def _option_row(difference: OptionDifference) -> CompareRow:
+def _option_row(difference: OptionDifference, runs: Sequence[RunSummary]) -> CompareRow:
     option, values = difference.option, difference.values
     if option.path in SOURCES:
-        short = tuple(model_title(short_name(one)) if isinstance(one, str) else one for one in values)
+        is_model = option.path == "model.source"
+        names = [run.model if is_model else one for run, one in zip(runs, values, strict=True)]
+        short = tuple(model_title(short_name(one)) if isinstance(one, str) else one for one in names)
         if len(set(short)) == len(set(values)):
             values = short
     texts = tuple(
@@ -186,6 +208,7 @@ class CompareCharts(QFrame):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
+        self.names = CompareNames(theme)
         self._curves: list[Curve] = []
         self._is_chosen = False
         queue = RepaintQueue(self)
@@ -253,7 +276,7 @@ class CompareCharts(QFrame):
             grid.setColumnStretch(line, 1)
             grid.setRowStretch(line, 1)
             grid.setRowMinimumHeight(line, LOWEST)
-        layout = vbox(top, (grid, 1))
+        layout = vbox(self.names, top, (grid, 1))
         layout.setContentsMargins(0, SPACING, 0, 0)
         self.setLayout(layout)
 
@@ -291,7 +314,7 @@ class CompareNames(QWidget):
             self._paint()
         for button, name in zip(self.buttons, names, strict=True):
             button.setText(shortened(name).replace("&", "&&"))
-            button.setToolTip(tip_of(_("{run}\nPress to hide or show its curves").format(run=name)))
+            button.setToolTip(tip_of(_("{run}\nPress to hide or show its lines").format(run=name)))
             button.setAccessibleName(name)
         self._row.invalidate()
 
@@ -299,6 +322,7 @@ class CompareNames(QWidget):
         for index, button in enumerate(self.buttons):
             colour = QColor(getattr(self._theme.tokens, colour_of(index)))
             button.setIcon(dot(colour, is_filled=button.isChecked()))
+            set_flag(button, "dimmed", not button.isChecked())
 
 
 def colour_of(index: int) -> str:
@@ -349,13 +373,16 @@ class CompareTable(QFrame):
         self.model.setHorizontalHeaderLabels(["", *names])
         for row in rows:
             items = [QStandardItem(text) for text in (row.title, *row.texts)]
+            bold = QFont(self.view.font())
+            bold.setWeight(QFont.Weight.DemiBold)
             for item, tip in zip(items, (row.tip or row.title, *row.texts), strict=True):
                 item.setToolTip(tip_of(tip))
+                if row.best and item.text() == row.best:
+                    item.setText(_("{value} · best").format(value=row.best))
+                    item.setFont(bold)
             self.model.appendRow(items)
             if not row.texts:
-                font = items[0].font()
-                font.setWeight(QFont.Weight.DemiBold)
-                items[0].setFont(font)
+                items[0].setFont(bold)
                 self.view.setSpan(self.model.rowCount() - 1, 0, 1, self.model.columnCount())
         self._paint_header()
         self._fit()
@@ -385,7 +412,10 @@ MOST_OPTIONS = 6
 
 
 class ComparePage(QWidget):
-    """Compares two to eight runs, which are read in the background, also while they train."""
+    """Compares two to eight runs, which are read in the background, also while they train.
+
+    With two of them, the second can be changed for another.
+    """
 
     left = Signal()
 
@@ -397,24 +427,33 @@ class ComparePage(QWidget):
         self._titles: tuple[str, ...] = ()
         self.has_caught_up = False
         self.title, self.difference = role_label(Role.PAGE_TITLE), ElidedLabel(role=Role.MUTED)
+        self.conclusion, self.other = text_label(role=Role.STRONG, selectable=True), ChoiceList()
+        self.work = FileWork(self)
         self.back = link_button(_("‹ Runs"), self.left.emit, _("Back to the list of all runs"))
-        self.names = CompareNames(theme)
         self.charts = CompareCharts(theme)
         self.table = CompareTable(theme)
         self.tabs = QTabWidget()
         set_role(self.tabs, Role.TABS)
         WheelGuard(self.tabs.tabBar())
         self._lay_out()
-        self.names.changed.connect(self._show_curves)
+        self.charts.names.changed.connect(self._show_curves)
+        self.other.activated.connect(self._on_other)
 
     def show_runs(self, runs: Sequence[RunFolder]) -> None:
+        """Compare these runs; a single one with the one that suits it best."""
         self.end_work()
         self.has_caught_up = False
         self._runs = tuple(runs)
         self._histories = [RunHistory() for _run in runs]
         self.title.setText(_("Compare {count} runs").format(count=formats.count(len(runs))))
-        self.difference.setText("")
-        self._name_runs([(run.path, run.name) for run in runs])
+        for words in (self.conclusion, self.difference):
+            words.setText("")
+        self._name_runs([(run.path, run_title(run)) for run in runs])
+        self._chooser.setVisible(len(runs) <= FEWEST)
+        if len(runs) <= FEWEST:
+            self.work.put(partial(_others, self._runs), partial(self._on_others, self._runs))
+        if len(runs) < FEWEST:
+            return
         self._reader = CompareReader(runs, self)
         self._reader.compared.connect(self._on_comparison)
         self._reader.batches_read.connect(self._on_batches)
@@ -432,6 +471,7 @@ class ComparePage(QWidget):
             self.end_work()
 
     def end_work(self) -> None:
+        self.work.end_work()
         self.charts.end_work()
         if self._reader is not None:
             self._reader.stop()
@@ -439,6 +479,22 @@ class ComparePage(QWidget):
                 signal.disconnect()  # events that are still queued are about other runs
             self._reader.deleteLater()
             self._reader = None
+
+    def _on_others(self, runs: tuple[RunFolder, ...], others: list[tuple[Path, str]]) -> None:
+        if runs != self._runs or not self.isVisible():
+            return
+        if len(runs) == FEWEST:
+            titles = zip(others, distinct_titles(others), strict=True)
+            self.other.set_choices([Segment(str(path), title) for (path, _own), title in titles])
+            self.other.choose(str(runs[1].path))
+        elif others:
+            self.show_runs([*runs, RunFolder(others[0][0])])
+        else:
+            self._chooser.hide()
+            self.difference.setText(_("There is no other run of this task to compare with yet."))
+
+    def _on_other(self) -> None:
+        self.show_runs([self._runs[0], RunFolder(Path(self.other.currentData()))])
 
     def _on_batches(self, index: int, batches: list[Batch]) -> None:
         for batch in batches:
@@ -453,16 +509,18 @@ class ComparePage(QWidget):
         self._name_runs([(summary.run.path, summary.title) for summary in comparison.runs])
         self.table.show_comparison(comparison, self._titles)
         self.charts.judge_by([summary.metric for summary in comparison.runs])
+        self.conclusion.setText(comparison.conclusion)
+        self.conclusion.setVisible(bool(comparison.conclusion))
         self.difference.setText(difference_text(comparison))
 
     def _name_runs(self, runs: Sequence[tuple[Path, str]]) -> None:
         if self._titles != (unique := tuple(distinct_titles(runs))):
             self._titles = unique
-            self.names.show_names(unique)
+            self.charts.names.show_names(unique)
             self._show_curves()
 
     def _show_curves(self) -> None:
-        runs = zip(self._titles, self._histories, self.names.shown, strict=True)
+        runs = zip(self._titles, self._histories, self.charts.names.shown, strict=True)
         self.charts.show_curves(
             [
                 Curve(title, colour_of(index), history)
@@ -474,9 +532,20 @@ class ComparePage(QWidget):
     def _lay_out(self) -> None:
         self.tabs.addTab(self.charts, _("Curves"))
         self.tabs.addTab(self.table, _("What differs"))
-        layout = vbox(hbox(self.title, None, self.back), self.difference, self.names, (self.tabs, 1))
+        label = role_label(Role.MUTED, _("Compare with"))
+        label.setBuddy(self.other)
+        self.other.setMinimumContentsLength(FEWEST_LETTERS)
+        self._chooser = QFrame()
+        self._chooser.setLayout(hbox(label, self.other))
+        top = hbox(self.title, None, self._chooser, self.back)
+        layout = vbox(top, self.conclusion, self.difference, (self.tabs, 1))
         layout.setContentsMargins(*PAGE_MARGINS)
         self.setLayout(layout)
+
+
+def _others(runs: tuple[RunFolder, ...]) -> list[tuple[Path, str]]:
+    """The runs to compare the first one with, the second included: their folders and titles."""
+    return [(run.path, run_title(run)) for run in dict.fromkeys((*partners(runs[0]), *runs[1:]))]
 
 
 def difference_text(comparison: Comparison) -> str:

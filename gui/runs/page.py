@@ -299,7 +299,6 @@ class RunsPage(QWidget):
         self.queue = QueueCard()
         self.strip = MessageStrip(closable=True)
         self._to_end: tuple[RunFolder, ...] = ()
-        self._beside: RunFolder | None = None  # to be selected, with a run to compare it with
         self._kept: list[RunFolder] = []  # to be selected
         self.strip.hide()
         self.setFocusProxy(self.table)
@@ -334,25 +333,6 @@ class RunsPage(QWidget):
             self.strip.hide()
         self._again.stop()
         self._reader.stop()
-
-    def select_beside(self, run: RunFolder) -> None:
-        """Select a run and the newest other one of the same task, as soon as the runs are read."""
-        self._beside = run
-        self.search.clear()
-        self.refresh()
-
-    def _select_two(self, run: RunFolder, summaries: Sequence[RunSummary]) -> None:
-        self._beside = None
-        task = next((one.task for one in summaries if one.run == run), "")
-        others = (one.run for one in summaries if one.task == task and one.run != run and one.metric)
-        self._select({run, next(others, run)})
-        self.panel.compare.setFocus()
-        if len(chosen := self.chosen()) == 1:
-            words = _("Select one or more other runs to compare with “{run}”").format(run=chosen[0].title)
-            how = _("Click them with Ctrl held (on a Mac Cmd), then press Compare.")
-            if len(summaries) == 1:
-                words, how = _("There is no other run to compare with yet"), ""
-            self.strip.show_message(Level.INFO, words, how)
 
     def _select(self, runs: Collection[RunFolder]) -> None:
         rows = [self._filter.index(row, 0) for row in range(self._filter.rowCount())]
@@ -463,9 +443,7 @@ class RunsPage(QWidget):
         self._error = ""
         self.model.show([one for one in summaries if one.run.path not in self.bin.leaving])
         self._settle()
-        if self._beside is not None:
-            self._select_two(self._beside, summaries)
-        elif self._kept:
+        if self._kept:
             self._select(self._kept)
             self._kept = []
         elif self._filter.rowCount() and not (self.bin.waiting or self.chosen()):

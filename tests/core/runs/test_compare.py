@@ -4,11 +4,12 @@ import pytest
 from msgspec.structs import replace
 
 from core.options.choices import Task
+from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, OutputOptions
-from core.runs.compare import Absent, compare, differing_options
+from core.runs.compare import Absent, compare, differing_options, partners
 from core.runs.events import Evaluated, Outcome, RunFinished, RunStarted, WhatRan
 from core.runs.folder import RunFolder
-from core.runs.library import create
+from core.runs.library import create, create_all
 from tests.fakes.runs import digits_options, plan, step, write_events
 
 PLAIN = digits_options()
@@ -84,3 +85,52 @@ def test_results_machines_and_versions_of_two_runs_and_of_an_empty_folder(tmp_pa
     (tmp_path / "empty").mkdir()
     found = compare([runs[0], RunFolder(tmp_path / "empty")])
     assert (found.options, found.ran, found.runs[1].best) == ((), (), None)
+
+
+FINISHED = RunFinished(time=160, state=Outcome.FINISHED, steps=9)
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "other", "expected"),
+    [
+        (
+            (0.9, 0.99),
+            PLAIN,
+            "“Digits 2” is better: accuracy 99.0 %, against 90.0 %, on 359 validation examples.",
+        ),
+        ((0.99, 0.981), PLAIN, "So small a difference may be chance."),
+        ((0.997, 0.997), PLAIN, "Equal on 359 validation examples: accuracy 99.7 %"),
+        ((0.9, 0.99), replace(PLAIN, data=DataOptions(train="other.csv")), "on different validation data."),
+        ((0.9, None), PLAIN, ""),
+    ],
+)
+def test_the_conclusion_says_which_run_is_better_by_how_much_if_that_can_be_said(
+    tmp_path, accuracies, other, expected
+):
+    runs = [create_all(options, tmp_path)[0] for options in (PLAIN, other)]
+    for run, accuracy in zip(runs, accuracies, strict=True):
+        metrics = {} if accuracy is None else {"eval_accuracy": accuracy}
+        evaluated = Evaluated(time=104, step=5, epoch=1, metrics=metrics, seconds=1)
+        write_events(run.events_file, RunStarted(time=100), plan(time=101, eval_samples=359), evaluated)
+    found = compare(runs)
+    assert found.conclusion.endswith(expected)
+    assert bool(found.conclusion) == bool(expected)
+    assert found.is_fair == (other is PLAIN)
+
+
+def test_the_best_partner_is_the_source_then_what_began_with_the_run_then_the_most_similar(tmp_path):
+    def started(name, **changes):
+        return create(replace(PLAIN, output=OutputOptions(name=name), **changes), tmp_path)
+
+    source = started("source", task=Task.IMAGE_CLASSIFICATION)
+    asked = started("asked", model=ModelOptions(source=f"run:{source.path}"))
+    child = started(
+        "child", model=ModelOptions(source=f"run:{asked.path}"), memory=MemoryOptions(batch_size=4)
+    )
+    unlike = started("unlike", memory=MemoryOptions(batch_size=4))
+    like = started("like")
+    started("texts", task=Task.TEXT_CLASSIFICATION)
+    for run in (unlike, like):
+        write_events(run.events_file, RunStarted(time=100), FINISHED)
+    unfinished = started("unfinished")
+    assert partners(asked) == [source, child, like, unlike, unfinished]

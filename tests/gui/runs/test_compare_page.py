@@ -8,7 +8,9 @@ from PySide6.QtCore import Qt
 
 from core.base.settings import Appearance
 from core.options import run_file
+from core.options.data import DataOptions
 from core.options.sections import MemoryOptions
+from core.runs.folder import RunFolder
 from gui.base.theme import Theme
 from gui.charts.axes import XKind
 from gui.charts.history import Smoothing
@@ -89,9 +91,9 @@ def test_the_cursor_reads_each_run_by_name_and_a_click_on_a_name_hides_it(shown)
     assert legend_of(loss) == f"{loss.write(first)} · {loss.write(second)} · step 12"
     assert box_at(loss, 12.0)[NAMES[0]] == loss.write(first)
     assert NAMES[1] not in box_at(loss, 45.0)  # it ended at step 30
-    shown.names.buttons[0].click()
+    shown.charts.names.buttons[0].click()
     assert [line.colour for line in loss.lines] == ["curve2"]
-    shown.names.buttons[0].click()
+    shown.charts.names.buttons[0].click()
     assert [line.colour for line in loss.lines] == ["curve1", "curve2"]
 
 
@@ -110,7 +112,8 @@ def test_the_table_shows_results_and_only_the_options_that_differ(qtbot, shown, 
     assert found["Batch size"] == ("32", "8")
     assert found["State"] == ("Finished", "Crashed")
     assert found["Steps"] == ("60", "30")
-    assert found["Accuracy"][0] == "98.1 %"
+    assert found["Accuracy"][0] == "98.1 % · best"
+    assert "Validation loss" in found
     assert "Learning rate" not in found
     header = [shown.table.model.headerData(column, Qt.Orientation.Horizontal) for column in range(3)]
     assert header == ["", *NAMES]
@@ -121,6 +124,18 @@ def test_the_table_shows_results_and_only_the_options_that_differ(qtbot, shown, 
     shown.show_runs(runs)
     qtbot.waitUntil(lambda: "run files can't be read" in shown.difference.text(), timeout=5000)
     assert rows(shown)["Run file"] == ("", "can't be read")
+
+
+def test_a_single_run_is_compared_at_once_and_another_partner_can_be_chosen(qtbot, page, tmp_path, runs):
+    make_folder(
+        tmp_path / "unlike", msgspec.structs.replace(OPTIONS, data=DataOptions(train="builtin:fashion"))
+    )
+    page.show_runs(runs[:1])
+    qtbot.waitUntil(lambda: page.other.count() == 2, timeout=5000)
+    assert page._runs == tuple(runs)
+    page.other.setCurrentIndex(1)
+    page.other.activated.emit(1)
+    assert page._runs == (runs[0], RunFolder(tmp_path / "unlike"))
 
 
 def test_a_run_that_trains_is_followed_until_it_is_over(qtbot, tmp_path, runs):
