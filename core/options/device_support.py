@@ -10,7 +10,7 @@ from core.base.formats import plain_number
 from core.base.language import _
 from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path, value_of, with_changes
-from core.options.choices import Method, Precision
+from core.options.choices import Precision
 from core.options.declare import Option
 from core.options.method_rules import pretrained_fix, rate_hint
 from core.options.sources import VISION_MODELS, Scheme
@@ -227,7 +227,7 @@ def hints(options: RunOptions, machine: MachineReport | None) -> tuple[Problem, 
 
 
 def _pretraining(options: RunOptions) -> Iterator[Problem]:
-    if options.pretrains and options.model.method is Method.FULL:  # else that is refused
+    if options.pretrains:
         message = _(
             "a new model can't chat yet: a first run pretrains it on the text of the conversations, a second one "
             "trains it to chat"

@@ -218,7 +218,7 @@ def usual_rate(options: RunOptions) -> UsualRate:
     return UsualRate(round(rate.value / 10, 9), optimizer.label) if is_lion else rate
 
 
-SCRATCH_RATE = 1e-3
+SCRATCH_RATE, SCRATCH_EPOCHS = 1e-3, 10.0
 FAR_OFF = 5.0
 """A learning rate is far off if it is more than so many times the usual one, or less than such a part of it."""
 
@@ -294,10 +294,6 @@ def _use(path: str, value: float) -> Fix:
 
 
 TRAIN_ALL = Fix(_("Train all weights"), {"model.method": "full"})
-PRETRAIN = Fix(
-    _("Pretrain, then chat"),
-    {"model.method": "full", "training.learning_rate": SCRATCH_RATE, "training.epochs": 10.0},
-)
 TRAIN_LORA = Fix(_("Train LoRA"), {"model.method": "lora"})
 USE_ADAMW = Fix(_("Use AdamW"), {"training.optimizer": "adamw"})
 USE_BF16 = Fix(_("Use bf16"), {"device.precision": "bf16"})
@@ -359,23 +355,19 @@ def _quantized_weights(options: RunOptions) -> Iterator[Problem]:
     if options.task.reads_images:
         message = _("QLoRA quantizes text models; vision models are small enough for LoRA")
         yield Problem("model.method", message, (TRAIN_LORA,))
-    elif options.starts_random and not options.pretrains:
-        yield Problem(
-            "model.method", _("QLoRA needs pretrained weights: quantized ones are frozen"), (TRAIN_ALL,)
-        )
     if options.memory.deepspeed is not DeepSpeed.OFF:
         fix = Fix(_("Off"), {"memory.deepspeed": "off"})
         yield Problem("memory.deepspeed", _("ZeRO can't partition quantized weights"), (fix,))
 
 
 def _frozen_random_weights(options: RunOptions) -> Iterator[Problem]:
-    is_for_timing = scheme_of(options.data.train) is Scheme.SYNTHETIC
-    is_random = options.starts_random and not options.pretrains  # of that, the rule of the model says so
-    if options.model.method in (Method.LORA, Method.HEAD) and is_random and not is_for_timing:
+    method, is_for_timing = options.model.method, scheme_of(options.data.train) is Scheme.SYNTHETIC
+    may_freeze = method is Method.FULL or (is_for_timing and method is not Method.QLORA)
+    if options.starts_random and not may_freeze:
         pretrained = Fix(_("Use pretrained weights"), {"model.pretrained": True})
         fixes = (TRAIN_ALL,) if is_scratch(options.model.source) else (TRAIN_ALL, pretrained)
-        message = _("would freeze random weights; use pretrained ones or train all weights")
-        yield Problem("model.method", message, fixes)
+        message = _("{method} would freeze random weights; use a pretrained model or train all weights")
+        yield Problem("model.method", message.format(method=method.label), fixes)
 
 
 def _offloaded_optimizer(options: RunOptions) -> Iterator[Problem]:

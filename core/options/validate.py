@@ -18,10 +18,10 @@ from core.base.formats import plain_number
 from core.base.language import _
 from core.options import SCHEMA, SECTIONS, RunOptions, Tree
 from core.options.catalogue import all_options, needs_of, options_by_path, options_of, value_of
-from core.options.choices import FP16_NEEDS_GPU, Method, Precision, Task, Toggle
+from core.options.choices import FP16_NEEDS_GPU, Precision, Task, Toggle
 from core.options.data import DataOptions
 from core.options.declare import Option
-from core.options.method_rules import METHOD_RULES, METHOD_TASK_RULES, PRETRAIN, Rule
+from core.options.method_rules import METHOD_RULES, METHOD_TASK_RULES, Rule
 from core.options.past_runs import problem_with
 from core.options.sections import ModelOptions
 from core.options.sources import (
@@ -208,9 +208,6 @@ def _model_from_scratch(options: RunOptions) -> Iterator[Problem]:
         message = _("{source} can't write text; choose one of {names}")
         fix = _use(path, Scheme.SCRATCH.of("llama-small"))
         yield Problem(path, message.format(source=source, names=", ".join(fitting)), (fix,))
-    elif options.pretrains and options.model.method is not Method.FULL:
-        message = _("a new model can't chat yet; pretrain it on the text of the conversations first")
-        yield Problem(path, message, (PRETRAIN,))
 
 
 def _model_folder(source: str, *, needs_weights: bool) -> Iterator[Problem]:

@@ -17,7 +17,7 @@ from core.options import RunOptions
 from core.options.catalogue import options_by_path, value_of, value_text
 from core.options.choices import DeepSpeed, Method, Padding, Precision, Task, Toggle, device_title
 from core.options.device_support import DeviceReport, MachineReport, find_device, settled_beside
-from core.options.method_rules import BATCH_PATHS, PRETRAIN, SAMPLE_PATHS, STEP_PATHS, Extent, extent
+from core.options.method_rules import BATCH_PATHS, SAMPLE_PATHS, STEP_PATHS, Extent, extent
 from core.options.sources import short_name
 from core.runs.events import Level
 from core.services.inspect import DataReport, FindingLevel
@@ -380,7 +380,7 @@ class OutcomeColumn(QWidget):
             elif is_reading:
                 text = _("Starting once the data is read…")
         is_pretraining = options is not None and options.pretrains
-        self.start.setText(text or (PRETRAIN.label if is_pretraining else _("Start training")))
+        self.start.setText(text or (_("Pretrain, then chat") if is_pretraining else _("Start training")))
 
     def _what_to_fix(self, problems: Sequence[Problem], findings: int) -> str:
         """Return what prevents the start, empty if nothing does; `findings` are the problems found in the data."""

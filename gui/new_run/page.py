@@ -16,7 +16,7 @@ from core.options import RunOptions, Tree, presets, run_file
 from core.options.catalogue import copied, options_by_path, value_at, value_text, with_changes
 from core.options.choices import Method, Task
 from core.options.device_support import MachineReport, find_device, hints
-from core.options.method_rules import PRETRAIN, starting_options
+from core.options.method_rules import SCRATCH_EPOCHS, starting_options
 from core.options.presets import Preset, find_task
 from core.options.sources import Scheme, is_scratch, scheme_of, short_name
 from core.options.validate import check_tree
@@ -66,10 +66,11 @@ def tree_for_task(task: Task, before: Tree) -> Tree:
     if task.reads_text and Task(before["task"]).reads_text:
         tree["model"]["source"] = before["model"].get("source") or ""
         refusals = [problem for problem in check_tree(tree)[1] if problem.path == "model.source"]
-        fixes = [fix for problem in refusals for fix in problem.fixes]
-        if refusals and PRETRAIN not in fixes:
-            likes = (fix.changes["model.source"] for fix in fixes if "model.source" in fix.changes)
-            tree["model"]["source"] = next(likes, "")
+        fixes = [fix.changes for problem in refusals for fix in problem.fixes]
+        if refusals:
+            tree["model"]["source"] = next(
+                (each["model.source"] for each in fixes if "model.source" in each), ""
+            )
     return tree
 
 
@@ -546,7 +547,7 @@ class NewRunPage(QWidget):
             return
         self._example, self._has_told_example = example if is_random else None, True
         usual, options = starting_tree(form.task), options_by_path()
-        usual["training"] |= {"epochs": PRETRAIN.changes["training.epochs"]} if is_random else {}
+        usual["training"] |= {"epochs": SCRATCH_EPOCHS} if is_random else {}
         usual["training"]["learning_rate"] = self._options.usual_rate
         changes = {
             path: value_at(usual, path, options[path].default)

@@ -10,7 +10,6 @@ from core.options import RunOptions
 from core.options.catalogue import all_options, copied, put
 from core.options.choices import Precision, Task
 from core.options.data import DataOptions
-from core.options.method_rules import PRETRAIN
 from core.options.sources import VISION_MODELS, Lack
 from core.options.validate import check_tree, read_options, splits
 
@@ -145,7 +144,8 @@ RECOMPILED = {"device.compile": True, "memory.activation_checkpointing": True}
         (WRITING, {"model.source": "scratch:lama-small"}, "model.source", ["scratch:llama-small"]),
         (CHAT, {"model.source": "scratch:foo"}, "model.source", []),
         (WRITING, {"model.source": "scratch:bert-small"}, "model.source", ["scratch:llama-small"]),
-        (CHAT, {"model.method": "lora"}, "model.source", [PRETRAIN.changes]),
+        (CHAT, {"model.method": "lora"}, "model.method", ["full"]),
+        (CHAT, {"model.method": "qlora"}, "model.method", ["full"]),
         (CHAT, {"task": "preference"}, "model.source", []),
         (IMAGES, {"model.source": "scratch:bert-tiny"}, "model.source", ["torchvision:resnet18"]),
         (WRITING, {"model.source": "some/model", "model.vocabulary": 2048}, "model.vocabulary", [1024]),
@@ -177,7 +177,8 @@ RECOMPILED = {"device.compile": True, "memory.activation_checkpointing": True}
         (TEXTS, {"training.warmup": 50, "training.max_steps": 50}, "training.warmup", [0.1]),
         (TEXTS, {"training.warmup": 2.5}, "training.warmup", []),
         # methods
-        (TEXTS, {"model.method": "qlora", "model.pretrained": False}, "model.method", ["full"]),
+        (TEXTS, {"model.method": "qlora", "model.pretrained": False}, "model.method",
+            ["full", {"model.pretrained": True}]),
         (TEXTS, {"model.method": "lora", "model.pretrained": False, **REAL},
             "model.method", ["full", {"model.pretrained": True}]),
         (TEXTS, {"model.source": "scratch:bert-tiny", "model.method": "head", **REAL}, "model.method", ["full"]),

@@ -282,7 +282,9 @@ def test_another_task_by_a_fix_keeps_the_model_unless_one_is_for_texts_and_one_f
 def test_a_chat_model_from_scratch_is_pretrained_first(qtbot, page, answers, talks):
     load(page, "chat", "scratch:llama-tiny", talks, model={"method": "lora"})
     await_reading(qtbot, page)
-    press(row(page, "model.source"), "Pretrain, then chat")
+    before = page.tree()["training"]
+    press(row(page, "model.method"), "Train all weights")
+    assert page.tree()["training"] == before, "the rate and the epochs stay"
     checked = check_form(page.tree())
     assert (checked.readable.pretrains, checked.problems) == (True, ())
 
