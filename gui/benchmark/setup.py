@@ -63,7 +63,7 @@ class Setup(QWidget):
         self.rows = QFormLayout(self)
         self.rows.setContentsMargins(0, 0, 0, 0)
         self.rows.setSpacing(SPACING)
-        self.passes = self.number_box(1, MOST_PASSES, _("Passes"))
+        self.passes = self.number_box(1, MOST_PASSES, _("Repetitions"))
         self.passes.setValue(passes)
         self.passes.setToolTip(
             _(
@@ -175,7 +175,7 @@ class MethodsSetup(Setup):
         self.add_row(_("Model"), self.models, is_wide=True)
         self._file_row = self.add_row(_("Run file"), self.file, choose, is_wide=True)
         self.add_row(_("Device"), self.devices, is_wide=True)
-        self.add_row(_("Passes"), self.passes, _("Timed steps"), self.steps, self.compiled)
+        self.add_row(_("Repetitions"), self.passes, _("Timed steps"), self.steps, self.compiled)
         self.models.currentIndexChanged.connect(self._choose_model)
         self.file.textChanged.connect(self.emit_changed)
         self.devices.currentIndexChanged.connect(self._choose_device)
@@ -282,7 +282,7 @@ class DevicesSetup(Setup):
         self.add_row(_("Batches"), self.batches, _("Images"), self.images)
         self.add_row(_("Data"), self.data, is_wide=True)
         self._folder_row = self.add_row(_("Folder"), self.folder, choose, is_wide=True)
-        self.add_row(_("Passes"), self.passes, _("Timed steps"), self.steps)
+        self.add_row(_("Repetitions"), self.passes, _("Timed steps"), self.steps)
         self.sides.chosen.connect(self.emit_changed)
         for line in (self.batches, self.folder):
             line.textChanged.connect(self.emit_changed)

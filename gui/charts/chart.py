@@ -50,7 +50,7 @@ from gui.charts.overlays import (
 )
 from gui.charts.series import FENCE, FENCE_KEPT, DrawnLine, Floats, Line, Look, Span, usual_span
 from gui.widgets.cards import Card
-from gui.widgets.labels import ButtonMenu, role_label
+from gui.widgets.labels import ButtonMenu, meanings_in, role_label
 
 HEIGHT = 96
 HEADING_GAPS = 7 * SPACING
@@ -185,6 +185,7 @@ class Chart(Card):
         self.can_be_log = can_be_log
         self.is_over: bool | None = False
         super().__init__(title)
+        self.explain(meanings_in(title))
         self._canvas = Canvas(RoundAxis("bottom", self.x_scale().unit), RoundAxis("left", y_unit))
         self._canvas.setAccessibleName(title)
         self._canvas.setMinimumHeight(HEIGHT)

@@ -20,6 +20,7 @@ from gui.base.tokens import Tokens
 from gui.charts.axes import Canvas, XScale
 from gui.charts.history import Mark, MarkKind
 from gui.charts.series import Floats, Span
+from gui.widgets.labels import meanings_in
 
 LINES_BELOW_TOP = 2.5
 """The text of a ceiling is in the topmost line of text if the ceiling is at most so many lines below the top."""
@@ -114,14 +115,15 @@ class Legend(QLabel):
         If they don't fit, every colour is still named: values are left out, with `names_first` all at once, then what
         has no colour, and then the ends of names.
         """
-        self.setToolTip("")
+        tip = escape(meanings_in(" · ".join(reading.name for reading in readings))).replace("\n", "<br>")
         if self._width(readings) > width:
             named = [(reading.name or reading.value, reading.value) for reading in readings]
-            self.setToolTip(table_html(named, tokens))
+            tip = table_html(named, tokens) + tip
             for shown in _ever_shorter(readings, names_first=names_first):
                 readings = shown
                 if self._width(shown) <= width:
                     break
+        self.setToolTip(tip)
         html = "&nbsp;&nbsp; ".join(_as_html(reading, tokens) for reading in readings)
         if html != self.text():
             self.setText(html)

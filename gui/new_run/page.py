@@ -13,7 +13,7 @@ from core.base.files import is_there, why_missing, writing
 from core.base.language import _
 from core.memory.model import Basis, Forecast, ModelShape, Verdict
 from core.options import RunOptions, Tree, presets, run_file
-from core.options.catalogue import copied, options_by_path, value_at, value_text, with_changes
+from core.options.catalogue import copied, options_by_path, put, value_at, value_text, with_changes
 from core.options.choices import Method, Task
 from core.options.device_support import MachineReport, find_device, hints
 from core.options.method_rules import SCRATCH_EPOCHS, starting_options
@@ -266,9 +266,9 @@ class NewRunPage(QWidget):
         self._go_to_top()
 
     def open_run(self, tree: Tree) -> None:
-        """Fill the form with the options of a past run, for a new one without a name."""
-        name = value_at(tree, "output.name") or _("past run")
-        tree = {**tree, "output": {**tree.get("output", {}), "name": None}}
+        """Fill the form with the options of the past run that they name, for a new one without a name."""
+        name, tree = value_at(tree, "output.name") or _("past run"), copied(tree)
+        put(tree, {"output.name": None})
         self.replace_tree(tree, _("Options of “{name}”").format(name=name), _("past run"))
         self._tell_options_of(name)
 

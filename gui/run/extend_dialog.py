@@ -10,6 +10,7 @@ from core.base import formats
 from core.base.errors import Fix, UserError
 from core.base.language import _, ngettext
 from core.options import RunOptions, Tree
+from core.options.catalogue import copied, put
 from core.options.choices import Schedule
 from core.options.sources import Scheme
 from core.runs import models
@@ -171,17 +172,14 @@ def rows_for(length: Length, more: int) -> list[tuple[str, str]]:
 
 def with_changes(tree: Tree, fix: Fix) -> Tree:
     """A copy of a run's options with a fix applied."""
-    changed: Tree = {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
-    for path, value in fix.changes.items():
-        section, _dot, name = path.rpartition(".")
-        target = changed.setdefault(section, {}) if section else changed
-        target[name] = value
+    changed = copied(tree)
+    put(changed, fix.changes)
     return changed
 
 
-def copy_of(tree: Tree, title: str) -> Tree:
-    """The options of a run of this title, for another one."""
-    return with_changes(tree, Fix("", {"output.name": _("Copy of {name}").format(name=title)}))
+def titled(tree: Tree, title: str) -> Tree:
+    """The options of a run with its title as their name."""
+    return with_changes(tree, Fix("", {"output.name": title}))
 
 
 def from_its_model(tree: Tree, run: RunFolder) -> Tree:

@@ -18,6 +18,7 @@ from core.base.errors import Fix, FixAction, OptionsError, UserError
 from core.base.files import is_there, read_small, writing
 from core.base.language import _
 from core.options import RunOptions, Tree, past_runs, run_file
+from core.options.catalogue import copied
 from core.options.past_runs import title_of
 from core.runs import start as starting
 from core.runs.events import Level, MessageRaised
@@ -34,7 +35,7 @@ from gui.charts.grid import RunCharts
 from gui.charts.history import RunHistory, RunUpdate
 from gui.run import words as run_text
 from gui.run.export_dialog import ExportSheet
-from gui.run.extend_dialog import ExtendSheet, Length, copy_of, from_its_model, with_changes
+from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, titled, with_changes
 from gui.run.follower import Begin, JobThread, Remains
 from gui.run.header import RunAction, RunFigures, RunHeader, RunMessages
 from gui.run.share import RunSharing
@@ -152,7 +153,7 @@ class RunView(QWidget):
             RunAction.STOP: partial(self.job.request, Action.STOP),
             RunAction.END: partial(self.job.request, Action.KILL),
             RunAction.SAVE: partial(self.job.request, Action.SAVE),
-            RunAction.DUPLICATE: lambda: self._request_edit(partial(copy_of, title=self.title)),
+            RunAction.DUPLICATE: lambda: self._request_edit(copied),
             RunAction.EXTEND: self._ask_to_extend,
             RunAction.TRY: self.try_requested.emit,
             RunAction.EXPORT: lambda: ExportSheet(self.run, self.title, self).open(),
@@ -354,7 +355,7 @@ class RunView(QWidget):
         except OptionsError as error:
             self.show_error(error)
         else:
-            self.edit_requested.emit(change(tree))
+            self.edit_requested.emit(titled(change(tree), self.title))
 
     def _apply_fix(self, fix: Fix) -> None:
         buttons = {

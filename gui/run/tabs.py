@@ -30,7 +30,7 @@ from gui.charts.history import RunHistory
 from gui.run.predictions import ConfusionGrid, RunPredictions
 from gui.widgets.form_row import sentence
 from gui.widgets.inputs import WheelGuard
-from gui.widgets.labels import role_label
+from gui.widgets.labels import meanings_in, role_label
 from gui.widgets.layout import FLUSH, PageScroll, fill
 from gui.widgets.tables import Group, KeyValue, Row, set_up_rows
 
@@ -52,7 +52,10 @@ class MetricsModel(QStandardItemModel):
             known = 0
             self.clear()
             titles = map(formats.metric_title, metrics)
-            self.setHorizontalHeaderLabels([_("Step"), _("Epoch"), _("Took"), *titles])
+            names = [_("Step"), _("Epoch"), _("Took"), *titles]
+            self.setHorizontalHeaderLabels(names)
+            for place, name in enumerate(names):
+                self.horizontalHeaderItem(place).setToolTip(meanings_in(name))
         self._evaluations, self._metrics = list(evaluations), metrics
         for evaluated in evaluations[known:]:
             texts = (

@@ -30,10 +30,12 @@ from core.base import formats
 from core.base.errors import OptionsError, UserError
 from core.base.language import _, ngettext
 from core.options import Tree, past_runs, run_file
+from core.options.catalogue import copied
 from core.options.past_runs import LONGEST_TITLE, RunNotes, tags_in
 from core.runs.compare import FEWEST, MOST
 from core.runs.events import Level
 from core.runs.folder import Action, RunFolder
+from core.runs.library import run_title
 from core.runs.status import State
 from core.runs.summary import RunSummary
 from core.runs.trash import Trash
@@ -42,7 +44,7 @@ from gui.base.theme import Role, Theme
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.base.trash import NotOverError, RunTrash, reveal
 from gui.run.export_dialog import ExportSheet
-from gui.run.extend_dialog import ExtendSheet, Length, copy_of, from_its_model, length_of
+from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of, titled
 from gui.run.header import TITLES, RunAction
 from gui.runs import table
 from gui.runs.columns import Column, metric_in_full, state_of
@@ -365,7 +367,7 @@ class RunsPage(QWidget):
                 do[RunAction.EXPORT] = lambda: ExportSheet(run, summary.title, self).open()
             if summary.state.is_over:
                 do[RunAction.EXTEND] = lambda: self._extend(run)
-            do[RunAction.DUPLICATE] = lambda: self._edit(run, partial(copy_of, title=summary.title))
+            do[RunAction.DUPLICATE] = lambda: self._edit(run, copied)
             do[RunAction.RENAME] = self.panel.edit_name
             do[RunAction.REVEAL] = lambda: self._reveal(run)
         if working:
@@ -542,7 +544,7 @@ class RunsPage(QWidget):
         except OptionsError as error:
             self._show_failure(error)
         else:
-            self.edit_requested.emit(change(tree))
+            self.edit_requested.emit(titled(change(tree), run_title(run)))
 
     def _ask_to_extend(self, run: RunFolder, length: Length) -> None:
         sheet = ExtendSheet(length, self)

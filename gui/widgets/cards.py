@@ -12,7 +12,15 @@ from core.base.language import _
 from core.runs.events import Level
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, text_label
+from gui.widgets.labels import (
+    ElidedLabel,
+    link_button,
+    meanings_in,
+    push_button,
+    role_label,
+    text_label,
+    tip_of,
+)
 from gui.widgets.layout import clear, fill, hbox
 
 
@@ -153,6 +161,7 @@ class MessageStrip(Strip):
         self._title.setText(title)
         text = "\n".join(part for part in (detail, *(fix.label for fix in fixes if fix.is_advice)) if part)
         self._detail.setText(text)
+        self._detail.setToolTip(tip_of(meanings_in(text)))
         self._detail.setVisible(bool(text))
         clear(self._buttons)
         for fix in fixes:

@@ -12,7 +12,7 @@ from core.options.catalogue import unit_beside, unit_of
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.widgets.fields import Field, Refused
-from gui.widgets.labels import Disclosure, link_button, role_label, text_label
+from gui.widgets.labels import Disclosure, link_button, meanings_in, role_label, text_label
 from gui.widgets.layout import FLUSH, clear, fill, hbox
 
 LONGEST_LABEL = "Pretrained weights"
@@ -90,6 +90,7 @@ class FormRow(QWidget):
     def set_hint(self, text: str) -> None:
         """Show below the control what the value means."""
         self._hint.setText(text)
+        self._hint.setToolTip(meanings_in(text))
         self._show_hints()
 
     @property

@@ -1,7 +1,9 @@
 """Labels of several kinds, links, and the direction of reading where Qt doesn't see to it."""
 
 import html
+import re
 from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 
 from PySide6 import QtGui
 from PySide6.QtCore import QEvent, QMargins, QRectF, QSize, Qt
@@ -10,7 +12,7 @@ from PySide6.QtWidgets import QLabel, QMenu, QPushButton, QSizePolicy, QStyle, Q
 
 from core.base.language import _
 from core.services.chat import Word
-from gui.base.theme import Role, Theme, set_flag, set_role
+from gui.base.theme import RESOURCES, Role, Theme, set_flag, set_role
 
 
 def text_label(text: str = "", role: Role | None = None, *, selectable: bool = False) -> QLabel:
@@ -208,6 +210,27 @@ class Disclosure(LinkLabel):
 def plain_tip(text: str) -> str:
     """Return a tool tip that wraps and shows a text as it is; Qt would interpret HTML in it."""
     return f'<p style="white-space:pre-wrap">{html.escape(text)}</p>' if text.strip() else ""
+
+
+GLOSSARY = RESOURCES.parent / "docs" / "guide" / "glossary.md"
+
+
+@cache
+def _glossary() -> dict[str, str]:
+    """The lines of the guide's glossary by their words, the longest words first."""
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|$", GLOSSARY.read_text("utf-8"), re.MULTILINE)[1:]
+    words = [(word, meaning) for of_row, meaning in rows for word in of_row.split(", ")]
+    return {
+        word.lower(): f"{word}: {meaning}" for word, meaning in sorted(words, key=lambda pair: -len(pair[0]))
+    }
+
+
+@lru_cache(maxsize=256)
+def meanings_in(text: str) -> str:
+    """Return what words in a text mean, by the guide's glossary, a line each."""
+    lines = _glossary()
+    found = re.findall(rf"\b({'|'.join(map(re.escape, lines))})s?\b", text.lower())
+    return "\n".join(lines[word] for word in dict.fromkeys(found))
 
 
 def tip_of(text: str) -> str:

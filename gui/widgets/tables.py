@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.labels import role_label, text_label, tip_of
+from gui.widgets.labels import meanings_in, role_label, text_label, tip_of
 from gui.widgets.layout import FLUSH, clear, fill
 
 Index = QModelIndex | QPersistentModelIndex
@@ -105,6 +105,7 @@ class KeyValue(QWidget):
                     self._grid.addWidget(hairline, place, 0, 1, 2)
                     place += 1
                 label, value = role_label(Role.MUTED, name), _Value(name)
+                label.setToolTip(meanings_in(name))
                 self._grid.addWidget(label, place, 0, Qt.AlignmentFlag.AlignTop)
                 self._grid.addWidget(value, place, 1, Qt.AlignmentFlag.AlignTop)
                 self._values.append(value)
@@ -133,11 +134,13 @@ class _Value(QWidget):
             if label.text() != text:
                 label.setText(text)
         self._note.setVisible(bool(row.note))
+        self.show_mark("")
 
     def show_mark(self, words: str) -> None:
         """Mark the value, or take the mark away where there are no words."""
+        tip = "\n".join(filter(None, (words, meanings_in(self._value.text()))))
         for label in (self._dot, self._value):
-            label.setToolTip(tip_of(words))
+            label.setToolTip(tip_of(tip))
         self._value.setAccessibleDescription(words)
         self._dot.setVisible(bool(words))
 
