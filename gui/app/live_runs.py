@@ -1,4 +1,4 @@
-"""All runs that train or wait, polled by a thread: notifications, notices above the pages, and the queue."""
+"""All runs that train or wait, polled by a thread: notifications, notices, and the queue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from gui.app.sidebar import Place
 from gui.base.background import wait_briefly
 from gui.base.tokens import PAGE_MARGINS
 from gui.run.words import state_title
-from gui.widgets.cards import BriefStrip, MessageStrip
+from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import margins
 from gui.widgets.layout import vbox
 
@@ -252,12 +252,16 @@ JUMP_SECONDS = 5.0
 MOST_NAMES = 3
 """Number of runs that are named."""
 
+END_MS = 10_000
+"""How long it is shown that a run has ended without an error; longer while the pointer or the focus is there."""
+
 
 class Notices(QWidget):
-    """Strips above every page, each hidden until there is something to show, and when it is closed.
+    """Strips, each hidden until there is something to show, and when it is closed.
 
-    `home`: Hone's folder can't be used; `training`: runs train; `ended`: a run has just ended or paused;
-    `interrupted`: runs crashed; `trouble`: an error; `aside`: files that were not opened.
+    Above every page: `home`: Hone's folder can't be used; `trouble`: an error; `aside`: files that were not opened.
+    In the sidebar, as they appear by themselves and must not move a page: `ended`: a run has just ended or paused;
+    `interrupted`: runs crashed; `training`: runs train.
     """
 
     show_requested = Signal(object)  # a `RunFolder`; None: the list of runs
@@ -269,18 +273,23 @@ class Notices(QWidget):
         self._training: list[LiveRun] = []
         self._interrupted: list[Interrupted] = []
         self._ended: RunFolder | None = None
-        self.home, self.training, self.ended = MessageStrip(closable=True), BriefStrip(), BriefStrip()
-        self.interrupted, self.trouble, self.aside = (MessageStrip(closable=True) for _number in range(3))
-        self._strips = self.home, self.training, self.ended, self.interrupted, self.trouble, self.aside
-        layout = vbox(*self._strips)
+        self._above = [MessageStrip(closable=True) for _number in range(3)]
+        self.home, self.trouble, self.aside = self._above
+        beside = [MessageStrip(closable=True, narrow=True) for _number in range(3)]
+        self.ended, self.interrupted, self.training = beside
+        self.beside = QWidget()
+        self.beside.setLayout(vbox(*beside))
+        self._end_seen = QTimer(self, interval=END_MS)
+        self._end_seen.timeout.connect(self._hide_seen_end)
+        layout = vbox(*self._above)
         start, top, end, _bottom = PAGE_MARGINS
         layout.setContentsMargins(margins(self, start, top, end, 0))
         self.setLayout(layout)
-        for strip in self._strips:
+        for strip in (*self._above, *beside):
             strip.hide()
             strip.closed.connect(self._fit)
-        self.training.pressed.connect(self._on_training_pressed)
-        self.ended.pressed.connect(lambda: self.show_requested.emit(self._ended))
+        self.training.fix_chosen.connect(self._on_training_pressed)
+        self.ended.fix_chosen.connect(lambda: self.show_requested.emit(self._ended))
         self.interrupted.fix_chosen.connect(self._on_interrupted_fix)
         self.interrupted.closed.connect(self.seen)
         self.hide()
@@ -293,22 +302,28 @@ class Notices(QWidget):
         text = _("It kept training while Hone was closed.")
         if count > 1:
             text = listed([_with_percent(one) for one in live])
-        button = ngettext("Show it", "Show them", count)
-        self.training.show_words(title.format(run=live[0].title, count=count), text, button)
-        self._fit()
+        fix = Fix(ngettext("Show it", "Show them", count), action=FixAction.REVEAL)
+        title = title.format(run=live[0].title, count=count)
+        self.training.show_message(Level.INFO, title, text, (fix,))
 
     def show_end(self, end: EndedRun) -> None:
-        """Show how a run ended, in place of the one before."""
+        """Show how a run ended, in place of the one before; a failure stays until it is closed."""
         self._ended = end.run
         level = Level.ERROR if end.state in (State.FAILED, State.CRASHED) else Level.INFO
-        self.ended.show_words(_end_title(end), _outcome(end, most=1), _("Show it"), level)
-        self._fit()
+        fix = Fix(_("Show it"), action=FixAction.REVEAL)
+        self.ended.show_message(level, _end_title(end), _outcome(end, most=1), (fix,))
+        self._end_seen.start() if level is Level.INFO else self._end_seen.stop()
+
+    def _hide_seen_end(self) -> None:
+        focus = QApplication.focusWidget()
+        if not self.ended.underMouse() and (focus is None or not self.ended.isAncestorOf(focus)):
+            self._end_seen.stop()
+            self.ended.hide()
 
     def _hide_end(self, runs: Collection[RunFolder]) -> None:
         if self._ended is not None and self._ended in runs:
             self._ended = None
             self.ended.hide()
-            self._fit()
 
     def show_interrupted(self, runs: Sequence[Interrupted]) -> None:
         """Offer to resume runs that ended without reporting it, or one that is paused."""
@@ -334,7 +349,6 @@ class Notices(QWidget):
             title = _("“{run}” is paused")
         title = title.format(run=runs[0].title, count=count)
         self.interrupted.show_message(Level.INFO if is_paused else Level.WARNING, title, text, fixes)
-        self._fit()
 
     def update_live(self, live: Sequence[LiveRun]) -> None:
         """Remove runs from the notices that have ended, or have been resumed."""
@@ -358,7 +372,6 @@ class Notices(QWidget):
             self.show_training(live)
         else:
             self.training.hide()
-            self._fit()
 
     def _set_interrupted(self, runs: list[Interrupted]) -> None:
         if runs == self._interrupted or self.interrupted.isHidden():
@@ -368,7 +381,6 @@ class Notices(QWidget):
             self.show_interrupted(runs)
         else:
             self.interrupted.hide()
-            self._fit()
             self.seen.emit()
 
     def show_home_error(self, error: OSError) -> None:
@@ -399,21 +411,19 @@ class Notices(QWidget):
     def _on_training_pressed(self) -> None:
         runs = [one.run for one in self._training]
         self.training.hide()
-        self._fit()
         self.show_requested.emit(runs[0] if len(runs) == 1 else None)
 
     def _on_interrupted_fix(self, fix: Fix) -> None:
         runs = [one.run for one in self._interrupted]
         if fix.action is FixAction.RESUME:
             self.interrupted.hide()
-            self._fit()
             self.resume_requested.emit(runs)
             self.seen.emit()
         else:
             self.show_requested.emit(runs[0] if len(runs) == 1 else None)
 
     def _fit(self) -> None:
-        self.setVisible(not all(strip.isHidden() for strip in self._strips))
+        self.setVisible(not all(strip.isHidden() for strip in self._above))
 
 
 def _with_percent(live: LiveRun) -> str:

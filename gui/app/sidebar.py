@@ -364,11 +364,11 @@ ICONS = {
 
 
 class Sidebar(QFrame):
-    """A button per page, and the machine strip at the bottom."""
+    """A button per page, notices in the free space, and the machine strip at the bottom."""
 
     place_chosen = Signal(object)  # a `Place`
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self, theme: Theme, notices: QWidget) -> None:
         super().__init__()
         set_role(self, Role.SIDEBAR)
         self.setFixedWidth(self.fontMetrics().horizontalAdvance(WIDEST) + 4 * SPACING)
@@ -390,8 +390,7 @@ class Sidebar(QFrame):
             layout.addWidget(button)
         self._group.button(Place.WELCOME).setToolTip(_("Welcome page"))
         layout.insertSpacing(1, SPACING)
-        layout.addStretch(1)
-        layout.addWidget(self.machine)
+        fill(layout, None, notices, self.machine)
 
     @property
     def place(self) -> Place:

@@ -1,4 +1,4 @@
-"""The main window: a sidebar, one page at a time, notices above it."""
+"""The main window: a sidebar, one page at a time, messages above it."""
 
 from __future__ import annotations
 
@@ -107,13 +107,13 @@ class MainWindow(QMainWindow):
         self._ask_about_closing = ask_about_closing
         self._devices = JobTask(ask, "devices", MachineReport, self)
         self._devices.done.connect(self._on_machine)
-        self.sidebar = Sidebar(theme)
         self.device_check: DeviceCheckDialog | None = None
         self._saves_settings = True
         self._session_ends = False
         self._machine: MachineReport | None = None
         self._live_runs = LiveRunsThread(self._runs_folder, self)
         self.found = UnfinishedRuns(self, self._live_runs)
+        self.sidebar = Sidebar(theme, self.found.strip.beside)
         self.gpu = GpuInstaller(parent=self)
         self.gpu.installed.connect(self.ask_for_devices)
         self.new_run = NewRunPage(theme, ask, tools)
@@ -147,7 +147,8 @@ class MainWindow(QMainWindow):
         self.pages.currentChanged.connect(
             lambda: self.pages.setFocusProxy(self.pages.currentWidget() or self.new_run)
         )
-        self.found.strip.setFocusProxy(self.pages)
+        for notices in (self.found.strip, self.found.strip.beside):
+            notices.setFocusProxy(self.pages)
         self.sidebar.place_chosen.connect(self.go_to)
         self.sidebar.machine.set_trains(self._live_runs.trains)
         self.commands = Commands(self, theme)

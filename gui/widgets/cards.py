@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QAccessible, QAccessibleEvent
 from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, UserError
@@ -12,16 +13,8 @@ from core.base.language import _
 from core.runs.events import Level
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.labels import (
-    ElidedLabel,
-    link_button,
-    meanings_in,
-    push_button,
-    role_label,
-    text_label,
-    tip_of,
-)
-from gui.widgets.layout import clear, fill, hbox
+from gui.widgets.labels import link_button, meanings_in, push_button, role_label, text_label, tip_of
+from gui.widgets.layout import FlowLayout, clear, fill, hbox
 
 
 class Strip(QFrame):
@@ -40,36 +33,6 @@ class Strip(QFrame):
             page.setFocus()
         self.hide()
         self.closed.emit()
-
-
-class BriefStrip(Strip):
-    """A title, a button, a text and Dismiss in one row; the text is elided where it has no space. Hidden at first."""
-
-    pressed = Signal()  # the button
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._title, self._detail = ElidedLabel(role=Role.STRONG), ElidedLabel(role=Role.MUTED)
-        self._title.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-        self._button = push_button(pressed=self.pressed.emit)
-        fill(
-            QHBoxLayout(self),
-            self._title,
-            self._button,  # not at the right: below it the buttons of a run's page move up
-            (self._detail, 1),
-            link_button(_("Dismiss"), self.dismiss),
-            margins=(2 * SPACING, SPACING // 2, 2 * SPACING, SPACING // 2),
-            spacing=SPACING,
-        )
-        self.hide()
-
-    def show_words(self, title: str, detail: str, button: str, level: Level = Level.INFO) -> None:
-        set_role(self, ROLES[level])
-        self.setAccessibleName(title)
-        self._title.setText(title)
-        self._detail.setText(detail)
-        self._button.setText(button)
-        self.show()
 
 
 class Card(QFrame):
@@ -130,32 +93,39 @@ ROLES = {Level.INFO: Role.STRIP_INFO, Level.WARNING: Role.STRIP_WARNING, Level.E
 
 
 class MessageStrip(Strip):
-    """A title, a detail, and a button for each fix; a fix that is advice is text below the detail."""
+    """A title, a detail, and a button for each fix; a fix that is advice is text below the detail.
+
+    Args:
+        narrow: Use links for buttons, with Dismiss among them, and a small font.
+    """
 
     fix_chosen = Signal(object)  # a `core.base.errors.Fix`
 
-    def __init__(self, parent: QWidget | None = None, *, closable: bool = False) -> None:
+    def __init__(
+        self, parent: QWidget | None = None, *, closable: bool = False, narrow: bool = False
+    ) -> None:
         super().__init__(parent)
-        outer = fill(
-            QVBoxLayout(self),
-            margins=(2 * SPACING, SPACING + 2, 2 * SPACING, SPACING + 2),
-            spacing=SPACING // 2,
-        )
-        self.is_closable = closable
+        side = SPACING + 2 if narrow else 2 * SPACING
+        outer = fill(QVBoxLayout(self), margins=(side, SPACING + 2, side, SPACING + 2), spacing=SPACING // 2)
+        self.is_closable, self._is_narrow = closable, narrow
         heading = QHBoxLayout()
         self._title = text_label(role=Role.STRONG, selectable=True)
         heading.addWidget(self._title, 1)
-        if closable:
+        if closable and not narrow:
             heading.addWidget(link_button(_("Dismiss"), self.dismiss))
         outer.addLayout(heading)
-        self._detail = text_label(role=Role.MUTED, selectable=True)
+        self._detail = text_label(role=Role.HINT if narrow else Role.MUTED, selectable=True)
         outer.addWidget(self._detail)
-        self._buttons = fill(QHBoxLayout(), margins=(0, SPACING // 2, 0, 0), spacing=SPACING)
+        for label in (self._title, self._detail) if narrow else ():  # a long name doesn't make it wider
+            label.setSizePolicy(QSizePolicy.Policy.Ignored, label.sizePolicy().verticalPolicy())
+        self._buttons = FlowLayout(SPACING + SPACING // 2 if narrow else SPACING, SPACING // 2)
         outer.addLayout(self._buttons)
         set_role(self, Role.STRIP_INFO)
 
     def show_message(self, level: Level, title: str, detail: str = "", fixes: tuple[Fix, ...] = ()) -> None:
         """Show a message in place of the one before."""
+        if self.isHidden() or title != self._title.text():
+            QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.Alert))
         set_role(self, ROLES[level])
         self.setAccessibleName(title)
         self._title.setText(title)
@@ -166,8 +136,10 @@ class MessageStrip(Strip):
         clear(self._buttons)
         for fix in fixes:
             if not fix.is_advice:
-                self._buttons.addWidget(push_button(fix.label, partial(self.fix_chosen.emit, fix)))
-        self._buttons.addStretch(1)
+                make = partial(link_button, flush=True) if self._is_narrow else push_button
+                self._buttons.addWidget(make(fix.label, partial(self.fix_chosen.emit, fix)))
+        if self._is_narrow:
+            self._buttons.addWidget(link_button(_("Dismiss"), self.dismiss, flush=True))
         self.show()
 
     def show_error(self, error: UserError) -> None:

@@ -28,8 +28,8 @@ from core.options.choices import Task
 from core.options.past_runs import RunNotes
 from core.runs.crash import Interrupted
 from core.runs.folder import ExitRecord, RunFolder
-from core.runs.queue import LiveRun
-from core.runs.status import State
+from core.runs.queue import EndedRun, LiveRun
+from core.runs.status import RunStatus, State
 from core.services.chat import Verdict, Which
 from gui.app import closing as app_closing
 from gui.app.application import set_up
@@ -205,7 +205,7 @@ class Stage:
         self.memory.room.room = PLENTY
         self.fit_card.state._measured.clear()
         strip = self.window.found.strip
-        for shown in (strip.training, strip.interrupted, strip):
+        for shown in (strip.training, strip.interrupted, strip.ended):
             shown.hide()
         if self.window.runs is not None:
             self.window.runs.queue.show_waiting(())
@@ -390,6 +390,7 @@ class Stage:
         self.window.found.strip.show_interrupted(
             [Interrupted(paused, "Reviews, LoRA", 120), Interrupted(done, "Names in news")]
         )
+        self.window.found.strip.show_end(EndedRun(done, "Names_in_news-longer", State.FAILED, RunStatus()))
 
     def queue(self) -> None:
         self.window.go_to(Place.RUNS)

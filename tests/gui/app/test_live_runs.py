@@ -136,7 +136,7 @@ def test_while_the_form_is_edited_a_notice_offers_the_run_instead(qtbot, make_wi
     assert strip.accessibleName() == "“Handwritten digits” is training"
     press(strip, "Show it")
     assert window.run.view.run == training
-    assert not window.found.strip.isVisible()
+    assert not strip.isVisible()
 
 
 def test_escape_closes_the_topmost_banner(qtbot, make_window):
@@ -160,11 +160,11 @@ def test_notices_shrink_and_go_as_runs_end_or_are_shown(make_window, training, f
     window.found._on_live((live[1],))
     assert strip.training.accessibleName() == "“Reviews” is training"
     window.show_run(other)
-    assert strip.isHidden()
+    assert strip.training.isHidden()
     for now in ((replace(live[0], state=State.QUEUED),), ()):
         strip.show_training(live[:1])
         window.found._on_live(now)
-        assert strip.isHidden()
+        assert strip.training.isHidden()
     strip.show_interrupted([Interrupted(training, "Digits"), Interrupted(other, "Reviews")])
     window.found._on_live((live[0],))
     strip.show_error(UserError("The queue can't be written", "No space left"))
@@ -193,6 +193,21 @@ def test_the_end_of_a_run_is_told_on_other_pages_until_its_page_is_shown_or_it_i
     assert strip.isVisible()
     window.found._on_live((LiveRun(training, "Digits", 0.0, State.TRAINING),))
     assert strip.isHidden()
+
+
+def test_a_notice_of_an_end_moves_no_page_and_goes_by_itself_unless_the_run_failed(
+    qtbot, make_window, training
+):
+    window = make_window()
+    strip = window.found.strip
+    strip._end_seen.setInterval(1)
+    place = window.pages.geometry()
+    for state in (State.FAILED, State.FINISHED):
+        window.found._on_end(EndedRun(training, "Digits", state, RunStatus()))
+        assert strip.ended.isVisible()
+        assert strip._end_seen.isActive() is (state is State.FINISHED)
+        assert window.pages.geometry() == place
+    qtbot.waitUntil(strip.ended.isHidden, timeout=2000)
 
 
 def test_an_interrupted_run_is_offered_once(qtbot, open_window, folder, monkeypatch):
