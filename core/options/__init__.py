@@ -47,7 +47,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def starts_random(self) -> bool:
-        """Whether the model has random weights at the start. That of an earlier run has the run's, always."""
+        """Whether the model has random weights at the start. That of a past run has the run's, always."""
         source = self.model.source
         return is_scratch(source) or not (self.model.pretrained or scheme_of(source) is Scheme.RUN)
 

@@ -1,4 +1,4 @@
-"""Names, tags and notes of runs, runs by name, and the model of an earlier run as `run:NAME`.
+"""Names, tags and notes of runs, runs by name, and the model of a past run as `run:NAME`.
 
 A run file stores the path of that run, so that renaming it changes nothing.
 """

@@ -172,7 +172,7 @@ class ModelOptions(Section, frozen=True, kw_only=True):
         _("Model"),
         _(
             "A model folder, an id on the Hugging Face Hub such as `bert-base-cased`, a vision model such as "
-            "`torchvision:resnet18`, the model of an earlier run as `run:NAME`, or a small model from scratch such as "
+            "`torchvision:resnet18`, the model of a past run as `run:NAME`, or a small model from scratch such as "
             "`scratch:llama-small`."
         ),
         is_path=True,
@@ -181,7 +181,7 @@ class ModelOptions(Section, frozen=True, kw_only=True):
         True,
         _("Pretrained weights"),
         _(
-            "Off: the same architecture with random weights, which needs much more data. The model of an earlier run "
+            "Off: the same architecture with random weights, which needs much more data. The model of a past run "
             "always has its trained weights."
         ),
         of_scratch=False,

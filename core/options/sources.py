@@ -1,7 +1,7 @@
 """Schemes of `model.source`, `data.train` and `data.eval`.
 
 Data: `builtin:digits`, `synthetic:512x128`, `synthetic:512x64-128` (texts of 64 to 128 tokens), `hub:OWNER/NAME`,
-`hub:OWNER/NAME/SUBSET`. Models: `torchvision:resnet18`, `scratch:NAME` (random weights), `run:NAME` (an earlier run).
+`hub:OWNER/NAME/SUBSET`. Models: `torchvision:resnet18`, `scratch:NAME` (random weights), `run:NAME` (a past run).
 """
 
 import json

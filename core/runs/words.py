@@ -260,11 +260,11 @@ def _of_device(ran: WhatRan) -> Iterator[_Line]:
 def _of_model(ran: WhatRan) -> Iterator[_Line]:
     trained, total = ran.trainable_parameters, ran.total_parameters
     share = f" ({100 * trained / max(1, total):.3g} %)" if trained != total else ""
-    weights = _("{trained:,} of {total:,} weights").format(trained=trained, total=total)
+    weights = _("{trained:,} of {total:,} parameters").format(trained=trained, total=total)
     yield _Line(_("Trained"), weights + share)
     yield _Line(_("Adapter"), ran.adapter)
     if ran.packed_parameters:
-        packed = _("{count:,} weights in {bits} bits")
+        packed = _("{count:,} parameters in {bits} bits")
         bits = 4 if "nf4" in ran.adapter else 8
         yield _Line(_("Packed"), packed.format(count=ran.packed_parameters, bits=bits))
     yield _Line(_("Attention"), ran.attention, "model.attention")

@@ -227,7 +227,7 @@ class BenchmarkTab(QWidget):
         self._is_running = self._is_choosing_again = False
         self.strip = MessageStrip(closable=True)
         self.strip.hide()
-        self.start = push_button(_("Measure"), role=Role.PRIMARY)
+        self.start = push_button(_("Start benchmark"), role=Role.PRIMARY)
         self.status, self.words = text_label(role=Role.HINT), text_label(words, Role.MUTED)
         tip = _("Choose what to measure; this result is kept under Earlier results")
         self.again = push_button(_("Measure again…"), self._choose_again, tip)

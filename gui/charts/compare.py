@@ -182,7 +182,7 @@ class CompareMetric(CompareChart):
 
     def show_metric(self, name: str) -> None:
         self.metric_name = self.quantity = name
-        self.set_title(formats.metric_title(name) if name != "eval_loss" else _("Evaluation loss"))
+        self.set_title(formats.metric_title(name) if name != "eval_loss" else _("Validation loss"))
         self.write = formats.metric_format(name)
         self._canvas.y_axis.set_unit(SHARES if formats.is_share(name) else VALUES)
         self.refresh()

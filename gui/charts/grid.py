@@ -101,7 +101,7 @@ class DeviceChart(ClockChart):
         held_back = [Reading(", ".join(reasons), "warn", _("held back by"))] if reasons else []
         return [
             *held_back,
-            *_reading(_("busy, all programs"), picture.busy, x, formats.whole_percent, "run", is_named=True),
+            *_reading(_("busy"), picture.busy, x, formats.whole_percent, "run", is_named=True),
             *_reading(_("temperature"), picture.temperature, x, _celsius, "optimizer"),
             *_reading(_("power"), picture.power, x, _with_limit(picture.power_limit, "W"), "gradients"),
             *_reading(_("clock"), picture.clock, x, _with_limit(picture.clock_limit, "MHz"), "others"),
@@ -343,7 +343,7 @@ class ChartBar(QWidget):
         )
         self.smoothing.setAccessibleName(_("Smoothing of the loss"))
         tip = _("Show the newest part and follow it. Drag across a chart to choose how much.")
-        self.follow = link_button(_("Newest steps"), tip=tip)
+        self.follow = link_button(_("Follow"), tip=tip)
         self.follow.setCheckable(True)
         set_flag(self.follow, "stays", True)
         tip = _("A double click on a chart does the same")
@@ -360,7 +360,7 @@ class ChartBar(QWidget):
         self._show_view()
 
     def offer_following(self, is_live: bool) -> None:
-        """Show the button "Newest steps", which makes no sense for a run that is over."""
+        """Show the button "Follow", which makes no sense for a run that is over."""
         self.follow.setVisible(is_live)
         self._show_marks()
         if not is_live:

@@ -258,6 +258,7 @@ class MetricsChart(StepChart):
     """The metric of the evaluations by which the run is judged, and others that share its axis."""
 
     COLOURS = ("activations", "gradients", "optimizer", "run")
+    SHORT = {"eval_top5_accuracy": _("Top-5"), "eval_token_accuracy": _("Tokens")}
     TOGETHER = (formats.is_share, formats.CORRELATIONS.__contains__)
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
@@ -271,7 +272,9 @@ class MetricsChart(StepChart):
         self._canvas.y_axis.set_unit(SHARES if formats.is_share(lead) else VALUES)
         self.leaves_out = lead in formats.LESS_IS_BETTER
         lines = [
-            Line(formats.metric_title(name), known[name], colour, Look.DOTS, column=name)
+            Line(
+                self.SHORT.get(name, formats.metric_title(name)), known[name], colour, Look.DOTS, column=name
+            )
             for name, colour in zip(filter(None, names), itertools.cycle(self.COLOURS), strict=False)
         ]
         return lines[::-1]

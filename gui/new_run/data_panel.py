@@ -209,7 +209,7 @@ class SplitChoice(QWidget):
         self._earlier: dict[str, object] = {}
         self._splits: tuple[str, ...] = ()
         self._opened = ""  # chosen, but not filled in yet
-        label = role_label(Role.LABEL, _("Validation"))
+        label = role_label(Role.LABEL, _("Validation data"))
         label.setFixedWidth(label_width(self))
         self.choice = Segmented()
         self.choice.chosen.connect(self._on_chosen)

@@ -734,7 +734,7 @@ class FormHistory(QObject):
 
     def _undo_listed(self) -> None:
         """Put back what the strip lists; later changes stay."""
-        self._strip.hide()
+        self._strip.dismiss()  # hidden with the focus, it would scroll to the next control
         if self._listed is not None and self.stack.command(self.stack.index() - 1) is self._listed:
             self.stack.undo()
         elif self._listed is not None:

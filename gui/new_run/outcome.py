@@ -89,7 +89,7 @@ def trained_text(options: RunOptions, report: ModelReport | None = None) -> str:
     model = options.model
     match model.method:
         case Method.FULL:
-            method = _("all weights")
+            method = _("all parameters")
         case Method.HEAD:
             method = _("the last layer only")
         case Method.LORA:

@@ -29,7 +29,7 @@ from gui.run import words
 from gui.run.words import RunFacts
 from gui.widgets.bars import progress_bar
 from gui.widgets.cards import MessageStrip
-from gui.widgets.labels import ButtonMenu, ElidedLabel, link_button, role_label, tip_with_keys
+from gui.widgets.labels import ButtonMenu, ElidedLabel, link_button, meanings_in, role_label, tip_with_keys
 from gui.widgets.layout import FLUSH, FlowLayout, clear, fill, hbox
 
 
@@ -55,6 +55,7 @@ class RunFigures(QWidget):
             name, figure, column = role_label(Role.MUTED, title), role_label(Role.STRONG, value), QWidget()
             figure.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             figure.setAccessibleName(f"{title}: {value}")
+            column.setToolTip(meanings_in(title))
             fill(QVBoxLayout(column), name, figure, margins=FLUSH, spacing=0)
             self._row.addWidget(column)
 

@@ -226,7 +226,7 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
         for name, value in finished.metrics.items()
         if value is not None and name in RESULTS
     ]
-    speed = _("Speed") if status.attempt <= 1 else _("Speed since resume")
+    speed = _("Throughput") if status.attempt <= 1 else _("Throughput since resume")
     rows += [
         (speed, formats.rate(finished.samples_per_second)),
         (_("Time"), elapsed(facts, now=0.0)),

@@ -86,10 +86,6 @@ def rows_of(comparison: Comparison) -> list[CompareRow]:
         title = _("Validation loss") if name == "eval_loss" else formats.metric_title(name)
         return CompareRow(title, texts, best=marked)
 
-    def pace(run: RunSummary) -> str:
-        speed = run.samples_per_second
-        return formats.MISSING if speed is None else formats.three_figures(speed)
-
     rows = [
         CompareRow(_("Results")),
         row(_("State"), state_of),
@@ -107,7 +103,7 @@ def rows_of(comparison: Comparison) -> list[CompareRow]:
         row(_("Steps"), lambda run: formats.count(run.steps)),
         row(_("Time"), lambda run: formats.duration(run.seconds)),
         row(_("Peak memory"), lambda run: formats.memory(run.peak_bytes)),
-        row(_("Examples/s"), pace),
+        row(_("Throughput"), lambda run: formats.rate(run.samples_per_second)),
     ]
     has_unreadable = any(run.problem for run in runs)
     if comparison.options:
