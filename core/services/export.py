@@ -141,7 +141,7 @@ class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
 
     `path` is its folder or its address on the Hub; `files` are relative to it, `size` is in bytes. `unchecked` says
     why there is no `agreement`, `missing` what could not be made because a converter isn't installed. `code` is Python
-    that uses the model, empty if other programs do.
+    that uses the model, or commands for a terminal; empty if other programs do.
     """
 
     kind: ExportKind

@@ -249,11 +249,9 @@ class ExportSheet(Sheet):
         self._status = role_label(Role.MUTED)
         self._bar = QProgressBar()
         self._bar.setAccessibleName(_("Exporting"))
-        self.take = push_button(_("Export"), self._begin, role=Role.PRIMARY)
+        self.take = push_button(_("Export and upload"), self._begin, role=Role.PRIMARY)
         self.show_folder = push_button(_("Show the folder"), self._reveal)
-        self.copy_code = push_button(
-            _("Copy Python code"), self._copy_code, _("Code that uses the exported model")
-        )
+        self.copy_code = push_button(_("Copy Python code"), self._copy_code, _("To use the exported model"))
         self.stop = push_button(_("Cancel"), self._cancel)
         self._lay_out()
         self.kinds.chosen_changed.connect(self._show_kind)
@@ -317,7 +315,6 @@ class ExportSheet(Sheet):
             return
         self.strip.hide()
         self._report = None
-        self.copy_code.setText(_("Copy Python code"))
         if not self.place.is_own:
             self.place.propose()
         elif self.place.folder:
@@ -340,6 +337,8 @@ class ExportSheet(Sheet):
 
     def _show_report(self, report: ExportReport) -> None:
         self._report, self._export = report, None
+        is_for_terminal = report.kind in (ExportKind.OLLAMA, ExportKind.GGUF)
+        self.copy_code.setText(_("Copy commands") if is_for_terminal else _("Copy Python code"))
         self.strip.show_message(Level.WARNING if report.missing else Level.INFO, *result_text(report))
 
     def _show_failure(self, failure: UserError) -> None:
@@ -388,11 +387,11 @@ class ExportSheet(Sheet):
             Role.MUTED,
         )
         buttons = self.button_box(QDialogButtonBox.StandardButton.Close)
-        for button in (self.show_folder, self.copy_code, self.take):
-            buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
-            policy = button.sizePolicy()
-            policy.setRetainSizeWhenHidden(True)  # no button takes the place of another one
-            button.setSizePolicy(policy)
+        buttons.addButton(self.take, QDialogButtonBox.ButtonRole.ActionRole)
+        for button in (self.copy_code, self.take):  # while they have their longest texts
+            button.ensurePolished()
+            button.setMinimumWidth(button.sizeHint().width())
+        self.take.setText(_("Export"))
         self.stop.setAutoDefault(False)
         self.take.setDefault(True)
         content = QWidget()
@@ -401,4 +400,5 @@ class ExportSheet(Sheet):
         outcome = QWidget()
         fill(QVBoxLayout(outcome), progress, self.strip, None, margins=FLUSH)
         outcome.setMinimumHeight(OUTCOME_HEIGHT)
-        fill_dialog(self, words, (PageScroll(content), 1), self.place, outcome, buttons)
+        last = fill(QHBoxLayout(), self.show_folder, self.copy_code, (buttons, 1), spacing=SPACING)
+        fill_dialog(self, words, (PageScroll(content), 1), self.place, outcome, last)

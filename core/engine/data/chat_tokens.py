@@ -110,6 +110,12 @@ def set_template(tokenizer: Any, choice: ChatTemplate = ChatTemplate.AUTO) -> Ch
     return ChatTemplate.CHATML
 
 
+def has_chatml(tokenizer: Any) -> bool:
+    """Whether `set_template` gave a tokenizer ChatML."""
+    template = str(tokenizer.chat_template or "").removeprefix("{{- bos_token }}\n")
+    return template in (CHATML, CHATML.replace(" and loop.last", ""))
+
+
 def chatml_end(tokenizer: Any) -> int | None:
     """The id of `<|im_end|>`, if that is one token: generation can stop at it."""
     return next(

@@ -16,6 +16,7 @@ import torch
 from core.base.errors import ModelError
 from core.base.language import _
 from core.base.processes import command_line, foreign_environment, is_frozen
+from core.engine.data.chat_tokens import TURN_END, has_chatml
 from core.engine.export.folders import BESIDE, copy_files, write_folder
 from core.engine.export.verify import (
     APPLE,
@@ -75,11 +76,12 @@ def write_gguf(source: ExportSource, place: Place, tell: Tell) -> Written:
     runner, command = export.find_runner(), command_line("llama-cli", "-m", place.target / name)
     notes = (_("To use it: {command}").format(command=command),)
     if runner is None:
-        return Written(None, _("Not checked: llama.cpp's llama-cli was not found."), notes)
+        return Written(None, _("Not checked: llama.cpp's llama-cli was not found."), notes, code=command)
     return Written(
         lambda rows, _before: _ask_gguf(runner, place.into / name, rows),
         _("Not checked: no prompt is plain text."),
         notes,
+        code=command,
     )
 
 
@@ -279,8 +281,16 @@ DETECTED = _(
 )
 
 
+MESSAGES = """\
+{{ range .Messages }}<|im_start|>{{ .Role }}
+{{ .Content }}<|im_end|>
+{{ end }}<|im_start|>assistant
+"""
+"""ChatML in Ollama's Go template, as `CHATML` writes messages (https://docs.ollama.com/template, November 2026)."""
+
+
 def write_ollama(source: ExportSource, place: Place, tell: Tell) -> Written:
-    """Write the whole model and its Modelfile: stop tokens, and plain prompts for a model that isn't for chat.
+    """Write the whole model and its Modelfile: stop tokens, and the template unless it is the model's own.
 
     Raises:
         ModelError: The model can't be read.
@@ -297,18 +307,24 @@ def write_ollama(source: ExportSource, place: Place, tell: Tell) -> Written:
     ids = [*([] if ends is None else [ends] if isinstance(ends, int) else ends), tokenizer.eos_token_id]
     stops = tokenizer.convert_ids_to_tokens([token for token in dict.fromkeys(ids) if token is not None])
     is_chat = source.options.task is not Task.CAUSAL_LM and bool(tokenizer.chat_template)
+    is_chatml = is_chat and has_chatml(tokenizer)
+    if is_chatml and TURN_END not in stops:
+        stops.append(TURN_END)
+    template = MESSAGES if is_chatml else "{{ .Prompt }}"
     lines = [
         "FROM .",
-        *([] if is_chat else ['TEMPLATE """{{ .Prompt }}"""']),
+        *([] if is_chat and not is_chatml else [f'TEMPLATE """{template}"""']),
         # a line of a Modelfile can't hold others
         *(f'PARAMETER stop "{stop}"' for stop in stops if '"' not in stop and stop.splitlines() == [stop]),
     ]
     (place.into / "Modelfile").write_text("\n".join(lines) + "\n", encoding="utf-8")
     name = source.run.name.lower()
     steps = (("cd", place.target), ("ollama", "create", name), ("ollama", "run", name))
-    note = "\n".join((_("To use it, in a terminal:"), *(command_line(*step) for step in steps)))
+    commands = "\n".join(command_line(*step) for step in steps)
+    note = "\n".join((_("To use it, in a terminal:"), commands))
+    detected = [DETECTED.format(name=name)] if is_chat and not is_chatml else []
     checked = _("The weights were checked, Ollama itself was not run.")
-    return Written(written.check, notes=(note, checked, *([DETECTED.format(name=name)] if is_chat else [])))
+    return Written(written.check, notes=(note, checked, *detected), code=commands)
 
 
 # --- ONNX by torch's own exporter (https://docs.pytorch.org/docs/stable/onnx_export.html)

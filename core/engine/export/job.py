@@ -264,7 +264,7 @@ def export(request: ExportRequest, tell: Tell) -> ExportReport:
         path.chmod(mode)  # safetensors writes files that only their owner may read
     return msgspec.structs.replace(
         report,
-        code=code,
+        code=code or written.code,
         files=tuple(path.relative_to(into).as_posix() for path in files),
         size=sum(path.stat().st_size for path in files),
     )

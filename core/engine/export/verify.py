@@ -300,13 +300,14 @@ Check = Callable[[Rows, list[torch.Tensor]], Agreement | None]
 class Written:
     """A written export and its check; `unchecked` is the reason if it can't be checked.
 
-    `notes` are for the person; `missing` names what of the request isn't there.
+    `notes` are for the person; `missing` names what of the request isn't there; `code` are commands that use it.
     """
 
     check: Check | None
     unchecked: str = ""
     notes: tuple[str, ...] = ()
     missing: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True)

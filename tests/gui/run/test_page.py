@@ -532,6 +532,7 @@ def test_a_stopped_run_with_a_model_offers_it_as_a_finished_one(run, show):
     write_story(run, Plot(reached=50))
     write_events(run.events_file, RunFinished(state=Outcome.STOPPED, seconds=12.0, steps=50))
     run.record_exit(ExitRecord(time=time.time(), code=0))
+    make_folder(run.path.with_name("another"))
     buttons = show(State.STOPPED).header.buttons
     entries = {action for action, entry in buttons.entries.items() if entry.isVisible()}
     assert not entries & {RunAction.TRY, RunAction.EXPORT, RunAction.COMPARE}

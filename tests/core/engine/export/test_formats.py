@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ import onnxruntime
 import pytest
 
 from core.base.errors import ModelError
+from core.engine.data.chat_tokens import set_template
 from core.engine.export import formats
 from core.engine.export.job import NotTheSame, export
 from core.engine.export.verify import continued, find_rows
+from core.engine.models.text import load_tokenizer
+from core.options.choices import ChatTemplate
 from core.runs.folder import RunFolder
 from core.services.export import Compared, ExportKind, ExportReport, ExportRequest, find_source
 from tests.fakes.exports import LABELS, exported
@@ -50,6 +54,19 @@ def test_ollama_gets_a_modelfile(talker, tmp_path):
     assert 'PARAMETER stop "<|endoftext|>"' in lines
     assert not [line for line in lines if line.startswith("TEMPLATE")], "Ollama takes the tokenizer's"
     assert "ollama show --template talk" in report.notes[-1]
+
+
+def test_a_modelfile_has_the_chat_template_that_hone_trains_with_and_its_end_stops(talker, tmp_path):
+    run = RunFolder(Path(shutil.copytree(talker[0].path, tmp_path / "Talk")))
+    tokenizer = load_tokenizer(str(run.model))
+    set_template(tokenizer, ChatTemplate.CHATML)
+    tokenizer.save_pretrained(run.model)
+    report = exported(run, ExportKind.OLLAMA, tmp_path / "ollama")
+    modelfile = (tmp_path / "ollama" / "Modelfile").read_text()
+    assert '<|im_start|>assistant\n"""\n' in modelfile
+    assert {'PARAMETER stop "<|endoftext|>"', 'PARAMETER stop "<|im_end|>"'} <= set(modelfile.splitlines())
+    assert "ollama create talk" in (tmp_path / "ollama" / "README.md").read_text()
+    assert "ollama create talk" in report.code
 
 
 @pytest.fixture
