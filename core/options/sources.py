@@ -20,6 +20,7 @@ from core.base.language import _
 
 
 RANDOM_WEIGHTS = Fix(_("Start with random weights"), {"model.pretrained": False})
+ANOTHER_MODEL = Fix(_("Choose another model"), {"model.source": ""})
 
 PICKLED = (".bin", ".pt", ".pth")
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"

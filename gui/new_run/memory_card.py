@@ -46,7 +46,10 @@ def headline(state: MemoryState, forecast: Forecast) -> tuple[str, str, Role]:
         return _("Doesn't fit"), _("memory ran out at {size}").format(size=size), Role.VERDICT_BAD
     if room is None:
         return _("Takes {size}").format(size=size), _("the free memory isn't known"), Role.VERDICT
-    text = _("at most {size}, {free} free") if state.is_upper_bound else _("{size} of {free} free")
+    text, is_least = _("{size} of {free} free"), state.case is not None and state.case.is_listed
+    if state.is_upper_bound or is_least:
+        size = (_("at least {size}") if is_least else _("at most {size}")).format(size=size)
+        text = _("{size}, {free} free")
     text = text.format(size=size, free=memory(room.free))
     match state.verdict:
         case Verdict.TOO_LARGE if state.is_upper_bound:
@@ -54,16 +57,18 @@ def headline(state: MemoryState, forecast: Forecast) -> tuple[str, str, Role]:
         case Verdict.TOO_LARGE:
             text = _("{size}, that is {over} too much").format(size=size, over=memory(total - room.free))
             return _("Doesn't fit"), text, Role.VERDICT_BAD
-        case Verdict.TIGHT:
+        case Verdict.TIGHT if not is_least:
             return _("Fits tightly"), text, Role.VERDICT_TIGHT
         case Verdict.UNKNOWN:
             return _("Reading lengths…"), text, Role.VERDICT
+    if is_least:
+        return _("May fit"), text, Role.VERDICT
     return _("Fits"), text, Role.VERDICT_GOOD
 
 
 def basis_text(state: MemoryState) -> str:
     if state.measured is None:
-        return _("upper bound") if state.is_upper_bound else _("estimate")
+        return _("estimate")
     if state.pair:
         return _("run 2 measured")
     if time.time() - state.measured.at < JUST_NOW:
@@ -73,7 +78,9 @@ def basis_text(state: MemoryState) -> str:
 
 def basis_help(state: MemoryState, forecast: Forecast) -> str:
     text = _("Estimated from the size of the model and your settings; it changes as you change them.")
-    if forecast.basis is Basis.MEASURED:
+    if state.case is not None and state.case.is_listed:
+        text = _("Estimated from the number of parameters alone; activations come on top.")
+    elif forecast.basis is Basis.MEASURED:
         text = _("The peak of a few real training steps.")
     elif state.is_upper_bound:
         text = _("Assumes that every example has the maximum length; shorter examples take less memory.")
@@ -401,8 +408,8 @@ class FitCard(Card):
             self._note.setText(state.note)
             self._note.setVisible(bool(state.note))
             self._show_ladder()
-        self._show_lookup()
         self._show_measure()
+        self._show_lookup()
         self._show_time_box()
 
     def _show_time_box(self) -> None:
@@ -445,9 +452,14 @@ class FitCard(Card):
         return f"{text} · {cut.format(count=count, rows=sum(state.lengths.counts))}"
 
     def _show_lookup(self) -> None:
-        state, line, failure = self.state, self._lookup, self.state.lookup.failure
-        is_running = state.lookup.is_running
-        line.setVisible(bool(state.lookup_source))
+        """Show the line about the model's description, where one is missing: in place of that about measuring."""
+        state, failure, is_running = self.state, self.state.lookup.failure, self.state.lookup.is_running
+        line = self._lookup if state.forecast is None else self._measure
+        self._lookup.setVisible(bool(state.lookup_source))
+        if not state.lookup_source:
+            return
+        line.button.setEnabled(True)
+        line.button.setToolTip("")
         line.button.setText(_("Cancel") if is_running else _("Look up its size"))
         text = _("Downloads only {file}, which describes the model, from {host} (a few KB)")
         if is_running:
@@ -463,6 +475,7 @@ class FitCard(Card):
         """Show what the button does, that it runs, or how long the run will take."""
         state, case, measured, timed = self.state, self.state.case, self.state.measured, self.state.timed
         button, is_running = self._measure.button, state.measuring.is_running
+        set_role(self._measure.label, Role.HINT)
         button.setEnabled(is_running or state.can_measure)
         if is_running:
             button.setText(_("Cancel"))
@@ -489,4 +502,7 @@ class FitCard(Card):
         self._measure.label.setText(text)
 
     def _press_measure(self) -> None:
-        (self.state.cancel if self.state.measuring.is_running else self.state.measure)()
+        if self.state.lookup_source:
+            self._press_lookup()
+        else:
+            (self.state.cancel if self.state.measuring.is_running else self.state.measure)()

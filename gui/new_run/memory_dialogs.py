@@ -33,6 +33,7 @@ from gui.base.trash import Question
 from gui.new_run.memory_card import FitCard, basis_help, headline, undivided_text
 from gui.new_run.memory_state import MemoryState
 from gui.new_run.options import FormHistory
+from gui.new_run.state import failure_text
 from gui.run.words import forecast_text
 from gui.widgets.bars import progress_bar
 from gui.widgets.labels import push_button, text_label
@@ -261,6 +262,8 @@ class Start(Enum):
 class MemoryActions(QObject):
     """Opens the dialogs of the card, and changes the form so that it can be undone."""
 
+    other_model_wanted = Signal()
+
     def __init__(self, card: FitCard, state: MemoryState, changes: FormHistory) -> None:
         super().__init__(card)
         self._card = card
@@ -281,6 +284,16 @@ class MemoryActions(QObject):
         """
         state = self._state
         state.resume()
+        failure = state.lookup.failure
+        if state.lookup_source and failure is not None:
+            title = _("{model} isn't on this computer, and can't be downloaded now")
+            answers = {Start.WITH_REMEDY: _("Choose another model"), Start.ANYWAY: _("Start anyway")}
+            title, text = title.format(model=state.lookup_source), failure_text(failure)
+            answer = Question(title, f"{text}.", answers, self._card.window()).ask(Start.NEVER)
+            if answer is Start.WITH_REMEDY:
+                self.other_model_wanted.emit()
+            if answer is not Start.ANYWAY:
+                return False
         case, forecast = state.case, state.forecast
         if case is None or forecast is None or Verdict.TOO_LARGE not in (state.verdict, forecast.verdict):
             return True

@@ -36,6 +36,7 @@ from core.options.choices import Padding
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, MachineReport, find_device
 from core.options.method_rules import SAMPLE_PATHS, STEP_PATHS, steps_of, with_batch_within
+from core.options.sources import HUB_MODELS
 from core.services import hub
 from core.services.autofit import MakeDryRun, verdict_of
 from core.services.hub import ConfigFetched, ConfigRequest, is_at_hand, is_complete
@@ -141,7 +142,8 @@ class Measured:
 class Case:
     """What a forecast is about: readable options, an available device, a model of known shape.
 
-    `trained` is the number of training examples, None if unknown; `is_complete` if the model is on this computer.
+    `trained` is the number of training examples, None if unknown; `is_complete` if the model is on this computer. Of
+    one that `is_listed` and isn't here, only the number of weights is known.
     """
 
     options: RunOptions
@@ -152,6 +154,7 @@ class Case:
     trained: int | None
     is_ready: bool
     is_complete: bool
+    is_listed: bool = False
 
 
 def find_case(
@@ -168,14 +171,20 @@ def find_case(
     device = find_device(machine, options.device.name)
     if device is None or not device.available:
         return _("Choose a device that this computer has.")
+    listed, shaped = None, model.shaped
     if is_elsewhere(options, questions):
-        if not hub.may_be_there(options):
+        listed = HUB_MODELS.get(options.model.source)
+        if listed is not None and not hub.is_forbidden():
+            shape = ModelShape(parameters=listed.parameters, vocabulary=listed.vocabulary)
+            shaped = ModelReport(shape=shape)
+        elif not hub.may_be_there(options):
             return _("The forecast needs the model on this computer.")
-        if hub.is_forbidden():
+        elif hub.is_forbidden():
             text = _("The model isn't on this computer, and {what} prevents its download.")
             return text.format(what=hub.forbidden_by())
-        return _("The model isn't on this computer yet: the first run downloads it.")
-    if model.shaped is None or model.shaped.shape is None:
+        else:
+            return _("The model isn't on this computer yet: the first run downloads it.")
+    if shaped is None or shaped.shape is None:
         if model.is_waiting:
             waits = questions.prevents_start(options)
             return (
@@ -189,9 +198,8 @@ def find_case(
         trained = known_extent(options, data).trained
         options = with_batch_within(options, trained)
     labels = max(2, len(data.labels)) if data is not None else 2
-    return Case(
-        options, device, model.shaped, model.shaped.shape, labels, trained, is_ready, is_complete(options)
-    )
+    is_here, is_listed = is_complete(options), listed is not None
+    return Case(options, device, shaped, shaped.shape, labels, trained, is_ready, is_here, is_listed)
 
 
 def is_elsewhere(options: RunOptions, questions: FormQuestions) -> bool:
@@ -295,6 +303,7 @@ class MemoryState(QObject):
         case = self.case
         return (
             case is not None
+            and not case.is_listed
             and case.options.task.reads_text
             and case.options.data.padding is Padding.DYNAMIC
             and self.measured is None
@@ -379,7 +388,10 @@ class MemoryState(QObject):
         source = options.model.source if may_fetch and options and is_elsewhere(options, questions) else ""
         if source != self.lookup_source:
             self.lookup.cancel()
-            self.lookup_source, self.lookup.failure = source, None
+            failure, last = self.lookup.failure, self.lookup_source
+            if failure is not None and last and last in failure.title:  # else the Hub can't be reached
+                self.lookup.failure = None
+            self.lookup_source = source
         if self.case is None or before is None or before.options != self.case.options:
             self.measuring.failure = None
         if self.case is not None and (before is None or before.device != self.case.device):
@@ -491,7 +503,7 @@ class MemoryState(QObject):
                 options = with_batch_within(options, math.ceil(mean * case.trained / longest))
             self._pair = forecast(options, *what, length=longest), self._formula
             self._formula = max(self._pair, key=lambda each: each.parts.total)
-        is_wanted = case.is_ready and self.measured is None and not self._pair
+        is_wanted = case.is_ready and not case.is_listed and self.measured is None and not self._pair
         request = options_request(that_matter(case.options), case.labels) if is_wanted else None
         is_busy = self._is_checking or self._is_paused or self.measuring.is_running
         self.refined.set_request(request, is_deferred=is_busy)

@@ -238,6 +238,7 @@ class NewRunPage(QWidget):
         self._questions.model.changed.connect(self._refresh)
         self._fit.fetched.connect(self._on_config_fetched)
         self._outcome.checks.path_chosen.connect(self.go_to_option)
+        self._fit_actions.other_model_wanted.connect(partial(self.go_to_option, "model.source"))
         self._outcome.start.clicked.connect(self.start)
         self._options.data.views.name_labels.clicked.connect(partial(self.go_to_option, "data.label_names"))
 
@@ -271,6 +272,8 @@ class NewRunPage(QWidget):
         put(tree, {"output.name": None})
         self.replace_tree(tree, _("Options of “{name}”").format(name=name), _("past run"))
         self._tell_options_of(name)
+        if not value_at(tree, "model.source"):
+            self.go_to_option("model.source")
 
     def begin_next(self, name: str) -> None:
         """Keep the options of the run `name`, which starts, for another one without a name."""
@@ -421,7 +424,14 @@ class NewRunPage(QWidget):
             (with_lora, (_("fits with LoRA"), _("tight with LoRA"))),
         ):
             chosen = with_changes(options, {"model.source": model.source, **changes})
-            verdict = tools.forecast(chosen, shape, device, room=room).verdict
+            verdict = tools.forecast(
+                chosen,
+                shape,
+                device,
+                room=room,
+                length=self._fit.known_length,
+                correction=self._fit.correction,
+            ).verdict
             if verdict is not Verdict.TOO_LARGE:
                 return dict(zip((Verdict.FITS, Verdict.TIGHT), badges, strict=True)).get(verdict, "")
         return _("too large, even with LoRA")

@@ -141,7 +141,7 @@ def not_loaded(source: str, error: BaseException, part: str = "model") -> ModelE
         return ModelError(
             _("{source} needs its own code to run").format(source=name),
             _("Hone doesn't run code that comes with a model ({source}).").format(source=source),
-            (Fix(_("Choose another model")),),
+            (sources.ANOTHER_MODEL,),
         )
     if isinstance(error, ImportError):
         return ModelError(
@@ -162,14 +162,13 @@ def not_loaded(source: str, error: BaseException, part: str = "model") -> ModelE
         return only_pickled_weights(source, source)
     if isinstance(error, OSError) and hub.is_forbidden():
         forbidden = hub.not_here(source)
-        return NotFetched(forbidden.title, f"{forbidden.detail} ({reason})", forbidden.fixes)
-    return NotFetched(
-        _("{source} can't be downloaded from the Hugging Face Hub").format(source=source),
-        _(
-            "The model doesn't exist, needs a login, or this computer is offline ({reason}). Downloaded "
-            "models and model folders work offline."
-        ).format(reason=reason),
-    )
+        return NotFetched(forbidden.title, forbidden.detail, (sources.ANOTHER_MODEL, *forbidden.fixes))
+    detail = _("The model doesn't exist, or needs a login. ({reason})").format(reason=reason)
+    if "connect" in reason:
+        detail = _("This computer can't reach {host}. Models that are on it work offline.")
+        detail = detail.format(host=hub.host())
+    title = _("{source} can't be downloaded from the Hugging Face Hub").format(source=source)
+    return NotFetched(title, detail, (sources.ANOTHER_MODEL,))
 
 
 def _in_short(error: BaseException) -> str:

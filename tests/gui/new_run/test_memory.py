@@ -23,7 +23,7 @@ from tests.fakes.jobs import CPU_ONLY, PAIRS, TRACED
 from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT, hurry, let_trace
 from tests.fakes.model_shapes import MODEL
 from tests.fakes.model_shapes import asked as options_of_bert
-from tests.gui.new_run.steps import load, press, put, rows, settle, start_text
+from tests.gui.new_run.steps import load, press, put, row, rows, settle, start_text
 
 CHECKPOINTING = "Apply: Activation checkpointing"
 
@@ -253,6 +253,17 @@ class TestLookup:
         put(elsewhere, memory__batch_size=8)
         assert measuring.button.isEnabled()
 
+    def test_one_of_the_list_is_forecast_by_its_parameters(self, qtbot, elsewhere, engine, pairs, memory):
+        set_free(elsewhere, memory, 14 * GB)
+        load(elsewhere, "causal-lm", "Qwen/Qwen2.5-1.5B", pairs, model={"method": "full"})
+        settle(qtbot, elsewhere)
+        assert elsewhere._fit.verdict is Verdict.TOO_LARGE
+        remedy = next(each for each in elsewhere._fit.remedies() if each.name == "lora")
+        assert elsewhere._fit.verdict_after(remedy) is not Verdict.TOO_LARGE
+        assert card(elsewhere)._measure.button.text() == "Look up its size"
+        card(elsewhere)._measure.button.click()
+        assert elsewhere._fit.lookup.is_running
+
     def test_a_failed_or_cancelled_one_can_be_repeated_unless_hone_is_offline(
         self, qtbot, elsewhere, engine, pairs, monkeypatch
     ):
@@ -261,6 +272,11 @@ class TestLookup:
         line.button.click()
         qtbot.waitUntil(lambda: not lookup.is_running)
         assert line.label.text() == "The Hub can't be reached. Is this computer online?"
+        asked = []
+        monkeypatch.setattr(Question, "ask", lambda self, otherwise: asked.append(self) or Start.WITH_REMEDY)
+        elsewhere.start()
+        assert "Is this computer online?" in asked[0].informativeText()
+        assert elsewhere.focusWidget() is row(elsewhere, "model.source").field.control
         engine.gate.clear()
         monkeypatch.setenv("HF_ENDPOINT", "https://hub.example.org/models")
         for cancel in (line.button.click, partial(load, elsewhere, source="org/other", data=pairs)):
