@@ -141,7 +141,8 @@ class DataLine(QWidget):
         self._bar.setSizePolicy(policy)
         self.notes = text_label(role=Role.HINT, selectable=True)
         reading.progressed.connect(self.show_state)
-        buttons = (self.again_button, self.cancel_button, self.enlarge)
+        self.name_labels = link_button(_("Name the labels…"), tip=_("Such as 0 = negative, 1 = positive"))
+        buttons = (self.name_labels, self.again_button, self.cancel_button, self.enlarge)
         line = hbox((self.text, 1), *buttons, spacing=SPACING // 2)
         fill(QVBoxLayout(self), line, self._bar, margins=FLUSH, spacing=SPACING // 2)
 
@@ -311,9 +312,7 @@ class DataViews(QTabWidget):
         self.lengths = LengthsPane(theme)
         self.labels = LabelBars(theme)
         self._labels_page = QWidget()
-        self.name_labels = link_button(_("Name the labels…"), flush=True)
-        lines = self.labels, hbox(self.name_labels, None), None
-        fill(QVBoxLayout(self._labels_page), *lines, margins=(0, SPACING, 0, 0))
+        fill(QVBoxLayout(self._labels_page), self.labels, None, margins=(0, SPACING, 0, 0))
         for page in (self.rows, self.seen, self.lengths, self._labels_page):
             page.setParent(self)
             page.hide()
@@ -328,7 +327,6 @@ class DataViews(QTabWidget):
         counts = report.labels if report is not None else {}
         named = {label: f"{label} → {names[label]}" if names.get(label) else label for label in counts}
         self.labels.set_counts({named[label]: count for label, count in counts.items()})
-        self.name_labels.setVisible(task in STRATIFIED)
         lengths = report.lengths if report is not None else None
         tabs: dict[QWidget, str] = {}
         if report is not None and report.preview:
@@ -404,6 +402,8 @@ class DataOverview(QWidget):
         """
         report = self._reading.report
         self.line.show_state()
+        has_labels = report is not None and bool(report.columns and report.labels)
+        self.line.name_labels.setVisible(has_labels and task in STRATIFIED)
         if report is not self._shown[0] or (task, names) != self._shown[1:]:
             self._shown = report, task, names
             self.views.show_report(report, task, names)

@@ -165,9 +165,12 @@ def find_case(
     if machine is None:
         return _("Checking this computer…")
     if options is None or any(matters(path) for path in checked.unreadable):
-        return _("The forecast appears once every value of the form can be read.")
+        return _("The estimate appears once every value of the form can be read.")
     if not options.model.source:
         return _("Choose a model to see how much memory its training takes.")
+    problems = (*checked.problems, *questions.data.problems())
+    if options.data.train and any(problem.path == "data.train" for problem in problems):
+        return _("The estimate appears once the training data can be read.")
     device = find_device(machine, options.device.name)
     if device is None or not device.available:
         return _("Choose a device that this computer has.")

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QEvent, QObject, QSignalBlocker, QSize, Signal
+from PySide6.QtCore import QEvent, QObject, Signal
 from PySide6.QtGui import QKeyEvent, QKeySequence, QTextDocument, QUndoCommand, QUndoStack
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
@@ -47,7 +48,7 @@ from core.services.inspect import (
 )
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
-from gui.new_run.data_panel import SPLIT, TRAIN_SPLIT, DataOverview, SplitChoice
+from gui.new_run.data_panel import FILE, SPLIT, TRAIN_SPLIT, DataOverview, SplitChoice
 from gui.new_run.model_field import ModelField
 from gui.new_run.state import DataReading, ModelCheck, check_form
 from gui.widgets.cards import Card, Change, ChangesStrip
@@ -56,6 +57,7 @@ from gui.widgets.fields import (
     AutomaticField,
     ComboField,
     Field,
+    LinesField,
     PairsField,
     PathField,
     SegmentedField,
@@ -96,41 +98,6 @@ class DataPathField(PathField):
                 action = self.menu.addAction(title)
                 action.setToolTip(source)
                 action.triggered.connect(lambda _checked, source=source: self.line.setText(source))
-
-
-LINES = 4
-
-
-class _LinesEdit(QPlainTextEdit):
-    """A text edit whose first line is level with the label of its row."""
-
-    def sizeHint(self) -> QSize:
-        return QSize(super().sizeHint().width(), QLineEdit().sizeHint().height())
-
-
-class LinesField(Field):
-    """A list of texts, one in each line."""
-
-    def __init__(self, option: Option) -> None:
-        super().__init__(option)
-        self.edit = _LinesEdit()
-        self.edit.setTabChangesFocus(True)
-        self.edit.setAcceptDrops(False)  # a file dropped anywhere is the data
-        self.edit.setPlaceholderText(_("One per line"))
-        self.edit.setFixedHeight(LINES * self.edit.fontMetrics().lineSpacing() + 18)
-        self._add_control(self.edit, stretch=True)
-        self.edit.setAccessibleDescription(_("One per line"))
-        self.edit.textChanged.connect(self.changed)
-
-    def value(self) -> object:
-        return [line.strip() for line in self.edit.toPlainText().splitlines() if line.strip()]
-
-    def set_value(self, value: object) -> None:
-        """Show texts; the same ones stay as they were typed."""
-        texts = [str(text) for text in value] if isinstance(value, list | tuple) else []
-        if texts != self.value():
-            with QSignalBlocker(self.edit):
-                self.edit.setPlainText("\n".join(texts))
 
 
 class SpecialFields:
@@ -267,7 +234,7 @@ TRAIN = "data.train"
 RENAMING = ("data.train_split", "data.header")
 """Options with whose other values the columns have other names."""
 OF_ONE_FILE = ("data.roles", "data.header", "data.train_split", "data.eval_split")
-"""Options that, like its columns, describe one file and not the next."""
+"""Options that, like its columns and a validation file beside it, are of one file and not the next."""
 
 KEYS = {TEXT_COLUMNS: (TEXT, SECOND), LABEL_COLUMN: (LABEL,), IMAGE_COLUMN: (IMAGE,)}
 
@@ -341,12 +308,13 @@ class ColumnGuesses:
             self._guessed.discard(path)
             self._earlier.pop(path, None)
         elif path == TRAIN and self._value(TRAIN) != self._source:
-            self._source = self._value(TRAIN)
+            before, self._source = _folder(self._source), self._value(TRAIN)
+            is_left = before == Path(str(self._value(FILE))).parent != _folder(self._source)
             columns = {path: self._value(path) for path in PATHS if path not in together}
             columns = {path: value for path, value in columns.items() if value}
             self._earlier |= {path: value for path, value in columns.items() if path not in self._guessed}
             self._guessed -= set(columns)
-            self._clear({*columns, *OF_ONE_FILE} - together)
+            self._clear({*columns, *OF_ONE_FILE, *((FILE,) if is_left else ())} - together)
         elif path in RENAMING:
             self._clear(self._guessed)
             self._guessed.clear()
@@ -363,6 +331,11 @@ class ColumnGuesses:
 
     def _value(self, path: str) -> object:
         return self._form.field(path).value() if path in self._form.paths else None
+
+
+def _folder(source: object) -> Path:
+    path = Path(str(source))
+    return path if path.is_dir() else path.parent
 
 
 def _names(values: Iterable[object]) -> set[str]:
@@ -630,6 +603,7 @@ class FormChange(QUndoCommand):
         super().__init__(title)
         self.before, self.after, self.starts = before, after, starts
         self.is_typed = False
+        self.leaves_task = False  # for another one, and nothing else was wanted
         self._put = put
         self._is_done = True  # the form has changed already when the command is pushed
 
@@ -665,6 +639,7 @@ class FormHistory(QObject):
         self._strip = strip
         self._now = self.values()
         self._is_changing = False  # several options, which become one command
+        self._leaves_task = False  # what is changed now
         self._listed: FormChange | None = None
         options.changed.connect(self._on_changed)
         strip.undo_chosen.connect(self._undo_listed)
@@ -723,24 +698,32 @@ class FormHistory(QObject):
             self._options.put(presets.changes(self._options.full_tree(), tree))
 
     def undo_task(self, task: Task) -> bool:
-        """Undo the last change if the person only left this task for another one; returns whether it was so."""
+        """Undo the change that only left this task for another one, if it is the last or listed; else the next is one.
+
+        Returns:
+            Whether it was undone.
+        """
         last = self.stack.command(self.stack.index() - 1) if self.stack.index() else None
-        if self._is_changing or not isinstance(last, FormChange) or last.before.get("task") != task:
-            return False
-        if last.text() != self._options.form.task.label:  # the title of nothing but a change of the task
-            return False
-        self.stack.undo()
-        return True
+        for change in () if self._is_changing else (last, None if self._strip.isHidden() else self._listed):
+            if isinstance(change, FormChange) and change.leaves_task and change.before.get("task") == task:
+                self._undo(change)
+                return True
+        self._leaves_task = True
+        return False
 
     def _undo_listed(self) -> None:
         """Put back what the strip lists; later changes stay."""
+        if self._listed is not None:
+            self._undo(self._listed)
+
+    def _undo(self, change: FormChange) -> None:
         self._strip.dismiss()  # hidden with the focus, it would scroll to the next control
-        if self._listed is not None and self.stack.command(self.stack.index() - 1) is self._listed:
+        if self.stack.command(self.stack.index() - 1) is change:
             self.stack.undo()
-        elif self._listed is not None:
-            with self.step(self._listed.text(), is_listed=False):
-                self._options.form.starts = self._listed.starts
-                self._options.put(self._listed.before)
+            return
+        with self.step(change.text(), is_listed=False):
+            self._options.form.starts = change.starts
+            self._options.put(change.before)
 
     def _on_changed(self) -> None:
         if not self._is_changing:
@@ -749,6 +732,7 @@ class FormHistory(QObject):
     def _push(self, title: str, starts: Starts) -> FormChange | None:
         """Record how the form differs from before; without a title the command has that of its first option."""
         before, self._now = self._now, self.values()
+        leaves_task, self._leaves_task = self._leaves_task, False
         paths = [path for path, value in self._now.items() if before.get(path) != value]
         if not paths:
             return None
@@ -756,6 +740,7 @@ class FormHistory(QObject):
         change = FormChange(title or options_by_path()[paths[0]].title, before, after, starts, self._put)
         control = self._options.form.field(paths[0]).control if paths[0] in self._options.form.paths else None
         change.is_typed = not title and len(paths) == 1
+        change.leaves_task = leaves_task
         if isinstance(control, QLineEdit):  # paths are complete
             is_edited = control.isModified() or control.isRedoAvailable()
             change.is_typed &= is_edited and not isinstance(control, PathLine)

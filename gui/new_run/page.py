@@ -1,6 +1,6 @@
 """The page for a new run: options on the left, what they result in on the right."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -105,16 +105,19 @@ class Remedies(QObject):
         self._left = str(self._options.fields.train.value() or ""), task
 
     def apply(self, fix: Fix) -> None:
-        changes = dict(fix.changes)
+        changes, form = dict(fix.changes), self._options.form
+        before, task = form.task, Task(changes.pop("task", form.task))
         self._options.setFocus()  # a button that is hidden with the focus would scroll to the next control
-        with self._history.step(fix.label):
+        is_undone = task is not before and self._history.undo_task(task)
+        if is_undone:
+            self.note_left(before)
+        with self._history.step(fix.label, is_listed=not is_undone):
             self._strip.hide()
-            if "task" in changes:
-                self._change_task(Task(changes.pop("task")))
+            if task is not form.task:
+                self._change_task(task)
             if ROLES in changes:  # each of several fixes only has the roles known when it was offered
                 changes[ROLES] = {**self._options.roles, **changes[ROLES]}
-            self._options.form.set_values(changes)
-        form = self._options.form
+            form.set_values(changes)
         rows = [form.row(path) for path in (*changes, "data.train") if path in form.paths]
         next((row for row in rows if row.isVisible()), rows[-1]).field.control.setFocus()
 
@@ -183,6 +186,7 @@ class NewRunPage(QWidget):
         self._guessed_from: DataReport | None = None
         self._example: Preset | None = None  # whose options are still in the form
         self._has_told_example = False
+        self._unvalidated = ""  # data just chosen, whose own validation data isn't looked for yet
         self._awaits_start: Values | None = None  # the form for which Start was pressed while it was checked
         self._questions = FormQuestions(ask, self)
         self._reading = self._questions.data
@@ -225,6 +229,7 @@ class NewRunPage(QWidget):
         self._header.reset_chosen.connect(self.start_afresh)
         self._history.task_wanted.connect(self._change_task)
         self._history.restored.connect(self._on_restored)
+        self._options.form.changed.connect(self._on_form_changed)
         self._options.changed.connect(self._refresh)
         self._options.check_requested.connect(self.check_requested)
         self._options.fix_chosen.connect(self._remedies.apply)
@@ -240,7 +245,7 @@ class NewRunPage(QWidget):
         self._outcome.checks.path_chosen.connect(self.go_to_option)
         self._fit_actions.other_model_wanted.connect(partial(self.go_to_option, "model.source"))
         self._outcome.start.clicked.connect(self.start)
-        self._options.data.views.name_labels.clicked.connect(partial(self.go_to_option, "data.label_names"))
+        self._options.data.line.name_labels.clicked.connect(partial(self.go_to_option, "data.label_names"))
 
     def load_tree(self, tree: Mapping[str, Any], origin: str = "") -> None:
         """Begin with the values of a run file; what they leave out gets its default. Nothing can be undone then.
@@ -540,9 +545,27 @@ class NewRunPage(QWidget):
                 if request is not None:
                     self._reading.accept_guesses(request)
             self._history.follow()
+            self._use_found_validation(report)
         if failure is not None and not self._reading.has_broken:
             self._remedies.on_failure(failure)
         self._refresh()
+
+    def _on_form_changed(self, paths: Set[str]) -> None:
+        if "data.train" in paths:
+            self._unvalidated = str(self._options.form.value("data.train") or "")
+
+    def _use_found_validation(self, report: DataReport) -> None:
+        """Choose the validation data that comes with data just chosen, unless the person has set the validation."""
+        form, is_reading = self._options.form, self._reading.is_waiting
+        if is_reading or report.source != self._unvalidated:
+            return
+        self._unvalidated = ""
+        found = [fix for advice in self._reading.advice for fix in advice.fixes]
+        if found and "data.eval_fraction" not in form.changed_from():
+            name = Path(*found[0].changes.values()).name
+            title = _("Validation on “{name}”, which comes with the data").format(name=name)
+            with self._history.step(title, is_listed=self._changes.isHidden()):
+                form.set_values(found[0].changes)
 
     def _leave_example(self) -> None:
         """Offer the usual values once other data takes the place of the example's, and again with another model."""

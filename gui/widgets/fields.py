@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QSignalBlocker, QTimer, Signal
+from PySide6.QtCore import QSignalBlocker, QSize, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QValidator
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QCheckBox,
     QHBoxLayout,
     QLineEdit,
+    QPlainTextEdit,
     QPushButton,
     QWidget,
 )
@@ -275,6 +276,41 @@ class PairsField(LineField):
 
     def _pairs_text(self) -> str:
         return ", ".join(f"{name} = {text}" for name, text in self._pairs.items())
+
+
+LINES = 4
+
+
+class _LinesEdit(QPlainTextEdit):
+    """A text edit whose first line is level with the label of its row."""
+
+    def sizeHint(self) -> QSize:
+        return QSize(super().sizeHint().width(), QLineEdit().sizeHint().height())
+
+
+class LinesField(Field):
+    """A list of texts, one in each line."""
+
+    def __init__(self, option: Option) -> None:
+        super().__init__(option)
+        self.edit = _LinesEdit()
+        self.edit.setTabChangesFocus(True)
+        self.edit.setAcceptDrops(False)  # a file dropped anywhere is the data
+        self.edit.setPlaceholderText(_("One per line"))
+        self.edit.setFixedHeight(LINES * self.edit.fontMetrics().lineSpacing() + 18)
+        self._add_control(self.edit, stretch=True)
+        self.edit.setAccessibleDescription(_("One per line"))
+        self.edit.textChanged.connect(self.changed)
+
+    def value(self) -> object:
+        return [line.strip() for line in self.edit.toPlainText().splitlines() if line.strip()]
+
+    def set_value(self, value: object) -> None:
+        """Show texts; the same ones stay as they were typed."""
+        texts = [str(text) for text in value] if isinstance(value, list | tuple) else []
+        if texts != self.value():
+            with QSignalBlocker(self.edit):
+                self.edit.setPlainText("\n".join(texts))
 
 
 LARGEST_SPIN = 2**31 - 1

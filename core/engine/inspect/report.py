@@ -171,7 +171,12 @@ def _unused_split(splits: tuple[str, ...], data: DataOptions) -> Iterator[Findin
             level=FindingLevel.WARNING,
             message=message.format(split=unused[0]),
             count=1,
-            fixes=(Fix(_("Evaluate on “{split}”").format(split=unused[0]), {"data.eval_split": unused[0]}),),
+            fixes=(
+                Fix(
+                    _("Use “{split}” as validation data").format(split=unused[0]),
+                    {"data.eval_split": unused[0]},
+                ),
+            ),
         )
     elif not splits and not data.eval and (beside := _file_beside(Path(data.train))):
         yield Finding(

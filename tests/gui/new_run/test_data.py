@@ -8,8 +8,10 @@ from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 from core.base.errors import DataError, Fix
 from core.base.jobs import JobProgress
 from core.options.choices import Task
-from core.services.inspect import Column, ColumnKind
+from core.options.presets import find_example
+from core.services.inspect import Column, ColumnKind, Finding, FindingLevel
 from tests.fakes.data_reports import report_for
+from tests.fakes.jobs import PAIRS
 from tests.gui.new_run.steps import (
     await_reading,
     choose,
@@ -148,6 +150,61 @@ def test_nothing_changes_by_a_path_that_is_still_typed(qtbot, page, answers, tal
         assert page.tree() == before
         settle(qtbot, page)
         asked = len(answers.inspected())
+
+
+def test_the_button_back_to_the_task_restores_all_that_an_automatic_change_replaced(
+    qtbot, page, answers, talks
+):
+    page.load_example(find_example("messages"))
+    settle(qtbot, page)
+    before, prose = page.tree(), talks.with_name("prose.txt")
+    prose.write_text("Once upon a time\nthere was a king.\n")
+    change = Fix("Change to “Text classification”", {"task": "text-classification"})
+    answers.answers["inspect"] = DataError("prose.txt can't be used", "", (change,))
+    drop(page, prose)
+    assert page.tree()["task"] == "causal-lm"
+    qtbot.waitUntil(lambda: page._reading.failure is not None and not page._reading.is_waiting)
+    press(page._options, change.label)
+    after = page.tree()
+    assert {**after, "data": None} == {**before, "data": None}
+    assert after["data"]["train"] == str(prose)
+
+
+def with_found(report, fix):
+    finding = Finding(code="unused-split", level=FindingLevel.WARNING, message="", count=1, fixes=(fix,))
+    return msgspec.structs.replace(report, findings=(finding,))
+
+
+def test_validation_data_that_comes_with_chosen_data_is_used_until_it_is_undone_or_other_data_chosen(
+    qtbot, page, answers, pairs, tmp_path
+):
+    dev = {"data.eval": str(pairs.with_name("dev.tsv"))}
+    found = msgspec.structs.replace(PAIRS, source=str(pairs))
+    answers.answers["inspect"] = with_found(found, Fix("Use dev", dev))
+    form = page._options.form
+    page.load_tree({"task": "text-classification", "data": {"train": str(pairs)}})
+    await_reading(qtbot, page)
+    assert form.value("data.eval") is None, "a run file keeps its meaning"
+
+    def choose_again():
+        page.load_tree({"task": "text-classification"})
+        drop(page, pairs)
+        qtbot.waitUntil(lambda: form.value("data.eval") is not None)
+
+    choose_again()
+    press(page._changes, "Undo")
+    await_reading(qtbot, page)
+    assert (form.value("data.eval"), form.value("data.train")) == (None, str(pairs))
+    choose_again()
+    (tmp_path / "more").mkdir()
+    put(page, data__train=str(tmp_path / "more"))
+    assert form.value("data.eval") is None
+    await_reading(qtbot, page)
+    page.load_tree({"task": "text-classification"})
+    put(page, data__eval_fraction=0.3)
+    drop(page, pairs)
+    await_reading(qtbot, page)
+    assert form.value("data.eval") is None, "the person chose a fraction"
 
 
 def test_rows_lengths_and_findings_of_conversations(qtbot, page, answers, talks):
