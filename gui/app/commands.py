@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import platform
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import PySide6
@@ -21,6 +23,7 @@ from PySide6.QtGui import (
     QTextCursor,
     QTextDocument,
     QTextTable,
+    QTextTableFormat,
 )
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -366,8 +369,8 @@ class GuideWindow(QDialog):
         self.setWindowTitle(_("Hone user guide"))
         self.resize(860, 640)
         self.browser = GuideBrowser(theme)
-        self.search = QLineEdit(placeholderText=_("Find on this page"), clearButtonEnabled=True)
-        self.search.setAccessibleName(_("Find on this page"))
+        self.search = QLineEdit(placeholderText=_("Find in the guide"), clearButtonEnabled=True)
+        self.search.setAccessibleName(_("Find in the guide"))
         self.search.returnPressed.connect(self._find)
         self.missing = role_label(Role.MUTED)
         self.search.textChanged.connect(self.missing.clear)
@@ -393,12 +396,23 @@ class GuideWindow(QDialog):
         self.browser.setFocus()
 
     def _find(self) -> None:
-        text, cursor = self.search.text(), self.browser.textCursor()
-        if not self.browser.find(text):  # once more, from the top
+        """Go on to the next place of the text, here or in another chapter; to whole words only, where there are any."""
+        text = self.search.text()
+        pages = {path: path.read_text("utf-8").lower() for path in sorted(GUIDE.glob("*.md"))}
+        word = re.compile(rf"\b{re.escape(text.lower())}\b")
+        is_word = any(map(word.search, pages.values()))
+        flags = QTextDocument.FindFlag.FindWholeWords if is_word else QTextDocument.FindFlag(0)
+        if not text or self.browser.find(text, flags):
+            return
+        paths, here = list(pages), Path(self.browser.source().toLocalFile())
+        after = paths.index(here) + 1 if here in pages else 0
+        for path in (path for path in paths[after:] + paths[:after] if text.lower() in pages[path]):
+            if path != here:
+                self.browser.setSource(QUrl.fromLocalFile(str(path)))
             self.browser.moveCursor(QTextCursor.MoveOperation.Start)
-            if text and not self.browser.find(text):
-                self.browser.setTextCursor(cursor)
-                self.missing.setText(_("Not found on this page"))
+            if self.browser.find(text, flags):
+                return
+        self.missing.setText(_("Not found in the guide"))
 
 
 MARGIN = 24
@@ -439,6 +453,7 @@ class GuideBrowser(QTextBrowser):
         for frame in document.rootFrame().childFrames():
             if isinstance(frame, QTextTable):
                 table = frame.format()
+                table.setBorderStyle(QTextTableFormat.BorderStyle.BorderStyle_Solid)
                 table.setBorderBrush(QColor(self._theme.tokens.line))
                 table.setCellPadding(6)
                 table.setTopMargin(SPACE_ABOVE[0])

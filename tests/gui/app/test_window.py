@@ -133,6 +133,17 @@ def test_the_guide_goes_to_headings_and_by_keyboard_to_the_chapters_it_names(qtb
     assert not guide.isVisible()
 
 
+def test_finding_in_the_guide_goes_on_to_other_chapters_and_whole_words_come_first(qtbot, window):
+    guide = window.commands._open_guide("README.md")
+    pages = (("F1", "first-run.md"), ("F1", "glossary.md"), ("zzz", "glossary.md"), ("ollam", "terminal.md"))
+    for text, found in pages:
+        guide.search.setText(text)
+        qtbot.keyClick(guide.search, Qt.Key.Key_Return)
+        assert guide.browser.source().fileName() == found
+        assert bool(guide.missing.text()) == (text == "zzz")
+        assert guide.browser.textCursor().selectedText().lower() in (text.lower(), "f1")
+
+
 def test_the_run_menu_does_what_the_selected_runs_allow(qtbot, listed):
     menu = next(menu for menu in listed.commands._menus if menu.title() == "&Run")
     listed.runs.table.selectRow(0)
