@@ -17,8 +17,8 @@ from pathlib import Path
 
 import psutil
 
+from core.base import formats
 from core.base.errors import Fix, OutOfMemory, UserError
-from core.base.formats import duration, size
 from core.base.language import _
 from core.base.system import ProcessTree, SystemMemory, resident_bytes, system_memory
 
@@ -94,7 +94,7 @@ class RanOut(OutOfMemory):
     def __init__(self, place: str, held: int, why: str) -> None:
         super().__init__(
             _("{place} takes more memory than there is").format(place=place or _("This")),
-            " ".join((_("It took {size} at the end.").format(size=size(held)), why)),
+            " ".join((_("It took {size} at the end.").format(size=formats.memory(held)), why)),
             (Fix(_("Close other programs, or choose a smaller file or model")),),
         )
         self.held = held
@@ -212,7 +212,7 @@ class Ceiling:
         left = memory.total - memory.used
         if left < min(RESERVE, RESERVE_SHARE * memory.total, touched):
             why = _("It was stopped because only {left} of memory were left on this computer.").format(
-                left=size(left)
+                left=formats.memory(left)
             )
             return RanOut(place, self.highest, why)
         return None
@@ -223,6 +223,6 @@ class Ceiling:
             return None
         return UserError(
             _("{place} takes too long").format(place=place) if place else _("No answer in time"),
-            _("It was stopped after {seconds} without progress.").format(seconds=duration(seconds)),
+            _("It was stopped after {seconds} without progress.").format(seconds=formats.duration(seconds)),
             (Fix(_("Choose another file or model, or check this one for errors")),) if place else (),
         )

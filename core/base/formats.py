@@ -229,21 +229,11 @@ def epochs(value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0")
 
 
-def loss_tick(value: float, digits: int = 4) -> str:
-    """A tick of an axis of losses, with so many digits at most: `0`, `0.5`, `2`."""
-    return f"{value:,.{digits}g}"
-
-
 def step_time_tick(seconds: float) -> str:
     """A tick of an axis of step times: `0`, `250 ms`, `1.5 s`."""
     if seconds == 0:
         return "0"
     return f"{seconds:,.4g} s" if seconds >= 0.9995 else f"{1000 * seconds:.4g} ms"
-
-
-def share_tick(value: float) -> str:
-    """A tick of an axis of shares: `90 %`."""
-    return f"{100 * value:.10g} %"
 
 
 def percent_tick(value: float) -> str:
@@ -265,17 +255,6 @@ def _scaled(value: float) -> str:
 
 
 # --- Numbers in messages and terminals
-
-
-def size(count: float | None) -> str:
-    """Bytes in two figures or more: `912 MB`, `9.6 GB`."""
-    if count is None:
-        return MISSING
-    for unit in ("B", "KB", "MB", "GB"):
-        if abs(count) < 999.5:
-            return f"{count:.0f} {unit}" if count >= 9.95 or unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TB"
 
 
 def megabytes(count: float) -> str:

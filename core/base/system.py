@@ -56,11 +56,6 @@ def resident_bytes(processes: Iterable[psutil.Process], *, without_files: bool =
     return total or None
 
 
-def tree_bytes(pid: int) -> int | None:
-    """Resident bytes of a process and all it started; None once it has ended."""
-    return resident_bytes(process_tree(pid))
-
-
 SHORTEST_SPAN = 0.02
 """Shortest span of a load, in seconds per core: operating systems count in steps of about 10 ms."""
 
@@ -150,17 +145,13 @@ def _read(folder: Path) -> GroupMemory | None:
         try:
             limit = (folder / limit_file).read_text(encoding="ascii").strip()
             used = int((folder / used_file).read_text(encoding="ascii"))
-            spare = _spare(folder / "memory.stat", idle)
+            lines = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
+            spare = int(dict(line.split() for line in lines).get(idle, 0))
         except (OSError, ValueError):
             continue
         if limit.isdecimal() and int(limit) < UNLIMITED:
             return GroupMemory(limit=int(limit), used=max(0, used - spare))
     return None
-
-
-def _spare(stat: Path, name: str) -> int:
-    lines = stat.read_text(encoding="ascii").splitlines()
-    return next((int(line.split()[1]) for line in lines if line.split()[0] == name), 0)
 
 
 # --- Process trees

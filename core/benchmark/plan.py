@@ -378,7 +378,8 @@ def _variants(
 
     half = (half_precision(device) or Precision.BF16).value
     lower: Changes = {"device.precision": half}
-    batch, steps = plain.memory.batch_size, accumulation_of(plain.memory.batch_size)
+    batch = plain.memory.batch_size
+    steps = max(count for count in range(1, MAX_ACCUMULATION + 1) if batch % count == 0)
     accumulated: Changes = {}
     if steps > 1:
         accumulated = {"memory.batch_size": batch // steps, "memory.gradient_accumulation_steps": steps}
@@ -434,11 +435,6 @@ def _variants(
         title = _("LoRA, {half} + checkpointing").format(half=half)
         add(f"{half}-lora-checkpointing", title, {**lora, **CHECKPOINTING}, note=SMALL)
     return variants
-
-
-def accumulation_of(batch: int) -> int:
-    """The number of accumulation steps a batch is divided into: its largest divisor up to 16."""
-    return max(count for count in range(1, MAX_ACCUMULATION + 1) if batch % count == 0)
 
 
 def _guides() -> RunOptions:

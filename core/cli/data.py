@@ -11,9 +11,8 @@ import tomli_w
 from core.base import formats
 from core.base.errors import DataError, OptionsError
 from core.base.files import new_file, why_missing, write_atomically, writing
-from core.base.jobs import GpuEnvironment, gpu_environment, gpu_folder, run_job
+from core.base.jobs import gpu_environment, gpu_folder, run_job
 from core.base.language import _
-from core.base.settings import VERSION
 from core.cli.output import (
     INTERRUPTED,
     NEW_FILE,
@@ -34,7 +33,7 @@ from core.options.choices import Task
 from core.options.device_support import ANY_OTHER, DeviceReport, MachineReport, find_device
 from core.options.importing import Imported, import_file, import_text
 from core.options.method_rules import starting_options
-from core.options.presets import changes, find_preset, guess_task, presets
+from core.options.presets import changes, find_preset, find_task, presets
 from core.options.run_file import absolute, apply_overrides
 from core.options.sources import scheme_of
 from core.options.validate import read_options, splits
@@ -204,7 +203,10 @@ def inspect(arguments: argparse.Namespace) -> int:
     if not scheme_of(source) and (missing := why_missing(Path(source))):
         raise DataError(_("There is nothing to inspect"), missing)
     task = Task(arguments.task) if arguments.task else None
-    tree: Tree = {"task": (task or guess_task(source)).value, "data": {"train": source}}
+    tree: Tree = {
+        "task": (task or find_task(source) or Task.TEXT_CLASSIFICATION).value,
+        "data": {"train": source},
+    }
     if Path(source).suffix.lower() in run_file.ENDINGS:
         tree = msgspec.to_builtins(run_file.read(Path(source)))
         task = task or Task(tree["task"])
@@ -394,7 +396,7 @@ def _add_devices(commands: Commands) -> None:
 def devices(arguments: argparse.Namespace) -> int:
     if not arguments.check:
         machine = run_job("devices", None, MachineReport)
-        lines = [*device_lines(machine), *environment_lines(gpu_environment())]
+        lines = [*device_lines(machine), *gpu_lines(gpu_install.GpuState(installed=gpu_environment()))]
         print_answer(machine, lines, as_json=arguments.json)
         return 0
     if not arguments.json:
@@ -424,7 +426,7 @@ def device_lines(report: MachineReport) -> Iterator[str]:
 def _device_text(device: DeviceReport) -> str:
     if not device.available:
         return _("{title}: not available: {reason}").format(title=device.title, reason=device.reason)
-    return f"{device.title}, {formats.size(device.memory_bytes)}" if device.memory_bytes else device.title
+    return f"{device.title}, {formats.memory(device.memory_bytes)}" if device.memory_bytes else device.title
 
 
 def _limit_rows(device: DeviceReport) -> list[tuple[str, str]]:
@@ -472,7 +474,7 @@ def _comparison_row(comparison: Comparison) -> tuple[str, ...]:
 
 def gpu(arguments: argparse.Namespace) -> int:
     if arguments.remove:
-        say(_("{size} freed").format(size=formats.size(gpu_install.remove())))
+        say(_("{size} freed").format(size=formats.memory(gpu_install.remove())))
     elif not arguments.install:
         state = gpu_install.look()
         print_answer(state, gpu_lines(state), as_json=arguments.json)
@@ -483,50 +485,15 @@ def gpu(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             note(_("Stopped. The same command continues; `hone gpu --remove` deletes what was downloaded."))
             return INTERRUPTED
-        say("\n".join(environment_lines(environment)))
+        say("\n".join(gpu_lines(gpu_install.GpuState(installed=environment))))
     return 0
 
 
-def gpu_lines(state: gpu_install.GpuState) -> list[str]:
-    lines = environment_lines(state.installed)
-    if state.begun:
-        lines.append(
-            _("{begun} of an unfinished installation are in {folder}.").format(
-                begun=formats.size(state.begun), folder=gpu_folder()
-            )
-        )
-    if state.refusal:
-        lines.append(state.refusal)
-    elif not state.is_used and state.card is not None:
-        lines.append(
-            _(
-                "{card}: `hone gpu --install` downloads about {size} and needs {needed} ({free} are free)."
-            ).format(
-                card=state.card.name,
-                size=formats.size(gpu_install.DOWNLOAD),
-                needed=formats.size(gpu_install.FREE_NEEDED),
-                free=formats.size(state.free),
-            )
-        )
-    return lines
-
-
-def environment_lines(installed: GpuEnvironment | None) -> list[str]:
-    """PyTorch with CUDA that is installed; nothing if there is none."""
-    if installed is None:
-        return []
-    lines = [
-        _("PyTorch {torch}, CUDA {cuda}, {size} in {folder}").format(
-            torch=installed.torch, cuda=installed.cuda, size=formats.size(installed.size), folder=gpu_folder()
-        )
-    ]
-    if installed.hone != VERSION:
-        lines.append(
-            _("It isn't used: Hone {version} installed it. Update it: hone gpu --install").format(
-                version=installed.hone
-            )
-        )
-    elif not installed.device:
-        problem = installed.problem or _("its driver may be too old")
-        lines.append(_("PyTorch found no GPU: {problem}.").format(problem=problem))
-    return lines
+def gpu_lines(state: gpu_install.GpuState) -> Iterator[str]:
+    """What is installed or can be, and how; nothing if there is neither."""
+    if text := gpu_install.state_text(state):
+        yield text
+    if held := state.installed.size if state.installed else state.begun:
+        yield _("{size} in {folder}").format(size=formats.memory(held), folder=gpu_folder())
+    if not state.is_used and (state.installed or (state.card and not state.refusal)):
+        yield _("`hone gpu --install` installs it.")

@@ -363,7 +363,7 @@ def try_text(done: Try) -> str:
         return _("Too large: {reason}").format(reason=measurement.out_of_memory)
     seconds = measurement.step_seconds
     return _("{peak} at most, {step} s a step: {verdict}").format(
-        peak=formats.size(measurement.peak),
+        peak=formats.memory(measurement.peak),
         step=formats.MISSING if seconds is None else formats.number(seconds),
         verdict=SHORT_VERDICTS[done.verdict],
     )

@@ -53,12 +53,6 @@ from core.sharing.script import script_of, script_of_run
 
 SHOWN_LABELS = 10
 METRIC_NOUNS = {What.STEPS: "step", What.EVALUATIONS: "evaluation", What.MACHINE: "sample"}
-PLACES = {
-    hub.TokenPlace.NOWHERE: _("no token"),
-    hub.TokenPlace.ENVIRONMENT: _("the token in HF_TOKEN"),
-    hub.TokenPlace.KEYCHAIN: _("the token in this computer's keychain"),
-    hub.TokenPlace.FILE: _("the token of hf auth login"),
-}
 
 
 def add_commands(commands: Commands) -> None:
@@ -347,7 +341,7 @@ def export_lines(report: ExportReport) -> Iterator[str]:
     yield _("{title}: {files}, {size}, in {path}").format(
         title=EXPORTS[report.kind][0],
         files=formats.counted(len(report.files), "file"),
-        size=formats.size(report.size),
+        size=formats.memory(report.size),
         path=report.path,
     )
     if report.agreement is not None:
@@ -469,10 +463,10 @@ def _match_row(match: hub.Found) -> tuple[str, ...]:
     counts = (match.parameters, match.downloads, match.likes)
     return (
         match.id,
-        formats.size(match.size),
+        formats.memory(match.size),
         *(formats.MISSING if count is None else f"{count:,}" for count in counts),
         match.licence or formats.MISSING,
-        _("yes") if match.complete else formats.size(match.here) if match.here else "",
+        _("yes") if match.complete else formats.memory(match.here) if match.here else "",
         match.refusal or (_("gated: accept its terms on its page, and sign in") if match.gated else ""),
     )
 
@@ -490,7 +484,7 @@ def download(request: hub.DownloadRequest, *, as_json: bool) -> int:
             )
         )
         return INTERRUPTED
-    files, size = formats.counted(done.files, "file"), formats.size(done.size)
+    files, size = formats.counted(done.files, "file"), formats.memory(done.size)
     text = _("{files}, {size}, in {path}").format(files=files, size=size, path=done.path)
     print_answer(done, [text], as_json=as_json)
     return 0
@@ -504,13 +498,13 @@ def _cache_lines(report: hub.CacheReport) -> Iterator[str]:
     titles = (_("NAME"), _("KIND"), _("SIZE"), _("UNFINISHED"), _("CHANGED"))
     yield formats.table(titles, list(map(_cached_row, report.repos)))
     yield ""
-    yield _("{size} in {folder}").format(size=formats.size(report.total), folder=report.folder)
+    yield _("{size} in {folder}").format(size=formats.memory(report.total), folder=report.folder)
 
 
 def _cached_row(repo: hub.Cached) -> tuple[str, ...]:
-    unfinished = formats.size(repo.partial) if repo.partial else ""
+    unfinished = formats.memory(repo.partial) if repo.partial else ""
     changed = formats.full_moment(repo.changed) if repo.changed else ""
-    return repo.id, repo.kind.value, formats.size(repo.size), unfinished, changed
+    return repo.id, repo.kind.value, formats.memory(repo.size), unfinished, changed
 
 
 def remove(request: hub.RemoveRequest, *, agreed: bool) -> int:
@@ -523,7 +517,7 @@ def remove(request: hub.RemoveRequest, *, agreed: bool) -> int:
         if not confirm(question.format(name=request.id)):
             return 1
     freed = run_job("hub-remove", request, hub.Removed).freed
-    say(_("{size} freed").format(size=formats.size(freed)))
+    say(_("{size} freed").format(size=formats.memory(freed)))
     return 0
 
 
@@ -538,10 +532,8 @@ def account(arguments: argparse.Namespace) -> int:
     elif arguments.sign_out:
         found = run_job("hub-account", hub.AccountRequest(action=hub.AccountAction.REMOVE), hub.Account)
         say(_("The keychain no longer has a token of Hone's."))
-        if found.place is not hub.TokenPlace.NOWHERE:
-            say(_("Still in use: {place}.").format(place=PLACES[found.place]))
+        say(found.words)
     else:
         found = run_job("hub-account", hub.AccountRequest(action=hub.AccountAction.CHECK), hub.Account)
-        text = _("{name}, by {place}").format(name=found.name, place=PLACES[found.place])
-        print_answer(found, [text], as_json=arguments.json)
+        print_answer(found, [found.words], as_json=arguments.json)
     return 0

@@ -116,7 +116,7 @@ class JobOutput:
         if not (self._is_download and progress.total):
             return ""
         amount = _("{done} of {total}").format(
-            done=formats.size(progress.done), total=formats.size(progress.total)
+            done=formats.memory(progress.done), total=formats.memory(progress.total)
         )
         left = self._pace.left(progress)
         return (

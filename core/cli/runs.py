@@ -163,7 +163,7 @@ def runs(arguments: argparse.Namespace) -> int:
 
 def _list_lines(folder: Path, summaries: list[RunSummary]) -> Iterator[str]:
     if summaries:
-        size = formats.size(sum(RunSizes().of(summary.run) for summary in summaries))
+        size = formats.memory(sum(RunSizes().of(summary.run) for summary in summaries))
         count = formats.counted(len(summaries), "run")
         total = _("{count}, {size} in {folder}").format(count=count, size=size, folder=folder)
         titles = Counter(summary.title for summary in summaries)
@@ -194,7 +194,7 @@ def _row(summary: RunSummary, *, with_id: bool) -> tuple[str, ...]:
         else f"{summary.steps:,}",
         _result(summary),
         formats.duration(summary.seconds),
-        formats.size(summary.peak_bytes),
+        formats.memory(summary.peak_bytes),
         formats.full_moment(summary.started),
         summary.model or _("(unreadable)"),
         summary.data or formats.MISSING,
@@ -223,14 +223,14 @@ def delete(names: list[str], *, agreed: bool, permanently: bool) -> int:
     if not plan.going:
         return 1
     for item in plan.going:
-        say(f"{item.run.name}  {item.title}  {formats.size(item.size)}")
+        say(f"{item.run.name}  {item.title}  {formats.memory(item.size)}")
     for item in plan.needed:
         say(
             _("Note: {names} started from the model of {title}.").format(
                 names=", ".join(item.needed_by), title=item.title
             )
         )
-    say(f"{formats.counted(len(plan.going), 'run')}, {formats.size(plan.size)}")
+    say(f"{formats.counted(len(plan.going), 'run')}, {formats.memory(plan.size)}")
     if not agreed and not confirm(_("Delete permanently?") if permanently else _("Move to the trash?")):
         say(_("Nothing was deleted."))
         return 1
@@ -286,7 +286,7 @@ def compare_runs(names: list[str], *, as_json: bool) -> int:
         (_("result"), *map(_result, summaries)),
         (_("steps"), *(f"{summary.steps:,}" for summary in summaries)),
         (_("time"), *(formats.duration(summary.seconds) for summary in summaries)),
-        (_("peak memory"), *(formats.size(summary.peak_bytes) for summary in summaries)),
+        (_("peak memory"), *(formats.memory(summary.peak_bytes) for summary in summaries)),
         (_("examples/s"), *(formats.number(summary.samples_per_second) for summary in summaries)),
     ]
     options = [

@@ -149,7 +149,8 @@ class Watchdog:
 
     def _apply_rules(self) -> Iterator[Event]:
         if self._activity is not None:  # reading a process tree each second isn't free
-            if system_rules.is_suspicious(self._recent):
+            silent = self._recent.now - self._recent.last_progress
+            if silent >= system_rules.silence_limit(self._recent) / 2:
                 self._recent.set_engine_busy(self._activity.read())
             else:
                 self._activity.reset()
@@ -198,7 +199,8 @@ class Keeper:
         self._events.start_at_end()  # events of earlier attempts, which may be many
         self._writer = EventWriter(run.machine_file, attempt=current_attempt(run))
         self._turn = queue.Turn(run, self._device, self._writer.attempt)
-        reserve_space(run)
+        with contextlib.suppress(OSError):  # space for `exit.json`; zeros may take none on some disks
+            write_atomically(run.spare_file, os.urandom(SPARE_BYTES))
         self._kills_before = out_of_memory_kills()
         self._is_killed = False
         self._wants_stop = False
@@ -329,12 +331,6 @@ class Keeper:
             out_of_memory=not self._is_killed and is_out_of_memory(code, kills=kills),
             attempt=self._writer.attempt,
         )
-
-
-def reserve_space(run: RunFolder) -> None:
-    """Reserve disk space for `exit.json`, if there is any."""
-    with contextlib.suppress(OSError):
-        write_atomically(run.spare_file, os.urandom(SPARE_BYTES))  # zeros may take no space on some disks
 
 
 def write_exit_record(run: RunFolder, record: ExitRecord) -> None:

@@ -105,9 +105,9 @@ def disk_space(recent: Recent, *, raised: str) -> Finding | None:
         level=Level.WARNING,
         title=_("The disk is nearly full") if fits else _("The disk has no space for the next checkpoint"),
         detail=" ".join(sentences).format(
-            free=formats.size(free),
-            total=formats.size(recent.disk.total),
-            checkpoint=formats.size(checkpoint),
+            free=formats.memory(free),
+            total=formats.memory(recent.disk.total),
+            checkpoint=formats.memory(checkpoint),
         ),
         fixes=tuple(fixes),
     )
@@ -180,7 +180,7 @@ def silence(recent: Recent, *, raised: str) -> Finding | None:
     In training a process may be busy and stuck: only a step counts. In other phases nothing is reported until they are
     over, so a process that computes isn't reported.
     """
-    limit, busy, last = _silence_limit(recent), recent.engine_busy, recent.last_event
+    limit, busy, last = silence_limit(recent), recent.engine_busy, recent.last_event
     trains = recent.phase is Phase.TRAINING
     if recent.now - recent.last_progress < limit or not (trains or busy is not None):
         return None
@@ -219,12 +219,7 @@ def silence(recent: Recent, *, raised: str) -> Finding | None:
     )
 
 
-def is_suspicious(recent: Recent) -> bool:
-    """Whether there was no progress for long enough to check what the process does."""
-    return recent.now - recent.last_progress >= _silence_limit(recent) / 2
-
-
-def _silence_limit(recent: Recent) -> float:
+def silence_limit(recent: Recent) -> float:
     if recent.phase is not Phase.TRAINING:
         return SILENT_PHASES[recent.phase]
     if recent.first_seconds is None:
@@ -538,7 +533,7 @@ class Paging:
         grown = max(swaps) - swaps[0] if swaps else 0
         causes = [next((full for _time, _swap, full in reversed(samples) if full), "")]
         if grown > PAGING_SWAP_GROWTH:
-            causes.append(_("The swap grew by {size}.").format(size=formats.size(grown)))
+            causes.append(_("The swap grew by {size}.").format(size=formats.memory(grown)))
         return " ".join(filter(None, causes))
 
     def _describe(self, lasted: str, seconds: float, cause: str) -> Finding:
@@ -574,5 +569,5 @@ def _full_memory(sample: MemorySampled) -> str:
     used = max(sample.bytes, sample.reserved or 0)
     if template and sample.ceiling and used >= PAGING_FULL * sample.ceiling:
         share = formats.whole_percent(used / sample.ceiling)
-        return template.format(share=share, ceiling=formats.size(sample.ceiling))
+        return template.format(share=share, ceiling=formats.memory(sample.ceiling))
     return _("The system was critically short of memory.") if sample.pressure is Pressure.CRITICAL else ""

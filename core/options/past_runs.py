@@ -163,15 +163,10 @@ def _model_name(source: str, generations: int) -> str:
 
 def title_in(folder: Path, generations: int = MOST_GENERATIONS) -> str:
     """The name of the run in `folder`, as `title_of` without its options; empty if they can't be read."""
-    own, model, data = _names_in(folder)
+    own, model, data = names_in(folder)
     if not own and model and data:
         own = _("{model} on {data}").format(model=_model_name(model, generations - 1), data=_data_name(data))
     return read(folder).title or own
-
-
-def source_in(folder: Path) -> str:
-    """What the run in `folder` starts from; empty if its run file can't be read."""
-    return _names_in(folder)[1]
 
 
 def _data_name(source: str) -> str:
@@ -179,7 +174,7 @@ def _data_name(source: str) -> str:
     return name if scheme_of(source) else Path(name).stem
 
 
-def _names_in(folder: Path) -> tuple[str, str, str]:
+def names_in(folder: Path) -> tuple[str, str, str]:
     """`output.name`, `model.source` and `data.train` of a run file; empty if it can't be read."""
     path = folder / "run.toml"
     try:
@@ -233,7 +228,7 @@ def _folders(parent: Path) -> list[Path]:
 
 def given_name(folder: Path) -> str:
     """The name that a person gave the run in `folder`; empty if there is none or its run file can't be read."""
-    return read(folder).title or _names_in(folder)[0]
+    return read(folder).title or names_in(folder)[0]
 
 
 def close_to(name: str, folders: list[Path]) -> list[Path]:

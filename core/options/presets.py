@@ -182,11 +182,6 @@ _KEY = re.compile(r'"([A-Za-z_]{2,24})"\s*:')
 _CHAT_KEYS = frozenset({"messages", "conversations", "conversation", "instruction", "completion", "dialogue"})
 
 
-def guess_task(source: str) -> Task:
-    """The most likely task of a source, text classification by default."""
-    return find_task(source) or Task.TEXT_CLASSIFICATION
-
-
 def find_task(source: str) -> Task | None:
     """The task that a source suits by its name and beginning.
 

@@ -4,7 +4,7 @@ Reads only the beginnings and ends of their files, so that a run of a million st
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
@@ -65,12 +65,12 @@ class Comparison:
     is_fair: bool
 
 
-def compare(runs: Sequence[RunFolder], size: Callable[[float], str] = formats.size) -> Comparison:
-    """Compare two or more runs; `size` formats bytes."""
+def compare(runs: Sequence[RunFolder]) -> Comparison:
+    """Compare two or more runs."""
     facts = []
     statuses = [status_at_end(run, and_beginning=True) for run in runs]
     for status in statuses:
-        ran = {found.title: found.value for found in statements(status.what_ran, size)}
+        ran = {found.title: found.value for found in statements(status.what_ran)}
         facts.append(
             ran
             | {_("Version of {name}").format(name=name): version for name, version in status.versions.items()}

@@ -112,7 +112,11 @@ def find(folder: Path, since: float) -> list[Interrupted]:
     Raises:
         OSError: The folder can't be listed.
     """
-    runs = sorted(((_last_changed(run), run) for run in list_runs(folder)), key=itemgetter(0), reverse=True)
+    runs = [
+        (max(map(changed_at, (run.events_file, run.machine_file, run.exit_file, run.keeper_file))) / 1e9, run)
+        for run in list_runs(folder)
+    ]
+    runs.sort(key=itemgetter(0), reverse=True)
     found = []
     for place, (changed, run) in enumerate(runs):
         if (changed > since or not place) and run.keeper_record() is not None:
@@ -123,11 +127,6 @@ def find(folder: Path, since: float) -> list[Interrupted]:
                     step = None if checkpoint is None else checkpoint.step
                     found.append(Interrupted(run, title_of(run.path, run.options()), step, is_paused))
     return [one for one in found if not one.is_paused] or found
-
-
-def _last_changed(run: RunFolder) -> float:
-    """When a run last wrote anything, in unix seconds."""
-    return max(map(changed_at, (run.events_file, run.machine_file, run.exit_file, run.keeper_file))) / 1e9
 
 
 def seen_until() -> float:

@@ -19,7 +19,7 @@ from core.memory.model import Forecast
 from core.options import ModelOptions, RunOptions, run_file
 from core.options.catalogue import options_of
 from core.options.choices import Task
-from core.options.past_runs import asked_title, run_folder, source_in, title_in, title_of, with_run_path
+from core.options.past_runs import asked_title, names_in, run_folder, title_in, title_of, with_run_path
 from core.options.sources import Scheme
 from core.runs.event_log import EventReader
 from core.runs.folder import RunFolder
@@ -100,7 +100,7 @@ def pretraining_pair(run: RunFolder) -> tuple[RunFolder, RunFolder] | None:
     options = run.readable_options()
     if options is not None and options.task is Task.CAUSAL_LM and options.starts_random:
         source = Scheme.RUN.of(str(run.path.absolute()))
-        later = (other for other in list_runs(run.path.parent) if source_in(other.path) == source)
+        later = (other for other in list_runs(run.path.parent) if names_in(other.path)[1] == source)
         return next(filter(None, map(pretraining_pair, later)), None)
     folder = run_folder(options.model.source) if options is not None else None
     if options is None or folder is None or options.task is not Task.CHAT:

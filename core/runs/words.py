@@ -7,7 +7,7 @@ passed on.
 import re
 import shlex
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -43,9 +43,6 @@ from core.runs.summary import seconds_spent
 
 ONLY_IF_IT_FITS = "HONE_ONLY_IF_IT_FITS"
 """Environment variable of a run that ends if its forecast doesn't fit, because the person hasn't confirmed it."""
-
-Size = Callable[[float], str]
-"""Formats bytes."""
 
 
 def awaited_text(awaited: TurnAwaited | None) -> str:
@@ -115,7 +112,7 @@ def out_of_memory(options: RunOptions, forecast: MemoryForecast | None, report: 
     sentences = [batch, *forecast_sentences(forecast)]
     if match := _TRIED.search(report):
         unit = (match.group(2) or "").lower().removeprefix("bytes")[:1]
-        size = formats.size(float(match.group(1)) * _UNITS[unit])
+        size = formats.memory(float(match.group(1)) * _UNITS[unit])
         sentences.append(_("Allocating {size} more failed.").format(size=size))
     fixes = forecast.fixes if forecast is not None and forecast.fixes else tuple(first_aid(options))
     return OutOfMemory(_("Memory ran out"), " ".join(sentences), fixes)
@@ -153,11 +150,11 @@ def forecast_sentences(forecast: MemoryForecast | None, *, before: bool = False)
         if is_measured
         else _("The run was estimated to take {size}.")
     )
-    yield total.format(size=formats.size(parts.total))
+    yield total.format(size=formats.memory(parts.total))
     if room:
         free = _("{free} of {ceiling} are free.") if before else _("{free} of {ceiling} were free.")
-        yield free.format(free=formats.size(room.free), ceiling=formats.size(room.ceiling))
-    title, size = PART_TITLES[parts.largest], formats.size(getattr(parts, parts.largest))
+        yield free.format(free=formats.memory(room.free), ceiling=formats.memory(room.ceiling))
+    title, size = PART_TITLES[parts.largest], formats.memory(getattr(parts, parts.largest))
     yield _("The largest part: {title}, {size}.").format(title=f"{title[0].lower()}{title[1:]}", size=size)
 
 
@@ -180,7 +177,6 @@ class Statement:
 
 def statements(
     ran: WhatRan | None,
-    size: Size,
     versions: Mapping[str, str] | None = None,
     status: RunStatus | None = None,
 ) -> tuple[Statement, ...]:
@@ -190,7 +186,7 @@ def statements(
         ran: The event; None: there is none yet.
         status: Has the error of the memory forecast, once that is known; None: leave it out.
     """
-    found = _of_run(ran, size, status) if ran is not None else []
+    found = _of_run(ran, status) if ran is not None else []
     if versions:
         listed = ", ".join(f"{name} {version}" for name, version in versions.items())
         found.append(Statement(_("Software"), _("Versions"), listed))
@@ -211,14 +207,14 @@ class _Line(NamedTuple):
     reason: str = ""
 
 
-def _of_run(ran: WhatRan, size: Size, status: RunStatus | None) -> list[Statement]:
+def _of_run(ran: WhatRan, status: RunStatus | None) -> list[Statement]:
     reasons = {path: reason for path, reason in ran.reasons.items() if reason != AS_ASKED}
     groups = (
         (_("Device and precision"), _of_device(ran)),
         (_("Model"), _of_model(ran)),
-        (_("Training"), _of_training(ran, size)),
+        (_("Training"), _of_training(ran)),
         (_("Data"), _of_data(ran)),
-        (_("Memory"), _of_memory(ran, size, status)),
+        (_("Memory"), _of_memory(ran, status)),
     )
     result = [
         Statement(group, line.title, line.value, line.reason or _split(reasons.pop(line.path, ""))[1])
@@ -270,11 +266,13 @@ def _of_model(ran: WhatRan) -> Iterator[_Line]:
     yield _Line(_("Attention"), ran.attention, "model.attention")
 
 
-def _of_training(ran: WhatRan, size: Size) -> Iterator[_Line]:
+def _of_training(ran: WhatRan) -> Iterator[_Line]:
     yield _Line(_("Optimizer"), ran.optimizer, "training.optimizer")
-    state = size(ran.optimizer_state_bytes)
+    state = formats.memory(ran.optimizer_state_bytes)
     if len(ran.optimizer_state) > 1:
-        parts = ", ".join(f"{dtypes(name)} {size(count)}" for name, count in ran.optimizer_state.items())
+        parts = ", ".join(
+            f"{dtypes(name)} {formats.memory(count)}" for name, count in ran.optimizer_state.items()
+        )
         state = f"{state} ({parts})"
     elif ran.optimizer_state:
         state = _("{size} in {dtype}").format(size=state, dtype=dtypes(next(iter(ran.optimizer_state))))
@@ -304,7 +302,7 @@ def _of_data(ran: WhatRan) -> Iterator[_Line]:
     yield _Line(_("Pinned memory"), _("yes") if ran.pinned else "", "data.pin_memory")
 
 
-def _of_memory(ran: WhatRan, size: Size, status: RunStatus | None) -> Iterator[_Line]:
+def _of_memory(ran: WhatRan, status: RunStatus | None) -> Iterator[_Line]:
     if ran.recomputed:
         layers = formats.counted(ran.recomputed, "layer")
         yield _Line(_("Activations"), _("of {layers} computed again for the gradients").format(layers=layers))
@@ -316,8 +314,8 @@ def _of_memory(ran: WhatRan, size: Size, status: RunStatus | None) -> Iterator[_
             _("{percent:.0f} % below the peak of {peak}"),
         )
         template = above if error > 0 else below
-        reason = template.format(percent=100 * abs(error), peak=size(status.peak_bytes or 0))
-        yield _Line(_("Forecast"), size(status.forecast_bytes or 0), reason=reason)
+        reason = template.format(percent=100 * abs(error), peak=formats.memory(status.peak_bytes or 0))
+        yield _Line(_("Forecast"), formats.memory(status.forecast_bytes or 0), reason=reason)
 
 
 def _split(reason: str) -> tuple[str, str]:
@@ -423,7 +421,7 @@ def time_spent_text(shares: Mapping[str, float] | None) -> str:
 def what_ran_text(status: RunStatus) -> str:
     """What actually ran as a table, with the reason where Hone chose; long values take several lines."""
     rows: list[tuple[str, str, str]] = []
-    for statement in statements(status.what_ran, formats.size, status.versions, status):
+    for statement in statements(status.what_ran, status.versions, status):
         lines = textwrap.wrap(statement.value, VALUE_WIDTH, break_long_words=False, break_on_hyphens=False)
         rows.append((statement.title, next(iter(lines), ""), statement.reason))
         rows += [("", line, "") for line in lines[1:]]

@@ -464,7 +464,7 @@ def judge(
             allowed.append(which)
             left -= size or 0
     sizes = [size or 0 for size in needed.values()]
-    first, total, free_text = (formats.size(count) for count in (sum(sizes[:1]), sum(sizes), free))
+    first, total, free_text = (formats.memory(count) for count in (sum(sizes[:1]), sum(sizes), free))
     if training and not on_cpu:
         title = ngettext("{title} is training", "{count} runs are training", len(training))
         detail = _(

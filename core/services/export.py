@@ -19,8 +19,7 @@ import psutil
 from core.base import settings
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.files import read_small
-from core.base.formats import plain_number
-from core.base.formats import size as size_text
+from core.base.formats import memory, plain_number
 from core.base.jobs import EngineJob, JobCancelled, TellProgress, decoded
 from core.base.language import _
 from core.base.processes import is_frozen
@@ -601,7 +600,7 @@ def _check_disk(needed: int, target: Path) -> None:
     free = shutil.disk_usage(place).free
     if free < needed:
         detail = _("The export takes about {needed}, and {free} are free at {place}.").format(
-            needed=size_text(needed), free=size_text(free), place=place
+            needed=memory(needed), free=memory(free), place=place
         )
         raise UserError(_("Not enough space on the disk"), detail)
 

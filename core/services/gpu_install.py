@@ -22,10 +22,9 @@ import msgspec
 import psutil
 import pynvml
 
-from core.base import jobs
+from core.base import formats, jobs
 from core.base.errors import Fix, UserError
 from core.base.files import free_bytes, locked, write_atomically
-from core.base.formats import size
 from core.base.jobs import GpuEnvironment, JobProgress, TellProgress, gpu_environment, gpu_folder, gpu_python
 from core.base.language import _
 from core.base.processes import SOURCE_ROOT, is_frozen, kill_with_children, start_worker
@@ -96,6 +95,39 @@ class GpuState:
     def concerns(self) -> bool:
         """Whether there is a card, an installation, or an unfinished one."""
         return self.card is not None or self.installed is not None or bool(self.begun)
+
+
+def state_text(state: GpuState) -> str:
+    """Return what is installed or can be, in sentences."""
+    installed, card = state.installed, state.card
+    if state.is_used and installed is not None:
+        text = _("Hone uses PyTorch {torch} with CUDA {cuda} on {device}.")
+        if not installed.device:
+            text = _("PyTorch {torch} with CUDA {cuda} is installed, but found no GPU: {problem}.")
+        problem = installed.problem or _("its driver may be too old")
+        return text.format(
+            torch=installed.torch, cuda=installed.cuda, device=installed.device, problem=problem
+        )
+    text = ""
+    if installed is not None:
+        text = _("Hone {version} installed PyTorch with CUDA. Until it is updated, Hone uses the CPU.")
+        text = text.format(version=installed.hone)
+    if state.refusal or card is None:
+        return f"{text} {state.refusal}".strip()
+    if installed is None:
+        text = _(
+            "{card} is in this computer, but Hone came with PyTorch for the CPU. PyTorch with CUDA takes about "
+            "{size} to download and {installed} on the disk."
+        ).format(
+            card=card.name,
+            size=formats.memory(DOWNLOAD),
+            installed=formats.memory(INSTALLED),
+        )
+    free = _("{free} are free.").format(free=formats.memory(state.free)) if state.free is not None else ""
+    begun = (
+        _("{size} are downloaded already.").format(size=formats.memory(state.begun)) if state.begun else ""
+    )
+    return " ".join(filter(None, (text, free, begun)))
 
 
 def look() -> GpuState:
@@ -194,7 +226,7 @@ class Install:
                 free, needed = free_bytes(gpu_folder()), FREE_NEEDED - size_of(folder)
                 if free is not None and free < needed:
                     detail = _("{free} are free on the disk of {home}, {needed} are needed.").format(
-                        free=size(free), home=home(), needed=size(needed)
+                        free=formats.memory(free), home=home(), needed=formats.memory(needed)
                     )
                     raise UserError(TITLE, detail, (Fix(_("Free some disk space")), AGAIN))
                 folder.mkdir(exist_ok=True)

@@ -180,6 +180,21 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str = ""
     name: str = ""
 
+    @property
+    def words(self) -> str:
+        """Where the token is, and whose."""
+        text = {
+            TokenPlace.KEYCHAIN: _("A token is saved in {keychain}."),
+            TokenPlace.ENVIRONMENT: _("The token in the environment variable HF_TOKEN is used."),
+            TokenPlace.FILE: _("The token saved by hf auth login is used."),
+            TokenPlace.NOWHERE: _("No token. Public models don't need one; gated and private ones do."),
+        }[self.place].format(keychain=self.keychain)
+        return (
+            _("{place} It is valid: it belongs to {name}.").format(place=text, name=self.name)
+            if self.name
+            else text
+        )
+
 
 class ConfigRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Download the config.json of a model on the Hub, such as `google-bert/bert-base-cased`."""
@@ -540,12 +555,7 @@ def is_at_hand(options: RunOptions) -> bool:
     if is_run(source):
         folder = model_folder(source)
         return folder is not None and folder.is_dir()
-    return bool(source) and (is_in_hub_cache(source) or Path(source).is_dir())
-
-
-def is_in_hub_cache(source: str) -> bool:
-    """Whether at least the config of this model is in the cache."""
-    return CONFIG in names_here(source, Kind.MODEL)
+    return bool(source) and (CONFIG in names_here(source, Kind.MODEL) or Path(source).is_dir())
 
 
 def is_complete(options: RunOptions) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from core.base.ceiling import RanOut, but_a_reserve
-from core.base.formats import counted, size
+from core.base.formats import counted, memory
 from core.base.jobs import EngineJob, JobCancelled, TellProgress, decoded
 from core.base.language import _
 from core.base.system import GroupMemory, SystemMemory, group_memory, system_memory
@@ -110,9 +110,9 @@ def too_large(options: RunOptions, room: Room | None, ran_out: RanOut) -> str:
         )
     return text.format(
         rows=counted(options.memory.batch_size, "example"),
-        held=size(ran_out.held),
-        free=size(room.free if room else 0),
-        ceiling=size(room.ceiling if room else 0),
+        held=memory(ran_out.held),
+        free=memory(room.free if room else 0),
+        ceiling=memory(room.ceiling if room else 0),
         why=ran_out.why,
     )
 
@@ -203,9 +203,8 @@ def room_of(
         gpu = gpu or gpu_of(device.name)
         if gpu is None:
             return None
-        memory = gpu.memory()
-        if memory is not None:
-            return Room(free=max(0, memory.ceiling - memory.used), ceiling=memory.ceiling)
+        if (held := gpu.memory()) is not None:
+            return Room(free=max(0, held.ceiling - held.used), ceiling=held.ceiling)
     elif kind == "mps" and ceiling:
         ceiling = round(ceiling * min(1.0, mps_limit or 1.0))
     else:

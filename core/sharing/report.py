@@ -25,7 +25,6 @@ from core.options.catalogue import all_options, value_of, with_unit
 from core.options.past_runs import title_of
 from core.runs.event_log import EventReader
 from core.runs.events import (
-    AnyEvent,
     ConfusionCounted,
     Evaluated,
     Example,
@@ -78,7 +77,7 @@ def page_of(run: RunFolder) -> str:
     status, history, summary = read_status(run), read_history(run), summarize(run)
     options = run.readable_options()
     home = str(Path.home())
-    ran = [(one.title, one.value, code(one.reason)) for one in statements(status.what_ran, formats.size)]
+    ran = [(one.title, one.value, code(one.reason)) for one in statements(status.what_ran)]
     messages = [
         (LEVELS[message.level], code(message.title), code(message.detail.replace(home, "~")))
         for message in status.messages.values()
@@ -146,14 +145,9 @@ class History:
 
 def read_history(run: RunFolder) -> History:
     """Read a run's events and machine samples once; unreadable lines are skipped."""
-
-    def events(path: Path) -> Iterator[AnyEvent]:
-        reader = EventReader(path)
-        while not reader.is_at_end:
-            yield from reader.read()
-
     history, clock = History(), WorkClock()
-    for event in heapq.merge(events(run.events_file), events(run.machine_file), key=attrgetter("time")):
+    files = (EventReader(path).read_all() for path in (run.events_file, run.machine_file))
+    for event in heapq.merge(*files, key=attrgetter("time")):
         if clock.begins_with(event):
             clock.begin(event)
         history.predictions.apply(event)
@@ -201,7 +195,7 @@ def _facts(summary: RunSummary, status: RunStatus) -> Iterator[tuple[str, str]]:
     if summary.seconds is not None:
         yield _("Time"), formats.duration(summary.seconds)
     if summary.peak_bytes:
-        yield _("Peak memory"), formats.size(summary.peak_bytes)
+        yield _("Peak memory"), formats.memory(summary.peak_bytes)
     if summary.started is not None:
         yield _("Started"), formats.full_moment(summary.started)
 
@@ -337,7 +331,7 @@ def _machine(status: RunStatus, history: History) -> str:
         (Source.TORCH, _("Memory of the device")),
     ):
         if source in history.ceilings:
-            rows.append((title, formats.size(history.ceilings[source])))
+            rows.append((title, formats.memory(history.ceilings[source])))
     return _table((_("What"), _("Value")), [*rows, *status.versions.items()])
 
 

@@ -260,7 +260,7 @@ def _read(path: Path) -> tuple[bytes, str] | None:
     except OSError:
         return None
     first, last = first[: first.rfind(b"\n") + 1], last[last.find(b"\n") + 1 :]
-    gap = f"{formats.size(size - len(first) - len(last))} in the middle are left out"
+    gap = f"{formats.memory(size - len(first) - len(last))} in the middle are left out"
     return b"%s[%s]\n%s" % (first, gap.encode(), last), f"{gap}."
 
 
@@ -326,7 +326,7 @@ def _about(run: RunFolder) -> str:
         "System": f"{platform.system()} {platform.release()} ({platform.machine()})",
         "Python": platform.python_version(),
         "Processors": psutil.cpu_count() or "-",
-        "Memory": f"{formats.size(memory.total)}, {formats.size(memory.available)} free",
+        "Memory": f"{formats.memory(memory.total)}, {formats.memory(memory.available)} free",
         "Made": time.strftime("%Y-%m-%d %H:%M"),
         "State of the run": run.state(status).value,
         "Attempts": status.attempt,

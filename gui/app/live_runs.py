@@ -286,7 +286,6 @@ class Notices(QWidget):
         layout.setContentsMargins(margins(self, start, top, end, 0))
         self.setLayout(layout)
         for strip in (*self._above, *beside):
-            strip.hide()
             strip.closed.connect(self._fit)
         self.training.fix_chosen.connect(self._on_training_pressed)
         self.ended.fix_chosen.connect(lambda: self.show_requested.emit(self._ended))

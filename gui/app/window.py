@@ -105,8 +105,7 @@ class MainWindow(QMainWindow):
         self._settings = chosen
         self._ask = ask
         self._ask_about_closing = ask_about_closing
-        self._devices = JobTask(ask, "devices", MachineReport, self)
-        self._devices.done.connect(self._on_machine)
+        self._devices = JobTask(ask, "devices", MachineReport, self, done=self._on_machine)
         self.device_check: DeviceCheckDialog | None = None
         self._saves_settings = True
         self._session_ends = False

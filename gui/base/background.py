@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
-from PySide6.QtCore import QCoreApplication, QObject, QThread, QThreadPool, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QObject, QThread, QThreadPool, QTimer, Signal, SignalInstance
 
 from core.base.errors import RunFolderError, UserError
 from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, TellProgress
@@ -140,15 +140,19 @@ def file_error(error: OSError) -> UserError:
     return RunFolderError(_("A file can't be read or written"), f"{where}{error.strerror or error}")
 
 
+Slot = Callable[..., object] | SignalInstance
+"""What a signal can be connected to."""
+
+
 class Task(QObject, Generic[Result]):
     """Calls a function in a thread. A newer call replaces an older one, which then emits nothing more.
 
-        task = Task(self)
-        task.done.connect(self._on_rows)
+        task = Task(self, done=self._on_rows)
         task.start(lambda call: read_rows(path))
 
-    The function gets its `Call`, with which it reports progress and asks the engine. A task may be deleted while its
-    function runs (`end_left` waits for the thread). `failure` is why the last call failed, until the next one starts.
+    `slots` are connected to its signals of these names. The function gets its `Call`, with which it reports progress
+    and asks the engine. A task may be deleted while its function runs (`end_left` waits for the thread). `failure` is
+    why the last call failed, until the next one starts.
     """
 
     progress = Signal(object)  # what the function passed to `call.tell`
@@ -157,8 +161,10 @@ class Task(QObject, Generic[Result]):
     settled = Signal()  # after `done` or `failed`; not after `cancel`
     idle = Signal()  # no thread is left, not even a cancelled one
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, parent: QObject | None = None, **slots: Slot) -> None:
         super().__init__(parent)
+        for name, slot in slots.items():
+            getattr(self, name).connect(slot)
         self.failure: UserError | None = None
         self._call: Call | None = None
         self._calls: list[Call] = []
@@ -281,8 +287,10 @@ class JobTask(Task[Answer]):
         job: The job's name, such as `inspect`.
     """
 
-    def __init__(self, start: Ask, job: str, kind: type[Answer], parent: QObject | None = None) -> None:
-        super().__init__(parent)
+    def __init__(
+        self, start: Ask, job: str, kind: type[Answer], parent: QObject | None = None, **slots: Slot
+    ) -> None:
+        super().__init__(parent, **slots)
         self._start_job, self._job, self._kind = start, job, kind
 
     def put(self, request: msgspec.Struct | None = None) -> None:
@@ -308,14 +316,12 @@ class DebouncedTask(JobTask[Answer], Generic[Request, Answer]):
     delay_ms = 250
 
     def __init__(self, start: Ask, job: str, kind: type[Answer], parent: QObject | None = None) -> None:
-        super().__init__(start, job, kind, parent)
+        super().__init__(start, job, kind, parent, done=self._on_report, failed=self._on_failure)
         self.report: Answer | None = None
         self._request: Request | None = None
         self._is_deferred = False
         self._timer = QTimer(self, singleShot=True, interval=self.delay_ms)
         self._timer.timeout.connect(lambda: self.put(self._request))
-        self.done.connect(self._on_report)
-        self.failed.connect(self._on_failure)
 
     @property
     def is_waiting(self) -> bool:

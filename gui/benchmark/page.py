@@ -83,10 +83,9 @@ class Benchmarking(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._task: Task[Bench | None] = Task(self)
-        self._task.progress.connect(self._on_progress)
-        self._task.done.connect(self._on_done)
-        self._task.failed.connect(self._on_failed)
+        self._task: Task[Bench | None] = Task(
+            self, progress=self._on_progress, done=self._on_done, failed=self._on_failed
+        )
         self._lock = threading.Lock()
         self._bench: Bench | None = None
         self.is_stopping = False
@@ -215,9 +214,7 @@ class BenchmarkTab(QWidget):
     def __init__(self, setup: Setup, view: ResultView, words: str) -> None:
         super().__init__()
         self.setup, self.view = setup, view
-        self._preview: Task[Plan] = Task(self)
-        self._preview.done.connect(self._on_plan)
-        self._preview.failed.connect(self._on_plan_failed)
+        self._preview: Task[Plan] = Task(self, done=self._on_plan, failed=self._on_plan_failed)
         self._soon = QTimer(self, interval=PREVIEW_MS, singleShot=True)
         self._soon.timeout.connect(self._make_preview)
         self.planned: Plan | None = None
@@ -226,7 +223,6 @@ class BenchmarkTab(QWidget):
         self._busy_elsewhere = ""
         self._is_running = self._is_choosing_again = False
         self.strip = MessageStrip(closable=True)
-        self.strip.hide()
         self.start = push_button(_("Start benchmark"), role=Role.PRIMARY)
         self.status, self.words = text_label(role=Role.HINT), text_label(words, Role.MUTED)
         tip = _("Choose what to measure; this result is kept under Earlier results")
@@ -441,8 +437,7 @@ class BenchmarkPage(QWidget):
         self._waiting: tuple[BenchmarkTab, TurnAwaited] | None = None
         self._poll = QTimer(self, interval=POLL_MS)
         self._poll.timeout.connect(self.check_turn)
-        self._saved: Task[list[Saved]] = Task(self)
-        self._saved.done.connect(self._on_saved)
+        self._saved: Task[list[Saved]] = Task(self, done=self._on_saved)
         self.head = ElidedLabel(role=Role.MUTED)
         self.methods = BenchmarkTab(
             MethodsSetup(self._tools.methods, form),

@@ -126,7 +126,6 @@ class SavedResults(QWidget):
         self._files = FileWork(self)
         self._files.failed.connect(self._on_failed)
         self.strip = MessageStrip(closable=True)
-        self.strip.hide()
         empty = _("Nothing has been measured yet. Results of Methods and Devices are kept here.")
         self.empty = text_label(empty, Role.MUTED)
         self.table = ResultTableView(_("Earlier results"), theme)

@@ -9,7 +9,7 @@ import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QObject, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFont, QFontMetrics, QMouseEvent, QWheelEvent
 
-from core.base.formats import loss_tick, memory_tick, percent_tick, share_tick, step_time_tick
+from core.base.formats import memory_tick, percent_tick, step_time_tick
 from core.base.language import _
 from gui.charts.history import RunHistory, Smoothing
 from gui.charts.series import Floats, Span
@@ -189,9 +189,9 @@ class AxisUnit:
 STEP = AxisUnit(whole_step, lambda step: f"{step:,.0f}", 72)
 EPOCH = AxisUnit(decimal_step, lambda epoch: f"{epoch:,.6g}", 72)
 CLOCK = AxisUnit(clock_step, clock_text, 80)
-VALUES = AxisUnit(decimal_step, loss_tick, counts_digits=True)
+VALUES = AxisUnit(decimal_step, lambda value, digits=4: f"{value:,.{digits}g}", counts_digits=True)
 STEP_TIMES = AxisUnit(decimal_step, step_time_tick)
-SHARES = AxisUnit(decimal_step, share_tick)
+SHARES = AxisUnit(decimal_step, lambda share: percent_tick(100 * share))
 BYTES = AxisUnit(memory_step, memory_tick)
 PERCENT = AxisUnit(decimal_step, percent_tick)
 

@@ -208,7 +208,7 @@ class Chart(Card):
         self.menu_button = QToolButton()
         self._menu = ButtonMenu(self.menu_button)
         self._set_up_menu()
-        self.add_to_heading(self.menu_button)
+        self._heading.addWidget(self.menu_button)
         self._canvas.hovered.connect(self._on_hovered)
         self._canvas.selected.connect(self._on_selected)
         self._canvas.reset.connect(lambda: self._view.zoom(None))
@@ -399,7 +399,7 @@ class Chart(Card):
     def _show_legend(self, readings: list[Reading], position: float | None, empty: str) -> None:
         if position is not None and readings:
             readings = [*readings, self.position_readings(position)[0]]
-        taken = self.title_width() + self.menu_button.sizeHint().width()
+        taken = self._title.sizeHint().width() + self.menu_button.sizeHint().width()
         width = self.contentsRect().width() - HEADING_GAPS - taken
         self._legend.show_readings(readings, width, self._theme.tokens, names_first=self.explains_colours)
         text = empty or " · ".join(reading.text for reading in readings)

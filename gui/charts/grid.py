@@ -102,7 +102,7 @@ class DeviceChart(ClockChart):
         return [
             *held_back,
             *_reading(_("busy"), picture.busy, x, formats.whole_percent, "run", is_named=True),
-            *_reading(_("temperature"), picture.temperature, x, _celsius, "optimizer"),
+            *_reading(_("temperature"), picture.temperature, x, "{:.0f} °C".format, "optimizer"),
             *_reading(_("power"), picture.power, x, _with_limit(picture.power_limit, "W"), "gradients"),
             *_reading(_("clock"), picture.clock, x, _with_limit(picture.clock_limit, "MHz"), "others"),
         ]
@@ -162,10 +162,6 @@ def _percent_factor(series: Series, limit: float | None) -> float:
     """Converts values to percent of their limit, or of the maximum so far."""
     most = limit or (series.extremes() or (0.0, 0.0))[1]
     return 100.0 / most if most > 0 else 1.0
-
-
-def _celsius(value: float) -> str:
-    return f"{value:.0f} °C"
 
 
 def _with_limit(limit: float | None, unit: str) -> NumberFormat:

@@ -180,14 +180,15 @@ class ValueChart(StepChart):
         return super().empty_text()
 
 
-def _rate(value: float) -> str:
-    return formats.plain_number(float(f"{value:.4g}"))
-
-
 def learning_rate_chart(stage: Stage, history: RunHistory) -> StepChart:
-    line = Line("", history.learning_rate, "run", column="learning_rate")
-    name = _("learning rate")
-    return ValueChart(_("Learning rate"), stage, history, line, name=name, write=_rate)
+    return ValueChart(
+        _("Learning rate"),
+        stage,
+        history,
+        Line("", history.learning_rate, "run", column="learning_rate"),
+        name=_("learning rate"),
+        write=lambda rate: formats.plain_number(float(f"{rate:.4g}")),
+    )
 
 
 def gradient_norm_chart(stage: Stage, history: RunHistory) -> StepChart:

@@ -253,12 +253,12 @@ class MemoryState(QObject):
         self._is_paused = False
         self.refined = EngineForecast(ask, "forecast", Forecast, self)
         self.refined.changed.connect(self._on_refined)
-        self.lookup: JobTask[ConfigFetched] = JobTask(ask, "fetch-config", ConfigFetched, self)
-        self.lookup.done.connect(self.fetched)
-        self.lookup.failed.connect(self.changed)
-        self.measuring: Task[Measurement] = Task(self)
-        self.measuring.done.connect(self._on_measurement)
-        self.measuring.settled.connect(self._on_measuring_over)
+        self.lookup: JobTask[ConfigFetched] = JobTask(
+            ask, "fetch-config", ConfigFetched, self, done=self.fetched, failed=self.changed
+        )
+        self.measuring: Task[Measurement] = Task(
+            self, done=self._on_measurement, settled=self._on_measuring_over
+        )
         self._dry_run: DryRun | None = None
         self._began = 0.0
         self._clock = QTimer(self, interval=TICK_MS)

@@ -193,7 +193,6 @@ class NewRunPage(QWidget):
         self._fit = MemoryState(ask, tools or MemoryTools(), self)
         self._header = NewRunHeader()
         self._strip = MessageStrip(closable=True)
-        self._strip.hide()
         self._options = OptionsColumn(theme, self._reading)
         self._changes = ChangesStrip()
         self._history = FormHistory(self._options, self._changes)

@@ -245,7 +245,6 @@ class ExportSheet(Sheet):
         self.kinds = ExportKinds()
         self.place = ExportPlace(run.name)
         self.strip = MessageStrip()
-        self.strip.hide()
         self._status = role_label(Role.MUTED)
         self._bar = QProgressBar()
         self._bar.setAccessibleName(_("Exporting"))
@@ -255,14 +254,16 @@ class ExportSheet(Sheet):
         self.stop = push_button(_("Cancel"), self._cancel)
         self._lay_out()
         self.kinds.chosen_changed.connect(self._show_kind)
-        self._task: Task[ExportReport] = Task(self)
-        self._task.progress.connect(self._show_progress)
-        self._task.done.connect(self._show_report)
-        self._task.failed.connect(self._show_failure)
-        self._task.settled.connect(self._settle)
-        self._reading: Task[tuple[Offer, ...]] = Task(self)
-        self._reading.done.connect(self._show_offers)
-        self._reading.failed.connect(self.strip.show_error)
+        self._task: Task[ExportReport] = Task(
+            self,
+            progress=self._show_progress,
+            done=self._show_report,
+            failed=self._show_failure,
+            settled=self._settle,
+        )
+        self._reading: Task[tuple[Offer, ...]] = Task(
+            self, done=self._show_offers, failed=self.strip.show_error
+        )
         self._reading.start(lambda _call: find(run))
         self._refresh()
 

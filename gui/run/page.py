@@ -98,7 +98,6 @@ class RunView(QWidget):
         self._dismissed = set() if dismissed is None else dismissed
         self.messages = RunMessages(self._dismissed)
         self.verdict = MessageStrip()
-        self.verdict.hide()
         self.figures = RunFigures()
         self.charts = RunCharts(theme, self._history)
         self.details = RunDetails(theme, run.path, self.charts, self._history)

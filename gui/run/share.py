@@ -64,17 +64,14 @@ class SupportSheet(Sheet):
         self.text.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         set_role(self.text, Role.MONOSPACE)
         self.strip = MessageStrip()
-        self.strip.hide()
         self.save = push_button(_("Save…"), self._ask_place, role=Role.PRIMARY)
         self.save.setEnabled(False)
         self._lay_out()
         self.files.currentRowChanged.connect(self._show_file)
-        self._collecting: Task[tuple[SupportFile, ...]] = Task(self)
-        self._collecting.done.connect(self._show_files)
-        self._collecting.failed.connect(self.strip.show_error)
-        self._saving: Task[None] = Task(self)
-        self._saving.done.connect(self.accept)
-        self._saving.failed.connect(self._show_failure)
+        self._collecting: Task[tuple[SupportFile, ...]] = Task(
+            self, done=self._show_files, failed=self.strip.show_error
+        )
+        self._saving: Task[None] = Task(self, done=self.accept, failed=self._show_failure)
         self.note.setText(_("Reading the files…"))
         self._collecting.start(lambda _call: support.collect(run))
 
@@ -144,10 +141,8 @@ class RunSharing(QObject):
         super().__init__(view)
         self._run, self._view = run, view
         self._choose, self._open, self._write_script = choose, open_file, write_script
-        self._script: Task[str] = Task(self)
-        self._script.done.connect(self._on_script)
-        self._report: Task[Path] = Task(self)
-        self._report.done.connect(self._on_report)
+        self._script: Task[str] = Task(self, done=self._on_script)
+        self._report: Task[Path] = Task(self, done=self._on_report)
         for task in (self._script, self._report):
             task.failed.connect(self._on_error)
 

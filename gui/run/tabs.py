@@ -88,7 +88,7 @@ def first_evaluation(status: RunStatus, options: RunOptions | None) -> str:
 
 def what_ran_groups(status: RunStatus) -> list[Group]:
     """All statements about what ran, with their reasons."""
-    lines = statements(status.what_ran, formats.memory, status.versions, status)
+    lines = statements(status.what_ran, status.versions, status)
     groups = [
         Group(title, tuple(Row(line.title, line.value, sentence(line.reason)) for line in of_group))
         for title, of_group in groupby(lines, attrgetter("group"))

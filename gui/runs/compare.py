@@ -188,7 +188,7 @@ class CompareReader(QThread):
                 self._compare()
 
     def _compare(self) -> None:
-        self.compared.emit(compare(self._runs, formats.memory))
+        self.compared.emit(compare(self._runs))
         self._next_comparison = time.monotonic() + COMPARE_SECONDS
 
 

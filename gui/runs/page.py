@@ -302,7 +302,6 @@ class RunsPage(QWidget):
         self.strip = MessageStrip(closable=True)
         self._to_end: tuple[RunFolder, ...] = ()
         self._kept: list[RunFolder] = []  # to be selected
-        self.strip.hide()
         self.setFocusProxy(self.table)
         self._lay_out()
         self._connect()

@@ -24,13 +24,17 @@ class Download(QObject):
 
     def __init__(self, ask: Ask, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._task = JobTask(ask, "hub-download", Downloaded, self)
-        self._task.progress.connect(self._on_progress)
-        self._task.done.connect(self._on_done)
-        self._task.failed.connect(self.changed)
-        self._task.idle.connect(self._remove_cancelled)
-        self._removing = JobTask(ask, "hub-remove", Removed, self)
-        self._removing.failed.connect(self.changed)
+        self._task = JobTask(
+            ask,
+            "hub-download",
+            Downloaded,
+            self,
+            progress=self._on_progress,
+            done=self._on_done,
+            failed=self.changed,
+            idle=self._remove_cancelled,
+        )
+        self._removing = JobTask(ask, "hub-remove", Removed, self, failed=self.changed)
         self._cancelled: DownloadRequest | None = None
         self.request: DownloadRequest | None = None
         self.progress: JobProgress | None = None
@@ -110,7 +114,9 @@ class DownloadLine(QWidget):
         self._download = download
         self._name, self.status = ElidedLabel(role=Role.STRONG), role_label(Role.MUTED)
         self._bar = progress_bar(_("Downloaded"))
-        self.pause = push_button(pressed=self._on_pause)
+        self.pause = push_button(
+            pressed=lambda: download.pause() if download.is_running else download.resume()
+        )
         self.cancel = push_button(_("Cancel"), download.cancel, _("Stop, and delete what was downloaded"))
         texts = vbox(hbox((self._name, 1), self.status), self._bar, spacing=SPACING // 2)
         self.setLayout(hbox((texts, 1), self.pause, self.cancel))
@@ -140,6 +146,3 @@ class DownloadLine(QWidget):
             return progress_text(download.progress, download.pace)
         text = _("Paused at {share}") if download.failure is None else _("Stopped at {share}")
         return text.format(share=progress_text(download.progress, Pace()))
-
-    def _on_pause(self) -> None:
-        (self._download.pause if self._download.is_running else self._download.resume)()

@@ -43,13 +43,10 @@ class GpuInstaller(QObject):
         self.state: GpuState | None = None
         self.progress: JobProgress | None = None
         self.pace = Pace()
-        self._looking: Task[GpuState] = Task(self)
-        self._looking.done.connect(self._on_state)
-        self._working: Task[object] = Task(self)
-        self._working.progress.connect(self._on_progress)
-        self._working.done.connect(self.installed)
-        self._working.failed.connect(self.changed)
-        self._working.settled.connect(self.look)
+        self._looking: Task[GpuState] = Task(self, done=self._on_state)
+        self._working: Task[object] = Task(
+            self, progress=self._on_progress, done=self.installed, failed=self.changed, settled=self.look
+        )
 
     @property
     def failure(self) -> UserError | None:
@@ -143,7 +140,7 @@ class GpuPanel(QWidget):
             return
         error = installer.failure
         parts = () if error is None else (error.title, error.detail, *(fix.label for fix in error.fixes))
-        self.text.setText(state_text(state))
+        self.text.setText(gpu_install.state_text(state))
         self.failure.setText("\n".join(filter(None, parts)))
         self.failure.setHidden(error is None)
         is_busy, progress = installer.is_installing, installer.progress
@@ -175,51 +172,13 @@ class GpuCard(Card):
         self.body.addWidget(self.panel)
         self._installer = installer
         installer.changed.connect(self._refresh)
-        self._show_size()
-        if not self.panel.is_wanted:
-            self.hide()
+        self._refresh()
 
     def _refresh(self) -> None:
-        self.setVisible(self.panel.is_wanted)
-        self._show_size()
-
-    def _show_size(self) -> None:
+        self.setHidden(not self.panel.is_wanted)
         state = self._installer.state
         installed = state.installed if state is not None else None
         self.set_trailing("" if installed is None else formats.memory(installed.size))
-
-
-def state_text(state: GpuState) -> str:
-    """Return what is installed or can be, in sentences."""
-    installed, card = state.installed, state.card
-    if state.is_used and installed is not None:
-        text = _("Hone uses PyTorch {torch} with CUDA {cuda} on {device}.")
-        if not installed.device:
-            text = _("PyTorch {torch} with CUDA {cuda} is installed, but found no GPU: {problem}.")
-        problem = installed.problem or _("its driver may be too old")
-        return text.format(
-            torch=installed.torch, cuda=installed.cuda, device=installed.device, problem=problem
-        )
-    text = ""
-    if installed is not None:
-        text = _("Hone {version} installed PyTorch with CUDA. Until it is updated, Hone uses the CPU.")
-        text = text.format(version=installed.hone)
-    if state.refusal or card is None:
-        return f"{text} {state.refusal}".strip()
-    if installed is None:
-        text = _(
-            "{card} is in this computer, but Hone came with PyTorch for the CPU. PyTorch with CUDA takes about "
-            "{size} to download and {installed} on the disk."
-        ).format(
-            card=card.name,
-            size=formats.memory(gpu_install.DOWNLOAD),
-            installed=formats.memory(gpu_install.INSTALLED),
-        )
-    free = _("{free} are free.").format(free=formats.memory(state.free)) if state.free is not None else ""
-    begun = (
-        _("{size} are downloaded already.").format(size=formats.memory(state.begun)) if state.begun else ""
-    )
-    return " ".join(filter(None, (text, free, begun)))
 
 
 def button_text(state: GpuState) -> str:

@@ -48,23 +48,17 @@ class TokenPanel(QWidget):
 
     def __init__(self, ask: Ask) -> None:
         super().__init__()
-        self.task = JobTask(ask, "hub-account", Account, self)
-        self.task.done.connect(self._on_account)
-        self.task.failed.connect(self._on_failure)
+        self.task = JobTask(ask, "hub-account", Account, self, done=self._on_account, failed=self._on_failure)
         self._action = AccountAction.LOOK
         self._account = Account()
         self.status = text_label()
         self.line = QLineEdit(echoMode=QLineEdit.EchoMode.Password, placeholderText=_("Paste a token: hf_…"))
         self.line.setAccessibleName(_("Token"))
-        self.save = push_button(_("Save in the keychain"), self._on_save)
-        check, remove = (
-            AccountRequest(action=AccountAction.CHECK),
-            AccountRequest(action=AccountAction.REMOVE),
-        )
+        self.save = push_button(_("Save in the keychain"), lambda: self._put(AccountAction.SAVE))
         tip = _("Check whether the token is valid, and whose it is")
-        self.check = push_button(_("Check"), lambda: self._put(check), tip)
+        self.check = push_button(_("Check"), lambda: self._put(AccountAction.CHECK), tip)
         tip = _("Delete the token from the keychain")
-        self.remove = push_button(_("Remove"), lambda: self._put(remove), tip)
+        self.remove = push_button(_("Remove"), lambda: self._put(AccountAction.REMOVE), tip)
         create = push_button(_("Create one on the Hub…"), lambda: QDesktopServices.openUrl(QUrl(TOKENS_PAGE)))
         buttons = hbox(self.check, self.remove, create, None)
         self.setLayout(vbox(self.status, hbox((self.line, 1), self.save), buttons))
@@ -74,15 +68,13 @@ class TokenPanel(QWidget):
 
     def look(self) -> None:
         """Find out where a token is, without asking the Hub."""
-        self._put(AccountRequest())
+        self._put(AccountAction.LOOK)
 
-    def _on_save(self) -> None:
-        self._put(AccountRequest(action=AccountAction.SAVE, token=self.line.text()))
-
-    def _put(self, request: AccountRequest) -> None:
-        self._action = request.action
-        self.task.put(request)
-        is_check = request.action is AccountAction.CHECK
+    def _put(self, action: AccountAction) -> None:
+        self._action = action
+        token = self.line.text() if action is AccountAction.SAVE else ""
+        self.task.put(AccountRequest(action=action, token=token))
+        is_check = action is AccountAction.CHECK
         self._show(_("Asking {host}…").format(host=hub.host()) if is_check else _("Reading the keychain…"))
 
     def _on_account(self, account: Account) -> None:
@@ -96,21 +88,7 @@ class TokenPanel(QWidget):
         self._show(". ".join(filter(None, (error.title, error.detail))), Role.WARNING)
 
     def _show_account(self) -> None:
-        self._show(f"{self._place_text()} {self._account.refusal}".rstrip())
-
-    def _place_text(self) -> str:
-        account = self._account
-        if account.name:
-            return _("The token is valid: it belongs to {name}.").format(name=account.name)
-        match account.place:
-            case TokenPlace.KEYCHAIN:
-                return _("A token is saved in {keychain}.").format(keychain=account.keychain)
-            case TokenPlace.ENVIRONMENT:
-                return _("The token in the environment variable HF_TOKEN is used.")
-            case TokenPlace.FILE:
-                return _("The token saved by hf auth login is used.")
-            case TokenPlace.NOWHERE:
-                return _("No token. Public models don't need one; gated and private ones do.")
+        self._show(f"{self._account.words} {self._account.refusal}".rstrip())
 
     def _show(self, text: str, role: Role = Role.MUTED) -> None:
         self.status.setText(text)
@@ -194,12 +172,10 @@ class CacheCard(Card):
 
     def __init__(self, ask: Ask) -> None:
         super().__init__(_("Downloaded from the Hub"))
-        self._reading = JobTask(ask, "hub-cached", CacheReport, self)
-        self._reading.done.connect(self.show_report)
-        self._reading.failed.connect(self._on_failure)
-        self._removing = JobTask(ask, "hub-remove", Removed, self)
-        self._removing.done.connect(self._read)
-        self._removing.failed.connect(self._on_failure)
+        self._reading = JobTask(
+            ask, "hub-cached", CacheReport, self, done=self.show_report, failed=self._on_failure
+        )
+        self._removing = JobTask(ask, "hub-remove", Removed, self, done=self._read, failed=self._on_failure)
         self._repos: tuple[Cached, ...] = ()
         self.question = TrashDialog(self)
         self.table = QTableWidget(0, 4)

@@ -263,8 +263,10 @@ class HubSheet(Sheet):
         super().__init__(_("Models on the Hub") if is_model else _("Data on the Hub"), parent)
         self._ask, self._task, self._kind = ask, task, kind
         self.resize(*SIZE)
-        self._search = JobTask(ask, "hub-search", SearchAnswer, self)
-        self._cached = JobTask(ask, "hub-cached", CacheReport, self)
+        self._search = JobTask(
+            ask, "hub-search", SearchAnswer, self, done=self._on_answer, failed=self._on_failure
+        )
+        self._cached = JobTask(ask, "hub-cached", CacheReport, self, done=self._on_cached)
         self._request: SearchRequest | None = None
         self.answer: SearchAnswer | None = None
         self.here: tuple[Found, ...] = ()
@@ -282,7 +284,6 @@ class HubSheet(Sheet):
         self.status = role_label(Role.HINT)
         self._busy = progress_bar(_("Searching"))
         self.strip = MessageStrip()
-        self.strip.hide()
         self.results = HubResults()
         self.results.setColumnHidden(PARAMETERS, not is_model)
         self.details = HubDetails()
@@ -419,9 +420,6 @@ class HubSheet(Sheet):
         self._show_chosen()
 
     def _connect(self) -> None:
-        self._search.done.connect(self._on_answer)
-        self._search.failed.connect(self._on_failure)
-        self._cached.done.connect(self._on_cached)
         self.words.returnPressed.connect(self._search_or_stop)
         self.suiting.toggled.connect(self._search_again)
         self.results.chosen_changed.connect(self._show_chosen)

@@ -55,9 +55,9 @@ class DeviceCheckDialog(Sheet):
     def __init__(self, ask: Ask, device: str, parent: QWidget | None = None) -> None:
         super().__init__(_("Device check"), parent)
         self.resize(*SIZE_WAITING)
-        self.task = JobTask(ask, "check-device", DeviceCheckReport, self)
-        self.task.done.connect(self._on_report)
-        self.task.failed.connect(self._on_failure)
+        self.task = JobTask(
+            ask, "check-device", DeviceCheckReport, self, done=self._on_report, failed=self._on_failure
+        )
         self._text = text_label(
             _(
                 "Compares the device with the CPU on small models: loss, gradients and one optimizer step. "
@@ -66,7 +66,6 @@ class DeviceCheckDialog(Sheet):
         )
         self._progress = progress_bar(_("Checking the device"))
         self.strip = MessageStrip()
-        self.strip.hide()
         self.table = QTableWidget(0, 4)
         self.table.setHorizontalHeaderLabels(
             (_("Result"), _("Compared"), _("Worst relative error"), _("What it means"))
@@ -137,9 +136,7 @@ class ReleasePanel(QWidget):
     def __init__(self, ask: Ask, *, repository: str = REPOSITORY) -> None:
         super().__init__()
         self._repository = repository
-        self.task = JobTask(ask, "release", Release, self)
-        self.task.done.connect(self._on_release)
-        self.task.failed.connect(self._on_failure)
+        self.task = JobTask(ask, "release", Release, self, done=self._on_release, failed=self._on_failure)
         self.button = push_button(_("Check for updates"), self._ask)
         self.button.setVisible(bool(repository))
         self.label = LinkLabel()
@@ -217,7 +214,6 @@ class SettingsPage(QWidget):
         self.release = ReleasePanel(ask)
         self.gpu = GpuCard(gpu or GpuInstaller(parent=self))
         self.strip = MessageStrip(closable=True)
-        self.strip.hide()
         self._computer = self._computer_card()
         content = QWidget()
         content.setMaximumWidth(WIDEST)

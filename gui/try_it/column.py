@@ -233,10 +233,9 @@ class ModelColumn(Card):
         self._start = start
         self._chosen: Triable | None = None
         self._process: TryProcess | None = None
-        self._task: Task[None] = Task(self)
-        self._task.progress.connect(self._on_message)
-        self._task.failed.connect(self._fail)
-        self._task.settled.connect(self._on_end)
+        self._task: Task[None] = Task(
+            self, progress=self._on_message, failed=self._fail, settled=self._on_end
+        )
         self._turns: tuple[Turn, ...] = ()
         self.question: Question | None = None
         self._pending: Ask | None = None  # until the model is loaded

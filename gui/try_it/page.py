@@ -76,7 +76,6 @@ class TryPage(QWidget):
         self.shown.set_value(BOTH)
         self.task_name = role_label(Role.MUTED)
         self.strip = MessageStrip(closable=True)
-        self.strip.hide()
         self.columns = {which: ModelColumn(theme, which, start) for which in Which}
         self.input = TryInput()
         self.empty = text_label(role=Role.MUTED)

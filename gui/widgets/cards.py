@@ -63,9 +63,6 @@ class Card(QFrame):
         """Set the tool tip of the title."""
         self._title.setToolTip(words)
 
-    def title_width(self) -> int:
-        return self._title.sizeHint().width()
-
     def set_title(self, title: str) -> None:
         self._title.setText(title)
         self._title.setVisible(bool(title))
@@ -84,16 +81,12 @@ class Card(QFrame):
         )
         self._heading.addWidget(trailing)
 
-    def add_to_heading(self, widget: QWidget) -> None:
-        """Add a widget at the end of the title's line."""
-        self._heading.addWidget(widget)
-
 
 ROLES = {Level.INFO: Role.STRIP_INFO, Level.WARNING: Role.STRIP_WARNING, Level.ERROR: Role.STRIP_ERROR}
 
 
 class MessageStrip(Strip):
-    """A title, a detail, and a button for each fix; a fix that is advice is text below the detail.
+    """A title, a detail, and a button for each fix; a fix that is advice is text below the detail. Hidden at first.
 
     Args:
         narrow: Use links for buttons, with Dismiss among them, and a small font.
@@ -121,6 +114,7 @@ class MessageStrip(Strip):
         self._buttons = FlowLayout(SPACING + SPACING // 2 if narrow else SPACING, SPACING // 2)
         outer.addLayout(self._buttons)
         set_role(self, Role.STRIP_INFO)
+        self.hide()
 
     def show_message(self, level: Level, title: str, detail: str = "", fixes: tuple[Fix, ...] = ()) -> None:
         """Show a message in place of the one before."""
@@ -171,7 +165,6 @@ class ChangesStrip(MessageStrip):
         super().__init__(closable=True)
         self.changes: tuple[Change, ...] = ()
         self.fix_chosen.connect(self.undo_chosen)
-        self.hide()
 
     def show_changes(self, title: str, words: str, changes: Sequence[Change]) -> None:
         self.changes = tuple(changes)

@@ -25,7 +25,7 @@ from core.options.declare import Choice, Kind, Option
 from core.options.device_support import ANY_OTHER, DeviceReport, MachineReport, Settled, refusal
 from core.options.presets import RESOURCES
 from core.options.run_file import pairs
-from gui.base.theme import Role, set_flag
+from gui.base.theme import Role
 from gui.widgets.inputs import (
     CalmDoubleSpinBox,
     CalmSpinBox,
@@ -167,9 +167,6 @@ class Field(QWidget):
         self.control.setEnabled(not is_blocked)
         self.control.setToolTip(offer.other or self.option.help)
         return Refused(offer.other)
-
-    def set_invalid(self, invalid: bool) -> None:
-        set_flag(self.control, "invalid", invalid)
 
     @property
     def control(self) -> QWidget:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QBoxLayout, QGridLayout, QHBoxLayout, QSizePolicy,
 from core.base.errors import Problem
 from core.base.language import _
 from core.options.catalogue import unit_beside, unit_of
-from gui.base.theme import Role
+from gui.base.theme import Role, set_flag
 from gui.base.tokens import SPACING
 from gui.widgets.fields import Field, Refused
 from gui.widgets.labels import Disclosure, link_button, meanings_in, role_label, text_label
@@ -126,7 +126,7 @@ class FormRow(QWidget):
     def set_problems(self, problems: Sequence[Problem]) -> None:
         if tuple(problems) != self.problems:
             self.problems = tuple(problems)
-            self.field.set_invalid(bool(problems))
+            set_flag(self.field.control, "invalid", bool(problems))
             self._fill(self._problem_lines, problems, Role.PROBLEM)
             self._show_hints()
 

@@ -380,7 +380,7 @@ def markdown(record: Record, outcomes: list[Outcome]) -> str:
     """Outcomes as a table in Markdown, with the machine and the date."""
     machine = record.machine
     parts = [machine.processor or machine.title, formats.counted(machine.cores, "core")]
-    parts += [formats.size(machine.memory)] if machine.memory else []
+    parts += [formats.memory(machine.memory)] if machine.memory else []
     parts += [machine.accelerator or "no GPU", machine.system]
     parts += [f"{name} {machine.versions[name]}" for name in VERSIONS_SHOWN if name in machine.versions]
     lines = [

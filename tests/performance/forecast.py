@@ -304,7 +304,7 @@ def train_here(path: Path, to: Connection) -> None:
     prepare_environment(options)
     hide_libraries(options)
     prepare_torchvision()
-    from core.engine.memory.weigh import CurrentMemory, gpu_used
+    from core.engine.memory.measure import CurrentMemory, gpu_used
     from core.engine.training.train import load_libraries, train_run
 
     load_libraries(options)

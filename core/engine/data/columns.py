@@ -18,7 +18,7 @@ from core.engine.data.delimited import LABEL_NAMES, PAIR_NAMES, TEXT_NAMES
 from core.engine.data.json_files import EXACT_FLOAT
 from core.engine.data.splits import are_too_many
 from core.engine.data.tables import Table
-from core.engine.data.text_files import NoteCode, is_text
+from core.engine.data.text_files import is_text
 from core.options.presets import IMAGE_FORMATS
 from core.services.inspect import Column, ColumnKind
 
@@ -443,11 +443,6 @@ def _go_together(table: Table, words: str, tags: str) -> bool:
 
 
 # --- Lists and objects among texts, as a file of JSON may have them
-
-
-def is_mixed(table: Table, name: str) -> bool:
-    """Whether a column of JSON had values of several kinds, which are read as texts."""
-    return any(note.code == NoteCode.MIXED_COLUMN and note.column == name for note in table.notes)
 
 
 def nested_places(texts: pa.ChunkedArray) -> Iterator[int]:

@@ -26,7 +26,6 @@ from core.engine.data.columns import (
     guess_tag_columns,
     has_decimal_comma,
     is_blank,
-    is_mixed,
     nested_places,
     read_lists,
     tag_names,
@@ -50,6 +49,7 @@ from core.engine.data.tables import (
     tokenizer_print,
     tokens_key,
 )
+from core.engine.data.text_files import NoteCode
 from core.engine.reporter import Reporter
 from core.options import RunOptions
 from core.options.choices import Padding, Task
@@ -125,7 +125,7 @@ class RowReader:
         """Read rows with one or two texts, and the label as text."""
         names = [*self.columns.text, *filter(None, (self.columns.label,))]
         readers = {name: text_reader(self.table.rows[name]) for name in names}
-        mixed = [name for name in self.columns.text if is_mixed(self.table, name)]
+        mixed = {note.column for note in self.table.notes if note.code == NoteCode.MIXED_COLUMN}
         for start, batch in self._batches(names):
             values = [readers[name](batch[name]) for name in names]
             keep = np.ones(batch.num_rows, dtype=bool)
@@ -133,7 +133,7 @@ class RowReader:
                 blank = is_blank(texts).to_numpy()
                 self._note(checks.EMPTY, start + np.flatnonzero(blank), name)
                 keep &= ~blank
-                if name in mixed:
+                if name in mixed and name != self.columns.label:
                     nested = list(nested_places(texts))
                     self._note(checks.NESTED, [start + place for place in nested], name)
                     keep[nested] = False

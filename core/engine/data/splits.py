@@ -111,7 +111,9 @@ def stratified_split(labels: Sequence[int], fraction: float, seed: int) -> tuple
     members = [order[classes[order] == label] for label in np.unique(classes)]
     held_out = [
         int(sample)
-        for group, share in zip(members, _shares([len(group) for group in members], fraction), strict=True)
+        for group, share in zip(
+            members, held_out_counts([len(group) for group in members], fraction), strict=True
+        )
         for sample in group[:share]
     ]
     training = np.setdiff1d(order, held_out)  # sorted
@@ -123,12 +125,8 @@ def random_split(samples: int, fraction: float, seed: int) -> tuple[list[int], l
     return stratified_split([0] * samples, fraction, seed)
 
 
-def held_out_count(sizes: Sequence[int], fraction: float) -> int:
-    """How many samples `stratified_split` holds out of classes of these sizes."""
-    return sum(_shares(list(sizes), fraction))
-
-
-def _shares(sizes: list[int], fraction: float) -> list[int]:
+def held_out_counts(sizes: list[int], fraction: float) -> list[int]:
+    """How many samples `stratified_split` holds out of classes of these sizes, of each."""
     exact = np.asarray(sizes) * fraction
     shares = np.floor(exact).astype(int)
     missing = round(sum(sizes) * fraction) - int(shares.sum())

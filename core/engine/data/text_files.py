@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from core.base.ceiling import RESERVE, RESERVE_SHARE, Pace, reading, say
 from core.base.errors import DataError, Fix
-from core.base.formats import size
+from core.base.formats import memory
 from core.base.language import _
 
 MOST_LISTED, LONGEST_NAME = 8, 80
@@ -171,7 +171,7 @@ class RowWriter:
                 raise DataError(
                     _("The disk has no space for the rows of this table"),
                     _("{free} are free where tables are cached ({parent}).").format(
-                        free=size(disk.free), parent=self._path.parent
+                        free=memory(disk.free), parent=self._path.parent
                     ),
                     (Fix(_("Free disk space there, or choose a smaller table")),),
                 )

@@ -592,23 +592,21 @@ def stored_checks() -> dict[str, StoredCheck]:
         return {}
 
 
-def ask_device_check(request: DeviceCheckRequest) -> DeviceCheckReport:
-    """Run the check in its own process: it leaves no trace here, and a fault of Metal ends only that."""
-    return run_job("check-device", request, DeviceCheckReport, timeout=CHECK_SECONDS)
+def warn_of_wrong_numbers(reporter: Reporter) -> None:
+    """Check the GPU once for each version of PyTorch and macOS, which bring other kernels, and warn if it differs.
 
-
-def warn_of_wrong_numbers(
-    reporter: Reporter, ask: Callable[[DeviceCheckRequest], DeviceCheckReport] = ask_device_check
-) -> None:
-    """Check the GPU once for each version of PyTorch and macOS, which bring other kernels, and warn if it differs."""
+    The check has its own process: it leaves no trace here, and a fault of Metal ends only that.
+    """
     key, stored = software(), stored_checks()
     check = stored.get(key)
     if check is None or (check.failure and check.tries < TRIES):
         title = _("Comparing this Mac's GPU with its CPU")
         reporter.note(MESSAGE, title, _("This takes a few seconds. The result is stored."))
         tries = check.tries + 1 if check else 1
+        request = DeviceCheckRequest(device="mps", short=True)
         try:
-            check = StoredCheck(report=ask(DeviceCheckRequest(device="mps", short=True)), tries=tries)
+            report = run_job("check-device", request, DeviceCheckReport, timeout=CHECK_SECONDS)
+            check = StoredCheck(report=report, tries=tries)
         except (UserError, EngineCrashed, OSError) as error:
             check = StoredCheck(failure=str(error), tries=tries)
         with contextlib.suppress(OSError):  # the next run repeats the check

@@ -23,11 +23,10 @@ from core.engine.export.verify import (
     by_logits,
     load_trained,
     merged,
-    read_recipe,
 )
 from core.engine.models.past_runs import BASE, base_of
 from core.engine.models.text import read_pretrained
-from core.engine.models.vision import PREPROCESSOR, preprocessor
+from core.engine.models.vision import PREPROCESSOR, preprocessor, read_recipe
 from core.options.sources import Scheme
 from core.services.export import ExportSource, NumberFormat, base_name, is_on_hub
 

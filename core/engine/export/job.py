@@ -121,7 +121,7 @@ def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str
             for option, value in changed
             if not option.path.startswith(NOT_SHOWN) and value != value_of(usual, option.path)
         ],
-        "ran": [(one.title, one.value) for one in statements(status.what_ran, formats.size, status.versions)],
+        "ran": [(one.title, one.value) for one in statements(status.what_ran, status.versions)],
         "check": check,
         "licence": _licence_text(source),
         "cell": lambda text: text.replace("|", "\\|").replace("\n", " "),

@@ -16,7 +16,7 @@ from core.engine.data.image_files import ImageTransform
 from core.engine.models.past_runs import base_of, config_beside, with_adapter
 from core.engine.models.refusals import explained
 from core.engine.models.text import read_pretrained
-from core.engine.models.vision import RECIPE, VisionClassifier, VisionRecipe, load_vision_model
+from core.engine.models.vision import VisionClassifier, load_vision_model, read_recipe
 from core.options.choices import Task
 from core.options.sources import VISION_MODELS, Scheme
 from core.runs.events import Example
@@ -73,25 +73,6 @@ def _load_network(folder: Path) -> VisionClassifier:
     with explained(str(folder)):
         model.load_state_dict(load_file(folder / "model.safetensors"))
     return model
-
-
-def read_recipe(folder: Path) -> VisionRecipe:
-    """Labels, image size and colours of an image model; a checkpoint without them uses those of the run's model.
-
-    Raises:
-        ModelError: They are missing or damaged.
-    """
-    path, of_model = folder / RECIPE, folder.parent.parent / "model" / RECIPE
-    if not path.is_file() and folder.parent.name == "checkpoints" and of_model.is_file():
-        path = of_model
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=VisionRecipe)
-    except (OSError, msgspec.MsgspecError) as error:
-        detail = _("Its labels can't be read from {path}: {error}. Resume the run to write them again.")
-        raise ModelError(
-            _("The model in {folder} is incomplete").format(folder=folder),
-            detail.format(path=path, error=getattr(error, "strerror", None) or error),
-        ) from error
 
 
 def merged(model: Any) -> Any:

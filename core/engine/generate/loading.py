@@ -23,7 +23,7 @@ from core.engine.models import text
 from core.engine.models.parts import COMPUTED_IN, prepare_quantized
 from core.engine.models.past_runs import base_of, with_adapter
 from core.engine.models.refusals import explained
-from core.engine.models.vision import RECIPE, VisionRecipe, find_image_model, load_image_model
+from core.engine.models.vision import find_image_model, load_image_model, read_recipe
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Task
 from core.options.past_runs import holds_adapter
@@ -100,7 +100,7 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
         raise OutOfMemory(
             _("{name} doesn't fit on the GPU now").format(name=made.name),
             _("Its weights need {taken}, and {free} are free on {title}.").format(
-                taken=formats.size(taken), free=formats.size(room.free), title=resolved.device.title
+                taken=formats.memory(taken), free=formats.memory(room.free), title=resolved.device.title
             ),
         )
     if not getattr(made.model, "is_quantized", False):
@@ -153,13 +153,7 @@ def _load_text_model(run: RunFolder, options: RunOptions, which: Which, resolved
 
 
 def _load_image_model(run: RunFolder, options: RunOptions, which: Which, resolved: ResolvedRun) -> TriedModel:
-    path = run.model / RECIPE
-    try:
-        recipe = msgspec.json.decode(path.read_bytes(), type=VisionRecipe)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ModelError(
-            _("The model of {name} is incomplete").format(name=run.name), f"{path}: {error}"
-        ) from error
+    recipe = read_recipe(run.model)
     has_adapter = holds_adapter(run.model)
     is_whole = which is Which.TRAINED and not has_adapter
     asked = _whole(Scheme.RUN.of(str(run.path.absolute())), options) if is_whole else options

@@ -32,7 +32,7 @@ from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
 from core.base.errors import Fix, ModelError, UserError
 from core.base.files import remove, write_atomically
-from core.base.formats import size as size_text
+from core.base.formats import memory
 from core.base.language import _
 from core.engine.hub.account import (
     FAILURES,
@@ -303,9 +303,9 @@ class Repository:
                 "It needs {needed} and {spare} to spare; {free} are free at {folder}. `hone hub --list` and Settings "
                 "show what could be deleted."
             ).format(
-                needed=size_text(needed),
-                spare=size_text(SPARE),
-                free=size_text(free),
+                needed=memory(needed),
+                spare=memory(SPARE),
+                free=memory(free),
                 folder=hub.cache_folder(),
             )
             raise self.subject.error(

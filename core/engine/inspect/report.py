@@ -474,9 +474,9 @@ def model_tokenizer(
     notes: tuple[str, ...] = ()
     try:
         if scheme is Scheme.SCRATCH and texts:
-            from core.engine.models.scratch import quick_tokenizer
+            from core.engine.models.scratch import QUICK_CHARACTERS, sample, train_tokenizer
 
-            tokenizer = quick_tokenizer(options, texts())
+            tokenizer = train_tokenizer(options, sample(texts(), QUICK_CHARACTERS))
             notes = (_("Token counts are estimates: the run will train its own tokenizer."),)
         else:
             tokenizer = text.tokenizer_at_hand(source)

@@ -40,7 +40,7 @@ from core.engine.data.splits import (
     NOTHING_HELD_OUT,
     USE_ALL_SAMPLES,
     HeldOut,
-    held_out_count,
+    held_out_counts,
     held_out_of,
     in_order,
     texts_of,
@@ -198,7 +198,7 @@ def inspect_texts(options: RunOptions, stages: shared.Stages) -> DataReport:
         sizes = (
             [rows.labels[label] for label in in_order(rows.labels)] if is_stratified else [len(rows.places)]
         )
-        eval_rows = 0 if held_out else held_out_count(sizes, data.eval_fraction)
+        eval_rows = 0 if held_out else sum(held_out_counts(sizes, data.eval_fraction))
         train_rows = len(rows.places) - eval_rows
         if data.eval_fraction and not eval_rows and not held_out:
             notes = (NOTHING_HELD_OUT,)

@@ -242,7 +242,7 @@ def foretell(
     for remedy in ladder(options, model, device, room, length=length, correction=correction):
         title = remedy.title
         if remedy.saves > 0:
-            title = _("{remedy} (saves {size})").format(remedy=title, size=formats.size(remedy.saves))
+            title = _("{remedy} (saves {size})").format(remedy=title, size=formats.memory(remedy.saves))
         if remedy.changes:
             fixes.append(Fix(title, remedy.changes))
     return MemoryForecast(

@@ -2,29 +2,380 @@
 
 `measure` is a dry run with the longest batch first: a run that is too large fails in the first two steps, not hours
 later. `sample` times steps for the benchmark.
+
+The memory is, on a CPU, the resident set of the process and its workers; with CUDA, the context and what torch's
+allocator has reserved; on MPS, what Metal's driver has allocated. All figures are in bytes.
 """
 
+import contextlib
 import math
+import os
 import statistics
+import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import msgspec
+import psutil
 import torch
+from transformers import TrainerCallback
 
+from core.base.errors import OutOfMemory
+from core.base.system import process_tree, resident_bytes
 from core.benchmark.result import Sample
 from core.engine.data.tables import lengths_of
 from core.engine.devices.choose import ResolvedRun
-from core.engine.memory.weigh import CurrentMemory, WeighedRun, WeighingTrainer, synchronize, weighing
-from core.engine.training.trainer import generators, remember_random_state
-from core.engine.training.what_ran import what_ran
-from core.memory.model import Measurement
+from core.engine.devices.memory import process_peak
+from core.engine.reporter import Reporter
+from core.engine.training.failures import explain
+from core.engine.training.train import build_trainer, chosen_device, load_libraries, prepare
+from core.engine.training.trainer import WatchedTrainer, generators, remember_random_state
+from core.engine.training.what_ran import bare, report_mps_fallbacks, state_bytes, what_ran
+from core.memory.model import Measurement, Parts
+from core.monitor.nvidia import find_gpu
 from core.options import RunOptions
 from core.options.method_rules import steps_of
-from core.runs.events import WhatRan, split_non_finite
+from core.runs.events import Phase, WhatRan, split_non_finite
+
+INTERVAL_SECONDS = 0.02
+WITH_WORKERS_SECONDS = 0.2
+"""Longer, because finding the workers lists all processes of the computer, which would slow the timed steps."""
+
+
+# --- Memory in use
+
+
+class CurrentMemory:
+    """Samples the memory of this process from a thread. `base` is the memory in use when it was created.
+
+    Args:
+        kind: `cuda`, `mps` or `cpu`.
+        with_workers: Whether to include the data loader's workers.
+        gpu_used_before: `gpu_used()` before torch used the GPU.
+    """
+
+    def __init__(self, kind: str, *, with_workers: bool = False, gpu_used_before: int | None = None) -> None:
+        self._kind = kind
+        self._with_workers = with_workers and kind == "cpu"
+        self._gpu_used_before = gpu_used_before
+        self._process = psutil.Process()
+        self._highest = self._most_live = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="held-memory", daemon=True)
+        self._context = cuda_context(gpu_used_before) if kind == "cuda" else 0
+        self.base = self._now()[0]
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def most(self) -> tuple[int, int]:
+        """The peak so far, and how much of it is tensors; on a CPU, everything above `base`."""
+        self._sample()
+        if self._kind == "cuda":  # the context grows with every loaded kernel
+            self._context = max(self._context, cuda_context(self._gpu_used_before))
+            reserved = int(torch.cuda.max_memory_reserved())
+            return self._context + reserved, reserved
+        if self._kind == "mps":
+            return self._highest, self._most_live
+        peak = max(self._highest, process_peak())
+        return peak, max(0, peak - self.base)
+
+    def _watch(self) -> None:
+        if self._kind == "cuda":  # torch keeps the peak itself
+            return
+        while not self._ended.wait(WITH_WORKERS_SECONDS if self._with_workers else INTERVAL_SECONDS):
+            self._sample()
+
+    def _sample(self) -> None:
+        held, live = self._now()
+        self._highest, self._most_live = max(self._highest, held), max(self._most_live, live)
+
+    def _now(self) -> tuple[int, int]:
+        if self._kind == "cuda":
+            return self._context + torch.cuda.memory_reserved(), torch.cuda.memory_allocated()
+        if self._kind == "mps":
+            return torch.mps.driver_allocated_memory(), torch.mps.current_allocated_memory()
+        if self._with_workers:
+            return resident_bytes(process_tree(os.getpid())) or 0, 0
+        return int(self._process.memory_info().rss), 0
+
+
+def gpu_used() -> int | None:
+    """Memory of the visible GPU used by all programs; None if NVIDIA's driver doesn't report it."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
+    gpu = find_gpu(visible) if visible else None  # empty: no GPU may be used
+    memory = gpu.memory() if gpu else None
+    return memory.used if memory else None
+
+
+def cuda_context(used_before: int | None) -> int:
+    """Memory of CUDA's context: the increase of `gpu_used()`; 0 if unknown.
+
+    On Windows and in containers the driver doesn't report memory per process.
+
+    Args:
+        used_before: `gpu_used()` before torch used the GPU.
+    """
+    torch.ones(1, device="cuda").sum().item()  # creates the context and loads a kernel
+    used = gpu_used()
+    if used is None or used_before is None:
+        return 0
+    return max(0, used - used_before - int(torch.cuda.memory_reserved()))
+
+
+class SavedTensors:
+    """Counts the bytes that autograd saves in a forward pass: each storage once, without weights and buffers.
+
+    `copies` are the weights that autocast converted to half precision, `activations` all others.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        own = [*model.parameters(), *model.buffers()]
+        self._own = {tensor.untyped_storage().data_ptr() for tensor in own}
+        shapes = [tuple(tensor.shape) for tensor in own if tensor.dim() > 1]
+        self._shapes = {*shapes, *(shape[::-1] for shape in shapes)}  # linear layers save them transposed
+        self._copies: dict[int, int] = {}
+        self._activations: dict[int, int] = {}
+
+    @property
+    def activations(self) -> int:
+        return sum(self._activations.values())
+
+    @property
+    def copies(self) -> int:
+        return sum(self._copies.values())
+
+    def watching(self) -> Any:
+        """A context manager that counts saved tensors."""
+        return torch.autograd.graph.saved_tensors_hooks(self._keep, lambda tensor: tensor)
+
+    def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
+        if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in self._own:
+                is_half = tensor.dtype in (torch.bfloat16, torch.float16)
+                is_copy = is_half and tuple(tensor.shape) in self._shapes
+                counted = self._copies if is_copy else self._activations
+                counted[storage.data_ptr()] = storage.nbytes()
+        return tensor.detach()  # the tensor itself would hold its graph in a cycle
+
+
+def state_bytes_on(kind: str, optimizer: Any) -> int:
+    """Bytes of an optimizer's state on a kind of device."""
+    return sum(state_bytes(bare(optimizer), kind).values()) if optimizer is not None else 0
+
+
+def weight_bytes_on(kind: str, model: torch.nn.Module) -> int:
+    """Bytes of a model's weights on a kind of device, shared ones once, including quantization states."""
+    return sum(
+        {
+            tensor.data_ptr(): tensor.numel() * tensor.element_size()
+            for tensor in _tensors(model)
+            if tensor.device.type == kind
+        }.values()
+    )
+
+
+def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
+    for tensor in (*model.parameters(), *model.buffers()):
+        yield tensor
+        state = getattr(tensor, "quant_state", None)  # of bitsandbytes' 4-bit weights, and of its scales
+        for holder in filter(None, (state, getattr(state, "state2", None))):
+            yield from (value for value in vars(holder).values() if isinstance(value, torch.Tensor))
+
+
+# --- A few steps of a run
+
+
+class WeighingTrainer(WatchedTrainer):
+    """Trains as in a run.
+
+    Attributes:
+        saved: Counts the first batch; None if the model is compiled, because hooks would break its graph.
+    """
+
+    options: RunOptions
+    saved: SavedTensors | None = None
+
+    def training_step(
+        self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
+    ) -> torch.Tensor:
+        if self.saved is not None or self.compilation is not None:
+            return super().training_step(model, inputs, num_items_in_batch)
+        self.saved = SavedTensors(model)
+        with self.saved.watching():
+            return super().training_step(model, inputs, num_items_in_batch)
+
+
+class WeighedRun(TrainerCallback):
+    """A few steps of a run, each timed without compilation.
+
+    Attributes:
+        gradients: Bytes of the gradients on the device.
+        optimizer: Bytes of the optimizer's state on the device.
+    """
+
+    trainer_class: type[WeighingTrainer]
+
+    def __init__(self, resolved: ResolvedRun, held: CurrentMemory) -> None:
+        self.options = resolved.options
+        self.rows = 0
+        self.seconds: list[float] = []
+        self.gradients = self.optimizer = 0
+        self.resolved = resolved
+        self.held = held
+        self.model: torch.nn.Module | None = None
+        self.trainer: Any = None
+        self._begun = self._mark = time.perf_counter()
+
+    def shortened(self) -> RunOptions:
+        """The options for the few steps; called when `rows` is known."""
+        raise NotImplementedError
+
+    @property
+    def weighs(self) -> bool:
+        """Whether the gradients of this step are measured, which adds to its time."""
+        raise NotImplementedError
+
+    def on_measured(self, losses: list[torch.Tensor], control: Any) -> None:
+        """Called after a step, whose time is the last of `seconds`; this call isn't timed.
+
+        Args:
+            losses: The losses of its batches, on the device.
+        """
+        raise NotImplementedError
+
+    def train(self) -> str:
+        """Load everything and train; return an explanation if memory ran out, otherwise an empty string.
+
+        Raises:
+            UserError: The options or the data can't be used.
+        """
+        try:
+            self._train()
+        except Exception as error:
+            known = explain(error, self.options)
+            if known is None:
+                raise
+            if not isinstance(known, OutOfMemory):
+                raise known from error
+            traceback.print_exc(file=sys.stderr)
+            return known.detail
+        return ""
+
+    def _train(self) -> None:
+        reporter = Reporter(None)
+        prepared = prepare(self.options, reporter)
+        self.model, self.rows = prepared.model, len(prepared.train)
+        options, change = self.shortened(), msgspec.structs.replace
+        options = change(options, output=change(options.output, keep_checkpoints=0))
+        # nothing is saved; a temporary folder would remain after a kill
+        nowhere, resolved = Path(tempfile.gettempdir()), replace(self.resolved, options=options)
+        trainer = build_trainer(nowhere, resolved, replace(prepared, eval=None), reporter, self.trainer_class)
+        assert isinstance(trainer, WeighingTrainer)
+        trainer.options = self.options
+        if resolved.kind == "mps":
+            trainer.fell_back = report_mps_fallbacks(reporter)
+        self.trainer = trainer
+        trainer.add_callback(self)
+        reporter.phase(Phase.TRAINING)
+        try:
+            trainer.train()
+        finally:
+            trainer.stop_workers()
+
+    @property
+    def compile_seconds(self) -> float:
+        return self.trainer.compilation.seconds if self.trainer and self.trainer.compilation else 0.0
+
+    def parts(self) -> Parts:
+        """The peak memory by source; tensors that aren't counted as one of the others are temporary.
+
+        The parts add up to the peak; if not all of them existed at that moment, the last ones are reduced.
+        """
+        models = [self.model, getattr(self.trainer, "ref_model", None)]  # the latter is DPO's
+        saved = self.trainer.saved if self.trainer else None
+        weighed = {
+            "weights": sum(
+                weight_bytes_on(self.resolved.kind, model) for model in models if model is not None
+            ),
+            "gradients": self.gradients,
+            "optimizer": self.optimizer,
+            "activations": saved.activations if saved else 0,
+        }
+        peak, left = self.held.most()
+        found = {"overhead": peak - left}
+        for name, size in weighed.items():
+            found[name] = min(size, left)
+            left -= found[name]
+        return Parts(**found, temporary=left)
+
+    # Trainer's events
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._begun = self._mark = time.perf_counter()
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._mark = time.perf_counter()  # work between two epochs isn't part of a step
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.weighs:  # all gradients exist now
+            gradients = (weight.grad for weight in self.trainer.model.parameters() if weight.grad is not None)
+            sizes = (grad.nbytes for grad in gradients if grad.device.type == self.resolved.kind)
+            self.gradients = max(self.gradients, sum(sizes))
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        synchronize(self.resolved.kind)
+        trainer = self.trainer
+        compiling = trainer.compilation.step_seconds if trainer.compilation else 0.0
+        seconds = time.perf_counter() - self._mark - compiling
+        if self.weighs or not self.optimizer:  # with fp16 it may be made some steps later
+            self.optimizer = state_bytes_on(self.resolved.kind, trainer.optimizer)
+        self.seconds.append(seconds)
+        losses = trainer.step_losses
+        trainer.forget_step()
+        self.on_measured(losses, control)
+        self._mark = time.perf_counter()
+
+
+def synchronize(kind: str) -> None:
+    """Wait until the device has finished all its work."""
+    if kind != "cpu":
+        torch.get_device_module(kind).synchronize()
+
+
+@contextlib.contextmanager
+def weighing(options: RunOptions) -> Iterator[tuple[ResolvedRun, CurrentMemory]]:
+    """Select the device, load the libraries, and sample the memory from then on.
+
+    Raises:
+        UserError: The device is not available.
+    """
+    used_before = gpu_used()
+    with chosen_device(options) as resolved:
+        load_libraries(options)  # they are part of the base
+        settled = resolved.options
+        if resolved.kind == "mps":
+            # Beyond what macOS recommends, allocations are paged out rather than refused, and the parent process sees
+            # only the resident set, which may not include Metal's memory. Untested.
+            torch.mps.set_per_process_memory_fraction(min(1.0, settled.device.mps_memory_limit or 1.0))
+        with CurrentMemory(
+            resolved.kind, with_workers=bool(settled.data.workers), gpu_used_before=used_before
+        ) as held:
+            yield resolved, held
+
 
 # --- sample
 

@@ -61,11 +61,9 @@ def freeze_batch_norms(model: torch.nn.Module) -> None:
             weight.requires_grad for weight in part.parameters()
         ):
             part.eval()
-            part.train = partial(_unchanged, part)  # Trainer calls model.train() before each step
-
-
-def _unchanged(part: torch.nn.Module, mode: bool = True) -> torch.nn.Module:
-    return part
+            part.train = partial(
+                lambda part, mode=True: part, part
+            )  # Trainer calls model.train() before each step
 
 
 # --- Parts of a model

@@ -99,11 +99,6 @@ def train_tokenizer(options: RunOptions, texts: Iterable[str]) -> Any:
     )
 
 
-def quick_tokenizer(options: RunOptions, texts: Sequence[str]) -> Any:
-    """About the tokenizer that a run would train, in well under a second, for a preview."""
-    return train_tokenizer(options, sample(texts, QUICK_CHARACTERS))
-
-
 def sample(texts: Sequence[str], characters: int = SAMPLE_CHARACTERS) -> Iterator[str]:
     """Texts of at most about `characters` in all, evenly spread; deterministic."""
     share = min(1.0, characters / max(1, sum(map(len, texts))))

@@ -252,6 +252,25 @@ class VisionRecipe(msgspec.Struct, frozen=True, kw_only=True):
     std: Colours
 
 
+def read_recipe(folder: Path) -> VisionRecipe:
+    """Labels, image size and colours of an image model; a checkpoint without them uses those of the run's model.
+
+    Raises:
+        ModelError: They are missing or damaged.
+    """
+    path, of_model = folder / RECIPE, folder.parent.parent / "model" / RECIPE
+    if not path.is_file() and folder.parent.name == "checkpoints" and of_model.is_file():
+        path = of_model
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=VisionRecipe)
+    except (OSError, msgspec.MsgspecError) as error:
+        detail = _("Its labels can't be read from {path}: {error}. Resume the run to write them again.")
+        raise ModelError(
+            _("The model in {folder} is incomplete").format(folder=folder),
+            detail.format(path=path, error=getattr(error, "strerror", None) or error),
+        ) from error
+
+
 @dataclass(frozen=True)
 class ImageModel:
     """What is known of a model before it is loaded.
@@ -313,10 +332,7 @@ def _of_past_run(source: str, folder: Path) -> ImageModel:
     if not weights.is_file():
         detail = _("There is no {name} in {folder}. Adapters of torchvision models can't be trained on.")
         raise ModelError(title, detail.format(name=weights.name, folder=folder))
-    try:
-        recipe = msgspec.json.decode((folder / RECIPE).read_bytes(), type=VisionRecipe)
-    except (OSError, msgspec.DecodeError) as error:
-        raise ModelError(title, f"{folder / RECIPE}: {error}") from error
+    recipe = read_recipe(folder)
     network = Scheme.TORCHVISION.name_of(recipe.architecture) or ""
     if network not in VISION_MODELS:
         raise ModelError(title, f"{folder / RECIPE}: {recipe.architecture}")

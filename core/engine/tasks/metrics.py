@@ -188,7 +188,8 @@ class TagScheme:
         first, previous = 0, ("", "")
         for place, tag in enumerate((*tags, OUTSIDE)):
             current = self._split(tag)
-            if current[0] and previous[0] and not self._begins(previous, current):
+            begins = previous[1] != current[1] or previous[0] in _ENDS or current[0] in _BEGINS
+            if current[0] and previous[0] and not begins:
                 previous = current
                 continue
             if previous[0]:
@@ -203,10 +204,6 @@ class TagScheme:
         if match:
             return match[1], match[2] or ""
         return ("I" if self.has_prefixes or self.joins_neighbours else "S"), tag
-
-    def _begins(self, previous: tuple[str, str], current: tuple[str, str]) -> bool:
-        """Whether a word begins another entity than the one of the word before."""
-        return previous[1] != current[1] or previous[0] in _ENDS or current[0] in _BEGINS
 
 
 def most_likely(logits: Any, _labels: Any) -> torch.Tensor:

@@ -157,11 +157,6 @@ def _place(offload: Any) -> str:
     return PLACES.get(str(getattr(device, "value", device)), "")
 
 
-def zero_loss_scale(engine: Any) -> float | None:
-    """The loss scale of fp16 in a live DeepSpeed engine, if any."""
-    return float(engine.optimizer.loss_scale) if engine is not None and engine.fp16_enabled() else None
-
-
 HARMLESS = {
     "deepspeed.runtime.fp16.loss_scaler": ("LossScaler", "DynamicLossScaler"),
     "deepspeed.runtime.zero.config": ("ZeroStageEnum",),

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 
 from core.base.errors import Fix, FixAction, ModelError, UserError
 from core.base.files import free_bytes
-from core.base.formats import plain_number, size
+from core.base.formats import memory, plain_number
 from core.base.language import _, ngettext
 from core.memory.estimate import MASTER, STATE
 from core.options import RunOptions
@@ -103,12 +103,12 @@ def require_disk_space(run: RunFolder, trainer: Any, options: RunOptions) -> Nee
     raise (CantSave if existing else UserError)(
         _("The disk is too full for this run"),
         detail.format(
-            model=size(need.model),
+            model=memory(need.model),
             count=need.copies,
-            checkpoint=size(need.checkpoint),
-            missing=size(missing),
+            checkpoint=memory(need.checkpoint),
+            missing=memory(missing),
             path=run.path.absolute(),
-            free=size(free),
+            free=memory(free),
         ),
         (*fixes, Fix(_("Free some space, or keep runs on another disk"))),
     )
@@ -186,7 +186,7 @@ def cant_save(error: Exception, folder: Path, needed: int = 0) -> CantSave:
         )
     return CantSave(
         _("Paused: the disk is full"),
-        detail.format(folder=folder, needed=size(needed), free=size(free_bytes(folder))),
+        detail.format(folder=folder, needed=memory(needed), free=memory(free_bytes(folder))),
         (RESUME, Fix(_("Show the folder"), action=FixAction.REVEAL), Fix(_("Free some space and resume"))),
     )
 

@@ -16,7 +16,7 @@ from core.engine.devices.choose import ResolvedRun
 from core.engine.environment import torch_settings
 from core.engine.models.parts import base_of, count, describe_adapter, is_quantized, weights_of
 from core.engine.reporter import Reporter
-from core.engine.training.arguments import IN_MAIN_MEMORY, IN_NVME, describe_zero, zero_loss_scale
+from core.engine.training.arguments import IN_MAIN_MEMORY, IN_NVME, describe_zero
 from core.engine.training.trainer import WatchedTrainer, live_loader
 from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path
@@ -32,7 +32,10 @@ def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
     parameters = [weight for _rest, weight in weights_of(model)]
     optimizer = bare(trainer.optimizer)
     state = state_bytes(optimizer)
-    scaler = trainer.accelerator.scaler
+    scaler, engine = trainer.accelerator.scaler, trainer.deepspeed
+    loss_scale = scaler.get_scale() if scaler is not None else None
+    if engine is not None and engine.fp16_enabled():
+        loss_scale = float(engine.optimizer.loss_scale)
     device = str(parameters[0].device)
     return WhatRan(
         device=resolved.label if device == resolved.device.name else device,
@@ -44,7 +47,7 @@ def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
         optimizer_state_bytes=sum(state.values()),
         optimizer_state=state,
         decayed_parameters=None if trainer.deepspeed else decayed_parameters(optimizer),
-        loss_scale=scaler.get_scale() if scaler is not None else zero_loss_scale(trainer.deepspeed),
+        loss_scale=loss_scale,
         trainable_parameters=sum(count(parameter) for parameter in parameters if parameter.requires_grad),
         total_parameters=sum(map(count, parameters)),
         adapter=describe_adapter(model),

@@ -174,7 +174,7 @@ def test_devices(monkeypatch, hone):
     lines = {" ".join(line.split()) for line in hone("devices").out.splitlines()}
     assert {
         "cuda:0 NVIDIA GPU: not available: No NVIDIA driver was found.",
-        "cpu Old processor, 16 GB",
+        "cpu Old processor, 16.0 GB",
         "device.precision fp32 this CPU has no bf16 hardware",
         "device.precision=fp16 not available: needs a GPU",
         "device.processes not available: Hone trains in one process.",

@@ -177,7 +177,7 @@ def test_the_result_of_an_export_is_printed(export):
     out, err = export(agreement=AGREEMENT, notes=("Next.",))
     assert err.count("Writing the model") == 1
     first, checked, *rest = out.splitlines()
-    assert first == "Model folder: 2 files, 5.0 MB, in /there"
+    assert first == "Model folder: 2 files, 5.00 MB, in /there"
     assert checked.startswith("Checked against the trained model: 383 of 384 next tokens are the same")
     assert rest == ["Rounded.", "Next."]
     out, err = export("--json", agreement=AGREEMENT)
@@ -230,21 +230,21 @@ def requests(monkeypatch):
 def test_a_model_is_found_downloaded_listed_and_removed(requests, hone):
     table = hone("hub", "tiny", "--task", "text-classification").out.splitlines()
     assert requests == [SearchRequest(words="tiny", task="text-classification")]
-    assert table[1].split()[:5] == ["org/tiny", "3.9", "KB", "1,010", "500"]
+    assert table[1].split()[:5] == ["org/tiny", "3.90", "KB", "1,010", "500"]
     out, err = hone("hub", "--download", "org/tiny", "--data", "--subset", "en")
     assert requests[-1] == DownloadRequest(id="org/tiny", kind=Kind.DATASET, subset="en")
-    assert out == "3 files, 1.0 MB, in /cache\n"
-    assert "1.0 MB of 1.0 MB" in err
+    assert out == "3 files, 1.00 MB, in /cache\n"
+    assert "1.00 MB of 1.00 MB" in err
     assert [repo["id"] for repo in hone("hub", "--list", "--json").json["repos"]] == ["org/tiny"]
     assert "org/tiny" in hone("hub", "--list").out
     assert "--yes" in hone("hub", "--remove", "org/tiny", status=2).err
-    assert hone("hub", "--remove", "org/tiny", "--yes").out == "1.0 MB freed\n"
+    assert hone("hub", "--remove", "org/tiny", "--yes").out == "1.00 MB freed\n"
     assert "has “zebra” in its name" in hone("hub", "zebra", status=1).err
 
 
 @pytest.mark.usefixtures("requests")
 def test_whose_token_it_is_and_one_that_can_t_be_kept_is_not_printed(monkeypatch, hone):
-    assert hone("hub", "--account").out == "ada, by the token in HF_TOKEN\n"
+    assert "HF_TOKEN is used. It is valid: it belongs to ada." in hone("hub", "--account").out
     monkeypatch.setattr("sys.stdin", io.StringIO("hf_Secret42\n"))
     output = "".join(hone("hub", "--sign-in", status=1))
     assert "no keychain" in output

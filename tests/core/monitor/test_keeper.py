@@ -11,7 +11,7 @@ import pytest
 
 from core.base.processes import NICENESS
 from core.monitor import keeper as keeping
-from core.monitor.keeper import SAMPLE_SECONDS, SPARE_BYTES, Keeper, reserve_space, write_exit_record
+from core.monitor.keeper import SAMPLE_SECONDS, SPARE_BYTES, Keeper, write_exit_record
 from core.runs import event_log
 from core.runs.event_log import EventReader, RunFollower
 from core.runs.events import (
@@ -170,7 +170,7 @@ def test_an_engine_that_cannot_be_started_is_reported(run):
 @pytest.mark.parametrize(
     ("scenario", "message_id", "detail"),
     [
-        ("page", "paging", "97 % of the memory (16 GB) was in use"),
+        ("page", "paging", "97 % of the memory (16.0 GB) was in use"),
         ("stuck", "silence", "Its process is alive and "),
     ],
 )
@@ -233,7 +233,7 @@ def test_exit_json_is_written_into_reserved_space_even_if_the_disk_is_full(run, 
         write(run, record)
 
     failures = 4
-    reserve_space(run)
+    Keeper(run, ["engine"])
     assert run.spare_file.stat().st_size == SPARE_BYTES
     monkeypatch.setattr(keeping.time, "sleep", lambda _: None)
     monkeypatch.setattr(RunFolder, "record_exit", write_where_there_is_room)

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from core.base.system import system_memory, tree_bytes
+from core.base.system import process_tree, resident_bytes, system_memory
 from core.monitor import nvidia, system
 from core.monitor.apple import (
     IOREG,
@@ -95,16 +95,16 @@ def test_a_source_that_raises_or_returns_none_is_dropped(result, monkeypatch):
 def test_memory_of_the_computer_and_of_a_process_with_its_children():
     found = system_memory()
     assert found.used + psutil.virtual_memory().available == pytest.approx(found.total, rel=0.05)
-    alone = tree_bytes(os.getpid())
+    alone = resident_bytes(process_tree(os.getpid()))
     code = "data = bytearray(64 << 20); print('ready', flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
         child.stdout.readline()
-        together = tree_bytes(os.getpid())
+        together = resident_bytes(process_tree(os.getpid()))
         child.communicate(b"\n")
     assert together - alone > 60 << 20
-    assert tree_bytes(child.pid) is None
+    assert resident_bytes(process_tree(child.pid)) is None
 
 
 def psi(waited: str) -> str:

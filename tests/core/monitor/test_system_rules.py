@@ -123,10 +123,10 @@ def test_the_disk_warning_is_withdrawn_once_there_is_clearly_more():
 @pytest.mark.parametrize(
     ("ran", "size"),
     [
-        ({"parameter_dtype": "float32"}, "12 GB"),
-        ({"parameter_dtype": "bfloat16"}, "10 GB"),
-        ({"parameter_dtype": "bfloat16 + float32"}, "12 GB"),
-        ({"parameter_dtype": "float32", "adapter": "LoRA", "trainable_parameters": GB // 4}, "9.0 GB"),
+        ({"parameter_dtype": "float32"}, "12.0 GB"),
+        ({"parameter_dtype": "bfloat16"}, "10.0 GB"),
+        ({"parameter_dtype": "bfloat16 + float32"}, "12.0 GB"),
+        ({"parameter_dtype": "float32", "adapter": "LoRA", "trainable_parameters": GB // 4}, "9.00 GB"),
     ],
 )
 def test_the_size_of_the_first_checkpoint_follows_from_what_ran(ran, size):
@@ -410,7 +410,7 @@ def paging(run: MadeUpRun) -> list[MessageRaised]:
 @pytest.mark.parametrize(
     ("used", "swapping", "cause"),
     [
-        (FULL, 0, "97 % of the memory (16 GB) was in use"),
+        (FULL, 0, "97 % of the memory (16.0 GB) was in use"),
         (9 * GB, 200 * MB, "The swap grew by 200 MB"),
     ],
 )
@@ -500,7 +500,7 @@ def test_a_step_under_way_is_reported_with_the_fixes_of_the_runs_forecast():
     [message] = paging(run)
     assert message.fixes == (lora, STOP)
     assert "so far. Those before took 500 ms." in message.detail
-    assert "estimated to take 6.0 GB. The largest part: activations, 5.0 GB." in message.detail
+    assert "estimated to take 6.00 GB. The largest part: activations, 5.00 GB." in message.detail
 
 
 # --- The watchdog

@@ -10,7 +10,7 @@ from core.options.catalogue import copied, options_by_path, put, value_at
 from core.options.choices import Task
 from core.options.device_support import hints
 from core.options.method_rules import starting_options
-from core.options.presets import DATA_ENDINGS, Preset, changes, find_preset, find_task, guess_task
+from core.options.presets import DATA_ENDINGS, Preset, changes, find_preset, find_task
 from core.options.validate import check_tree, read_options
 
 EXAMPLES = sorted(Path(__file__).parents[3].glob("resources/examples/*.hone"))
@@ -142,7 +142,6 @@ def test_the_task_follows_from_the_name_and_beginning_of_data(tmp_path, name, co
         path.write_text(content)
     source = str(tmp_path / name.partition("/")[0])
     assert find_task(source) is task
-    assert guess_task(source) is (task or Task.TEXT_CLASSIFICATION)
 
 
 def test_a_folder_that_happens_to_hold_images_is_no_image_data(tmp_path):

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from core.base import settings
 from core.base.errors import Fix
-from core.base.formats import size
 from core.memory.model import Basis, Parts, Room
 from core.monitor.recent import END, REVEAL, STOP
 from core.options import RunOptions
@@ -49,7 +48,7 @@ MPS = (
 
 
 def test_out_of_memory_names_batch_forecast_room_largest_part_and_remedies():
-    remedy = Fix("Batches of 8 (saves 2 GB)", {"memory.batch_size": 8})
+    remedy = Fix("Batches of 8 (saves 2.00 GB)", {"memory.batch_size": 8})
     parts = Parts(weights=GB, activations=5 * GB, optimizer=2 * GB)
     room = Room(free=6 * GB, ceiling=16 * GB)
     forecast = MemoryForecast(
@@ -57,8 +56,8 @@ def test_out_of_memory_names_batch_forecast_room_largest_part_and_remedies():
     )
     found = words.out_of_memory(TEXTS, forecast, MPS)
     assert found.detail == (
-        "A batch of 16 examples of up to 128 tokens didn't fit. The run was estimated to take 8.0 GB. 6.0 GB of 16 GB "
-        "were free. The largest part: activations, 5.0 GB. Allocating 256 MB more failed."
+        "A batch of 16 examples of up to 128 tokens didn't fit. The run was estimated to take 8.00 GB. 6.00 GB of "
+        "16.0 GB were free. The largest part: activations, 5.00 GB. Allocating 256 MB more failed."
     )
     assert found.fixes == (remedy,)
     assert "WATERMARK" not in str(found), "PyTorch's advice may cause system failure"
@@ -69,10 +68,10 @@ def test_out_of_memory_names_batch_forecast_room_largest_part_and_remedies():
     [
         (
             "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 8 GiB",
-            "2.5 GB more",
+            "2.50 GB more",
         ),
-        ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes.", "4.0 KB more"),
-        ("DefaultCPUAllocator: not enough memory: you tried to allocate 2147483648 bytes.", "2.0 GB more"),
+        ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes.", "4.00 KB more"),
+        ("DefaultCPUAllocator: not enough memory: you tried to allocate 2147483648 bytes.", "2.00 GB more"),
     ],
 )
 def test_the_size_that_failed(report, text):
@@ -107,7 +106,7 @@ PLAIN = WhatRan(
 
 
 def values(ran: WhatRan) -> dict[str, str]:
-    return {statement.title: statement.value for statement in words.statements(ran, size)}
+    return {statement.title: statement.value for statement in words.statements(ran)}
 
 
 def test_what_ran_on_a_cpu():
@@ -117,7 +116,7 @@ def test_what_ran_on_a_cpu():
         "Weights": "fp32",
         "Trained": "1,000,000 of 1,000,000 parameters",
         "Optimizer": "AdamW, fused",
-        "Optimizer state": "8.0 MB",
+        "Optimizer state": "8.00 MB",
         "Effective batch": "16 examples",
         "Workers": "none: loaded by the training process",
     }
@@ -136,8 +135,8 @@ def test_what_ran_on_a_cpu():
         ({"trainable_parameters": 10_000}, "Trained", "10,000 of 1,000,000 parameters (1 %)"),
         ({"packed_parameters": 900_000}, "Packed", "900,000 parameters in 8 bits"),
         ({"packed_parameters": 900_000, "adapter": "nf4"}, "Packed", "900,000 parameters in 4 bits"),
-        ({"optimizer_state": {"float32": 8}}, "Optimizer state", "8.0 MB in fp32"),
-        ({"optimizer_state": {"uint8": 2 << 20, "float32": 8}}, "Optimizer state", "8.0 MB (8-bit 2.0 MB, fp32 8 B)"),
+        ({"optimizer_state": {"float32": 8}}, "Optimizer state", "8.00 MB in fp32"),
+        ({"optimizer_state": {"uint8": 2 << 20, "float32": 8}}, "Optimizer state", "8.00 MB (8-bit 2.00 MB, fp32 8 B)"),
         ({"decayed_parameters": 0}, "Weight decay", "none"),
         ({"decayed_parameters": 9_000}, "Weight decay", "on 9,000 of the 1,000,000 that are trained"),
         ({"effective_batch": 32, "batches_per_step": 8}, "Effective batch", "4 × 8 = 32 examples"),
@@ -157,7 +156,7 @@ def test_a_reason_belongs_to_its_statement_or_is_one_of_its_own():
         "data.pin_memory": "off: only NVIDIA GPUs fetch from it",
         "memory.something_new": "so it is",
     }
-    found = words.statements(replace(PLAIN, reasons=reasons), size)
+    found = words.statements(replace(PLAIN, reasons=reasons))
     assert [(one.title, one.reason) for one in found[:3] if one.reason] == [
         ("Computed in", "this CPU has no bf16")
     ]
@@ -169,13 +168,13 @@ def test_a_reason_belongs_to_its_statement_or_is_one_of_its_own():
 
 
 def test_versions_and_the_error_of_the_forecast_are_statements_too():
-    assert words.statements(None, size) == ()
-    assert [found.value for found in words.statements(None, size, {"torch": "2.13.0"})] == ["torch 2.13.0"]
+    assert words.statements(None) == ()
+    assert [found.value for found in words.statements(None, {"torch": "2.13.0"})] == ["torch 2.13.0"]
     status = status_of(FORECAST)
-    assert "Forecast" not in {found.title for found in words.statements(PLAIN, size, status=status)}
+    assert "Forecast" not in {found.title for found in words.statements(PLAIN, status=status)}
     status.apply(RunFinished(state=Outcome.FINISHED, seconds=3, steps=7, peak_bytes=25 << 27))
-    off = words.Statement("Memory", "Forecast", "2.5 GB", "20 % below the peak of 3.1 GB")
-    assert off in words.statements(PLAIN, size, status=status)
+    off = words.Statement("Memory", "Forecast", "2.50 GB", "20 % below the peak of 3.12 GB")
+    assert off in words.statements(PLAIN, status=status)
 
 
 # --- The end of a run
@@ -251,7 +250,7 @@ def test_where_a_queued_run_continues_and_why_a_damaged_one_can_not(run):
 def test_a_run_that_the_system_ended_for_lack_of_memory_has_remedies(run):
     status = status_of(FORECAST)
     text = words.ending_text(run, status, State.CRASHED, replace(KILLED, out_of_memory=True))
-    assert "The largest part: activations, 2.0 GB." in text
+    assert "The largest part: activations, 2.00 GB." in text
     assert "(--set memory.batch_size=8)" in text
     assert "--set" not in words.ending_text(run, status, State.CRASHED, KILLED)
 

@@ -95,8 +95,8 @@ def test_how_a_process_ends(monkeypatch, scenario, error, message):
     ("free", "allowed", "words"),
     [
         (8, (Which.TRAINED, Which.BEFORE), ""),
-        (5, (Which.TRAINED,), "6.0 GB, and 5.0 GB are free"),
-        (2, (), "3.0 GB"),
+        (5, (Which.TRAINED,), "6.00 GB, and 5.00 GB are free"),
+        (2, (), "3.00 GB"),
     ],
 )
 def test_memory_for_both_models_for_one_or_none(free, allowed, words):

@@ -151,7 +151,7 @@ def test_what_can_be_known_before_is_refused_before(run, out, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(10, 9, 1 << 20))
     with pytest.raises(UserError, match="Not enough space") as refused:
         exporting(run, out).run()
-    assert "1.0 MB are free" in refused.value.detail
+    assert "1.00 MB are free" in refused.value.detail
     shutil.rmtree(run.model)
     with pytest.raises(UserError, match="no model to export"):
         exporting(run, out).run()

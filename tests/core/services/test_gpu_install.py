@@ -76,7 +76,7 @@ def test_it_is_installed_checked_used_and_removed(home, monkeypatch):
 
     # another version of Hone doesn't use it before it is updated
     with monkeypatch.context() as patch:
-        for module in (jobs, gpu_install, data):
+        for module in (jobs, gpu_install):
             patch.setattr(module, "VERSION", "99.0")
         assert command_of_bundle()[1] == "--engine"
         assert not look().is_used
@@ -238,15 +238,20 @@ def test_the_terminal_shows_what_it_takes(monkeypatch, capsys):
     monkeypatch.setattr(gpu_install, "look", lambda: GpuState(card=CARD, begun=3 << 20, free=9 * GB))
     assert main.main(["gpu"]) == 0
     out = capsys.readouterr().out
-    for text in ("3.0 MB of an unfinished", "`hone gpu --install` downloads about 2.7 GB", "9.0 GB are free"):
+    for text in (
+        "3.00 MB are downloaded already",
+        "about 2.70 GB to download",
+        "9.00 GB are free",
+        "`hone gpu --install`",
+    ):
         assert text in out
     broken = GpuEnvironment(hone=ENVIRONMENT.hone, torch="2.13.0", cuda="13.0", problem="no kernel image")
-    assert "no kernel image" in data.environment_lines(broken)[1]
+    assert "no kernel image" in next(data.gpu_lines(GpuState(installed=broken)))
 
 
 def test_the_page_on_installing_names_the_same_sizes():
     page = " ".join((SOURCE_ROOT / "docs" / "install.md").read_text(encoding="utf-8").split())
-    sizes = map(formats.size, (gpu_install.DOWNLOAD, gpu_install.INSTALLED, gpu_install.FREE_NEEDED))
+    sizes = map(formats.memory, (gpu_install.DOWNLOAD, gpu_install.INSTALLED, gpu_install.FREE_NEEDED))
     assert "about {} to download, {} on the disk, and {} free".format(*sizes) in page
 
 

@@ -15,9 +15,10 @@ from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from core.services.hub import (
     INDEX,
     PURPOSES,
+    Kind,
     is_complete,
-    is_in_hub_cache,
     may_be_there,
+    names_here,
     question_about,
     standing,
     wanted,
@@ -75,7 +76,7 @@ def test_the_cache_may_be_elsewhere(variable, tmp_path, monkeypatch):
     monkeypatch.setenv(variable, str(tmp_path))
     (tmp_path / "config.json").write_text("{}")
     fetch(tmp_path / ("hub" if variable == "HF_HOME" else "huggingface/hub"), tmp_path, "config.json")
-    assert is_in_hub_cache("org/tiny")
+    assert "config.json" in names_here("org/tiny", Kind.MODEL)
 
 
 def test_options_that_do_not_matter_make_no_other_question():

@@ -63,14 +63,14 @@ def test_the_answer_comes_with_the_room_it_was_measured_in_and_linux_would_end_i
 def test_a_dry_run_that_grows_beyond_the_room_is_ended_and_that_is_the_answer():
     found = dry_run("grow", SMALL).run()
     assert "A batch of 48 examples didn't fit" in found.out_of_memory
-    assert "150 MB of 64 GB were free" in found.out_of_memory
+    assert "150 MB of 64.0 GB were free" in found.out_of_memory
     assert SMALL.free * 0.9 < found.peak < 4 * SMALL.free
     assert found.parts.total == found.peak
 
 
 def test_where_other_programs_fill_the_computer_it_is_ended_too():
     full = SystemMemory(used=64 * GB - 10 * MB, total=64 * GB, swap=0)
-    assert "only 10 MB of memory were left" in dry_run("hang", system=full).run().out_of_memory
+    assert "only 10.0 MB of memory were left" in dry_run("hang", system=full).run().out_of_memory
 
 
 def test_what_the_kernel_ended_for_lack_of_memory_is_out_of_memory(monkeypatch):

@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from core.base.errors import DataError
 from core.engine.data import delimited, tables, text_files
-from core.engine.data.columns import guess_pair, is_mixed
+from core.engine.data.columns import guess_pair
 from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.tables import Table, read_table
 from core.options import RunOptions
@@ -278,8 +278,7 @@ def test_values_of_json_that_arrow_has_no_type_for_are_texts(tmp_path, has_no_ty
     content = "".join(f'{{"text": "words", "value": {value}}}\n' for value in written)
     table = read_table(write(tmp_path, "a.jsonl", content))
     assert [str(row["value"]) for row in rows(table)] == (expected or written)
-    assert is_mixed(table, "value") == bool(table.notes) == has_no_type
-    assert not is_mixed(table, "text")
+    assert [note.column for note in table.notes] == ["value"] * has_no_type
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl"])

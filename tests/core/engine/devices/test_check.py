@@ -253,14 +253,15 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def messages(home, tmp_path):
+def messages(home, tmp_path, monkeypatch):
     """The warnings that one more run gets from a check."""
     count = iter(range(10))
 
     def warn(check: FakeCheck) -> list[MessageRaised]:
         run = RunFolder(tmp_path / f"run-{next(count)}")
         run.path.mkdir()
-        warn_of_wrong_numbers(Reporter(run), check)
+        monkeypatch.setattr(device_check, "run_job", lambda _name, request, *_rest, **_more: check(request))
+        warn_of_wrong_numbers(Reporter(run))
         status = RunStatus()
         for event in EventReader(run.events_file).read_all():
             status.apply(event)

@@ -19,8 +19,8 @@ from core.base.jobs import JobProgress
 from core.engine.export import folders
 from core.engine.export import job as export_card
 from core.engine.export.job import NotTheSame, export
-from core.engine.export.verify import read_recipe
 from core.engine.models.past_runs import save_base_model
+from core.engine.models.vision import read_recipe
 from core.engine.training.checkpoints import seal
 from core.options import RunOptions
 from core.options.choices import Method, Quantization, Task

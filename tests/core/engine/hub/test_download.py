@@ -38,7 +38,6 @@ from core.services.hub import (
     RemoveRequest,
     conversion,
     is_complete,
-    is_in_hub_cache,
     names_here,
     question_about,
     standing,
@@ -113,7 +112,7 @@ def test_a_pause_loses_nothing(hub, cache):
     assert titles == ["org/tiny is being downloaded already"]
     begun = blob(cache, WEIGHTS).stat().st_size
     assert len(WEIGHTS) // 2 <= begun < len(WEIGHTS)
-    assert not is_in_hub_cache("org/tiny"), "half a model is none"
+    assert "config.json" not in names_here("org/tiny", Kind.MODEL), "half a model is none"
     hub.gate.set()
     reports: list[JobProgress] = []
     done = run_job("hub-download", DownloadRequest(id="org/tiny"), Downloaded, reports.append)

@@ -163,8 +163,7 @@ def test_image_files_are_counted_and_not_opened_for_a_forecast(tmp_path, monkeyp
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
 @pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
 def test_a_forecast_counts_the_tensors_of_a_dry_run(made, tmp_path, task, method):
-    from core.engine.memory.measure import DryTrainer
-    from core.engine.memory.weigh import state_bytes_on, weight_bytes_on
+    from core.engine.memory.measure import DryTrainer, state_bytes_on, weight_bytes_on
 
     run = options(made, task, method)
     trainer = built(run, tmp_path, DryTrainer)
@@ -251,7 +250,7 @@ def test_out_of_memory_is_explained_with_the_forecast(tmp_path, made, monkeypatc
     done = train(tmp_path / "run", model=ModelOptions(source=made["bert"]), **large)
     message = done.messages["failed"]
     assert "512 examples of up to 64 tokens" in message.detail
-    assert "2.5 GB more" in message.detail
+    assert "2.50 GB more" in message.detail
     assert message.fixes == forecast_event(done).fixes
     assert message.fixes[0].changes["memory.batch_size"] < 512
     assert estimate.read() == ()

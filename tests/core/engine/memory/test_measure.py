@@ -177,7 +177,7 @@ def test_it_is_ended_where_there_is_no_room(folder):
     room = Room(free=300 << 20, ceiling=64 << 30)
     result = dry_run(folder, room)
     assert result.room == room
-    assert "300 MB of 64 GB were free" in result.out_of_memory
+    assert "300 MB of 64.0 GB were free" in result.out_of_memory
     assert result.peak > 0.9 * room.free
 
 

@@ -157,7 +157,7 @@ def test_a_disk_too_full_for_the_run_is_noticed_before_training(options, tmp_pat
     failed = status.messages["failed"]
     assert failed.title == "The disk is too full for this run"
     assert "2 checkpoints" in failed.detail
-    assert "2.1 MB" in failed.detail
+    assert "2.10 MB" in failed.detail
     assert {"output.keep_checkpoints": 0, "output.keep_best": False} in [fix.changes for fix in failed.fixes]
     assert status.of(StepFinished) == []
 
