@@ -96,7 +96,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
     drop_duplicates: bool = option(
         False,
         _("Remove duplicates"),
-        _("Leave out training examples equal to an earlier one, before the validation split is made."),
+        _("Leave out training examples equal to an earlier one, before a fraction is taken for validation."),
         group=_("Reading"),
         needs=FOR_TEXT,
     )
@@ -189,7 +189,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         None,
         _("Maximum training examples"),
         _(
-            "Use only this many examples from the start, for a quick test; the validation split is taken from them. "
+            "Use only this many examples from the start, for a quick test; a validation fraction is taken from them. "
             "For text generation: train on this many blocks of tokens. Empty: all."
         ),
         unit=Unit.EXAMPLES,

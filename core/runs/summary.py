@@ -310,7 +310,7 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         title = _("The model has not learned to generate text yet")
         return Verdict(Finding.HARDLY_LEARNED, title, *_to_generate(empty, options))
     if not status.evaluations:
-        fixes = (Fix(_("New run with a validation split of 10 %"), {"data.eval_fraction": 0.1}),)
+        fixes = (Fix(_("New run with a validation fraction of 10 %"), {"data.eval_fraction": 0.1}),)
         return Verdict(
             Finding.NOT_EVALUATED,
             _("This run was not evaluated"),

@@ -176,7 +176,7 @@ def agreement_text(agreement: Agreement) -> str:
     if agreement.held_out == agreement.examples:
         origin = _("{examples} validation examples")
     elif agreement.held_out:
-        origin = _("{examples} examples, {held_out} of them from the validation split, the others random")
+        origin = _("{examples} examples, {held_out} of them from the validation data, the others random")
     else:
         origin = _("{examples} random examples")
     origin = origin.format(examples=agreement.examples, held_out=agreement.held_out)

@@ -1,4 +1,4 @@
-"""The chosen data, below its field: how it was read, its views, findings, and the validation split."""
+"""The chosen data, below its field: how it was read, its views, findings, and the validation data."""
 
 import html
 from collections.abc import Mapping, Sequence, Set
@@ -163,16 +163,20 @@ class DataLine(QWidget):
         elif report is None and reading.failure is None:
             text = _("The data is shown here once it is read.")
         else:
-            text = reading_text(report) if report is not None and report.rows else ""
+            text = reading_text(report, reading.validation) if report is not None and report.rows else ""
         self.text.setText(text)
         self.notes.setText("\n".join(report.notes) if report is not None else "")
         self.notes.setVisible(bool(self.notes.text()))
         self.setVisible(bool(text))
 
 
-def reading_text(report: DataReport) -> str:
-    """Return how data was read and how much there is: `2,340 rows · CSV · UTF-8 · header in the first row`."""
-    parts = [part for part in (*counts_of(report), report.format, report.shape) if part]
+def reading_text(report: DataReport, validation: str = "") -> str:
+    """Return how data was read and how much there is: `2,340 examples · CSV · UTF-8 · header in the first row`.
+
+    `validation` is the name of a validation file or split.
+    """
+    named = _("validation on “{name}”").format(name=validation) if validation else ""
+    parts = [part for part in (*counts_of(report), named, report.format, report.shape) if part]
     for name, value in report.reading.items():
         if value == "none":
             parts.append(_("no {name}").format(name=name))
@@ -273,12 +277,12 @@ class SplitChoice(QWidget):
 
     def _show_choices(self) -> None:
         segments = [
-            Segment(FRACTION, _("Split"), _("A fraction of the training data is used for validation.")),
+            Segment(FRACTION, _("Fraction"), _("A fraction of the training data is used for validation.")),
             Segment(FILE, _("Separate file"), _("Validation data in the same format.")),
         ]
         if self._has_split:
-            names = _("One of: {splits}").format(splits=", ".join(self._splits))
-            segments.append(Segment(SPLIT, _("Named split"), names if self._splits else ""))
+            names = _("One of the data's own splits: {splits}").format(splits=", ".join(self._splits))
+            segments.append(Segment(SPLIT, _("Split"), names if self._splits else ""))
         self.choice.set_segments(segments, keeps_value=False)
         self.choice.setAccessibleName(_("Validation data"))
 

@@ -264,13 +264,6 @@ class ModelField(Field):
             self.models.reload()
             self.set_value(before)
 
-    @property
-    def is_typing(self) -> bool:
-        return self._text.is_typing
-
-    def finish_typing(self) -> None:
-        self._text.finish_typing()
-
     def value(self) -> object:
         widget = self._stack.currentWidget()
         return (widget.currentData() or "") if isinstance(widget, QComboBox) else self._text.value()

@@ -452,6 +452,15 @@ class OptionsColumn(QWidget):
                 return True
         return super().eventFilter(watched, event)
 
+    @property
+    def typed(self) -> list[PathField]:
+        """The fields of paths that are still being typed."""
+        return [field for field in self.findChildren(PathField) if field.is_typing]
+
+    def finish_typing(self) -> None:
+        for field in self.typed:
+            field.finish_typing()
+
     def load(self, tree: Mapping[str, Any]) -> None:
         """Show the values of a run file; an unknown task leaves the task as it is."""
         self._set_task(next((task for task in Task if task.value == tree.get("task")), self.form.task))
@@ -664,7 +673,7 @@ class FormHistory(QObject):
         if self._is_changing:
             yield
             return
-        self._options.form.finish_typing()
+        self._options.finish_typing()
         self._is_changing, starts = True, self._options.form.starts
         try:
             yield

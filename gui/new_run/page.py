@@ -460,7 +460,7 @@ class NewRunPage(QWidget):
         While the form is checked, the run starts once that is done, unless the form changes or this is called again.
         If something is wrong, its option gets the focus.
         """
-        self._options.form.finish_typing()
+        self._options.finish_typing()
         if self.ready is None:
             wrong = [check.path for check in self._outcome.checks.checks if check.level is Level.ERROR]
             if wrong and wrong[0]:
@@ -511,14 +511,12 @@ class NewRunPage(QWidget):
 
     def _is_untouched(self) -> bool:
         """Whether the form is as an example filled it, but for the data."""
-        form = self._options.form
-        is_typing = any(form.field(path).is_typing for path in SOURCES)
-        is_own = any(not path.startswith("data.") for path in form.changed_from())
-        return self._example is not None and not (is_typing or is_own)
+        is_own = any(not path.startswith("data.") for path in self._options.form.changed_from())
+        return self._example is not None and not (is_own or self._options.typed)
 
     def _change_task(self, task: Task) -> None:
         """Start with good values for a task; the task that was left last is as it was left."""
-        self._options.form.finish_typing()
+        self._options.finish_typing()
         before = self._options.full_tree()
         self._remedies.note_left(Task(before["task"]))
         if not self._history.undo_task(task):
@@ -638,7 +636,7 @@ class NewRunPage(QWidget):
             QTimer.singleShot(0, self.start)
 
     def _save(self, path: Path) -> None:
-        self._options.form.finish_typing()
+        self._options.finish_typing()
         options, problems = check_tree(self.tree())
         try:
             if options is None:

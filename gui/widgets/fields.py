@@ -149,14 +149,6 @@ class Field(QWidget):
         """Show a value; `changed` is not emitted."""
         raise NotImplementedError
 
-    @property
-    def is_typing(self) -> bool:
-        """Whether what is typed is not the value yet."""
-        return False
-
-    def finish_typing(self) -> None:
-        """Take what is being typed as the value."""
-
     def show_offer(self, offer: Offer) -> Refused:
         """Grey what the device refuses, and return why.
 
@@ -578,9 +570,11 @@ class PathField(Field):
 
     @property
     def is_typing(self) -> bool:
+        """Whether what is typed is not the value yet."""
         return self._path() != self._complete
 
     def finish_typing(self) -> None:
+        """Take what is typed as the value."""
         is_new = self.is_typing
         self._take()
         if is_new:

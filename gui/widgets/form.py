@@ -146,11 +146,6 @@ class Form(QObject):
         self.put(changes)
         self.changed.emit(frozenset(changes) & self._rows.keys())
 
-    def finish_typing(self) -> None:
-        """Take what is being typed into any row as its value."""
-        for row in self._rows.values():
-            row.field.finish_typing()
-
     def show_problems(self, problems: Iterable[Problem]) -> None:
         """Show each problem at its row, but none at an empty one."""
         by_path = _by_path(problems)

@@ -27,7 +27,7 @@ from core.options.sources import Scheme, hub_data, scheme_of
 HOLD_OUT_INSTEAD = Fix(_("Use a fraction of the training data instead"), {"data.eval": None})
 NO_EVALUATION = Fix(_("Evaluate without separate data"), {"data.eval": None})
 USE_ALL_SAMPLES = Fix(_("Use all examples"), {"data.max_train_samples": None})
-NOTHING_HELD_OUT = _("There is too little data to hold a part of it out: nothing is evaluated.")
+NOTHING_HELD_OUT = _("There is too little data to take a fraction for validation: nothing is evaluated.")
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
