@@ -221,7 +221,7 @@ def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> t
     reason = ""
     for size in SIZES.values():
         needed = size.bytes(plain.effective_batch, plain.data.max_length, device.name.partition(":")[0])
-        memory = _("is forecast to take {needed}{free}").format(needed=formats.memory(needed), free=free)
+        memory = _("is estimated to take {needed}{free}").format(needed=formats.memory(needed), free=free)
         seconds = cpu_seconds(size, plain, device)
         if verdict(needed, room) not in (Verdict.FITS, Verdict.UNKNOWN):
             reason = f"{size.title} {memory}"

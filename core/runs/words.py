@@ -315,7 +315,7 @@ def _of_memory(ran: WhatRan, status: RunStatus | None) -> Iterator[_Line]:
         )
         template = above if error > 0 else below
         reason = template.format(percent=100 * abs(error), peak=formats.memory(status.peak_bytes or 0))
-        yield _Line(_("Forecast"), formats.memory(status.forecast_bytes or 0), reason=reason)
+        yield _Line(_("Estimate"), formats.memory(status.forecast_bytes or 0), reason=reason)
 
 
 def _split(reason: str) -> tuple[str, str]:

@@ -460,7 +460,7 @@ class FitCard(Card):
             return
         line.button.setEnabled(True)
         line.button.setToolTip("")
-        line.button.setText(_("Cancel") if is_running else _("Look up its size"))
+        line.button.setText(_("Cancel") if is_running else _("Look up details"))
         text = _("Downloads only {file}, which describes the model, from {host} (a few KB)")
         if is_running:
             text = _("Downloading {file} from {host}…")
@@ -485,9 +485,9 @@ class FitCard(Card):
             return
         button.setText(_("Measure") if measured is None else _("Measure again"))
         tip = _("Uses your longest examples, in a separate process. Nothing is saved.")
-        text = _("Runs a few real steps to measure memory and time")
+        text = _("Measures memory and time in a few real steps")
         if state.pair:
-            text = _("Runs a few real steps of run 2, chat, to measure it")
+            text = _("Measures run 2 (chat) in a few real steps")
         if case is not None and not case.is_complete:
             tip = _("Measuring needs the model's weights, which are not on this computer yet")
             text = _("Available once the model is downloaded. The first run downloads it.")

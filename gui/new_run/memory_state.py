@@ -181,7 +181,7 @@ def find_case(
             shape = ModelShape(parameters=listed.parameters, vocabulary=listed.vocabulary)
             shaped = ModelReport(shape=shape)
         elif not hub.may_be_there(options):
-            return _("The forecast needs the model on this computer.")
+            return _("The estimate needs the model on this computer.")
         elif hub.is_forbidden():
             text = _("The model isn't on this computer, and {what} prevents its download.")
             return text.format(what=hub.forbidden_by())
@@ -378,7 +378,9 @@ class MemoryState(QObject):
             return verdict_of(after.measurement, self.room)
         if forecast is None or self.ran_out or self._pair:  # the figure without the remedy is unknown
             return remedy.forecast.verdict
-        return verdict(forecast.parts.total - remedy.saves, self.room)
+        found = verdict(forecast.parts.total - remedy.saves, self.room)
+        is_vague = self.case is not None and self.case.is_listed and found is Verdict.TIGHT
+        return Verdict.UNKNOWN if is_vague else found
 
     def update(
         self, checked: Checked, machine: MachineReport | None, questions: FormQuestions, *, is_ready: bool

@@ -564,9 +564,14 @@ class OptionsColumn(QWidget):
         self._hide_rows()
 
     def _on_change(self, paths: Set[str]) -> None:
-        before, rate = self.usual_rate, self.form.field(RATE).value()
+        before, rate, was_typed = (
+            self.usual_rate,
+            self.form.field(RATE).value(),
+            RATE in self.form.changed_from(),
+        )
         self._follow(paths)
-        if RATE not in paths and rate == before != self.usual_rate:  # as it was, it would be warned about
+        is_other = self.usual_rate not in (None, before)
+        if RATE not in paths and is_other and (rate == before or not was_typed):
             self.form.put({RATE: self.usual_rate})
             usual = {"training": {"learning_rate": self.usual_rate}}
             self.form.count_from(usual, _("start value"), is_whole=False)

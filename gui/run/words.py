@@ -29,8 +29,8 @@ def forecast_text(past: Sequence[PastRun]) -> str:
     if error is None:
         return ""
     return ngettext(
-        "The forecast of {count} run on this computer was off by {error}.",
-        "The forecasts of {count} runs on this computer were off by {error} (median).",
+        "The estimate of {count} run on this computer was off by {error}.",
+        "The estimates of {count} runs on this computer were off by {error} (median).",
         len(runs),
     ).format(error=formats.whole_percent(error), count=formats.count(len(runs)))
 

@@ -171,9 +171,9 @@ def test_versions_and_the_error_of_the_forecast_are_statements_too():
     assert words.statements(None) == ()
     assert [found.value for found in words.statements(None, {"torch": "2.13.0"})] == ["torch 2.13.0"]
     status = status_of(FORECAST)
-    assert "Forecast" not in {found.title for found in words.statements(PLAIN, status=status)}
+    assert "Estimate" not in {found.title for found in words.statements(PLAIN, status=status)}
     status.apply(RunFinished(state=Outcome.FINISHED, seconds=3, steps=7, peak_bytes=25 << 27))
-    off = words.Statement("Memory", "Forecast", "2.50 GB", "20 % below the peak of 3.12 GB")
+    off = words.Statement("Memory", "Estimate", "2.50 GB", "20 % below the peak of 3.12 GB")
     assert off in words.statements(PLAIN, status=status)
 
 

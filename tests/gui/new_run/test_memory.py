@@ -260,7 +260,7 @@ class TestLookup:
         assert elsewhere._fit.verdict is Verdict.TOO_LARGE
         remedy = next(each for each in elsewhere._fit.remedies() if each.name == "lora")
         assert elsewhere._fit.verdict_after(remedy) is not Verdict.TOO_LARGE
-        assert card(elsewhere)._measure.button.text() == "Look up its size"
+        assert card(elsewhere)._measure.button.text() == "Look up details"
         card(elsewhere)._measure.button.click()
         assert elsewhere._fit.lookup.is_running
 
@@ -284,7 +284,7 @@ class TestLookup:
             assert lookup.is_running
             cancel()
             assert not lookup.is_running
-            assert line.button.text() == "Look up its size"
+            assert line.button.text() == "Look up details"
         assert "from hub.example.org" in line.label.text()
         engine.gate.set()
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")

@@ -451,3 +451,12 @@ def test_an_untouched_learning_rate_follows_model_and_method(page, model):
     put(page, training__learning_rate=3e-4)
     put(page, model__method="full")
     assert page.tree()["training"]["learning_rate"] == 3e-4
+
+
+def test_the_learning_rate_of_an_example_gives_way_to_that_of_another_kind_of_model(page, model):
+    page.load_example(find_example("chat"))
+    assert page.tree()["training"]["learning_rate"] == 2e-3
+    put(page, model__source="scratch:llama-medium")
+    assert page.tree()["training"]["learning_rate"] == 2e-3
+    put(page, model__source=str(model))
+    assert page.tree()["training"]["learning_rate"] == 2e-5
