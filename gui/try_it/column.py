@@ -223,6 +223,7 @@ class ModelColumn(Card):
     `question` is the one whose answer is pending.
     """
 
+    sent = Signal(object)  # a `Question`, which the loaded model answers now
     settled = Signal()  # the question was answered, has failed or was stopped
     context_known = Signal(int)  # tokens that the model reads and generates in all; 0: unknown
     image_seen = Signal(bytes)  # a PNG file of the image as the model sees it
@@ -304,7 +305,7 @@ class ModelColumn(Card):
         self.question = question
         self._answers.begin(question, self._chosen.names[self.which])
         if self._process is not None and not self._is_loading:
-            self._process.say(message)
+            self._say(message)
             self._begin()
         else:
             self._pending = message
@@ -354,6 +355,11 @@ class ModelColumn(Card):
         self._task.start(talk)
         self._begin()
 
+    def _say(self, message: Ask) -> None:
+        if self._process is not None:
+            self._process.say(message)
+            self.sent.emit(self.question)
+
     def _begin(self) -> None:
         self._began = time.monotonic()
         self._tick.start()
@@ -386,8 +392,8 @@ class ModelColumn(Card):
                 self._answers.show_notes()
                 self.context_known.emit(message.sees)
                 self._begin()
-                if self._pending is not None and self._process is not None:
-                    self._process.say(self._pending)
+                if self._pending is not None:
+                    self._say(self._pending)
                 self._pending = None
                 self._show_state(f"{device_title(message.device)}, {message.dtype}", *message.notes)
             case Piece() if message.id == self._last_id and self._answers is self.transcript:

@@ -556,10 +556,10 @@ class TryInput(Card):
         chosen = choice.chosen
         if chosen is None:
             return
+        for field in (self.text, self.second) if chosen.task is not self._task else ():
+            field.clear()
         task = self._task = chosen.task
         self.settings.show_context(0)
-        for field in (self.text, self.second):
-            field.clear()
         self.text.setVisible(not task.reads_images)
         self.text.setPlaceholderText(HINTS.get(task, _("Write or paste a text. Return sends it.")))
         self.second.setVisible(choice.reads_pairs)

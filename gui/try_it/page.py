@@ -58,6 +58,7 @@ class TryPage(QWidget):
         self._choice = Choice(())
         self._waiting: Question | None = None  # for the answer about memory, or for the person
         self._on_cpu = False
+        self._wants_focus = False  # for the text, once a run is shown
         self._unloaded_for: RunFolder | None = None  # the run that the message names
         self._is_refused = False  # the message says that runs which train need the memory
         self._runs: Task[Choice] = Task(self)
@@ -118,6 +119,7 @@ class TryPage(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         """Update the list of runs."""
         super().showEvent(event)
+        self._wants_focus = True
         self._idle.stop()
         self.find_runs()
 
@@ -144,6 +146,7 @@ class TryPage(QWidget):
         self._room.done.connect(self._on_verdict)
         self._idle.timeout.connect(self._unload)
         self.run_list.currentIndexChanged.connect(self._select_run)
+        self.run_list.view().pressed.connect(lambda: setattr(self, "_wants_focus", True))
         self.shown.chosen.connect(self._show_columns)
         self.strip.fix_chosen.connect(self._apply_fix)
         self.input.asked.connect(self._ask)
@@ -151,6 +154,7 @@ class TryPage(QWidget):
         self.input.clear_pressed.connect(self._clear)
         for column in self.columns.values():
             column.settled.connect(self._show_busy)
+            column.sent.connect(self.input.clear_sent)
             column.image_seen.connect(self.input.image.show_seen)
             column.context_known.connect(self.input.settings.show_context)
 
@@ -194,6 +198,9 @@ class TryPage(QWidget):
                 column.show_model(chosen)
             self.input.show_choice(choice)
             self._show_columns()
+        if self._wants_focus and self.input.text.isVisible():
+            self.input.text.setFocus()
+        self._wants_focus = False
         if self.isVisible() and not self._room.is_running:
             self._load()
 
@@ -292,7 +299,6 @@ class TryPage(QWidget):
             self._load()
 
     def _send(self, question: Question, models: tuple[Which, ...]) -> None:
-        self.input.clear_sent(question)
         writing = self.input.settings.writing()
         for which in models:
             self.columns[which].ask(question, writing, on_cpu=self._on_cpu)

@@ -145,6 +145,24 @@ def test_both_models_answer_in_conversations_of_their_own(qtbot, page, folder, m
         assert messages(page, Which.TRAINED)[0] == shown
 
 
+def test_a_text_stays_in_its_field_until_a_loaded_model_takes_it(qtbot, page, folder, models):
+    page.activateWindow()
+    models.scenario = "hang"
+    choose(qtbot, page, folder / "1-chat")
+    qtbot.waitUntil(page.input.text.hasFocus)
+    page.input.text.setPlainText("Hello")
+    qtbot.keyClick(page.input.text, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: is_busy(page))
+    page.input.button.click()
+    wait(qtbot, page)
+    assert page.input.text.toPlainText() == "Hello"
+    models.scenario = "chat"
+    qtbot.keyClick(page.input.text, Qt.Key.Key_Return)
+    wait(qtbot, page)
+    assert page.input.text.toPlainText() == ""
+    assert messages(page, Which.TRAINED)[-1][1].startswith("Answer 1")
+
+
 def test_a_classifier_answers_with_bars_a_number_or_labelled_words(qtbot, page, folder, models):
     choose(qtbot, page, folder / "2-texts")
     assert page.input.second.isVisible()
