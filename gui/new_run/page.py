@@ -567,8 +567,11 @@ class NewRunPage(QWidget):
     def _leave_example(self) -> None:
         """Offer the usual values once other data takes the place of the example's, and again with another model."""
         example, form = self._example, self._options.form
-        model = str(form.value("model.source") or "")
-        if example is None or form.value("data.train") == value_at(example.tree, "data.train"):
+        model, data = str(form.value("model.source") or ""), form.value("data.train")
+        others = [one.tree for one in presets.examples() if value_at(one.tree, "data.train") != data]
+        if form.value("output.prompts") in [value_at(tree, "output.prompts") for tree in others]:
+            form.put({"output.prompts": None})  # whatever they came with, such as a past run
+        if example is None or data == value_at(example.tree, "data.train"):
             return
         if form.value("output.name") == value_at(example.tree, "output.name"):
             form.put({"output.name": None})

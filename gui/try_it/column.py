@@ -57,8 +57,9 @@ class Message(QFrame):
         self.below.hide()
         self.column = fill(QVBoxLayout(self), self.speaker, self.words, self.below, spacing=SPACING // 2)
 
-    def show_notes(self, *lines: str) -> None:
+    def show_notes(self, *lines: str, role: Role = Role.HINT) -> None:
         """Show lines below the text; empty ones are left out."""
+        set_role(self.below, role)
         self.below.setText("\n".join(filter(None, lines)))
         self.below.setVisible(bool(self.below.text()))
 
@@ -119,7 +120,8 @@ class Transcript(PageScroll):
     def fail(self, error: UserError) -> None:
         """Show why there is no answer."""
         self._show_text()
-        self.show_notes(*str(error).splitlines())
+        if self._answer is not None:
+            self._answer.show_notes(*str(error).splitlines(), role=Role.PROBLEM)
 
     def show_notes(self, *lines: str) -> None:
         """Show lines below the answer."""
@@ -173,14 +175,15 @@ class Prediction(PageScroll):
         self.asked.hide()
         self.answer.hide()
         self._said.clear()
-        self.earlier.clear()
+        self.earlier.hide()
         self._show(None)
 
     def begin(self, question: Question, name: str) -> None:
         """Show a question to the model `name`, without the answer to the one before."""
         self._question = question
         self._show(None)
-        self.earlier.setText("\n".join((_("Earlier"), *self._said[:MOST_EARLIER])) if self._said else "")
+        self.earlier.setText("\n".join((_("Earlier"), *self._said[:MOST_EARLIER])))
+        self.earlier.setVisible(bool(self._said))
         self.asked.words.setText(question.shown)
         self.asked.setVisible(not question.image)
         self.answer.show()
@@ -206,7 +209,7 @@ class Prediction(PageScroll):
     def fail(self, error: UserError) -> None:
         """Show why there is no answer."""
         self._show(None)
-        self.show_notes(*str(error).splitlines())
+        self.answer.show_notes(*str(error).splitlines(), role=Role.PROBLEM)
 
     def show_notes(self, *lines: str) -> None:
         """Show lines below the answer."""
@@ -224,6 +227,9 @@ class ModelColumn(Card):
     """
 
     sent = Signal(object)  # a `Question`, which the loaded model answers now
+    refused = Signal(
+        object
+    )  # a `UserError`: the question can't be answered by a model without a conversation
     settled = Signal()  # the question was answered, has failed or was stopped
     context_known = Signal(int)  # tokens that the model reads and generates in all; 0: unknown
     image_seen = Signal(bytes)  # a PNG file of the image as the model sees it
@@ -401,7 +407,13 @@ class ModelColumn(Card):
             case Answered() if message.id == self._last_id:
                 self._finish(message)
             case NotAnswered() if message.id == self._last_id:
-                self._fail(UserError(message.error.title, message.error.detail, message.error.fixes))
+                error = UserError(message.error.title, message.error.detail, message.error.fixes)
+                if self._answers is self.transcript:
+                    self._fail(error)
+                elif self.question is not None:
+                    self.prediction.answer.hide()
+                    self.refused.emit(error)
+                    self._settle()
 
     def _finish(self, answered: Answered) -> None:
         question = self.question

@@ -14,11 +14,14 @@ from PySide6.QtGui import (
     QImageReader,
     QKeyEvent,
     QMouseEvent,
+    QPaintDevice,
     QPainter,
+    QPainterPath,
     QPaintEvent,
     QPen,
     QPixmap,
     QShortcut,
+    QTransform,
 )
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -50,8 +53,10 @@ SIDE = 96
 KINDS = "*.png *.jpg *.jpeg *.webp *.bmp *.gif *.tif *.tiff"
 
 
-PAD, LARGEST_DRAWN = 224, 64
+PAD, LARGEST_DRAWN = 192, 64
 """Side of the drawing pad, and of the largest images that a drawing resembles, in pixels."""
+PEN, MOST_ENLARGED = PAD / 6, 10.0
+"""Width of a stroke in pixels, and how much a small drawing is enlarged at most."""
 PAUSE_MS = 1000
 COARSE = 8
 """Side of a drawing as it is saved, in pixels: strokes are as soft as those of scanned digits."""
@@ -69,9 +74,8 @@ class DrawingPad(QWidget):
         self.setCursor(Qt.CursorShape.CrossCursor)
         self.setAccessibleName(_("Drawing pad"))
         self.setToolTip(_("Draw with the mouse. The model answers one second after each stroke."))
-        self._folder, self._count, self._last = QTemporaryDir(), 0, QPointF()
-        self._image = QImage(PAD, PAD, QImage.Format.Format_RGB32)
-        self._before: list[QImage] = []  # of each stroke
+        self._folder, self._count = QTemporaryDir(), 0
+        self._strokes: list[QPainterPath] = []
         self._paper, self._ink = Qt.GlobalColor.black, Qt.GlobalColor.white
         self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
         self._pause.timeout.connect(self._finish)
@@ -84,55 +88,62 @@ class DrawingPad(QWidget):
         self.setVisible(0 < example.width() <= LARGEST_DRAWN and example.isGrayscale())
 
     def clear(self) -> None:
-        self._image.fill(self._paper)
         self._show([])
 
     def undo(self) -> None:
         """Remove the last stroke."""
-        *before, self._image = self._before or [self._image]
-        self._show(before)
+        self._show(self._strokes[:-1])
+        self._pause.start() if self._strokes else None
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() is Qt.MouseButton.LeftButton:
-            self._show([*self._before, self._image.copy()])
-            self._last = event.position()
-            self._draw_to(event.position())
+            stroke = QPainterPath(event.position())
+            stroke.lineTo(event.position() + QPointF(0.5, 0))  # a dot, until the mouse moves
+            self._show([*self._strokes, stroke])
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if event.buttons() & Qt.MouseButton.LeftButton:
-            self._draw_to(event.position())
+            self._strokes[-1].lineTo(event.position())
+            self.update()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         if event.button() is Qt.MouseButton.LeftButton:
             self._pause.start()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.drawImage(0, 0, self._image)
-        if not self._before:
+        self._draw(self)
+        if not self._strokes:
+            painter = QPainter(self)
             painter.setPen(Qt.GlobalColor.gray)
             painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, _("Draw here"))
 
-    def _show(self, before: list[QImage]) -> None:
-        self._before = before
+    def _show(self, strokes: list[QPainterPath]) -> None:
+        self._strokes = strokes
         self._pause.stop()
-        self.changed.emit(bool(before))
+        self.changed.emit(bool(strokes))
         self.update()
 
-    def _draw_to(self, point: QPointF) -> None:
-        painter = QPainter(self._image)
+    def _draw(self, device: QPaintDevice, scale: float = 1.0, shift: QPointF | None = None) -> None:
+        painter = QPainter(device)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(QPen(self._ink, PAD / 6, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
-        painter.drawLine(self._last, point)
-        painter.end()
-        self._last = point
-        self.update()
+        painter.fillRect(0, 0, PAD, PAD, self._paper)
+        painter.setPen(QPen(self._ink, PEN, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+        where = QTransform.fromScale(scale, scale)
+        for stroke in self._strokes:
+            painter.drawPath(where.map(stroke).translated(shift or QPointF()))
 
     def _finish(self) -> None:
+        """Save the drawing as large as it fits and centred, as scanned digits are."""
         self._count += 1
         path = self._folder.filePath(_("Drawing {number}").format(number=self._count) + ".png")
         side, how = COARSE, Qt.TransformationMode.SmoothTransformation
-        if self._image.scaled(side, side, mode=how).save(path):
+        drawn = QPainterPath()
+        for stroke in self._strokes:
+            drawn.addPath(stroke)
+        box, image = drawn.boundingRect(), QImage(PAD, PAD, QImage.Format.Format_RGB32)
+        scale = min(MOST_ENLARGED, (PAD - PEN) / max(box.width(), box.height()))
+        self._draw(image, scale, QPointF(PAD, PAD) / 2 - box.center() * scale)
+        if image.scaled(side, side, mode=how).save(path):
             self.drawn.emit(path)
 
 
@@ -140,6 +151,7 @@ class ImageBox(QFrame):
     """An image to choose, drop or draw, with a thumbnail."""
 
     chosen = Signal(str)  # the path of the image, as text
+    cleared = Signal()  # the drawing has no strokes any more
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,10 +178,12 @@ class ImageBox(QFrame):
         for part in (self.undo, self.clear):
             part.setEnabled(False)
             self.pad.changed.connect(part.setEnabled)
-        buttons = fill(QHBoxLayout(), self.button, self.invert, None, spacing=SPACING)
-        words = role_label(Role.MUTED, _("Drop an image here"))
+            part.pressed.connect(self.button.setFocus)  # not to an example, when it is disabled
+        self.pad.changed.connect(lambda is_drawn: None if is_drawn else self._show_none())
+        words = role_label(Role.MUTED, _("or drop it here"))
+        buttons = hbox(self.button, words, self.invert, None)
         of_drawing = hbox(self.undo, self.clear, None, spacing=2 * SPACING)
-        beside = vbox(None, self._pictures, words, buttons, self._hint, None, of_drawing)
+        beside = vbox(None, self._pictures, buttons, self._hint, None, of_drawing)
         fill(
             QHBoxLayout(self),
             self.pad,
@@ -192,21 +206,27 @@ class ImageBox(QFrame):
         """Show an image without emitting `chosen`; an empty path shows none."""
         self._path = path
         self.seen.clear()
-        self._pictures.setVisible(bool(path))
         image = small_picture(path, SIDE).toImage() if path else QImage()
         differs = self._example.isGrayscale() and is_light(image) != is_light(self._example)
         is_other = not (image.isNull() or self._example.isNull()) and differs
         self.invert.setChecked(False)
         self.invert.setVisible(is_other)
         hint = _("Light and dark are the other way round in the training images.")
-        self._hint.setText(hint if is_other else "")
+        self._hint.setText(hint)
+        self._hint.setVisible(is_other)
         self.picture.setPixmap(QPixmap.fromImage(image))
+        self._pictures.setHidden(image.isNull())
 
     def show_seen(self, png: bytes) -> None:
         """Show the image as the model sees it."""
         seen = QPixmap()
         seen.loadFromData(png)
+        self._pictures.show()
         self.seen.setPixmap(seen.scaled(SIDE, SIDE, Qt.AspectRatioMode.KeepAspectRatio))
+
+    def _show_none(self) -> None:
+        self.show_image("")
+        self.cleared.emit()
 
     def _ask_inverted(self) -> None:
         path = Path(self._path)
@@ -546,6 +566,7 @@ class TryInput(Card):
             pressed = QShortcut(key, self, context=Qt.ShortcutContext.WidgetWithChildrenShortcut)
             pressed.activated.connect(self._on_return)
         self.image.chosen.connect(lambda path: self.asked.emit(Question(image=path, asked=Path(path).stem)))
+        self.image.cleared.connect(self.clear_pressed)
         self.examples.chosen.connect(self._on_example)
         for field in (self.text, self.second):
             field.return_pressed.connect(self._ask_texts)
@@ -565,6 +586,7 @@ class TryInput(Card):
         self.second.setVisible(choice.reads_pairs)
         self.second.setPlaceholderText(_("The second text of the pair."))
         self.image.setVisible(task.reads_images)
+        (self._below if task.reads_images else self._beside).addWidget(self.button)
         paths = (file_inside(chosen.run.path, one.image) for one in choice.examples if one.image)
         path = next(paths, None)
         self.image.show_for(QImage() if path is None else QImage(str(path)))
@@ -589,11 +611,9 @@ class TryInput(Card):
 
     def _lay_out(self) -> None:
         texts = fill(QHBoxLayout(), (self.text, 1), (self.second, 1), (self.image, 1), spacing=SPACING)
-        buttons = QVBoxLayout()
-        buttons.addStretch(1)
-        buttons.addWidget(self.button)
-        texts.addLayout(buttons)
-        below = fill(QHBoxLayout(), (self.examples, 1), spacing=SPACING)
+        self._beside = vbox(None, self.button)
+        texts.addLayout(self._beside)
+        below = self._below = fill(QHBoxLayout(), (self.examples, 1), spacing=SPACING)
         for link in (self.clear_link, self.more):
             below.addWidget(link, alignment=Qt.AlignmentFlag.AlignTop)
         for row in (texts, below):

@@ -155,6 +155,7 @@ class TryPage(QWidget):
         for column in self.columns.values():
             column.settled.connect(self._show_busy)
             column.sent.connect(self.input.clear_sent)
+            column.refused.connect(self.strip.show_error)  # that of both models is the same
             column.image_seen.connect(self.input.image.show_seen)
             column.context_known.connect(self.input.settings.show_context)
 
@@ -313,6 +314,7 @@ class TryPage(QWidget):
 
     def _clear(self) -> None:
         self._waiting = None
+        self._hide_message()
         self._room.cancel()
         for column in self.columns.values():
             column.clear()

@@ -195,6 +195,8 @@ def classify(model: TriedModel, asked: Ask) -> Answered:
     if isinstance(given, Image) and model.transform is not None:
         path = Path(given.path)
         try:
+            if not path.stat().st_size:
+                raise OSError(_("the file is empty"))
             with opened(path) as image:
                 sample = {"pixel_values": model.transform.from_pil(image), "labels": 0}
         except UNREADABLE as error:

@@ -430,6 +430,7 @@ def test_own_data_with_the_examples_model_is_offered_usual_values_that_are_not_w
     settle(qtbot, page)
     put(page, data__train=str(talks))
     settle(qtbot, page)
+    assert not page.tree()["output"].get("prompts")
     press(page._strip, "Use usual values")
     training = page.tree()["training"]
     assert (training["learning_rate"], training["epochs"], page.tree()["data"]["max_length"]) == (

@@ -233,20 +233,30 @@ def test_a_drawing_is_an_image_in_the_colours_of_the_examples(qtbot):
     example = QImage(8, 8, QImage.Format.Format_Grayscale8)
     example.fill(0)
     pad.show_for(example)
-    for y in (60, 164):
+    for y in (30, 82):
         with qtbot.waitSignal(pad.drawn) as caught:
-            qtbot.mousePress(pad, Qt.MouseButton.LeftButton, pos=QPoint(40, y))
-            qtbot.mouseMove(pad, QPoint(180, y))
-            qtbot.mouseRelease(pad, Qt.MouseButton.LeftButton, pos=QPoint(180, y))
+            qtbot.mousePress(pad, Qt.MouseButton.LeftButton, pos=QPoint(20, y))
+            qtbot.mouseMove(pad, QPoint(90, y))
+            qtbot.mouseRelease(pad, Qt.MouseButton.LeftButton, pos=QPoint(90, y))
     qtbot.mouseClick(pad, Qt.MouseButton.RightButton)
     image = QImage(caught.args[0])
-    shades = [image.pixelColor(4, y).lightness() for y in (0, 2, 5)]
-    assert shades[0] < 100 < min(shades[1:]), "the first stroke is still there"
-    pad.undo()
-    assert pad.grab().toImage().pixelColor(112, 164).lightness() == 0
+    shades = [image.pixelColor(4, y).lightness() for y in (3, 1, 6)]
+    assert shades[0] < 100 < min(shades[1:]), "both strokes, up to the edges and centred"
+    with qtbot.waitSignal(pad.drawn):
+        pad.undo()
+    assert pad.grab().toImage().pixelColor(50, 82).lightness() == 0
     with qtbot.assertNotEmitted(pad.drawn, wait=PAUSE_MS + 100):
         qtbot.mouseClick(pad, Qt.MouseButton.LeftButton)
         pad.clear()
+
+
+def test_a_cleared_drawing_takes_its_answer_and_its_picture_with_it(qtbot, page, folder):
+    choose(qtbot, page, folder / "3-images")
+    pad, prediction = page.input.image.pad, page.columns[Which.TRAINED].prediction
+    qtbot.mouseClick(pad, Qt.MouseButton.LeftButton, pos=QPoint(40, 40))
+    qtbot.waitUntil(prediction.bars.isVisible, timeout=20_000)
+    page.input.image.clear.click()
+    assert not any(part.isVisible() for part in (prediction.bars, page.input.image.picture))
 
 
 def test_an_image_in_other_colours_than_the_examples_can_be_inverted(qtbot, page, folder, tmp_path):

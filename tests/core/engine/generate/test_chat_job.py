@@ -187,9 +187,10 @@ def test_labels_of_images_are_those_of_the_run(tmp_path):
             assert chances[said.text] == pytest.approx(said.sure, abs=1e-3)
             assert max(chances.values()) <= chances[said.text] + 1e-3
     assert load(run, Which.BEFORE).name == "SqueezeNet 1.0 (untrained)"
-    (tmp_path / "no.png").write_text("no image")
-    with pytest.raises(UserError, match="can't be read as an image"):
-        ask(model, Image(path=str(tmp_path / "no.png")))
+    for content, reason in (("no image", "no image of a known format"), ("", "the file is empty")):
+        (tmp_path / "no.png").write_text(content)
+        with pytest.raises(UserError, match=f"can't be read as an image(.|\n)*{reason}"):
+            ask(model, Image(path=str(tmp_path / "no.png")))
 
 
 @pytest.mark.long
