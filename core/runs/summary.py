@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 
@@ -263,6 +264,8 @@ LEAST_GAIN = 0.02
 """What an accuracy has to exceed the baseline by, however many validation examples there are."""
 RISEN, FALLING = 1.1, 0.97
 """A validation loss has risen above this multiple of its minimum, or still falls below this one of the one before."""
+STEADY = 3
+"""So many of the last validation losses must fall, each below the one before, to be still falling."""
 GAP, LEAST_GAP = 2.0, 0.1
 """A validation loss is well above the training loss from this multiple and this difference on."""
 LEAST_CHANGE = 0.03
@@ -362,10 +365,9 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
             return judged(Finding.RESULT, f"{detail} {kept}")
         return judged(Finding.OVERFITS, detail, *_against_overfitting(first, options))
     if is_at_chance and options is not None and options.task is Task.CAUSAL_LM:
-        hesitates = _("At each place it still hesitates between about {count} tokens.")
-        detail = f"{title}. {compared} {hesitates.format(count=formats.three_figures(math.exp(now or 0.0)))}"
+        detail = f"{title}. {compared} {kept}".strip()
         title = _("The model has not learned to generate text yet")
-        return Verdict(Finding.HARDLY_LEARNED, title, *_to_generate(f"{detail} {kept}".strip(), options))
+        return Verdict(Finding.HARDLY_LEARNED, title, *_to_generate(detail, options))
     if is_at_chance:
         return Verdict(
             Finding.HARDLY_LEARNED,
@@ -381,8 +383,9 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         return judged(Finding.RESULT, rose.format(low=formats.loss(low), now=formats.loss(now)))
     losses = [loss for one in status.evaluations if (loss := one.metrics.get("eval_loss")) is not None]
     before = min(losses[:-1], default=0.0)
-    if not finished.waited and losses and losses[-1] < min(FALLING * before, before - LEAST_CHANGE):
-        detail = _("The validation loss was still falling at the end.")
+    is_steady = all(later < earlier for earlier, later in pairwise(losses[-STEADY:]))
+    if not finished.waited and is_steady and losses[-1:] < [min(FALLING * before, before - LEAST_CHANGE)]:
+        detail = _("The validation loss was still falling at the end: training longer may help.")
         return judged(Finding.STILL_FALLING, detail, LONGER)
     return judged(Finding.RESULT, f"{kept} {_gap(status, finished.model_step or last.step)}".strip())
 
@@ -416,7 +419,7 @@ def _monotony(status: RunStatus) -> str:
 def _to_generate(found: str, options: RunOptions) -> tuple[str, tuple[Fix, ...]]:
     """What was found and its cause, and what makes a model generate text."""
     if not options.starts_random and not run_folder(options.model.source):
-        return found, (LONGER,)
+        return f"{found} {_('Training longer may help.')}", (LONGER,)
     cause = _(
         "A model from scratch needs much more text, or much longer pretraining; a pretrained one can write already."
     )
@@ -453,12 +456,15 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
         title = _("{metric} {value} on the validation data")
         value = formats.metric_format(name)(metrics.get(name))
         return title.format(metric=formats.metric_title(name), value=value), "", metrics.get(name) == 0
-    title = _("Perplexity {value} on the validation data").format(value=formats.three_figures(perplexity))
+    value = formats.three_figures(perplexity)
+    title = _("Perplexity {value} on the validation data").format(value=value)
+    meaning = _("It is as unsure of the next token as if it chose among {value}.").format(value=value)
     if status.first_loss is None or status.first_loss > LARGEST_EXPONENT:
-        return title, "", False
-    compared = _("The first batch, before training, had about {value} (lower is better).")
+        return title, meaning, False
+    compared = _("Before training it was about {value}; lower is better.")
     is_chance = options is not None and options.starts_random and loss > UNWRITTEN * status.first_loss
-    return title, compared.format(value=formats.three_figures(math.exp(status.first_loss))), is_chance
+    first = compared.format(value=formats.three_figures(math.exp(status.first_loss)))
+    return title, f"{meaning} {first}", is_chance
 
 
 LARGEST_EXPONENT = 100.0

@@ -466,10 +466,6 @@ class UnfinishedRuns(QObject):
         """Open no page automatically, as the person has opened something."""
         self._has_request = True
 
-    def title_of(self, name: str) -> str:
-        """The title of the live run with this folder name, else the name."""
-        return next((f"“{live.title}”" for live in self._live if live.run.name == name), name)
-
     def attach(self, card: QueueCard) -> None:
         """Show the queue on a card, and do what is requested there."""
         self._card = card

@@ -219,10 +219,7 @@ class MainWindow(QMainWindow):
     def _turn_of(self, options: RunOptions) -> Turn:
         """When a run begins: now if nothing trains on its device; else the person is asked."""
         awaited = queue.ahead_of(options.device.name)
-        if awaited is None:
-            return Turn.NOW
-        title = self.found.title_of(awaited.behind)
-        return self._ask_turn(msgspec.structs.replace(awaited, behind=title), self)
+        return Turn.NOW if awaited is None else self._ask_turn(awaited, self)
 
     def show_run(self, run: RunFolder, begin: Begin | None = None) -> None:
         """Show a run, which `begin` starts first."""

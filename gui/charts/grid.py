@@ -391,7 +391,7 @@ LOWEST = 188
 """Least height of a row of charts in pixels, before they scroll."""
 
 HIGHEST, PEEK = 540, 52
-"""Most height of the first of several rows, loss and memory, which fills the view but for the titles of the next."""
+"""Most height of each of the first two rows, which fill the view but for the titles of the next."""
 
 GAP = SPACING + SPACING // 2
 
@@ -406,10 +406,10 @@ class RunCharts(QWidget):
         self.view = SharedView(self)
         stage = Stage(theme, self.queue, self.view)
         self.loss = LossChart(stage, history)
-        self.memory = MemoryChart(stage, history)
         self.metrics = MetricsChart(stage, history)
-        self.device = DeviceChart(stage, history)
+        self.memory = MemoryChart(stage, history)
         self.step_time = StepTimeChart(stage, history)
+        self.device = DeviceChart(stage, history)
         self.throughput = ThroughputChart(stage, history)
         self.learning_rate = learning_rate_chart(stage, history)
         self.gradient_norm = gradient_norm_chart(stage, history)
@@ -454,7 +454,10 @@ class RunCharts(QWidget):
         self._arrange(next((columns for columns in COLUMNS if columns <= most), min(COLUMNS)))
         room = LOWEST + self.height() - self.minimumSizeHint().height() - PEEK
         is_low = self._columns == max(COLUMNS)
-        self._grid.setRowMinimumHeight(0, LOWEST if is_low else max(LOWEST, min(room, HIGHEST)))
+        for row in range(min(COLUMNS)):
+            self._grid.setRowMinimumHeight(
+                row, LOWEST if is_low else max(LOWEST, min((room - GAP) // 2, HIGHEST))
+            )
 
     def _arrange(self, columns: int) -> None:
         if columns == self._columns:

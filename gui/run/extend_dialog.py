@@ -25,7 +25,8 @@ from gui.widgets.labels import text_label
 from gui.widgets.layout import FLUSH, Sheet, fill, fill_dialog, hbox
 from gui.widgets.tables import KeyValue
 
-MOST = 1_000_000
+MOST_EPOCHS, MOST_STEPS = 100_000, 1_000_000
+"""Of epochs in all, as a new run may have, and of more steps."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,9 @@ class ExtendSheet(Sheet):
         super().__init__(_("Train longer"), parent)
         self._length = length
         self.more = CalmSpinBox()
-        self.more.setRange(1, MOST)
+        most = MOST_EPOCHS - math.ceil(length.options.training.epochs)
+        self.more.setRange(1, max(1, most) if length.planned_steps is None else MOST_STEPS)
+        self.more.setToolTip(_("From 1 to {most}").format(most=formats.count(self.more.maximum())))
         self.more.setAccessibleName(_("How much longer"))
         self.more.setValue(max(1, (length.planned_steps or 0) // 10))
         self.unit = QLabel()
@@ -112,6 +115,7 @@ class ExtendSheet(Sheet):
         self.setFixedWidth(SPACING * 62)
         buttons.accepted.connect(self.accept)
         self.more.valueChanged.connect(self._show)
+        self.more.lineEdit().textChanged.connect(self._show)
         self.how.chosen.connect(self._show)
         self.accepted.connect(self._on_accepted)
         self._show()
@@ -140,6 +144,7 @@ class ExtendSheet(Sheet):
         )
         self._note.setText(anew if is_new else going_on)
         self.start.setText(_("Open as new run") if is_new else _("Train longer"))
+        self.start.setEnabled(is_new or self.more.hasAcceptableInput())
         self._fit()
         QTimer.singleShot(0, self, self._fit)  # new rows are shown, and count, only then
 

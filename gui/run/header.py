@@ -269,7 +269,10 @@ class RunActions(QWidget):
         self.entries: dict[RunAction, QAction] = {}
         self._fill_menu()
         self.more.setEnabled(False)
-        pauses = _("Saves a checkpoint and releases the memory. Resume continues exactly there.")
+        pauses = _(
+            "Saves a checkpoint and releases the memory: a run that is queued for this device starts then. Resume "
+            "continues exactly there."
+        )
         for action, button in self._buttons.items():
             if action in ICONS:
                 button.setIcon(icon(ICONS[action]))

@@ -20,6 +20,7 @@ from core.base.language import _
 from core.options import RunOptions, Tree, past_runs, run_file
 from core.options.catalogue import copied
 from core.options.past_runs import title_of
+from core.runs import queue
 from core.runs import start as starting
 from core.runs.events import Level, MessageRaised
 from core.runs.folder import Action, ExitRecord, RunFolder
@@ -40,7 +41,7 @@ from gui.run.follower import Begin, JobThread, Remains
 from gui.run.header import RunAction, RunFigures, RunHeader, RunMessages
 from gui.run.share import RunSharing
 from gui.run.tabs import RunDetails
-from gui.run.words import RunFacts
+from gui.run.words import AskTurn, RunFacts, Turn, ask_turn
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import margins, role_label
 from gui.widgets.layout import QuietScroll
@@ -76,10 +77,12 @@ class RunView(QWidget):
         *,
         begin: Begin | None = None,
         resume: Resume | None = None,
+        ask: AskTurn = ask_turn,
         dismissed: set[tuple[str, str]] | None = None,
     ) -> None:
         super().__init__()
         self.run = run
+        self._ask_turn = ask
         self._resume_run = resume or partial(starting.resume, queued=True)
         self._status = RunStatus()
         self._history = RunHistory()
@@ -277,7 +280,9 @@ class RunView(QWidget):
         judged = verdict(self._status, self._options) if self._is_read and facts.state.is_over else None
         if judged is not None:
             level = Level.WARNING if judged.finding in TO_HEED else Level.INFO
-            self.verdict.show_message(level, judged.title, judged.detail, judged.fixes)
+            # training longer is a button of the header
+            fixes = tuple(fix for fix in judged.fixes if fix.action is not FixAction.EXTEND)
+            self.verdict.show_message(level, judged.title, judged.detail, fixes)
         self.verdict.setVisible(judged is not None)
 
     def _show_messages(self) -> None:
@@ -301,8 +306,14 @@ class RunView(QWidget):
         return newest if newest is not None and not newest.is_checkpoint else None
 
     def resume(self, longer: Extension | None = None) -> None:
-        """Resume the run, or train it longer, and follow it here."""
-        self.job.begin(partial(self._resume_run, self.run, longer=longer))
+        """Resume the run, or train it longer, and follow it here; asks when, if others train on its device."""
+        awaited = queue.ahead_of(self._options.device.name) if self._options is not None else None
+        turn = Turn.WAIT if awaited is None else self._ask_turn(awaited, self)
+        if turn is Turn.NEVER:
+            self._refresh()
+            return
+        how = {"queued": False} if turn is Turn.NOW else {}
+        self.job.begin(partial(self._resume_run, self.run, longer=longer, **how))
 
     def _ask_to_extend(self) -> None:
         if self._options is not None:

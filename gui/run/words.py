@@ -87,7 +87,7 @@ def question_about(awaited: TurnAwaited, parent: QWidget | None) -> Question[Tur
         text = _("A run at the same time would slow down both and make the benchmark's results useless.")
     else:
         title = ngettext("{name} is training", "{count} runs are training or queued", awaited.ahead).format(
-            name=awaited.behind, count=awaited.ahead
+            name=f"“{awaited.title}”" if awaited.title else awaited.behind, count=awaited.ahead
         )
         text = _(
             "Runs that train at the same time slow each other down and share the memory. If it runs out, one of "

@@ -68,9 +68,11 @@ class CalmSpinBox(QSpinBox):
         self.setGroupSeparatorShown(True)
 
     def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
-        """Refuse misplaced group separators."""
+        """Refuse misplaced group separators, and a minus sign, which is shown all the same."""
         separator = self.locale().groupSeparator()
         number = text.removeprefix(self.prefix()).removesuffix(self.suffix()).strip()
+        if number.startswith("-") and self.minimum() >= 0:
+            return QValidator.State.Intermediate, text, place
         if separator in number and not _GROUPED.fullmatch(number.replace(separator, ",")):
             return QValidator.State.Intermediate, text, place
         return super().validate(text, place)

@@ -281,9 +281,8 @@ def test_a_start_on_a_busy_device_is_asked_about(make_window, training, turn, st
     asked, begun = [], []
     monkeypatch.setattr("core.runs.start.start", lambda run, **how: begun.append(how))
     window = make_window(is_shown=False, ask_turn=lambda awaited, _: asked.append(awaited) or turn)
-    window.found._on_live((LiveRun(training, "Handwritten digits", 0.0, State.TRAINING),))
     monkeypatch.setattr(window, "show_run", lambda run, begin: begin())
     window.start_run(OPTIONS)
-    assert (asked[0].ahead, asked[0].behind) == (1, "“Handwritten digits”")
+    assert (asked[0].ahead, asked[0].title) == (1, "Handwritten digits")
     assert begun == started
     assert len(list(training.path.parent.iterdir())) == 1 + len(started)

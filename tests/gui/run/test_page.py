@@ -41,6 +41,7 @@ from gui.run import header as run_header
 from gui.run.extend_dialog import ExtendSheet
 from gui.run.header import RunAction
 from gui.run.page import RunPage, RunView
+from gui.run.words import Turn
 from tests.fakes.charts import legend_of
 from tests.fakes.desktop import FakeTray
 from tests.fakes.runs import (
@@ -497,7 +498,7 @@ def test_a_finished_run_sums_up_and_offers_its_model(qtbot, run, show, monkeypat
     write_events(run.events_file, FORECAST)
     finish(run, Plot(), clock)
     view = show(State.FINISHED)
-    assert "Accuracy 98.1 %, F1 97.7 %, Speed 149 examples/s" in figures_of(view)
+    assert "Accuracy 98.1 %, F1 97.7 %, Throughput 149 examples/s" in figures_of(view)
     assert figures_of(view).endswith("Peak memory 2.60 GB")
     assert view.details.metrics.rowCount() == 8
     assert ("Optimizer", "AdamW (fused)") in view.details.what_ran.rows()
@@ -603,6 +604,24 @@ def test_a_run_that_cant_be_resumed_shows_why_and_offers_it_again(qtbot, run, sh
     qtbot.waitUntil(lambda: view.messages.titles() == ["The run can't be started"], timeout=5000)
     assert resumed == [run]
     assert view.header.buttons.resume.isEnabled()
+
+
+@pytest.mark.parametrize("case", [(Turn.WAIT, [{}]), (Turn.NOW, [{"queued": False}]), (Turn.NEVER, [])])
+def test_resuming_on_a_busy_device_is_asked_about(qtbot, run, show, monkeypatch, case):
+    turn, resumed = case
+    monkeypatch.setattr(
+        "core.runs.queue.ahead_of", lambda device: TurnAwaited(ahead=1, behind="x", title="X")
+    )
+    kill(run)
+    begun = []
+
+    def resume(run, longer, **how):
+        begun.append(how)
+        raise RunFolderError("The run can't be started", "The disk is full.")
+
+    view = show(State.CRASHED, resume=resume, ask=lambda awaited, _: turn)
+    view.header.buttons.resume.click()
+    qtbot.waitUntil(lambda: begun == resumed and view.header.buttons.resume.isEnabled(), timeout=5000)
 
 
 def test_messages_of_an_earlier_attempt_go_when_it_is_resumed(qtbot, run, show):
