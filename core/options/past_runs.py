@@ -137,15 +137,14 @@ def asked_title(options: RunOptions) -> str:
 
 
 def model_name(options: RunOptions) -> str:
-    """The model's short name: what follows a scheme, or the last part of its path or id; of a past run, its title."""
-    return _model_name(options.model.source, MOST_GENERATIONS)
+    """The model's short name."""
+    return short_title(options.model.source)
 
 
 def source_title(source: str) -> str:
     """The model of a source in words: its title or short name; of a past run, the run's name."""
-    folder = run_folder(source)
-    if folder is not None:
-        return _("of the run “{run}”").format(run=title_in(folder) or folder.name)
+    if is_run(source):
+        return _("of the run “{run}”").format(run=short_title(source))
     return model_title(source if source in HUB_MODELS else short_name(source))
 
 
@@ -154,7 +153,8 @@ def data_name(options: RunOptions) -> str:
     return _data_name(options.data.train)
 
 
-def _model_name(source: str, generations: int) -> str:
+def short_title(source: str, generations: int = MOST_GENERATIONS) -> str:
+    """A model's short name: what follows a scheme, or the last part of its path or id; of a past run, its title."""
     name = Scheme.RUN.name_of(source)
     if not name or not generations:
         return short_name(source)
@@ -165,7 +165,7 @@ def title_in(folder: Path, generations: int = MOST_GENERATIONS) -> str:
     """The name of the run in `folder`, as `title_of` without its options; empty if they can't be read."""
     own, model, data = names_in(folder)
     if not own and model and data:
-        own = _("{model} on {data}").format(model=_model_name(model, generations - 1), data=_data_name(data))
+        own = _("{model} on {data}").format(model=short_title(model, generations - 1), data=_data_name(data))
     return read(folder).title or own
 
 

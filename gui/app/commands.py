@@ -45,6 +45,7 @@ from core.base.language import _
 from core.base.settings import VERSION, Appearance
 from gui.app.sidebar import Place, place_titles
 from gui.base.theme import APPEARANCES, RESOURCES, Role, Theme
+from gui.base.tokens import SPACING
 from gui.base.trash import MessageBox
 from gui.run.header import KEYS, TITLES, RunAction
 from gui.widgets.labels import push_button, role_label
@@ -399,8 +400,7 @@ class GuideWindow(QDialog):
         """Go on to the next place of the text, here or in another chapter; to whole words only, where there are any."""
         text = self.search.text()
         pages = {path: path.read_text("utf-8").lower() for path in sorted(GUIDE.glob("*.md"))}
-        word = re.compile(rf"\b{re.escape(text.lower())}\b")
-        is_word = any(map(word.search, pages.values()))
+        is_word = re.search(rf"\b{re.escape(text.lower())}\b", "\n".join(pages.values()))
         flags = QTextDocument.FindFlag.FindWholeWords if is_word else QTextDocument.FindFlag(0)
         if not text or self.browser.find(text, flags):
             return
@@ -413,13 +413,6 @@ class GuideWindow(QDialog):
             if self.browser.find(text, flags):
                 return
         self.missing.setText(_("Not found in the guide"))
-
-
-MARGIN = 24
-"""Around a text of the guide, in pixels."""
-
-SPACE_ABOVE = (14.0, 22.0)
-"""Above a table, and above a heading."""
 
 
 class GuideBrowser(QTextBrowser):
@@ -449,14 +442,14 @@ class GuideBrowser(QTextBrowser):
     def _lay_out(self) -> dict[str, QTextBlock]:
         """Give tables and headings space; returns the headings by their anchors."""
         document, headings = self.document(), {}
-        document.setDocumentMargin(MARGIN)
+        document.setDocumentMargin(3 * SPACING)
         for frame in document.rootFrame().childFrames():
             if isinstance(frame, QTextTable):
                 table = frame.format()
                 table.setBorderStyle(QTextTableFormat.BorderStyle.BorderStyle_Solid)
                 table.setBorderBrush(QColor(self._theme.tokens.line))
                 table.setCellPadding(6)
-                table.setTopMargin(SPACE_ABOVE[0])
+                table.setTopMargin(2 * SPACING)
                 frame.setFormat(table)
         block = document.begin()
         while block.isValid():
@@ -466,7 +459,7 @@ class GuideBrowser(QTextBrowser):
                     letter for letter in block.text().lower() if letter.isalnum() or letter in " -"
                 )
                 headings[name.replace(" ", "-")] = block
-                layout.setTopMargin(SPACE_ABOVE[1])
+                layout.setTopMargin(3 * SPACING)
                 QTextCursor(block).setBlockFormat(layout)
             block = block.next()
         return headings

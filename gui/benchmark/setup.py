@@ -67,8 +67,7 @@ class Setup(QWidget):
         self.passes.setValue(passes)
         self.passes.setToolTip(
             _(
-                "How often each is measured: all of them once before the first is measured again, so that changes over "
-                "time (heat, other programs) affect all of them."
+                "How often each is measured, in turn: changes over time, such as heat, then affect all of them."
             )
         )
         self.steps = self.number_box(0, MOST_STEPS, _("Timed steps"))

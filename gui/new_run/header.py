@@ -27,8 +27,6 @@ from gui.widgets.labels import ButtonMenu, link_button, push_button, role_label,
 from gui.widgets.layout import FLUSH, PageScroll, Sheet, fill, fill_dialog, hbox
 from gui.widgets.tables import Group, KeyValue, Row
 
-LETTERS = 26
-
 FILE_FILTER = "*.hone *.toml"
 
 
@@ -51,7 +49,7 @@ class TaskChooser(QWidget):
                 self.choices.append(Segment(task.value, task.label, task.help))
         self.choices.setMaxVisibleItems(len(Task) + len(groups))
         self.choices.setAccessibleName(option.title)
-        self.choices.setFixedWidth(LETTERS * self.choices.fontMetrics().averageCharWidth() + 5 * SPACING)
+        self.choices.setFixedWidth(26 * self.choices.fontMetrics().averageCharWidth() + 5 * SPACING)
         self.choices.activated.connect(self._on_activated)
         label = role_label(Role.LABEL, option.title)
         label.setBuddy(self.choices)
@@ -82,7 +80,8 @@ class NewRunHeader(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sources: Sequence[object] | None = None
+        self._sources: Sequence[object] = ()
+        self._is_of_sources = False
         self._subtitle = role_label(Role.MUTED)
         self._subtitle.setTextFormat(Qt.TextFormat.PlainText)  # a run may have any name
         self.reset = link_button(
@@ -105,8 +104,9 @@ class NewRunHeader(QWidget):
     def show_task(self, task: Task, sources: Sequence[object]) -> None:
         """Show the task; the line below the title goes once it is of other data or another model."""
         self._tasks.show_task(task)
-        if self._sources is not None and self._sources != sources:
+        if self._is_of_sources and self._sources != sources:
             self.show_restored(False)
+        self._sources = sources
 
     def show_restored(self, is_restored: bool) -> None:
         """Say that the form is as it was left, or what to do with a new one."""
@@ -117,16 +117,11 @@ class NewRunHeader(QWidget):
         )
         self.reset.setVisible(is_restored)
 
-    def show_line(self, text: str, sources: Sequence[object] | None = None) -> None:
-        """Say what the form holds, as long as its data and model are `sources` if these are given."""
-        self._sources = sources
+    def show_line(self, text: str, *, is_of_sources: bool = False) -> None:
+        """Say what the form holds, with `is_of_sources` until its data or model is another."""
+        self._is_of_sources = is_of_sources
         self.reset.hide()
         self._subtitle.setText(text)
-
-    def show_example(self, title: str, sources: Sequence[object]) -> None:
-        """Say which example the form holds, and that it may be changed; `sources` are its data and model."""
-        text = _("Example: {title}. Choose your own data under {option}.")
-        self.show_line(text.format(title=title, option=options_by_path()["data.train"].title), sources)
 
     def _examples_button(self) -> QPushButton:
         button = QPushButton(_("Examples"))

@@ -28,7 +28,7 @@ from gui.new_run.memory_state import Measured, MemoryState
 from gui.widgets.bars import Part, PartsBar
 from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox
-from gui.widgets.labels import link_button, push_button, role_label, text_label
+from gui.widgets.labels import link_button, meanings_in, push_button, role_label, text_label
 from gui.widgets.layout import FLUSH, clear, fill, hbox, vbox
 
 JUST_NOW = 5 * 60.0
@@ -100,20 +100,10 @@ def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
         "allocator keeps in reserve."
     ).format(temporary=memory(parts.temporary), overhead=memory(parts.overhead))
     return [
-        Part(_("weights"), parts.weights, "run", _("The model's parameters.")),
-        Part(_("gradients"), parts.gradients, "gradients", _("One number for each trainable parameter.")),
-        Part(
-            _("optimizer"),
-            parts.optimizer,
-            "optimizer",
-            _("The optimizer's state, such as Adam's two moments."),
-        ),
-        Part(
-            _("activations"),
-            parts.activations,
-            "activations",
-            _("Each layer's output for this batch, kept for the backward pass."),
-        ),
+        Part(_("weights"), parts.weights, "run", meanings_in("weights")),
+        Part(_("gradients"), parts.gradients, "gradients", meanings_in("gradients")),
+        Part(_("optimizer"), parts.optimizer, "optimizer", meanings_in("optimizer")),
+        Part(_("activations"), parts.activations, "activations", meanings_in("activations")),
         Part(_("overhead"), parts.overhead + parts.temporary, "others", overhead),
     ]
 

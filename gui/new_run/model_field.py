@@ -168,12 +168,6 @@ def _source_of(run: RunFolder) -> str:
     return Scheme.RUN.of(str(run.path.absolute()))
 
 
-def title_of_source(source: str) -> str:
-    """Return the title of the past run of `run:NAME`."""
-    folder = past_runs.run_folder(source)
-    return run_title(RunFolder(folder)) if folder is not None else source
-
-
 class PastRunList(ChoiceList):
     """The past runs that suit the task; the list is filled when it is opened."""
 
@@ -190,7 +184,7 @@ class PastRunList(ChoiceList):
         is_new = self.findData(value) < 0
         super().choose(value)
         if is_new:
-            self.setItemText(self.findData(value), title_of_source(value))
+            self.setItemText(self.findData(value), past_runs.short_title(value))
 
     def showPopup(self) -> None:  # noqa: N802 - Qt's name
         self.reload()

@@ -271,27 +271,22 @@ class NewRunPage(QWidget):
         self._go_to_top()
 
     def open_run(self, tree: Tree) -> None:
-        """Fill the form with the options of the past run that they name, for a new one without a name."""
+        """Fill the form with the options of the past run that they name, for another one."""
         name, tree = value_at(tree, "output.name") or _("past run"), copied(tree)
         put(tree, {"output.name": None})
         self.replace_tree(tree, _("Options of “{name}”").format(name=name), _("past run"))
-        self._tell_options_of(name)
+        self.begin_next(name)
         if not value_at(tree, "model.source"):
             self.go_to_option("model.source")
 
     def begin_next(self, name: str) -> None:
-        """Keep the options of the run `name`, which starts, for another one without a name."""
-        self._changes.hide()
+        """Make the form that of another run with the options of the run `name`, and without a name."""
         self._options.form.put({"output.name": None})
         self._history.follow()
         self._refresh()
         self._go_to_top()
-        self._tell_options_of(name)
-
-    def _tell_options_of(self, name: str) -> None:
         text = _("A new run with the options of “{name}”. Change what you want, then start it.")
-        sources = [self._options.form.value(path) for path in SOURCES]
-        self._header.show_line(text.format(name=name), sources)
+        self._header.show_line(text.format(name=name), is_of_sources=True)
 
     def _go_to_top(self) -> None:
         self.setFocus()
@@ -329,8 +324,8 @@ class NewRunPage(QWidget):
         self._show_example(example)
 
     def _show_example(self, example: Preset) -> None:
-        form = self._options.form
-        self._header.show_example(example.title, [form.value(path) for path in SOURCES])
+        form, text = self._options.form, _("Example: {title}. Choose your own data under Training data.")
+        self._header.show_line(text.format(title=example.title), is_of_sources=True)
         self._example, self._has_told_example = example if form.value("data.train") else None, False
 
     def apply_preset(self, preset: Preset) -> None:
@@ -470,7 +465,8 @@ class NewRunPage(QWidget):
                 self._awaits_start = None if self._is_start_awaited else self._history.values()
                 self._refresh()
         elif self._fit_actions.may_start():
-            self._strip.hide()
+            for strip in (self._strip, self._changes):
+                strip.hide()
             self._fit.pause()
             self.start_requested.emit(self.ready)
 

@@ -18,7 +18,6 @@ from core.base.errors import Fix, FixAction, OptionsError, UserError
 from core.base.files import is_there, read_small, writing
 from core.base.language import _
 from core.options import RunOptions, Tree, past_runs, run_file
-from core.options.catalogue import copied
 from core.options.past_runs import title_of
 from core.runs import queue
 from core.runs import start as starting
@@ -155,7 +154,7 @@ class RunView(QWidget):
             RunAction.STOP: partial(self.job.request, Action.STOP),
             RunAction.END: partial(self.job.request, Action.KILL),
             RunAction.SAVE: partial(self.job.request, Action.SAVE),
-            RunAction.DUPLICATE: lambda: self._request_edit(copied),
+            RunAction.DUPLICATE: lambda: self._request_edit(dict),
             RunAction.EXTEND: self._ask_to_extend,
             RunAction.TRY: self.try_requested.emit,
             RunAction.EXPORT: lambda: ExportSheet(self.run, self.title, self).open(),

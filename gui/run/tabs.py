@@ -51,8 +51,7 @@ class MetricsModel(QStandardItemModel):
         if metrics != self._metrics or evaluations[:known] != self._evaluations:
             known = 0
             self.clear()
-            titles = map(formats.metric_title, metrics)
-            names = [_("Step"), _("Epoch"), _("Took"), *titles]
+            names = [_("Step"), _("Epoch"), _("Took"), *map(formats.metric_title, metrics)]
             self.setHorizontalHeaderLabels(names)
             for place, name in enumerate(names):
                 self.horizontalHeaderItem(place).setToolTip(meanings_in(name))

@@ -30,7 +30,6 @@ from core.base import formats
 from core.base.errors import OptionsError, UserError
 from core.base.language import _, ngettext
 from core.options import Tree, past_runs, run_file
-from core.options.catalogue import copied
 from core.options.past_runs import LONGEST_TITLE, RunNotes, tags_in
 from core.runs.compare import FEWEST, MOST
 from core.runs.events import Level
@@ -366,7 +365,7 @@ class RunsPage(QWidget):
                 do[RunAction.EXPORT] = lambda: ExportSheet(run, summary.title, self).open()
             if summary.state.is_over:
                 do[RunAction.EXTEND] = lambda: self._extend(run)
-            do[RunAction.DUPLICATE] = lambda: self._edit(run, copied)
+            do[RunAction.DUPLICATE] = lambda: self._edit(run, dict)
             do[RunAction.RENAME] = self.panel.edit_name
             do[RunAction.REVEAL] = lambda: self._reveal(run)
         if working:

@@ -212,17 +212,13 @@ def plain_tip(text: str) -> str:
     return f'<p style="white-space:pre-wrap">{html.escape(text)}</p>' if text.strip() else ""
 
 
-GLOSSARY = RESOURCES.parent / "docs" / "guide" / "glossary.md"
-
-
 @cache
 def _glossary() -> dict[str, str]:
     """The lines of the guide's glossary by their words, the longest words first."""
-    rows = re.findall(r"^\| (.+?) \| (.+?) \|$", GLOSSARY.read_text("utf-8"), re.MULTILINE)[1:]
-    words = [(word, meaning) for of_row, meaning in rows for word in of_row.split(", ")]
-    return {
-        word.lower(): f"{word}: {meaning}" for word, meaning in sorted(words, key=lambda pair: -len(pair[0]))
-    }
+    text = (RESOURCES.parent / "docs/guide/glossary.md").read_text("utf-8")
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|$", text, re.MULTILINE)[1:]
+    lines = {word.lower(): f"{word}: {meaning}" for words, meaning in rows for word in words.split(", ")}
+    return dict(sorted(lines.items(), key=lambda pair: -len(pair[0])))
 
 
 @lru_cache(maxsize=256)
