@@ -12,7 +12,7 @@ import msgspec
 from core.base.ceiling import say
 from core.base.errors import DoesntFit, Fix, UserError
 from core.base.language import _
-from core.runs.event_log import EventWriter, current_attempt
+from core.runs.event_log import EventWriter
 from core.runs.events import (
     Event,
     Level,
@@ -26,6 +26,7 @@ from core.runs.events import (
 from core.runs.folder import RunFolder
 from core.runs.progress import Progress
 from core.runs.status import DOESNT_FIT, PAUSED_ITSELF, RunStatus
+from core.runs.summary import current_attempt
 
 READ_IN = {
     Phase.LOADING_DATA: "{detail}",

@@ -45,7 +45,7 @@ from core.monitor.sampler import Sampler
 from core.monitor.system_rules import Activity, OtherPrograms, Paging
 from core.options import RunOptions
 from core.runs import models, queue
-from core.runs.event_log import EventReader, EventWriter, current_attempt
+from core.runs.event_log import EventReader, EventWriter
 from core.runs.events import (
     Event,
     Level,
@@ -59,6 +59,7 @@ from core.runs.events import (
 )
 from core.runs.folder import Action, ExitRecord, RunFolder
 from core.runs.start import QUEUE_FLAG
+from core.runs.summary import current_attempt
 from core.runs.words import first_aid
 
 RULES: dict[str, Callable[..., Finding | None]] = {

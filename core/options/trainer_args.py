@@ -15,22 +15,6 @@ from core.options.choices import Attention, Optimizer, Schedule
 # --- Names
 
 
-OPTIMIZERS = {
-    "adamw_torch": Optimizer.ADAMW,
-    "adamw_torch_fused": Optimizer.ADAMW,
-    "adamw_hf": Optimizer.ADAMW,
-    "adamw_apex_fused": Optimizer.ADAMW,
-    "adafactor": Optimizer.ADAFACTOR,
-    "adamw_bnb_8bit": Optimizer.ADAMW_8BIT,
-    "adamw_8bit": Optimizer.ADAMW_8BIT,
-    "paged_adamw_8bit": Optimizer.PAGED_ADAMW_8BIT,
-    "adamw_torch_8bit": Optimizer.ADAMW_8BIT_TORCHAO,
-    "lion_8bit": Optimizer.LION_8BIT,
-    "ademamix": Optimizer.ADEMAMIX,
-    "sgd": Optimizer.SGD,
-}
-"""Optimizers by the names that scripts use."""
-
 OPTIMIZER_NAMES = {
     Optimizer.ADAMW: "adamw_torch_fused",
     Optimizer.ADAM: "adamw_torch_fused",
@@ -44,8 +28,16 @@ OPTIMIZER_NAMES = {
 }
 """Names in Trainer 5.23. It has none for plain Adam: `core.engine.training.arguments` makes that optimizer."""
 
+_OPTIMIZERS = {name: kind for kind, name in OPTIMIZER_NAMES.items() if kind is not Optimizer.ADAM} | {
+    "adamw_torch": Optimizer.ADAMW,
+    "adamw_hf": Optimizer.ADAMW,
+    "adamw_apex_fused": Optimizer.ADAMW,
+    "adamw_8bit": Optimizer.ADAMW_8BIT,
+}
+"""Optimizers by the names that scripts use."""
+
 SPELLINGS: Mapping[str, Mapping[str, str]] = {
-    "training.optimizer": OPTIMIZERS,
+    "training.optimizer": _OPTIMIZERS,
     "training.schedule": {
         "cosine_with_min_lr": Schedule.COSINE,
         "constant_with_warmup": Schedule.CONSTANT,

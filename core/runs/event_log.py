@@ -13,8 +13,8 @@ from typing import BinaryIO
 import msgspec
 
 from core.base.files import open_plain
-from core.runs.events import AnyEvent, Event, decode, decode_all, encode
-from core.runs.folder import Attempt, ExitRecord, RunFolder
+from core.runs.events import Event, decode, decode_all, encode
+from core.runs.folder import ExitRecord, RunFolder
 from core.runs.status import RunStatus, State
 
 LARGEST_LINE = 16 << 20
@@ -51,7 +51,7 @@ class EventReader:
         with contextlib.suppress(OSError):
             self._offset, _ = _end_of_lines(self.path)
 
-    def read(self, limit: int = 1 << 20) -> list[AnyEvent]:
+    def read(self, limit: int = 1 << 20) -> list[Event]:
         """The events completed since the last call, from at most about `limit` bytes."""
         try:
             with open_plain(self.path) as file:
@@ -80,7 +80,7 @@ class EventReader:
         except msgspec.MsgspecError:  # not all of them can be read
             return list(self._decoded_lines(complete))
 
-    def read_all(self) -> list[AnyEvent]:
+    def read_all(self) -> list[Event]:
         found = self.read()
         while not self.is_at_end:
             before = self._offset
@@ -89,7 +89,7 @@ class EventReader:
                 break
         return found
 
-    def _decoded_lines(self, block: bytes) -> Iterator[AnyEvent]:
+    def _decoded_lines(self, block: bytes) -> Iterator[Event]:
         for line in block.splitlines():
             if line.strip():
                 try:
@@ -165,44 +165,6 @@ def _end_of_lines(path: Path) -> tuple[int, bytes]:
     return kept + whole, torn[whole:]
 
 
-# --- Attempts
-
-
-class _Line(msgspec.Struct):
-    attempt: Attempt
-
-
-def current_attempt(run: RunFolder) -> int:
-    """The number of the attempt under way, for its keeper and its engine.
-
-    It is in `keeper.json`, or one more than the newest attempt in the events.
-    """
-    return max(run.attempt_kept(), next_attempt(run.events_file))
-
-
-def next_attempt(events_file: Path) -> int:
-    """One more than the newest attempt in the file; only its end is read."""
-    for line in _lines_from_the_end(events_file):
-        with contextlib.suppress(ValueError, RecursionError):
-            return msgspec.json.decode(line, type=_Line).attempt + 1
-    return 1
-
-
-def _lines_from_the_end(path: Path) -> Iterator[bytes]:
-    """The complete lines of a file, the last one first; none if it can't be read."""
-    with contextlib.suppress(OSError), open_plain(path) as file:
-        position = file.seek(0, os.SEEK_END)
-        rest = b""
-        while position:
-            begin = max(0, position - BLOCK_BYTES)
-            file.seek(begin)
-            block = file.read(position - begin) + rest
-            rest, *lines = block.split(b"\n")
-            yield from reversed(lines)
-            rest, position = rest if len(rest) <= LARGEST_LINE else b"", begin
-        yield rest
-
-
 # --- Following a run
 
 
@@ -211,9 +173,9 @@ class _Stream:
 
     def __init__(self, path: Path) -> None:
         self.reader = EventReader(path)
-        self.waiting: list[AnyEvent] = []
+        self.waiting: list[Event] = []
 
-    def take(self, until: float | None) -> list[AnyEvent]:
+    def take(self, until: float | None) -> list[Event]:
         """The events up to a time; None: all."""
         index = len(self.waiting) if until is None else bisect.bisect_right(self.waiting, until, key=_TIME)
         taken, self.waiting = self.waiting[:index], self.waiting[index:]
@@ -239,7 +201,7 @@ class RunFollower:
         self._is_alive = True
         self._next_look = 0.0
 
-    def poll(self, piece: int = PIECE_BYTES) -> list[AnyEvent]:
+    def poll(self, piece: int = PIECE_BYTES) -> list[Event]:
         """The events written since the last poll, in the order of time; refreshes `status` and `state`.
 
         Args:
@@ -263,7 +225,7 @@ class RunFollower:
         )
         return events
 
-    def _read(self, piece: int) -> list[AnyEvent]:
+    def _read(self, piece: int) -> list[Event]:
         for stream in self._streams:
             if not stream.waiting:
                 stream.waiting = stream.reader.read(piece)

@@ -8,6 +8,8 @@ The engine appends to `events.jsonl`, the keeper to `machine.jsonl`. Every line 
 import math
 import time as clock
 from enum import StrEnum
+from functools import reduce
+from operator import or_
 from typing import Annotated, Literal
 
 import msgspec
@@ -497,33 +499,10 @@ class RunFinished(Event, frozen=True, kw_only=True):
         return self.state is Outcome.FINISHED or (self.state is Outcome.STOPPED and self.seconds > 0)
 
 
-AnyEvent = (
-    RunStarted
-    | TurnAwaited
-    | TurnCame
-    | RunPlanned
-    | PhaseChanged
-    | StepFinished
-    | MemorySampled
-    | MemoryForecast
-    | DeviceSampled
-    | BatterySampled
-    | DiskSampled
-    | Evaluated
-    | ExamplesChosen
-    | Predicted
-    | ConfusionCounted
-    | CheckpointSaved
-    | WhatRan
-    | MessageRaised
-    | MessageWithdrawn
-    | RequestAnswered
-    | RunFinished
-)
-
+_TYPES = Event.__subclasses__()
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(AnyEvent)
-_TAGS = frozenset(struct.__struct_config__.tag for struct in AnyEvent.__args__)
+_DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(reduce(or_, _TYPES))
+_TAGS = frozenset(struct.__struct_config__.tag for struct in _TYPES)
 
 _NO_JSON = (RecursionError, UnicodeDecodeError)
 """Exceptions of damaged lines that msgspec doesn't wrap: too deeply nested, or not UTF-8."""
@@ -545,7 +524,7 @@ def encode(event: Event) -> bytes:
     return _ENCODER.encode(event) + b"\n"
 
 
-def decode(line: bytes) -> AnyEvent | None:
+def decode(line: bytes) -> Event | None:
     """Read one line; None for a type this version doesn't know.
 
     Raises:
@@ -553,7 +532,7 @@ def decode(line: bytes) -> AnyEvent | None:
     """
     try:
         try:
-            event: AnyEvent = _DECODER.decode(line)
+            event: Event = _DECODER.decode(line)
         except msgspec.ValidationError:
             if msgspec.json.decode(line, type=_Tag).type not in _TAGS:
                 return None
@@ -563,14 +542,14 @@ def decode(line: bytes) -> AnyEvent | None:
     return event
 
 
-def decode_all(block: bytes) -> list[AnyEvent]:
+def decode_all(block: bytes) -> list[Event]:
     """Read whole lines, all of them or none; three times as fast as one by one.
 
     Raises:
         msgspec.MsgspecError: One of them is not JSON, of a type that this version doesn't know, or has wrong fields.
     """
     try:
-        events: list[AnyEvent] = _DECODER.decode_lines(block)
+        events: list[Event] = _DECODER.decode_lines(block)
     except _NO_JSON as error:
         raise msgspec.DecodeError(str(error)) from error
     return events

@@ -24,11 +24,11 @@ from core.base.files import open_plain, writing, written_whole
 from core.base.language import _
 from core.runs.event_log import LARGEST_LINE, EventReader
 from core.runs.events import (
-    AnyEvent,
     BatterySampled,
     DeviceSampled,
     DiskSampled,
     Evaluated,
+    Event,
     MemorySampled,
     RunStarted,
     StepFinished,
@@ -155,11 +155,11 @@ class MetricsTable:
     def _is_repeated(self, attempt: int, step: int) -> bool:
         return any(step > begun for later, begun in self._from_steps.items() if later > attempt)
 
-    def _when(self, event: AnyEvent) -> Row:
+    def _when(self, event: Event) -> Row:
         """The cells of `WHEN`."""
         return event.attempt, event.time, None if self._start is None else event.time - self._start
 
-    def _events(self, path: Path) -> Iterator[AnyEvent]:
+    def _events(self, path: Path) -> Iterator[Event]:
         reader = EventReader(path)
         self._readers.append(reader)
         while not reader.is_at_end:
@@ -168,7 +168,7 @@ class MetricsTable:
             raise RunFolderError(_("The run can't be read"), reader.trouble)
 
 
-def _first(reader: EventReader) -> AnyEvent | None:
+def _first(reader: EventReader) -> Event | None:
     while not reader.is_at_end:
         events = reader.read(FIRST_BYTES)
         if events:

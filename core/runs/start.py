@@ -20,7 +20,7 @@ from core.base.processes import is_frozen, own_program, start_detached
 from core.options import RunOptions, run_file
 from core.options.validate import read_options
 from core.runs import models, queue
-from core.runs.event_log import EventWriter, next_attempt
+from core.runs.event_log import EventWriter
 from core.runs.events import Event, Outcome, TurnCame
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.status import RunStatus, State
@@ -182,7 +182,7 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
     _refuse_links(run)
     path = run.path.absolute()
     before = run.keeper_file.read_bytes() if run.keeper_file.exists() else None
-    attempt = max(next_attempt(run.events_file), run.attempt_kept() + 1)
+    attempt = max(status_at_end(run).attempt, run.attempt_kept()) + 1
     keeper: subprocess.Popen[bytes] | None = None
     try:
         for request in run.open_requests(clean=True):  # to an earlier attempt, and never answered

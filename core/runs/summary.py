@@ -95,6 +95,14 @@ def state_at_end(run: RunFolder) -> State:
     return run.state(status_at_end(run))
 
 
+def current_attempt(run: RunFolder) -> int:
+    """The number of the attempt under way, for its keeper and its engine.
+
+    It is in `keeper.json`, or one more than the newest attempt in the events.
+    """
+    return max(run.attempt_kept(), status_at_end(run).attempt + 1)
+
+
 def _decoded(lines: Iterable[bytes]) -> Iterator[Event]:
     for line in lines:
         with contextlib.suppress(msgspec.MsgspecError):

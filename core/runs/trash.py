@@ -112,8 +112,10 @@ def move_path(path: Path, trash: Trash | None = None) -> None:
         raise NoTrashError(
             _("This disk has no trash"), _("Windows would delete {path} permanently.").format(path=path)
         )
+    from send2trash import send2trash  # here: it loads libraries of the system
+
     try:
-        (trash or _send_to_trash)(path)
+        (trash or send2trash)(path)
     except OSError as error:
         detail = _("{path} can't be moved to the trash: {strerror}").format(
             path=path, strerror=error.strerror or error
@@ -161,9 +163,3 @@ def _kept_from_starting(run: RunFolder) -> Iterator[None]:
         if os.name == "nt":  # Windows moves no folder that has an open file
             held.close()
         yield
-
-
-def _send_to_trash(path: Path) -> None:
-    from send2trash import send2trash  # here: it loads libraries of the system
-
-    send2trash(str(path))

@@ -19,7 +19,7 @@ from pathlib import Path
 from core.base.ceiling import Pace, say
 from core.base.errors import Fix
 from core.base.files import ENGINE_LOCK, locked
-from core.runs.event_log import EventReader, EventWriter, current_attempt
+from core.runs.event_log import EventReader, EventWriter
 from core.runs.events import (
     CheckpointSaved,
     Evaluated,
@@ -37,6 +37,7 @@ from core.runs.events import (
 from core.runs.folder import Action, RunFolder
 from core.runs.library import read_status
 from core.runs.status import DOESNT_FIT
+from core.runs.summary import current_attempt
 from core.runs.words import ONLY_IF_IT_FITS
 
 OUTCOMES = {Action.STOP: Outcome.STOPPED, Action.PAUSE: Outcome.PAUSED}

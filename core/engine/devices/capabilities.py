@@ -18,6 +18,7 @@ import psutil
 
 from core.base.language import _
 from core.base.processes import is_frozen
+from core.monitor.nvidia import find_gpu
 from core.options.choices import FP16_NEEDS_GPU, Task
 from core.options.device_support import ANY_OTHER, Instead, Settled
 
@@ -103,7 +104,7 @@ def gather(*, with_compilers: bool = False) -> MachineFacts:
         memory_bytes=psutil.virtual_memory().total,
         cpu_bf16=_cpu_has_bf16(),
         torch_cuda=torch.backends.cuda.is_built(),
-        nvidia_driver=_has_nvidia_driver(),
+        nvidia_driver=find_gpu() is not None,
         cuda=_cuda_devices(),
         mps_built=torch.backends.mps.is_built(),
         mps_available=mps_available,
@@ -175,16 +176,6 @@ def _cpu_has_bf16() -> bool:
 
     names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     return any(getattr(torch.cpu, name, bool)() for name in names)
-
-
-def _has_nvidia_driver() -> bool:
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        return bool(pynvml.nvmlDeviceGetCount())
-    except pynvml.NVMLError:
-        return False
 
 
 def _cpu_name() -> str:

@@ -181,15 +181,6 @@ def allow_zero_state() -> None:
 # --- Trainer's arguments
 
 
-SCHEDULES = {
-    Schedule.LINEAR: "linear",
-    Schedule.COSINE: "cosine",
-    Schedule.POLYNOMIAL: "polynomial",
-    Schedule.INVERSE_SQRT: "inverse_sqrt",
-    Schedule.CONSTANT: "constant",
-}
-
-
 def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: bool) -> dict[str, Any]:
     """Keyword arguments of `transformers.TrainingArguments`.
 
@@ -206,7 +197,7 @@ def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: boo
     evaluating: dict[str, Any] = {"eval_strategy": "epoch" if has_eval else "no"}
     if has_eval and training.eval_steps:
         evaluating = {"eval_strategy": "steps", "eval_steps": training.eval_steps}
-    schedule = SCHEDULES[training.schedule]
+    schedule = training.schedule.value.replace("-", "_")
     if training.schedule is Schedule.CONSTANT and training.warmup:
         schedule = "constant_with_warmup"
     precision: dict[str, Any] = {

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import msgspec
 
-from core.base.errors import RunFolderError
 from core.base.files import is_link, write_atomically
 from core.base.language import _
 from core.engine.reporter import Reporter
@@ -175,19 +174,6 @@ def clean(checkpoints: Path) -> None:
     for folder in incomplete(checkpoints):
         shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(checkpoints / STAGE, ignore_errors=True)
-
-
-def check_no_links(run: RunFolder) -> None:
-    """Raise a RunFolderError if a folder that the run writes into is a link, as in a stranger's run it may be."""
-    inside = [] if is_link(run.checkpoints) or not run.checkpoints.is_dir() else [*run.checkpoints.iterdir()]
-    for path in (run.checkpoints, run.model, run.tensorboard, run.path / "examples", *inside):
-        if is_link(path):
-            raise RunFolderError(
-                _("The run's folder contains a link"),
-                _(
-                    "{path} is a link, and a run writes into its own folder only. Put a folder in its place."
-                ).format(path=path),
-            )
 
 
 # --- Resuming

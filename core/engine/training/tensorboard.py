@@ -3,9 +3,7 @@
 import contextlib
 import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from tensorboardX.proto import event_pb2, summary_pb2
 from tensorboardX.record_writer import RecordWriter
@@ -17,34 +15,18 @@ from core.runs.events import Evaluated, Event, StepFinished
 FLUSH_SECONDS = 1.0
 
 
-class RecordFile(Protocol):
-    """The interface of tensorboardX's `RecordWriter`."""
-
-    def write(self, data: bytes) -> None: ...
-
-    def flush(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class TensorBoardFiles:
     """Writes the figures of the reporter's events while the context lasts.
 
     Each attempt has a file of its own, which begins with a session start: TensorBoard then drops later steps of
     earlier files. If the files can't be written, the run goes on. tensorboardX's SummaryWriter would send each figure
     through a queue between processes.
-
-    Args:
-        folder: Where the files go; created if absent.
     """
 
-    def __init__(
-        self, folder: Path, reporter: Reporter, open_file: Callable[[str], RecordFile] = RecordWriter
-    ) -> None:
+    def __init__(self, folder: Path, reporter: Reporter) -> None:
         self._folder = folder
         self._reporter = reporter
-        self._open_file = open_file
-        self._file: RecordFile | None = None
+        self._file: RecordWriter | None = None
         self._flushed = 0.0
 
     def __enter__(self) -> "TensorBoardFiles":
@@ -53,7 +35,7 @@ class TensorBoardFiles:
         name = f"events.out.tfevents.{int(now)}.{socket.gethostname()}.attempt-{attempt}"
         try:
             self._folder.mkdir(exist_ok=True)
-            self._file = self._open_file(str(self._folder / name))
+            self._file = RecordWriter(str(self._folder / name))
             self._write(event_pb2.Event(wall_time=now, file_version="brain.Event:2"))
             if attempt > 1:
                 session = event_pb2.SessionLog(status=event_pb2.SessionLog.START)

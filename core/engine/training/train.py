@@ -195,7 +195,6 @@ def train_run(
     """
     with on_signals(signal.default_int_handler):
         try:
-            checkpoints.check_no_links(run)
             tensorboard: AbstractContextManager[Any] = nullcontext()
             if options.output.tensorboard:
                 from core.engine.training.tensorboard import TensorBoardFiles

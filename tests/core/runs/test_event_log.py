@@ -8,7 +8,7 @@ import pytest
 
 from core.base.errors import Fix, FixAction
 from core.runs import event_log
-from core.runs.event_log import EventReader, EventWriter, RunFollower, current_attempt, next_attempt
+from core.runs.event_log import EventReader, EventWriter, RunFollower
 from core.runs.events import (
     Evaluated,
     Event,
@@ -26,6 +26,7 @@ from core.runs.events import (
 )
 from core.runs.folder import Action, ExitRecord, RunFolder
 from core.runs.status import State
+from core.runs.summary import current_attempt
 from tests.fakes.machines import FakeClock
 from tests.fakes.runs import plan, record_keeper, step, write_events
 
@@ -140,19 +141,18 @@ def test_a_file_is_read_in_parts_and_a_line_longer_than_a_part_whole(path):
 # --- Attempts
 
 
-def test_the_number_of_an_attempt_is_found_from_the_end_of_the_file(path):
-    assert next_attempt(path) == 1
-    write_events(path, RunStarted())
-    assert next_attempt(path) == 2
-    with path.open("r+b") as file:
+def test_the_number_of_an_attempt_is_found_from_the_end_of_the_file(run):
+    assert current_attempt(run) == 1
+    write_events(run.events_file, RunStarted())
+    assert current_attempt(run) == 2
+    with run.events_file.open("r+b") as file:
         file.truncate(1 << 33)  # a hole of 8 GB, which reading from the beginning would take minutes for
         file.seek(0, os.SEEK_END)
         file.write(b"\n")
-    write_events(path, RunStarted(), attempt=7)
-    with path.open("ab") as file:
-        file.write(b"nonsense\n" * 20_000)
-        file.write(b'{"attempt": "x"}\n{"attempt": 9007199254740992}\n[]\n\xff\n{"attempt":9,"torn')
-    assert next_attempt(path) == 8
+    write_events(run.events_file, RunStarted(), attempt=7)
+    with run.events_file.open("ab") as file:
+        file.write(b'nonsense\n{"attempt": "x"}\n[]\n\xff\n{"attempt":9,"torn')
+    assert current_attempt(run) == 8
 
 
 def test_keeper_and_engine_take_the_number_that_the_starter_gave(run):

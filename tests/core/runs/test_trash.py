@@ -93,13 +93,13 @@ def test_deleting_takes_all_of_it_and_follows_no_link(run, tmp_path):
 def test_the_command_asks_for_a_yes_and_deletes_permanently_only_on_request(run, monkeypatch, capsys):
     moved = []
     command = ["runs", "--delete", run.name]
-    monkeypatch.setattr(trash, "_send_to_trash", moved.append)
+    monkeypatch.setattr("send2trash.send2trash", moved.append)
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert main.main(command) == 2
     assert moved == []
     assert main.main([*command, "--yes"]) == 0
     assert moved == [run.path]
-    monkeypatch.setattr(trash, "_send_to_trash", refuse)
+    monkeypatch.setattr("send2trash.send2trash", refuse)
     assert main.main([*command, "--yes"]) == 1
     error = capsys.readouterr().err
     assert "Permission denied" in error

@@ -13,7 +13,6 @@ import torch
 from msgspec.structs import replace
 from safetensors.torch import load_file, save_file
 
-from core.base.errors import RunFolderError
 from core.engine.training import checkpoints
 from core.options import RunOptions
 from core.options.choices import Method, Schedule, Task, Toggle
@@ -372,17 +371,6 @@ def test_a_checkpoint_of_another_model_is_refused(options, paused):
     checkpoints.seal(checkpoint)
     assert attempt(paused.path, options) == 1
     assert "classifier.weight" in story_of(paused).messages["failed"].detail
-
-
-@pytest.mark.parametrize("place", ["checkpoints", "model", "checkpoints/checkpoint-9", "checkpoints/.saving"])
-def test_a_link_in_place_of_a_folder_is_refused(place, tmp_path):
-    run, elsewhere = RunFolder(tmp_path / "run"), tmp_path / "elsewhere"
-    (elsewhere / "checkpoint-1").mkdir(parents=True)
-    (run.path / place).parent.mkdir(parents=True, exist_ok=True)
-    (run.path / place).symlink_to(elsewhere, target_is_directory=True)
-    with pytest.raises(RunFolderError, match="contains a link"):
-        checkpoints.check_no_links(run)
-    assert newest(run) is None
 
 
 def test_lost_weights_are_not_saved_even_if_stop_is_pressed_before_the_run_notices(

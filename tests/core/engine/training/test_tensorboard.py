@@ -11,6 +11,7 @@ from tensorboardX.proto import event_pb2
 from tensorboardX.record_writer import RecordWriter
 
 from core.engine.reporter import Reporter
+from core.engine.training import tensorboard
 from core.engine.training.tensorboard import TensorBoardFiles
 from core.runs.events import Evaluated, Event, MessageRaised, RunPlanned, StepFinished
 from core.runs.folder import RunFolder
@@ -79,7 +80,7 @@ def test_the_file_of_a_later_attempt_names_the_step_it_starts_with(tmp_path):
 
 
 @pytest.mark.parametrize("trouble", ["full", "no folder", "no file"])
-def test_a_disk_that_takes_nothing_ends_the_files_and_not_the_run(trouble, tmp_path):
+def test_a_disk_that_takes_nothing_ends_the_files_and_not_the_run(trouble, tmp_path, monkeypatch):
     class FullDisk:
         is_closed = False
 
@@ -100,7 +101,8 @@ def test_a_disk_that_takes_nothing_ends_the_files_and_not_the_run(trouble, tmp_p
     def open_file(path: str) -> Any:
         return disk if trouble == "full" else RecordWriter(str(folder / "gone" / Path(path).name))
 
-    with TensorBoardFiles(folder, reporter, open_file):
+    monkeypatch.setattr(tensorboard, "RecordWriter", open_file)
+    with TensorBoardFiles(folder, reporter):
         reporter.write(step(1), step(2))
     assert [event.id for event in events if isinstance(event, MessageRaised)] == ["tensorboard-stopped"]
     assert len(reporter.listeners) == 1
