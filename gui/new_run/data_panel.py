@@ -175,7 +175,7 @@ def reading_text(report: DataReport, validation: str = "") -> str:
 
     `validation` is the name of a validation file or split.
     """
-    named = _("validation on “{name}”").format(name=validation) if validation else ""
+    named = _("validation data: {name}").format(name=validation) if validation else ""
     parts = [part for part in (*counts_of(report), named, report.format, report.shape) if part]
     for name, value in report.reading.items():
         if value == "none":

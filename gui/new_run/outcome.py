@@ -156,9 +156,8 @@ def changes_by_row(options: RunOptions, changed: Mapping[str, Start]) -> dict[st
         _("Steps"): "training.epochs training.max_steps",
         _("Evaluation"): "training.eval_steps training.early_stopping_patience "
         "training.early_stopping_threshold training.metric_for_best_model",
-        _("Data"): "data.eval_fraction data.max_length data.image_size data.max_train_samples "
-        "data.max_eval_samples",
-        _("Loading"): "data",
+        _("Loading"): "data.padding data.group_by_length data.workers data.prefetch data.pin_memory",
+        _("Data"): "data",
         _("Device"): "device",
         _("Optimizer"): "training",
     }

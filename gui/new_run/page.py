@@ -98,7 +98,7 @@ class Remedies(QObject):
         self._has_offered = False
         self._left: tuple[str, Task] | None = None
         self._is_untouched = is_untouched  # whether the person has chosen nothing yet but data
-        self._adopted = ""  # the data that the task was changed for without a question, once
+        self.adopted = ""  # the data that the task was changed for without a question, once
 
     def note_left(self, task: Task) -> None:
         """Remember the task that the person leaves: it is not offered again for the same data."""
@@ -143,9 +143,9 @@ class Remedies(QObject):
 
     def _adopts(self, source: str, fix: Fix) -> bool:
         """Apply a fix that changes the task for new data where there is nothing to lose; returns whether it did."""
-        if source == self._adopted or not self._is_untouched():
+        if source == self.adopted or not self._is_untouched():
             return False
-        self._adopted = source
+        self.adopted = source
         task = Task(fix.changes["task"])
         title = _("Changed to “{task}”, for {name}").format(task=task.label, name=short_name(source))
         self.apply(Fix(title, fix.changes))
@@ -556,8 +556,8 @@ class NewRunPage(QWidget):
         found = [fix for advice in self._reading.advice for fix in advice.fixes]
         if found and "data.eval_fraction" not in form.changed_from():
             name = Path(*found[0].changes.values()).name
-            title = _("Validation on “{name}”, which comes with the data").format(name=name)
-            with self._history.step(title, is_listed=self._changes.isHidden()):
+            title = _("Validation data: “{name}”, found with the training data").format(name=name)
+            with self._history.step(title, is_listed=self._remedies.adopted != report.source):
                 form.set_values(found[0].changes)
 
     def _leave_example(self) -> None:

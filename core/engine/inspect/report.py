@@ -129,7 +129,7 @@ def inspect(options: RunOptions, progress: Progress | None = None, *, any_task: 
         with contextlib.suppress(DataError):
             splits = splits_of(source)
         splits = splits if len(splits) > 1 else ()
-    findings = (*report.findings, *_unused_split(splits, options.data))
+    findings = (*report.findings, *_unused_split(splits, options.data, task))
     problems = tuple(
         Problem(problem.path, problem.message, with_change(problem.fixes)) for problem in report.problems
     )
@@ -154,10 +154,12 @@ def _report(options: RunOptions, stages: Stages) -> DataReport:
     return (inspect_running_text if task is Task.CAUSAL_LM else inspect_texts)(options, stages)
 
 
-def _unused_split(splits: tuple[str, ...], data: DataOptions) -> Iterator[Finding]:
+def _unused_split(splits: tuple[str, ...], data: DataOptions, task: Task) -> Iterator[Finding]:
     """A warning if there is a split to evaluate on that isn't chosen."""
     unused = [name for name in EVALUATION_SPLITS if name in splits and name != data.train_split]
-    if unused and not data.eval and not data.eval_split:
+    if (
+        unused and not data.eval and not data.eval_split and not task.reads_images
+    ):  # images use it by themselves
         message = (
             _(
                 "The split “{split}” isn't used. A fraction of the training data is used for validation "
