@@ -490,10 +490,16 @@ class UnfinishedRuns(QObject):
         is_over = view is not None and view.state is not None and view.state.is_over
         if view is not None and is_over and view.run in [one.run for one in live]:
             view.follow_again()
+        elif view is not None and is_over:
+            view.show_other()
 
     def _on_end(self, end: EndedRun) -> None:
-        if end.run != self._window.run_on_screen():
+        page = self._window.run
+        view = page.view if page is not None else None
+        if view is None or end.run != self._window.run_on_screen():
             self.strip.show_end(end)
+        elif view.next_run is not None and end.state is State.FINISHED and not _is_asked():
+            QTimer.singleShot(0, self, partial(self._window.show_run, view.next_run))
 
     def _on_queue(self, waiting: tuple[LiveRun, ...]) -> None:
         self._waiting = waiting
@@ -517,10 +523,9 @@ class UnfinishedRuns(QObject):
         form = self._window.new_run
         focus = QApplication.focusWidget()
         is_typing = focus is not None and form.isAncestorOf(focus)
-        is_asked = QApplication.activePopupWidget() or QApplication.activeModalWidget()
         is_late = time.monotonic() - self._opened > JUMP_SECONDS
         has_stayed = self._window.pages.currentWidget() is self._page
-        return has_stayed and not (is_typing or is_asked or is_late or self._has_request)
+        return has_stayed and not (is_typing or _is_asked() or is_late or self._has_request)
 
     def _show(self, run: RunFolder | None) -> None:
         if run is None:
@@ -535,6 +540,10 @@ class UnfinishedRuns(QObject):
         for run in runs:
             self._thread.do(partial(starting.resume, run, queued=True))
         self._window.go_to(Place.RUNS)
+
+
+def _is_asked() -> bool:
+    return bool(QApplication.activePopupWidget() or QApplication.activeModalWidget())
 
 
 def _training(live: Sequence[LiveRun]) -> list[LiveRun]:

@@ -428,14 +428,19 @@ class RunHeader(QWidget):
         share = share_done(status.step, status.total_steps)
         self.progress.setValue(round(PROGRESS_PARTS * (share or 0.0)))
 
-    def show_other(self, title: str, *, is_first: bool, is_finished: bool) -> None:
-        """Link to the other run of a chat model from scratch; this one is the first or the second of the two."""
+    def show_other(self, title: str, *, is_first: bool, state: State | None) -> None:
+        """Lead to the other run of a chat model from scratch; this one is the first or the second of the two.
+
+        `state` is that of the other run if this one is finished.
+        """
         self._place = _("Run 1 of 2") if is_first else _("Run 2 of 2")
         text = _("Run 2 of 2: chat, after “{run}”")
         if is_first:
-            done = _("Run 1 of 2 is done. Next: “{run}” learns to chat")
-            text = done if is_finished else _("Run 1 of 2: then “{run}” learns to chat")
-        self.other.setText(text.format(run=title))
+            text = _("Run 1 of 2: then “{run}” learns to chat")
+        if is_first and state is not None:
+            text = _("Show run 2 of 2, chat: “{run}” ({state})")
+        set_role(self.other, None if is_first and state is not None else Role.LINK)
+        self.other.setText(text.format(run=title, state=words.state_title(state) if state else ""))
         self.other.show()
 
     def _lay_out(self) -> None:

@@ -27,7 +27,7 @@ from core.runs.library import list_runs, pretraining_pair, run_title
 from core.runs.models import TrainedModel
 from core.runs.start import Extension
 from core.runs.status import RunStatus, State
-from core.runs.summary import Finding, verdict
+from core.runs.summary import Finding, summarize, verdict
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.base.trash import reveal
@@ -272,9 +272,7 @@ class RunView(QWidget):
     def _show_facts(self) -> None:
         facts = self._facts()
         self.header.show_facts(facts)
-        if self._other is not self.run:
-            is_first, is_finished = self._other is self._pair[1], facts.state is State.FINISHED
-            self.header.show_other(run_title(self._other), is_first=is_first, is_finished=is_finished)
+        self.show_other()
         self.figures.show_figures(run_text.summary(facts))
         judged = verdict(self._status, self._options) if self._is_read and facts.state.is_over else None
         if judged is not None:
@@ -283,6 +281,18 @@ class RunView(QWidget):
             fixes = tuple(fix for fix in judged.fixes if fix.action is not FixAction.EXTEND)
             self.verdict.show_message(level, judged.title, judged.detail, fixes)
         self.verdict.setVisible(judged is not None)
+
+    @property
+    def next_run(self) -> RunFolder | None:
+        """The run that teaches the model to chat which this one pretrains, if it does."""
+        return self._pair[1] if self._other is self._pair[1] is not self.run else None
+
+    def show_other(self) -> None:
+        """Show the present state of the other run of a pair."""
+        if self._other is not self.run:
+            other = summarize(self._other) if self._state is State.FINISHED else None
+            state = other.state if other is not None else None
+            self.header.show_other(run_title(self._other), is_first=self.next_run is not None, state=state)
 
     def _show_messages(self) -> None:
         facts = self._facts()

@@ -8,11 +8,16 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit, QPushButton
 
 from core.base.errors import UserError
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions
 from core.runs import crash as runs_crash
 from core.runs import queue
 from core.runs.crash import Interrupted
 from core.runs.events import TurnAwaited
 from core.runs.folder import Action, RunFolder
+from core.runs.library import create_all
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
 from gui.app.live_runs import LiveRunsThread
@@ -21,6 +26,9 @@ from gui.run.words import Turn
 from tests.fakes.runs import OPTIONS, Plot, crash, finish, keep_alive, make_folder, write_events, write_story
 
 HALF = Plot(reached=180)
+PAIR = RunOptions(
+    task=Task.CHAT, model=ModelOptions(source="scratch:llama-tiny"), data=DataOptions(train=__file__)
+)
 
 
 @pytest.fixture(autouse=True)
@@ -208,6 +216,19 @@ def test_a_notice_of_an_end_moves_no_page_and_goes_by_itself_unless_the_run_fail
         assert strip._end_seen.isActive() is (state is State.FINISHED)
         assert window.pages.geometry() == place
     qtbot.waitUntil(strip.ended.isHidden, timeout=2000)
+
+
+def test_the_second_run_of_a_pair_is_shown_when_the_first_finishes_on_screen(qtbot, make_window, folder):
+    first, second = create_all(PAIR, folder)
+    window = make_window()
+    window.show_run(first)
+    window.found._on_end(EndedRun(first, "Pip", State.FAILED, RunStatus()))
+    assert window.run_on_screen() == first
+    window.found._on_end(EndedRun(first, "Pip", State.FINISHED, RunStatus()))
+    qtbot.waitUntil(lambda: window.run_on_screen() == second)
+    window.go_to(Place.NEW_RUN)
+    window.found._on_end(EndedRun(first, "Pip", State.FINISHED, RunStatus()))
+    assert window.found.strip.ended.isVisible()
 
 
 def test_an_interrupted_run_is_offered_once(qtbot, open_window, folder, monkeypatch):
