@@ -6,14 +6,12 @@ Presets and examples are run files in `resources/presets` and `resources/example
 import contextlib
 import gzip
 import logging
-import os
 import re
 import tomllib
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +199,8 @@ def _of_folder(folder: Path) -> Task | None:
 
     Images have class folders, unless all that is beside them is a table of their labels.
     """
-    files = list(islice(_files(folder, SAMPLED_ENTRIES), SAMPLED_FILES))
+    levels = (islice(folder.glob(pattern), SAMPLED_ENTRIES) for pattern in ("*", "*/*", "*/*/*"))
+    files = list(islice(filter(Path.is_file, chain.from_iterable(levels)), SAMPLED_FILES))
     images = [file for file in files if file.suffix.lower() in IMAGE_FORMATS]
     if any(file.parent == folder and _is_idx(file.name.lower()) for file in files):
         return Task.IMAGE_CLASSIFICATION
@@ -211,16 +210,6 @@ def _of_folder(folder: Path) -> Task | None:
         return Task.IMAGE_CLASSIFICATION if has_classes or others <= TABLE_ENDINGS else None
     prose = sum(file.suffix.lower() in PROSE_ENDINGS for file in files)
     return Task.CAUSAL_LM if 2 * prose > len(files) else None
-
-
-def _files(folder: Path, most: int, levels: int = 3) -> Iterator[Path]:
-    with os.scandir(folder) as entries:
-        paths = sorted(Path(entry.path) for entry in islice(entries, most))
-    for path in paths:
-        if path.is_file():
-            yield path
-        elif levels > 1 and path.is_dir():
-            yield from islice(_files(path, SAMPLED_FILES // 10, levels - 1), SAMPLED_FILES // 10)
 
 
 def _is_idx(name: str) -> bool:

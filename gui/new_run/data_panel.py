@@ -163,20 +163,16 @@ class DataLine(QWidget):
         elif report is None and reading.failure is None:
             text = _("The data is shown here once it is read.")
         else:
-            text = reading_text(report, reading.validation) if report is not None and report.rows else ""
+            text = reading_text(report) if report is not None and report.rows else ""
         self.text.setText(text)
         self.notes.setText("\n".join(report.notes) if report is not None else "")
         self.notes.setVisible(bool(self.notes.text()))
         self.setVisible(bool(text))
 
 
-def reading_text(report: DataReport, validation: str = "") -> str:
-    """Return how data was read and how much there is: `2,340 examples · CSV · UTF-8 · header in the first row`.
-
-    `validation` is the name of a validation file or split.
-    """
-    named = _("validation data: {name}").format(name=validation) if validation else ""
-    parts = [part for part in (*counts_of(report), named, report.format, report.shape) if part]
+def reading_text(report: DataReport) -> str:
+    """Return how data was read and how much there is: `2,340 examples · CSV · UTF-8 · header in the first row`."""
+    parts = [part for part in (*counts_of(report), report.format, report.shape) if part]
     for name, value in report.reading.items():
         if value == "none":
             parts.append(_("no {name}").format(name=name))

@@ -1,6 +1,6 @@
 """The page for a new run: options on the left, what they result in on the right."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,14 @@ from core.services.inspect import DataReport
 from gui.base.background import Ask
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
+from gui.new_run.data_panel import FRACTION
 from gui.new_run.header import FILE_FILTER, ImportSheet, NewRunHeader
 from gui.new_run.memory_dialogs import MemoryActions
 from gui.new_run.memory_state import MemoryState, MemoryTools
 from gui.new_run.model_field import ListedModel
 from gui.new_run.options import FormHistory, OptionsColumn, Values
 from gui.new_run.outcome import FINDINGS, OutcomeColumn
-from gui.new_run.state import FormQuestions, all_problems, check_form, data_request, length_findings
+from gui.new_run.state import UNUSED, FormQuestions, all_problems, check_form, data_request, length_findings
 from gui.settings.gpu_install import GpuInstaller
 from gui.settings.model_browser import HubSheet
 from gui.widgets.cards import ChangesStrip, MessageStrip
@@ -98,7 +99,7 @@ class Remedies(QObject):
         self._has_offered = False
         self._left: tuple[str, Task] | None = None
         self._is_untouched = is_untouched  # whether the person has chosen nothing yet but data
-        self.adopted = ""  # the data that the task was changed for without a question, once
+        self._adopted = ""  # the data that the task was changed for without a question, once
 
     def note_left(self, task: Task) -> None:
         """Remember the task that the person leaves: it is not offered again for the same data."""
@@ -128,10 +129,19 @@ class Remedies(QObject):
         self._offer(source, find_task(source) if is_readable else None)
 
     def on_report(self, report: DataReport) -> None:
-        """Offer the task that the engine found new data to be for."""
-        if report.source == self._unread:
-            self._unread = ""
-            self._offer(report.source, report.suits)
+        """Offer the task that the engine found new data to be for, and use validation data that comes with it."""
+        if report.source != self._unread or self._offer(report.source, report.suits):
+            return
+        self._unread = ""
+        found = [
+            fix for finding in report.findings if finding.code.startswith(UNUSED) for fix in finding.fixes
+        ]
+        form = self._options.form
+        if found and FRACTION not in form.changed_from() and not self._options.typed:
+            name = Path(*found[0].changes.values()).name
+            title = _("Validation data: “{name}”, found with the training data").format(name=name)
+            with self._history.step(title, is_listed=self._adopted != report.source):
+                form.set_values(found[0].changes)
 
     def on_failure(self, failure: UserError) -> None:
         """Withdraw an offer that the failure itself makes."""
@@ -139,33 +149,36 @@ class Remedies(QObject):
         fix = next((fix for fix in failure.fixes if "task" in fix.changes), None)
         if fix is not None:
             self._offer(source, None)
-            self._adopts(str(self._options.fields.train.value()), fix)
+            if self._adopts(str(self._options.fields.train.value()), fix):
+                self._unread = source
 
     def _adopts(self, source: str, fix: Fix) -> bool:
         """Apply a fix that changes the task for new data where there is nothing to lose; returns whether it did."""
-        if source == self.adopted or not self._is_untouched():
+        if source == self._adopted or not self._is_untouched():
             return False
-        self.adopted = source
+        self._adopted = source
         task = Task(fix.changes["task"])
         title = _("Changed to “{task}”, for {name}").format(task=task.label, name=short_name(source))
         self.apply(Fix(title, fix.changes))
         return True
 
-    def _offer(self, source: str, task: Task | None) -> None:
+    def _offer(self, source: str, task: Task | None) -> bool:
+        """Offer a task if there is one, and the form is for another; returns whether it was adopted."""
         now = self._options.form.task
         is_chat_on_text = task is Task.CAUSAL_LM and now is Task.CHAT  # plain texts do for chat
         if task is None or task is now or is_chat_on_text or (source, task) == self._left:
             if self._has_offered:
                 self._strip.hide()
             self._has_offered = False
-            return
+            return False
         title = _("{name} looks like data for “{task}”").format(name=short_name(source), task=task.label)
         change = _("Change to “{task}”").format(task=task.label)
         fix = Fix(change, {"task": task.value, "data.train": source})
         if self._adopts(source, fix):
-            return
+            return True
         self._strip.show_message(Level.INFO, title, "", (fix,))
         self._has_offered = True
+        return False
 
 
 class NewRunPage(QWidget):
@@ -186,7 +199,6 @@ class NewRunPage(QWidget):
         self._guessed_from: DataReport | None = None
         self._example: Preset | None = None  # whose options are still in the form
         self._has_told_example = False
-        self._unvalidated = ""  # data just chosen, whose own validation data isn't looked for yet
         self._awaits_start: Values | None = None  # the form for which Start was pressed while it was checked
         self._questions = FormQuestions(ask, self)
         self._reading = self._questions.data
@@ -228,7 +240,6 @@ class NewRunPage(QWidget):
         self._header.reset_chosen.connect(self.start_afresh)
         self._history.task_wanted.connect(self._change_task)
         self._history.restored.connect(self._on_restored)
-        self._options.form.changed.connect(self._on_form_changed)
         self._options.changed.connect(self._refresh)
         self._options.check_requested.connect(self.check_requested)
         self._options.fix_chosen.connect(self._remedies.apply)
@@ -354,6 +365,8 @@ class NewRunPage(QWidget):
             source = {"model.source": name} if kind is Kind.MODEL else {"data.train": Scheme.HUB.of(name)}
             with self._history.step(_("Use {name}").format(name=name), is_listed=False):
                 self._options.form.set_values(source)
+            if kind is Kind.DATASET:
+                self._remedies.propose_task()
 
         sheet.chosen.connect(use)
         sheet.finished.connect(lambda: setattr(self, "hub_sheet", None))
@@ -532,33 +545,15 @@ class NewRunPage(QWidget):
             self._guessed_from = report
             presets.remember(report.source)
             self._leave_example()
-            self._remedies.on_report(report)
             if self._options.guesses.on_report(report):
                 request = data_request(check_form(self.tree()).readable)
                 if request is not None:
                     self._reading.accept_guesses(request)
             self._history.follow()
-            self._use_found_validation(report)
+            self._remedies.on_report(report)
         if failure is not None and not self._reading.has_broken:
             self._remedies.on_failure(failure)
         self._refresh()
-
-    def _on_form_changed(self, paths: Set[str]) -> None:
-        if "data.train" in paths:
-            self._unvalidated = str(self._options.form.value("data.train") or "")
-
-    def _use_found_validation(self, report: DataReport) -> None:
-        """Choose the validation data that comes with data just chosen, unless the person has set the validation."""
-        form, is_reading = self._options.form, self._reading.is_waiting
-        if is_reading or report.source != self._unvalidated:
-            return
-        self._unvalidated = ""
-        found = [fix for advice in self._reading.advice for fix in advice.fixes]
-        if found and "data.eval_fraction" not in form.changed_from():
-            name = Path(*found[0].changes.values()).name
-            title = _("Validation data: “{name}”, found with the training data").format(name=name)
-            with self._history.step(title, is_listed=self._remedies.adopted != report.source):
-                form.set_values(found[0].changes)
 
     def _leave_example(self) -> None:
         """Offer the usual values once other data takes the place of the example's, and again with another model."""

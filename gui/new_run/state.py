@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 from PySide6.QtCore import QObject, Signal
@@ -183,12 +182,6 @@ class DataReading(DebouncedTask[InspectRequest, DataReport]):
         if is_packed or request.asked["task"] == Task.CAUSAL_LM:
             return report
         return msgspec.structs.replace(report, train_rows=None, eval_rows=None)
-
-    @property
-    def validation(self) -> str:
-        """The name of the validation file or split asked for, empty if it is a fraction."""
-        data = self._request.asked["data"] if self._request is not None else {}
-        return Path(data.get("eval") or data.get("eval_split") or "").name
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -133,7 +133,16 @@ def inspect(options: RunOptions, progress: Progress | None = None, *, any_task: 
     problems = tuple(
         Problem(problem.path, problem.message, with_change(problem.fixes)) for problem in report.problems
     )
-    return msgspec.structs.replace(report, suits=suited, splits=splits, findings=findings, problems=problems)
+    validation = Path(options.data.eval or options.data.eval_split or "").name
+    reading = {"validation data": validation} if validation else {}
+    return msgspec.structs.replace(
+        report,
+        suits=suited,
+        splits=splits,
+        findings=findings,
+        problems=problems,
+        reading=reading | report.reading,
+    )
 
 
 def _report(options: RunOptions, stages: Stages) -> DataReport:
