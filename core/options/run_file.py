@@ -28,10 +28,7 @@ _NOT_TOML = (ValueError, RecursionError)
 
 
 def read(path: Path, overrides: tuple[str, ...] = ()) -> RunOptions:
-    """Read a run file and check it.
-
-    Args:
-        overrides: `section.option=value`, as the command line's `--set` takes them.
+    """Read a run file, with overrides as the command line's `--set` takes them, and check it.
 
     Raises:
         OptionsError: The file can't be read, is no run file, or has problems; all of them are listed.

@@ -47,11 +47,7 @@ class Crash:
 
 
 def crash_of(run: RunFolder, status: RunStatus, record: ExitRecord | None) -> Crash:
-    """What is known of a crash; reads a small file or two.
-
-    Args:
-        record: How its engine ended, as far as its keeper saw it.
-    """
+    """What is known of a crash, with how its engine ended as far as its keeper saw it; reads a small file or two."""
     checkpoint = models.newest(run)
     step = None if checkpoint is None else checkpoint.step
     if record is not None:
@@ -80,11 +76,7 @@ def crash_of(run: RunFolder, status: RunStatus, record: ExitRecord | None) -> Cr
 
 
 def crash_before(run: RunFolder, status: RunStatus, record: ExitRecord | None) -> Crash | None:
-    """How the newest attempt that trained crashed, where another one waited since and never began.
-
-    Args:
-        record: How the attempt that waited ended.
-    """
+    """How the newest attempt that trained crashed, where another waited since and never began; `record` is of that."""
     before = record.of_engine if record is not None and record.code is None else None
     if before is None or status.finished is not None or before.attempt < status.attempt:
         return None

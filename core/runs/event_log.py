@@ -204,8 +204,7 @@ class RunFollower:
     def poll(self, piece: int = PIECE_BYTES) -> list[Event]:
         """The events written since the last poll, in the order of time; refreshes `status` and `state`.
 
-        Args:
-            piece: So many bytes of each file are read at most, and a whole line at least.
+        So many bytes of each file are read at most, and a whole line at least.
         """
         self._check_processes()  # before reading: what a process wrote is there once it is seen to be gone
         had_waiting = any(stream.waiting for stream in self._streams)

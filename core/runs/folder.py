@@ -148,11 +148,8 @@ class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
 def is_same_process(pid: int, started: float, booted: float | None = None) -> bool:
     """Whether process `pid` lives, isn't a zombie, and is the one that started at `started` (unix seconds).
 
-    Linux counts a process's start from the boot, so that setting the clock moves both; elsewhere it stays.
-
-    Args:
-        started: When it started, as recorded at some time.
-        booted: When the computer was booted, as recorded at the same time; None: the clock was not set since.
+    Linux counts a process's start from the boot, so that setting the clock moves both; elsewhere it stays. `booted` is
+    the boot as recorded with `started`; None: the clock was not set since.
     """
     try:
         process = psutil.Process(pid)
@@ -319,11 +316,7 @@ class RunFolder:
         return request
 
     def open_requests(self, *, clean: bool = False) -> list[Request]:
-        """Requests that aren't answered yet, oldest first.
-
-        Args:
-            clean: Whether to delete files that are no requests.
-        """
+        """Requests that aren't answered yet, oldest first; `clean` deletes files that are no requests."""
         found: list[tuple[float, Request]] = []
         with contextlib.suppress(OSError):  # a folder that can't be read
             for path in self.requests.glob("*.json"):

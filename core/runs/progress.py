@@ -29,12 +29,9 @@ LINES_WITHOUT_A_BAR = 10
 
 
 class Progress:
-    """Shows events as they come.
+    """Shows events as they come, with a bar if `stream` is a terminal; `status` has had each applied already.
 
-    Args:
-        status: The run's state, to which each event has been applied already.
-        stream: Where to write; a bar is drawn if it is a terminal.
-        run: The run's folder, for the commands that messages suggest.
+    `run` is the run's folder, for the commands that messages suggest.
     """
 
     def __init__(self, status: RunStatus, stream: TextIO, run: Path | None = None) -> None:

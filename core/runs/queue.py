@@ -275,11 +275,7 @@ def leave(run: RunFolder) -> None:
 
 
 def ahead_of(device: str, source: str = "") -> TurnAwaited | None:
-    """What a new run on this device would wait for; None if it would start at once.
-
-    Args:
-        source: The folder of the run whose model it starts from.
-    """
+    """What a new run from the model of the run `source` would wait for; None if it would start at once."""
     return _ahead(_entries(), "", device, source)
 
 
@@ -429,11 +425,7 @@ _ENDINGS = {
 
 
 class Turn:
-    """The place of one run in the queue.
-
-    Args:
-        attempt: The attempt of its keeper, which is this process.
-    """
+    """The place of one run in the queue; its keeper is this process."""
 
     def __init__(self, run: RunFolder, device: str, attempt: int) -> None:
         self._run = run
@@ -446,14 +438,9 @@ class Turn:
         self._awaited: TurnAwaited | None = None
 
     def wait(self, tell: Callable[[Event], object], wants_stop: Callable[[], bool]) -> str | None:
-        """Wait until the run may train.
+        """Wait until the run may train, or the keeper itself was asked to end; returns why it won't train, if so.
 
-        Args:
-            tell: Writes events: what is ahead whenever that changes, and answers to requests.
-            wants_stop: Whether the keeper itself was asked to end.
-
-        Returns:
-            None when it is its turn; otherwise why it will not train.
+        `tell` writes events: what is ahead whenever that changes, and answers to requests.
         """
         reported: TurnAwaited | None = None
         while True:

@@ -59,11 +59,7 @@ class TrashPlan:
 
 
 def plan(runs: Sequence[RunFolder], runs_folder: Path) -> TrashPlan:
-    """Find out which runs can be removed. Reads many files.
-
-    Args:
-        runs_folder: The folder of all runs, which may start from a model of these.
-    """
+    """Find out which runs can be removed, and which others start from their models. Reads many files."""
     free = [run for run in runs if state_at_end(run).is_over]
     going = {run.path.absolute() for run in free}
     needed_by: dict[Path, list[str]] = {}
@@ -86,10 +82,7 @@ def plan(runs: Sequence[RunFolder], runs_folder: Path) -> TrashPlan:
 
 
 def move(run: RunFolder, trash: Trash | None = None) -> None:
-    """Move a run to the trash.
-
-    Args:
-        trash: Default: send2trash.
+    """Move a run to the trash; by default, with send2trash.
 
     Raises:
         NoTrashError: It can't be moved to the trash.

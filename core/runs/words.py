@@ -92,11 +92,9 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def out_of_memory(options: RunOptions, forecast: MemoryForecast | None, report: str = "") -> OutOfMemory:
-    """The error to show.
+    """The error to show; without a forecast, memory ran out before it was made.
 
-    Args:
-        forecast: The run's forecast; None if memory ran out before that.
-        report: What torch or the operating system reported, which may name the one allocation that failed.
+    `report` is that of torch or the operating system, which may name the one allocation that failed.
     """
     count = options.memory.batch_size
     if forecast is not None and forecast.length:
@@ -182,9 +180,7 @@ def statements(
 ) -> tuple[Statement, ...]:
     """All that is known of what ran; what isn't known has no line, and each reason is given once.
 
-    Args:
-        ran: The event; None: there is none yet.
-        status: Has the error of the memory forecast, once that is known; None: leave it out.
+    `status` has the error of the memory forecast, once that is known.
     """
     found = _of_run(ran, status) if ran is not None else []
     if versions:
@@ -347,9 +343,7 @@ _LEVELS = {
 def message_text(message: MessageRaised, run: Path | None = None, *, is_over: bool = False) -> str:
     """A message with its detail and its fixes, a line each.
 
-    Args:
-        run: The run's folder, for the commands that act on it; None: `RUN` stands for it.
-        is_over: Whether the run is over, so that it can't be ended.
+    In commands `RUN` stands for a run that isn't given; one that is over can't be ended.
     """
     fixes = [fix for fix in message.fixes if not (is_over and fix.action and fix.action.is_end)]
     lines = [_LEVELS[message.level].format(title=message.title), message.detail]

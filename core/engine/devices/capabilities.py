@@ -214,11 +214,7 @@ def _emulates_bf16(facts: MachineFacts) -> bool:
 
 
 def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> Refusals:
-    """Why a device refuses choices, by option and value; options without refusals are left out.
-
-    Args:
-        kind: `cuda`, `mps` or `cpu`.
-    """
+    """Why a device refuses choices, by option and value; options without refusals are left out."""
     found: Refusals = {}
 
     def refuse(path: str, reason: str, *values: str) -> None:

@@ -120,12 +120,7 @@ def relative_error(reference: torch.Tensor, candidate: torch.Tensor) -> float:
 
 
 class TinyTransformer(nn.Module):
-    """Embeddings, transformer layers and a head over the vocabulary, like a small BERT or GPT without dropout.
-
-    Args:
-        causal: Whether a token sees only those before it.
-        vocabulary: Number of tokens; token 0 is padding.
-    """
+    """Embeddings, transformer layers and a head over the vocabulary, like a small BERT or GPT without dropout."""
 
     def __init__(self, *, causal: bool, vocabulary: int = 500, layers: int = 2) -> None:
         super().__init__()
@@ -476,10 +471,7 @@ def software() -> str:
 
 
 def sides(machine: MachineReport, name: str, threads: int) -> tuple[Side, Side]:
-    """The reference and the candidate.
-
-    Args:
-        name: The device as in `device.name`.
+    """The reference and the candidate, which has this `device.name`.
 
     Raises:
         DeviceError: The device is not available here.

@@ -56,8 +56,7 @@ class ResolvedRun:
 def resolve_run(facts: MachineFacts, options: RunOptions, *, sees_one_gpu: bool = False) -> ResolvedRun:
     """Choose the device and resolve automatic options.
 
-    Args:
-        sees_one_gpu: Whether this process sees only the requested CUDA device (`prepare_environment`).
+    `sees_one_gpu`: this process sees only the requested CUDA device (`prepare_environment`).
 
     Raises:
         DeviceError: Some options are not available here; its detail names all of them.

@@ -24,9 +24,6 @@ class DeviceMemory:
     `bytes` are live tensors, `reserved` what the allocator (CUDA) or Metal's driver (MPS) holds, `ceiling` the limit.
     MPS keeps no peak itself, so the highest sample counts. Any thread may sample: only torch's counters are read, never
     the device itself, which a CUDA graph being captured would not allow.
-
-    Args:
-        kind: `cuda`, `mps` or `cpu`.
     """
 
     def __init__(self, kind: str) -> None:
@@ -69,9 +66,6 @@ class MemoryReports:
     """Reports the device's memory every second from a thread, also during a long step.
 
     Enter it before the model is loaded, and stop it before the run's last event. On a CPU it does nothing.
-
-    Args:
-        interval: Seconds between reports.
     """
 
     def __init__(self, memory: DeviceMemory, reporter: "Reporter", interval: float = REPORT_SECONDS) -> None:

@@ -69,11 +69,7 @@ class TriedModel:
 
 
 def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
-    """Load a model of `run`.
-
-    Args:
-        options: Its `core.engine.generate.chat_job.inference_options`.
-        which: The trained model, or the one before.
+    """Load the trained model of `run`, or the one before, with its `inference_options`.
 
     Raises:
         ModelError: It is missing, damaged, or isn't on this computer.

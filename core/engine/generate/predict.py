@@ -279,12 +279,9 @@ QUOTED_CHARACTERS = 60
 
 
 def choose(options: RunOptions, prepared: Prepared, folder: Path, reporter: Reporter) -> Predictor | None:
-    """Choose the examples of a run; returns None if there are none.
+    """Choose the examples of a run, whose images are written to `examples/` in its folder; None if there are none.
 
-    Args:
-        prepared: The run's held-out data, collator, labels and tokenizer.
-        folder: The run's folder, where images are written to `examples/`.
-        reporter: Gets warnings about prompts that can't be used.
+    Prompts that can't be used are warned of.
     """
     parts: list[tuple[tuple[Example, ...], Predict]] = []
     samples, count = prepared.eval, options.output.predictions

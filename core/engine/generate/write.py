@@ -22,10 +22,7 @@ from core.services.chat import Answered, Ask, Chat, EndedBy, Texts, Turn
 class Stream:
     """A streamer for transformers' `generate`: `put` gets the prompt first, then each token.
 
-    Args:
-        ends: Tokens that end the text and aren't part of it.
-        stop_at: Texts that end it and aren't part of it.
-        on_text: Called with each new piece of text.
+    Tokens `ends` and texts `stop_at` end the text and aren't part of it. `on_text` gets each new piece of it.
     """
 
     def __init__(

@@ -53,12 +53,9 @@ WITH_WORKERS_SECONDS = 0.2
 
 
 class CurrentMemory:
-    """Samples the memory of this process from a thread. `base` is the memory in use when it was created.
+    """Samples the memory of this process from a thread, on a CPU optionally with that of the data loader's workers.
 
-    Args:
-        kind: `cuda`, `mps` or `cpu`.
-        with_workers: Whether to include the data loader's workers.
-        gpu_used_before: `gpu_used()` before torch used the GPU.
+    `base` is the memory in use when it was created, `gpu_used_before` is `gpu_used()` before torch used the GPU.
     """
 
     def __init__(self, kind: str, *, with_workers: bool = False, gpu_used_before: int | None = None) -> None:
@@ -121,12 +118,9 @@ def gpu_used() -> int | None:
 
 
 def cuda_context(used_before: int | None) -> int:
-    """Memory of CUDA's context: the increase of `gpu_used()`; 0 if unknown.
+    """Memory of CUDA's context: the increase of `gpu_used()` since torch used the GPU; 0 if unknown.
 
     On Windows and in containers the driver doesn't report memory per process.
-
-    Args:
-        used_before: `gpu_used()` before torch used the GPU.
     """
     torch.ones(1, device="cuda").sum().item()  # creates the context and loads a kernel
     used = gpu_used()
@@ -250,11 +244,7 @@ class WeighedRun(TrainerCallback):
         raise NotImplementedError
 
     def on_measured(self, losses: list[torch.Tensor], control: Any) -> None:
-        """Called after a step, whose time is the last of `seconds`; this call isn't timed.
-
-        Args:
-            losses: The losses of its batches, on the device.
-        """
+        """Called after a step with its batches' losses on the device; its time is the last of `seconds`."""
         raise NotImplementedError
 
     def train(self) -> str:
@@ -387,9 +377,7 @@ OnStep = Callable[[int], None]
 def sample(options: RunOptions, *, steps: int, warm_up: int, tell: OnStep = lambda _done: None) -> Sample:
     """Train a few steps and return their memory and time, also if memory runs out.
 
-    Args:
-        options: The run's options; a run that is too short is extended.
-        warm_up: Number of steps before; at least one, because the first batch is also evaluated.
+    A run that is too short is extended. One step at least is for warm-up: the first batch is also evaluated.
 
     Raises:
         UserError: The options or the data can't be used.
@@ -570,12 +558,7 @@ def fitted(options: RunOptions, rows: int) -> tuple[int, int]:
 
 
 def pick(order: Sequence[int], lengths: Sequence[int] | None, options: RunOptions) -> DryBatches:
-    """Choose the rows.
-
-    Args:
-        order: All rows in the order of the run's sampler.
-        lengths: The number of tokens of each row; None if all are equal.
-    """
+    """Choose among all rows, in the order of the run's sampler, by their numbers of tokens; None: all are equal."""
     total, _ = steps_of(options, len(order))
     size, accumulated = fitted(options, len(order))
     step = size * accumulated

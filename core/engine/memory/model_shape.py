@@ -33,11 +33,9 @@ HALF = 0.5
 
 
 def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
-    """Count a text or vision model, not yet wrapped for LoRA.
+    """Count a text or vision model on the meta device, not yet wrapped for LoRA.
 
-    Args:
-        model: The model on the meta device.
-        kind: The kind of device, `cpu`, `cuda` or `mps`: attention and dropout save different tensors on each.
+    On each `kind` of device (`cpu`, `cuda`, `mps`) attention and dropout save other tensors.
     """
     heads = head_names(model)
     layers = {name: model.get_submodule(name) for name in adaptable_layers(model, heads)}

@@ -25,12 +25,7 @@ NO_LIMIT = 1 << 31
 
 
 def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
-    """Report what the model is, how many parameters are trained, and what would end a run with it.
-
-    Args:
-        options: The run's; the data is not read.
-        labels: How many labels the data has.
-    """
+    """Report what the model is, how many parameters are trained, and what would end a run with it; reads no data."""
     try:
         model, longest = _build(options, labels)
     except NotFetched:

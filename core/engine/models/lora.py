@@ -62,10 +62,7 @@ class _ImageAdapter(_Adapter, PeftModel):
 
 
 def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftModel:
-    """Freeze `model` and wrap it with an adapter.
-
-    Args:
-        fresh: Modules of the body whose weights are random because the checkpoint has none; trained and saved.
+    """Freeze `model` and wrap it with an adapter; `fresh` modules as in `apply_method`.
 
     Raises:
         ModelError: A target matches no layer.

@@ -22,12 +22,8 @@ COMPUTED_IN = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
 def apply_method(model: torch.nn.Module, options: RunOptions, fresh: Iterable[str] = ()) -> torch.nn.Module:
     """Make the weights trainable that `model.method` names; PEFT is imported only if needed.
 
-    Args:
-        model: A text model, quantized for QLoRA, or a `VisionClassifier`.
-        fresh: Modules of the body without weights in the checkpoint, which are always trained.
-
-    Returns:
-        The model, wrapped with an adapter for LoRA.
+    `fresh` are modules of the body without weights in the checkpoint: always trained. For LoRA the model is returned
+    wrapped with an adapter.
 
     Raises:
         ModelError: LoRA's targets match no layer.
@@ -111,10 +107,7 @@ def fully_trained(model: Any) -> tuple[str, ...]:
 def adaptable_layers(model: Any, without: Iterable[str]) -> list[str]:
     """Names of the layers that can have an adapter: linear ones, quantized or not, and ungrouped convolutions.
 
-    PEFT 0.21 can't merge an adapter of a grouped convolution.
-
-    Args:
-        without: Names of modules to leave out, with everything in them.
+    PEFT 0.21 can't merge an adapter of a grouped convolution. Modules `without` are left out with everything in them.
     """
     excluded = tuple(without)
     return [
@@ -165,12 +158,7 @@ def describe_adapter(model: Any) -> str:
 
 
 def quantization_arguments(options: RunOptions, unpacked: Sequence[str]) -> dict[str, Any]:
-    """Arguments of `from_pretrained` that quantize the weights as they are read.
-
-    Args:
-        options: The run's, with its precision resolved.
-        unpacked: Names of the modules that are trained and so not quantized.
-    """
+    """Arguments of `from_pretrained` that quantize the weights as they are read, but not `unpacked` modules."""
     from transformers import BitsAndBytesConfig
 
     # or it says for each layer and batch that int8 multiplies in fp16

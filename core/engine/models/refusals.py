@@ -68,10 +68,7 @@ def _incomplete(name: str, lack: Lack, folder: Path) -> ModelError:
 
 
 def check_weights(source: str) -> None:
-    """Make sure that transformers opens safetensors files only.
-
-    Args:
-        source: A folder, or an id on the Hub.
+    """Make sure that transformers opens safetensors files only of a folder, or of an id on the Hub.
 
     Raises:
         ModelError: It would open others, or there are none.
@@ -110,10 +107,7 @@ def only_pickled_weights(name: str, where: str) -> ModelError:
 def explained(source: str, part: str = "model", *, builds: bool = False) -> Iterator[None]:
     """Turn what libraries raise while they read or build the model `source` into a ModelError.
 
-    Args:
-        source: A folder, or an id on the Hub.
-        part: `model` or `tokenizer`.
-        builds: Whether the model is only built from its config, without weights.
+    `part` is `model` or `tokenizer`; `builds`: the model is only built from its config, without weights.
 
     Raises:
         ModelError: It can't be read or built; an error that may be a bug is printed to the log.
@@ -288,8 +282,7 @@ def check_word_ids(source: str, tokenizer: Any) -> None:
 def check_loaded(source: str, model: Any, info: dict[str, Any]) -> None:
     """Raise a ModelError if more than half of the weights of the model's body were not in the checkpoint.
 
-    Args:
-        info: transformers' `output_loading_info`: names of weights that were missing or of another shape.
+    `info` is transformers' `output_loading_info`: names of weights that were missing or of another shape.
     """
     body = _body(model)
     missing = fresh_weights(model, info)

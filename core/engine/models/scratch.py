@@ -54,8 +54,7 @@ def _sizes(options: RunOptions) -> ScratchModel:
 def train_tokenizer(options: RunOptions, texts: Iterable[str]) -> Any:
     """Train a tokenizer of at most `model.vocabulary` tokens; fewer if no more occur twice. Deterministic.
 
-    Args:
-        texts: The training texts, in pieces of any length, read once. Without any, its tokens are bytes.
+    The training texts, in pieces of any length, are read once. Without any, its tokens are bytes.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast

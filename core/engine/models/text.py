@@ -126,10 +126,7 @@ def load_config(options: RunOptions) -> Any:
 
 
 def tokenizer_for(options: RunOptions, texts: Callable[[], Iterable[str]]) -> Any:
-    """Load the model's tokenizer, or train one for a model from scratch.
-
-    Args:
-        texts: Called for a model from scratch: the training texts, in pieces of any length.
+    """Load the model's tokenizer, or train one for a model from scratch on the training texts.
 
     Raises:
         ModelError: There is none, or it can't be read.
@@ -203,12 +200,7 @@ def set_labels(config: Any, task: Task, labels: tuple[str, ...]) -> None:
 
 
 def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokenizer: Any) -> LoadedModel:
-    """Load the model with the head of the task, its weights in fp32, or quantized for QLoRA.
-
-    Args:
-        config: The model's, from `load_config`.
-        labels: The classes; empty for tasks without.
-        tokenizer: The model's; None for an image model.
+    """Load the model with the head of the task, its weights in fp32, or quantized for QLoRA; images need no tokenizer.
 
     Raises:
         ModelError: There are no safe weights, they are damaged or don't fit, or the model lacks the chosen attention.

@@ -21,15 +21,11 @@ TOP = 5
 
 
 def classification_metrics(prediction: Any) -> dict[str, float]:
-    """Metrics for `Trainer(compute_metrics=...)`.
+    """Trainer's `compute_metrics`, from `predictions` [samples, classes] of logits and `label_ids` [samples].
 
-    Args:
-        prediction: transformers' EvalPrediction: `predictions` [samples, classes] of logits, `label_ids` [samples].
-
-    Returns:
-        `accuracy` and `f1`, 0 to 1. With two classes F1 is that of class 1 (as run_glue reports MRPC), and there is
-        `matthews`, the correlation coefficient by which CoLA is judged, -1 to 1, 0 if undefined. With more classes F1
-        is their unweighted mean, and with more than five there is `top5_accuracy`.
+    `accuracy` and `f1`, 0 to 1. With two classes F1 is that of class 1 (as run_glue reports MRPC), and there is
+    `matthews`, the correlation coefficient by which CoLA is judged, -1 to 1, 0 if undefined. With more classes F1 is
+    their unweighted mean, and with more than five there is `top5_accuracy`.
     """
     from sklearn.metrics import accuracy_score, f1_score
 
@@ -99,13 +95,9 @@ def first_of(predictions: Any) -> Any:
 
 
 def regression_metrics(prediction: Any) -> dict[str, float]:
-    """Metrics for `Trainer(compute_metrics=...)`.
+    """Trainer's `compute_metrics`, from `predictions` [samples, 1] of numbers and `label_ids` [samples].
 
-    Args:
-        prediction: transformers' EvalPrediction: `predictions` [samples, 1] of numbers, `label_ids` [samples].
-
-    Returns:
-        `pearson` and `spearman`, -1 to 1, NaN if undefined, and `mae`, the mean absolute error in the label's unit.
+    `pearson` and `spearman`, -1 to 1, NaN if undefined, and `mae`, the mean absolute error in the label's unit.
     """
     answers = np.asarray(first_of(prediction.predictions), dtype=np.float64).reshape(-1)
     truth = np.asarray(prediction.label_ids, dtype=np.float64).reshape(-1)
@@ -139,8 +131,7 @@ def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def constant_baseline(prediction: Any) -> float | None:
     """What a constant prediction reaches: the accuracy of the most frequent label, or the error of the mean.
 
-    Args:
-        prediction: transformers' EvalPrediction with `label_ids` [samples]: label indices, or numbers.
+    It reads `label_ids` [samples] of transformers' EvalPrediction: label indices, or numbers.
     """
     truth = np.asarray(prediction.label_ids)
     if not truth.size:
@@ -276,15 +267,10 @@ class HeldOut:
 
 
 def perplexity_metrics(loss: float, held_out: HeldOut | None = None) -> dict[str, float]:
-    """Metrics that follow from a loss.
+    """Metrics that follow from a loss, the mean over tokens in nats.
 
-    Args:
-        loss: The mean over tokens, in nats.
-        held_out: The text it was measured on, if known.
-
-    Returns:
-        `perplexity`, infinite beyond what a float holds; and, for a known text, `nats_per_character` and
-        `bits_per_character`, by which models with different tokenizers can be compared.
+    `perplexity`, infinite beyond what a float holds; and, for a known text, `nats_per_character` and
+    `bits_per_character`, by which models with different tokenizers can be compared.
     """
     try:
         metrics = {"perplexity": math.exp(loss)}

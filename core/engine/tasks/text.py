@@ -42,12 +42,8 @@ def random_samples(options: RunOptions, vocabulary: int, longest: int) -> "Datas
     Labels are half 0 and half 1, random numbers, or one of two classes for each token. In conversations the first half
     of a row is the prompt, in pairs the prompt of two answers.
 
-    Args:
-        vocabulary: The number of token ids.
-        longest: The most tokens the model can see.
-
     Raises:
-        DataError: They are longer, or there is evaluation data.
+        DataError: They are longer than `longest`, the most tokens the model can see, or there is evaluation data.
     """
     from datasets import Dataset
 

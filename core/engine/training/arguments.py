@@ -113,11 +113,7 @@ PLACES = {"cpu": IN_MAIN_MEMORY, "nvme": IN_NVME}
 
 @contextmanager
 def single_process_group(kind: str) -> Iterator[None]:
-    """A process group of one for DeepSpeed, with a store in memory: a launcher would open a port.
-
-    Args:
-        kind: The kind of the device: `cuda` or `cpu`.
-    """
+    """A process group of one for DeepSpeed, with a store in memory: a launcher would open a port."""
     before = {name: os.environ.get(name) for name in (*SINGLE_PROCESS, "DS_ACCELERATOR")}
     os.environ.update(SINGLE_PROCESS, DS_ACCELERATOR=kind)
     store = torch.distributed.HashStore()
@@ -136,11 +132,7 @@ def single_process_group(kind: str) -> Iterator[None]:
 
 
 def describe_zero(engine: Any) -> str:
-    """The stage of a live DeepSpeed engine and what it offloads, such as "ZeRO-3, optimizer and weights in NVMe".
-
-    Args:
-        engine: Trainer's `deepspeed`, which may be None.
-    """
+    """The stage of Trainer's `deepspeed` and what it offloads, such as "ZeRO-3, optimizer and weights in NVMe"."""
     if engine is None:
         return ""
     optimizer, weights = map(_place, (engine.zero_offload_optimizer(), engine.zero_offload_param()))
@@ -182,11 +174,7 @@ def allow_zero_state() -> None:
 
 
 def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: bool) -> dict[str, Any]:
-    """Keyword arguments of `transformers.TrainingArguments`.
-
-    Args:
-        resolved: The device, and the options without automatic values.
-    """
+    """Keyword arguments of `transformers.TrainingArguments`."""
     options = resolved.options
     memory, training = options.memory, options.training
     zero = zero_config(resolved)

@@ -90,12 +90,7 @@ class Compilation:
         self.step_seconds = 0.0
 
     def run(self, model: torch.nn.Module, compute: Callable[[Any], torch.Tensor]) -> torch.Tensor:
-        """Compute one batch with the compiled model; with `model` itself once compiling has failed.
-
-        Args:
-            model: As accelerate has prepared it.
-            compute: Computes the batch forward and backward and returns its loss.
-        """
+        """Compute one batch, forward and backward, with the compiled model; uncompiled once that has failed."""
         if self.failed:
             return compute(model)
         restore = None

@@ -148,10 +148,7 @@ def saved_bytes(model: Any) -> int:
 
 @contextlib.contextmanager
 def writing(folder: Path, needed: int = 0) -> Iterator[None]:
-    """Turn what libraries raise when a file can't be written into CantSave.
-
-    Args:
-        needed: About how many bytes; 0 if unknown.
+    """Turn what libraries raise when a file of about `needed` bytes (0: unknown) can't be written into CantSave.
 
     Raises:
         CantSave: A file couldn't be written.
@@ -200,11 +197,7 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def diverged_error(arguments: Any, reason: str) -> UserError:
-    """The error that ends a diverged run.
-
-    Args:
-        reason: A sentence on how it was noticed.
-    """
+    """The error that ends a diverged run; `reason` is a sentence on how it was noticed."""
     rate = arguments.learning_rate
     fixes = [
         Fix(

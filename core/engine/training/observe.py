@@ -168,10 +168,7 @@ class StepParts:
     """Measures the parts of the current step.
 
     Call `begin` before a step (again, if something else came between), `skip` where a part begins, `lap` where it ends
-    and `end` after the step.
-
-    Args:
-        wait: Waits for the device, as `wait_for` returns it.
+    and `end` after the step. `wait` is that of `wait_for`.
     """
 
     def __init__(self, wait: Wait | None, clock: Callable[[], float] = time.perf_counter) -> None:

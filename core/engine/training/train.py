@@ -126,10 +126,7 @@ def build_trainer(
     reporter: Reporter,
     kind: type[WatchedTrainer] = WatchedTrainer,
 ) -> WatchedTrainer:
-    """The trainer of a run.
-
-    Args:
-        kind: The class to make; mixed into the task's own trainer.
+    """The trainer of a run; its class is `kind`, mixed into the task's own trainer.
 
     Raises:
         ModelError: The model doesn't support activation checkpointing, which was chosen.

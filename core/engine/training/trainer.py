@@ -98,8 +98,7 @@ ORDER_STATE = "rng_state_order.pth"
 def save_random_state(folder: Path, kind: str, order: torch.Tensor | None) -> None:
     """Save the random states that Trainer leaves out of a checkpoint.
 
-    Args:
-        order: The CPU's random state when the epoch's order was drawn from it, if it was.
+    `order` is the CPU's when the epoch's order was drawn from it, if it was.
     """
     if kind == "mps":
         torch.save(torch.mps.get_rng_state(), folder / MPS_STATE)

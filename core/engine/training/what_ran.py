@@ -157,11 +157,9 @@ def optimizer_numbers(optimizer: Any) -> dict[str, float]:
 
 
 def state_bytes(optimizer: Any, kind: str | None = None) -> dict[str, int]:
-    """Bytes of its state by dtype, such as `{"uint8": 4096}`; a shared tensor counts once.
+    """Bytes of a bare optimizer's state by dtype, such as `{"uint8": 4096}`; a shared tensor counts once.
 
-    Args:
-        optimizer: A bare one.
-        kind: Count only tensors on devices of this kind (`cuda`, `mps`, `cpu`).
+    With a `kind` (`cuda`, `mps`, `cpu`), only tensors on such devices count.
     """
     sizes: dict[str, int] = {}
     counted = set()
