@@ -133,12 +133,7 @@ def asked_title(options: RunOptions) -> str:
     """The name of a run by its options: `output.name`, or model and data. Empty if it has none of these."""
     if options.output.name or not (options.model.source or options.data.train):
         return options.output.name or ""
-    return _("{model} on {data}").format(model=model_name(options), data=data_name(options))
-
-
-def model_name(options: RunOptions) -> str:
-    """The model's short name."""
-    return short_title(options.model.source)
+    return _("{model} on {data}").format(model=short_title(options.model.source), data=data_name(options))
 
 
 def source_title(source: str) -> str:

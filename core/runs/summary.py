@@ -24,7 +24,7 @@ from core.base.language import _, ngettext
 from core.options import RunOptions, past_runs
 from core.options.choices import Task
 from core.options.method_rules import pretrained_fix
-from core.options.past_runs import model_name, run_folder, title_of
+from core.options.past_runs import run_folder, short_title, title_of
 from core.options.sources import short_name
 from core.runs.event_log import LARGEST_LINE
 from core.runs.events import Evaluated, Event, decode
@@ -204,7 +204,7 @@ def summarize(run: RunFolder) -> RunSummary:
         state=state,
         title=title_of(run.path, options),
         task=options.task if options else "",
-        model=model_name(options) if options else "",
+        model=short_title(options.model.source) if options else "",
         data=short_name(options.data.train) if options else "",
         device=status.what_ran.device if status.what_ran is not None else planned,
         metric=metric.name if metric is not None else None,

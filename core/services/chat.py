@@ -28,7 +28,7 @@ from core.base.system import group_memory, system_memory
 from core.memory.estimate import FIRST_USE, INT8, NF4, libraries_bytes
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Quantization, Speaker, Task, model_title
-from core.options.past_runs import holds_adapter, model_folder, model_name, title_of
+from core.options.past_runs import holds_adapter, model_folder, short_title, title_of
 from core.options.sources import scheme_of
 from core.runs import queue
 from core.runs.events import Chance, Example
@@ -237,7 +237,7 @@ MOST_DIMENSIONS = 16
 def name_of(run: RunFolder, options: RunOptions, which: Which) -> str:
     """The name of a run's model as shown with its answers."""
     if which is Which.BEFORE:
-        name = model_title(model_name(options))
+        name = model_title(short_title(options.model.source))
         return _("{name} (untrained)").format(name=name) if options.starts_random else name
     title, newest = title_of(run.path, options), trained_model(run)
     if newest and newest.has_gone_on:

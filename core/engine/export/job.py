@@ -35,7 +35,7 @@ from core.engine.models.refusals import auto_class
 from core.options.catalogue import all_options, value_of, with_unit
 from core.options.choices import Task
 from core.options.method_rules import starting_options
-from core.options.past_runs import data_name, model_name, title_of
+from core.options.past_runs import data_name, short_title, title_of
 from core.options.sources import Scheme, hub_data, is_scratch, short_name
 from core.runs.event_log import EventReader
 from core.runs.events import Evaluated
@@ -87,7 +87,7 @@ def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str
     measured, results = _results(source, status)
     usual, (folder_import, folder) = starting_options(task), _folder_in_code(report.path, repo)
     pair = ', "A second text."' if len(options.data.text_columns) > 1 else ""
-    start, model = "made from scratch", _code(model_name(options))
+    start, model = "made from scratch", _code(short_title(options.model.source))
     if not is_scratch(options.model.source):
         start = (
             f"{model} with random weights, trained" if options.starts_random else f"fine-tuned from {model}"

@@ -158,7 +158,7 @@ def test_sizes_come_from_the_headers_of_files(tmp_path):
 @pytest.mark.parametrize(
     ("model", "name"),
     [
-        (ModelOptions(source="scratch:llama-tiny"), "llama-tiny (untrained)"),
+        (ModelOptions(source="scratch:llama-tiny"), "Llama tiny (untrained)"),
         (ModelOptions(source="/models/writer", pretrained=False), "writer (untrained)"),
         (ModelOptions(source="/models/writer"), "writer"),
     ],
