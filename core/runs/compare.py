@@ -94,41 +94,38 @@ def _validation(status: RunStatus, options: RunOptions | None) -> tuple[int, obj
     count = status.plan.eval_samples if status.plan is not None else 0
     if options is None:
         return count, None
-    data = options.data
-    split = (
-        () if data.eval or data.eval_split else (data.eval_fraction, data.train_split, options.training.seed)
-    )
-    return count, (options.task, data.eval or data.train, data.eval_split, *split)
+    data, split = options.data, (options.data.eval_fraction, options.data.train_split, options.training.seed)
+    is_given = bool(data.eval or data.eval_split)
+    return count, (options.task, data.eval or data.train, data.eval_split, not is_given and split)
 
 
 def _conclusion(runs: Sequence[RunSummary], validated: set[tuple[int, object]]) -> str:
     judged = [run for run in runs if run.result is not None and math.isfinite(run.result)]
-    names = {run.metric or "" for run in judged}
     if len(judged) < FEWEST:
         return ""
-    if len(names) > 1:
-        return _("Their results can’t be compared: they are measured by different metrics.")
-    if len(validated) > 1:
-        return _("Their results can’t be compared: they were evaluated on different validation data.")
+    names = {run.metric or "" for run in judged}
+    if len(names) > 1 or len(validated) > 1:
+        return _("Their results can’t be compared: they have different validation data or metrics.")
     (name,), ((count, _options),) = names, validated
-    metric, write = formats.metric_words(name), formats.metric_format(name)
     judged.sort(key=attrgetter("result"), reverse=name not in LESS_IS_BETTER)
-    best, second = judged[:FEWEST]
-    high, low = best.result or 0.0, second.result or 0.0
-    on = ngettext("{count} validation example", "{count} validation examples", count).format(
-        count=formats.count(count)
+    high, low, last = (one.result or 0.0 for one in (*judged[:FEWEST], judged[-1]))
+    write, found = (
+        formats.metric_format(name),
+        _("“{run}” is best: {metric} {value}, the next {other}, on {on}."),
     )
-    if write(high) == write(judged[-1].result):
-        return _("Equal on {examples}: {metric} {value}").format(
-            examples=on, metric=metric, value=write(high)
-        )
-    found = _("“{run}” is better: {metric} {value}, against {other}, on {examples}.")
-    if len(runs) > FEWEST:
-        found = _("“{run}” is best: {metric} {value}, the next {other}, on {examples}.")
+    if write(high) == write(last):
+        found = _("Equal on {on}: {metric} {value}")
     error = math.sqrt(max(0.0, high * (1 - high) + low * (1 - low)) / max(count, 1))
-    if formats.is_share(name) and high - low < CERTAIN * error:
+    if formats.is_share(name) and 0 < high - low < CERTAIN * error:
         found += " " + _("So small a difference may be chance.")
-    return found.format(run=best.title, metric=metric, value=write(high), other=write(low), examples=on)
+    on = ngettext("{count} validation example", "{count} validation examples", count)
+    return found.format(
+        on=on.format(count=formats.count(count)),
+        run=judged[0].title,
+        metric=formats.metric_words(name),
+        value=write(high),
+        other=write(low),
+    )
 
 
 def partners(run: RunFolder) -> list[RunFolder]:
@@ -137,22 +134,16 @@ def partners(run: RunFolder) -> list[RunFolder]:
     It starts with the one whose model this one began with and those that began with its model; then all of its task,
     those with a model first, by how few options differ, the newest first. Reads all runs beside it.
     """
-    options = run.readable_options()
-    if options is None:
-        return []
-    others = [
-        (one, theirs)
-        for one in list_runs(run.path.parent)
-        if one != run and (theirs := one.readable_options())
-    ]
-    own, source = run.path.absolute(), run_folder(options.model.source)
-    ranks: dict[RunFolder, tuple[float, ...]] = {}
-    for one, theirs in others:
-        is_kin = one.path.absolute() == source, run_folder(theirs.model.source) == own
-        if any(is_kin) or theirs.task is options.task:
+    options, own, ranks = run.readable_options(), run.path.absolute(), {}
+    for one in list_runs(run.path.parent):
+        theirs = one.readable_options()
+        if options is None or theirs is None or one == run:
+            continue
+        is_other = one.path.absolute() != run_folder(options.model.source)
+        is_no_child = run_folder(theirs.model.source) != own
+        if theirs.task is options.task or not (is_other and is_no_child):
             has_model = state_at_end(one) in (State.FINISHED, State.STOPPED)
-            differing = len(differing_options([options, theirs]))
-            ranks[one] = (not is_kin[0], not is_kin[1], not has_model, differing)
+            ranks[one] = is_other, is_no_child, not has_model, len(differing_options([options, theirs]))
     return sorted(ranks, key=ranks.__getitem__)
 
 

@@ -89,7 +89,6 @@ class ExtendSheet(Sheet):
         self.more = CalmSpinBox()
         most = MOST_EPOCHS - math.ceil(length.options.training.epochs)
         self.more.setRange(1, max(1, most) if length.planned_steps is None else MOST_STEPS)
-        self.more.setToolTip(_("From 1 to {most}").format(most=formats.count(self.more.maximum())))
         self.more.setAccessibleName(_("How much longer"))
         self.more.setValue(max(1, (length.planned_steps or 0) // 10))
         self.unit = QLabel()
@@ -144,7 +143,10 @@ class ExtendSheet(Sheet):
         )
         self._note.setText(anew if is_new else going_on)
         self.start.setText(_("Open as new run") if is_new else _("Train longer"))
-        self.start.setEnabled(is_new or self.more.hasAcceptableInput())
+        is_possible = self.more.hasAcceptableInput()
+        self.start.setEnabled(is_new or is_possible)
+        if not is_possible:
+            self.unit.setText(_("from 1 to {most}").format(most=formats.count(self.more.maximum())))
         self._fit()
         QTimer.singleShot(0, self, self._fit)  # new rows are shown, and count, only then
 

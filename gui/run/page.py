@@ -40,7 +40,7 @@ from gui.run.follower import Begin, JobThread, Remains
 from gui.run.header import RunAction, RunFigures, RunHeader, RunMessages
 from gui.run.share import RunSharing
 from gui.run.tabs import RunDetails
-from gui.run.words import AskTurn, RunFacts, Turn, ask_turn
+from gui.run.words import RunFacts, Turn, ask_turn
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import margins, role_label
 from gui.widgets.layout import QuietScroll
@@ -52,8 +52,6 @@ TO_HEED = (Finding.HARDLY_LEARNED, Finding.OVERFITS)
 
 Resume = Callable[..., Popen[bytes]]
 """Resumes a run, as `core.runs.start.resume` does."""
-
-"""Trains a run longer that is over."""
 
 LARGEST_SHOWN = 1 << 20
 """Bytes of a run file that are shown."""
@@ -76,12 +74,10 @@ class RunView(QWidget):
         *,
         begin: Begin | None = None,
         resume: Resume | None = None,
-        ask: AskTurn = ask_turn,
         dismissed: set[tuple[str, str]] | None = None,
     ) -> None:
         super().__init__()
         self.run = run
-        self._ask_turn = ask
         self._resume_run = resume or partial(starting.resume, queued=True)
         self._status = RunStatus()
         self._history = RunHistory()
@@ -317,7 +313,7 @@ class RunView(QWidget):
     def resume(self, longer: Extension | None = None) -> None:
         """Resume the run, or train it longer, and follow it here; asks when, if others train on its device."""
         awaited = queue.ahead_of(self._options.device.name) if self._options is not None else None
-        turn = Turn.WAIT if awaited is None else self._ask_turn(awaited, self)
+        turn = Turn.WAIT if awaited is None else ask_turn(awaited, self)
         if turn is Turn.NEVER:
             self._refresh()
             return

@@ -49,7 +49,7 @@ from gui.charts.compare import (
 from gui.charts.grid import ChartBar
 from gui.charts.history import Batch, BatchBuilder, RunHistory
 from gui.run.follower import LARGEST_UPDATE, PIECE_BYTES
-from gui.runs.columns import metric_in_full, state_of
+from gui.runs.columns import state_of
 from gui.runs.table import dot
 from gui.widgets.inputs import ChoiceList, Segment, WheelGuard
 from gui.widgets.labels import ElidedLabel, link_button, role_label, text_label, tip_of
@@ -77,29 +77,20 @@ def rows_of(comparison: Comparison) -> list[CompareRow]:
     def row(title: str, write: Callable[[RunSummary], str]) -> CompareRow:
         return CompareRow(title, tuple(map(write, runs)))
 
-    def measured(name: str, values: Sequence[float | None]) -> CompareRow:
-        texts = tuple(map(formats.metric_format(name), values))
-        known = [value for value in values if value is not None]
+    def measured(name: str) -> CompareRow:
+        write = formats.metric_format(name)
+        found = ((run.metric, run.eval_loss if name == "eval_loss" else run.result) for run in runs)
+        values = [value if name in (metric, "eval_loss") else None for metric, value in found]
+        texts, known = tuple(map(write, values)), [value for value in values if value is not None]
         best = min(known, default=None) if name in LESS_IS_BETTER else max(known, default=None)
         is_marked = comparison.is_fair and len(set(texts) - {formats.MISSING}) > 1
-        marked = formats.metric_format(name)(best) if is_marked else ""
         title = _("Validation loss") if name == "eval_loss" else formats.metric_title(name)
-        return CompareRow(title, texts, best=marked)
+        return CompareRow(title, texts, best=write(best) if is_marked else "")
 
     rows = [
         CompareRow(_("Results")),
         row(_("State"), state_of),
-        *(
-            measured(name, [run.result for run in runs])
-            for name in metrics - {"eval_loss"}
-            if len(metrics) == 1
-        ),
-        *(
-            []
-            if len(metrics) == 1
-            else [row(_("Result"), lambda run: metric_in_full(run) or formats.MISSING)]
-        ),
-        measured("eval_loss", [run.eval_loss for run in runs]),
+        *(measured(name) for name in (*sorted(metrics - {"eval_loss"}), "eval_loss")),
         row(_("Steps"), lambda run: formats.count(run.steps)),
         row(_("Time"), lambda run: formats.duration(run.seconds)),
         row(_("Peak memory"), lambda run: formats.memory(run.peak_bytes)),
@@ -403,10 +394,6 @@ class CompareTable(QFrame):
             self.view.setColumnWidth(column, max(share, least))
 
 
-MOST_OPTIONS = 6
-"""Number of differing options that are named below the title."""
-
-
 class ComparePage(QWidget):
     """Compares two to eight runs, which are read in the background, also while they train.
 
@@ -546,13 +533,7 @@ def _others(runs: tuple[RunFolder, ...]) -> list[tuple[Path, str]]:
 
 def difference_text(comparison: Comparison) -> str:
     """The options in which the runs differ, on one line."""
-    titles = [difference.option.title for difference in comparison.options]
-    if not titles:
-        if any(run.problem for run in comparison.runs):
-            return _("Some run files can't be read, so their differences aren't known.")
-        return _("No option differs.")
-    options = ", ".join(titles[:MOST_OPTIONS])
-    if len(titles) <= MOST_OPTIONS:
-        return _("They differ in: {options}").format(options=options)
-    more = formats.count(len(titles) - MOST_OPTIONS)
-    return _("They differ in: {options} and {count} more").format(options=options, count=more)
+    options = ", ".join(difference.option.title for difference in comparison.options)
+    if not options and any(run.problem for run in comparison.runs):
+        return _("Some run files can't be read, so their differences aren't known.")
+    return _("They differ in: {options}").format(options=options) if options else _("No option differs.")

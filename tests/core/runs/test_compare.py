@@ -96,11 +96,15 @@ FINISHED = RunFinished(time=160, state=Outcome.FINISHED, steps=9)
         (
             (0.9, 0.99),
             PLAIN,
-            "“Digits 2” is better: accuracy 99.0 %, against 90.0 %, on 359 validation examples.",
+            "“Digits 2” is best: accuracy 99.0 %, the next 90.0 %, on 359 validation examples.",
         ),
         ((0.99, 0.981), PLAIN, "So small a difference may be chance."),
         ((0.997, 0.997), PLAIN, "Equal on 359 validation examples: accuracy 99.7 %"),
-        ((0.9, 0.99), replace(PLAIN, data=DataOptions(train="other.csv")), "on different validation data."),
+        (
+            (0.9, 0.99),
+            replace(PLAIN, data=DataOptions(train="other.csv")),
+            "different validation data or metrics.",
+        ),
         ((0.9, None), PLAIN, ""),
     ],
 )

@@ -612,6 +612,7 @@ def test_resuming_on_a_busy_device_is_asked_about(qtbot, run, show, monkeypatch,
     monkeypatch.setattr(
         "core.runs.queue.ahead_of", lambda device: TurnAwaited(ahead=1, behind="x", title="X")
     )
+    monkeypatch.setattr("gui.run.page.ask_turn", lambda awaited, _: turn)
     kill(run)
     begun = []
 
@@ -619,7 +620,7 @@ def test_resuming_on_a_busy_device_is_asked_about(qtbot, run, show, monkeypatch,
         begun.append(how)
         raise RunFolderError("The run can't be started", "The disk is full.")
 
-    view = show(State.CRASHED, resume=resume, ask=lambda awaited, _: turn)
+    view = show(State.CRASHED, resume=resume)
     view.header.buttons.resume.click()
     qtbot.waitUntil(lambda: begun == resumed and view.header.buttons.resume.isEnabled(), timeout=5000)
 
