@@ -146,9 +146,9 @@ def out_of_memory_kills(root: Path = Path("/")) -> int | None:
     if reports is not None:
         return reports
     for path in (*_group_files(root), root / "proc/vmstat"):
-        count = _count_in(path)
-        if count is not None:
-            return count
+        with contextlib.suppress(OSError, KeyError, ValueError):
+            fields = dict(line.split(maxsplit=1) for line in path.read_text().splitlines() if " " in line)
+            return int(fields["oom_kill"])
     return None
 
 
@@ -177,14 +177,6 @@ def _group_files(root: Path) -> list[Path]:
         elif number == "0" and group != "/":
             found.append(root / "sys/fs/cgroup" / group.lstrip("/") / "memory.events")
     return found
-
-
-def _count_in(path: Path) -> int | None:
-    try:
-        fields = dict(line.split(maxsplit=1) for line in path.read_text().splitlines() if " " in line)
-        return int(fields["oom_kill"])
-    except (OSError, KeyError, ValueError):
-        return None
 
 
 # --- Start and end processes

@@ -34,13 +34,9 @@ SOURCES = {
         "its published weights on a Tesla V100 with 16 GB, in January 2022. Half precision is fp16 there; AdamW was "
         "not fused; times are those of all 128 steps, including the first; memory is what the driver showed as used."
     ),
-    Kind.DEVICES: (
-        _(
-            "Published by others: an article on training with an Apple M1 Max, 1,000 images of MNIST at 224 x "
-            "224 pixels, "
-            "pretrained weights, CPU against MPS. Times only: the article trained on one logit, so its losses "
-            "say nothing."
-        )
+    Kind.DEVICES: _(
+        "Published by others: an article on training with an Apple M1 Max, 1,000 images of MNIST at 224 x 224 pixels, "
+        "pretrained weights, CPU against MPS. Times only: the article trained on one logit, so its losses say nothing."
     ),
 }
 

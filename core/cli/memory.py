@@ -219,15 +219,17 @@ def forecast(arguments: argparse.Namespace) -> int:
 
 
 def forecast_lines(found: Forecast) -> Iterator[str]:
-    rows = [(title, _megabytes(getattr(found.parts, name))) for name, title in PART_TITLES.items()]
-    rows.append((_("Total"), _megabytes(found.parts.total)))
+    rows = [(title, formats.megabytes(getattr(found.parts, name))) for name, title in PART_TITLES.items()]
+    rows.append((_("Total"), formats.megabytes(found.parts.total)))
     if found.room is not None:
         rows += [
-            (_("Free now"), _megabytes(found.room.free)),
-            (_("Total memory"), _megabytes(found.room.ceiling)),
+            (_("Free now"), formats.megabytes(found.room.free)),
+            (_("Total memory"), formats.megabytes(found.room.ceiling)),
         ]
     width = max(len(megabytes) for _title, megabytes in rows)
-    yield formats.table((_("PART"), "MB".rjust(width)), [(title, text.rjust(width)) for title, text in rows])
+    yield formats.table(
+        (_("PART"), _("MEMORY").rjust(width)), [(title, text.rjust(width)) for title, text in rows]
+    )
     yield ""
     yield METHODS[found.basis].format(device=found.device)
     if found.length is not None and found.longest_text is not None and found.longest_text < found.length:
@@ -252,7 +254,7 @@ def remedy_lines(remedies: tuple[Remedy, ...]) -> list[str]:
         if remedy.changes:
             enough = ENOUGH.get(remedy.forecast.verdict, _("no"))
             cells = (
-                f"{_megabytes(remedy.saves)} MB",
+                formats.megabytes(remedy.saves),
                 f"x {remedy.slower:.2f}",
                 enough,
                 changes_text(remedy.changes),
@@ -260,10 +262,6 @@ def remedy_lines(remedies: tuple[Remedy, ...]) -> list[str]:
         rows.append((remedy.title, *cells))
     titles = (_("HOW TO REDUCE IT"), _("SAVES"), _("STEP TIME"), _("FITS THEN"), _("SET"))
     return ["", formats.table(titles, rows)] if rows else []
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / (1 << 20):,.0f}"
 
 
 # --- hone measure

@@ -9,12 +9,11 @@ from typing import Any, NoReturn, Self, TextIO
 import msgspec
 from tqdm import tqdm
 
-from core.base import formats
 from core.base.errors import OptionsError, Problem
 from core.base.formats import visible
 from core.base.jobs import JobProgress
 from core.base.language import _
-from core.services.hub import Pace
+from core.services.hub import Pace, progress_text
 
 WRONG_REQUEST = 2
 TOO_LARGE = 3
@@ -113,15 +112,7 @@ class JobOutput:
             note(", ".join(filter(None, (progress.what, self._amount(progress)))))
 
     def _amount(self, progress: JobProgress) -> str:
-        if not (self._is_download and progress.total):
-            return ""
-        amount = _("{done} of {total}").format(
-            done=formats.memory(progress.done), total=formats.memory(progress.total)
-        )
-        left = self._pace.left(progress)
-        return (
-            _("{amount}, {left} left").format(amount=amount, left=formats.duration(left)) if left else amount
-        )
+        return progress_text(progress, self._pace) if self._is_download and progress.total else ""
 
 
 # --- Declaring commands

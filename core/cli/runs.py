@@ -45,6 +45,7 @@ from core.runs.words import (
     fix_text,
     message_text,
     queued_text,
+    said_text,
     time_spent_text,
     unread_text,
     what_ran_text,
@@ -418,7 +419,7 @@ def _prediction_lines(log: PredictionLog) -> list[str]:
         if example.expected:
             lines.append(_shorten(_("    expected:        "), example.expected))
         lines += [
-            _shorten(f"    {_moment(predicted) + ':':<17}", _prediction(predicted, number))
+            _shorten(f"    {_moment(predicted) + ':':<17}", said_text(predicted, number))
             for predicted in ((first, last) if last is not first else (last,))
         ]
         lines.append("")
@@ -437,12 +438,3 @@ def _shorten(head: str, text: str) -> str:
 
 def _moment(predicted: Predicted) -> str:
     return _("before training") if predicted.step == 0 else _("step {step:,}").format(step=predicted.step)
-
-
-def _prediction(predicted: Predicted, number: int) -> str:
-    if number >= len(predicted.said):
-        return formats.MISSING
-    said = predicted.said[number]
-    probability = "" if said.sure is None else f" ({said.sure:.0%})"
-    right = "" if said.right is None else _(", right") if said.right else _(", wrong")
-    return f"{said.text}{probability}{right}"

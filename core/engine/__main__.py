@@ -27,10 +27,9 @@ from core.base.files import ENGINE_LOCK, locked
 from core.base.jobs import FailureReport, JobFailure, JobProgress
 from core.base.language import _
 from core.base.processes import ASKER, end_group
+from core.benchmark.result import SampleRequest
 from core.engine.environment import (
     prepare,
-    prepare_device_check,
-    prepare_download,
     prepare_torchvision,
     stay_offline,
 )
@@ -43,7 +42,12 @@ from core.options.sections import DeviceOptions
 from core.options.validate import read_options
 from core.runs.folder import RunFolder
 from core.services import hub
+from core.services.devices import DeviceCheckRequest
+from core.services.export import ExportRequest, PushRequest, find_source
+from core.services.gpu_install import UvProgram
 from core.services.hub import is_complete
+from core.services.inspect import InspectRequest
+from core.sharing.script import ScriptRequest
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 
@@ -212,16 +216,13 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
 
             return report(gather(with_compilers=True))
         case "check-device":
-            from core.services.devices import DeviceCheckRequest
-
             device_request = channel.read(DeviceCheckRequest)
-            prepare_device_check()
+            number_by_slot()
+            os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] = "0"  # all is computed on the device that is checked
             from core.engine.devices.check import check_device
 
             return check_device(device_request)
         case "inspect":
-            from core.services.inspect import InspectRequest
-
             inspect_request = channel.read(InspectRequest)
             options = _checked(inspect_request.asked)
             if options.model.source or options.task.reads_images:
@@ -248,8 +249,6 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
 
             return measure(options)
         case "sample":
-            from core.benchmark.result import SampleRequest
-
             sample_request = channel.read(SampleRequest)
             options = _prepare_for(sample_request.asked)
             from core.engine.memory.measure import sample
@@ -260,16 +259,12 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
                 options, steps=steps, warm_up=warm_up, tell=lambda done: channel.progress(done, total)
             )
         case "script":
-            from core.sharing.script import ScriptRequest
-
             script_request = channel.read(ScriptRequest)
             options = _prepare_for(script_request.asked)
             from core.engine.script import write_script
 
             return write_script(script_request, options)
         case "export":
-            from core.services.export import ExportRequest, find_source
-
             export_request = channel.read(ExportRequest)
             options = find_source(RunFolder(Path(export_request.run)), export_request.checkpoint).options
             prepare(msgspec.structs.replace(options, device=DeviceOptions(name="cpu")))
@@ -282,10 +277,8 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
 
 
 def _run_network_job(name: str, channel: Channel) -> msgspec.Struct | None:
-    prepare_download()
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     from core.engine.hub import account, download, search, web
-    from core.services.export import PushRequest
-    from core.services.gpu_install import UvProgram
 
     match name:
         case "export-push":

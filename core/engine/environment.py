@@ -78,17 +78,6 @@ def stay_offline() -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"
 
 
-def prepare_download() -> None:
-    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
-    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-
-
-def prepare_device_check() -> None:
-    """Have every operator computed on the device that is checked, none on the CPU in MPS's place."""
-    number_by_slot()
-    os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] = "0"
-
-
 def hide_libraries(options: RunOptions) -> None:
     """Make libraries that this run doesn't need look absent; call before torch and transformers are imported.
 

@@ -14,19 +14,6 @@ from core.options.declare import Section
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
 from core.options.sources import Scheme, is_scratch, parse_synthetic, scheme_of
 
-__all__ = [
-    "SCHEMA",
-    "SECTIONS",
-    "DataOptions",
-    "DeviceOptions",
-    "MemoryOptions",
-    "ModelOptions",
-    "OutputOptions",
-    "RunOptions",
-    "TrainingOptions",
-    "Tree",
-]
-
 SCHEMA = 1
 
 Tree = dict[str, Any]
@@ -69,10 +56,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SECTIONS: dict[str, type[Section]] = {
-    "model": ModelOptions,
-    "data": DataOptions,
-    "device": DeviceOptions,
-    "memory": MemoryOptions,
-    "training": TrainingOptions,
-    "output": OutputOptions,
+    field.name: field.type
+    for field in msgspec.structs.fields(RunOptions)
+    if isinstance(field.default, Section)
 }

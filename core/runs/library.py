@@ -16,10 +16,11 @@ from core.base.errors import OptionsError, Problem, RunFolderError, UserError
 from core.base.files import changed_at, write_atomically
 from core.base.language import _
 from core.memory.model import Forecast
-from core.options import ModelOptions, RunOptions, run_file
+from core.options import RunOptions, run_file
 from core.options.catalogue import options_of
 from core.options.choices import Task
 from core.options.past_runs import asked_title, names_in, run_folder, title_in, title_of, with_run_path
+from core.options.sections import ModelOptions
 from core.options.sources import Scheme
 from core.runs.event_log import EventReader
 from core.runs.folder import RunFolder

@@ -31,6 +31,7 @@ from core.runs.events import (
     MessageRaised,
     Outcome,
     Phase,
+    Predicted,
     RunFinished,
     TurnAwaited,
     WhatRan,
@@ -547,3 +548,13 @@ def _resuming(run: RunFolder, status: RunStatus, state: State) -> Iterator[str]:
 def name_of(run: RunFolder) -> str:
     """What `hone show` and its like call a run: its name among all runs, else its folder."""
     return run.name if run.path.parent == settings.runs_folder() else str(run.path)
+
+
+def said_text(predicted: Predicted, place: int) -> str:
+    """The prediction on an example, such as `seven (95%) ✓`."""
+    if place >= len(predicted.said):
+        return formats.MISSING
+    said = predicted.said[place]
+    sure = f" ({said.sure:.0%})" if said.sure is not None else ""
+    right = {True: " ✓", False: " ✗", None: ""}[said.right]
+    return f"{said.text}{' …' * said.is_cut}{sure}{right}"

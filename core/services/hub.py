@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from core.base import settings
+from core.base import formats, settings
 from core.base.errors import Fix, ModelError
 from core.base.jobs import JobProgress
 from core.base.language import _
@@ -382,6 +382,11 @@ SPEED_SECONDS = 5.0
 """The period over which the speed is measured."""
 
 
+def page_of(name: str, kind: Kind) -> str:
+    """The address of a model's or data set's page."""
+    return f"{PUBLIC}/{'' if kind is Kind.MODEL else 'datasets/'}{name}"
+
+
 class Pace:
     """Speed and remaining time of a download; `clock` returns seconds."""
 
@@ -407,6 +412,18 @@ class Pace:
         """Seconds until the end. None if not known yet."""
         speed = self.speed
         return (progress.total - progress.done) / speed if speed else None
+
+
+def progress_text(progress: JobProgress, pace: Pace) -> str:
+    """Return how far a download is: `120 MB of 268 MB · 12.1 MB/s · 12 s left`."""
+    done, total = formats.memory(progress.done), formats.memory(progress.total)
+    parts = [_("{done} of {total}").format(done=done, total=total)]
+    speed, left = pace.speed, pace.left(progress)
+    if speed:
+        parts.append(_("{speed}/s").format(speed=formats.memory(speed)))
+    if left is not None:
+        parts.append(_("{time} left").format(time=formats.duration(left)))
+    return " · ".join(parts)
 
 
 # --- The Hub's cache on this computer (https://huggingface.co/docs/huggingface_hub/guides/manage-cache)

@@ -31,7 +31,6 @@ from core.runs.events import (
     Level,
     MemorySampled,
     RunStarted,
-    Said,
     Source,
     StepFinished,
 )
@@ -39,7 +38,7 @@ from core.runs.folder import RunFolder
 from core.runs.library import read_status
 from core.runs.status import PredictionLog, RunStatus, WorkClock
 from core.runs.summary import RunSummary, summarize, verdict
-from core.runs.words import ending_text, statements
+from core.runs.words import ending_text, said_text, statements
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "report.html"
 SHOWN_LABELS, SHOWN_EVALUATIONS = 40, 60
@@ -283,7 +282,7 @@ def _predictions(run: RunFolder, log: PredictionLog) -> str:
         return ""
     first, last = log.predicted[0], log.predicted[-1]
     rows = [
-        (_input(run, example), example.expected or "-", _said(first.said[place:]), _said(last.said[place:]))
+        (_input(run, example), example.expected or "-", said_text(first, place), said_text(last, place))
         for place, example in enumerate(log.examples)
     ]
     steps = (_("Step {step:,}").format(step=prediction.step) for prediction in (first, last))
@@ -298,15 +297,6 @@ def _input(run: RunFolder, example: Example) -> str:
             words = html.escape(example.given or path.stem)
             return Markup(f'<img alt="{words}" src="data:image/png;base64,{content}">')
     return example.given or example.image
-
-
-def _said(predictions: tuple[Said, ...]) -> str:
-    if not predictions:
-        return "-"
-    said = predictions[0]
-    sure = f" ({said.sure:.0%})" if said.sure is not None else ""
-    right = {True: " ✓", False: " ✗", None: ""}[said.right]
-    return f"{said.text}{' …' * said.is_cut}{sure}{right}"
 
 
 def _confusion(matrix: ConfusionCounted | None) -> str:

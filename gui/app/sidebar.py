@@ -318,8 +318,7 @@ class _ReadingLines:
             widget.setToolTip(reading.tip if reading is not None else "")
         if reading is not None:
             self._label.setText(reading.text)
-            self._meter.set_share(reading.share)
-            self._meter.set_colour("warn" if reading.alarms else self._colour)
+            self._meter.show_share(reading.share, "warn" if reading.alarms else self._colour)
 
 
 def _show_note(label: QLabel, note: Note | None) -> None:

@@ -65,20 +65,12 @@ class Tools:
     saved: Callable[[], list[Saved]] = results.saved
 
 
-class Ending(Enum):
-    """How a benchmark ended."""
-
-    DONE = auto()
-    CANCELLED = auto()
-    FAILED = auto()
-
-
 class Benchmarking(QObject):
     """Measures one benchmark at a time, in a thread."""
 
     changed = Signal()  # `plan`, `progress` or `is_stopping`
     measured = Signal(object)  # the `core.benchmark.result.Result` so far
-    ended = Signal(object)  # the `Ending`, after the last result
+    ended = Signal(bool)  # whether it was cancelled, after the last result
     failed = Signal(object)  # a `core.base.errors.UserError`
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -147,7 +139,7 @@ class Benchmarking(QObject):
 
     def _on_done(self, bench: Bench | None) -> None:
         self.progress = None
-        self.ended.emit(Ending.CANCELLED if self.is_stopping else Ending.DONE)
+        self.ended.emit(self.is_stopping)
         if bench is not None and bench.not_saved:
             detail = _("{reason}. It is shown here until the window is closed: copy it.")
             title = _("The result couldn't be saved")
@@ -156,7 +148,7 @@ class Benchmarking(QObject):
     def _on_failed(self, error: UserError) -> None:
         self.progress = None
         self.failed.emit(error)
-        self.ended.emit(Ending.FAILED)
+        self.ended.emit(False)
 
 
 # --- Measuring while a run trains
@@ -283,13 +275,12 @@ class BenchmarkTab(QWidget):
             self.view.show_result(result)
         self._refresh()
 
-    def show_ending(self, ending: Ending) -> None:
+    def show_cancelled(self) -> None:
         result = self.view.result
-        if ending is Ending.CANCELLED:
-            kept = _("What was measured until then is shown, and saved under Earlier results.")
-            none = _("Nothing had been measured yet, so nothing is saved.")
-            detail = kept if result is not None and result.measured else none
-            self.strip.show_message(Level.INFO, _("The benchmark was cancelled"), detail)
+        kept = _("What was measured until then is shown, and saved under Earlier results.")
+        none = _("Nothing had been measured yet, so nothing is saved.")
+        detail = kept if result is not None and result.measured else none
+        self.strip.show_message(Level.INFO, _("The benchmark was cancelled"), detail)
 
     def show_error(self, error: UserError) -> None:
         """Show an error; if the device is in use, offer to measure all the same."""
@@ -535,8 +526,9 @@ class BenchmarkPage(QWidget):
     def _on_failure(self, error: UserError) -> None:
         self._tabs[self.measuring.kind].show_error(error)
 
-    def _on_ending(self, ending: Ending) -> None:
-        self._tabs[self.measuring.kind].show_ending(ending)
+    def _on_ending(self, is_cancelled: bool) -> None:
+        if is_cancelled:
+            self._tabs[self.measuring.kind].show_cancelled()
         self._show_state()
         self._read_saved()
 

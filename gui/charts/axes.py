@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, QObject, QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFont, QFontMetrics, QMouseEvent, QWheelEvent
 
 from core.base.formats import memory_tick, percent_tick, step_time_tick
@@ -341,13 +341,10 @@ class Canvas(pg.PlotWidget):
         """Height of the plot area in pixels."""
         return max(30, int(self._view.height()))
 
-    def plot_area(self) -> QRectF:
-        """The plot area in pixels of the canvas."""
-        return self._view.sceneBoundingRect()
-
-    def pixel_of(self, x: float) -> float:
-        """Convert a position on the x axis to pixels of the canvas."""
-        return float(self._view.mapViewToScene(QPointF(x, 0.0)).x())
+    def below(self, x: float) -> QPoint:
+        """The point of the screen at the bottom of the plot, at a position on the x axis."""
+        at = self._view.mapViewToScene(QPointF(x, 0.0)).x()
+        return self.mapToGlobal(self.mapFromScene(at, self._view.sceneBoundingRect().bottom()))
 
     def set_ranges(self, low_x: float, high_x: float, low_y: float, high_y: float) -> None:
         self._fit_left(self.y_axis.texts_between(low_y, high_y, self.rows()))

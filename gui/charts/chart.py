@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyqtgraph as pg
-from PySide6.QtCore import QBuffer, QIODevice, QObject, QPointF, QRect, QStandardPaths, Qt, QTimer
+from PySide6.QtCore import QBuffer, QIODevice, QObject, QRect, QStandardPaths, Qt, QTimer
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFont,
@@ -339,10 +339,9 @@ class Chart(Card):
             shown = [*self.position_readings(position), *readings, *self.details(position)]
             values = [(reading.name, reading.value) for reading in shown if reading.name]
             values += self._mark_items.texts_near(cursor, x)
-            corner = QPointF(self._canvas.pixel_of(cursor), self._canvas.plot_area().bottom())
+            box = table_html(values, self._theme.tokens)
             # below the plot, whose lines it explains
-            below = self._canvas.mapToGlobal(self._canvas.mapFromScene(corner))
-            QToolTip.showText(below, table_html(values, self._theme.tokens), self._canvas, QRect(), TIP_MS)
+            QToolTip.showText(self._canvas.below(cursor), box, self._canvas, QRect(), TIP_MS)
         elif self._is_hovered:
             QToolTip.hideText()
 

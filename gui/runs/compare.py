@@ -36,7 +36,9 @@ from gui.base.theme import Role, Theme, set_flag, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.base.trash import distinct_titles
 from gui.charts.chart import RepaintQueue, Stage
-from gui.charts.compare import (
+from gui.charts.grid import ChartBar
+from gui.charts.history import Batch, BatchBuilder, RunHistory
+from gui.charts.training import (
     CompareChart,
     CompareLoss,
     CompareMemory,
@@ -46,8 +48,6 @@ from gui.charts.compare import (
     Curve,
     shortened,
 )
-from gui.charts.grid import ChartBar
-from gui.charts.history import Batch, BatchBuilder, RunHistory
 from gui.run.follower import LARGEST_UPDATE, PIECE_BYTES
 from gui.runs.columns import state_of
 from gui.runs.table import dot

@@ -117,7 +117,9 @@ class TokenSheet(Sheet):
                 "Some owners review each request, which can take days.<br>"
                 "2.&nbsp; Create a token with read permission at {tokens}.<br>"
                 "3.&nbsp; Paste it here. It is saved in this computer's keychain and nowhere else."
-            ).format(name=html.escape(name), page=_link(f"{hub.PUBLIC}/{name}"), tokens=_link(TOKENS_PAGE))
+            ).format(
+                name=html.escape(name), page=link_to(f"{hub.PUBLIC}/{name}"), tokens=link_to(TOKENS_PAGE)
+            )
         )
         steps.setTextInteractionFlags(Qt.TextInteractionFlag.TextBrowserInteraction)
         steps.setOpenExternalLinks(True)
@@ -131,9 +133,10 @@ class TokenSheet(Sheet):
         super().done(result)
 
 
-def _link(address: str) -> str:
+def link_to(address: str) -> str:
+    """Return a link as rich text, which shows the address."""
     address = html.escape(address)
-    return f'<a href="{address}">{address}</a>'
+    return f'<a href="{address}">{address.removeprefix("https://")}</a>'
 
 
 class HubCard(Card):

@@ -36,7 +36,7 @@ from gui.base.theme import APPEARANCES, Role, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.base.trash import reveal
 from gui.settings.gpu_install import GpuCard, GpuInstaller
-from gui.settings.hub import CacheCard, HubCard
+from gui.settings.hub import CacheCard, HubCard, link_to
 from gui.widgets.bars import progress_bar
 from gui.widgets.cards import Card, MessageStrip
 from gui.widgets.form_row import label_width
@@ -149,7 +149,7 @@ class ReleasePanel(QWidget):
         if not repository:
             text = _("This is Hone {version}. Updates can't be checked in this build.")
         self._show(
-            text.format(version=VERSION, address=_link(f"{ADDRESS}/{repository}"), host=HOST), Role.HINT
+            text.format(version=VERSION, address=link_to(f"{ADDRESS}/{repository}"), host=HOST), Role.HINT
         )
 
     def _ask(self) -> None:
@@ -166,7 +166,7 @@ class ReleasePanel(QWidget):
                 text = _("Hone {running} is up to date.")
             case Standing.NEWER:
                 text = _("This is Hone {running}, newer than the published {newest}.")
-        newest, page = html.escape(release.version), _link(release.page)
+        newest, page = html.escape(release.version), link_to(release.page)
         role = Role.STRONG if release.standing is Standing.OLDER else Role.MUTED
         self._show(text.format(running=VERSION, newest=newest, page=page), role)
 
@@ -184,13 +184,8 @@ class ReleasePanel(QWidget):
 def _with_links(text: str) -> str:
     """Return plain text as rich text, with links to the address where Hone is published."""
     return " ".join(
-        _link(word) if word.startswith(f"{ADDRESS}/") else html.escape(word) for word in text.split()
+        link_to(word) if word.startswith(f"{ADDRESS}/") else html.escape(word) for word in text.split()
     )
-
-
-def _link(address: str) -> str:
-    address = html.escape(address)
-    return f'<a href="{address}">{address.removeprefix("https://")}</a>'
 
 
 WIDEST = 760

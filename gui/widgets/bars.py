@@ -41,17 +41,11 @@ class Meter(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.update)
 
-    def set_share(self, share: float) -> None:
-        """Show a share, 0 to 1."""
-        share = min(1.0, max(0.0, share))
-        if share != self.share:
-            self.share = share
-            self.update()
-
-    def set_colour(self, colour: str) -> None:
-        """Fill with another field of `gui.base.tokens.Tokens`."""
-        if colour != self.colour:
-            self.colour = colour
+    def show_share(self, share: float, colour: str) -> None:
+        """Show a share, 0 to 1, filled with a field of `gui.base.tokens.Tokens`."""
+        shown = min(1.0, max(0.0, share)), colour
+        if shown != (self.share, self.colour):
+            self.share, self.colour = shown
             self.update()
 
     def sizeHint(self) -> QSize:
@@ -112,7 +106,7 @@ class NamedBars(QWidget):
             name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
             name.setMaximumWidth(NAME_LETTERS * self.fontMetrics().averageCharWidth())
             figure.setAlignment(Qt.AlignmentFlag.AlignTrailing | Qt.AlignmentFlag.AlignVCenter)
-            meter.set_share(bar.share)
+            meter.show_share(bar.share, bar.colour)
             for place, widget in enumerate((name, meter, figure)):
                 if widget is not meter:
                     set_role(widget, Role.STRONG if is_ranking and not index else Role.MUTED)

@@ -18,8 +18,7 @@ import pytest
 from huggingface_hub import constants
 from keyring.backends import fail
 
-from core.engine.hub.account import page_of
-from core.services.hub import Kind
+from core.services.hub import Kind, page_of
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""Exports for other programs: GGUF, Core ML, Ollama and ONNX, each with its check."""
+"""The writers of exports: model folders for transformers or torchvision, adapters, GGUF, Core ML, Ollama and ONNX.
+
+Each returns how its export is checked.
+"""
 
 import json
 import re
@@ -7,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +18,209 @@ import numpy as np
 import torch
 
 from core.base.errors import ModelError
+from core.base.files import is_link
 from core.base.language import _
 from core.base.processes import command_line, foreign_environment, is_frozen
 from core.engine.data.chat_tokens import TURN_END, has_chatml
-from core.engine.export.folders import BESIDE, copy_files, write_folder
 from core.engine.export.verify import (
     APPLE,
+    EXACT,
+    HALF,
     KERNELS,
+    MERGED,
     NotChecked,
     Place,
     Rows,
     Tell,
+    Tolerance,
     Written,
+    answers,
     by_logits,
     find_rows,
     load_trained,
     merged,
 )
+from core.engine.models.past_runs import BASE, base_of
+from core.engine.models.text import read_pretrained
+from core.engine.models.vision import PREPROCESSOR, preprocessor, read_recipe
 from core.options.choices import Task
+from core.options.sources import Scheme
 from core.services import export
-from core.services.export import Agreement, Compared, ExportSource, NumberFormat
+from core.services.export import Agreement, Compared, ExportSource, NumberFormat, base_name, is_on_hub
+
+# --- torchvision's networks
+
+
+PREFIX = "network."
+"""Prefix of the weights' names in a run, whose model is the network inside a module that computes the loss."""
+
+
+def write_network(source: ExportSource, place: Place, tell: Tell) -> Tolerance:
+    """Write the weights, `config.json` (architecture, labels, size and colours of images), and the preprocessor.
+
+    Raises:
+        ModelError: The model can't be read.
+    """
+    from safetensors.torch import save_file
+
+    recipe = read_recipe(source.folder)
+    tell(_("Loading the model"))
+    model = merged(load_trained(source))
+    if place.numbers in (NumberFormat.BF16, NumberFormat.FP16):
+        model = model.to(torch.bfloat16 if place.numbers is NumberFormat.BF16 else torch.float16)
+    state = {name.removeprefix(PREFIX): value.contiguous() for name, value in model.state_dict().items()}
+    tell(_("Writing the model"))
+    save_file(state, place.into / "model.safetensors", metadata={"format": "pt"})
+    config = {
+        "library": "torchvision",
+        "architecture": Scheme.TORCHVISION.name_of(recipe.architecture),
+        "labels": list(recipe.labels),
+        "image_size": recipe.image_size,
+        "image_mean": list(recipe.mean),
+        "image_std": list(recipe.std),
+    }
+    (place.into / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    (place.into / PREPROCESSOR).write_bytes(preprocessor(recipe.image_size, recipe.mean, recipe.std))
+    return HALF.get(place.numbers, MERGED if source.is_adapter else EXACT)
+
+
+def network_answers(folder: Path, rows: Rows) -> list[torch.Tensor]:
+    """The logits of an exported network, loaded as in its card."""
+    import torchvision
+    from safetensors.torch import load_file
+
+    config = json.loads((folder / "config.json").read_bytes())
+    model = torchvision.models.get_model(
+        config["architecture"], weights=None, num_classes=len(config["labels"])
+    )
+    model.load_state_dict(load_file(folder / "model.safetensors"))
+    model.eval()
+    with torch.no_grad():
+        return [model(row.inputs["pixel_values"])[0] for row in rows.rows]
+
+
+# --- Model folders: the model as it was trained
+
+
+WEIGHTS = ("*.safetensors", "*.safetensors.index.json", "config.json")
+BESIDE = (
+    "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+    "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "*.model", "chat_template.jinja",
+    "preprocessor_config.json", "hone.json",
+)  # fmt: skip
+"""Files besides the weights. Nothing else is copied: no pickles, nothing that a stranger has added."""
+FROM_QUANTIZED = _(
+    "It was trained with quantized weights. Here and in the comparison they are not quantized: its answers differ "
+    "slightly from those during training."
+)
+DTYPES = {
+    NumberFormat.FP32: torch.float32,
+    NumberFormat.BF16: torch.bfloat16,
+    NumberFormat.FP16: torch.float16,
+}
+
+
+def write_folder(source: ExportSource, place: Place, tell: Tell) -> Written:
+    """Write a whole model as transformers, or torchvision, loads it.
+
+    Raises:
+        ModelError: The model can't be read.
+    """
+    tolerance = write_whole(source, place, tell)
+    task, folder = source.options.task, place.into
+    if source.network:
+        return Written(by_logits(task, tolerance, lambda rows: network_answers(folder, rows)))
+    check = by_logits(task, tolerance, lambda rows: answers(read_pretrained(str(folder), task).eval(), rows))
+    return Written(check, notes=(FROM_QUANTIZED,) if source.is_packed else ())
+
+
+def write_whole(source: ExportSource, place: Place, tell: Tell) -> Tolerance:
+    """Write the weights and the files besides them; returns how far its logits may be from the trained model's."""
+    if source.network:
+        return write_network(source, place, tell)
+    copy_files(source.folder, place.into, BESIDE)
+    numbers = numbers_of(source, place)
+    if not source.is_adapter and numbers is NumberFormat.AUTO:
+        tell(_("Copying the model"))
+        copy_files(source.folder, place.into, WEIGHTS)
+        return EXACT
+    tell(_("Loading the model"))
+    model = merged(load_trained(source))
+    tell(_("Writing the model"))
+    if numbers is not NumberFormat.AUTO:
+        model = model.to(DTYPES[numbers])
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    model.save_pretrained(place.into)
+    copy_files(source.folder, place.into, ("generation_config.json",))  # with the end tokens it has learned
+    return HALF.get(numbers, MERGED if source.is_adapter else EXACT)
+
+
+def numbers_of(source: ExportSource, place: Place) -> NumberFormat:
+    """The format of the weights; by default, merged ones are written as the base was published."""
+    if place.numbers is not NumberFormat.AUTO or not source.is_adapter or source.network:
+        return place.numbers
+    from transformers import AutoConfig
+
+    published = getattr(
+        AutoConfig.from_pretrained(base_of(source.folder), trust_remote_code=False), "dtype", None
+    )
+    return next((numbers for numbers, dtype in DTYPES.items() if dtype == published), NumberFormat.FP32)
+
+
+def copy_files(folder: Path, into: Path, patterns: tuple[str, ...]) -> None:
+    """Copy the files that match; links, which may lead anywhere, are skipped."""
+    for pattern in patterns:
+        for path in sorted(folder.glob(pattern)):
+            if path.is_file() and not is_link(path):
+                shutil.copyfile(path, into / path.name)
+
+
+def change_json(path: Path, **changes: Any) -> None:
+    """Change fields of a JSON file; None removes one."""
+    values = {**json.loads(path.read_bytes()), **changes}
+    values = {name: value for name, value in values.items() if value is not None or name not in changes}
+    path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+
+
+# --- LoRA adapters
+
+
+FILES = ("adapter_config.json", "adapter_model.safetensors", "config.json", *BESIDE)
+
+
+def write_adapter(source: ExportSource, place: Place, tell: Tell) -> Written:
+    """Copy the matrices, and their base model if it is a past run's.
+
+    Raises:
+        ModelError: The adapter or its base can't be read.
+    """
+    tell(_("Copying the adapter"))
+    copy_files(source.folder, place.into, FILES)
+    if (place.into / "config.json").is_file():
+        change_json(place.into / "config.json", quantization_config=None)
+    note = _name_base(source, place)
+    exported = replace(source, folder=place.into)
+    check = by_logits(source.options.task, EXACT, lambda rows: answers(load_trained(exported), rows))
+    return Written(check, notes=(note,) if note else ())
+
+
+def _name_base(source: ExportSource, place: Place) -> str:
+    """Write the base's final place into the adapter's config; returns a note on it, or an empty text."""
+    base = base_name(source.folder)
+    if (source.folder / BASE).is_dir():
+        (place.into / BASE).mkdir()
+        copy_files(source.folder / BASE, place.into / BASE, (*WEIGHTS, *BESIDE))
+        base = str(place.target / BASE)
+        change_json(place.into / "adapter_config.json", base_model_name_or_path=base)
+        note = _(
+            "Its base is the model of a past run, in {folder}/; update adapter_config.json if you move it."
+        )
+        return note.format(folder=BASE)
+    if is_on_hub(base) or not Path(base).is_absolute():
+        return ""
+    return _("Its base is the model in {base}: it is needed to use the adapter.").format(base=base)
+
 
 # --- GGUF by llama.cpp's own converter, where it is installed
 

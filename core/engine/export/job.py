@@ -19,8 +19,14 @@ from core.base.errors import ModelError
 from core.base.formats import METRIC_TITLES
 from core.base.language import _
 from core.base.settings import VERSION
-from core.engine.export.folders import write_adapter, write_folder
-from core.engine.export.formats import write_coreml, write_gguf, write_ollama, write_onnx
+from core.engine.export.formats import (
+    write_adapter,
+    write_coreml,
+    write_folder,
+    write_gguf,
+    write_ollama,
+    write_onnx,
+)
 from core.engine.export.verify import (
     NotChecked,
     Place,

@@ -147,10 +147,6 @@ class Subject:
         return error_type(without_token(title), without_token(detail))
 
 
-def page_of(name: str, kind: Kind) -> str:
-    return f"{hub.PUBLIC}/{'' if kind is Kind.MODEL else 'datasets/'}{name}"
-
-
 def without_token(text: str) -> str:
     return _TOKEN.sub("(token)", text)
 
@@ -169,7 +165,7 @@ def as_user_error(error: Exception, subject: Subject) -> UserError:
             detail = _(
                 "Sign in on {page}, accept the terms and try again; some owners review each request, which can take "
                 "days. {sign_in}"
-            ).format(page=page_of(subject.name, subject.kind), sign_in="" if find_token()[0] else SIGN_IN)
+            ).format(page=hub.page_of(subject.name, subject.kind), sign_in="" if find_token()[0] else SIGN_IN)
         case errors.RepositoryNotFoundError():
             title = _("{host} has no {name}, or it is private")
             detail = _("Check the spelling. A private one needs a token with access to it. {sign_in}")

@@ -40,7 +40,6 @@ from core.engine.hub.account import (
     as_user_error,
     find_token,
     offline,
-    page_of,
     without_token,
 )
 from core.engine.hub.search import CARD, ask, card_of, chosen, found_of, headers, info, is_data, subsets
@@ -80,9 +79,9 @@ def push(request: PushRequest, tell: Callable[[str], None]) -> Pushed:
         api.upload_folder(repo_id=repo, folder_path=folder, commit_message=_("Exported with Hone"))
     except (*FAILURES, RuntimeError, ValueError) as error:  # the upload of large files has errors of its own
         failure = _refused(error, subject)
-        left = _("{page} was created and is empty.").format(page=page_of(repo, hub.Kind.MODEL))
+        left = _("{page} was created and is empty.").format(page=hub.page_of(repo, hub.Kind.MODEL))
         raise UserError(failure.title, f"{failure.detail} {left}", failure.fixes) from error
-    return Pushed(url=page_of(repo, hub.Kind.MODEL))
+    return Pushed(url=hub.page_of(repo, hub.Kind.MODEL))
 
 
 def _refused(error: Exception, subject: Subject) -> UserError:

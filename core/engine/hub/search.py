@@ -19,7 +19,6 @@ from core.engine.hub.account import (
     find_token,
     not_the_hub,
     offline,
-    page_of,
 )
 from core.services import hub
 
@@ -226,7 +225,7 @@ def _cached_splits(name: str, subset: str) -> Splits:
     raise DataError(
         _("The data set {name} isn't on this computer, or not all of it").format(name=name),
         _("Download it first: {command} ({page})").format(
-            command=f"hone hub --data --download {name}", page=page_of(name, hub.Kind.DATASET)
+            command=f"hone hub --data --download {name}", page=hub.page_of(name, hub.Kind.DATASET)
         ),
     )
 

@@ -39,7 +39,9 @@ def attention_for(options: RunOptions, config: Any) -> str:
     Raises:
         ModelError: The model has no FlashAttention, which was chosen.
     """
-    attention, model_class = options.model.attention, class_of(config, options.task)
+    found = auto_class(options.task)._model_mapping[type(config)]
+    model_class = found[0] if isinstance(found, tuple | list) else found
+    attention = options.model.attention
     match attention:
         case Attention.SDPA if not model_class._supports_sdpa:  # the default
             return Attention.EAGER.value
@@ -218,12 +220,6 @@ def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokeni
         if options.model.method is Method.QLORA:
             return _load_quantized(options, config, attn_implementation=attention)
         return _load(options, config, attn_implementation=attention)
-
-
-def class_of(config: Any, task: Task) -> Any:
-    """The class of a model with this config and the head of `task`; the first if there are several."""
-    found = auto_class(task)._model_mapping[type(config)]
-    return found[0] if isinstance(found, tuple | list) else found
 
 
 def random_model(config: Any, task: Task, **more: Any) -> torch.nn.Module:

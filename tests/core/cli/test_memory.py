@@ -36,7 +36,8 @@ def padded(engine, tmp_path):
 
 def test_a_forecast_is_a_table_of_parts_or_json(engine, hone):
     out = hone("forecast", FILE).out
-    rows = dict(line.rsplit(maxsplit=1) for line in out.splitlines()[:10])
+    lines = map(str.split, out.splitlines()[1:10])
+    rows = {" ".join(words[:-2]): words[-2] for words in lines}
     figures = [rows[name] for name in ("Weights", "Activations", "Total", "Free now", "Total memory")]
     assert figures == ["45", "800", "1,580", "8,192", "16,384"]
     assert out.endswith("It fits.\n")

@@ -150,7 +150,7 @@ def test_predictions(tmp_path, hone):
         ConfusionCounted(step=1200, labels=("no", "yes"), counts=((2, 0), (1, 3))),
     )
     out = hone("show", tmp_path, "--predictions").out
-    for text in ("A fine film.", "no (60%), wrong", "yes (91%), right", "step 1,200", "1 of 1"):
+    for text in ("A fine film.", "no (60%) ✗", "yes (91%) ✓", "step 1,200", "1 of 1"):
         assert text in out
     assert max(map(len, out.splitlines())) <= 96
     answer = hone("show", tmp_path, "--predictions", "--json").json

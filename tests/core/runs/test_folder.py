@@ -9,8 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from core.base.errors import OptionsError, RunFolderError
-from core.options import ModelOptions, run_file
+from core.options import run_file
 from core.options.choices import Task
+from core.options.sections import ModelOptions
 from core.options.validate import check_tree
 from core.runs import folder
 from core.runs.events import MemorySampled, RunStarted, Source, encode

@@ -17,7 +17,7 @@ from core.runs.folder import KeeperRecord
 from gui.app.closing import Closing
 from gui.app.sidebar import Place
 from gui.base.theme import Theme
-from gui.benchmark.page import Benchmarking, BenchmarkPage, Ending, Turn, turn_question
+from gui.benchmark.page import Benchmarking, BenchmarkPage, Turn, turn_question
 from gui.widgets.layout import PageScroll
 from tests.fakes.bench import HeldBenches, always, plan
 from tests.fakes.jobs import CPU_ONLY
@@ -78,7 +78,7 @@ def test_cancelled_before_its_plan_is_made_nothing_is_measured(qtbot, measuring,
     with qtbot.waitSignal(measuring.ended) as ended:
         measuring.cancel()
         is_wanted.set()
-    assert (ended.args, benches.beside, measuring.results) == ([Ending.CANCELLED], [], [])
+    assert (ended.args, benches.beside, measuring.results) == ([True], [], [])
 
 
 def test_a_plan_that_cant_be_made_and_a_result_that_cant_be_saved_are_reported(qtbot, measuring, benches):

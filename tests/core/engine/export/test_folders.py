@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from core.base.errors import ModelError
 from core.base.jobs import JobProgress
-from core.engine.export import folders
+from core.engine.export import formats
 from core.engine.export import job as export_card
 from core.engine.export.job import NotTheSame, export
 from core.engine.models.past_runs import save_base_model
@@ -254,8 +254,8 @@ def test_what_answers_otherwise_is_an_error(talker, tmp_path, monkeypatch):
             weights["model.norm.weight"] *= 1.5
             save_file(weights, file, metadata={"format": "pt"})
 
-    copy = folders.copy_files
-    monkeypatch.setattr(folders, "copy_files", copy_badly)
+    copy = formats.copy_files
+    monkeypatch.setattr(formats, "copy_files", copy_badly)
     (tmp_path / "folder").mkdir()
     asked = ExportRequest(
         run=str(talker[0].path), kind=ExportKind.FOLDER, staging=str(tmp_path / "folder"), target="there"
