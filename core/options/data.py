@@ -36,9 +36,9 @@ class DataOptions(Section, frozen=True, kw_only=True):
     )
     eval: str | None = option(
         None,
-        _("Validation data"),
+        _("Validation file"),
         _(
-            "Data in the same format for evaluation; never trained on. Empty: part of the "
+            "A file or folder in the same format for evaluation; never trained on. Empty: part of the "
             "training data is used."
         ),
         is_path=True,
