@@ -202,12 +202,10 @@ def applied(options: RunOptions) -> tuple[list[str], list[str]]:
     for option in all_options():
         value = tree.get(option.section, tree).get(option.name)
         if value is not None and option.acts_in(options):
-            where = lines[value_of(options, option.path) == option.default]
-            if isinstance(value, dict):
-                where += (f"{option.path}.{line}" for line in tomli_w.dumps(value).splitlines())
-            else:
-                section = option.path.removesuffix(option.name)
-                where.append(f"{section}{tomli_w.dumps({option.name: value})}".rstrip())
+            section = option.path.removesuffix(option.name)
+            lines[value_of(options, option.path) == option.default].append(
+                f"{section}{_line(option.name, value)}"
+            )
     return lines
 
 

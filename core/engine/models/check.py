@@ -8,13 +8,17 @@ from typing import Any
 import msgspec
 import torch
 
-from core.base.errors import Fix, ModelError, Problem
-from core.base.language import _
+from core.base.errors import ModelError, Problem
 from core.engine.memory.model_shape import shape_of
 from core.engine.models import text
 from core.engine.models.parts import TargetError, apply_method, count, weights_of
 from core.engine.models.refusals import UNREADABLE, NotFetched, explained
-from core.engine.models.vision import can_checkpoint, find_image_model, image_model_on_meta
+from core.engine.models.vision import (
+    can_checkpoint,
+    check_checkpointing,
+    find_image_model,
+    image_model_on_meta,
+)
 from core.memory.model import ModelReport, ModelShape
 from core.options import RunOptions
 from core.options.choices import Attention
@@ -33,7 +37,7 @@ def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
     except ModelError as error:
         return ModelReport(problems=(_as_problem("model.source", error),))
     report = _describe(model, longest, _device_kind(options))
-    problems = tuple(_unsupported(report, options))
+    problems = tuple(_unsupported(model, options))
     try:
         with torch.device("meta"):
             model = apply_method(model, options)
@@ -106,25 +110,17 @@ def _shape(model: Any, kind: str) -> ModelShape | None:
         return None
 
 
-def _unsupported(report: ModelReport, options: RunOptions) -> Iterator[Problem]:
-    if options.memory.activation_checkpointing and not report.activation_checkpointing:
-        yield Problem(
-            "memory.activation_checkpointing",
-            _("{architecture} doesn't support activation checkpointing").format(
-                architecture=report.architecture
-            ),
-            (Fix(_("Turn activation checkpointing off"), {"memory.activation_checkpointing": False}),),
-        )
-    attention = options.model.attention
-    # a model without sdpa, the default, uses its own
-    if report.attention and attention is not Attention.SDPA and attention not in report.attention:
-        yield Problem(
-            "model.attention",
-            _("{architecture} has no {attention}").format(
-                architecture=report.architecture, attention=attention
-            ),
-            (Fix(_("Use sdpa"), {"model.attention": "sdpa"}),),
-        )
+def _unsupported(model: Any, options: RunOptions) -> Iterator[Problem]:
+    try:
+        if options.memory.activation_checkpointing:
+            check_checkpointing(model)
+    except ModelError as error:
+        yield _as_problem("memory.activation_checkpointing", error)
+    try:
+        if hasattr(model, "config"):
+            text.attention_for(options, model.config)
+    except ModelError as error:
+        yield _as_problem("model.attention", error)
 
 
 def _as_problem(path: str, error: ModelError) -> Problem:

@@ -113,10 +113,7 @@ def pearson(one: Any, other: Any) -> float:
     one, other = (np.asarray(series, dtype=np.float64) for series in (one, other))
     if not len(one) or np.ptp(one) == 0 or np.ptp(other) == 0 or not np.isfinite([one, other]).all():
         return float("nan")
-    one, other = (
-        (series - series.mean()) / np.linalg.norm(series - series.mean()) for series in (one, other)
-    )
-    return float(np.clip(one @ other, -1.0, 1.0))
+    return float(np.corrcoef(one, other)[0, 1])
 
 
 def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
