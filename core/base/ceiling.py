@@ -79,12 +79,6 @@ def reading(place: str, pace: Pace = Pace.SLOW) -> Iterator[None]:
         say(*before)
 
 
-def end_reading() -> None:
-    """Report that this process, and those it starts, read nothing of a stranger's any more."""
-    say()
-    os.environ.pop(READING, None)
-
-
 class RanOut(OutOfMemory):
     """A process was ended because it took too much memory, by the ceiling or by the operating system.
 

@@ -7,7 +7,7 @@ that a computer sold with 16 GB shows 16 GB.
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from core.base.language import _, ngettext
@@ -340,25 +340,6 @@ def table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(len(row[column]) for row in shown) for column in range(len(titles))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in shown]
     return "\n".join(line.rstrip() for line in lines)
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows under their titles. `numbers` are the columns that are lined up on the right."""
-
-    titles: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-    numbers: frozenset[int] = frozenset()
-
-
-def markdown_lines(table: Table) -> Iterator[str]:
-    """A table as lines of Markdown, an empty one at the end."""
-    alignment = [" ---: " if place in table.numbers else " --- " for place in range(len(table.titles))]
-    yield f"| {' | '.join(map(markdown, table.titles))} |"
-    yield f"|{'|'.join(alignment)}|"
-    for row in table.rows:
-        yield f"| {' | '.join(markdown(cell).replace(chr(10), '<br>') for cell in row)} |"
-    yield ""
 
 
 def markdown(text: str) -> str:

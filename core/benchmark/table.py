@@ -16,7 +16,6 @@ from typing import Any
 
 from core.base import formats
 from core.base.errors import OptionsError, Problem
-from core.base.formats import Table, markdown_lines
 from core.base.formats import markdown as escaped
 from core.base.language import _, ngettext
 from core.benchmark.plan import Kind, Plan, Variant
@@ -172,11 +171,14 @@ class ResultTable:
         return "\n".join([formats.table(titles, rows), *([""] if notes else []), *notes])
 
     def markdown(self) -> list[str]:
+        """The lines of the table in Markdown, an empty one at the end."""
         has_notes = any(line.note for line in self.lines)
         titles = [heading.title for heading in self.headings] + ([_("Notes")] if has_notes else [])
         rows = [(*self._texts(line), *([line.note] if has_notes else [])) for line in self.lines]
-        figures = frozenset(place for place, heading in enumerate(self.headings) if heading.is_figure)
-        return list(markdown_lines(Table(tuple(titles), rows, figures)))
+        sides = [" ---: " if heading.is_figure else " --- " for heading in self.headings]
+        lines = [f"| {' | '.join(map(escaped, titles))} |", f"|{'|'.join(sides + [' --- '] * has_notes)}|"]
+        cells = ([escaped(cell).replace("\n", "<br>") for cell in row] for row in rows)
+        return [*lines, *(f"| {' | '.join(row)} |" for row in cells), ""]
 
     def _texts(self, line: Line) -> tuple[str, ...]:
         count = len(self.headings)

@@ -103,11 +103,6 @@ def decimal_step(span: float, ticks: int) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= 0.999 * rough)
 
 
-def whole_step(span: float, ticks: int) -> float:
-    """Like `decimal_step`, never below 1: there is no half training step."""
-    return max(1.0, decimal_step(span, ticks))
-
-
 def memory_step(span: float, ticks: int) -> float:
     """Round numbers of MB, GB or TB (powers of 1024 apart)."""
     unit = 1024.0 ** max(0, math.floor(math.log(max(span, 1.0), 1024)))
@@ -186,7 +181,8 @@ class AxisUnit:
     counts_digits: bool = False
 
 
-STEP = AxisUnit(whole_step, lambda step: f"{step:,.0f}", 72)
+# no half training step
+STEP = AxisUnit(lambda span, ticks: max(1.0, decimal_step(span, ticks)), lambda step: f"{step:,.0f}", 72)
 EPOCH = AxisUnit(decimal_step, lambda epoch: f"{epoch:,.6g}", 72)
 CLOCK = AxisUnit(clock_step, clock_text, 80)
 VALUES = AxisUnit(decimal_step, lambda value, digits=4: f"{value:,.{digits}g}", counts_digits=True)

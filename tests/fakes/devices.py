@@ -55,7 +55,7 @@ print(json.dumps({"torch": "2.13.0", "cuda": fake_torch.cuda, "device": "", "pro
 def put_fake_uv() -> Path:
     """Put it where a uv that was fetched would be."""
     gpu_folder().mkdir(parents=True, exist_ok=True)
-    program = web.uv_program(gpu_folder())
+    program = gpu_folder() / f"{web.UV_VERSION}-{web.UV}"
     program.write_text(UV)
     program.chmod(0o755)
     return program

@@ -98,10 +98,6 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.sub(r"(\.0)+$", "", version.removeprefix("v")).split("."))
 
 
-def uv_program(folder: Path) -> Path:
-    return folder / f"{UV_VERSION}-{UV}"
-
-
 def fetch_uv(folder: Path, *, index: str = UV_INDEX) -> Path:
     """Download uv into a folder, unless it is there: from PyPI, a fixed version, checked against its hash.
 
@@ -109,7 +105,7 @@ def fetch_uv(folder: Path, *, index: str = UV_INDEX) -> Path:
         UserError: There is none for this system, or the download failed.
         OSError: It can't be written.
     """
-    program = uv_program(folder)
+    program = folder / f"{UV_VERSION}-{UV}"
     if program.is_file():
         return program
     title = _("uv, which installs PyTorch with CUDA, couldn't be downloaded")

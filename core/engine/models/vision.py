@@ -59,7 +59,8 @@ class CheckpointedRow(torch.nn.Sequential):
             return super().forward(values)
         for segment in segments(list(self)):
             # a compiled graph updates statistics once, however often it computes
-            options = {} if torch.compiler.is_compiling() else {"context_fn": partial(_contexts, segment)}
+            contexts = partial(lambda layers: (nullcontext(), _statistics_kept(layers)), segment)
+            options = {} if torch.compiler.is_compiling() else {"context_fn": contexts}
             values = checkpoint(partial(_apply, segment), values, use_reentrant=False, **options)
         return values
 
@@ -104,11 +105,6 @@ def checkpoint_rows(network: torch.nn.Module) -> int:
             checkpointed.add_module(child, layer)
         setattr(network, name, checkpointed.train(row.training))
     return len(rows)
-
-
-def _contexts(layers: list[torch.nn.Module]) -> tuple[Any, Any]:
-    """For the first pass and for the recomputation."""
-    return nullcontext(), _statistics_kept(layers)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import transformers
 
-from core.base.ceiling import end_reading
+from core.base.ceiling import READING, say
 from core.base.errors import UserError
 from core.base.formats import METRIC_NAMES
 from core.base.language import _
@@ -131,7 +131,8 @@ def build_trainer(
     Raises:
         ModelError: The model doesn't support activation checkpointing, which was chosen.
     """
-    end_reading()
+    say()  # from here on nothing of a stranger's is read, nor in the processes started from here
+    os.environ.pop(READING, None)
     by = prepared.trained_by or TrainedBy(WatchedTrainer, transformers.TrainingArguments)
     memory = resolved.options.memory
     if memory.activation_checkpointing:

@@ -8,6 +8,7 @@ from PySide6.QtGui import QFont, QFontMetrics
 from gui.charts.axes import (
     BYTES,
     CLOCK,
+    STEP,
     TEXT_OFFSET,
     VALUES,
     Canvas,
@@ -19,7 +20,6 @@ from gui.charts.axes import (
     log_frame,
     log_ticks,
     memory_step,
-    whole_step,
 )
 
 
@@ -29,7 +29,7 @@ from gui.charts.axes import (
         (decimal_step, 2.3, 5, 0.5),
         (decimal_step, 97, 5, 20),
         (decimal_step, 1000, 10, 100),
-        (whole_step, 2, 8, 1),
+        (STEP.step, 2, 8, 1),
         (memory_step, 16 * 1024**3, 4, 5 * 1024**3),
         (memory_step, 900 * 1024**2, 5, 200 * 1024**2),
         (clock_step, 60, 4, 15),
