@@ -127,7 +127,8 @@ class DrawingPad(QWidget):
         painter = QPainter(device)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.fillRect(0, 0, PAD, PAD, self._paper)
-        painter.setPen(QPen(self._ink, PEN, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+        ends, corners = Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin
+        painter.setPen(QPen(self._ink, PEN, Qt.PenStyle.SolidLine, ends, corners))
         where = QTransform.fromScale(scale, scale)
         for stroke in self._strokes:
             painter.drawPath(where.map(stroke).translated(shift or QPointF()))
@@ -177,9 +178,7 @@ class ImageBox(QFrame):
         self.clear = link_button(_("Clear"), self.pad.clear, _("Removes the drawing."), flush=True)
         for part in (self.undo, self.clear):
             part.setEnabled(False)
-            self.pad.changed.connect(part.setEnabled)
-            part.pressed.connect(self.button.setFocus)  # not to an example, when it is disabled
-        self.pad.changed.connect(lambda is_drawn: None if is_drawn else self._show_none())
+        self.pad.changed.connect(self._on_strokes)
         words = role_label(Role.MUTED, _("or drop it here"))
         buttons = hbox(self.button, words, self.invert, None)
         of_drawing = hbox(self.undo, self.clear, None, spacing=2 * SPACING)
@@ -224,9 +223,14 @@ class ImageBox(QFrame):
         self._pictures.show()
         self.seen.setPixmap(seen.scaled(SIDE, SIDE, Qt.AspectRatioMode.KeepAspectRatio))
 
-    def _show_none(self) -> None:
-        self.show_image("")
-        self.cleared.emit()
+    def _on_strokes(self, is_drawn: bool) -> None:
+        if not is_drawn and (self.undo.hasFocus() or self.clear.hasFocus()):
+            self.button.setFocus()  # it would go to an example
+        for part in (self.undo, self.clear):
+            part.setEnabled(is_drawn)
+        if not is_drawn:
+            self.show_image("")
+            self.cleared.emit()
 
     def _ask_inverted(self) -> None:
         path = Path(self._path)
@@ -435,7 +439,7 @@ def _field(title: str, widget: QWidget, tip: str) -> QWidget:
     return made
 
 
-MOST_TEXTS, MOST_IMAGES = 4, 12
+MOST_TEXTS, MOST_IMAGES = 4, 10
 EXAMPLE_LETTERS = 26
 """Letters of a text on its button."""
 PICTURE = 28

@@ -255,7 +255,7 @@ def test_a_cleared_drawing_takes_its_answer_and_its_picture_with_it(qtbot, page,
     pad, prediction = page.input.image.pad, page.columns[Which.TRAINED].prediction
     qtbot.mouseClick(pad, Qt.MouseButton.LeftButton, pos=QPoint(40, 40))
     qtbot.waitUntil(prediction.bars.isVisible, timeout=20_000)
-    page.input.image.clear.click()
+    qtbot.mouseClick(page.input.image.clear, Qt.MouseButton.LeftButton)
     assert not any(part.isVisible() for part in (prediction.bars, page.input.image.picture))
 
 
