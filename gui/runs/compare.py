@@ -517,7 +517,7 @@ class ComparePage(QWidget):
         self.tabs.addTab(self.table, _("What differs"))
         label = role_label(Role.MUTED, _("Compare with"))
         label.setBuddy(self.other)
-        self.other.setMinimumContentsLength(2 * FEWEST_LETTERS)
+        self.other.setMinimumContentsLength(4 * FEWEST_LETTERS)
         self._chooser = QFrame()
         self._chooser.setLayout(hbox(label, self.other))
         top = hbox(self.title, None, self._chooser, self.back)
