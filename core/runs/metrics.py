@@ -106,8 +106,8 @@ class MetricsTable:
             while line := lines.readline(LARGEST_LINE):
                 if b'"run_started"' in line or b'"evaluated"' in line:
                     self._survey(line)
-        firsts = (_first(EventReader(path)) for path in (run.events_file, run.machine_file))
-        self._start = min((event.time for event in firsts if event is not None), default=None)
+        firsts = (EventReader(path).read(FIRST_BYTES)[:1] for path in (run.events_file, run.machine_file))
+        self._start = min((event.time for events in firsts for event in events), default=None)
         self._readers: list[EventReader] = []
         metrics = (Column(name, float) for name in self._metrics)
         self.columns: tuple[Column, ...] = {
@@ -166,14 +166,6 @@ class MetricsTable:
             yield from reader.read()
         if reader.trouble:
             raise RunFolderError(_("The run can't be read"), reader.trouble)
-
-
-def _first(reader: EventReader) -> Event | None:
-    while not reader.is_at_end:
-        events = reader.read(FIRST_BYTES)
-        if events:
-            return events[0]
-    return None
 
 
 def _machine_columns() -> tuple[Column, ...]:

@@ -88,23 +88,14 @@ def segments(layers: list[torch.nn.Module]) -> Iterator[list[torch.nn.Module]]:
         yield segment
 
 
-def checkpoint_rows(network: torch.nn.Module) -> int:
-    """Use activation checkpointing in each Sequential directly inside a torchvision network, but its classifier.
-
-    Returns:
-        How many there are.
-    """
-    rows = [
-        (name, part)
-        for name, part in network.named_children()
-        if isinstance(part, torch.nn.Sequential) and name != "classifier"
-    ]
-    for name, row in rows:
-        checkpointed = CheckpointedRow()
-        for child, layer in row.named_children():
-            checkpointed.add_module(child, layer)
-        setattr(network, name, checkpointed.train(row.training))
-    return len(rows)
+def checkpoint_rows(network: torch.nn.Module) -> None:
+    """Use activation checkpointing in each Sequential directly inside a torchvision network, but its classifier."""
+    for name, row in list(network.named_children()):
+        if isinstance(row, torch.nn.Sequential) and name != "classifier":
+            checkpointed = CheckpointedRow()
+            for child, layer in row.named_children():
+                checkpointed.add_module(child, layer)
+            setattr(network, name, checkpointed.train(row.training))
 
 
 @contextmanager

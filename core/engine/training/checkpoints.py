@@ -77,12 +77,8 @@ def replaced(folder: Path) -> Iterator[Path]:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def seal(folder: Path) -> int:
-    """Complete a checkpoint: remove Trainer's pickle, and write the marker once all files are on disk.
-
-    Returns:
-        The checkpoint's size in bytes.
-    """
+def seal(folder: Path) -> None:
+    """Complete a checkpoint: remove Trainer's pickle, and write the marker once all files are on disk."""
     drop_pickle(folder)
     entries = {}
     for path in _files(folder):
@@ -93,7 +89,6 @@ def seal(folder: Path) -> int:
             entries[path.relative_to(folder).as_posix()] = FileEntry(path.stat().st_size, digest)
     write_atomically(folder / MARKER, msgspec.json.encode(entries))
     _sync_folder(folder)
-    return sum(entry.bytes for entry in entries.values())
 
 
 def drop_pickle(folder: Path) -> None:

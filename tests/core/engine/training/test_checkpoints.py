@@ -17,7 +17,7 @@ def write(folder: Path, *, seal: bool = True) -> Path:
     (folder / "model.safetensors").write_bytes(b"weights")
     (folder / "training_args.bin").write_bytes(b"pickle")
     if seal:
-        assert checkpoints.seal(folder) == len(b"weights")
+        checkpoints.seal(folder)
     return folder
 
 
