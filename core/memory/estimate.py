@@ -659,11 +659,6 @@ def _notes(case: Case, length: int | None) -> Iterator[str]:
         if options.data.padding is Padding.FIXED:
             text = _("All examples are padded to {length:,} tokens.")
         yield text.format(length=case.length)
-    positions = case.shape.positions
-    if case.is_text and positions and options.data.max_length > positions:
-        yield _(
-            "The model reads at most {positions:,} tokens, less than data.max_length ({length:,})."
-        ).format(positions=positions, length=options.data.max_length)
     if case.zero is not DeepSpeed.OFF:
         yield _("DeepSpeed's own buffers are not counted: the forecast is rough.")
     if is_elsewhere(case):

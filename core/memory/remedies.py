@@ -313,14 +313,8 @@ def shorter_or_smaller_samples(request: Request) -> Iterator[Step]:
         )
 
 
-def smaller_model(request: Request) -> Iterator[Step]:
-    reads_text = request.options.task.reads_text
-    help_text = (
-        _("It saves memory everywhere; a distilled model has about half the layers.")
-        if reads_text
-        else _("It saves memory everywhere; try resnet18 or a mobilenet.")
-    )
-    yield Step("model", _("Choose a smaller model"), help_text)
+def smaller_model(_request: Request) -> Iterator[Step]:
+    yield Step("model", _("Choose a smaller model"), _("It saves memory everywhere."))
 
 
 # --- Combinations for "Fit it for me"

@@ -31,9 +31,6 @@ from gui.widgets.inputs import CalmDoubleSpinBox
 from gui.widgets.labels import link_button, meanings_in, push_button, role_label, text_label
 from gui.widgets.layout import FLUSH, clear, fill, hbox, vbox
 
-JUST_NOW = 5 * 60.0
-"""Seconds for which something was measured "just now"."""
-
 SAME_TIME = 0.015
 """Smaller changes of the step time, as a share, are not shown."""
 
@@ -71,8 +68,6 @@ def basis_text(state: MemoryState) -> str:
         return _("estimate")
     if state.pair:
         return _("run 2 measured")
-    if time.time() - state.measured.at < JUST_NOW:
-        return _("measured just now")
     return _("measured at {clock}").format(clock=clock(state.measured.at))
 
 

@@ -189,12 +189,7 @@ def find_case(
             return _("The model isn't on this computer yet: the first run downloads it.")
     if shaped is None or shaped.shape is None:
         if model.is_waiting:
-            waits = questions.prevents_start(options)
-            return (
-                _("Checking the model…")
-                if waits
-                else _("Checking the model… You can start the run meanwhile.")
-            )
+            return _("Checking the model…")
         return _("The memory of this model isn't known before it runs.")
     data, trained = questions.data.counted, None
     if data is not None and is_counted(options, data) and not checked.unreadable & STEP_PATHS:

@@ -429,21 +429,15 @@ class NewRunPage(QWidget):
         device = find_device(self._machine, options.device.name) if self._machine and options else None
         if options is None or device is None or not device.available:
             return ""
-        shape, tools = ModelShape(parameters=model.parameters, vocabulary=model.vocabulary), self._fit.tools
-        room, with_lora = tools.room(device, options), {"model.method": Method.LORA}
+        shape, fit = ModelShape(parameters=model.parameters, vocabulary=model.vocabulary), self._fit
+        room, with_lora = fit.tools.room(device, options), {"model.method": Method.LORA}
+        known = {"room": room, "length": fit.known_length, "correction": fit.correction}
         for changes, badges in (
             ({}, (_("fits"), _("tight"))),
             (with_lora, (_("fits with LoRA"), _("tight with LoRA"))),
         ):
             chosen = with_changes(options, {"model.source": model.source, **changes})
-            verdict = tools.forecast(
-                chosen,
-                shape,
-                device,
-                room=room,
-                length=self._fit.known_length,
-                correction=self._fit.correction,
-            ).verdict
+            verdict = fit.tools.forecast(chosen, shape, device, **known).verdict
             if verdict is not Verdict.TOO_LARGE:
                 return dict(zip((Verdict.FITS, Verdict.TIGHT), badges, strict=True)).get(verdict, "")
         return _("too large, even with LoRA")

@@ -271,17 +271,10 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
         return Conversations(train.samples, held_out.samples, findings, notes, train.turn_end, train.lengths)
     kept, rest = random_split(len(train.samples), data.eval_fraction, options.training.seed)
     rest = rest[: data.max_eval_samples]
-    if not rest:
-        notes = (*notes, NOTHING_HELD_OUT) if data.eval_fraction else notes
-        return Conversations(train.samples, None, findings, notes, train.turn_end, train.lengths)
-    return Conversations(
-        train.samples.select(kept),
-        train.samples.select(rest),
-        findings,
-        notes,
-        train.turn_end,
-        train.lengths,
-    )
+    if not rest and data.eval_fraction:
+        notes = (*notes, NOTHING_HELD_OUT)
+    parts = (train.samples.select(kept), train.samples.select(rest)) if rest else (train.samples, None)
+    return Conversations(*parts, findings, notes, train.turn_end, train.lengths)
 
 
 # --- The longest row, found without tokenizing all of them

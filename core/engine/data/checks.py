@@ -5,6 +5,7 @@ A run stops on the first error; a preview shows all of them as findings.
 
 import contextlib
 import difflib
+import math
 from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -540,3 +541,18 @@ def _labels_finding(kind: FindingKind, labels: list[str]) -> Finding:
         detail = _("{labels} and {count:,} more").format(labels=detail, count=len(labels) - NAMED)
     message = kind.message(len(labels), detail=detail)
     return Finding(code=kind.code, level=kind.level, message=message, count=len(labels), fixes=kind.fixes)
+
+
+USUAL_LENGTHS = tuple(2**power for power in range(6, 15))
+
+
+def longer(lengths: Sequence[int], length: int, longest: int) -> tuple[Fix, ...]:
+    """The fix that raises the maximum length to a usual one that holds 99 % of `lengths`, or to the model's `longest`.
+
+    Empty if the maximum `length` is as large already.
+    """
+    needed = sorted(lengths)[math.ceil(0.99 * len(lengths)) - 1] if lengths else 0
+    most = min(longest, next((usual for usual in USUAL_LENGTHS if usual >= needed), USUAL_LENGTHS[-1]))
+    if most <= length:
+        return ()
+    return (Fix(_("Use {count:,} tokens").format(count=most), {"data.max_length": most}),)

@@ -4,7 +4,6 @@ One reader goes through the rows and counts their issues: a run stops on them, a
 """
 
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -489,21 +488,6 @@ def row_length(options: RunOptions, longest: int) -> int | None:
 def length_limit(options: RunOptions, longest: int) -> int:
     """Return the length set in the options, or the model's limit if that is less."""
     return min(options.data.max_length, longest)
-
-
-def longer(lengths: Sequence[int], length: int, longest: int) -> tuple[Fix, ...]:
-    """The fix that raises the maximum length to a usual one that holds 99 % of `lengths`, or to the model's `longest`.
-
-    Empty if the maximum `length` is as large already.
-    """
-    needed = sorted(lengths)[math.ceil(0.99 * len(lengths)) - 1] if lengths else 0
-    most = min(longest, next((usual for usual in USUAL_LENGTHS if usual >= needed), USUAL_LENGTHS[-1]))
-    if most <= length:
-        return ()
-    return (Fix(_("Use {count:,} tokens").format(count=most), {"data.max_length": most}),)
-
-
-USUAL_LENGTHS = tuple(2**power for power in range(6, 15))
 
 
 def encode_rows(rows: dict[str, list[Any]], tokenizer: Any, length: int) -> dict[str, Any]:

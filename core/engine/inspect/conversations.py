@@ -10,9 +10,8 @@ from core.base.errors import DataError
 from core.base.language import _
 from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, TokenizedTable, tokenize_table
 from core.engine.data.chat_tokens import Renderer, TemplateRefused, preview_row, set_template
-from core.engine.data.checks import few_rows, offered
+from core.engine.data.checks import few_rows, longer, offered
 from core.engine.data.conversations import ChatRow, Message
-from core.engine.data.labelled_texts import longer
 from core.engine.data.running_text import all_pieces, texts_of_conversations
 from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
 from core.engine.data.tables import Table, read_held_out, read_training

@@ -15,17 +15,9 @@ import numpy as np
 from core.base.errors import DataError
 from core.base.language import _, ngettext
 from core.engine.data import NO_LABEL, TOKENS, checks, decoded_whole
-from core.engine.data.checks import RowHashes, check_labels, few_rows, offered
+from core.engine.data.checks import RowHashes, check_labels, few_rows, longer, offered
 from core.engine.data.columns import Guess
-from core.engine.data.labelled_texts import (
-    KINDS,
-    Block,
-    RowReader,
-    encode_rows,
-    longer,
-    read_evaluation,
-    spaced,
-)
+from core.engine.data.labelled_texts import KINDS, Block, RowReader, encode_rows, read_evaluation, spaced
 from core.engine.data.running_text import (
     all_pieces,
     load_running_text,

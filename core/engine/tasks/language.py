@@ -9,7 +9,8 @@ from core.base.language import _, ngettext
 from core.engine.data.batches import PadConversations, PadPairs, StackBlocks
 from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, Conversations, load_conversations
 from core.engine.data.chat_tokens import Renderer, chatml_end, set_template
-from core.engine.data.labelled_texts import length_limit, longer, row_length
+from core.engine.data.checks import longer
+from core.engine.data.labelled_texts import length_limit, row_length
 from core.engine.data.running_text import (
     Blocks,
     RunningText,

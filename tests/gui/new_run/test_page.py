@@ -461,3 +461,9 @@ def test_the_learning_rate_of_an_example_gives_way_to_that_of_another_kind_of_mo
     assert page.tree()["training"]["learning_rate"] == 2e-3
     put(page, model__source=str(model))
     assert page.tree()["training"]["learning_rate"] == 2e-5
+
+
+def test_a_run_that_asks_for_another_model_opens_at_the_model(page, model):
+    load(page, "causal-lm", model)
+    page.open_run({**page.tree(), "model": {"source": ANOTHER_MODEL.changes["model.source"]}})
+    assert page.focusWidget() is row(page, "model.source").field.control

@@ -10,8 +10,9 @@ import pytest
 from pyarrow import parquet
 
 from core.base.errors import DataError
+from core.engine.data.checks import longer
 from core.engine.data.columns import as_text, guess_columns, guess_score_columns
-from core.engine.data.labelled_texts import load_labelled_texts, longer
+from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.tables import read_table
 from core.options import RunOptions
 from core.options.choices import Task
