@@ -12,6 +12,7 @@ from core.options.choices import Task
 from core.options.device_support import DeviceReport, MachineReport
 from core.options.importing import import_text
 from core.options.presets import RESOURCES, find_example, find_preset
+from core.options.sources import ANOTHER_MODEL
 from core.services.inspect import DataReport
 from gui.new_run.state import all_problems, check_form
 from tests.fakes.jobs import CPU_ONLY, PAIRS
