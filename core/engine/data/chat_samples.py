@@ -273,8 +273,9 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
     rest = rest[: data.max_eval_samples]
     if not rest and data.eval_fraction:
         notes = (*notes, NOTHING_HELD_OUT)
-    parts = (train.samples.select(kept), train.samples.select(rest)) if rest else (train.samples, None)
-    return Conversations(*parts, findings, notes, train.turn_end, train.lengths)
+    trained = train.samples.select(kept) if rest else train.samples
+    evaluated = train.samples.select(rest) if rest else None
+    return Conversations(trained, evaluated, findings, notes, train.turn_end, train.lengths)
 
 
 # --- The longest row, found without tokenizing all of them
