@@ -133,7 +133,7 @@ def asked_title(options: RunOptions) -> str:
     """The name of a run by its options: `output.name`, or model and data. Empty if it has none of these."""
     if options.output.name or not (options.model.source or options.data.train):
         return options.output.name or ""
-    return _("{model} on {data}").format(model=short_title(options.model.source), data=data_name(options))
+    return _made_title(options.model.source, options.data.train)
 
 
 def source_title(source: str) -> str:
@@ -160,8 +160,15 @@ def title_in(folder: Path, generations: int = MOST_GENERATIONS) -> str:
     """The name of the run in `folder`, as `title_of` without its options; empty if they can't be read."""
     own, model, data = names_in(folder)
     if not own and model and data:
-        own = _("{model} on {data}").format(model=short_title(model, generations - 1), data=_data_name(data))
+        own = _made_title(model, data, generations - 1)
     return read(folder).title or own
+
+
+def _made_title(source: str, data: str, generations: int = MOST_GENERATIONS) -> str:
+    model, run = short_title(source, generations), Scheme.RUN.name_of(source)
+    if run and names_in(settings.runs_folder() / run)[2] == data:
+        return _("{run}, longer").format(run=model)
+    return _("{model} on {data}").format(model=model, data=_data_name(data))
 
 
 def _data_name(source: str) -> str:

@@ -252,9 +252,6 @@ JUMP_SECONDS = 5.0
 MOST_NAMES = 3
 """Number of runs that are named."""
 
-END_MS = 10_000
-"""How long it is shown that a run has ended without an error; longer while the pointer or the focus is there."""
-
 
 class Notices(QWidget):
     """Strips, each hidden until there is something to show, and when it is closed.
@@ -279,8 +276,6 @@ class Notices(QWidget):
         self.ended, self.interrupted, self.training = beside
         self.beside = QWidget()
         self.beside.setLayout(vbox(*beside))
-        self._end_seen = QTimer(self, interval=END_MS)
-        self._end_seen.timeout.connect(self._hide_seen_end)
         layout = vbox(*self._above)
         start, top, end, _bottom = PAGE_MARGINS
         layout.setContentsMargins(margins(self, start, top, end, 0))
@@ -306,18 +301,11 @@ class Notices(QWidget):
         self.training.show_message(Level.INFO, title, text, (fix,))
 
     def show_end(self, end: EndedRun) -> None:
-        """Show how a run ended, in place of the one before; a failure stays until it is closed."""
+        """Show how a run ended, in place of the one before, until the run is shown or this is closed."""
         self._ended = end.run
         level = Level.ERROR if end.state in (State.FAILED, State.CRASHED) else Level.INFO
         fix = Fix(_("Show it"), action=FixAction.REVEAL)
         self.ended.show_message(level, _end_title(end), _outcome(end, most=1), (fix,))
-        self._end_seen.start() if level is Level.INFO else self._end_seen.stop()
-
-    def _hide_seen_end(self) -> None:
-        focus = QApplication.focusWidget()
-        if not self.ended.underMouse() and (focus is None or not self.ended.isAncestorOf(focus)):
-            self._end_seen.stop()
-            self.ended.hide()
 
     def _hide_end(self, runs: Collection[RunFolder]) -> None:
         if self._ended is not None and self._ended in runs:

@@ -517,6 +517,7 @@ class ComparePage(QWidget):
         self.tabs.addTab(self.table, _("What differs"))
         label = role_label(Role.MUTED, _("Compare with"))
         label.setBuddy(self.other)
+        self.other.setAccessibleName(label.text())
         self.other.setMinimumContentsLength(4 * FEWEST_LETTERS)
         self._chooser = QFrame()
         self._chooser.setLayout(hbox(label, self.other))

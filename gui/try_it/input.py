@@ -81,11 +81,15 @@ class DrawingPad(QWidget):
         self._pause.timeout.connect(self._finish)
 
     def show_for(self, example: QImage) -> None:
-        """Clear it, in the colours of an example; it is hidden where those aren't small grey images."""
+        """Draw in the colours of an example from now on; it is hidden where those aren't small grey images.
+
+        What is drawn stays, and is asked again.
+        """
         colours = Qt.GlobalColor.black, Qt.GlobalColor.white
         self._ink, self._paper = colours if is_light(example) else colours[::-1]
-        self.clear()
         self.setVisible(0 < example.width() <= LARGEST_DRAWN and example.isGrayscale())
+        self._show([] if self.isHidden() else self._strokes)
+        self._pause.start() if self._strokes else None
 
     def clear(self) -> None:
         self._show([])

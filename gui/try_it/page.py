@@ -103,7 +103,7 @@ class TryPage(QWidget):
             pending = next((one.question for one in self.columns.values() if one.question), self._waiting)
             self._unload()
             title = _("Models unloaded while “{run}” trains").format(run=training[0].title)
-            self.strip.show_message(Level.INFO, title, _("They reload on your next prompt."))
+            self.strip.show_message(Level.INFO, title, _("They load again when you ask."))
             self._unloaded_for = training[0].run
             if pending is not None:
                 self._ask(pending)

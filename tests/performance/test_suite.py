@@ -109,7 +109,7 @@ def test_the_table_marks_a_disturbed_benchmark():
     calm = Outcome(name="a", what="w", peer="p", form=Form.FULL, begun=1.0, figures=(pace,))
     loud = Outcome(name="b", what="w", peer="", form=Form.FULL, begun=1.0, busy_after=0.5, problem="x\ny|z")
     lines = suite.markdown(Record(date="2026-11-22", machine=MACHINE), [calm, loud]).splitlines()
-    assert "2 cores, 8.0 GB, no GPU, Linux 6.1.0-acme, on 2026-11-22." in lines[0]
+    assert "2 cores, 8.00 GB, no GPU, Linux 6.1.0-acme, on 2026-11-22." in lines[0]
     assert lines[4:6] == [
         "| `a`: w | p | pace | 1,230 ms (1,200 to 1,300) | 2,460 ms | 0.5 | ratio at most 1.1 | reached |",
         "| `b`: w | - | no figures: y/z | | | | | |",

@@ -326,7 +326,7 @@ def _images_by_class(root: Path) -> tuple[Images, tuple[str, ...]]:
     folders, is_image = _folders(root), lambda path: path.suffix.lower() in IMAGE_FORMATS
     if not folders:
         raise DataError(
-            _("{name} has no class folders").format(name=root.name),
+            _("“{name}” has no class folders").format(name=root.name),
             _(
                 "{root} has no folders (image files: {count:,}). The name of a folder is the label of its images: "
                 "{name}/cat/1.jpg, {name}/dog/2.jpg."
@@ -349,7 +349,7 @@ def _images_by_class(root: Path) -> tuple[Images, tuple[str, ...]]:
         empty += [] if images else [folder.name]
     if not found:
         raise DataError(
-            _("{name} has no images in its class folders").format(name=root.name),
+            _("“{name}” has no images in its class folders").format(name=root.name),
             _("{root}: the folders {empty} have no files of these formats: {formats}.").format(
                 root=root, empty=listed(empty), formats=", ".join(ending[1:] for ending in IMAGE_FORMATS)
             ),

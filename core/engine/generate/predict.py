@@ -436,8 +436,12 @@ def judge(logits: Any, truth: Any, order: Sequence[int], prepared: Prepared, fol
         sample = prepared.eval[int(order[place])] if prepared.eval is not None else {}
         if int(sample.get("labels", NO_LABEL)) == int(truth[place]):
             name, expected = f"validation-{len(examples)}", prepared.labels[int(truth[place])]
-            likeliest = zip(best.indices[place].tolist(), best.values[place].tolist(), strict=True)
-            told = tuple(Chance(prepared.labels[label], round(chance, 4)) for label, chance in likeliest)
+            likeliest = best.indices[place].tolist()
+            if int(truth[place]) not in likeliest:
+                likeliest[-1] = int(truth[place])
+            told = tuple(
+                Chance(prepared.labels[label], round(float(chances[place, label]), 4)) for label in likeliest
+            )
             examples.append(Judged(example=_example(sample, expected, prepared, folder, name), chances=told))
     return Validation(step=0, wrong=len(wrong), examples=tuple(examples))
 

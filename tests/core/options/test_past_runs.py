@@ -127,17 +127,18 @@ def test_a_run_from_another_one_is_named_after_what_that_is_called(tmp_path):
     past = tmp_path / "2026-11-21-2344-llama-small-on-text"
     past.mkdir()
 
-    def title(model: str = "") -> str:
+    def title(model: str = "", data: str = "/d/chat.jsonl") -> str:
         if model:
             text = f'[model]\nsource = "{model}"\n[data]\ntrain = "/d/text.txt"\n'
             (past / "run.toml").write_text(text)
-        return past_runs.asked_title(options(f"run:{past}", Task.CHAT, "/d/chat.jsonl"))
+        return past_runs.asked_title(options(f"run:{past}", Task.CHAT, data))
 
     assert title("scratch:llama-small") == "llama-small on text on chat"
     past_runs.write(past, RunNotes(title="Sea"))
     assert title() == "Sea on chat"
+    assert title(data="/d/text.txt") == "Sea, longer"
     (past / "notes.json").unlink()
-    assert title(f"run:{past}").count(" on text") == past_runs.MOST_GENERATIONS, "it may name itself"
+    assert title(f"run:{past}").count(", longer") == past_runs.MOST_GENERATIONS, "it may name itself"
     (past / "run.toml").unlink()
     assert title() == f"{past.name} on chat"
 

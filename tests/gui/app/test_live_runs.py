@@ -203,19 +203,14 @@ def test_the_end_of_a_run_is_told_on_other_pages_until_its_page_is_shown_or_it_i
     assert strip.isHidden()
 
 
-def test_a_notice_of_an_end_moves_no_page_and_goes_by_itself_unless_the_run_failed(
-    qtbot, make_window, training
-):
+def test_a_notice_of_an_end_moves_no_page(make_window, training):
     window = make_window()
     strip = window.found.strip
-    strip._end_seen.setInterval(1)
     place = window.pages.geometry()
     for state in (State.FAILED, State.FINISHED):
         window.found._on_end(EndedRun(training, "Digits", state, RunStatus()))
         assert strip.ended.isVisible()
-        assert strip._end_seen.isActive() is (state is State.FINISHED)
         assert window.pages.geometry() == place
-    qtbot.waitUntil(strip.ended.isHidden, timeout=2000)
 
 
 def test_the_second_run_of_a_pair_is_shown_when_the_first_finishes_on_screen(qtbot, make_window, folder):
