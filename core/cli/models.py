@@ -36,6 +36,7 @@ from core.options import RunOptions, run_file
 from core.options.choices import Speaker
 from core.runs.folder import RunFolder
 from core.runs.metrics import MetricsTable, What, save_csv, save_parquet, write_csv
+from core.runs.status import chosen_examples
 from core.services import chat, hub
 from core.services.export import (
     EXPORTS,
@@ -128,8 +129,9 @@ def try_run(arguments: argparse.Namespace) -> int:
         refuse(_("there is no file {file}").format(file=image))
     if chat.reads_pairs(run) and len(texts) != 2:
         refuse(_("this run's model reads pairs of texts; give both, each in quotes"))
-    if len(arguments.texts) > 2:
-        refuse(_("a text of several words must be in quotes"))
+    may_be_pair = chat.reads_pairs(run) or not chosen_examples(run.events_file)
+    if len(texts) > (2 if may_be_pair else 1):
+        refuse(_("this run's model reads one text at a time; give it in quotes"))
     which = chat.Which.BEFORE if arguments.before else chat.Which.TRAINED
     verdict = chat.room_for(run, (which,), settings.runs_folder(), on_cpu=arguments.cpu)
     if not verdict.allowed:

@@ -226,12 +226,12 @@ def _overhead(case: Case) -> Explanation:
         return Explanation(
             _("Python, PyTorch and other libraries, and what they allocate at first use."),
             _("{process:,} MB for any model").format(process=process),
-            _("measured by tests/performance/forecast.py"),
+            _("measured on a computer without a GPU"),
         )
     return Explanation(
-        _("Python, PyTorch and other libraries, and gaps between tensors in the heap of Linux's glibc."),
+        _("Python, PyTorch and other libraries, and gaps between tensors in main memory."),
         _("{process:,} MB for any model + {gaps:,} MB of gaps").format(process=process, gaps=gaps),
-        _("measured by tests/performance/forecast.py; gaps fitted to measured runs, core.memory.estimate"),
+        _("measured on computers without a GPU; the gaps are fitted to measured runs"),
     )
 
 

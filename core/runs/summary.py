@@ -27,7 +27,7 @@ from core.options.method_rules import pretrained_fix
 from core.options.past_runs import run_folder, short_title, title_of
 from core.options.sources import short_name
 from core.runs.event_log import LARGEST_LINE
-from core.runs.events import Evaluated, Event, decode
+from core.runs.events import Evaluated, Event, Outcome, decode
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.status import RunStatus, State
 
@@ -503,6 +503,8 @@ def _is_best(last: Evaluated, status: RunStatus, options: RunOptions | None) -> 
 def _to_learn(status: RunStatus, options: RunOptions | None) -> tuple[Fix, ...]:
     is_worse = status.stopped_early or status.evaluations[-1] is not _lowest(status.evaluations)
     longer = () if is_worse else (LONGER,)
+    if status.finished is not None and status.finished.state is Outcome.STOPPED and not status.stopped_early:
+        return (Fix(_("Resume"), action=FixAction.RESUME),)  # it was not trained to its end
     if options is None:
         return longer
     factor, title = HIGHER_RATE, _("New run with a higher learning rate, {rate}")

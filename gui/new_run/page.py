@@ -141,7 +141,7 @@ class Remedies(QObject):
             name = Path(*found[0].changes.values()).name
             title = _("Validation data: “{name}”, found with the training data").format(name=name)
             with self._history.step(title, is_listed=self._adopted != report.source):
-                form.set_values(found[0].changes)
+                form.set_values({FRACTION: options_by_path()[FRACTION].default, **found[0].changes})
 
     def on_failure(self, failure: UserError) -> None:
         """Withdraw an offer that the failure itself makes."""
@@ -561,6 +561,9 @@ class NewRunPage(QWidget):
         if form.value("output.name") == value_at(example.tree, "output.name"):
             form.put({"output.name": None})
         is_random = is_scratch(model)
+        title = _("These options are still those of the example")
+        if not model and self._strip.accessibleName() == title:
+            self._strip.hide()  # the usual values depend on the model
         if not model or (is_random and self._has_told_example):
             return
         self._example, self._has_told_example = example if is_random else None, True
@@ -578,7 +581,6 @@ class NewRunPage(QWidget):
             values = (
                 f"{options[path].title}: {value_text(options[path], form.value(path))}" for path in changes
             )
-            title = _("These options are still those of the example")
             fix = Fix(_("Use usual values"), changes)
             self._strip.show_message(Level.INFO, title, " · ".join(values), (fix,))
 

@@ -93,7 +93,7 @@ def question_about(awaited: TurnAwaited, parent: QWidget | None) -> Question[Tur
             "Runs that train at the same time slow each other down and share the memory. If it runs out, one of "
             "them fails."
         )
-    return Question(title, text, {Turn.WAIT: _("Add to queue"), Turn.NOW: _("Run both now")}, parent)
+    return Question(title, text, {Turn.WAIT: _("Add to queue"), Turn.NOW: _("Start now")}, parent)
 
 
 def ask_turn(awaited: TurnAwaited, parent: QWidget) -> Turn:

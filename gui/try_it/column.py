@@ -1,5 +1,6 @@
 """A model on the page Try it: its process and its answers."""
 
+import re
 import time
 
 from PySide6.QtCore import Qt, QTimer, Signal
@@ -136,7 +137,9 @@ class Transcript(PageScroll):
     def _show_text(self) -> None:
         self._paint.stop()
         if self._answer is not None:
-            self._answer.words.setText(self._text)
+            self._answer.words.setText(
+                re.sub(r"(\S{40})", "\\1\u200b", self._text)
+            )  # so that long words break
             self._answer.words.setVisible(bool(self._text))
 
     def _scroll_to_end(self, _minimum: int, maximum: int) -> None:

@@ -291,6 +291,7 @@ class TryPage(QWidget):
         self._hide_message()
         if ON_CPU in fix.changes:
             self._on_cpu = True
+            self.input.text.setFocus()
         elif ONLY in fix.changes:
             self.shown.set_value(str(fix.changes[ONLY]))
             self._show_columns()

@@ -115,7 +115,7 @@ def test_labels_of_texts_and_images_are_printed_with_their_chances(tmp_path, pro
         ("reads images", Task.IMAGE_CLASSIFICATION, ["--prompt", "a"]),
         ("there is no file", Task.IMAGE_CLASSIFICATION, ["--file", "nowhere.png"]),
         ("reads pairs of texts", Task.TEXT_CLASSIFICATION, ["a"]),
-        ("must be in quotes", Task.TEXT_CLASSIFICATION, ["a", "wonderful", "film"]),
+        ("in quotes", Task.TEXT_CLASSIFICATION, ["a", "wonderful", "film"]),
     ],
 )
 @pytest.mark.usefixtures("process")
