@@ -306,7 +306,8 @@ class DataViews(QTabWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         set_role(self, Role.TABS)
-        self.setAccessibleName(_("The data"))
+        for part in (self, self.tabBar()):
+            part.setAccessibleName(_("The data"))
         self.rows = RowsPane()
         self.seen = SeenPane(theme)
         self.lengths = LengthsPane(theme)
@@ -317,6 +318,9 @@ class DataViews(QTabWidget):
             page.setParent(self)
             page.hide()
         self.setTabBarAutoHide(True)
+        self.setFocusPolicy(
+            Qt.FocusPolicy.NoFocus
+        )  # Tab would stop here while the tab bar, its proxy, is hidden
         WheelGuard(self.tabBar())
 
     def show_report(self, report: DataReport | None, task: Task, names: Mapping[str, str]) -> None:

@@ -68,7 +68,7 @@ from gui.widgets.form import Form, Starts
 from gui.widgets.form_row import FormRow, field_indent, sentence
 from gui.widgets.inputs import PathLine, Segment
 from gui.widgets.labels import Disclosure, link_button, role_label
-from gui.widgets.layout import FLUSH, fill
+from gui.widgets.layout import FLUSH, fill, order_tabs
 
 
 class DataPathField(PathField):
@@ -168,6 +168,12 @@ class OptionsCard(Card):
     def _add(self, option: Option, fields: Mapping[str, Field], layout: QBoxLayout) -> None:
         row = self._rows[option.path] = self._form.add(option.path, fields.get(option.path))
         layout.addWidget(row)
+
+    def parts_in_order(self) -> Iterator[QWidget]:
+        yield self._more
+        for layout in (self.body, self._more_body):
+            items = filter(None, map(layout.itemAt, range(layout.count())))
+            yield from (part for item in items if (part := item.widget()) not in (None, self._advanced))
 
     def insert_below(self, path: str, widget: QWidget) -> None:
         layout = self._more_body if is_advanced(options_by_path()[path]) else self.body
@@ -421,6 +427,7 @@ class OptionsColumn(QWidget):
         self.advice.show_text(_("For a model that doesn't fit."), lines)
         memory_card.insert_below("memory.deepspeed", self._indented(self.advice))
         self.advice.show()
+        order_tabs(part for card in self.cards for part in card.parts_in_order())
         for line in self.findChildren(QLineEdit):
             line.setAcceptDrops(isinstance(line, PathLine))  # a file dropped elsewhere is the data
         for kind in (QLineEdit, QAbstractSpinBox, QPlainTextEdit):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, QPoint, QTimer, Signal
+from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, OptionsError, UserError
@@ -215,11 +216,14 @@ class NewRunPage(QWidget):
         self._scroll = PageScroll(self._options)
         self._outcome = OutcomeColumn(theme, self._fit)
         self._fit_actions = MemoryActions(self._outcome.fit, self._fit, self._history)
-        self.setFocusProxy(self._outcome.start)
         self._lay_out()
         self._connect()
         self.load_example(presets.find_example("digits"))
         self._history.clear()
+
+    def focusInEvent(self, _event: QFocusEvent) -> None:
+        """Focus Start; Tab would skip what stands before a focus proxy."""
+        self._outcome.start.setFocus()
 
     def _lay_out(self) -> None:
         # Strips appear below the form: the fields above must not move.

@@ -301,7 +301,6 @@ class RunsPage(QWidget):
         self.strip = MessageStrip(closable=True)
         self._to_end: tuple[RunFolder, ...] = ()
         self._kept: list[RunFolder] = []  # to be selected
-        self.setFocusProxy(self.table)
         self._lay_out()
         self._connect()
         self.table.hide_columns(table.hidden_columns())
@@ -318,6 +317,10 @@ class RunsPage(QWidget):
         self._reader.stop()
         self.work.end_work()
         self.bin.end_work()
+
+    def focusInEvent(self, _event: QFocusEvent) -> None:
+        """Focus the table; Tab would skip what stands before a focus proxy."""
+        self.table.setFocus()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

@@ -1,5 +1,8 @@
 """Scroll areas without a frame, and layouts that follow the width there is."""
 
+from collections.abc import Iterable
+from itertools import pairwise
+
 from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import (
@@ -79,6 +82,15 @@ def fill_dialog(dialog: QWidget, *parts: Part | tuple[Part, int]) -> None:
     """Lay out the parts of a dialog below each other; see `fill`."""
     margins = (2 * SPACING, 2 * SPACING, 2 * SPACING, 2 * SPACING)
     fill(QVBoxLayout(dialog), *parts, margins=margins, spacing=SPACING + 4)
+
+
+def order_tabs(parts: Iterable[QWidget]) -> None:
+    """Let Tab go through what is in these widgets in their order, not in the order they were made in."""
+    inside = (one for part in parts for one in (part, *part.findChildren(QWidget)))
+    controls = (one for one in inside if one.focusPolicy() & Qt.FocusPolicy.TabFocus and not one.focusProxy())
+    for before, after in pairwise(controls):
+        if before.window() is after.window():  # a list that opens is a window
+            QWidget.setTabOrder(before, after)
 
 
 def clear(layout: QLayout) -> None:

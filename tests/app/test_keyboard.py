@@ -1,6 +1,8 @@
 """Hone by keyboard alone: from the Welcome page to a run that is watched, stopped and exported."""
 
-from PySide6.QtCore import Qt
+from itertools import pairwise
+
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QInputDialog
 
@@ -10,6 +12,9 @@ from gui.run.export_dialog import ExportSheet
 from gui.run.header import RunAction
 from tests.fakes.jobs import FakeEngine
 from tests.fakes.runs import play
+
+SAME_LINE = 30
+"""Pixels by which a control may begin above the one before it, beside which it stands."""
 
 
 class Keyboard:
@@ -74,3 +79,22 @@ def test_a_run_is_started_watched_stopped_and_exported_with_keys_alone(qtbot, ma
         keyboard.press(key)
     assert view.header.name.text() == "a"
     assert window.isVisible()
+
+
+def test_tab_leads_through_the_form_from_top_to_bottom_and_around_the_window(qtbot, make_window):
+    window = make_window()
+    window.go_to(Place.NEW_RUN)
+    keyboard = Keyboard(qtbot, window)
+    window.new_run.setFocus()
+    first = QApplication.focusWidget()
+    passed = [first]
+    while len(passed) < 100:
+        keyboard.press(Qt.Key.Key_Tab)
+        if QApplication.focusWidget() is first:
+            break
+        passed.append(QApplication.focusWidget())
+    assert len(passed) < 100, "Tab comes around"
+    form = window.new_run._options
+    heights = [one.mapTo(form, QPoint()).y() for one in passed if form.isAncestorOf(one)]
+    assert len(heights) > 10
+    assert all(below - above > -SAME_LINE for above, below in pairwise(heights))
