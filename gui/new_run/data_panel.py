@@ -306,8 +306,7 @@ class DataViews(QTabWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         set_role(self, Role.TABS)
-        for part in (self, self.tabBar()):
-            part.setAccessibleName(_("The data"))
+        self.setAccessibleName(_("The data"))
         self.rows = RowsPane()
         self.seen = SeenPane(theme)
         self.lengths = LengthsPane(theme)
@@ -318,9 +317,8 @@ class DataViews(QTabWidget):
             page.setParent(self)
             page.hide()
         self.setTabBarAutoHide(True)
-        self.setFocusPolicy(
-            Qt.FocusPolicy.NoFocus
-        )  # Tab would stop here while the tab bar, its proxy, is hidden
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Tab would stop here while its proxy is hidden
+        self.tabBar().setFocusPolicy(Qt.FocusPolicy.TabFocus)
         WheelGuard(self.tabBar())
 
     def show_report(self, report: DataReport | None, task: Task, names: Mapping[str, str]) -> None:
