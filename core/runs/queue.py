@@ -274,9 +274,13 @@ def leave(run: RunFolder) -> None:
         entries[:] = [entry for entry in entries if entry.run != _name(run)]
 
 
-def ahead_of(device: str, source: str = "") -> TurnAwaited | None:
-    """What a new run from the model of the run `source` would wait for; None if it would start at once."""
-    return _ahead(_entries(), "", device, source)
+def ahead_of(device: str, source: str = "", run: RunFolder | None = None) -> TurnAwaited | None:
+    """What a run from the model of the run `source` would wait for; None if it would start at once.
+
+    `run` is one that is resumed: its keeper may not have left yet.
+    """
+    others = [entry for entry in _entries() if run is None or entry.run != _name(run)]
+    return _ahead(others, "", device, source)
 
 
 def is_entered(run: RunFolder) -> bool:

@@ -312,7 +312,8 @@ class RunView(QWidget):
 
     def resume(self, longer: Extension | None = None) -> None:
         """Resume the run, or train it longer, and follow it here; asks when, if others train on its device."""
-        awaited = queue.ahead_of(self._options.device.name) if self._options is not None else None
+        options = self._options
+        awaited = queue.ahead_of(options.device.name, run=self.run) if options is not None else None
         turn = Turn.WAIT if awaited is None else ask_turn(awaited, self)
         if turn is Turn.NEVER:
             self._refresh()

@@ -610,7 +610,7 @@ def test_a_run_that_cant_be_resumed_shows_why_and_offers_it_again(qtbot, run, sh
 def test_resuming_on_a_busy_device_is_asked_about(qtbot, run, show, monkeypatch, case):
     turn, resumed = case
     monkeypatch.setattr(
-        "core.runs.queue.ahead_of", lambda device: TurnAwaited(ahead=1, behind="x", title="X")
+        "core.runs.queue.ahead_of", lambda device, **_run: TurnAwaited(ahead=1, behind="x", title="X")
     )
     monkeypatch.setattr("gui.run.page.ask_turn", lambda awaited, _: turn)
     kill(run)
