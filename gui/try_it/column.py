@@ -137,9 +137,8 @@ class Transcript(PageScroll):
     def _show_text(self) -> None:
         self._paint.stop()
         if self._answer is not None:
-            self._answer.words.setText(
-                re.sub(r"(\S{40})", "\\1\u200b", self._text)
-            )  # so that long words break
+            breakable = re.sub(r"(\S{40})", "\\1\u200b", self._text)  # long words would widen the column
+            self._answer.words.setText(breakable)
             self._answer.words.setVisible(bool(self._text))
 
     def _scroll_to_end(self, _minimum: int, maximum: int) -> None:
