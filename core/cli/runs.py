@@ -1,6 +1,7 @@
 """Commands about saved runs: runs and show."""
 
 import argparse
+import difflib
 import os
 import sys
 import textwrap
@@ -140,8 +141,9 @@ def find_run(name: str, *, is_whole: bool = False) -> RunFolder:
     folder = Path(name).absolute() if is_there(Path(name)) else folder_called(name)
     if folder is not None:
         refuse(_("{folder} is not a run: it has neither run.toml nor events.jsonl").format(folder=folder))
-    if close := close_to(name, run_folders()):
-        refuse(_("there is no run {name}; did you mean {other}?").format(name=name, other=close[0].name))
+    likely = [] if is_whole else difflib.get_close_matches(name.casefold(), [LATEST])
+    if likely := likely or [folder.name for folder in close_to(name, run_folders())]:
+        refuse(_("there is no run {name}; did you mean {other}?").format(name=name, other=likely[0]))
     refuse(_("there is no run {name}; `hone runs` lists them").format(name=name))
 
 

@@ -85,6 +85,7 @@ def test_the_run_started_or_resumed_last_is_latest_and_only_a_whole_name_is_dele
 @pytest.mark.parametrize(
     ("name", "message"),
     [
+        ("lastest", "there is no run lastest; did you mean latest?"),
         ("my see", "there is no run my see; did you mean 2026-01-01-sea?"),
         (
             "2026-0",
