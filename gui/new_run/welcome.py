@@ -26,23 +26,20 @@ MOST_RUNS = 60
 """The newest runs, among which one of an example is searched."""
 
 
-def beginnings() -> dict[str, tuple[str, str, str, int]]:
-    """Return title, sample, text and minutes on two CPU cores of each tile, by the name of its example."""
+def beginnings() -> dict[str, tuple[str, str, int]]:
+    """Return sample, text and minutes on two CPU cores of each tile, by the name of its example."""
     return {
         "digits": (
-            _("Recognise handwritten digits"),
             "7 2 0 4 9",
             _("A small network learns to read scanned digits. The quickest way to see what training is."),
             1,
         ),
         "messages": (
-            _("Classify my texts"),
             _("“Thank you!” → praise"),
             _("Sort texts by labels. Start with messages to a shop, then use a table of your own."),
             1,
         ),
         "chat": (
-            _("Tune a chat model"),
             _("“Hello! How can I help?”"),
             _("Teach a model to answer in your way. Start with short conversations, then use your own."),
             3,
@@ -115,7 +112,11 @@ class WelcomePage(QWidget):
         set_role(self, Role.PAGE)
         self._runs_folder = runs_folder
         self._examples = {example.name: example for example in examples() if comes_complete(example)}
-        self.tiles = {name: Tile(*words) for name, words in beginnings().items() if name in self._examples}
+        self.tiles = {
+            name: Tile(self._examples[name].title, *words)
+            for name, words in beginnings().items()
+            if name in self._examples
+        }
         tiles = QHBoxLayout()
         tiles.setSpacing(2 * SPACING)
         for name, tile in self.tiles.items():
