@@ -44,6 +44,9 @@ MOST_EARLIER, EARLIER_LETTERS = 5, 60
 """Earlier answers of a classifier that are listed, and how much of each text."""
 NEAR_END = 40
 """Within this many pixels of the end, the view follows the text."""
+CHECKING, STARTING = _("Checking the memory… {seconds} s"), _("Loading PyTorch… {seconds} s")
+LOADING, ANSWERING = _("Loading the model… {seconds} s"), _("Answering… {seconds} s")
+"""What is waited for."""
 
 
 class Message(QFrame):
@@ -81,12 +84,12 @@ class Transcript(PageScroll):
         self._paint.timeout.connect(self._show_text)
         self.verticalScrollBar().rangeChanged.connect(self._scroll_to_end)
 
-    def clear(self) -> None:
-        """Remove all messages."""
+    def clear(self, kept: int = 0) -> None:
+        """Remove all messages after the first `kept`."""
         self._paint.stop()
         self._answer = None
-        while self._lines.count() > 1:
-            item = self._lines.takeAt(0)
+        while self._lines.count() > 1 + kept:
+            item = self._lines.takeAt(kept)
             if item is not None and (widget := item.widget()) is not None:
                 widget.hide()
                 widget.deleteLater()
@@ -100,6 +103,10 @@ class Transcript(PageScroll):
         self._text = ""
         self._show_text()
         self._follows = True
+
+    def take_back(self) -> None:
+        """Remove the last question and its answer."""
+        self.clear(max(0, self._lines.count() - 3))
 
     def add(self, piece: str) -> None:
         """Append to the answer."""
@@ -173,9 +180,7 @@ class Prediction(PageScroll):
         self.clear()
 
     def clear(self) -> None:
-        """Hide question and answer."""
-        self.asked.hide()
-        self.answer.hide()
+        self.take_back()
         self._said.clear()
         self.earlier.hide()
         self._show(None)
@@ -190,6 +195,11 @@ class Prediction(PageScroll):
         self.asked.setVisible(not question.image)
         self.answer.show()
         self.answer.show_notes()
+
+    def take_back(self) -> None:
+        """Hide the question and its answer."""
+        self.asked.hide()
+        self.answer.hide()
 
     def finish(self, answered: Answered) -> None:
         if answered.chances:
@@ -249,9 +259,8 @@ class ModelColumn(Card):
         self.question: Question | None = None
         self._pending: Ask | None = None  # until the model is loaded
         self._last_id = 0
-        self._is_loading = False
-        self._has_libraries = False
-        self._began = 0.0  # loading or writing, by the monotonic clock
+        self._phase = ""  # what is waited for, as a text with {seconds}
+        self._began = 0.0  # the phase, by the monotonic clock
         self._tick = QTimer(self, interval=TICK_MS)
         self._tick.timeout.connect(self._show_progress)
         self.name, self.state = ElidedLabel(role=Role.CARD_TITLE), role_label(Role.HINT)
@@ -296,8 +305,30 @@ class ModelColumn(Card):
         if self.question is not None and self._process is not None:
             self._process.say(Stop(id=self._last_id))
         self.question = self._pending = None
+        self._phase = self._phase if self._is_loading else ""
         self._last_id += 1
         self.prediction.answer.hide()
+
+    def begin(self, question: Question | None) -> None:
+        """Show a question, unless it is shown already, and that memory is looked for if no model is loaded."""
+        if question is not None and question is not self.question:
+            assert self._chosen is not None, "a run is chosen before anything is asked"
+            self.withdraw()
+            self.question = question
+            self._answers.begin(question, self._chosen.names[self.which])
+        if not self.is_loaded:
+            self._enter(CHECKING)
+        self._show_progress()
+
+    def refuse(self, note: str = "") -> None:
+        """Show that the model isn't loaded now: a question waits for what the note says, or is taken back."""
+        self._phase = ""
+        self._show_state()
+        if self.question is not None and note:
+            self._answers.show_notes(note)
+        elif self.question is not None:
+            self._answers.take_back()
+            self._settle()
 
     def load(self, *, on_cpu: bool = False) -> None:
         """Load the model, unless it is loaded, or being loaded."""
@@ -306,19 +337,16 @@ class ModelColumn(Card):
 
     def ask(self, question: Question, writing: Writing, *, on_cpu: bool = False) -> None:
         """Ask the model, which is loaded first if necessary, in place of a question without an answer yet."""
+        self.begin(question)
         assert self._chosen is not None, "a run is chosen before anything is asked"
-        self.withdraw()
         given = question.given_to(self._chosen.task, self._turns)
         message = Ask(id=self._last_id, given=given, writing=writing)
-        self.question = question
-        self._answers.begin(question, self._chosen.names[self.which])
         if self._process is not None and not self._is_loading:
             self._say(message)
-            self._begin()
+            self._enter(ANSWERING)
         else:
             self._pending = message
             self.load(on_cpu=on_cpu)
-        self._show_progress()
 
     def stop(self) -> None:
         """End the answer early; a model that is still loading is unloaded."""
@@ -333,6 +361,7 @@ class ModelColumn(Card):
         """End the process, which frees its memory; answers stay."""
         self._task.cancel()
         self._process = self._pending = None
+        self._phase = ""
         self._show_state()
         if self.question is not None:
             self._answers.show_notes(_("Stopped."))
@@ -358,48 +387,45 @@ class ModelColumn(Card):
             for message in process.lines():
                 call.tell(message)
 
-        self._is_loading = True
-        self._has_libraries = False
         self._task.start(talk)
-        self._begin()
+        self._enter(STARTING)
 
     def _say(self, message: Ask) -> None:
         if self._process is not None:
             self._process.say(message)
             self.sent.emit(self.question)
 
-    def _begin(self) -> None:
+    @property
+    def _is_loading(self) -> bool:
+        return self._phase in (STARTING, LOADING)
+
+    def _enter(self, phase: str) -> None:
+        self._phase = phase
         self._began = time.monotonic()
         self._tick.start()
         self._show_progress()
 
     def _show_progress(self) -> None:
-        """Say what the model does, and for how long."""
-        is_loading = self._is_loading and self.is_loaded
-        if not (is_loading or self.is_busy):
+        """Say what is waited for, and for how long: below the question, or without one below the model's name."""
+        text = self._phase.format(seconds=int(time.monotonic() - self._began))
+        if not text:
             self._tick.stop()
             return
-        loading = _("Loading the model… {seconds} s")
-        if not self._has_libraries:
-            loading = _("Loading PyTorch… {seconds} s")
-        phase = loading if is_loading else _("Writing… {seconds} s")
-        text = phase.format(seconds=int(time.monotonic() - self._began))
-        if is_loading:
-            self._show_state(text)
-        if self.is_busy and (is_loading or self._answers is self.transcript):
+        if self.is_busy:
             self._answers.show_notes(text)
+        if self._phase != ANSWERING:
+            self._show_state("" if self.is_busy else text)
 
     def _on_message(self, message: TryProcess | Told) -> None:
         match message:
             case TryProcess():
                 self._process = message
             case Loading():
-                self._has_libraries = True
+                self._enter(LOADING)
             case Loaded():
-                self._is_loading = False
                 self._answers.show_notes()
                 self.context_known.emit(message.sees)
-                self._begin()
+                self._enter(ANSWERING if self.is_busy else "")
                 if self._pending is not None:
                     self._say(self._pending)
                 self._pending = None
@@ -435,11 +461,11 @@ class ModelColumn(Card):
             self._settle()
 
     def _settle(self) -> None:
-        self.question = None
+        self.question, self._phase = None, ""
         self.settled.emit()
 
     def _on_end(self) -> None:
-        self._process = None
+        self._process, self._phase = None, ""
         self._show_state()
 
     def _show_state(self, *words: str) -> None:

@@ -95,8 +95,10 @@ class TryPage(QWidget):
         training = [run for run in live if run.state is not State.QUEUED]
         is_over = self._unloaded_for is not None and self._unloaded_for not in [one.run for one in training]
         if is_over or (self._is_refused and not training):
-            self._waiting = None
+            waiting, self._waiting = self._waiting, None
             self._hide_message()
+            if waiting is not None:
+                self._ask(waiting)
         if not training:
             self._on_cpu = False
         elif not self._on_cpu and self._any_loaded:
@@ -144,6 +146,7 @@ class TryPage(QWidget):
     def _connect(self) -> None:
         self._runs.done.connect(self._show_choice)
         self._room.done.connect(self._on_verdict)
+        self._room.failed.connect(lambda error: self._on_verdict(Verdict((), error.title, error.detail)))
         self._idle.timeout.connect(self._unload)
         self.run_list.currentIndexChanged.connect(self._select_run)
         self.run_list.view().pressed.connect(lambda: setattr(self, "_wants_focus", True))
@@ -245,18 +248,18 @@ class TryPage(QWidget):
             self._send(question, self._selected)
             return
         self._waiting = question
-        for which in self._selected:
-            self.columns[which].withdraw()
         self._load()
-        self._show_busy()
 
     def _load(self) -> None:
         """Load the models that aren't loaded, if there is enough memory; then ask what waits, if anything."""
         chosen, folder, room_for = self._choice.chosen, self._runs_folder(), self._room_for
         missing = tuple(which for which in self._selected if not self.columns[which].is_loaded)
         if chosen is not None and missing:
+            for which in self._selected if self._waiting else missing:
+                self.columns[which].begin(self._waiting)
             find = partial(room_for, chosen.run, missing, folder, on_cpu=self._on_cpu)
             self._room.start(lambda _call: find())
+        self._show_busy()
 
     def _on_verdict(self, verdict: Verdict) -> None:
         question, self._waiting = self._waiting, None
@@ -267,13 +270,15 @@ class TryPage(QWidget):
         models = tuple(
             which for which in self._selected if self.columns[which].is_loaded or which in verdict.allowed
         )
+        if verdict.cpu_helps:
+            self._waiting = question
+        for which in set(self._selected).difference(models):
+            self.columns[which].refuse(_("Waiting for your choice above.") if verdict.cpu_helps else "")
         if question is None:
             for which in models:
                 self.columns[which].load(on_cpu=self._on_cpu)
         elif models:
             self._send(question, models)
-        elif verdict.cpu_helps:
-            self._waiting = question
         self._show_busy()
 
     def _fixes(self, verdict: Verdict) -> tuple[Fix, ...]:
@@ -322,9 +327,7 @@ class TryPage(QWidget):
         self._show_busy()
 
     def _show_busy(self) -> None:
-        is_answering = any(column.is_busy for column in self.columns.values())
-        is_asked = self._room.is_running and self._waiting is not None
-        self.input.show_busy(is_answering or is_asked)
+        self.input.show_busy(any(column.is_busy for column in self.columns.values()))
 
     def _hide_message(self) -> None:
         self.strip.hide()

@@ -1,5 +1,7 @@
 """The page Try it with a fake process: two models answer, answers are stopped, refusals, and memory that is freed."""
 
+from threading import Event
+
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QImage
@@ -219,8 +221,8 @@ def test_an_answer_is_not_shown_under_an_image_that_waits_for_a_run_to_end(qtbot
     page.take_live(live("Digits"))
     second.click()
     qtbot.waitUntil(lambda: page.strip.accessibleName() == "Digits is training")
+    assert not any(column.prediction.bars.isVisible() for column in page.columns.values())
     answers = [column.prediction.answer for column in page.columns.values()]
-    assert not any(answer.isVisible() for answer in answers)
     press(page, "Try anyway")
     qtbot.waitUntil(
         lambda: all("True label: one" in answer.below.text() for answer in answers), timeout=20_000
@@ -313,6 +315,43 @@ def test_while_a_run_trains_it_waits_or_uses_the_cpu(qtbot, page, folder, models
     assert models.questions[-1] == (tuple(Which), True)
     assert all(load.on_cpu for load in models.loads if load.run.endswith("1-chat"))
     assert page.input.text.toPlainText() == ""
+
+
+def test_a_question_is_shown_at_once_with_what_it_waits_for(qtbot, page, folder, models):
+    choose(qtbot, page, folder / "1-chat")
+    wait(qtbot, page)
+    page._unload()
+    seen, verdict = Event(), Verdict((), "Digits is training", "It needs the memory.", cpu_helps=True)
+    page._room_for = lambda *_args, **_how: seen.wait(20) and verdict
+    column, button = page.columns[Which.TRAINED], page.input.button
+
+    def shown():
+        return button.text(), messages(page, Which.TRAINED)[-2:], column.transcript._answer.below.text()
+
+    asked = [("You", "Hello"), ("Handwritten digits", "")]
+    page.input.text.setPlainText("Hello")
+    button.click()
+    assert shown() == ("Stop", asked, "Checking the memory… 0 s")
+    seen.set()
+    qtbot.waitUntil(page.strip.isVisible)
+    assert shown() == ("Stop", asked, "Waiting for your choice above.")
+    button.click()
+    assert shown() == ("Ask", asked, "Stopped.")
+    button.click()
+    qtbot.waitUntil(lambda: shown() == ("Stop", asked, "Waiting for your choice above."))
+    page._room_for, models.scenario = models.room_for, "hang"
+    page.take_live(())
+    qtbot.waitUntil(lambda: "Loading PyTorch" in shown()[-1])
+    assert "Loading" not in column.state.text(), "it is said once"
+
+
+def test_a_question_without_memory_for_its_model_is_taken_back(qtbot, page, folder, models):
+    models.verdict = Verdict((), "Not enough memory", "It takes 9 GB.")
+    choose(qtbot, page, folder / "1-chat")
+    ask(qtbot, page, "Hello")
+    assert (messages(page, Which.TRAINED), page.input.text.toPlainText()) == ([], "Hello")
+    assert page.strip.accessibleName() == "Not enough memory"
+    assert page.input.button.text() == "Ask"
 
 
 def test_with_memory_for_one_model_either_can_be_chosen(qtbot, page, folder, models):
