@@ -152,6 +152,7 @@ class TryPage(QWidget):
         self.run_list.view().pressed.connect(lambda: setattr(self, "_wants_focus", True))
         self.shown.chosen.connect(self._show_columns)
         self.strip.fix_chosen.connect(self._apply_fix)
+        self.strip.closed.connect(lambda: self._stop() if self._waiting is not None else None)
         self.input.asked.connect(self._ask)
         self.input.stop_pressed.connect(self._stop)
         self.input.clear_pressed.connect(self._clear)
@@ -270,10 +271,11 @@ class TryPage(QWidget):
         models = tuple(
             which for which in self._selected if self.columns[which].is_loaded or which in verdict.allowed
         )
+        waits = _("Waiting for your choice above, or for the end of the run.")
         if verdict.cpu_helps:
             self._waiting = question
         for which in set(self._selected).difference(models):
-            self.columns[which].refuse(_("Waiting for your choice above.") if verdict.cpu_helps else "")
+            self.columns[which].refuse(waits if verdict.cpu_helps else "")
         if question is None:
             for which in models:
                 self.columns[which].load(on_cpu=self._on_cpu)

@@ -328,17 +328,20 @@ def test_a_question_is_shown_at_once_with_what_it_waits_for(qtbot, page, folder,
     def shown():
         return button.text(), messages(page, Which.TRAINED)[-2:], column.transcript._answer.below.text()
 
-    asked = [("You", "Hello"), ("Handwritten digits", "")]
+    asked, waits = (
+        [("You", "Hello"), ("Handwritten digits", "")],
+        "Waiting for your choice above, or for the end of the run.",
+    )
     page.input.text.setPlainText("Hello")
     button.click()
     assert shown() == ("Stop", asked, "Checking the memory… 0 s")
     seen.set()
     qtbot.waitUntil(page.strip.isVisible)
-    assert shown() == ("Stop", asked, "Waiting for your choice above.")
-    button.click()
+    assert shown() == ("Stop", asked, waits)
+    page.strip.closed.emit()
     assert shown() == ("Ask", asked, "Stopped.")
     button.click()
-    qtbot.waitUntil(lambda: shown() == ("Stop", asked, "Waiting for your choice above."))
+    qtbot.waitUntil(lambda: shown() == ("Stop", asked, waits))
     page._room_for, models.scenario = models.room_for, "hang"
     page.take_live(())
     qtbot.waitUntil(lambda: "Loading PyTorch" in shown()[-1])
