@@ -115,6 +115,14 @@ def three_figures(value: float) -> str:
     return f"{value:.{decimals}f}"
 
 
+def of_limit(value: float, limit: float | None, unit: str) -> str:
+    """A figure and the most it may be, if that is known: `61.2 of 70.0 W`."""
+    if limit is None:
+        return f"{three_figures(value)} {unit}"
+    words = _("{value} of {limit} {unit}")
+    return words.format(value=three_figures(value), limit=three_figures(limit), unit=unit)
+
+
 def not_finite(value: float) -> str:
     return _("not a number") if math.isnan(value) else _("infinite")
 

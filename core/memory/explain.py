@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from core.base.formats import compact_count
 from core.base.language import _
 from core.memory import estimate
 from core.memory.estimate import MIB, NUMBER, Case, case_of
@@ -61,7 +62,7 @@ def explain_parts(
 def _weights(case: Case) -> Explanation:
     shape = case.shape
     product = _("{weights} weights × {number} bytes")
-    weights = counted(shape.parameters)
+    weights = compact_count(shape.parameters)
     if case.zero is not DeepSpeed.OFF:
         return Explanation(
             _("The model's weights, as DeepSpeed stores them on the device."),
@@ -73,15 +74,17 @@ def _weights(case: Case) -> Explanation:
         return Explanation(
             _("The model's weights: frozen layers quantized, all others in fp32."),
             formula.format(
-                packable=counted(shape.packable),
+                packable=compact_count(shape.packable),
                 each=estimate.packed_number(case),
-                rest=counted(shape.parameters - shape.packable + estimate.added(case)),
+                rest=compact_count(shape.parameters - shape.packable + estimate.added(case)),
                 number=NUMBER,
             ),
             QLORA,
         )
     if case.method is Method.LORA:
-        added = _("({weights} + {lora} of LoRA)").format(weights=weights, lora=counted(estimate.added(case)))
+        added = _("({weights} + {lora} of LoRA)").format(
+            weights=weights, lora=compact_count(estimate.added(case))
+        )
         return Explanation(
             _("The frozen weights and LoRA's matrices, in fp32."),
             product.format(weights=added, number=NUMBER),
@@ -96,7 +99,7 @@ def _weights(case: Case) -> Explanation:
 
 def _gradients(case: Case, forecast: Forecast) -> Explanation:
     formula = _("{trainable} trained weights × {number} bytes").format(
-        trainable=counted(case.trainable), number=estimate.stored_number(case)
+        trainable=compact_count(case.trainable), number=estimate.stored_number(case)
     )
     if forecast.basis is Basis.MEASURED or forecast.parts.gradients or not case.trainable:
         return Explanation(_("The gradient of each trained weight, in fp32."), formula, ANATOMY)
@@ -121,9 +124,9 @@ def _optimizer(case: Case) -> Explanation:
     return Explanation(
         _("The state of {optimizer} for each trained weight.").format(optimizer=name.label),
         formula.format(
-            trainable=counted(case.trainable - embeddings),
+            trainable=compact_count(case.trainable - embeddings),
             each=round(estimate.state_each(case), 2),
-            embeddings=counted(embeddings),
+            embeddings=compact_count(embeddings),
             full=estimate.TABLES_IN_32_BITS.get(name),
         ),
         source,
@@ -182,7 +185,7 @@ def _temporary(case: Case, forecast: Forecast) -> Explanation:
         return Explanation(
             _("Temporary buffers of the optimizer step."),
             _("{largest} numbers of the largest weight × a few copies of {number} bytes").format(
-                largest=counted(case.largest_trained), number=NUMBER
+                largest=compact_count(case.largest_trained), number=NUMBER
             ),
             _("source of transformers.optimization and torch.optim"),
         )
@@ -193,7 +196,7 @@ def _temporary(case: Case, forecast: Forecast) -> Explanation:
                 "of the widest layer."
             ),
             _("{casts} multiplied weights × 2 bytes + the widest layer's gradients").format(
-                casts=counted(casts // 2)
+                casts=compact_count(casts // 2)
             ),
             ANATOMY,
         )
@@ -233,12 +236,3 @@ def _overhead(case: Case) -> Explanation:
         _("{process:,} MB for any model + {gaps:,} MB of gaps").format(process=process, gaps=gaps),
         _("measured on computers without a GPU; the gaps are fitted to measured runs"),
     )
-
-
-def counted(count: float) -> str:
-    """A number of weights, such as `22.7 million`, `1.3 billion` or `1,026`."""
-    if count >= 1e9:
-        return _("{count:.3g} billion").format(count=count / 1e9)
-    if count >= 1e6:
-        return _("{count:.3g} million").format(count=count / 1e6)
-    return f"{count:,.0f}"

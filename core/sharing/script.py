@@ -9,7 +9,7 @@ import msgspec
 
 from core.base import jobs
 from core.options import RunOptions, Tree
-from core.options.catalogue import options_by_path, value_of
+from core.options.catalogue import options_by_path, value_of, with_changes
 from core.options.choices import Attention
 from core.options.past_runs import asked_title, title_of, with_run_path
 from core.runs.folder import RunFolder
@@ -75,10 +75,10 @@ def script_of_run(run: RunFolder, ask: Ask = ask_engine) -> str:
         left = value_of(options, path) in ("auto", None) and options_by_path()[path].applies_to(options)
         if colon and left:
             with contextlib.suppress(msgspec.ValidationError):
-                options = _with(options, path, value)
+                options = with_changes(options, {path: value})
                 notes.append(f"{path} = {reason}")
     if ran.attention == Attention.EAGER and options.model.attention is Attention.SDPA:
-        options = _with(options, "model.attention", ran.attention)
+        options = with_changes(options, {"model.attention": ran.attention})
     device = ran.device if _DEVICE.fullmatch(ran.device) else "cpu"
     return _asked(options, ask, title=title, device=device, notes=tuple(notes), versions=status.versions)
 
@@ -91,10 +91,3 @@ def script_of(options: RunOptions, ask: Ask = ask_engine, title: str = "") -> st
 def _asked(options: RunOptions, ask: Ask, **more: Any) -> str:
     request = ScriptRequest(asked=msgspec.to_builtins(options), **more)
     return jobs.decoded(JOB, ask(JOB, msgspec.json.encode(request)), Script).text
-
-
-def _with(options: RunOptions, path: str, value: Any) -> RunOptions:
-    section, _, name = path.partition(".")
-    typed = msgspec.convert(value, options_by_path()[path].value_type, strict=False)
-    changed = msgspec.structs.replace(getattr(options, section), **{name: typed})
-    return msgspec.structs.replace(options, **{section: changed})

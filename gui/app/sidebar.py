@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from core.base.formats import memory, three_figures, whole_percent
+from core.base.formats import memory, of_limit, whole_percent
 from core.base.language import _, ngettext
 from core.monitor.nvidia import gpu_of
 from core.monitor.sampler import MachinePicture, MachineView, Sampler
@@ -196,19 +196,12 @@ def _device_tip(device: DeviceSampled) -> str:
     if device.temperature is not None:
         parts.append(f"{device.temperature:.0f} °C")
     if device.power is not None:
-        parts.append(_with_limit(device.power, device.power_limit, "W"))
+        parts.append(of_limit(device.power, device.power_limit, "W"))
     if device.clock is not None:
-        parts.append(_with_limit(device.clock, device.clock_limit, "MHz"))
+        parts.append(of_limit(device.clock, device.clock_limit, "MHz"))
     if device.throttled and Throttle.POWER_CAP in device.throttled:
         parts.append(_("at its power limit"))
     return ", ".join(parts)
-
-
-def _with_limit(value: float, limit: float | None, unit: str) -> str:
-    if limit is None:
-        return f"{three_figures(value)} {unit}"
-    words = _("{value} of {limit}")
-    return words.format(value=three_figures(value), limit=f"{three_figures(limit)} {unit}")
 
 
 MOST_NOTES = 2

@@ -99,12 +99,14 @@ class DeviceChart(ClockChart):
         picture = self.shown
         reasons = self._throttle_reasons(x)
         held_back = [Reading(", ".join(reasons), "warn", _("held back by"))] if reasons else []
+        power = partial(formats.of_limit, limit=picture.power_limit, unit="W")
+        clock = partial(formats.of_limit, limit=picture.clock_limit, unit="MHz")
         return [
             *held_back,
             *_reading(_("busy"), picture.busy, x, formats.whole_percent, "run", is_named=True),
             *_reading(_("temperature"), picture.temperature, x, "{:.0f} °C".format, "optimizer"),
-            *_reading(_("power"), picture.power, x, _with_limit(picture.power_limit, "W"), "gradients"),
-            *_reading(_("clock"), picture.clock, x, _with_limit(picture.clock_limit, "MHz"), "others"),
+            *_reading(_("power"), picture.power, x, power, "gradients"),
+            *_reading(_("clock"), picture.clock, x, clock, "others"),
         ]
 
     def details(self, x: float) -> list[Reading]:
@@ -162,18 +164,6 @@ def _percent_factor(series: Series, limit: float | None) -> float:
     """Converts values to percent of their limit, or of the maximum so far."""
     most = limit or (series.extremes() or (0.0, 0.0))[1]
     return 100.0 / most if most > 0 else 1.0
-
-
-def _with_limit(limit: float | None, unit: str) -> NumberFormat:
-    def write(value: float) -> str:
-        figure = formats.three_figures(value)
-        if limit is None:
-            return f"{figure} {unit}"
-        return _("{value} of {limit} {unit}").format(
-            value=figure, limit=formats.three_figures(limit), unit=unit
-        )
-
-    return write
 
 
 def _thermal_text(level: float) -> str:

@@ -22,7 +22,7 @@ from PySide6.QtGui import QAction, QColor, QIcon, QKeyEvent, QPainter, QPen, QPi
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
 
 from core.base import formats, settings
-from core.base.files import write_atomically
+from core.base.files import changed_at, write_atomically
 from core.base.language import _
 from core.options import past_runs
 from core.runs.folder import RunFolder
@@ -253,16 +253,8 @@ COUNTING_SECONDS = 2.0
 
 def _stamp(run: RunFolder) -> tuple[int, ...]:
     """Modification times of a run's files: a run that is over is read again only if one has changed."""
-
-    def written(path: Path) -> int:
-        try:
-            return path.stat().st_mtime_ns
-        except OSError:
-            return 0
-
-    return tuple(
-        map(written, (run.events_file, run.options_file, run.path / past_runs.FILE, run.keeper_file))
-    )
+    files = (run.events_file, run.options_file, run.path / past_runs.FILE, run.keeper_file)
+    return tuple(map(changed_at, files))
 
 
 class RunsReader(QThread):
