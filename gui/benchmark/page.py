@@ -26,7 +26,7 @@ from gui.base.background import Call, Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.base.trash import Question
-from gui.benchmark.results import ResultView
+from gui.benchmark.results import ResultView, fill_page
 from gui.benchmark.saved import SavedResults
 from gui.benchmark.setup import DevicesSetup, FormOptions, MakePlan, MethodsSetup, Setup
 from gui.widgets.bars import progress_bar
@@ -62,7 +62,6 @@ class Tools:
     make: Callable[..., Bench] = make_bench
     ahead_of: Callable[[str], TurnAwaited | None] = queue.ahead_of
     pause: Callable[[TurnAwaited], None] = ask_to_pause
-    saved: Callable[[], list[Saved]] = results.saved
 
 
 class Benchmarking(QObject):
@@ -220,7 +219,7 @@ class BenchmarkTab(QWidget):
         tip = _("Choose what to measure; this result is kept under Earlier results")
         self.again = push_button(_("Measure again…"), self._choose_again, tip)
         view.buttons.addWidget(self.again)
-        view.copied.connect(self._on_copied)
+        view.copied.connect(partial(self.strip.show_message, Level.INFO))
         setup.changed.connect(self._refresh)
         setup.changed.connect(self._soon.start)
         self._lay_out()
@@ -340,9 +339,6 @@ class BenchmarkTab(QWidget):
         self._refresh()
         self.start.setFocus()
 
-    def _on_copied(self, form: str) -> None:
-        self.strip.show_message(Level.INFO, _("Table copied as {form}").format(form=form))
-
     def _lay_out(self) -> None:
         self.card = Card(_("What to measure"))
         line = fill(QHBoxLayout(), self.start, (self.status, 1), spacing=2 * SPACING)
@@ -356,17 +352,7 @@ class BenchmarkTab(QWidget):
         self.progress.body.addLayout(line)
         self.progress.body.addWidget(self.bar)
         content = QWidget()
-        fill(
-            QVBoxLayout(content),
-            self.strip,
-            self.words,
-            self.progress,
-            self.card,
-            self.view,
-            None,
-            margins=(0, SPACING, 0, 2 * SPACING),
-            spacing=SPACING + 4,
-        )
+        fill_page(content, self.strip, self.words, self.progress, self.card, self.view)
         self._scroll = PageScroll(content)
         fill(QVBoxLayout(self), self._scroll, margins=FLUSH)
 
@@ -428,7 +414,6 @@ class BenchmarkPage(QWidget):
         self._waiting: tuple[BenchmarkTab, TurnAwaited] | None = None
         self._poll = QTimer(self, interval=POLL_MS)
         self._poll.timeout.connect(self.check_turn)
-        self._saved: Task[list[Saved]] = Task(self, done=self._on_saved)
         self.head = ElidedLabel(role=Role.MUTED)
         self.methods = BenchmarkTab(
             MethodsSetup(self._tools.methods, form),
@@ -489,7 +474,6 @@ class BenchmarkPage(QWidget):
     def end_work(self) -> None:
         self._stop_waiting()
         self.measuring.close()
-        self._saved.close()
         self.earlier.end_work()
         for tab in self._tabs.values():
             tab.end_work()
@@ -497,7 +481,7 @@ class BenchmarkPage(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         """Read earlier results, including those of a terminal; the form of New run may have changed, too."""
         super().showEvent(event)
-        self._read_saved()
+        self.earlier.refresh()
         self.methods.setup.changed.emit()
 
     def _start(self, tab: BenchmarkTab, *, beside: bool) -> None:
@@ -530,7 +514,7 @@ class BenchmarkPage(QWidget):
         if is_cancelled:
             self._tabs[self.measuring.kind].show_cancelled()
         self._show_state()
-        self._read_saved()
+        self.earlier.refresh()
 
     def _show_state(self) -> None:
         busy = self._tabs[self.measuring.kind] if self.measuring.is_running else None
@@ -562,18 +546,12 @@ class BenchmarkPage(QWidget):
             words = _("Training methods compared on this computer")
         self.head.setText(words)
 
-    def _read_saved(self) -> None:
-        self._saved.start(lambda _call: self._tools.saved())
-
-    def _on_saved(self, found: list[Saved]) -> None:
-        for tab in self._tabs.values():
-            tab.show_saved(found)
-
     def _connect(self) -> None:
         for tab in self._tabs.values():
             tab.view.use_requested.connect(self.use_requested)
             tab.start.clicked.connect(self.start)
             tab.cancel.clicked.connect(self._cancel)
+            self.earlier.listed.connect(tab.show_saved)
             tab.strip.fix_chosen.connect(lambda _fix, tab=tab: self._start(tab, beside=True))
         self.measuring.changed.connect(self._show_state)
         self.measuring.measured.connect(self._on_result)

@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from PySide6.QtCore import (
-    QAbstractTableModel,
-    QItemSelectionModel,
-    QModelIndex,
-    QObject,
-    QSize,
-    Qt,
-    Signal,
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QGuiApplication,
+    QKeyEvent,
+    QResizeEvent,
+    QStandardItem,
+    QStandardItemModel,
 )
-from PySide6.QtGui import QColor, QGuiApplication, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QAbstractScrollArea,
@@ -52,83 +50,23 @@ from core.benchmark.table import (
 )
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
-from gui.charts.bars import Bar, BarChart, Better, Piece
+from gui.charts.bars import Bar, BarChart, Piece
 from gui.charts.bars import Line as LineAcross
 from gui.charts.overlays import Reading
 from gui.new_run.memory_card import bar_parts
 from gui.widgets.labels import Disclosure, plain_tip, push_button, text_label
-from gui.widgets.layout import FLUSH, fill
-from gui.widgets.tables import Index, set_up_rows
+from gui.widgets.layout import FLUSH, Part, fill
+from gui.widgets.tables import set_up_rows
 
 MOST_LETTERS = 48
 """Maximum width of a column."""
 
 
-class ResultModel(QAbstractTableModel):
-    """The cells of a `ResultTable`, with their colours and tool tips. A line of words has them in its second column."""
-
-    def __init__(self, theme: Theme, parent: QObject) -> None:
-        super().__init__(parent)
-        self._theme = theme
-        self.table = ResultTable((), ())
-        theme.changed.connect(lambda: self._emit_changed(Qt.ItemDataRole.ForegroundRole))
-
-    def show(self, table: ResultTable) -> None:
-        """Replace the table. The model is reset only if columns or lines are other ones."""
-        is_same = (self.table.headings, self.table.keys) == (table.headings, table.keys)
-        if is_same:
-            self.table = table
-            self._emit_changed()
-            return
-        self.beginResetModel()
-        self.table = table
-        self.endResetModel()
-
-    def rowCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self.table.lines)
-
-    def columnCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self.table.headings)
-
-    def headerData(
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
-        if orientation is not Qt.Orientation.Horizontal or section >= len(self.table.headings):
-            return None
-        heading = self.table.headings[section]
-        match role:
-            case Qt.ItemDataRole.DisplayRole:
-                return heading.title
-            case Qt.ItemDataRole.ToolTipRole:
-                return plain_tip(heading.tip)
-            case Qt.ItemDataRole.TextAlignmentRole:
-                return _alignment(is_figure=heading.is_figure)
-        return None
-
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        line, heading = self.table.lines[index.row()], self.table.headings[index.column()]
-        cell = line.cell(index.column())
-        match role:
-            case Qt.ItemDataRole.DisplayRole:
-                return cell.text
-            case Qt.ItemDataRole.ToolTipRole:
-                return plain_tip(cell.tip or line.tip)
-            case Qt.ItemDataRole.ForegroundRole:
-                return QColor(getattr(self._theme.tokens, cell.tone.value))
-            case Qt.ItemDataRole.TextAlignmentRole:
-                return _alignment(is_figure=heading.is_figure and line.words is None)
-            case Qt.ItemDataRole.SizeHintRole if line.words is not None and index.column():
-                return QSize(1, 1)  # it spans all columns, and widens none
-        return None
-
-    def _emit_changed(self, *roles: Qt.ItemDataRole) -> None:
-        if self.table.lines:
-            last = self.index(len(self.table.lines) - 1, len(self.table.headings) - 1)
-            self.dataChanged.emit(self.index(0, 0), last, list(roles))
-
-
 class ResultTableView(QTableView):
-    """Shows a `ResultTable` in full height; where only figures change, selection and scroll position stay."""
+    """Shows a `ResultTable` in full height; where only figures change, selection and scroll position stay.
+
+    A line of words has them in its second column.
+    """
 
     opened = Signal(str)  # the key of a line, by a double click, Enter, or a click on its link
     delete_pressed = Signal()
@@ -136,8 +74,10 @@ class ResultTableView(QTableView):
 
     def __init__(self, name: str, theme: Theme) -> None:
         super().__init__()
-        self._results = ResultModel(theme, self)
-        self.setModel(self._results)
+        self._theme = theme
+        self._items = QStandardItemModel(self)
+        self.table = ResultTable((), ())
+        self.setModel(self._items)
         self.setAccessibleName(name)
         set_up_rows(self, padding=SPACING + 6, on_card=True)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
@@ -150,15 +90,12 @@ class ResultTableView(QTableView):
         self.doubleClicked.connect(self._open)
         self.clicked.connect(self._open_link)
         self.selectionModel().selectionChanged.connect(lambda *_: self.selection_changed.emit())
-
-    @property
-    def table(self) -> ResultTable:
-        return self._results.table
+        theme.changed.connect(self._fill)
 
     def show_table(self, table: ResultTable) -> None:
         """Show another table; selected lines stay selected."""
-        selected = self.selected
-        self._results.show(table)
+        selected, self.table = self.selected, table
+        self._fill()
         self.clearSpans()
         columns = len(table.headings)
         for row, line in enumerate(table.lines):
@@ -180,7 +117,7 @@ class ResultTableView(QTableView):
         select = QItemSelectionModel.SelectionFlag.Select | QItemSelectionModel.SelectionFlag.Rows
         for row, key in enumerate(self.table.keys):
             if key in keys:
-                self.selectionModel().select(self._results.index(row, 0), select)
+                self.selectionModel().select(self._items.index(row, 0), select)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -195,6 +132,24 @@ class ResultTableView(QTableView):
             self.delete_pressed.emit()
         else:
             super().keyPressEvent(event)
+
+    def _fill(self) -> None:
+        self._items.setRowCount(len(self.table.lines))
+        self._items.setColumnCount(len(self.table.headings))
+        for column, heading in enumerate(self.table.headings):
+            title = QStandardItem(heading.title)
+            title.setToolTip(plain_tip(heading.tip))
+            title.setTextAlignment(_alignment(is_figure=heading.is_figure))
+            self._items.setHorizontalHeaderItem(column, title)
+            for row, line in enumerate(self.table.lines):
+                cell = line.cell(column)
+                item = QStandardItem(cell.text)
+                item.setToolTip(plain_tip(cell.tip or line.tip))
+                item.setForeground(QColor(getattr(self._theme.tokens, cell.tone.value)))
+                item.setTextAlignment(_alignment(is_figure=heading.is_figure and line.words is None))
+                if column and line.words is not None:
+                    item.setSizeHint(QSize(1, 1))  # it spans all columns, and widens none
+                self._items.setItem(row, column, item)
 
     def _stretch_last_column(self) -> None:
         """Let the last column fill the width if all columns fit; a scroll bar below needs height."""
@@ -217,6 +172,11 @@ def _alignment(*, is_figure: bool) -> Qt.AlignmentFlag:
     return side | Qt.AlignmentFlag.AlignVCenter
 
 
+def fill_page(content: QWidget, *parts: Part) -> None:
+    """Lay out the parts of a tab below each other."""
+    fill(QVBoxLayout(content), *parts, None, margins=(0, SPACING, 0, 2 * SPACING), spacing=SPACING + 4)
+
+
 def on_card(table: ResultTableView) -> QFrame:
     card = QFrame()
     set_role(card, Role.CARD)
@@ -231,7 +191,7 @@ class ResultView(QWidget):
     """Charts, table, conclusion, and buttons that copy them."""
 
     use_requested = Signal(object)  # the `core.benchmark.plan.Variant` to use in New run
-    copied = Signal(str)  # "Markdown" or "CSV" is on the clipboard
+    copied = Signal(str)  # a sentence that says so
 
     def __init__(self, theme: Theme, kind: Kind) -> None:
         super().__init__()
@@ -239,8 +199,9 @@ class ResultView(QWidget):
         self.result: Result | None = None
         self._underway = ""
         is_methods = kind is Kind.METHODS
-        self.speed = BarChart(_("Examples per second") if is_methods else _("Speed-up"), Better.MORE, theme)
-        self.memory = BarChart(_("Peak memory"), Better.LESS, theme)
+        speed = _("Examples per second") if is_methods else _("Speed-up")
+        self.speed = BarChart(speed, _("more is better"), theme)
+        self.memory = BarChart(_("Peak memory"), _("less is better"), theme)
         self.table = ResultTableView(_("Methods") if is_methods else _("Devices"), theme)
         self.table.opened.connect(self._use)
         self.published = QCheckBox(_("Show figures published by others"))
@@ -372,7 +333,7 @@ class ResultView(QWidget):
             is_csv, has_others = form == "CSV", self.published.isChecked()
             text = csv(self.result) if is_csv else markdown(self.result, published=has_others)
             QGuiApplication.clipboard().setText(text)
-            self.copied.emit(form)
+            self.copied.emit(_("Table copied as {form}").format(form=form))
 
 
 def _with_links(table: ResultTable) -> ResultTable:

@@ -32,8 +32,8 @@ from core.runs.trash import move_path
 from gui.base.background import FileWork
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
-from gui.benchmark.results import ResultTableView, ResultView, on_card
-from gui.charts.bars import Bar, BarChart, Better
+from gui.benchmark.results import ResultTableView, ResultView, fill_page, on_card
+from gui.charts.bars import Bar, BarChart
 from gui.charts.bars import Line as LineAcross
 from gui.charts.overlays import Reading
 from gui.widgets.cards import MessageStrip
@@ -52,14 +52,7 @@ class SubPage(PageScroll):
         self.title, self.details = ElidedLabel(role=Role.CARD_TITLE), ElidedLabel(role=Role.MUTED)
         self.back = link_button(_("‹ Earlier results"), self.left.emit)
         head = hbox((vbox(self.title, self.details, spacing=2), 1), self.back)
-        fill(
-            QVBoxLayout(content),
-            head,
-            *parts,
-            None,
-            margins=(0, SPACING, 0, 2 * SPACING),
-            spacing=SPACING + 4,
-        )
+        fill_page(content, head, *parts)
 
 
 class OpenedPage(SubPage):
@@ -86,7 +79,7 @@ class ComparedPage(SubPage):
 
     def __init__(self, theme: Theme) -> None:
         self.notes = text_label(role=Role.MUTED)
-        self.chart = BarChart(_("Speed, later relative to earlier"), Better.MORE, theme)
+        self.chart = BarChart(_("Speed, later relative to earlier"), _("more is better"), theme)
         self.table = ResultTableView(_("Both results"), theme)
         super().__init__(self.notes, self.chart, on_card(self.table))
 
@@ -112,16 +105,16 @@ class SavedResults(QWidget):
     """The list of what was saved, read in a thread each time it is shown; results are opened, compared, removed."""
 
     use_requested = Signal(object)  # the `Variant` whose options are to be used in New run
+    listed = Signal(object)  # what was saved, a sequence of `Saved`
 
     def __init__(
         self,
         theme: Theme,
         *,
-        read: Callable[[], Sequence[Saved]] = results.saved,
         remove: Callable[[Path], None] = move_path,
     ) -> None:
         super().__init__()
-        self._read, self._remove = read, remove
+        self._remove = remove
         self._saved: tuple[Saved, ...] = ()
         self._files = FileWork(self)
         self._files.failed.connect(self._on_failed)
@@ -155,9 +148,10 @@ class SavedResults(QWidget):
         self._card.setVisible(bool(saved))
         self._buttons.setVisible(bool(saved))
         self._update_buttons()
+        self.listed.emit(saved)
 
     def refresh(self) -> None:
-        self._files.put(self._read, self.show_saved)
+        self._files.put(results.saved, self.show_saved)
 
     def show_list(self) -> None:
         self._show(self._list)
@@ -225,24 +219,13 @@ class SavedResults(QWidget):
         self.strip.show_error(error)
         self.refresh()
 
-    def _on_copied(self, form: str) -> None:
-        self.strip.show_message(Level.INFO, _("Table copied as {form}").format(form=form))
-
     def _lay_out(self) -> None:
         self._card, self._buttons, content = on_card(self.table), QWidget(), QWidget()
         line = hbox(self.open, self.compare, self.bin)
         line.addSpacing(SPACING)
         line.addWidget(self.reason, 1)
         self._buttons.setLayout(line)
-        fill(
-            QVBoxLayout(content),
-            self._buttons,
-            self._card,
-            self.empty,
-            None,
-            margins=(0, SPACING, 0, 2 * SPACING),
-            spacing=SPACING + 4,
-        )
+        fill_page(content, self._buttons, self._card, self.empty)
         self._list = PageScroll(content)
         self._pages = QStackedWidget()
         for page in (self._list, self.opened, self.compared):
@@ -255,7 +238,7 @@ class SavedResults(QWidget):
         self.table.delete_pressed.connect(self._throw_away)
         for view in self.opened.views.values():
             view.use_requested.connect(self.use_requested)
-            view.copied.connect(self._on_copied)
+            view.copied.connect(partial(self.strip.show_message, Level.INFO))
         for page in (self.opened, self.compared):
             page.left.connect(self.show_list)
 

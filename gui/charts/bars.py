@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 from PySide6.QtCore import QEvent, QLineF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QHelpEvent, QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QVBoxLayout, QWidget
 
-from core.base.language import _
 from gui.base.theme import Theme
 from gui.base.tokens import SPACING, Tokens
 from gui.charts.overlays import Legend, Reading
@@ -151,13 +149,6 @@ UNLIMITED = 1 << 20
 """The legend may wrap."""
 
 
-class Better(Enum):
-    """Which way is better."""
-
-    MORE = "more"
-    LESS = "less"
-
-
 class Bars(QWidget):
     """The rows of a bar chart; a tool tip shows the exact figures of the row under the pointer."""
 
@@ -251,13 +242,9 @@ def _tip(bar: Bar) -> str:
 
 
 class BarChart(Card):
-    """Bars with a title, a note which way is better, and a legend.
+    """Bars with a title, a note such as "more is better", and a legend."""
 
-    Args:
-        better: Which way is better; None: neither.
-    """
-
-    def __init__(self, title: str, better: Better | None, theme: Theme) -> None:
+    def __init__(self, title: str, note: str, theme: Theme) -> None:
         super().__init__(title)
         self._theme = theme
         self._meanings: Sequence[Reading] = ()
@@ -267,8 +254,7 @@ class BarChart(Card):
         self.legend.setWordWrap(True)
         self.legend.hide()
         self.body.addLayout(fill(QVBoxLayout(), self.bars, self.legend, None, spacing=SPACING + 2))
-        notes = {Better.MORE: _("more is better"), Better.LESS: _("less is better")}
-        self.set_trailing(notes[better] if better else "")
+        self.set_trailing(note)
         theme.changed.connect(self._show_legend)
 
     def set_title(self, title: str) -> None:

@@ -389,7 +389,6 @@ class HeldBenches:
             make=self.make,
             ahead_of=lambda _device: self.ahead,
             pause=self.paused.append,
-            saved=list,
         )
 
 
