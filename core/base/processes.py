@@ -15,6 +15,7 @@ import core
 from core.base import settings
 from core.base.files import open_plain
 from core.base.language import _
+from core.base.system import CONTROL_GROUPS, control_groups
 
 # --- Keep the computer awake
 
@@ -145,7 +146,9 @@ def out_of_memory_kills(root: Path = Path("/")) -> int | None:
     reports = _jetsam_reports(root)
     if reports is not None:
         return reports
-    for path in (*_group_files(root), root / "proc/vmstat"):
+    groups = [folder for folder in control_groups(root) if folder != root / CONTROL_GROUPS]
+    files = [folder / name for folder in groups for name in ("memory.events", "memory.oom_control")]
+    for path in (*files, root / "proc/vmstat"):
         with contextlib.suppress(OSError, KeyError, ValueError):
             fields = dict(line.split(maxsplit=1) for line in path.read_text().splitlines() if " " in line)
             return int(fields["oom_kill"])
@@ -162,21 +165,6 @@ def _jetsam_reports(root: Path) -> int | None:
     except OSError:
         return None
     return sum(name.startswith("JetsamEvent") for name in names)
-
-
-def _group_files(root: Path) -> list[Path]:
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return []
-    found = []
-    for line in lines:
-        number, controllers, group = line.split(":", 2)
-        if "memory" in controllers.split(","):
-            found.append(root / "sys/fs/cgroup/memory" / group.lstrip("/") / "memory.oom_control")
-        elif number == "0" and group != "/":
-            found.append(root / "sys/fs/cgroup" / group.lstrip("/") / "memory.events")
-    return found
 
 
 # --- Start and end processes

@@ -98,7 +98,7 @@ class ProcessorLoad:
 # --- Control groups
 
 
-ROOT, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+CONTROL_GROUPS = "sys/fs/cgroup"
 UNLIMITED = 1 << 60
 """Version 1 says "no limit" with a number about so large, version 2 with the word max."""
 
@@ -111,27 +111,27 @@ class GroupMemory:
     used: int
 
 
-def group_memory(root: Path = ROOT, own: Path = OWN) -> GroupMemory | None:
+def group_memory(root: Path = Path("/")) -> GroupMemory | None:
     """The tightest limit of this process's control groups; None if there is none.
 
     Inactive cached files count as free, as in `docker stats` (`inactive_file`).
     Source: https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files, and v1's memory.txt.
     """
-    found = [memory for folder in _folders(root, own) if (memory := _read(folder)) is not None]
+    found = [memory for folder in control_groups(root) if (memory := _read(folder)) is not None]
     return min(found, key=lambda memory: memory.limit - memory.used, default=None)
 
 
-def _folders(root: Path, own: Path) -> list[Path]:
-    """The folders of this process's groups, from its own to the outermost."""
+def control_groups(root: Path) -> list[Path]:
+    """The folders of this process's groups that limit memory, from its own to the outermost."""
     try:
-        lines = own.read_text(encoding="utf-8").splitlines()
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
     found: list[Path] = []
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if controllers in ("", "memory"):
-            top = root / controllers
+        if not controllers or "memory" in controllers.split(","):
+            top = root / CONTROL_GROUPS / ("memory" if controllers else "")
             inside = top / path.strip("/")
             found += [inside, *(parent for parent in inside.parents if parent.is_relative_to(top))]
     return found

@@ -179,7 +179,7 @@ def splits_of(source: str) -> tuple[str, ...]:
     """The names of the splits of a source; empty if it isn't divided."""
     name = Scheme.HUB.name_of(source)
     if name is not None:
-        return tuple(search.dataset_splits(*hub_data(name)))
+        return tuple(search.cached_splits(*hub_data(name)))
     if scheme_of(source) is not None or not Path(source).is_dir():
         return ()
     return tuple(_divide(Path(source))[0])
@@ -235,13 +235,12 @@ def no_such_split(
 
 
 def _of_hub(name: str, split: str | None, option: str) -> Files:
-    dataset, subset = hub_data(name)
-    splits = search.dataset_splits(dataset, subset)
-    if split is not None and split not in splits:
+    splits = search.cached_splits(*hub_data(name))
+    if split is None:
+        split = search.TRAIN if search.TRAIN in splits or len(splits) != 1 else next(iter(splits))
+    if split not in splits:
         raise no_such_split(name, split, splits, option)
-    if split is None and search.TRAIN not in splits and len(splits) > 1:
-        raise no_such_split(name, search.TRAIN, splits, option)
-    return tuple(search.dataset_files(dataset, subset, split or ""))
+    return splits[split]
 
 
 def _divide(folder: Path) -> tuple[dict[str, Files], Files]:

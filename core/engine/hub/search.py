@@ -180,8 +180,8 @@ def _matching(patterns: Any, names: list[str], folder: str) -> list[str]:
     ]
 
 
-def dataset_splits(name: str, subset: str = "") -> list[str]:
-    """The splits of a data set in the cache, such as `train` and `test`.
+def cached_splits(name: str, subset: str = "") -> dict[str, tuple[Path, ...]]:
+    """The files of each split of a data set in the cache: Parquet, CSV, TSV, JSON or JSON Lines.
 
     Args:
         subset: One of its subsets; empty: `default`, or the first.
@@ -189,36 +189,11 @@ def dataset_splits(name: str, subset: str = "") -> list[str]:
     Raises:
         DataError: It isn't on this computer, or has no such subset.
     """
-    return list(_cached_splits(name, subset))
-
-
-def dataset_files(name: str, subset: str = "", split: str = "") -> list[Path]:
-    """The files of one split of a data set in the cache, in order: Parquet, CSV, TSV, JSON or JSON Lines.
-
-    Args:
-        subset: One of its subsets; empty: `default`, or the first.
-        split: Which split; empty: `train`, or the only one.
-
-    Raises:
-        DataError: It isn't on this computer, or has no such subset or split.
-    """
-    splits = _cached_splits(name, subset)
-    split = split or (TRAIN if TRAIN in splits or len(splits) != 1 else next(iter(splits)))
-    if split not in splits:
-        raise DataError(
-            _("{name} has no split {split}").format(name=name, split=split),
-            _("Its splits: {names}").format(names=", ".join(splits)),
-        )
-    folder = hub.snapshot(name, hub.Kind.DATASET)
-    assert folder is not None
-    return [folder / file for file in splits[split]]
-
-
-def _cached_splits(name: str, subset: str) -> Splits:
     folder = hub.snapshot(name, hub.Kind.DATASET)
     names = [file for file in hub.names_here(name, hub.Kind.DATASET) if is_data(file)]
     if folder is not None and names:
-        return chosen(subsets(card_of(folder / CARD), names), subset, name)
+        splits = chosen(subsets(card_of(folder / CARD), names), subset, name)
+        return {split: tuple(folder / file for file in files) for split, files in splits.items()}
     if not hub.is_name(name):
         detail = _("Names look like “owner/name”, as on the data set's page.")
         raise DataError(_("“{name}” is not a valid name of a data set on the Hub").format(name=name), detail)

@@ -7,6 +7,11 @@ from core.base.system import GroupMemory, group_memory
 GB = 1 << 30
 
 
+def belongs_to(root: Path, groups: str) -> None:
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text(groups)
+
+
 def group(folder: Path, limit: str, used: int, inactive: int = 0) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "memory.max").write_text(f"{limit}\n")
@@ -15,27 +20,26 @@ def group(folder: Path, limit: str, used: int, inactive: int = 0) -> None:
 
 
 def test_the_tightest_of_the_groups_counts(tmp_path):
-    own = tmp_path / "own"
-    own.write_text("0::/outer/inner\n")
-    group(tmp_path / "outer", str(4 * GB), 3 * GB)
-    group(tmp_path / "outer/inner", "max", 2 * GB)
-    assert group_memory(tmp_path, own) == GroupMemory(limit=4 * GB, used=3 * GB)
-    group(tmp_path / "outer/inner", str(2 * GB), 2 * GB, inactive=GB // 2)
-    assert group_memory(tmp_path, own) == GroupMemory(limit=2 * GB, used=2 * GB - GB // 2)
+    belongs_to(tmp_path, "0::/outer/inner\n")
+    groups = tmp_path / "sys/fs/cgroup"
+    group(groups / "outer", str(4 * GB), 3 * GB)
+    group(groups / "outer/inner", "max", 2 * GB)
+    assert group_memory(tmp_path) == GroupMemory(limit=4 * GB, used=3 * GB)
+    group(groups / "outer/inner", str(2 * GB), 2 * GB, inactive=GB // 2)
+    assert group_memory(tmp_path) == GroupMemory(limit=2 * GB, used=2 * GB - GB // 2)
 
 
 def test_the_older_groups_are_read_too(tmp_path):
-    own = tmp_path / "own"
-    own.write_text("11:cpu,cpuacct:/job\n5:memory:/job\n")
-    folder = tmp_path / "memory/job"
+    belongs_to(tmp_path, "11:cpu,cpuacct:/job\n5:memory:/job\n")
+    folder = tmp_path / "sys/fs/cgroup/memory/job"
     folder.mkdir(parents=True)
     (folder / "memory.limit_in_bytes").write_text(f"{3 * GB}\n")
     (folder / "memory.usage_in_bytes").write_text(f"{GB}\n")
     (folder / "memory.stat").write_text("total_inactive_file 1024\n")
-    assert group_memory(tmp_path, own) == GroupMemory(limit=3 * GB, used=GB - 1024)
+    assert group_memory(tmp_path) == GroupMemory(limit=3 * GB, used=GB - 1024)
     (folder / "memory.limit_in_bytes").write_text("9223372036854771712\n")  # no limit
-    assert group_memory(tmp_path, own) is None
+    assert group_memory(tmp_path) is None
 
 
 def test_elsewhere_there_are_no_groups(tmp_path):
-    assert group_memory(tmp_path, tmp_path / "absent") is None
+    assert group_memory(tmp_path) is None

@@ -5,7 +5,7 @@ import pytest
 from core.base import settings
 from core.base.errors import DataError, UserError
 from core.engine.hub.download import download
-from core.engine.hub.search import dataset_files, dataset_splits, search
+from core.engine.hub.search import cached_splits, search
 from core.services.hub import DownloadRequest, Found, Kind, SearchRequest, cache_folder
 from tests.fakes.hub import CONFIG, FACTS, TINY, WEIGHTS, Repo, blob
 
@@ -143,15 +143,17 @@ def test_only_the_files_of_a_subset_are_downloaded(rows, monkeypatch):
     assert not downloaded & {"rows.py", "train.csv"}
     rows.asked.clear()
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert dataset_splits("org/rows") == ["train", "test"]
-    names = [path.name for path in dataset_files("org/rows")]
+    news = cached_splits("org/rows")
+    assert list(news) == ["train", "test"]
+    names = [path.name for path in news["train"]]
     assert names == ["train-00000-of-00002.parquet", "train-00001-of-00002.parquet"]
-    assert [path.read_bytes() for path in dataset_files("org/rows", "news", "test")] == [b"{}"]
+    assert [path.read_bytes() for path in cached_splits("org/rows", "news")["test"]] == [b"{}"]
     assert rows.asked == []
     monkeypatch.delenv("HF_HUB_OFFLINE")
     get("org/rows", "mail")
-    assert sorted(dataset_splits("org/rows", "mail")) == ["train", "validation"]
-    assert [path.name for path in dataset_files("org/rows", "mail", "validation")] == ["dev.csv"]
+    mail = cached_splits("org/rows", "mail")
+    assert sorted(mail) == ["train", "validation"]
+    assert [path.name for path in mail["validation"]] == ["dev.csv"]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_only_the_files_of_a_subset_are_downloaded(rows, monkeypatch):
 def test_without_a_card_the_names_of_files_give_the_splits(hub, files, splits):
     hub.repos["datasets", "org/plain"] = Repo(files)
     get("org/plain")
-    found = {split: dataset_files("org/plain", split=split) for split in dataset_splits("org/plain")}
+    found = cached_splits("org/plain")
     assert {split: [path.name for path in paths] for split, paths in found.items()} == splits
 
 
@@ -181,17 +183,16 @@ def test_a_script_is_refused_and_not_downloaded(hub):
 
 
 @pytest.mark.parametrize(
-    ("name", "subset", "split", "title"),
+    ("name", "subset", "title"),
     [
-        ("org/none", "", "", "isn't on this computer"),
-        ("a b", "", "", "not a valid name"),
-        ("org/rows", "sport", "", "no subset sport"),
-        ("org/rows", "", "dev", "no split dev"),
+        ("org/none", "", "isn't on this computer"),
+        ("a b", "", "not a valid name"),
+        ("org/rows", "sport", "no subset sport"),
     ],
 )
-def test_missing_data_is_refused(rows, name, subset, split, title):
+def test_missing_data_is_refused(rows, name, subset, title):
     get("org/rows")
     with pytest.raises(DataError, match=title):
-        dataset_files(name, subset, split)
+        cached_splits(name, subset)
     with pytest.raises(UserError, match="no subset sport"):
         get("org/rows", "sport")
