@@ -12,6 +12,7 @@ from typing import Any
 
 import jinja2
 import msgspec
+import numpy as np
 import torch
 
 from core.base import formats
@@ -34,14 +35,17 @@ from core.engine.export.verify import (
     Written,
     answers,
     continued,
+    example_images,
     find_rows,
     load_trained,
 )
 from core.engine.models.refusals import auto_class
+from core.engine.models.vision import read_recipe
+from core.options import RunOptions
 from core.options.catalogue import all_options, value_of, with_unit
 from core.options.choices import Task
 from core.options.method_rules import starting_options
-from core.options.past_runs import data_name, short_title, title_of
+from core.options.past_runs import MOST_GENERATIONS, data_name, run_folder, short_title, title_of
 from core.options.sources import Scheme, hub_data, is_scratch, short_name
 from core.runs.event_log import EventReader
 from core.runs.events import Evaluated
@@ -50,6 +54,7 @@ from core.runs.library import read_status
 from core.runs.models import step_of
 from core.runs.status import RunStatus
 from core.runs.words import statements
+from core.services import hub
 from core.services.export import (
     Agreement,
     ExportKind,
@@ -57,7 +62,6 @@ from core.services.export import (
     ExportRequest,
     ExportSource,
     agreement_text,
-    base_folder,
     base_name,
     find_source,
     is_on_hub,
@@ -93,20 +97,20 @@ def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str
     measured, results = _results(source, status)
     usual, (folder_import, folder) = starting_options(task), _folder_in_code(report.path, repo)
     pair = ', "A second text."' if len(options.data.text_columns) > 1 else ""
-    start, model = "made from scratch", _code(short_title(options.model.source))
-    if not is_scratch(options.model.source):
-        start = (
-            f"{model} with random weights, trained" if options.starts_random else f"fine-tuned from {model}"
-        )
+    runs, is_model = _lineage(source), source.folder == source.run.model
     check = f"It was not compared with the trained model. {report.unchecked}"
     if report.agreement is not None:
         check = f"Compared with the trained model: {agreement_text(report.agreement)} {report.agreement.why}"
     values: dict[str, Any] = {
-        "head": _front_matter(source, report.kind, status),
-        "title": title_of(source.run.path, options),
+        "head": _front_matter(source, report.kind, status, [run for _title, run in runs]),
+        "title": runs[0][0],
         "task": task,
-        "start": start,
-        "data": _code(data_name(options)),
+        "runs": runs,
+        "steps": status.step if is_model else step_of(source.folder),
+        "plan": status.plan,
+        "finished": status.finished if is_model else None,
+        "data_of": lambda run: _code(data_name(run)),
+        "model_of": lambda run: "" if is_scratch(run.model.source) else _code(short_title(run.model.source)),
         "version": VERSION,
         "checkpoint_text": source.checkpoint_text,
         "kind": report.kind.value,
@@ -120,6 +124,8 @@ def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str
         "folder": folder,
         "folder_import": folder_import,
         "texts": f'"A text."{pair}, truncation=True, max_length={options.data.max_length}',
+        "size": read_recipe(source.folder).image_size if task.reads_images else 0,
+        "shade": _shade(source) if task.reads_images else "",
         "measured": measured,
         "results": results,
         "changed": [  # paths without their folder on this computer
@@ -129,7 +135,7 @@ def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str
         ],
         "ran": [(one.title, one.value) for one in statements(status.what_ran, status.versions)],
         "check": check,
-        "licence": _licence_text(source),
+        "licence": _licence(runs[-1][1]),
         "cell": lambda text: text.replace("|", "\\|").replace("\n", " "),
     }
     loader = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
@@ -138,6 +144,25 @@ def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str
     (into / "README.md").write_text(card, encoding="utf-8")
     code = re.search(r"```python\n(.*?)```", card, re.DOTALL)
     return code[1] if code else ""
+
+
+def _lineage(source: ExportSource) -> list[tuple[str, RunOptions]]:
+    """Titles and options of this run and those whose models it started from, as far back as they can be read."""
+    found = [(title_of(source.run.path, source.options), source.options)]
+    while len(found) <= MOST_GENERATIONS and (folder := run_folder(found[-1][1].model.source)) is not None:
+        if (options := RunFolder(folder).readable_options()) is None:
+            break
+        found.append((short_title(found[-1][1].model.source), options))
+    return found
+
+
+def _shade(source: ExportSource) -> str:
+    """How the run's images look: "dark on light" or "light on dark", empty if they have colours or are gone."""
+    shown = [np.asarray(image.convert("RGB"), int) for image in example_images(source)]
+    if not shown or any(np.ptp(pixels, axis=-1).any() for pixels in shown):
+        return ""
+    corners = np.mean([pixels[row, column] for pixels in shown for row in (0, -1) for column in (0, -1)])
+    return "dark on light" if corners > 127 else "light on dark"
 
 
 def _folder_in_code(path: str, repo: str) -> tuple[str, str]:
@@ -151,22 +176,24 @@ def _folder_in_code(path: str, repo: str) -> tuple[str, str]:
     return "from pathlib import Path", f"Path({json.dumps(path, ensure_ascii=False)})"
 
 
-def _front_matter(source: ExportSource, kind: ExportKind, status: RunStatus) -> dict[str, str]:
+def _front_matter(
+    source: ExportSource, kind: ExportKind, status: RunStatus, runs: list[RunOptions]
+) -> dict[str, str]:
     """YAML values by name, written as JSON, which is a part of YAML."""
-    base = base_name(source.folder) if source.is_adapter else source.options.model.source
+    base = base_name(source.folder) if source.is_adapter else runs[-1].model.source
     if not is_on_hub(base) or Path(base).exists():
         base = ""
     library = {ExportKind.ADAPTER: "peft", ExportKind.ONNX: "onnx", ExportKind.COREML: "coreml"}.get(kind)
-    data = Scheme.HUB.name_of(source.options.data.train)
+    data = [hub_data(name)[0] for run in runs if (name := Scheme.HUB.name_of(run.data.train))]
     values: dict[str, Any] = {
         "library_name": library or source.network or "transformers",
         "pipeline_tag": PURPOSES[source.options.task],
         "tags": ["hone", *(["lora"] if source.is_adapter else [])],
         "base_model": base or None,
         "base_model_relation": {ExportKind.ADAPTER: "adapter"}.get(kind, "finetune") if base else None,
-        "datasets": [hub_data(data)[0]] if data else None,
+        "datasets": data or None,
         "metrics": [name.removeprefix("eval_") for name in status.metrics if name in METRIC_TITLES] or None,
-        "license": _licence(source) or None,
+        "license": _licence(runs[-1]) or None,
     }
     return {
         name: json.dumps(value, ensure_ascii=False) for name, value in values.items() if value is not None
@@ -196,9 +223,10 @@ def _code(text: str) -> str:
     return f"`{text.replace('`', '')}`"
 
 
-def _licence(source: ExportSource) -> str:
-    """The licence in the card of the model it started from, if that is on this computer; empty if unknown."""
-    base = base_folder(source.folder) if source.is_adapter else Path(source.options.model.source)
+def _licence(first: RunOptions) -> str:
+    """The licence in the card of the model that the first run started from; empty if it isn't on this computer."""
+    name = first.model.source
+    base = hub.snapshot(name, hub.Kind.MODEL) if hub.is_name(name) and not Path(name).is_dir() else Path(name)
     try:
         head = (base / "README.md").read_text(encoding="utf-8").split("\n---", 1)[0] if base else ""
     except (OSError, ValueError):
@@ -206,14 +234,6 @@ def _licence(source: ExportSource) -> str:
     lines = head.splitlines() if head.startswith("---") else []
     found = next((line.partition(":")[2].strip() for line in lines if line.startswith("license:")), "")
     return found if found.replace("-", "").replace(".", "").isalnum() else ""
-
-
-def _licence_text(source: ExportSource) -> str:
-    if licence := _licence(source):
-        return f"The model it started from is under {licence}, as its card says; the data may have its own terms."
-    if source.options.starts_random:
-        return "It started from random weights, so only the training data may have terms."
-    return "Unknown: check the terms of the model it started from, and of the data, before you share it."
 
 
 # --- The job

@@ -1,7 +1,7 @@
 """Compares an export with the trained model: loads that, makes examples, and limits how far logits may differ."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -108,21 +108,26 @@ class Rows:
     tokenizer: Any = None
 
 
+def held_out(source: ExportSource) -> list[Example]:
+    return [example for example in chosen_examples(source.run.events_file) if not example.is_own][:EXAMPLES]
+
+
 def find_rows(source: ExportSource) -> Rows:
     """The run's held-out examples, filled up with noise images or random tokens.
 
     Raises:
         ModelError: The tokenizer can't be read.
     """
-    chosen = [example for example in chosen_examples(source.run.events_file) if not example.is_own][:EXAMPLES]
     if source.options.task.reads_images:
-        return _images(source, chosen)
+        return _images(source)
     from core.engine.models.text import load_tokenizer
 
     tokenizer = load_tokenizer(str(source.folder))
     longest = min(LONGEST_PROMPT, tokenizer.model_max_length, source.options.data.max_length)
     room = max(8, longest - (NEW_TOKENS if source.options.task.writes_text else 0))
-    ids = [tokens for example in chosen if (tokens := _tokens(example.given, tokenizer, source, room))]
+    ids = [
+        tokens for example in held_out(source) if (tokens := _tokens(example.given, tokenizer, source, room))
+    ]
     random = np.random.default_rng(SEED)
     plain = sorted(set(range(len(tokenizer))) - set(tokenizer.all_special_ids))
     lengths = (4 + number % min(RANDOM_TOKENS, room - 3) for number in range(EXAMPLES - len(ids)))
@@ -144,16 +149,21 @@ def _row(ids: list[int], tokenizer: Any) -> Row:
     return Row(inputs)
 
 
-def _images(source: ExportSource, chosen: list[Example]) -> Rows:
+def example_images(source: ExportSource) -> Iterator[Any]:
+    """The run's held-out images that can be read, for PIL."""
     from PIL import Image
 
-    recipe = read_recipe(source.folder)
-    transform = ImageTransform(recipe.image_size, recipe.mean, recipe.std)
-    pixels = []
-    for example in chosen:
+    for example in held_out(source):
         path = source.run.path / "examples" / example.image.rpartition("/")[2]
         with contextlib.suppress(OSError), Image.open(path, formats=["PNG"]) as image:
-            pixels.append(transform.from_pil(image))
+            image.load()
+            yield image
+
+
+def _images(source: ExportSource) -> Rows:
+    recipe = read_recipe(source.folder)
+    transform = ImageTransform(recipe.image_size, recipe.mean, recipe.std)
+    pixels = [transform.from_pil(image) for image in example_images(source)]
     noise = torch.Generator().manual_seed(SEED)
     shape = (3, transform.size, transform.size)
     made = [torch.randn(shape, generator=noise) for _rest in range(EXAMPLES - len(pixels))]

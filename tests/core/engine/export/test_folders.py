@@ -25,13 +25,14 @@ from core.engine.training.checkpoints import seal
 from core.options import RunOptions
 from core.options.choices import Method, Quantization, Task
 from core.options.sections import OutputOptions
-from core.runs.events import Evaluated
+from core.runs.events import Evaluated, Example, ExamplesChosen, Outcome, RunFinished, RunPlanned, RunStarted
 from core.runs.folder import RunFolder
 from core.runs.status import RunStatus
 from core.services.export import (
     Compared,
     Export,
     ExportKind,
+    ExportReport,
     ExportRequest,
     ExportSource,
     NumberFormat,
@@ -118,6 +119,83 @@ def test_the_card_tells_of_the_run_and_not_of_this_computer(lora, tmp_path, monk
         assert words in card
     assert "secret-place" not in card
     assert str(tmp_path) not in card
+
+
+def card_of(run: RunFolder, options: RunOptions, folder: str = "model") -> str:
+    report = ExportReport(kind=ExportKind.FOLDER, path="/export", files=(), size=0)
+    export_card.write_card(ExportSource(run, options, run.path / folder, False), report, run.path, "")
+    return (run.path / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("end", "folder", "said"),
+    [
+        ({"steps": 100}, "model", "for 100 steps, which are 10 epochs.\n"),
+        (
+            {"steps": 40, "state": Outcome.STOPPED},
+            "model",
+            "for 40 of the 100 planned steps, which are 4 of 10 epochs. It was stopped there.\n",
+        ),
+        (
+            {"steps": 40, "model_step": 25, "waited": 3},
+            "model",
+            "It stopped early, after 3 evaluations without improvement. This model is that of step 25, the best",
+        ),
+        ({"steps": 100}, "checkpoints/checkpoint-30", "for 30 of the 100 planned steps"),
+    ],
+)
+def test_the_card_tells_how_far_this_model_was_trained(tmp_path, end, folder, said):
+    run, options = finished_run(tmp_path / "run", Task.CHAT, "scratch:llama-small")
+    plan = RunPlanned(total_steps=100, epochs=10, train_samples=80, eval_samples=9, effective_batch=8)
+    events = (RunStarted(from_step=end["steps"]), plan, RunFinished(**{"state": Outcome.FINISHED} | end))
+    write_events(run.events_file, *events)
+    card = card_of(run, options, folder)
+    assert said in card
+    assert "trained from scratch on `reviews`" in card
+    assert ("It stopped early" in card) == ("waited" in end)
+
+
+def test_the_card_names_the_runs_before_and_the_licence_of_the_first(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    finished_run(tmp_path / "runs" / "first", Task.CAUSAL_LM, "scratch:llama-small")
+    chat = finished_run(tmp_path / "runs" / "second", Task.CHAT, "run:first")
+    card = card_of(*chat)
+    assert "fine-tuned from `llama-small on reviews` on `reviews` with Hone" in card
+    assert "“llama-small on reviews” is an earlier run: trained from scratch on `reviews`." in card
+    assert "It started from random weights" in card
+    base = tmp_path / "base"
+    base.mkdir()
+    (base / "README.md").write_text("---\nlicense: mit\n---\n")
+    finished_run(tmp_path / "runs" / "tuned", Task.CHAT, base)
+    assert "The model it started from is under mit" in card_of(
+        *finished_run(tmp_path / "runs" / "again", Task.CHAT, "run:tuned")
+    )
+    unknown = finished_run(tmp_path / "runs" / "lost", Task.CHAT, "run:gone")
+    assert "Unknown: check the terms" in card_of(*unknown)
+
+
+@pytest.mark.parametrize(
+    ("paper", "ink", "said"),
+    [
+        (0, 250, "grey, light on dark, as in MNIST: invert"),
+        (240, 9, "grey, dark on light."),
+        ((90, 0, 0), 250, ""),
+    ],
+)
+def test_the_card_of_an_image_model_says_which_images_it_expects(tmp_path, paper, ink, said):
+    run, options = finished_run(
+        tmp_path / "run", Task.IMAGE_CLASSIFICATION, "torchvision:squeezenet1_0", pretrained=False
+    )
+    with_network(run, options)
+    (run.path / "examples").mkdir()
+    image = Image.new("L" if isinstance(paper, int) else "RGB", (8, 8), paper)
+    image.putpixel((4, 4), ink if isinstance(paper, int) else (ink,) * 3)
+    image.save(run.path / "examples" / "0.png")
+    write_events(run.events_file, ExamplesChosen(examples=(Example(image="examples/0.png"),)))
+    card = card_of(run, options)
+    assert "RGB images of 64 × 64 pixels; the code above resizes others." in card
+    assert said in card
+    assert bool(said) == ("The training images are grey" in card)
 
 
 def test_an_adapter_names_what_it_belongs_to(lora, bert, tmp_path):
@@ -225,7 +303,7 @@ def test_a_checkpoint_of_images_that_lacks_its_labels_takes_those_of_the_model(t
         read_recipe(checkpoint)
 
 
-def test_a_vision_model_brings_its_image_processor(tmp_path):
+def test_a_vision_model_brings_its_image_processor(tmp_path, monkeypatch):
     from transformers import AutoImageProcessor
 
     from core.engine.models.vision import preprocessor
@@ -241,8 +319,14 @@ def test_a_vision_model_brings_its_image_processor(tmp_path):
         "std": [0.5] * 3,
     }
     (run.model / "hone.json").write_text(json.dumps(recipe))
-    exported(run, ExportKind.FOLDER, tmp_path / "folder")
+    report = exported(run, ExportKind.FOLDER, tmp_path / "folder")
     assert AutoImageProcessor.from_pretrained(tmp_path / "folder").size["height"] == 32
+    (tmp_path / "folder").rename(report.path)
+    Image.new("RGB", (90, 70), (200, 30, 90)).save(tmp_path / "image.png")
+    monkeypatch.chdir(tmp_path)
+    said: list[str] = []
+    exec(report.code, {"print": said.append})
+    assert len(said) == 1
 
 
 def test_what_answers_otherwise_is_an_error(talker, tmp_path, monkeypatch):
