@@ -53,7 +53,8 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `given` is the model's input as text, or `image` a PNG file relative to the run's folder. `expected` is the correct
     output; empty for own prompts, whose answer is unknown. `asked` is the last message of the user in a conversation,
-    whose `given` has the special tokens of a chat template.
+    whose `given` has the special tokens of a chat template. `texts` are the text or the pair in the data, of which
+    `given` has the tokens that the model reads, not all if it `is_cut`; `where` is "row 17 of reviews.csv".
     """
 
     given: str = ""
@@ -61,6 +62,14 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     image: str = ""
     expected: str = ""
     is_own: bool = False
+    texts: tuple[str, ...] = ()
+    where: str = ""
+    is_cut: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The input as the person knows it; that of a pair has a line for each text."""
+        return "\n".join(self.texts) or self.asked or self.given
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

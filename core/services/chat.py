@@ -551,7 +551,7 @@ def reads_pairs(run: RunFolder) -> bool:
     if options.data.text_columns:
         return len(options.data.text_columns) == 2
     examples = chosen_examples(run.events_file)
-    return bool(examples) and all(example.given.count("\n") == 1 for example in examples)
+    return bool(examples) and all(len(one.texts or one.given.split("\n")) == 2 for one in examples)
 
 
 def _runs(folder: Path) -> list[RunFolder]:

@@ -294,9 +294,9 @@ def _input(run: RunFolder, example: Example) -> str:
     with contextlib.suppress(OSError):
         if path is not None:
             content = base64.b64encode(read_small(path)).decode()
-            words = html.escape(example.given or path.stem)
+            words = html.escape(example.shown or path.stem)
             return Markup(f'<img alt="{words}" src="data:image/png;base64,{content}">')
-    return example.given or example.image
+    return example.shown or example.image
 
 
 def _confusion(matrix: ConfusionCounted | None) -> str:

@@ -93,9 +93,9 @@ def expected_title(said: Said | None) -> str:
     return _("Expected") if said is None or said.right is None else _("True label")
 
 
-def given_text(given: str) -> str:
-    """The model's input on one line, with a separator between the two texts of a pair."""
-    parts = [" ".join(part.split()) for part in given.strip().split("\n")]
+def given_text(example: Example) -> str:
+    """An example's input on one line, with a separator between the two texts of a pair."""
+    parts = [" ".join(part.split()) for part in example.texts or example.shown.strip().split("\n")]
     return (PAIR_SEPARATOR if len(parts) == 2 else " ").join(filter(None, parts))[:LONGEST_LINE]
 
 
@@ -142,7 +142,7 @@ class PredictionsModel(QStandardItemModel):
             self._examples = examples
             self.setRowCount(0)
             for example in examples:
-                given = QStandardItem(given_text(example.asked or example.given))
+                given = QStandardItem(given_text(example))
                 if example.image:
                     path = file_inside(self._folder, example.image)
                     icon = QIcon()
@@ -588,8 +588,10 @@ class RunPredictions(QWidget):
         """
         example = self._examples[row]
         title = _("Your prompt") if example.is_own else _("Input")
-        given = example.given if self.markup.isChecked() else example.asked or example.given
-        texts = [(title, given)] if given else []
+        given = example.given if self.markup.isChecked() else example.shown
+        texts = [(f"{title} · {example.where}" if example.where else title, given)] if given else []
+        if example.is_cut:
+            texts.append((_("What the model read, truncated at its maximum length"), example.given))
         if self._judged is not None:
             return texts
         if example.expected:

@@ -480,7 +480,7 @@ class ExampleRow(QWidget):
         self.setVisible(bool(self.buttons))
 
     def _button(self, question: Question, example: Example) -> QPushButton:
-        tip = tip_of(example.given[:1000] or example.expected)
+        tip = tip_of("\n".join(filter(None, (example.shown[:1000] or example.expected, example.where))))
         button = link_button("", lambda: self.chosen.emit(question), tip)
         button.setAutoDefault(False)
         if question.image:
@@ -502,9 +502,11 @@ def question_of(example: Example, folder: Path, task: Task, number: int = 1, *, 
         path = file_inside(folder, example.image)
         name = _("Example {number}").format(number=number)
         return Question(image=str(path or folder / "none"), expected=example.expected, asked=name)
-    texts = tuple(example.given.split("\n", 1)) if in_pairs and not task.writes_text else (example.given,)
+    given = tuple(example.given.split("\n", 1)) if in_pairs and not task.writes_text else (example.given,)
     is_read = task.writes_text and not example.is_own
-    return Question(texts=texts, expected=example.expected, as_read=is_read, asked=example.asked)
+    return Question(
+        texts=example.texts or given, expected=example.expected, as_read=is_read, asked=example.asked
+    )
 
 
 def short(text: str, *, from_end: bool = False) -> str:

@@ -6,7 +6,7 @@ One reader goes through the rows and counts their issues: a run stops on them, a
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,7 +69,8 @@ class TextData:
     """Texts ready for a tokenizer, as `datasets.Dataset`s; `eval` is None if nothing is held out.
 
     Columns are `text`, `text_pair` (for pairs) and `label`, a class index or a number; if words are labelled, `tokens`
-    and `label`, a list of words and one of class indices. `labels` are the classes.
+    `label`, a list of words and one of class indices. `labels` are the classes. `where` names the place of a sample of
+    `eval`, such as "row 17 of reviews.csv".
     """
 
     train: "Dataset"
@@ -78,6 +79,7 @@ class TextData:
     text_columns: tuple[str, ...]
     label_column: str
     notes: tuple[str, ...] = ()
+    where: Callable[[int], str] = lambda _index: ""
 
 
 # --- The usable rows of a table, block by block
@@ -285,10 +287,11 @@ KINDS = {
 
 @dataclass(frozen=True)
 class _Rows:
-    """Usable rows: a table of texts, and their answers."""
+    """Usable rows: a table of texts, their answers, and the index of each in the table they are from."""
 
     texts: pa.Table = field(repr=False)
     answers: list[Any] = field(repr=False)
+    places: list[int] = field(repr=False)
     notes: tuple[str, ...]
 
     def without_repeats(self) -> "_Rows":
@@ -300,7 +303,8 @@ class _Rows:
         kept = first_of_equals(zip(*columns, strict=True), self.answers).tolist()
         notes = repeats(len(self.answers) - len(kept))
         texts = self.texts.take(pa.array(kept, pa.int64()))
-        return _Rows(texts, [self.answers[place] for place in kept], (*self.notes, *notes))
+        answers, places = ([values[place] for place in kept] for values in (self.answers, self.places))
+        return _Rows(texts, answers, places, (*self.notes, *notes))
 
     def encoded(self, labels: tuple[str, ...]) -> pa.Table:
         """Add a column `label`: class indices, lists of them, or numbers."""
@@ -361,9 +365,11 @@ def load_labelled_texts(options: RunOptions) -> TextData:
         evaluation = rows.encoded(labels)
     elif held_out:
         evaluation = whole.take(held_out[: data.max_eval_samples])
+        rows = replace(rows, places=[rows.places[place] for place in held_out])
     elif fraction:
         notes = (*notes, NOTHING_HELD_OUT)
     assert columns.label is not None, "checked above"
+    places, source = rows.places, replace(table, rows=table.rows.schema.empty_table())  # frees the rows
     return TextData(
         _as_dataset(whole.take(train)),
         None if evaluation is None else _as_dataset(evaluation),
@@ -371,6 +377,7 @@ def load_labelled_texts(options: RunOptions) -> TextData:
         columns.text,
         columns.label,
         notes,
+        lambda index: source.where(places[index]),
     )
 
 
@@ -399,9 +406,10 @@ def _usable_rows(
 ) -> _Rows:
     reader = RowReader(table, columns, skip=skip)
     blocks = kind.blocks(reader)
-    texts, answers = list[pa.Table](), list[Any]()
+    texts, answers, places = list[pa.Table](), list[Any](), list[int]()
     for block in reader.with_known_labels(blocks, known) if known else blocks:
         answers += block.answers
+        places += block.places
         if block.places and kind.has_words:
             texts.append(pa.table({WORDS: pa.array(block.inputs, pa.list_(pa.string()))}))
         elif block.places:
@@ -411,7 +419,7 @@ def _usable_rows(
     refuse_problems(table, findings, len(answers))
     if not answers:
         raise reader.no_usable_rows()
-    return _Rows(pa.concat_tables(texts).combine_chunks(), answers, noted(findings))
+    return _Rows(pa.concat_tables(texts).combine_chunks(), answers, places, noted(findings))
 
 
 def read_evaluation(source: HeldOut) -> Table:

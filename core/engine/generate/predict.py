@@ -21,7 +21,7 @@ from core.engine.data.image_files import UNREADABLE, explained, opened
 from core.engine.data.labelled_texts import encode_rows, encode_words
 from core.engine.generate.loading import TriedModel
 from core.engine.reporter import Reporter
-from core.engine.tasks import Prepared
+from core.engine.tasks import SHOWN_CHARACTERS, Prepared
 from core.engine.tasks.metrics import OUTSIDE
 from core.options import RunOptions
 from core.options.choices import Speaker, Task
@@ -273,7 +273,6 @@ def _cut(model: TriedModel, read: int) -> tuple[str, ...]:
 
 PROMPT_TOKENS = 64
 """Tokens of a text that are the prompt."""
-SHOWN_CHARACTERS = 2000
 QUOTED_CHARACTERS = 60
 """Characters of a prompt in a message."""
 
@@ -288,9 +287,7 @@ def choose(options: RunOptions, prepared: Prepared, folder: Path, reporter: Repo
     if samples is not None and len(samples) and count:
         rng = np.random.default_rng(options.training.seed)
         chosen = rng.choice(len(samples), min(count, len(samples)), replace=False)
-        parts.append(
-            _held_out(options.task, [samples[int(index)] for index in sorted(chosen)], prepared, folder)
-        )
+        parts.append(_held_out(options.task, [int(index) for index in sorted(chosen)], prepared, folder))
     if options.task.writes_text:
         parts += _own_prompts(options, prepared.processing_class, reporter)
     if not parts:
@@ -302,9 +299,10 @@ def choose(options: RunOptions, prepared: Prepared, folder: Path, reporter: Repo
 
 
 def _held_out(
-    task: Task, samples: list[dict[str, Any]], prepared: Prepared, folder: Path
+    task: Task, indices: list[int], prepared: Prepared, folder: Path
 ) -> tuple[tuple[Example, ...], Predict]:
     tokenizer: Any = prepared.processing_class
+    samples = [prepared.eval[index] for index in indices] if prepared.eval is not None else []
     labels, collator = prepared.labels, prepared.collator
     expected: list[str]
     predict: Predict
@@ -336,16 +334,18 @@ def _held_out(
         case Task.TEXT_CLASSIFICATION | Task.IMAGE_CLASSIFICATION:
             expected = [labels[int(sample["labels"])] for sample in samples]
             predict = partial(predict_classes, samples, collator, labels)
-    examples = []
-    for number, (sample, answer) in enumerate(zip(samples, expected, strict=True)):
-        examples.append(_example(sample, answer, prepared, folder, str(number)))
-    return tuple(examples), predict
+    answers = enumerate(zip(indices, expected, strict=True))
+    return tuple(
+        _example(index, text, prepared, folder, str(number)) for number, (index, text) in answers
+    ), predict
 
 
-def _example(sample: dict[str, Any], expected: str, prepared: Prepared, folder: Path, name: str) -> Example:
-    """A sample as an example; an image is written to `examples/` under this name."""
+def _example(index: int, expected: str, prepared: Prepared, folder: Path, name: str) -> Example:
+    """A validation sample as an example; an image is written to `examples/` under this name."""
+    sample = prepared.eval[index] if prepared.eval is not None else {}
     if "pixel_values" not in sample:
-        return Example(given=_text(sample, prepared.processing_class), expected=expected)
+        given = _text(sample, prepared.processing_class)
+        return msgspec.structs.replace(prepared.origin(index), given=given, expected=expected)
     image = f"examples/{name}.png" if prepared.picture else ""
     if prepared.picture:
         (folder / "examples").mkdir(exist_ok=True)
@@ -442,7 +442,8 @@ def judge(logits: Any, truth: Any, order: Sequence[int], prepared: Prepared, fol
             told = tuple(
                 Chance(prepared.labels[label], round(float(chances[place, label]), 4)) for label in likeliest
             )
-            examples.append(Judged(example=_example(sample, expected, prepared, folder, name), chances=told))
+            example = _example(int(order[place]), expected, prepared, folder, name)
+            examples.append(Judged(example=example, chances=told))
     return Validation(step=0, wrong=len(wrong), examples=tuple(examples))
 
 

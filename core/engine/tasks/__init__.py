@@ -10,6 +10,10 @@ import torch
 from core.base.errors import DataError
 from core.base.language import _
 from core.options import RunOptions
+from core.runs.events import Example
+
+SHOWN_CHARACTERS = 2000
+"""Of an example's text."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class Prepared:
         metrics: Trainer's `compute_metrics`; names are those of `core.base.formats` without `eval_`.
         condense: Trainer's `preprocess_logits_for_metrics`: the logits of token classifiers would fill the memory.
         picture: Makes a PNG file of an image sample, as the model sees it.
+        origin: Returns where a validation sample is from, by its index: an example with texts, but without an answer.
         trained_by: The trainer if it isn't `WatchedTrainer`.
     """
 
@@ -55,6 +60,7 @@ class Prepared:
     metrics: Callable[[Any], dict[str, float]] | None = None
     condense: Callable[[Any, Any], torch.Tensor] | None = None
     picture: Callable[[dict[str, Any]], bytes] | None = None
+    origin: Callable[[int], Example] = lambda _index: Example()
     trained_by: TrainedBy | None = None
 
 

@@ -20,15 +20,21 @@ if TYPE_CHECKING:
 from pathlib import Path
 
 from core.engine.data.batches import pad_as
-from core.engine.data.labelled_texts import encode_texts, load_labelled_texts, row_length, texts_of
+from core.engine.data.labelled_texts import (
+    encode_texts,
+    length_limit,
+    load_labelled_texts,
+    row_length,
+    texts_of,
+)
 from core.engine.models import text
 from core.engine.models.parts import apply_method
 from core.engine.models.refusals import check_word_ids
 from core.engine.models.scratch import sample
 from core.engine.reporter import Reporter
-from core.engine.tasks import Prepared, named
+from core.engine.tasks import SHOWN_CHARACTERS, Prepared, named
 from core.engine.tasks.metrics import classification_metrics, most_likely, regression_metrics, tag_metrics
-from core.runs.events import Phase
+from core.runs.events import Example, Phase
 
 # --- Random tokens
 
@@ -125,6 +131,16 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         reporter.phase(Phase.TOKENIZING)
         labels = named(data.labels, options)
         train, evaluation = encode_texts(options, data, tokenizer, longest, reporter)
+
+    def origin(index: int) -> Example:
+        if not (data and data.eval and evaluation and len(data.eval) == len(evaluation)):
+            return Example()  # words without any token are left out
+        texts, length = texts_of(data.eval.select([index])), length_limit(options, longest)
+        columns = ([text] for text in texts)
+        read = tokenizer(*columns, truncation=True, max_length=length, return_overflowing_tokens=True)
+        shown = tuple(text[:SHOWN_CHARACTERS] for text in texts)
+        return Example(texts=shown, where=data.where(index), is_cut=len(read["input_ids"]) > 1)
+
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     loaded = text.load_model(options, config, labels, tokenizer)
     metrics: Any = classification_metrics
@@ -143,4 +159,5 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         processing_class=tokenizer,
         metrics=metrics,
         condense=condense,
+        origin=origin,
     )

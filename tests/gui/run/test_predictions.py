@@ -114,7 +114,24 @@ def test_texts_are_shown_on_one_line_and_empty_ones_in_words():
     assert [visible(text) for text in ("", "\n", " ", "a\n")] == [
         *("(empty)", "(only spaces)", "(only spaces)", "a\n")
     ]
-    assert given_text("One\nfine\nday") == "One fine day"
+    assert given_text(Example(given="One\nfine\nday")) == "One fine day"
+    assert given_text(Example(given="one day", texts=("One\nDay",))) == "One Day"
+    assert given_text(Example(given="a\nb", texts=("A\n1", "B"))) == "A 1  ¦  B"
+
+
+def test_the_text_of_the_data_is_shown_and_what_was_read_of_it(page):
+    cut = Example(
+        given="a fine [UNK]", texts=("A fine – DAY.",), where="row 17 of films.csv", is_cut=True, expected="y"
+    )
+    said = Predicted(step=10, epoch=1.0, said=(Said(text="y"), Said(text="y")))
+    add(page, ExamplesChosen(examples=(cut, EXAMPLES[1])), said)
+    assert cell(page, 0, Column.GIVEN) == "A fine – DAY."
+    page.table.selectRow(0)
+    words = page.whole.toPlainText()
+    assert words.startswith("Input · row 17 of films.csv: A fine – DAY.\nWhat the model read")
+    assert "a fine [UNK]" in words
+    page.table.selectRow(1)
+    assert "What the model read" not in page.whole.toPlainText()
 
 
 def test_images_are_shown_unless_they_are_outside_the_run(qtbot, tmp_path):

@@ -1,5 +1,6 @@
 """The same held-out examples at every evaluation, and a training that isn't touched by it."""
 
+import csv
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,7 @@ from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.options import RunOptions
 from core.options.choices import Task
+from core.options.data import DataOptions
 from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
 from core.runs.event_log import EventReader
 from core.runs.events import ConfusionCounted, Evaluated, ExamplesChosen, MessageRaised, Predicted, Said
@@ -64,6 +66,34 @@ def test_the_same_examples_are_predicted_before_training_and_at_each_evaluation(
         assert (confusion.step, confusion.labels) == (evaluated.step, ("no", "yes"))
         right = confusion.counts[0][0] + confusion.counts[1][1]
         assert right / sum(map(sum, confusion.counts)) == pytest.approx(evaluated.metrics["eval_accuracy"])
+
+
+def test_examples_have_the_text_of_the_data_its_row_and_whether_it_was_cut(tmp_path):
+    """Rows that are empty or repeated aren't counted as held out, but keep their numbers."""
+    texts = [
+        "",
+        "Good – film!",
+        "Good – film!",
+        *(f"Fine PLOT, {'very ' * (row % 3 * 9)}{row}" for row in range(20)),
+    ]
+    with (tmp_path / "films.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("text", "label"), *((text, len(text) % 2) for text in texts)])
+    data = {"skip_bad_rows": True, "drop_duplicates": True, "eval_fraction": 0.6, "max_length": 12}
+    run = train(
+        tmp_path / "run",
+        model=ModelOptions(source=str(save_tiny_bert(tmp_path / "bert"))),
+        data=DataOptions(train=str(tmp_path / "films.csv"), **data),
+        output=OutputOptions(predictions=9),
+    )
+    [chosen] = of_kind(run, ExamplesChosen)
+    judged = run.run.validation().examples
+    shown = [*chosen.examples, *(one.example for one in judged)]
+    assert len(chosen.examples) == 9 < len(shown)
+    for example in shown:
+        row = int(example.where.removeprefix("row ").removesuffix(" of films.csv"))
+        assert (example.texts, example.expected) == ((texts[row - 2],), str(len(texts[row - 2]) % 2))
+        assert example.is_cut == ("very" in example.shown)
+        assert example.given != example.shown, "as the tokenizer decodes it"
 
 
 def test_predictions_change_no_bit_of_the_training(trained, watched):
