@@ -1,6 +1,7 @@
 """The chosen data, below its field: how it was read, its views, findings, and the validation data."""
 
 import html
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from functools import partial
 
@@ -193,6 +194,23 @@ FRACTION, FILE, SPLIT, TRAIN_SPLIT = "data.eval_fraction", "data.eval", "data.ev
 PATHS = (FRACTION, FILE, SPLIT)
 """The options of the three choices, which are called by them."""
 
+
+def names_hint(names: Mapping[str, str], report: DataReport | None) -> str:
+    """Say which names of labels can't be used, and why."""
+    known = tuple(report.labels) if report is not None and len(report.labels) < LABELS_COUNTED else ()
+    unknown = [label for label, name in names.items() if not name or (known and label not in known)]
+    if twice := [name for name, count in Counter(names.values()).items() if name and count > 1]:
+        return _("“{name}” is the name of two labels").format(name=twice[0])
+    if not unknown:
+        return ""
+    if not names[unknown[0]]:
+        return _("Not understood: “{text}”. Write it as: label = name").format(text=unknown[0])
+    text = _("The data has no label “{label}”; its labels are: {labels}")
+    return text.format(label=unknown[0], labels=", ".join(known[:MOST_LABELS]))
+
+
+MOST_LABELS, LABELS_COUNTED = 6, 200
+"""In a hint, and in a report: of more there, some are left out."""
 STRATIFIED = (Task.TEXT_CLASSIFICATION, Task.IMAGE_CLASSIFICATION)
 
 
@@ -323,12 +341,12 @@ class DataViews(QTabWidget):
 
     def show_report(self, report: DataReport | None, task: Task, names: Mapping[str, str]) -> None:
         """Show the views of a report; `names` are those given to its labels."""
-        self.rows.show_report(report)
-        self.seen.show_report(report, task)
-        self.lengths.show_report(report)
         counts = report.labels if report is not None else {}
-        named = {label: f"{label} → {names[label]}" if names.get(label) else label for label in counts}
-        self.labels.set_counts({named[label]: count for label, count in counts.items()})
+        named = {label: f"{label} → {name}" for label, name in names.items() if label in counts and name}
+        self.rows.show_report(report, named)
+        self.seen.show_report(report, task, named)
+        self.lengths.show_report(report)
+        self.labels.set_counts({named.get(label, label): count for label, count in counts.items()})
         lengths = report.lengths if report is not None else None
         tabs: dict[QWidget, str] = {}
         if report is not None and report.preview:
@@ -394,15 +412,17 @@ class DataOverview(QWidget):
         if event.size().width() == event.oldSize().width():
             self.grew.emit(event.size().height() - event.oldSize().height())
 
-    def show_state(self, task: Task, columns: Columns, guessed: Set[str], names: Mapping[str, str]) -> None:
+    def show_state(self, task: Task, columns: Columns, guessed: Set[str], names_row: FormRow) -> None:
         """Show what is known about the data.
 
         Args:
             columns: The columns used, by the keys of their roles.
             guessed: The keys of those that were guessed.
-            names: The names given to labels.
+            names_row: The option with the names given to labels, which gets a hint if they aren't understood.
         """
-        report = self._reading.report
+        report, given = self._reading.report, names_row.field.value()
+        names = dict(given) if isinstance(given, dict) else {}
+        names_row.set_hint(names_hint(names, report))
         self.line.show_state()
         has_labels = report is not None and bool(report.columns and report.labels)
         self.line.name_labels.setVisible(has_labels and task in STRATIFIED)

@@ -39,7 +39,8 @@ from gui.widgets.labels import link_button, plain_tip, text_label
 from gui.widgets.layout import FLUSH, fill, hbox
 from gui.widgets.tables import Index, set_up_rows
 
-WIDEST_LETTERS = 44
+WIDEST_LETTERS, NARROW_LETTERS = 44, 10
+"""Width of a column at most, and at least if there is no room for all of them."""
 TIP_CHARACTERS = 1200
 ROWS_SHOWN = 5
 """At least so many rows are visible, below a header of two lines."""
@@ -56,12 +57,16 @@ class RowsModel(QAbstractTableModel):
         super().__init__(parent)
         self.report: DataReport | None = None
         self._uses: Mapping[str, str] = {}
+        self._named: Mapping[str, str] = {}
+        self._shown: object = None
 
-    def show_report(self, report: DataReport | None) -> bool:
-        """Show another report; returns whether its rows are different."""
-        before, self.report = self.report, report
-        if before and report and (before.columns, before.preview) == (report.columns, report.preview):
+    def show_report(self, report: DataReport | None, named: Mapping[str, str]) -> bool:
+        """Show another report, or other names of its labels; returns whether its rows are different."""
+        shown = (report.columns, report.preview, report.label_column, named) if report else None
+        self.report, self._named = report, named
+        if shown and shown == self._shown:
             return False
+        self._shown = shown
         self.beginResetModel()
         self._uses = {}
         self.endResetModel()
@@ -89,7 +94,9 @@ class RowsModel(QAbstractTableModel):
         value = row[index.column()] if index.column() < len(row) else ""
         match role:
             case Qt.ItemDataRole.DisplayRole:
-                return " ".join(value.split())
+                is_label = self.report.columns[index.column()].name == self.report.label_column
+                text = " ".join(value.split())
+                return self._named.get(text, text) if is_label else text
             case Qt.ItemDataRole.ToolTipRole:
                 return plain_tip(value[:TIP_CHARACTERS])
             case Qt.ItemDataRole.ForegroundRole:
@@ -151,8 +158,9 @@ class RowsPane(QWidget):
         self._count = text_label(role=Role.HINT)
         fill(QVBoxLayout(self), (self.table, 1), self._count, margins=MARGINS, spacing=SPACING // 2)
 
-    def show_report(self, report: DataReport | None) -> None:
-        is_other = self.model.show_report(report)
+    def show_report(self, report: DataReport | None, named: Mapping[str, str]) -> None:
+        """Show a report; `named` are its labels with the names given to them."""
+        is_other = self.model.show_report(report, named)
         if report is None:
             return
         text = _("The first {count:,} of {rows:,} examples").format(
@@ -178,12 +186,22 @@ class RowsPane(QWidget):
         self._set_widths()
 
     def _set_widths(self) -> None:
-        """Give each column what its content needs, up to a limit; the longest has what is left."""
-        widest = WIDEST_LETTERS * self.fontMetrics().averageCharWidth() + SPACING
-        widths = [min(widest, wanted) for wanted in self._wanted]
-        if widths:
-            longest = self._wanted.index(max(self._wanted))
-            widths[longest] += max(0, self.table.viewport().width() - sum(widths))
+        """Give each column what its content needs, up to a limit; the longest has what is left.
+
+        If that is too much, unused and empty columns become narrow, and the others share what is left.
+        """
+        letter, report = self.fontMetrics().averageCharWidth(), self.model.report
+        widths = [min(WIDEST_LETTERS * letter + SPACING, wanted) for wanted in self._wanted]
+        if widths and report is not None:
+            room, longest = self.table.viewport().width(), self._wanted.index(max(self._wanted))
+            widths[longest] += max(0, room - sum(widths))
+            if sum(widths) > room:
+                kept = [one.name in self._keys and one.empty < report.rows for one in report.columns]
+                order = sorted(range(len(widths)), key=lambda column: (kept[column], widths[column]))
+                for place, column in enumerate(order):
+                    share = (room - sum(widths[one] for one in order[:place])) // (len(order) - place)
+                    most = max(NARROW_LETTERS * letter, share) if kept[column] else NARROW_LETTERS * letter
+                    widths[column] = min(widths[column], most)
         for column, width in enumerate(widths):
             self.table.setColumnWidth(column, width)
 
@@ -259,6 +277,7 @@ class SeenPane(QWidget):
         super().__init__()
         self._theme = theme
         self._seen: tuple[Seen, ...] = ()
+        self._named: Mapping[str, str] = {}
         self._place = 0
         self._has_rows = False
         self._task = Task.CHAT
@@ -283,12 +302,12 @@ class SeenPane(QWidget):
         fill(QVBoxLayout(self), head, (self._stack, 1), margins=MARGINS, spacing=SPACING // 2)
         theme.changed.connect(lambda: self.step(0))
 
-    def show_report(self, report: DataReport | None, task: Task) -> None:
-        """Show the examples of a report; the place among them stays."""
+    def show_report(self, report: DataReport | None, task: Task, named: Mapping[str, str]) -> None:
+        """Show the examples of a report, their labels as `named`; the place among them stays."""
         seen = report.seen if report is not None else ()
-        if seen is self._seen:
+        if seen is self._seen and named == self._named:
             return
-        self._seen, self._task = seen, task
+        self._seen, self._task, self._named = seen, task, named
         self._has_rows = report is not None and bool(report.columns) and task is not Task.CAUSAL_LM
         self.step(0)
 
@@ -310,7 +329,7 @@ class SeenPane(QWidget):
         if seen.is_cut:
             facts.append(_("truncated"))
         if seen.label:
-            facts.append(_("label: {label}").format(label=seen.label))
+            facts.append(_("label: {label}").format(label=self._named.get(seen.label, seen.label)))
         self.facts.setText(" · ".join(facts))
         if seen.image:
             self.before.show_png(seen.original, seen.label)

@@ -514,7 +514,7 @@ class OptionsColumn(QWidget):
     def show_hints(self, options: RunOptions | None, model: ModelCheck) -> None:
         """Show the data, and below some fields what the values of the form mean, None if they can't be read."""
         self.data.reserve(is_chosen=bool(self.fields.train.value()))
-        names = self._pairs("data.label_names")
+        names = self.form.row("data.label_names")
         self.data.show_state(self.form.task, self.guesses.columns, self.guesses.guessed, names)
         self._split.update_from(self._reading.report)
         self._hide_rows()

@@ -9,7 +9,7 @@ from core.base.settings import Appearance
 from core.options.choices import Task
 from core.services.inspect import DataReport, guessed_columns, uses_for
 from gui.base.theme import Theme
-from gui.new_run.data_panel import FILE, FRACTION, SPLIT, FindingsPane, reading_text
+from gui.new_run.data_panel import FILE, FRACTION, SPLIT, DataViews, FindingsPane, names_hint, reading_text
 from gui.new_run.data_views import RowsPane, SeenPane, cut_by, trained_format
 from tests.fakes.data_reports import CHAT_FINDINGS, bell, report_for
 from tests.gui.new_run.steps import load, put, row
@@ -27,7 +27,7 @@ def seen_of(qtbot, theme):
         qtbot.addWidget(pane)
         pane.resize(700, 300)
         pane.show()
-        pane.show_report(report_for(task, "x"), task)
+        pane.show_report(report_for(task, "x"), task, {})
         return pane
 
     return show
@@ -87,7 +87,7 @@ def rows_of(qtbot):
     def show(task, columns=None, **changes):
         pane, report = RowsPane(), replace(report_for(task, "x"), **changes)
         qtbot.addWidget(pane)
-        pane.show_report(report)
+        pane.show_report(report, {})
         columns = guessed_columns(task, report) if columns is None else columns
         pane.show_uses(task, columns, frozenset(columns))
         return pane
@@ -114,6 +114,44 @@ def test_uses_are_chosen_and_rows_found_by_their_number_in_the_file(qtbot, rows_
     assert not pane.show_row(1)  # the header
     tip = pane.model.index(0, 0).data(Qt.ItemDataRole.ToolTipRole)
     assert "&lt;b&gt;a&lt;/b&gt; &amp; b" in tip
+
+
+def test_names_of_labels_are_shown_and_those_that_are_not_understood_remarked(qtbot, theme):
+    report = report_for(Task.TEXT_CLASSIFICATION, "x")
+    views = DataViews(theme)
+    qtbot.addWidget(views)
+    views.show_report(report, Task.TEXT_CLASSIFICATION, {"1": "same", "9": "none"})
+    label = [column.name for column in report.columns].index("same")
+    cells = {str(views.rows.model.index(row, label).data()) for row in range(len(report.preview))}
+    assert cells == {"0", "1 → same"}
+    assert {"label: 0", "label: 1 → same"} == {seen_label(views.seen, place) for place in range(5)}
+    assert names_hint({"0": "bad", "1": "good"}, report) == ""
+    assert "“1: good”. Write it as" in names_hint({"0": "bad", "1: good": ""}, report)
+    assert "no label “2”; its labels are: 1, 0" in names_hint({"0": "bad", "2": "good"}, report)
+    assert "the name of two labels" in names_hint({"0": "good", "1": "good"}, report)
+    assert names_hint({"2": "good"}, None) == "", "until the data is read"
+
+
+def seen_label(pane, place):
+    pane.step(-9)
+    pane.step(place)
+    return pane.facts.text().rpartition(" · ")[2]
+
+
+def test_columns_that_are_used_stay_in_view_and_empty_ones_are_narrow(rows_of):
+    texts = (
+        "A long instruction that asks for something in many words, as they do",
+        "",
+        "An answer that is " * 9,
+    )
+    pane = rows_of(Task.CHAT, preview=(texts,) * 9, rows=9)
+    columns = tuple(replace(one, empty=9 * (one.name == "input")) for one in pane.model.report.columns)
+    pane.show_report(replace(pane.model.report, columns=columns), {})
+    pane.show()
+    pane.resize(520, 300)
+    widths = [pane.table.columnWidth(column) for column in range(3)]
+    assert sum(widths) <= pane.table.viewport().width()
+    assert widths[1] < min(widths[0], widths[2]) / 2
 
 
 def test_one_line_describes_how_data_was_read():
