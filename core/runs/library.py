@@ -17,7 +17,7 @@ from core.base.files import changed_at, write_atomically
 from core.base.language import _
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
-from core.options.catalogue import options_of
+from core.options.catalogue import options_of, with_changes
 from core.options.choices import Task
 from core.options.past_runs import asked_title, names_in, run_folder, title_in, title_of, with_run_path
 from core.options.sections import ModelOptions
@@ -75,6 +75,20 @@ def create_all(
     options = _numbered(options, runs_folder)
     if not options.pretrains:
         return (create(options, runs_folder, path, forecast),)
+    before, chat = options_of_runs(options)
+    first = create(before, runs_folder, path and path.with_name(f"{path.name}-pretraining"))
+    chat = with_changes(chat, {"model.source": Scheme.RUN.of(str(first.path))})
+    try:
+        return first, create(chat, runs_folder, path, forecast)
+    except UserError:
+        shutil.rmtree(first.path, ignore_errors=True)
+        raise
+
+
+def options_of_runs(options: RunOptions) -> tuple[RunOptions, ...]:
+    """The options of each run of `create_all`; of two, the second still has the model of the first as its source."""
+    if not options.pretrains:
+        return (options,)
     name, replace = asked_title(options), msgspec.structs.replace
     output = replace(options.output, name=_("{name}, pretraining").format(name=name), prompts=())
     before = replace(options, task=Task.CAUSAL_LM, output=output)
@@ -84,16 +98,8 @@ def create_all(
         if not option.applies_to(before)
     }
     before = replace(before, data=replace(options.data, **unused))
-    first = create(before, runs_folder, path and path.with_name(f"{path.name}-pretraining"))
-    model = replace(
-        options.model, source=Scheme.RUN.of(str(first.path)), vocabulary=ModelOptions().vocabulary
-    )
-    chat = replace(options, model=replace(model, pretrained=True), output=replace(options.output, name=name))
-    try:
-        return first, create(chat, runs_folder, path, forecast)
-    except UserError:
-        shutil.rmtree(first.path, ignore_errors=True)
-        raise
+    model = replace(options.model, vocabulary=ModelOptions().vocabulary, pretrained=True)
+    return before, replace(options, model=model, output=replace(options.output, name=name))
 
 
 def pretraining_pair(run: RunFolder) -> tuple[RunFolder, RunFolder] | None:

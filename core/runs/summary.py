@@ -21,10 +21,12 @@ from core.base.errors import Fix, FixAction, OptionsError
 from core.base.files import changed_at, open_plain
 from core.base.formats import METRICS, Metric
 from core.base.language import _, ngettext
+from core.memory.model import key_of
 from core.options import RunOptions, past_runs
+from core.options.catalogue import options_by_path, with_changes
 from core.options.choices import Task
-from core.options.method_rules import pretrained_fix
-from core.options.past_runs import run_folder, short_title, title_of
+from core.options.method_rules import pretrained_fix, steps_of
+from core.options.past_runs import names_in, run_folder, short_title, title_of
 from core.options.sources import short_name
 from core.runs.event_log import LARGEST_LINE
 from core.runs.events import Evaluated, Event, Outcome, decode
@@ -261,6 +263,80 @@ def seconds_spent(status: RunStatus, state: State, ended: ExitRecord | None, now
         return status.seconds_spent()
     unmoved = now - status.clock_moved
     return status.seconds_spent(unmoved if unmoved >= status.attempt_started else now)
+
+
+# --- The time that a run will take
+
+
+MOST_TIMED = 60
+UNTIMED = "device.name data.text_columns data.label_column data.label_names data.image_column data.columns data.roles"
+"""Options that make no difference to it: of the device the title counts, of the data its file."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a past run took: all `seconds`, with what each step and each evaluation took of them."""
+
+    title: str
+    examples: int
+    steps: int
+    evaluations: float
+    seconds: float
+    per_step: float
+    per_evaluation: float
+
+    def seconds_of(self, options: RunOptions) -> float:
+        """How long it takes with more or fewer steps or evaluations."""
+        steps, evaluations = _counts(options, self.examples)
+        longer = (steps - self.steps) * self.per_step
+        return self.seconds + longer + (evaluations - self.evaluations) * self.per_evaluation
+
+
+Timings = dict[tuple[bytes, str], Timing]
+"""By `timing_key` and the title of the device."""
+
+
+def timing_key(options: RunOptions) -> bytes:
+    """A key that is equal for options with which a step takes as long; a past run's model counts as what it was."""
+    source = options.model.source
+    for _generation in range(past_runs.MOST_GENERATIONS):
+        source = names_in(folder)[1] if (folder := run_folder(source)) else source
+    changes = {path: options_by_path()[path].default for path in UNTIMED.split()}
+    return key_of(with_changes(options, {**changes, "model.source": source}))
+
+
+def timings(runs: Sequence[RunFolder]) -> Timings:
+    """How long the first run of each kind took that ended by itself and was never resumed."""
+    found: Timings = {}
+    for run in runs[:MOST_TIMED]:
+        options, status = run.readable_options(), status_at_end(run, and_beginning=True)
+        ended, plan, ran = status.finished, status.plan, status.what_ran
+        is_timed = (
+            ended is not None and ended.state is Outcome.FINISHED and ended.steps and status.attempt == 1
+        )
+        if not (is_timed and options and ended and plan and ran):
+            continue
+        steps, evaluations = _counts(options, plan.train_samples)
+        evaluations *= ended.steps / steps
+        training = ended.time - plan.time
+        per_evaluation = min(status.evaluation_seconds, training / max(1.0, evaluations))
+        timing = Timing(
+            title=title_of(run.path, options),
+            examples=plan.train_samples,
+            steps=ended.steps,
+            evaluations=evaluations,
+            seconds=status.seconds_spent() or training,
+            per_step=max(0.0, training - evaluations * per_evaluation) / ended.steps,
+            per_evaluation=per_evaluation,
+        )
+        found.setdefault((timing_key(options), ran.device_name), timing)
+    return found
+
+
+def _counts(options: RunOptions, examples: int) -> tuple[int, float]:
+    """Steps, and evaluations, of a run on so many training examples."""
+    (steps, per_epoch), every = steps_of(options, examples), options.training.eval_steps
+    return steps, 1 / every if 0 < every < 1 else steps / (every or per_epoch)
 
 
 # --- Verdict

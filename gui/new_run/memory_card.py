@@ -154,15 +154,29 @@ def slower_text(factor: float, *, is_measured: bool) -> str:
     return text.format(percent=percent)
 
 
-def time_text(step_seconds: float, run_seconds: float | None, compile_seconds: float) -> str:
-    """Return how long it takes: `420 ms a step · about 12 min, done at 14:35`; with compiling apart."""
-    parts = [_("{time} a step").format(time=step_time(step_seconds))]
-    if run_seconds is not None:
-        text = _("about {span}, done at {clock}")
-        parts.append(text.format(span=about(run_seconds), clock=clock(time.time() + run_seconds)))
-    if compile_seconds >= 1:
-        parts.append(_("{span} of it to compile").format(span=about(compile_seconds)))
-    return " · ".join(parts)
+def time_text(state: MemoryState) -> str:
+    """Return how long the run takes and how that is known, or how it can be."""
+    case, runs = state.case, state.expected
+    known = [seconds for seconds, _title in runs if seconds is not None]
+    if known and case is not None:
+        title = next((title for _seconds, title in runs if title), "")
+        basis = _("measured, without evaluations")
+        if title:
+            basis = _("estimated from the run “{name}”").format(name=title)
+        text = _("Takes about {time}, {basis}.")
+        if case.options.training.early_stopping_patience:
+            text = _("Takes at most about {time}, {basis}.")
+        if len(known) == 2:
+            text = _("Takes about {time}, {basis}: {first} to pretrain, {second} to chat.")
+        elif len(runs) == 2:
+            text = _("Run 2 (chat) takes about {time}, {basis}; run 1 (pretraining) can't be measured.")
+        return text.format(
+            time=about(sum(known)), basis=basis, first=about(known[0]), second=about(known[-1])
+        )
+    if state.minutes:
+        text = _("About {minutes} min on two processor cores. Press Measure for this computer.")
+        return text.format(minutes=state.minutes)
+    return _("Press Measure for the time.") if state.can_measure else _("The time isn't known yet.")
 
 
 def clock(unix_seconds: float) -> str:
@@ -324,6 +338,7 @@ class FitCard(Card):
         self._note, self._missing = text_label(role=Role.HINT), text_label(role=Role.MUTED)
         self._note.hide()
         self._lookup, self._measure, self.ladder = ButtonLine(), ButtonLine(), Ladder()
+        self.run_time = text_label(role=Role.MUTED)  # shown above Start
         self.time, self.fits = TimeBox(), text_label(role=Role.MUTED)
         self.set_steps = link_button(
             _("Set steps"), tip=_("Set the maximum steps to what fits into this time, as measured")
@@ -393,6 +408,7 @@ class FitCard(Card):
             self._note.setText(state.note)
             self._note.setVisible(bool(state.note))
             self._show_ladder()
+        self.run_time.setText(time_text(state))
         self._show_measure()
         self._show_lookup()
         self._show_time_box()
@@ -457,7 +473,7 @@ class FitCard(Card):
         (self.state.cancel_fetch if self.state.lookup.is_running else self.state.fetch)()
 
     def _show_measure(self) -> None:
-        """Show what the button does, that it runs, or how long the run will take."""
+        """Show what the button does, that it runs, or how long a step took."""
         state, case, measured, timed = self.state, self.state.case, self.state.measured, self.state.timed
         button, is_running = self._measure.button, state.measuring.is_running
         set_role(self._measure.label, Role.HINT)
@@ -481,8 +497,10 @@ class FitCard(Card):
         if measured is not None and measured.ran_out:
             text = ""
         elif timed is not None and case is not None and timed.measurement.step_seconds is not None:
-            compiling, seconds = timed.measurement.compile_seconds, timed.measurement.step_seconds
-            text = time_text(seconds, timed.run_seconds(case.options, case.trained), compiling)
+            text = _("{time} a step").format(time=step_time(timed.measurement.step_seconds))
+            if timed.measurement.compile_seconds >= 1:
+                compiling = about(timed.measurement.compile_seconds)
+                text = _("{step}, and {span} to compile").format(step=text, span=compiling)
         button.setToolTip(tip)
         self._measure.label.setText(text)
 

@@ -10,6 +10,7 @@ from operator import mul
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from core.base import settings
 from core.base.errors import UserError
 from core.base.formats import memory
 from core.base.language import _
@@ -37,6 +38,8 @@ from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, MachineReport, find_device
 from core.options.method_rules import SAMPLE_PATHS, STEP_PATHS, steps_of, with_batch_within
 from core.options.sources import HUB_MODELS
+from core.runs.library import list_runs, options_of_runs
+from core.runs.summary import Timings, timing_key, timings
 from core.services import hub
 from core.services.autofit import MakeDryRun, verdict_of
 from core.services.hub import ConfigFetched, ConfigRequest, is_at_hand, is_complete
@@ -62,6 +65,7 @@ class MemoryTools:
     room: Callable[[DeviceReport, RunOptions], Room | None] = read_room
     correction: Callable[[str], float] = estimate.correction
     dry_run: MakeDryRun = DryRun
+    timings: Callable[[], Timings] = lambda: timings(list_runs(settings.runs_folder()))
 
 
 def known_length(options: RunOptions, before: RunOptions, tokens: int) -> int | None:
@@ -241,6 +245,7 @@ class MemoryState(QObject):
         self.lookup_source = ""
         self._formula: Forecast | None = None
         self._pair: tuple[Forecast, ...] = ()  # of both runs, if one that pretrains precedes the chat
+        self._blocks = 0  # of text in the first of them, if known
         self._longest: tuple[RunOptions, int] | None = None
         self.lengths: Lengths | None = None  # of the examples, in tokens
         self._measured: dict[bytes, Measured] = {}
@@ -254,6 +259,9 @@ class MemoryState(QObject):
         self.measuring: Task[Measurement] = Task(
             self, done=self._on_measurement, settled=self._on_measuring_over
         )
+        self.minutes = 0  # of an unchanged example
+        self._timings: Timings = {}
+        self._timing: Task[Timings] = Task(self, done=self._on_timings)
         self._dry_run: DryRun | None = None
         self._began = 0.0
         self._clock = QTimer(self, interval=TICK_MS)
@@ -340,6 +348,24 @@ class MemoryState(QObject):
     def known_length(self) -> int | None:
         """Tokens of the longest row before padding, if the engine found it in the same data."""
         return known_length(self.case.options, *self._longest) if self.case and self._longest else None
+
+    @property
+    def expected(self) -> list[tuple[float | None, str]]:
+        """Seconds of each run of the form, None if unknown, and the past run they are of, empty if measured."""
+        case, timed = self.case, self.timed
+        if case is None:
+            return []
+        found: list[tuple[float | None, str]] = []
+        for options in options_of_runs(case.options):
+            past = self._timings.get((timing_key(options), case.device.title))
+            found.append((past.seconds_of(options), past.title) if past else (None, ""))
+        if timed is not None and not timed.ran_out and timed.pace is not None:
+            found[-1] = timed.run_seconds(case.options, case.trained), ""
+            longest, seconds = timed.measurement.longest, timed.measurement.longest_step_seconds
+            if self._blocks and longest and seconds and found[0][0] is None:  # each as long as can be
+                steps, limit = steps_of(case.options, self._blocks)[0], case.options.data.max_length
+                found[0] = steps * seconds * limit / longest, ""
+        return found
 
     @property
     def can_measure(self) -> bool:
@@ -463,6 +489,7 @@ class MemoryState(QObject):
         self._is_paused = False
         self._follow()
         self.read_room()
+        self._timing.start(lambda _call: self.tools.timings())
 
     def add_measurement(self, options: RunOptions, measurement: Measurement) -> None:
         self._measured[_key(options)] = Measured(measurement, time.time(), self.known_length)
@@ -472,7 +499,7 @@ class MemoryState(QObject):
     def close(self) -> None:
         """End everything and wait for the threads."""
         self._kill_dry_run()
-        for task in (self.measuring, self.refined, self.lookup):
+        for task in (self.measuring, self.refined, self.lookup, self._timing):
             task.close()
 
     def _kill_dry_run(self) -> None:
@@ -496,11 +523,13 @@ class MemoryState(QObject):
         what, length = (case.shape, case.device), self.known_length
         forecast = partial(self.tools.forecast, room=self.room, correction=self.correction)
         self._formula, self._pair = forecast(case.options, *what, length=length), ()
+        self._blocks = 0
         if case.options.pretrains:  # in blocks of the full length, of which there may be fewer than examples
             options, longest, lengths = case.options, case.options.data.max_length, self.lengths
             if length is not None and lengths is not None and case.trained is not None:
                 mean = sum(map(mul, lengths.counts, lengths.edges[1:])) / sum(lengths.counts)
-                options = with_batch_within(options, math.ceil(mean * case.trained / longest))
+                self._blocks = math.ceil(mean * case.trained / longest)
+                options = with_batch_within(options, self._blocks)
             self._pair = forecast(options, *what, length=longest), self._formula
             self._formula = max(self._pair, key=lambda each: each.parts.total)
         is_wanted = case.is_ready and not case.is_listed and self.measured is None and not self._pair
@@ -512,6 +541,10 @@ class MemoryState(QObject):
         report = self.refined.report
         if self.case is not None and report is not None and report.longest_text is not None:
             self._longest = self.case.options, report.longest_text
+        self.changed.emit()
+
+    def _on_timings(self, found: Timings) -> None:
+        self._timings = found
         self.changed.emit()
 
     def _on_measurement(self, measurement: Measurement) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QIcon, QPalette
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from core.base.errors import Problem
 from core.base.formats import MISSING, compact_count, counted, plain_number, whole_percent
@@ -321,7 +321,7 @@ class OutcomeColumn(QWidget):
         fill(QVBoxLayout(content), self.fit, will_run, self.checks, None, margins=FLUSH, spacing=SPACING + 4)
         self.area = PageScroll(content)
         self.start = push_button(tip=tip_with_keys("Ctrl+Return"), role=Role.PRIMARY)
-        start = fill(QHBoxLayout(), self.start, margins=margins(self, 0, 0, GUTTER, 0))
+        start = fill(QVBoxLayout(), self.fit.run_time, self.start, margins=margins(self, 0, 0, GUTTER, 0))
         layout = fill(QVBoxLayout(self), (self.area, 1), spacing=SPACING + 4)
         layout.setContentsMargins(0, 0, 0, 2 * SPACING)
         layout.addLayout(start)  # at the bottom, where nothing above can move it from under the mouse

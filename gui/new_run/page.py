@@ -36,6 +36,7 @@ from gui.new_run.model_field import ListedModel
 from gui.new_run.options import FormHistory, OptionsColumn, Values
 from gui.new_run.outcome import FINDINGS, OutcomeColumn
 from gui.new_run.state import UNUSED, FormQuestions, all_problems, check_form, data_request, length_findings
+from gui.new_run.welcome import beginnings
 from gui.settings.gpu_install import GpuInstaller
 from gui.settings.model_browser import HubSheet
 from gui.widgets.cards import ChangesStrip, MessageStrip
@@ -614,6 +615,8 @@ class NewRunPage(QWidget):
         is_start_awaited = self._is_start_awaited and self.isVisible()
         if not (is_start_awaited and is_waiting):
             self._awaits_start = None
+        unchanged = self._example.name if self._example and not form.changed_from() else ""
+        self._fit.minutes = beginnings()[unchanged][-1] if unchanged in beginnings() else 0
         self._fit.update(checked, self._machine, questions, is_ready=self.ready is not None)
         self._outcome.show_outcome(
             checked,

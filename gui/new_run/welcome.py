@@ -10,20 +10,16 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVB
 
 from core.base.formats import about
 from core.base.language import _, ngettext
-from core.options import RunOptions
 from core.options.presets import Preset, comes_complete, examples
 from core.options.validate import check_tree
-from core.runs.library import list_runs, pretraining_pair
-from core.runs.status import State
-from core.runs.summary import summarize
+from core.runs.library import list_runs, options_of_runs
+from core.runs.summary import Timings, timing_key, timings
 from gui.base.theme import Role, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.widgets.labels import link_button, role_label, text_label
 from gui.widgets.layout import PageScroll, fill
 
 WIDEST = 940
-MOST_RUNS = 60
-"""The newest runs, among which one of an example is searched."""
 
 
 def beginnings() -> dict[str, tuple[str, str, int]]:
@@ -47,17 +43,13 @@ def beginnings() -> dict[str, tuple[str, str, int]]:
     }
 
 
-def seconds_of(example: Preset, folder: Path) -> float | None:
-    """Return how long an example took when it last ran as it is, None if it didn't in a folder of runs."""
-
-    def what(options: RunOptions | None) -> object:
-        return options and (options.task, options.data.train, options.training)
-
-    asked = what(check_tree(example.tree)[0])
-    for run in list_runs(folder)[:MOST_RUNS]:
-        if what(run.readable_options()) == asked and summarize(run).state is State.FINISHED:
-            return sum(summarize(one).seconds or 0 for one in pretraining_pair(run) or (run,))
-    return None
+def seconds_of(example: Preset, past: Timings) -> float | None:
+    """Return how long an example takes by past runs, None if none was of its kind."""
+    options, _problems = check_tree(example.tree)
+    known = {key: timing for (key, _device), timing in past.items()}
+    runs = options_of_runs(options) if options else ()
+    found = [known[key].seconds_of(one) for one in runs if (key := timing_key(one)) in known]
+    return sum(found) if found and len(found) == len(runs) else None
 
 
 class Tile(QPushButton):
@@ -152,5 +144,6 @@ class WelcomePage(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
+        past = timings(list_runs(self._runs_folder()))
         for name, tile in self.tiles.items():
-            tile.show_time(seconds_of(self._examples[name], self._runs_folder()))
+            tile.show_time(seconds_of(self._examples[name], past))

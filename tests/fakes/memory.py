@@ -10,6 +10,7 @@ from core.memory import estimate
 from core.memory.model import Basis, Forecast, Measurement, ModelReport, ModelShape, Parts, Room
 from core.options import RunOptions
 from core.options.device_support import DeviceReport, MachineReport
+from core.runs.summary import Timings
 from core.services.hub import ConfigFetched
 from gui.new_run.memory_state import MemoryTools
 from gui.new_run.page import NewRunPage
@@ -99,8 +100,13 @@ class FakeMemory:
         self.room = FakeRoom()
         self.dry_runs = FakeDryRuns()
         self.forecasts = 0
+        self.timings: Timings = {}
         self.tools = MemoryTools(
-            forecast=self._forecast, room=self.room, correction=lambda _device: 1.0, dry_run=self.dry_runs
+            forecast=self._forecast,
+            room=self.room,
+            correction=lambda _device: 1.0,
+            dry_run=self.dry_runs,
+            timings=lambda: self.timings,
         )
 
     def _forecast(

@@ -9,8 +9,11 @@ import psutil
 import pytest
 
 from core.base.errors import FixAction
-from core.options import run_file
+from core.options import RunOptions, run_file
+from core.options.catalogue import with_changes
 from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions
 from core.runs import summary as runs_summary
 from core.runs.event_log import LARGEST_LINE, RunFollower
 from core.runs.events import (
@@ -28,6 +31,7 @@ from core.runs.events import (
     encode,
 )
 from core.runs.folder import ExitRecord, RunFolder
+from core.runs.library import create_all, options_of_runs
 from core.runs.status import RunStatus, State
 from core.runs.summary import (
     BLOCK_BYTES,
@@ -38,9 +42,22 @@ from core.runs.summary import (
     state_at_end,
     status_at_end,
     summarize,
+    timing_key,
+    timings,
     verdict,
 )
-from tests.fakes.runs import digits_options, new_run, plan, step, write_events
+from tests.fakes.runs import (
+    PROCESSOR,
+    Plot,
+    digits_options,
+    finish,
+    make_folder,
+    new_run,
+    plan,
+    step,
+    write_events,
+    write_story,
+)
 
 PLAN = plan(device="cpu", time=101)
 
@@ -405,3 +422,69 @@ def test_there_is_no_verdict_on_a_run_that_goes_on():
     status = RunStatus()
     status.apply_all([TEN, step(1), evaluated(1, accuracy=0.9)])
     assert verdict(status, None) is None
+
+
+def timed(folder, options, **plot):
+    """A run on 1,437 examples in batches of 32 that has ended."""
+    run, told = make_folder(folder, options), Plot(**{"steps": 90, "reached": 90, "epochs": 2, **plot})
+    finish(run, told, write_story(run, told))
+    return run
+
+
+class TestTiming:
+    digits = with_changes(digits_options(), {"memory.batch_size": 32, "training.epochs": 2.0})
+
+    def of(self, runs, **changes):
+        options = with_changes(
+            self.digits, {path.replace("__", "."): value for path, value in changes.items()}
+        )
+        found = timings(runs).get((timing_key(options), PROCESSOR))
+        return found and found.seconds_of(options)
+
+    def test_a_longer_run_takes_longer_by_its_steps_and_evaluations(self, tmp_path):
+        run = timed(tmp_path / "digits", self.digits)
+        seconds = summarize(run).seconds
+        assert self.of([run]) == pytest.approx(seconds, abs=0.01)
+        trained = seconds - 3 - 0.5  # without what comes before the first step and after the last one
+        assert self.of([run], training__epochs=20.0) == pytest.approx(seconds + 9 * trained, rel=0.03)
+        often = self.of([run], training__eval_steps=1.0)
+        assert often - seconds == pytest.approx(88 * evaluation_seconds(run))
+
+    def test_it_is_known_for_the_same_work_only(self, tmp_path):
+        run = timed(tmp_path / "digits", self.digits)
+        assert self.of([run], training__learning_rate=1e-5, output__name="Other") is not None
+        for changes in ({"memory__batch_size": 16}, {"model__method": "head"}, {"data__image_size": 64}):
+            assert self.of([run], **changes) is None
+        assert timings([run]).get((timing_key(self.digits), "Another processor")) is None
+        write(run, RunStarted(attempt=2, time=2_000_000_000.0, from_step=90))
+        write(run, finished(2_000_000_100.0, attempt=2, steps=90))
+        assert self.of([run]) is None, "a resumed run loads its model twice"
+
+    def test_the_model_of_a_past_run_counts_as_what_that_one_started_from(self, tmp_path):
+        first = timed(tmp_path / "first", self.digits)
+        source = f"run:{first.path}"
+        assert self.of([first], model__source=source) == self.of([first])
+        circle = with_changes(self.digits, {"model.source": f"run:{tmp_path / 'circle'}"})
+        assert timing_key(
+            with_changes(circle, {"model.source": f"run:{make_folder(tmp_path / 'circle', circle).path}"})
+        )
+
+    def test_both_runs_of_a_pair_are_found_by_the_form_that_made_them(self, tmp_path):
+        data = tmp_path / "talks.json"
+        data.write_text("[]")
+        pair = RunOptions(
+            task=Task.CHAT, model=ModelOptions(source="scratch:llama-tiny"), data=DataOptions(train=str(data))
+        )
+        runs = create_all(pair, tmp_path / "runs")
+        for run in runs:
+            told = Plot(steps=45, reached=45, epochs=1)
+            finish(run, told, write_story(run, told))
+        found = timings(runs)
+        assert [found[timing_key(options), PROCESSOR].title for options in options_of_runs(pair)] == [
+            "llama-tiny on talks, pretraining",
+            "llama-tiny on talks",
+        ]
+
+
+def evaluation_seconds(run: RunFolder) -> float:
+    return status_at_end(run, and_beginning=True).evaluation_seconds

@@ -44,6 +44,7 @@ def memory(shared):
     memory.room.__init__()
     memory.dry_runs.__init__()
     memory.forecasts = 0
+    memory.timings = {}
     return memory
 
 
@@ -58,6 +59,7 @@ def page(shared, engine, memory):
     fit.case = fit._longest = None
     fit._is_paused = False
     fit._measured.clear()
+    fit._timings = {}
     page._guessed_from = page._machine = None
     page._fit_actions._confirmed = b""
     page._options.set_machine(None)

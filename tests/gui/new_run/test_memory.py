@@ -10,13 +10,16 @@ from core.base.errors import UserError
 from core.base.jobs import EngineCrashed
 from core.memory.model import Basis, Forecast, Parts, Room, Verdict
 from core.memory.remedies import Remedy
+from core.options import presets
 from core.options.catalogue import with_changes
 from core.runs import queue
 from core.runs.events import TurnAwaited
+from core.runs.library import options_of_runs
+from core.runs.summary import Timing, timing_key
 from core.services.hub import ConfigFetched, ConfigRequest
 from core.services.inspect import Lengths
 from gui.base.trash import Question
-from gui.new_run.memory_card import TimeBox, saving_text, time_text
+from gui.new_run.memory_card import TimeBox, saving_text
 from gui.new_run.memory_dialogs import ExplainedSheet, Start
 from gui.new_run.memory_state import Measured, known_length
 from tests.fakes.jobs import CPU_ONLY, PAIRS, TRACED
@@ -32,6 +35,10 @@ replace = msgspec.structs.replace
 
 def card(page):
     return page._outcome.fit
+
+
+def run_time(page):
+    return card(page).run_time.text()
 
 
 def basis(page):
@@ -293,6 +300,51 @@ class TestLookup:
         assert "HF_HUB_OFFLINE" in card(elsewhere)._missing.text()
 
 
+class TestTime:
+    """The line above Start."""
+
+    def test_it_stands_only_on_what_was_measured_here(self, qtbot, texts, memory):
+        assert run_time(texts) == "Press Measure for the time."
+        past = Timing("Yesterday", 40, 9, 3.0, 600.0, 10.0, 5.0)
+        memory.timings = {(timing_key(texts._fit.case.options), "Old processor"): past}
+        texts._fit.resume()
+        qtbot.waitUntil(lambda: run_time(texts) != "Press Measure for the time.")
+        assert run_time(texts) == "Takes about 10 min, estimated from the run “Yesterday”."
+        put(texts, training__epochs=6.0)
+        assert run_time(texts) == "Takes about 12 min, estimated from the run “Yesterday”."
+        put(texts, training__early_stopping_patience=2)
+        assert run_time(texts).startswith("Takes at most about 12 min")
+        put(texts, memory__batch_size=8)
+        assert run_time(texts) == "Press Measure for the time."
+        put(texts, memory__batch_size=16)
+        measure(qtbot, texts)
+        assert run_time(texts).endswith(", measured, without evaluations.")
+
+    def test_an_unchanged_example_says_what_the_welcome_page_said(self, qtbot, page):
+        page.set_machine(CPU_ONLY)
+        page.load_example(presets.find_example("digits"))
+        expected = "About 1 min on two processor cores. Press Measure for this computer."
+        qtbot.waitUntil(lambda: run_time(page) == expected)
+        put(page, training__epochs=50.0)
+        assert "two processor cores" not in run_time(page)
+
+    def test_both_runs_of_a_pair_are_timed(self, qtbot, page, talks, memory):
+        page.set_machine(CPU_ONLY)
+        load(page, "chat", "scratch:llama-tiny", talks)
+        settle(qtbot, page)
+        first, second = (timing_key(options) for options in options_of_runs(page._fit.case.options))
+        past = Timing("Pip", 16, 3, 3.0, 120.0, 0.0, 0.0)
+        memory.timings = {(second, "Old processor"): past}
+        page._fit.resume()
+        qtbot.waitUntil(lambda: run_time(page).startswith("Run 2 (chat) takes about 2 min, estimated from"))
+        memory.timings[first, "Old processor"] = dataclasses.replace(past, seconds=60.0)
+        page._fit.resume()
+        qtbot.waitUntil(lambda: run_time(page).startswith("Takes about 3 min"))
+        assert run_time(page) == (
+            "Takes about 3 min, estimated from the run “Pip”: 1 min to pretrain, 2 min to chat."
+        )
+
+
 class TestMeasuring:
     def test_it_is_shown_and_kept_while_only_other_options_change(self, qtbot, texts, memory):
         button, label = card(texts)._measure.button, card(texts)._measure.label
@@ -308,12 +360,13 @@ class TestMeasuring:
         qtbot.waitUntil(lambda: basis(texts) == "measured")
         assert memory.dry_runs.asked[0].device.name == "cpu"
         assert parts(texts)["weights"] == MEASURED.parts.weights
-        assert label.text().startswith("500 ms a step · about ")
+        assert label.text() == "500 ms a step"
+        assert run_time(texts).endswith(", measured, without evaluations.")
         assert not texts._fit.refined.is_waiting  # there is no better figure
         assert texts.known_memory.parts == MEASURED.parts
-        before = label.text()
+        before = run_time(texts)
         put(texts, training__epochs=300.0)
-        assert label.text() != before  # a hundred times as long
+        assert run_time(texts) != before  # a hundred times as long
         for batch_size, shown in ((16, "measured"), (8, "estimate"), (16, "measured")):
             put(texts, memory__batch_size=batch_size)
             assert basis(texts) == shown
@@ -368,7 +421,7 @@ class TestMeasuring:
         time.interpretText()
         press(box, "Set steps")
         assert texts.tree()["training"]["max_steps"] == 1200  # at half a second each
-        assert "about 10 min" in card(texts)._measure.label.text()
+        assert "about 10 min" in run_time(texts)
         time.setValue(600)
         press(box, "Set steps")
         assert "max_steps" not in texts.tree()["training"]
@@ -619,9 +672,6 @@ def test_the_worth_of_a_remedy(now, after, without, result, words):
 
 
 def test_the_time_of_the_whole_run_counts_compiling_once():
-    words = time_text(0.5, 720.0, 31.0)
-    assert words.startswith("500 ms a step · about 12 min, done at ")
-    assert words.endswith("30 s of it to compile")
     compiled = Measured(replace(MEASURED, compile_seconds=5.0, run_seconds=50.0), 0.0)
     run = partial(options_of_bert, memory={"batch_size": 1})
     assert compiled.pace == 0.5

@@ -1,26 +1,25 @@
 """The page of the first start."""
 
-import msgspec
 import pytest
 
 from core.options import presets
+from core.options.catalogue import with_changes
 from core.options.validate import check_tree
+from core.runs.summary import summarize, timings
 from gui.new_run.welcome import WelcomePage, seconds_of
 from tests.fakes.runs import Plot, finish, make_folder, write_story
 
 
-@pytest.mark.parametrize(("epochs", "is_known"), [(None, True), (50.0, False)])
-def test_the_time_of_an_example_is_that_of_an_earlier_run_of_it_unchanged(tmp_path, epochs, is_known):
+@pytest.mark.parametrize(("batch_size", "is_known"), [(32, True), (8, False)])
+def test_the_time_of_an_example_is_that_of_an_earlier_run_of_its_kind(tmp_path, batch_size, is_known):
     example = presets.find_example("digits")
     options, _problems = check_tree(example.tree)
-    assert seconds_of(example, tmp_path) is None
-    if epochs:
-        options = msgspec.structs.replace(
-            options, training=msgspec.structs.replace(options.training, epochs=epochs)
-        )
-    run, plot = make_folder(tmp_path / "digits-2", options), Plot(steps=16, reached=16)
+    assert seconds_of(example, timings([])) is None
+    options = with_changes(options, {"memory.batch_size": batch_size})
+    run, plot = make_folder(tmp_path / "digits-2", options), Plot(steps=225, reached=225, epochs=5)
     finish(run, plot, write_story(run, plot))
-    assert (seconds_of(example, tmp_path) is not None) is is_known
+    found = seconds_of(example, timings([run]))
+    assert found == (pytest.approx(summarize(run).seconds, abs=0.01) if is_known else None)
 
 
 def test_a_tile_is_called_as_its_example_is_on_the_form(qtbot, tmp_path):
