@@ -80,7 +80,7 @@ class Tile(QPushButton):
     def show_time(self, seconds: float | None) -> None:
         """Say how long a run takes; `seconds` are those of an earlier one, if there is one."""
         if seconds is not None:
-            text = _("Took about {time} on this computer, offline").format(time=about(seconds))
+            text = _("About {time} on this computer, offline").format(time=about(seconds))
         else:
             text = ngettext(
                 "About a minute, offline", "About {count} minutes, offline", self._minutes
