@@ -427,9 +427,12 @@ def _add_queue(commands: Commands) -> None:
     command = commands.add(
         "queue",
         change_queue,
-        summary=_("show which runs train and which wait, or change their order"),
+        summary=_("show which runs train and which wait, change their order, or start one now"),
         example="--move 2026-01-31-digits first",
-        details=_("`hone train --queue` and `hone resume --queue` add a run; `hone stop RUN` removes it."),
+        details=_(
+            "`hone train --queue` and `hone resume --queue` add a run; `hone stop RUN` removes it. `--move RUN now` "
+            "starts it beside what trains: they slow each other down and share the memory."
+        ),
     )
     moving = _("move a waiting run: {moves}, or its new number in `hone queue`").format(moves=", ".join(Move))
     command.add_argument("--move", nargs=2, metavar=("RUN", "PLACE"), help=moving)

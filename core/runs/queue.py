@@ -140,8 +140,9 @@ BENCHMARK = "Benchmark"
 
 
 class Move(StrEnum):
-    """Where to in the queue."""
+    """Where to in the queue; `NOW`: out of it, to train beside whatever trains on the device."""
 
+    NOW = "now"
     FIRST = "first"
     UP = "up"
     DOWN = "down"
@@ -217,10 +218,12 @@ def move(run: RunFolder, to: Move | int) -> bool:
         if index is None:
             return False
         moved = order.pop(index)
-        positions = {Move.FIRST: 0, Move.UP: max(0, index - 1), Move.DOWN: index + 1, Move.LAST: len(order)}
+        if to is Move.NOW and (not moved.source or _state_before(moved.source, entries) is None):
+            moved = msgspec.structs.replace(moved, trains=True)  # which its keeper sees
+        positions = {Move.UP: max(0, index - 1), Move.DOWN: index + 1, Move.LAST: len(order)}
         first = max((place + 1 for place, one in enumerate(order) if one.run == moved.source), default=0)
         last = min((place for place, one in enumerate(order) if one.source == moved.run), default=len(order))
-        order.insert(max(first, min(last, positions[to] if isinstance(to, Move) else to - 1)), moved)
+        order.insert(max(first, min(last, positions.get(to, 0) if isinstance(to, Move) else to - 1)), moved)
         following = iter(order)  # those of other computers keep their positions between
         entries[:] = [next(following) if entry.waits_here else entry for entry in entries]
     return True
@@ -304,6 +307,8 @@ def take_turn(
     """
     before = _entries()
     own = next((entry for entry in before if entry.run == _name(run)), None)
+    if own is not None and own.trains and own.keeper.pid == keeper.pid:
+        return None  # it was told to start now
     if own is not None and (awaited := _ahead(before, own.run, device, own.source)) is not None:
         return awaited
     with _changing() as entries:

@@ -107,11 +107,13 @@ def question_about(
         )
     lines.append(effects)
     if waiting:
+        if not is_shutting_down:
+            lines.append(_("The queue goes on without this window, too: each run starts in its turn."))
         lines.append(_("Pause and Stop also remove queued runs from the queue; they can be started later."))
     if is_measuring:
         lines.append(measuring)
     answers = {
-        Closing.KEEP_TRAINING: _("Close, keep training"),
+        Closing.KEEP_TRAINING: _("Close, keep training") if training else _("Close, keep the queue"),
         Closing.PAUSE: _("Pause"),
         Closing.STOP: _("Stop and save model"),
     }

@@ -342,12 +342,17 @@ class RunActions(QWidget):
             self.stop.setMinimumWidth(self.stop.sizeHint().width())
         self.pause.setVisible(is_working)
         self.pause.setEnabled(since is None and state is State.TRAINING)
-        self.resume.setVisible(state.can_resume and not facts.is_gone)
+        awaited = facts.status.awaited
+        can_start = state is State.QUEUED and awaited is not None and not awaited.is_source
+        self.resume.setVisible((state.can_resume or can_start) and not facts.is_gone)
         self.resume.setEnabled(since is None and facts.options is not None)
-        self.resume.setText(_("Start again") if saved is None else _("Resume"))
+        again = _("Start again") if saved is None else _("Resume")
+        self.resume.setText(_("Start now") if can_start else again)
         tip = _("Continues from the checkpoint of step {step}.").format(step=formats.count(saved or 0))
         if saved is None:
             tip = _("It has no checkpoint, so it starts over in the same folder.")
+        if can_start:
+            tip = _("Starts beside whatever trains on its device.")
         self.resume.setToolTip(tip_with_keys(KEYS[RunAction.RESUME], refusal(RunAction.RESUME, facts) or tip))
         texts = {
             State.QUEUED: (_("Leave the queue"), _("It will not train. It can be started later.")),

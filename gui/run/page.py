@@ -40,7 +40,7 @@ from gui.run.follower import Begin, JobThread, Remains
 from gui.run.header import RunAction, RunFigures, RunHeader, RunMessages
 from gui.run.share import RunSharing
 from gui.run.tabs import RunDetails
-from gui.run.words import RunFacts, Turn, ask_turn
+from gui.run.words import RunFacts, Turn, ask_turn, starts_now
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import margins, role_label
 from gui.widgets.layout import QuietScroll
@@ -312,6 +312,9 @@ class RunView(QWidget):
 
     def resume(self, longer: Extension | None = None) -> None:
         """Resume the run, or train it longer, and follow it here; asks when, if others train on its device."""
+        if self._state is State.QUEUED:
+            self._start_now()
+            return
         options = self._options
         awaited = queue.ahead_of(options.device.name, run=self.run) if options is not None else None
         turn = Turn.WAIT if awaited is None else ask_turn(awaited, self)
@@ -320,6 +323,14 @@ class RunView(QWidget):
             return
         how = {"queued": False} if turn is Turn.NOW else {}
         self.job.begin(partial(self._resume_run, self.run, longer=longer, **how))
+
+    def _start_now(self) -> None:
+        if starts_now(self._status.awaited, self):
+            try:
+                queue.move(self.run, queue.Move.NOW)
+            except OSError as error:
+                self.show_error(UserError(_("The queue can't be written"), str(error)))
+        self._refresh()
 
     def _ask_to_extend(self) -> None:
         if self._options is not None:

@@ -80,8 +80,8 @@ AskTurn = Callable[[TurnAwaited, QWidget], Turn]
 """Asks when a run begins that others are ahead of."""
 
 
-def question_about(awaited: TurnAwaited, parent: QWidget | None) -> Question[Turn]:
-    """Whether to wait for the runs ahead, or for a benchmark."""
+def question_about(awaited: TurnAwaited, parent: QWidget | None, *, waits: bool = False) -> Question[Turn]:
+    """Whether to wait for the runs ahead, or for a benchmark; `waits`: it is queued already."""
     if awaited.behind == queue.BENCHMARK:
         title = _("A benchmark is running")
         text = _("A run at the same time would slow down both and make the benchmark's results useless.")
@@ -93,11 +93,17 @@ def question_about(awaited: TurnAwaited, parent: QWidget | None) -> Question[Tur
             "Runs that train at the same time slow each other down and share the memory. If it runs out, one of "
             "them fails."
         )
-    return Question(title, text, {Turn.WAIT: _("Add to queue"), Turn.NOW: _("Start now")}, parent)
+    waiting = {} if waits else {Turn.WAIT: _("Add to queue")}
+    return Question(title, text, {**waiting, Turn.NOW: _("Start now")}, parent)
 
 
 def ask_turn(awaited: TurnAwaited, parent: QWidget) -> Turn:
     return question_about(awaited, parent).ask(Turn.NEVER)
+
+
+def starts_now(awaited: TurnAwaited | None, parent: QWidget) -> bool:
+    """Ask whether a queued run starts now, beside the runs ahead of it."""
+    return awaited is None or question_about(awaited, parent, waits=True).ask(Turn.NEVER) is Turn.NOW
 
 
 DOT = " · "

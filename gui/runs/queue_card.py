@@ -14,6 +14,7 @@ from core.runs.words import awaited_text
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.base.trash import distinct_titles
+from gui.run.words import starts_now
 from gui.widgets.cards import Card
 from gui.widgets.labels import ElidedLabel, link_button, role_label
 
@@ -22,7 +23,7 @@ FIRST_BUTTON = 2
 
 
 class QueueCard(Card):
-    """A row per waiting run: place, name, and buttons to open, move or remove it. Hidden while none waits."""
+    """A row per waiting run: place, name, and buttons to open, move, start or remove it. Hidden while none waits."""
 
     run_opened = Signal(object)  # a `RunFolder`
     move_requested = Signal(object, object)  # a `RunFolder` and a `core.runs.queue.Move`
@@ -95,6 +96,12 @@ class QueueCard(Card):
         up.setEnabled(place > 0 and not self._needs(place, place - 1))
         down = link_button(_("Move down"), partial(self.move_requested.emit, run, Move.DOWN))
         down.setEnabled(place < len(self._waiting) - 1 and not self._needs(place + 1, place))
+        start = link_button(_("Start now"), partial(self._start, live))
+        start.setEnabled(not (live.awaited and live.awaited.is_source))
         tip = _("It will not train. It can be started later.")
         leaving = link_button(_("Leave the queue"), partial(self.leave_requested.emit, run), tip)
-        return link_button(_("Open"), partial(self.run_opened.emit, run)), up, down, leaving
+        return link_button(_("Open"), partial(self.run_opened.emit, run)), up, down, start, leaving
+
+    def _start(self, live: LiveRun) -> None:
+        if starts_now(live.awaited, self):
+            self.move_requested.emit(live.run, Move.NOW)

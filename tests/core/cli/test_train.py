@@ -313,6 +313,17 @@ def test_a_run_is_saved_paused_resumed_and_extended(begin, hone):
 
 
 @POSIX
+def test_a_waiting_run_is_started_now(begin, hone):
+    training = begin(queued=True).run
+    waiting = begin("finish", queued=True, until=State.QUEUED).run
+    hone("queue", "--move", waiting.name, "now")
+    assert queue.waiting() == []
+    hone("follow", waiting.name)
+    assert [run.path for run in queue.training()] == [training.path]
+    training.request(Action.STOP)
+
+
+@POSIX
 def test_runs_wait_are_moved_and_removed(begin, hone):
     assert "No run trains or waits" in hone("queue").out
     training = begin(queued=True).run

@@ -90,6 +90,24 @@ def test_a_run_is_never_moved_ahead_of_the_one_whose_model_it_needs(name, to, ex
     assert order() == expected.split()
 
 
+def test_a_run_that_is_started_now_has_its_turn_beside_what_trains():
+    for run in ("trains", "a", "b"):
+        ahead(run)
+    assert queue.move(named("b"), Move.NOW)
+    assert ahead("b") is None
+    assert (order(), sorted(training())) == (["a"], ["b", "trains"])
+    assert ahead("a") == (2, "b")
+    assert not queue.move(named("b"), Move.NOW)
+
+
+def test_a_run_that_needs_a_model_is_not_started_before_that_is_there(monkeypatch):
+    monkeypatch.setattr(queue, "source_of", lambda run: str(named("base").path) if "chat" in run.name else "")
+    for run in ("trains", "base", "chat"):
+        queue.enter(named(run), "cpu", SELF)
+    assert queue.move(named("chat"), Move.NOW)
+    assert order() == ["trains", "base", "chat"]
+
+
 def test_a_run_whose_keeper_died_is_passed_over_but_not_one_whose_engine_lives(tmp_path):
     queue.enter(named("dead"), "cpu", GONE)
     orphan = RunFolder(tmp_path)

@@ -31,7 +31,7 @@ from core.runs.events import (
     TurnAwaited,
 )
 from core.runs.folder import Action, ExitRecord
-from core.runs.queue import LiveRuns
+from core.runs.queue import LiveRuns, Move
 from core.runs.start import Extension
 from core.runs.status import State
 from core.runs.summary import summarize
@@ -215,13 +215,13 @@ RESUMES, ANEW = "Resume, Stop and save model", "Start again, Stop and save model
     "case",
     [
         (partial(train, reached=90), State.TRAINING, TRAINED, "Pause, Stop and save model", {}),
-        (BEHIND, State.QUEUED, WAITS + "digits and 2 more", "Pause, Leave the queue", {}),
-        (BY_TITLE, State.QUEUED, WAITS + "“My run”", "Pause, Leave the queue", {}),
+        (BEHIND, State.QUEUED, WAITS + "digits and 2 more", "Start now, Pause, Leave the queue", {}),
+        (BY_TITLE, State.QUEUED, WAITS + "“My run”", "Start now, Pause, Leave the queue", {}),
         (
             wait_without_checkpoint,
             State.QUEUED,
             WAITS + "digits · starts from the beginning",
-            "Pause, Leave the queue",
+            "Start now, Pause, Leave the queue",
             {},
         ),
         (finish_all, State.FINISHED, FINISHED, "", {}),
@@ -321,8 +321,14 @@ STOPS = "Pause, Stop and save model"
 @pytest.mark.parametrize(
     "case",
     [
-        (BY_TITLE, State.QUEUED, "Queued", "Queued behind", "Pause, Leave the queue"),
-        (reopened, State.QUEUED, "Queued", "Queued behind “B” · step 90", "Pause, Leave the queue"),
+        (BY_TITLE, State.QUEUED, "Queued", "Queued behind", "Start now, Pause, Leave the queue"),
+        (
+            reopened,
+            State.QUEUED,
+            "Queued",
+            "Queued behind “B” · step 90",
+            "Start now, Pause, Leave the queue",
+        ),
         (start_up, State.STARTING, "Starting", "Starting", "Pause, Stop"),
         (at(), State.TRAINING, "25 %", "Training on", STOPS),
         (at(steps=90, epochs=2), State.TRAINING, "99 %", "Training on", STOPS),
@@ -623,6 +629,21 @@ def test_resuming_on_a_busy_device_is_asked_about(qtbot, run, show, monkeypatch,
     view = show(State.CRASHED, resume=resume)
     view.header.buttons.resume.click()
     qtbot.waitUntil(lambda: begun == resumed and view.header.buttons.resume.isEnabled(), timeout=5000)
+
+
+@pytest.mark.parametrize("agreed", [True, False])
+def test_a_queued_run_is_started_now_if_that_is_confirmed(run, show, monkeypatch, agreed):
+    await_turn(run, ahead=1, behind="x", title="X")
+    asked, moved = [], []
+    monkeypatch.setattr("gui.run.page.starts_now", lambda awaited, _: asked.append(awaited.title) or agreed)
+    monkeypatch.setattr("core.runs.queue.move", lambda run, to: moved.append((run, to)))
+    show(State.QUEUED).header.buttons.resume.click()
+    assert (asked, moved) == (["X"], [(run, Move.NOW)] if agreed else [])
+
+
+def test_a_run_that_waits_for_a_model_cannot_be_started_now(run, show):
+    await_turn(run, ahead=1, behind="x", title="X", is_source=True)
+    assert show(State.QUEUED).header.buttons.resume.isHidden()
 
 
 def test_messages_of_an_earlier_attempt_go_when_it_is_resumed(qtbot, run, show):

@@ -1,14 +1,17 @@
 """Waiting runs are moved with the keyboard, too."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QPushButton
 
+from core.runs.events import TurnAwaited
 from core.runs.folder import RunFolder
 from core.runs.queue import LiveRun, Move
 from core.runs.status import State
+from gui.run.words import question_about
 from gui.runs.queue_card import QueueCard
 
 FIRST, SECOND, THIRD = (
@@ -40,3 +43,27 @@ def test_the_focus_stays_with_the_run_that_moves_and_is_taken_from_nothing_else(
     before = QApplication.focusWidget()
     card.show_waiting((SECOND, FIRST))
     assert QApplication.focusWidget() is before
+
+
+def test_a_run_is_started_now_after_a_warning_but_not_before_the_model_it_needs(card, monkeypatch):
+    ahead = TurnAwaited(ahead=1, behind="x", title="X")
+    needs = replace(FIRST, awaited=TurnAwaited(ahead=1, behind="b", is_source=True))
+    card.show_waiting((needs, replace(SECOND, awaited=ahead)))
+    blocked, start = (one for one in card._rows.findChildren(QPushButton) if one.text() == "Start now")
+    assert not blocked.isEnabled()
+    asked, moved = [], []
+    card.move_requested.connect(lambda run, to: moved.append((run, to)))
+    for agreed in (False, True):
+        monkeypatch.setattr(
+            "gui.runs.queue_card.starts_now",
+            lambda awaited, _, agreed=agreed: asked.append(awaited) or agreed,
+        )
+        start.click()
+    assert (asked, moved) == ([ahead, ahead], [(SECOND.run, Move.NOW)])
+
+
+def test_the_warning_is_that_runs_share_the_device(qtbot):
+    question = question_about(TurnAwaited(ahead=1, behind="x", title="X"), None, waits=True)
+    qtbot.addWidget(question)
+    assert list(question.says()) == ["Start now"]
+    assert "share the memory" in question.informativeText()
