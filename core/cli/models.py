@@ -203,7 +203,7 @@ def _talk(process: chat.TryProcess, arguments: argparse.Namespace, questions: It
                 turns = (*turns, chat.Turn(Speaker.ASSISTANT, message.text))
                 if not arguments.json:
                     say("\n".join(answer_lines(message, text)))
-                    note("\n".join((*message.notes, speed_text(message))))
+                    note("\n".join((*message.notes, f"{message.name}: {message.figures}")))
             case chat.NotAnswered():
                 status = 1
                 note(UserError(message.error.title, message.error.detail, message.error.fixes))
@@ -231,23 +231,6 @@ def answer_lines(answered: chat.Answered, text: str = "") -> list[str]:
     if answered.ended_by is not None:
         return [" …" if answered.ended_by is chat.EndedBy.LENGTH else ""]
     return [f"{word.chance:>7.1%}  {word.label}  {text[word.start : word.end]}" for word in answered.words]
-
-
-def speed_text(answered: chat.Answered) -> str:
-    """Model, time and device, such as "digits: 41 tokens in 1.20 s (34 a second), cpu, bf16"."""
-    template = (
-        _("{name}: {seconds:.2f} s, {device}, {dtype}")
-        if answered.tokens_per_second is None
-        else _("{name}: {tokens} tokens in {seconds:.2f} s ({speed:.0f} a second), {device}, {dtype}")
-    )
-    return template.format(
-        name=answered.name,
-        tokens=answered.tokens,
-        seconds=answered.seconds,
-        speed=answered.tokens_per_second,
-        device=answered.device,
-        dtype=answered.dtype,
-    )
 
 
 # --- hone export

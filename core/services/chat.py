@@ -27,7 +27,7 @@ from core.base.processes import kill_with_children
 from core.base.system import group_memory, system_memory
 from core.memory.estimate import FIRST_USE, INT8, NF4, libraries_bytes
 from core.options import RunOptions
-from core.options.choices import Method, Precision, Quantization, Speaker, Task, model_title
+from core.options.choices import Method, Precision, Quantization, Speaker, Task, device_title, model_title
 from core.options.past_runs import holds_adapter, model_folder, short_title, title_of
 from core.options.sources import scheme_of
 from core.runs import queue
@@ -209,9 +209,14 @@ class Answered(Line, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     @property
-    def tokens_per_second(self) -> float | None:
-        """Speed of writing. None if it wrote nothing."""
-        return self.tokens / self.seconds if self.tokens and self.seconds > 0 else None
+    def figures(self) -> str:
+        """Such as "41 tokens in 1.2 s · 34 tokens/s · CPU, bf16"."""
+        took, where = formats.step_time(self.seconds), f"{device_title(self.device)}, {self.dtype}"
+        if not self.tokens or self.seconds <= 0:
+            return f"{took} · {where}"
+        wrote = ngettext("{count:,} token in {seconds}", "{count:,} tokens in {seconds}", self.tokens)
+        pace = _("{speed} tokens/s").format(speed=formats.three_figures(self.tokens / self.seconds))
+        return f"{wrote.format(count=self.tokens, seconds=took)} · {pace} · {where}"
 
 
 class NotAnswered(Line, frozen=True, kw_only=True):

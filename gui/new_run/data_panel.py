@@ -1,7 +1,6 @@
 """The chosen data, below its field: how it was read, its views, findings, and the validation data."""
 
 import html
-from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from functools import partial
 
@@ -196,17 +195,12 @@ PATHS = (FRACTION, FILE, SPLIT)
 
 
 def names_hint(names: Mapping[str, str], report: DataReport | None) -> str:
-    """Say which names of labels can't be used, and why."""
-    known = tuple(report.labels) if report is not None and len(report.labels) < LABELS_COUNTED else ()
-    unknown = [label for label, name in names.items() if not name or (known and label not in known)]
-    if twice := [name for name, count in Counter(names.values()).items() if name and count > 1]:
-        return _("“{name}” is the name of two labels").format(name=twice[0])
-    if not unknown:
-        return ""
-    if not names[unknown[0]]:
-        return _("Not understood: “{text}”. Write it as: label = name").format(text=unknown[0])
-    text = _("The data has no label “{label}”; its labels are: {labels}")
-    return text.format(label=unknown[0], labels=", ".join(known[:MOST_LABELS]))
+    """Say which name is of no label of the data, or isn't understood."""
+    known = report.labels if report is not None else {}
+    wrong = (label for label, name in names.items() if not name or label not in known)
+    label = next(wrong, None) if 0 < len(known) < LABELS_COUNTED else None
+    text = _("“{label}” is no label of the data ({labels}). Write: label = name")
+    return "" if label is None else text.format(label=label, labels=", ".join(list(known)[:MOST_LABELS]))
 
 
 MOST_LABELS, LABELS_COUNTED = 6, 200

@@ -11,6 +11,7 @@ from PySide6.QtGui import (
     QFontMetrics,
     QHelpEvent,
     QIcon,
+    QImageReader,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -65,11 +66,13 @@ SAMPLE, MISTAKES, OF_CELL = "sample", "mistakes", "cell"
 
 
 def picture(path: Path, side: int) -> QPixmap:
-    """An image that fills a square of `side` pixels; one of a few pixels keeps its hard edges."""
-    image = QPixmap(str(path))
-    is_small = 2 * max(image.width(), image.height()) <= side
-    how = Qt.TransformationMode.FastTransformation if is_small else Qt.TransformationMode.SmoothTransformation
-    return image if image.isNull() else image.scaled(side, side, Qt.AspectRatioMode.KeepAspectRatio, how)
+    """Decode an image into a square of `side` pixels; one of a few pixels keeps its hard edges."""
+    reader, keep = QImageReader(str(path)), Qt.AspectRatioMode.KeepAspectRatio
+    reader.setAutoTransform(True)
+    if 2 * max(reader.size().width(), reader.size().height()) > side:
+        reader.setScaledSize(reader.size().scaled(side, side, keep))
+    image = QPixmap.fromImage(reader.read())
+    return image if image.isNull() else image.scaled(side, side, keep)
 
 
 def moment_text(predicted: Predicted) -> str:

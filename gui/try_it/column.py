@@ -31,7 +31,7 @@ from gui.base.background import Call, Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.run.predictions import visible
-from gui.try_it.input import ENDINGS, Question, expected_text, figures_text, which_text
+from gui.try_it.input import ENDINGS, Question, expected_text, which_text
 from gui.widgets.bars import ChanceBars
 from gui.widgets.cards import Card
 from gui.widgets.labels import ElidedLabel, LabelledText, role_label, text_label
@@ -123,18 +123,13 @@ class Transcript(PageScroll):
             empty = "" if self._text else visible(answered.text)
             ending = ENDINGS.get(answered.ended_by, "")
             self._answer.speaker.setText(answered.name)
-            self._answer.show_notes(empty, *answered.notes, ending, figures_text(answered))
+            self._answer.show_notes(empty, *answered.notes, ending, answered.figures)
 
-    def fail(self, error: UserError) -> None:
-        """Show why there is no answer."""
+    def show_notes(self, *lines: str, role: Role = Role.HINT) -> None:
+        """Show lines below the answer."""
         self._show_text()
         if self._answer is not None:
-            self._answer.show_notes(*str(error).splitlines(), role=Role.PROBLEM)
-
-    def show_notes(self, *lines: str) -> None:
-        """Show lines below the answer."""
-        if self._answer is not None:
-            self._answer.show_notes(*lines)
+            self._answer.show_notes(*lines, role=role)
 
     def _add(self, speaker: str, role: Role) -> Message:
         message = Message(speaker, role)
@@ -167,6 +162,7 @@ class Prediction(PageScroll):
         self.answer = Message("", Role.ANSWER)
         self.answer.words.hide()
         self.answer.speaker.hide()  # the column is of one model
+        self.show_notes = self.answer.show_notes
         self.bars = ChanceBars(theme)
         self.number = text_label(role=Role.PAGE_TITLE, selectable=True)
         self.labelled = LabelledText(theme)
@@ -194,7 +190,6 @@ class Prediction(PageScroll):
         self.asked.words.setText(question.shown)
         self.asked.setVisible(not question.image)
         self.answer.show()
-        self.answer.show_notes()
 
     def take_back(self) -> None:
         """Hide the question and its answer."""
@@ -216,16 +211,7 @@ class Prediction(PageScroll):
         if best or answered.number is not None:
             self._said.insert(0, f"{asked[:EARLIER_LETTERS]}  →  {best or self.number.text()}")
         expected = expected_text(self._question.expected, is_label=bool(answered.chances))
-        self.answer.show_notes(expected, *answered.notes, figures_text(answered))
-
-    def fail(self, error: UserError) -> None:
-        """Show why there is no answer."""
-        self._show(None)
-        self.answer.show_notes(*str(error).splitlines(), role=Role.PROBLEM)
-
-    def show_notes(self, *lines: str) -> None:
-        """Show lines below the answer."""
-        self.answer.show_notes(*lines)
+        self.answer.show_notes(expected, *answered.notes, answered.figures)
 
     def _show(self, result: QWidget | None) -> None:
         for widget in self._results:
@@ -331,9 +317,19 @@ class ModelColumn(Card):
             self._settle()
 
     def load(self, *, on_cpu: bool = False) -> None:
-        """Load the model, unless it is loaded, or being loaded."""
-        if self._chosen is not None and not self.is_loaded:
-            self._load(self._chosen, on_cpu=on_cpu)
+        """Start the model's process in a thread, unless it is loaded, or being loaded."""
+        if self._chosen is None or self.is_loaded:
+            return
+        load = Load(run=str(self._chosen.run.path.absolute()), which=self.which, on_cpu=on_cpu)
+
+        def talk(call: Call) -> None:
+            process = call.launch(lambda: self._start(load))
+            call.tell(process)
+            for message in process.lines():
+                call.tell(message)
+
+        self._task.start(talk)
+        self._enter(STARTING)
 
     def ask(self, question: Question, writing: Writing, *, on_cpu: bool = False) -> None:
         """Ask the model, which is loaded first if necessary, in place of a question without an answer yet."""
@@ -376,19 +372,6 @@ class ModelColumn(Card):
     def _answers(self) -> Transcript | Prediction:
         generates = self._chosen is None or self._chosen.task.writes_text
         return self.transcript if generates else self.prediction
-
-    def _load(self, chosen: Triable, *, on_cpu: bool) -> None:
-        """Start the process in a thread."""
-        load = Load(run=str(chosen.run.path.absolute()), which=self.which, on_cpu=on_cpu)
-
-        def talk(call: Call) -> None:
-            process = call.launch(lambda: self._start(load))
-            call.tell(process)
-            for message in process.lines():
-                call.tell(message)
-
-        self._task.start(talk)
-        self._enter(STARTING)
 
     def _say(self, message: Ask) -> None:
         if self._process is not None:
@@ -457,7 +440,7 @@ class ModelColumn(Card):
 
     def _fail(self, error: UserError) -> None:
         if self.question is not None:
-            self._answers.fail(error)
+            self._answers.show_notes(*str(error).splitlines(), role=Role.PROBLEM)
             self._settle()
 
     def _settle(self) -> None:

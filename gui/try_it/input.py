@@ -11,7 +11,6 @@ from PySide6.QtGui import (
     QDropEvent,
     QIcon,
     QImage,
-    QImageReader,
     QKeyEvent,
     QMouseEvent,
     QPaintDevice,
@@ -35,17 +34,17 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base import formats
 from core.base.files import file_inside
-from core.base.language import _, ngettext
-from core.options.choices import Speaker, Task, device_title
+from core.base.language import _
+from core.options.choices import Speaker, Task
 from core.runs.events import Example
-from core.services.chat import Answered, Chat, Choice, EndedBy, Given, Image, Texts, Turn, Which, Writing
+from core.services.chat import Chat, Choice, EndedBy, Given, Image, Texts, Turn, Which, Writing
 from gui.base.theme import Role, set_flag, set_role
 from gui.base.tokens import SPACING
+from gui.run.predictions import picture
 from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, Chooser, dropped_paths
-from gui.widgets.labels import link_button, push_button, role_label, text_label, tip_of
+from gui.widgets.labels import link_button, push_button, role_label, tip_of
 from gui.widgets.layout import FLUSH, FlowLayout, fill, hbox, vbox
 
 SIDE = 96
@@ -165,16 +164,15 @@ class ImageBox(QFrame):
         self.picture, self.seen = QLabel(), QLabel()
         self._pictures = QWidget()
         columns = fill(QHBoxLayout(self._pictures), margins=FLUSH, spacing=2 * SPACING)
-        for picture, title in ((self.picture, _("Your image")), (self.seen, _("What the model sees"))):
-            picture.setFixedHeight(SIDE)
-            picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
-            columns.addLayout(vbox(picture, role_label(Role.HINT, title), spacing=SPACING // 2))
+        for label, title in ((self.picture, _("Your image")), (self.seen, _("What the model sees"))):
+            label.setFixedHeight(SIDE)
+            label.setAlignment(Qt.AlignmentFlag.AlignCenter)
+            columns.addLayout(vbox(label, role_label(Role.HINT, title), spacing=SPACING // 2))
         columns.addStretch()
         self._path, self._folder = "", QTemporaryDir()
         self._example = QImage()
         self.invert = QCheckBox(_("Invert colours"))
         self.invert.clicked.connect(self._ask_inverted)
-        self._hint = text_label(role=Role.HINT)
         self.button = push_button(_("Choose an image…"), self._choose)
         self.pad = DrawingPad()
         self.pad.drawn.connect(self._take)
@@ -186,7 +184,7 @@ class ImageBox(QFrame):
         words = role_label(Role.MUTED, _("or drop it here"))
         buttons = hbox(self.button, words, self.invert, None)
         of_drawing = hbox(self.undo, self.clear, None, spacing=2 * SPACING)
-        beside = vbox(None, self._pictures, buttons, self._hint, None, of_drawing)
+        beside = vbox(None, self._pictures, buttons, None, of_drawing)
         fill(
             QHBoxLayout(self),
             self.pad,
@@ -209,14 +207,11 @@ class ImageBox(QFrame):
         """Show an image without emitting `chosen`; an empty path shows none."""
         self._path = path
         self.seen.clear()
-        image = small_picture(path, SIDE).toImage() if path else QImage()
+        image = picture(Path(path), SIDE).toImage() if path else QImage()
         differs = self._example.isGrayscale() and is_light(image) != is_light(self._example)
         is_other = not (image.isNull() or self._example.isNull()) and differs
         self.invert.setChecked(False)
         self.invert.setVisible(is_other)
-        hint = _("Light and dark are the other way round in the training images.")
-        self._hint.setText(hint)
-        self._hint.setVisible(is_other)
         self.picture.setPixmap(QPixmap.fromImage(image))
         self._pictures.setHidden(image.isNull())
 
@@ -271,16 +266,6 @@ def is_light(image: QImage) -> bool:
     across, down = (0, image.width() - 1), (0, image.height() - 1)
     corners = [] if image.isNull() else [image.pixelColor(x, y) for x in across for y in down]
     return sum(colour.lightness() for colour in corners) > 127 * len(corners)
-
-
-def small_picture(path: str, side: int) -> QPixmap:
-    """Decode an image at most `side` pixels wide and high; returns a null pixmap if it can't be read."""
-    reader = QImageReader(path)
-    reader.setAutoTransform(True)
-    size = reader.size()
-    if size.isValid():
-        reader.setScaledSize(size.scaled(QSize(side, side), Qt.AspectRatioMode.KeepAspectRatio))
-    return QPixmap.fromImage(reader.read())
 
 
 @dataclass(frozen=True)
@@ -341,20 +326,6 @@ def expected_text(expected: str, *, is_label: bool = False) -> str:
     """Return the line with the answer of a validation example, if there is one."""
     text = _("True label: {label}") if is_label else _("Expected: {label}")
     return text.format(label=expected) if expected else ""
-
-
-def figures_text(answered: Answered) -> str:
-    """Return the figures of an answer, such as "41 tokens in 1.2 s · 34 tokens/s · cpu, bf16"."""
-    took = formats.step_time(answered.seconds)
-    where = f"{device_title(answered.device)}, {answered.dtype}"
-    speed = answered.tokens_per_second
-    if speed is None:
-        return f"{took} · {where}"
-    wrote = ngettext("{count:,} token in {seconds}", "{count:,} tokens in {seconds}", answered.tokens).format(
-        count=answered.tokens, seconds=took
-    )
-    pace = _("{speed} tokens/s").format(speed=formats.three_figures(speed))
-    return f"{wrote} · {pace} · {where}"
 
 
 ENDINGS: dict[EndedBy | None, str] = {
@@ -484,7 +455,7 @@ class ExampleRow(QWidget):
         button = link_button("", lambda: self.chosen.emit(question), tip)
         button.setAutoDefault(False)
         if question.image:
-            button.setIcon(QIcon(small_picture(question.image, 2 * PICTURE)))
+            button.setIcon(QIcon(picture(Path(question.image), 2 * PICTURE)))
             button.setIconSize(QSize(PICTURE, PICTURE))
             button.setAccessibleName(_("Image that is: {label}").format(label=example.expected))
         else:

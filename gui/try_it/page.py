@@ -101,7 +101,7 @@ class TryPage(QWidget):
                 self._ask(waiting)
         if not training:
             self._on_cpu = False
-        elif not self._on_cpu and self._any_loaded:
+        elif not self._on_cpu and any(column.is_loaded for column in self.columns.values()):
             pending = next((one.question for one in self.columns.values() if one.question), self._waiting)
             self._unload()
             title = _("Models unloaded while “{run}” trains").format(run=training[0].title)
@@ -216,10 +216,6 @@ class TryPage(QWidget):
         """The models to ask, the trained one first."""
         value = self.shown.value()
         return tuple(Which) if value == BOTH else (Which(value),)
-
-    @property
-    def _any_loaded(self) -> bool:
-        return any(column.is_loaded for column in self.columns.values())
 
     def _show_columns(self, _value: str = "") -> None:
         for which, column in self.columns.items():

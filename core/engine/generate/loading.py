@@ -4,6 +4,7 @@ A new head gets the same random weights as in the run; tokenizer, chat template,
 the run saved.
 """
 
+import contextlib
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,10 @@ import torch
 
 from core.base import formats
 from core.base.errors import DeviceError, ModelError, OutOfMemory
+from core.base.files import file_inside
 from core.base.language import _
 from core.engine import environment
-from core.engine.data.image_files import ImageTransform
+from core.engine.data.image_files import UNREADABLE, ImageTransform, opened
 from core.engine.data.labelled_texts import length_limit, row_length
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
@@ -30,6 +32,7 @@ from core.options.past_runs import holds_adapter
 from core.options.sections import DeviceOptions
 from core.options.sources import Scheme
 from core.runs.folder import RunFolder
+from core.runs.status import chosen_examples
 from core.services.chat import Which, lacks_model, name_of
 from core.services.memory import room_of
 
@@ -41,7 +44,7 @@ class TriedModel:
     """A model in evaluation mode on its device.
 
     `length` is where texts are cut, `row` the length of rows with fixed padding; both are for models that classify or
-    score texts. `transform` is for image models.
+    score texts. `transform` is for image models, and `light` whether grey training images are light at their corners.
     """
 
     model: Any
@@ -53,6 +56,7 @@ class TriedModel:
     transform: ImageTransform | None = None
     length: int = 0
     row: int | None = None
+    light: bool | None = None
 
     @property
     def task(self) -> Task:
@@ -154,14 +158,26 @@ def _load_image_model(run: RunFolder, options: RunOptions, which: Which, resolve
     is_whole = which is Which.TRAINED and not has_adapter
     asked = _whole(Scheme.RUN.of(str(run.path.absolute())), options) if is_whole else options
     model: Any = load_image_model(asked, find_image_model(asked), recipe.labels).model
+    transform, light = ImageTransform(recipe.image_size, recipe.mean, recipe.std), None
+    named = (file_inside(run.path, one.image) for one in chosen_examples(run.events_file) if one.image)
+    if example := next(named, None):
+        with contextlib.suppress(*UNREADABLE), opened(example) as image:
+            shades = transform.shades(transform.from_pil(image))
+            light = is_light(shades) if shades.std(0).max() < 0.01 else None  # 1 / 255: grey after rounding
     return TriedModel(
         model=with_adapter(model, run.model) if which is Which.TRAINED and has_adapter else model,
         name=name_of(run, options, which),
         options=options,
         resolved=resolved,
         labels=recipe.labels,
-        transform=ImageTransform(recipe.image_size, recipe.mean, recipe.std),
+        transform=transform,
+        light=light,
     )
+
+
+def is_light(shades: torch.Tensor) -> bool:
+    """Whether the corners of an image [3, height, width] are light, as paper is."""
+    return bool(shades[:, [0, 0, -1, -1], [0, -1, 0, -1]].mean() > 0.5)
 
 
 def _whole(source: str, options: RunOptions) -> RunOptions:

@@ -73,7 +73,7 @@ def test_an_answer_is_printed_and_its_time_to_standard_error(tmp_path, process, 
     asked = ("--prompt", "Hello", "--system", "Be kind", "--seed", "7", "--stop", "END", "--before")
     out, err = hone("try", run_folder(tmp_path), *asked)
     assert out == "Answer 1 of resnet18, drawn with 7.\n"
-    assert "resnet18: 5 tokens in 0.50 s (10 a second), cpu, fp32" in err
+    assert "resnet18: 5 tokens in 500 ms · 10.0 tokens/s · CPU, fp32" in err
     assert process.loads == [Load(run=str(tmp_path), which=Which.BEFORE)]
     [question] = process.asked
     assert question.given.system == "Be kind"

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import PIL.Image
+import PIL.ImageOps
 import pytest
 
 from core.base.errors import ModelError, UserError
@@ -186,6 +187,10 @@ def test_labels_of_images_are_those_of_the_run(tmp_path):
             chances = {one.label: one.chance for one in answered.chances}
             assert chances[said.text] == pytest.approx(said.sure, abs=1e-3)
             assert max(chances.values()) <= chances[said.text] + 1e-3
+    paper = PIL.ImageOps.invert(PIL.Image.open(files[0]).convert("L"))
+    paper.save(tmp_path / "paper.png")
+    told = [ask(model, Image(path=str(path))).notes for path in (files[0], tmp_path / "paper.png")]
+    assert told == [(), ("Light and dark are the other way round in the training images.",)]
     assert load(run, Which.BEFORE).name == "SqueezeNet 1.0 (untrained)"
     for content, reason in (("no image", "no image of a known format"), ("", "the file is empty")):
         (tmp_path / "no.png").write_text(content)
