@@ -592,11 +592,11 @@ class RunPredictions(QWidget):
         example = self._examples[row]
         title = _("Your prompt") if example.is_own else _("Input")
         given = example.given if self.markup.isChecked() else example.shown
-        texts = [(f"{title} · {example.where}" if example.where else title, given)] if given else []
-        if example.is_cut:
-            texts.append((_("What the model read, truncated at its maximum length"), example.given))
+        cut = _("truncated at the maximum length") if example.is_cut else ""
+        texts = [(" · ".join(filter(None, (title, example.where, cut))), given)] if given else []
+        read = [(_("What the model read"), example.given)] if cut else []
         if self._judged is not None:
-            return texts
+            return texts + read
         if example.expected:
             texts.append((expected_title(said_of(row, self._chosen)), visible(example.expected)))
         chosen, before = self._chosen, next(iter(self._predictions.predicted), None)
@@ -606,4 +606,4 @@ class RunPredictions(QWidget):
                 is_cut = said.is_cut and bool(said.text.strip())
                 moment = _("Prediction · {moment}").format(moment=moment_text(predicted))
                 texts.append((moment, f"{visible(said.text)}{' …' if is_cut else ''}"))
-        return texts
+        return texts + read

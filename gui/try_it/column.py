@@ -188,6 +188,7 @@ class Prediction(PageScroll):
         self.earlier.setText("\n".join((_("Earlier"), *self._said[:MOST_EARLIER])))
         self.earlier.setVisible(bool(self._said))
         self.asked.words.setText(question.shown)
+        self.asked.show_notes(question.where)
         self.asked.setVisible(not question.image)
         self.answer.show()
 

@@ -272,8 +272,8 @@ def is_light(image: QImage) -> bool:
 class Question:
     """A text, a pair of texts, or an image file.
 
-    `expected` is the answer of a validation example; with `as_read`, the text has the special tokens the model reads,
-    and `asked` is what the user asks in it, or the name of an image.
+    `expected` is the answer of a validation example, and `where` its row; with `as_read`, the text has the special
+    tokens the model reads, and `asked` is what the user asks in it, or the name of an image.
     """
 
     texts: tuple[str, ...] = ()
@@ -282,6 +282,7 @@ class Question:
     expected: str = ""
     as_read: bool = False
     asked: str = ""
+    where: str = ""
 
     @property
     def shown(self) -> str:
@@ -475,9 +476,8 @@ def question_of(example: Example, folder: Path, task: Task, number: int = 1, *, 
         return Question(image=str(path or folder / "none"), expected=example.expected, asked=name)
     given = tuple(example.given.split("\n", 1)) if in_pairs and not task.writes_text else (example.given,)
     is_read = task.writes_text and not example.is_own
-    return Question(
-        texts=example.texts or given, expected=example.expected, as_read=is_read, asked=example.asked
-    )
+    texts, expected = example.texts or given, example.expected
+    return Question(texts=texts, expected=expected, as_read=is_read, asked=example.asked, where=example.where)
 
 
 def short(text: str, *, from_end: bool = False) -> str:

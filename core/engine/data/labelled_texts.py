@@ -151,7 +151,7 @@ class RowReader:
             for place in np.flatnonzero(bad):
                 cell = block.answers[place]
                 comma = checks.DECIMAL_POINT if has_decimal_comma([cell]) else ""
-                example = f'"{cell[:EXAMPLE_CHARACTERS]}".{comma}'
+                example = f"“{cell[:EXAMPLE_CHARACTERS]}”.{comma}"
                 self._note(
                     checks.NOT_A_NUMBER, [block.places[place]], self.columns.label or "", example, other
                 )

@@ -128,8 +128,8 @@ def test_the_text_of_the_data_is_shown_and_what_was_read_of_it(page):
     assert cell(page, 0, Column.GIVEN) == "A fine – DAY."
     page.table.selectRow(0)
     words = page.whole.toPlainText()
-    assert words.startswith("Input · row 17 of films.csv: A fine – DAY.\nWhat the model read")
-    assert "a fine [UNK]" in words
+    assert words.startswith("Input · row 17 of films.csv · truncated at the maximum length: A fine – DAY.\n")
+    assert words.endswith("What the model read: a fine [UNK]")
     page.table.selectRow(1)
     assert "What the model read" not in page.whole.toPlainText()
 

@@ -56,6 +56,7 @@ def make_run(folder, task, title, *examples):
     return run
 
 
+PAIR = Example(given="good\nbad", expected="yes", texts=("Good –\n it is", "BAD"), where="row 7 of pairs.csv")
 CONVERSATION = Example(given="<user>one?<assistant>", expected="two"), Example(given="Mine", is_own=True)
 
 
@@ -68,7 +69,7 @@ def models():
 def folder(tmp_path):
     runs = tmp_path / "runs"
     make_run(runs / "1-chat", Task.CHAT, "Handwritten digits", *CONVERSATION)
-    make_run(runs / "2-texts", Task.TEXT_CLASSIFICATION, "Pairs", Example(given="good\nbad", expected="yes"))
+    make_run(runs / "2-texts", Task.TEXT_CLASSIFICATION, "Pairs", PAIR)
     two = (Example(image="0.png", expected="nought"), Example(image="1.png", expected="one"))
     images = make_run(runs / "3-images", Task.IMAGE_CLASSIFICATION, "Images", *two)
     for image in two:
@@ -175,6 +176,9 @@ def test_a_classifier_answers_with_bars_a_number_or_labelled_words(qtbot, page, 
     assert "yes: 90.0 %" in prediction.bars.accessibleName()
     assert "True label: yes" in prediction.answer.below.text()
     assert "2 read" in prediction.answer.below.text()
+    assert prediction.asked.words.text() == "Good –\n it is\nBAD", "the text of the data, not of the tokens"
+    assert prediction.asked.below.text() == "row 7 of pairs.csv"
+    assert (page.input.text.toPlainText(), page.input.second.toPlainText()) == ("Good –\n it is", "BAD")
     page.input.second.hide()
     ask(qtbot, page, "number")
     assert (prediction.number.text(), prediction.bars.isVisible()) == ("3.25", False)
