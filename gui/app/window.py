@@ -309,7 +309,8 @@ class MainWindow(QMainWindow):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Escape clears the filter it is pressed in, closes the topmost banner, or leads back from a comparison."""
-        shown = [strip for strip in self.findChildren(Strip) if strip.isVisible() and strip.is_closable]
+        strips = [strip for strip in self.findChildren(Strip) if strip.isVisible() and strip.isEnabled()]
+        shown = [strip for strip in strips if strip.is_closable]
         searched, is_escape = self.commands.searched(), event.key() == Qt.Key.Key_Escape
         if is_escape and searched is not None and searched.hasFocus() and searched.text():
             searched.clear()

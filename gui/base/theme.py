@@ -104,6 +104,7 @@ class Role(StrEnum):
     LEAD = "lead"
     TILE = "tile"
     TILE_SAMPLE = "tile-sample"
+    POPUP = "popup"
     STRIP_INFO = "strip-info"
     STRIP_WARNING = "strip-warning"
     STRIP_ERROR = "strip-error"

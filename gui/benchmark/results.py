@@ -54,7 +54,8 @@ from gui.charts.bars import Bar, BarChart, Piece
 from gui.charts.bars import Line as LineAcross
 from gui.charts.overlays import Reading
 from gui.new_run.memory_card import bar_parts
-from gui.widgets.labels import Disclosure, plain_tip, push_button, text_label
+from gui.widgets.cards import Note
+from gui.widgets.labels import plain_tip, push_button, text_label
 from gui.widgets.layout import FLUSH, Part, fill
 from gui.widgets.tables import set_up_rows
 
@@ -208,7 +209,7 @@ class ResultView(QWidget):
         self.published.setToolTip(SOURCES[kind])
         self.published.toggled.connect(self._show)
         self.note, self.conclusion = text_label(role=Role.HINT, selectable=True), text_label(selectable=True)
-        self.facts = Disclosure(_("Show"))
+        self.facts = Note(_("Show"))
         self.copy_markdown = push_button(_("Copy as Markdown"), partial(self._copy, "Markdown"))
         self.copy_csv = push_button(_("Copy as CSV"), partial(self._copy, "CSV"))
         self.buttons = fill(QHBoxLayout(), self.copy_markdown, self.copy_csv, None, spacing=SPACING)
@@ -252,7 +253,7 @@ class ResultView(QWidget):
         self.note.setVisible(bool(notes))
         self.conclusion.setText(conclusion(result))
         self.conclusion.setVisible(bool(result.measured))
-        self.facts.show_text(_("What was measured, and how."), how_measured(result))
+        self.facts.say((_("What was measured, and how."), *how_measured(result)))
         for button in (self.copy_markdown, self.copy_csv):
             button.setEnabled(bool(result.measured))
 

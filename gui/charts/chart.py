@@ -51,6 +51,7 @@ from gui.charts.overlays import (
 from gui.charts.series import FENCE, FENCE_KEPT, DrawnLine, Floats, Line, Look, Span, usual_span
 from gui.widgets.cards import Card
 from gui.widgets.labels import ButtonMenu, meanings_in, role_label
+from gui.widgets.layout import keep_place
 
 HEIGHT = 96
 HEADING_GAPS = 7 * SPACING
@@ -497,9 +498,7 @@ class Chart(Card):
         button.setToolTip(_("Copy, save, scale"))
         button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        policy = button.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)  # or the legend would move while a picture is taken
-        button.setSizePolicy(policy)
+        keep_place(button)
         self._menu.addAction(_("Copy image")).triggered.connect(self.copy_image)
         save_image, save_table = (_("Save image…"), _("Save data as CSV…"))
         png, csv = _("PNG images (*.png)"), _("CSV tables (*.csv)")

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence, Set
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QDialogButtonBox,
@@ -27,7 +26,7 @@ from gui.new_run.data_views import LengthsPane, RowsPane, SeenPane, row_numbers
 from gui.new_run.state import DataReading
 from gui.widgets.bars import LabelBars, progress_bar
 from gui.widgets.form import Form
-from gui.widgets.form_row import FormRow, field_indent, label_width
+from gui.widgets.form_row import FormRow, field_indent, label_width, sentence
 from gui.widgets.inputs import Segment, Segmented, WheelGuard
 from gui.widgets.labels import LinkLabel, link_button, role_label, text_label
 from gui.widgets.layout import FLUSH, FlowLayout, PageScroll, Sheet, clear, fill, fill_dialog, hbox, vbox
@@ -227,7 +226,7 @@ class SplitChoice(QWidget):
         self.choice = Segmented()
         self.choice.chosen.connect(self._on_chosen)
         label.setBuddy(self.choice)
-        line = fill(QHBoxLayout(self), label, margins=FLUSH, spacing=0)
+        line = fill(QHBoxLayout(self), label, margins=(0, 0, 0, SPACING // 2), spacing=0)
         line.addSpacing(field_indent(self) - label_width(self))
         fill(line, self.choice, None)
         self._show_choices()
@@ -373,10 +372,8 @@ VIEWS_STRETCH = 100
 class DataOverview(QWidget):
     """A line, the views of the data, and below them, scrolled, problems, notes and findings.
 
-    Its height is fixed once data is chosen: what is below must not move when something becomes known about the data.
+    Its height is fixed: what is below must not move when something becomes known about the data.
     """
-
-    grew = Signal(int)  # by so many pixels
 
     def __init__(self, theme: Theme, reading: DataReading) -> None:
         super().__init__()
@@ -387,24 +384,15 @@ class DataOverview(QWidget):
         self.views = DataViews(theme)
         self.findings = FindingsPane()
         scrolled = QWidget()
-        self._scrolled = fill(QVBoxLayout(scrolled), self.line.notes, self.findings, margins=FLUSH)
+        fill(QVBoxLayout(scrolled), self.line.notes, self.findings, margins=FLUSH)
         scroll = PageScroll(scrolled, most_lines=LINES_OF_FINDINGS)
         parts = (self.line, (self.views, VIEWS_STRETCH), scroll, None)
         margins = (0, 0, 0, SPACING // 2)
         self._layout = fill(QVBoxLayout(self), *parts, margins=margins, spacing=SPACING)
-        self.reserve(is_chosen=False)
+        self.setFixedHeight(LINES_HIGH * self.fontMetrics().height())
         self.line.enlarge.clicked.connect(self.enlarge)
         self.findings.row_chosen.connect(self.views.show_row)
         self.views.hide()
-
-    def reserve(self, *, is_chosen: bool) -> None:
-        """Take the place of a preview if data is chosen, else a line."""
-        self.setFixedHeight((LINES_HIGH if is_chosen else 3) * self.fontMetrics().height())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        if event.size().width() == event.oldSize().width():
-            self.grew.emit(event.size().height() - event.oldSize().height())
 
     def show_state(self, task: Task, columns: Columns, guessed: Set[str], names_row: FormRow) -> None:
         """Show what is known about the data.
@@ -423,13 +411,15 @@ class DataOverview(QWidget):
         if report is not self._shown[0] or (task, names) != self._shown[1:]:
             self._shown = report, task, names
             self.views.show_report(report, task, names)
-            rows = frozenset(row_numbers(report)) if report is not None else frozenset()
-            self.findings.show_findings(self._reading.findings, rows)
+        rows = frozenset(row_numbers(report)) if report is not None else frozenset()
+        wrong = (
+            Finding(
+                code="", level=FindingLevel.PROBLEM, message=sentence(one.message), count=1, fixes=one.fixes
+            )
+            for one in self._reading.problems()  # the line below the field is short
+        )
+        self.findings.show_findings((*wrong, *self._reading.findings), rows)
         self.views.rows.show_uses(task, columns, guessed)
-
-    def add_problems(self, row: FormRow) -> None:
-        """Show the problems of the data's row here instead of below the row: most are found by reading the data."""
-        self._scrolled.insertLayout(0, row.give_problems())
 
     @property
     def has_table(self) -> bool:

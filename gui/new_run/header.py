@@ -24,7 +24,7 @@ from gui.base.tokens import SPACING
 from gui.widgets.form_row import sentence
 from gui.widgets.inputs import SECOND_LINE, ChoiceList, Chooser, Segment
 from gui.widgets.labels import ButtonMenu, link_button, push_button, role_label, text_label
-from gui.widgets.layout import FLUSH, PageScroll, Sheet, fill, fill_dialog, hbox
+from gui.widgets.layout import FLUSH, PageScroll, Sheet, fill, fill_dialog, hbox, keep_place
 from gui.widgets.tables import Group, KeyValue, Row
 
 FILE_FILTER = "*.hone *.toml"
@@ -90,9 +90,7 @@ class NewRunHeader(QWidget):
             _("Reset every option to what Hone starts with; this can be undone"),
         )
         self.show_restored(False)
-        policy = self.reset.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)  # the page below it does not move
-        self.reset.setSizePolicy(policy)
+        keep_place(self.reset)
         subtitle = fill(QHBoxLayout(), self._subtitle, self.reset, None, spacing=SPACING // 2)
         titles = fill(QVBoxLayout(), role_label(Role.PAGE_TITLE, _("New run")), subtitle, spacing=2)
         line = fill(QHBoxLayout(), titles, None, spacing=SPACING)

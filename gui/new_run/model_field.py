@@ -34,7 +34,7 @@ from gui.base.trash import distinct_titles
 from gui.widgets.fields import Field, PathField
 from gui.widgets.inputs import ChoiceList, Segment, Segmented
 from gui.widgets.labels import push_button
-from gui.widgets.layout import fill
+from gui.widgets.layout import fill, keep_place
 
 MOST_RUNS, MOST_MODELS = 60, 16
 SCHEME = f"{Scheme.TORCHVISION}:"
@@ -218,6 +218,7 @@ class ModelField(Field):
         self.models, self._runs = ModelList(), PastRunList()
         self._text = PathField(option, _("A folder, or a Hub id"), only_folders=True)
         self._text.changed.connect(self.changed)
+        self._text.remarked.connect(self.remarked)
         for chooser, tip in (
             (self.models, option.help),
             (self._runs, _("Continues from the model of a run")),
@@ -243,6 +244,7 @@ class ModelField(Field):
         self._place.setAccessibleName(_("Source of the model"))
         self._place.chosen.connect(self._on_place)
         self.hub = push_button(_("Find one on the Hub…"), self.hub_wanted.emit)
+        keep_place(self.hub)
         lines = fill(QVBoxLayout(), self._place, self._stack, spacing=SPACING)
         lines.addWidget(self.hub, 0, Qt.AlignmentFlag.AlignLeading)
         self._row.addLayout(lines, 1)

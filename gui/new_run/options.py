@@ -51,7 +51,7 @@ from gui.base.tokens import SPACING
 from gui.new_run.data_panel import FILE, SPLIT, TRAIN_SPLIT, DataOverview, SplitChoice
 from gui.new_run.model_field import ModelField
 from gui.new_run.state import DataReading, ModelCheck, check_form
-from gui.widgets.cards import Card, Change, ChangesStrip
+from gui.widgets.cards import Card, Change, ChangesStrip, Note
 from gui.widgets.fields import (
     ROOM_FOR_AUTOMATIC,
     AutomaticField,
@@ -67,7 +67,7 @@ from gui.widgets.fields import (
 from gui.widgets.form import Form, Starts
 from gui.widgets.form_row import FormRow, field_indent, sentence
 from gui.widgets.inputs import PathLine, Segment
-from gui.widgets.labels import Disclosure, link_button, role_label
+from gui.widgets.labels import link_button, role_label
 from gui.widgets.layout import FLUSH, fill, order_tabs
 
 
@@ -146,7 +146,8 @@ class OptionsCard(Card):
         self._more.toggled.connect(self._on_more)
         self.set_trailing(self._more)
         self._advanced = QWidget()
-        self._more_body = fill(QVBoxLayout(self._advanced), margins=FLUSH, spacing=SPACING)
+        self._more_body = fill(QVBoxLayout(self._advanced), margins=FLUSH, spacing=SPACING // 2)
+        self.body.setSpacing(SPACING // 2)
         options = [option for section in sections for option in options_of(section)]
         advanced = [option for option in options if is_advanced(option)]
         for option in options:
@@ -412,21 +413,19 @@ class OptionsColumn(QWidget):
         self._split = SplitChoice(self.form)
         self._data_card.insert_below(TRAIN, self._split)
         self._data_card.insert_below(TRAIN, self.data)
-        self.data.add_problems(self.form.row(TRAIN))
         check = link_button(
             _("Check this device…"),
             lambda: self.check_requested.emit(str(self.fields.device.value())),
             _("Compare its results with those of the CPU"),
         )
         self._device_card.insert_below("device.name", self._indented(check, LINK_PADDING, None))
-        self.advice = Disclosure(_("Help me choose"))
+        advice = Note(_("Help me choose"))
         lines = [
             _("{condition}: {advice}").format(condition=item.condition, advice=item.advice)
             for item in big_model_advice()
         ]
-        self.advice.show_text(_("For a model that doesn't fit."), lines)
-        memory_card.insert_below("memory.deepspeed", self._indented(self.advice))
-        self.advice.show()
+        advice.say((_("For a model that doesn't fit."), *lines))
+        memory_card.insert_below("memory.deepspeed", self._indented(advice))
         order_tabs(part for card in self.cards for part in card.parts_in_order())
         for line in self.findChildren(QLineEdit):
             line.setAcceptDrops(isinstance(line, PathLine))  # a file dropped elsewhere is the data
@@ -513,7 +512,6 @@ class OptionsColumn(QWidget):
 
     def show_hints(self, options: RunOptions | None, model: ModelCheck) -> None:
         """Show the data, and below some fields what the values of the form mean, None if they can't be read."""
-        self.data.reserve(is_chosen=bool(self.fields.train.value()))
         names = self.form.row("data.label_names")
         self.data.show_state(self.form.task, self.guesses.columns, self.guesses.guessed, names)
         self._split.update_from(self._reading.report)
@@ -663,7 +661,7 @@ class FormHistory(QObject):
         self._leaves_task = False  # what is changed now
         self._listed: FormChange | None = None
         options.changed.connect(self._on_changed)
-        strip.undo_chosen.connect(self._undo_listed)
+        strip.fix_chosen.connect(self._undo_listed)
 
     def clear(self) -> None:
         """Forget all changes: the form is at its beginning."""

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QObject, QPoint, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 
@@ -39,7 +39,7 @@ from gui.new_run.state import UNUSED, FormQuestions, all_problems, check_form, d
 from gui.new_run.welcome import beginnings
 from gui.settings.gpu_install import GpuInstaller
 from gui.settings.model_browser import HubSheet
-from gui.widgets.cards import ChangesStrip, MessageStrip
+from gui.widgets.cards import Change, ChangesStrip, Notices, NoticeStrip
 from gui.widgets.inputs import Chooser
 from gui.widgets.labels import margins
 from gui.widgets.layout import PageScroll, fill
@@ -82,13 +82,13 @@ SOURCES = ("data.train", "model.source")
 
 
 class Remedies(QObject):
-    """Applies fixes, and offers another task on `strip` if the data suits that better."""
+    """Applies fixes, and offers another task on `strip`, its own, if the data suits that better."""
 
     def __init__(
         self,
         options: OptionsColumn,
         history: FormHistory,
-        strip: MessageStrip,
+        strip: NoticeStrip,
         change_task: Callable[[Task], None],
         is_untouched: Callable[[], bool],
     ) -> None:
@@ -98,13 +98,13 @@ class Remedies(QObject):
         self._strip = strip
         self._change_task = change_task
         self._unread = ""  # a new source that the engine has not read yet
-        self._has_offered = False
         self._left: tuple[str, Task] | None = None
         self._is_untouched = is_untouched  # whether the person has chosen nothing yet but data
         self._adopted = ""  # the data that the task was changed for without a question, once
 
     def note_left(self, task: Task) -> None:
         """Remember the task that the person leaves: it is not offered again for the same data."""
+        self._strip.hide()
         self._left = str(self._options.fields.train.value() or ""), task
 
     def apply(self, fix: Fix) -> None:
@@ -115,7 +115,6 @@ class Remedies(QObject):
         if is_undone:
             self.note_left(before)
         with self._history.step(fix.label, is_listed=not is_undone):
-            self._strip.hide()
             if task is not form.task:
                 self._change_task(task)
             if ROLES in changes:  # each of several fixes only has the roles known when it was offered
@@ -169,9 +168,7 @@ class Remedies(QObject):
         now = self._options.form.task
         is_chat_on_text = task is Task.CAUSAL_LM and now is Task.CHAT  # plain texts do for chat
         if task is None or task is now or is_chat_on_text or (source, task) == self._left:
-            if self._has_offered:
-                self._strip.hide()
-            self._has_offered = False
+            self._strip.hide()
             return False
         title = _("{name} looks like data for “{task}”").format(name=short_name(source), task=task.label)
         change = _("Change to “{task}”").format(task=task.label)
@@ -179,7 +176,6 @@ class Remedies(QObject):
         if self._adopts(source, fix):
             return True
         self._strip.show_message(Level.INFO, title, "", (fix,))
-        self._has_offered = True
         return False
 
 
@@ -200,19 +196,20 @@ class NewRunPage(QWidget):
         self._machine: MachineReport | None = None
         self._guessed_from: DataReport | None = None
         self._example: Preset | None = None  # whose options are still in the form
-        self._has_told_example = False
         self._awaits_start: Values | None = None  # the form for which Start was pressed while it was checked
         self._questions = FormQuestions(ask, self)
         self._reading = self._questions.data
         self._fit = MemoryState(ask, tools or MemoryTools(), self)
         self._header = NewRunHeader()
-        self._strip = MessageStrip(closable=True)
+        self._strip, self._offer, self._usual = NoticeStrip(), NoticeStrip(), ChangesStrip()
+        self._left_example: Preset | None = None  # whose values are offered to be replaced
         self._options = OptionsColumn(theme, self._reading)
         self._changes = ChangesStrip()
+        self._strips = (self._usual, self._offer, self._strip, self._changes)
         self._history = FormHistory(self._options, self._changes)
         self.stack = self._history.stack
         self._remedies = Remedies(
-            self._options, self._history, self._strip, self._change_task, self._is_untouched
+            self._options, self._history, self._offer, self._change_task, self._is_untouched
         )
         self._scroll = PageScroll(self._options)
         self._outcome = OutcomeColumn(theme, self._fit)
@@ -227,10 +224,9 @@ class NewRunPage(QWidget):
         self._outcome.start.setFocus()
 
     def _lay_out(self) -> None:
-        # Strips appear below the form: the fields above must not move.
-        strips = fill(QVBoxLayout(), self._strip, self._changes, spacing=SPACING)
-        strips.setContentsMargins(margins(self, 0, 0, GUTTER, 2 * SPACING))
-        form = fill(QVBoxLayout(), (self._scroll, 1), strips, spacing=2 * SPACING)
+        notices = Notices(*self._strips)
+        notices.setContentsMargins(margins(self, 0, 0, GUTTER, 2 * SPACING))
+        form = fill(QVBoxLayout(), (self._scroll, 1), notices, spacing=SPACING)
         columns = fill(QHBoxLayout(), (form, 3), (self._outcome, 2), spacing=SPACING // 2)
         self._header.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
         start, top, end, _bottom = PAGE_MARGINS
@@ -252,8 +248,10 @@ class NewRunPage(QWidget):
         self._options.fields.train.hub_wanted.connect(lambda: self.open_hub(Kind.DATASET))
         self._options.fields.model.hub_wanted.connect(self.open_hub)
         self._options.fields.model.models.badge = self._badge
-        self._options.data.grew.connect(self._on_data_grown)
-        self._strip.fix_chosen.connect(self._remedies.apply)
+        for strip in (self._strip, self._offer, self._usual):
+            strip.fix_chosen.connect(self._remedies.apply)
+        self._strip.fix_chosen.connect(self._strip.hide)
+        self._usual.closed.connect(partial(setattr, self, "_left_example", None))
         self._reading.changed.connect(self._on_reading)
         self._questions.model.changed.connect(self._refresh)
         self._fit.fetched.connect(self._on_config_fetched)
@@ -342,7 +340,7 @@ class NewRunPage(QWidget):
     def _show_example(self, example: Preset) -> None:
         form, text = self._options.form, _("Example: {title}. Choose your own data under Training data.")
         self._header.show_line(text.format(title=example.title), is_of_sources=True)
-        self._example, self._has_told_example = example if form.value("data.train") else None, False
+        self._example = example if form.value("data.train") else None
 
     def apply_preset(self, preset: Preset) -> None:
         """Change the options of a preset."""
@@ -402,14 +400,6 @@ class NewRunPage(QWidget):
             findings = self._options.data.findings
             target = findings if findings.isAncestorOf(focused) else focused
             self._scroll.ensureWidgetVisible(target, 0, 8 * SPACING)
-
-    def _on_data_grown(self, pixels: int) -> None:
-        """Keep in place what the person looks at or types below the data."""
-        data, bar, focused = self._options.data, self._scroll.verticalScrollBar(), self._options.focusWidget()
-        bottom = data.mapTo(self._options, data.rect().bottomLeft()).y() - pixels
-        is_below = focused is not None and focused.mapTo(self._options, QPoint()).y() > bottom
-        if bottom < bar.value() or (is_below and focused is not None and focused.hasFocus()):
-            QTimer.singleShot(0, lambda: bar.setValue(bar.value() + pixels))  # once the bar has its new range
 
     def show_gpu(self, installer: GpuInstaller) -> None:
         """Offer PyTorch with CUDA below the choice of the device, if it can be installed; call it once."""
@@ -477,8 +467,7 @@ class NewRunPage(QWidget):
                 self._awaits_start = None if self._is_start_awaited else self._history.values()
                 self._refresh()
         elif self._fit_actions.may_start():
-            for strip in (self._strip, self._changes):
-                strip.hide()
+            self._hide_notices()
             self._fit.pause()
             self.start_requested.emit(self.ready)
 
@@ -508,14 +497,18 @@ class NewRunPage(QWidget):
         self._fit.close()
 
     def _fill(self, tree: Mapping[str, Any], origin: str = "") -> None:
-        self._strip.hide()
-        self._changes.hide()
+        self._hide_notices()
         self._header.show_restored(False)
         self._example = None
         self._options.load(tree)
         start = tree if origin else starting_tree(self._options.form.task)
         self._options.form.count_from(start, origin or _("start value"))
         self._refresh()
+
+    def _hide_notices(self) -> None:
+        self._left_example = None
+        for strip in self._strips:
+            strip.hide()
 
     def _is_untouched(self) -> bool:
         """Whether the form is as an example filled it, but for the data."""
@@ -555,7 +548,7 @@ class NewRunPage(QWidget):
         self._refresh()
 
     def _leave_example(self) -> None:
-        """Offer the usual values once other data takes the place of the example's, and again with another model."""
+        """Begin to offer the usual values once other data takes the place of the example's."""
         example, form = self._example, self._options.form
         model, data = str(form.value("model.source") or ""), form.value("data.train")
         others = [one.tree for one in presets.examples() if value_at(one.tree, "data.train") != data]
@@ -565,14 +558,15 @@ class NewRunPage(QWidget):
             return
         if form.value("output.name") == value_at(example.tree, "output.name"):
             form.put({"output.name": None})
+        if model:
+            self._left_example, self._example = example, example if is_scratch(model) else None
+
+    def _offer_usual(self, example: Preset) -> None:
+        """Offer the usual values for those that are still an example's, which depend on model and data."""
+        form, options = self._options.form, options_by_path()
+        model = str(form.value("model.source") or "")
         is_random = is_scratch(model)
-        title = _("These options are still those of the example")
-        if not model and self._strip.accessibleName() == title:
-            self._strip.hide()  # the usual values depend on the model
-        if not model or (is_random and self._has_told_example):
-            return
-        self._example, self._has_told_example = example if is_random else None, True
-        usual, options = starting_tree(form.task), options_by_path()
+        usual = starting_tree(form.task)
         usual["training"] |= {"epochs": SCRATCH_EPOCHS} if is_random else {}
         usual["training"]["learning_rate"] = self._options.usual_rate
         changes = {
@@ -582,12 +576,15 @@ class NewRunPage(QWidget):
             and form.value(path) == value_at(example.tree, path, None)
         }
         changes = {path: value for path, value in changes.items() if value != form.value(path)}
-        if changes:
-            values = (
-                f"{options[path].title}: {value_text(options[path], form.value(path))}" for path in changes
-            )
-            fix = Fix(_("Use usual values"), changes)
-            self._strip.show_message(Level.INFO, title, " · ".join(values), (fix,))
+        if not model or not changes or form.value("data.train") == value_at(example.tree, "data.train"):
+            self._usual.hide()
+            return
+        lines = [
+            Change(option.title, value_text(option, form.value(option.path)), value_text(option, value))
+            for option, value in ((options[path], value) for path, value in changes.items())
+        ]
+        title, fix = _("Some options are still the example's"), Fix(_("Use usual values"), changes)
+        self._usual.show_changes(title, "", lines, fix)
 
     def _on_config_fetched(self) -> None:
         self._questions.model.set_request(None)
@@ -598,6 +595,8 @@ class NewRunPage(QWidget):
         checked, questions, form = check_form(self.tree()), self._questions, self._options.form
         self._header.show_task(form.task, [form.value(path) for path in SOURCES])
         questions.update(checked)
+        if self._left_example is not None:
+            self._offer_usual(self._left_example)
         problems_of_length, advice = length_findings(checked, questions.data.counted)
         advice = (*questions.data.advice, *advice)
         answers = (*problems_of_length, *questions.model.problems())

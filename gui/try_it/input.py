@@ -45,7 +45,7 @@ from gui.run.predictions import picture
 from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, Chooser, dropped_paths
 from gui.widgets.labels import link_button, push_button, role_label, tip_of
-from gui.widgets.layout import FLUSH, FlowLayout, fill, hbox, vbox
+from gui.widgets.layout import FLUSH, FlowLayout, fill, hbox, keep_place, vbox
 
 SIDE = 96
 """Pixels of the thumbnail."""
@@ -533,9 +533,7 @@ class TryInput(Card):
         self.examples = ExampleRow()
         self.settings = WritingSettings()
         self.button = push_button(pressed=self._press, role=Role.PRIMARY)
-        policy = self.button.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)  # nothing beside it moves while an image is classified
-        self.button.setSizePolicy(policy)
+        keep_place(self.button)
         self.more = link_button(_("Settings"))
         self.more.setCheckable(True)
         set_flag(self.more, "stays", True)

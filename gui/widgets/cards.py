@@ -1,20 +1,38 @@
 """Cards, and strips above or below a page that say what happened."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QAccessible, QAccessibleEvent
-from PySide6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
+from PySide6.QtGui import QAccessible, QAccessibleEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from core.base.errors import Fix, UserError
 from core.base.language import _
 from core.runs.events import Level
-from gui.base.theme import Role, set_role
+from gui.base.theme import Role, set_flag, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.labels import link_button, meanings_in, push_button, role_label, text_label, tip_of
-from gui.widgets.layout import FlowLayout, clear, fill, hbox
+from gui.widgets.labels import (
+    ElidedLabel,
+    link_button,
+    meanings_in,
+    push_button,
+    role_label,
+    text_label,
+    tip_of,
+)
+from gui.widgets.layout import FLUSH, FlowLayout, clear, fill, hbox, keep_place
 
 
 class Strip(QFrame):
@@ -33,6 +51,22 @@ class Strip(QFrame):
             page.setFocus()
         self.hide()
         self.closed.emit()
+
+    def show_message(self, level: Level, title: str, detail: str = "", fixes: tuple[Fix, ...] = ()) -> None:
+        """Show a message in place of the one before."""
+        if self.isHidden() or title != self.accessibleName():
+            QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.Alert))
+        set_role(self, ROLES[level])
+        self.setAccessibleName(title)
+        text = "\n".join(part for part in (detail, *(fix.label for fix in fixes if fix.is_advice)) if part)
+        self._say(title, text, [fix for fix in fixes if not fix.is_advice])
+        self.show()
+
+    def show_error(self, error: UserError) -> None:
+        self.show_message(Level.ERROR, error.title, error.detail, error.fixes)
+
+    def _say(self, title: str, text: str, fixes: Sequence[Fix]) -> None:
+        raise NotImplementedError
 
 
 class Card(QFrame):
@@ -116,32 +150,136 @@ class MessageStrip(Strip):
         set_role(self, Role.STRIP_INFO)
         self.hide()
 
-    def show_message(self, level: Level, title: str, detail: str = "", fixes: tuple[Fix, ...] = ()) -> None:
-        """Show a message in place of the one before."""
-        if self.isHidden() or title != self._title.text():
-            QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.Alert))
-        set_role(self, ROLES[level])
-        self.setAccessibleName(title)
+    def _say(self, title: str, text: str, fixes: Sequence[Fix]) -> None:
         self._title.setText(title)
-        text = "\n".join(part for part in (detail, *(fix.label for fix in fixes if fix.is_advice)) if part)
         self._detail.setText(text)
         self._detail.setToolTip(tip_of(meanings_in(text)))
         self._detail.setVisible(bool(text))
         clear(self._buttons)
         for fix in fixes:
-            if not fix.is_advice:
-                make = partial(link_button, flush=True) if self._is_narrow else push_button
-                self._buttons.addWidget(make(fix.label, partial(self.fix_chosen.emit, fix)))
+            make = partial(link_button, flush=True) if self._is_narrow else push_button
+            self._buttons.addWidget(make(fix.label, partial(self.fix_chosen.emit, fix)))
         if self._is_narrow:
             self._buttons.addWidget(link_button(_("Dismiss"), self.dismiss, flush=True))
-        self.show()
-
-    def show_error(self, error: UserError) -> None:
-        self.show_message(Level.ERROR, error.title, error.detail, error.fixes)
 
 
-MOST_SHOWN = 8
-"""Changes listed one by one; those beyond are counted."""
+class Note(QWidget):
+    """One line, whose place is kept while it is empty. What it has no room for is in a popup over the page.
+
+    Args:
+        ask: The link that opens the popup.
+        small: Use the font of a hint.
+    """
+
+    fix_chosen = Signal(object)  # a `core.base.errors.Fix`
+
+    def __init__(self, ask: str = "", *, small: bool = True) -> None:
+        super().__init__()
+        self._is_small = small
+        self._label = ElidedLabel()
+        self._label.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self._more = self._link(ask or _("Details"), self._open)
+        self._fix = self._link("", lambda: self.fix_chosen.emit(self._fixes[0]))
+        fill(QHBoxLayout(self), self._label, self._more, self._fix, None, margins=FLUSH, spacing=SPACING)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.say(())
+
+    def say(self, lines: Sequence[str], fixes: Sequence[Fix] = (), role: Role | None = Role.HINT) -> None:
+        """Show the first line, a large note as much as fits, and beside it the fix if it is the only one."""
+        self.lines, self._fixes, self._role = tuple(lines), tuple(fixes), role
+        set_role(self._label, role)
+        self._label.setText(" · ".join(lines[:1] if self._is_small else lines))
+        self.setToolTip(tip_of(meanings_in("\n".join(lines))))
+        self._more.setAccessibleDescription(" ".join(lines))
+        self._fix.setText(fixes[0].label if fixes else "")
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _link(self, text: str, pressed: Callable[[], object]) -> QPushButton:
+        link = link_button(text, pressed, flush=True)
+        set_flag(link, "small", self._is_small)
+        if self._is_small:
+            link.setMaximumHeight(self.fontMetrics().height())  # it comes and goes
+        return link
+
+    def _fit(self) -> None:
+        """Show the fix unless it takes half of the line, and the link if anything is not shown."""
+        room = self.width()
+        fix = self._fix.sizeHint().width() + SPACING
+        has_fix = len(self._fixes) == 1 and 2 * fix <= room
+        self._fix.setVisible(has_fix)
+        is_cut = self._label.sizeHint().width() > room - has_fix * fix
+        is_rest = self._label.text() != " · ".join(self.lines) or has_fix < len(self._fixes)
+        self._more.setVisible(is_cut or is_rest)
+
+    def _open(self) -> None:
+        popup = QFrame(self, Qt.WindowType.Popup)
+        popup.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        set_role(popup, Role.POPUP)
+        text = text_label("\n".join(self.lines), self._role, selectable=True)
+        body = fill(QVBoxLayout(popup), text, spacing=SPACING // 2)
+        for fix in self._fixes:
+            button = link_button(fix.label, partial(self.fix_chosen.emit, fix), flush=True)
+            button.clicked.connect(popup.close)
+            body.addWidget(button, 0, Qt.AlignmentFlag.AlignLeading)
+        popup.setFixedWidth(max(320, self.width()))
+        popup.resize(popup.width(), popup.heightForWidth(popup.width()))
+        below = self.mapToGlobal(QPoint(0, self.height()))
+        has_room = below.y() + popup.height() < self.window().geometry().bottom()
+        popup.move(below if has_room else self.mapToGlobal(QPoint(0, -popup.height())))
+        popup.show()
+
+
+class NoticeStrip(Strip):
+    """A message in one line, that can be dismissed; its details are in a popup. Hidden at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.note = Note(small=False)
+        self.fix_chosen = self.note.fix_chosen
+        close = link_button("✕", self.dismiss, _("Dismiss"), name=_("Dismiss"), flush=True)
+        margins = (SPACING + 2, SPACING // 2, SPACING + 2, SPACING // 2)
+        fill(QHBoxLayout(self), (self.note, 1), close, margins=margins, spacing=SPACING)
+        self.hide()
+
+    def _say(self, title: str, text: str, fixes: Sequence[Fix]) -> None:
+        if self.isHidden() or self.note.lines[0] != title:
+            self.raise_()
+        self.note.say((title, *text.splitlines()), fixes, None)
+
+
+class Notices(QWidget):
+    """Strips in the place of one, which is kept while there are none: the newest is in front of those that hold."""
+
+    def __init__(self, *strips: NoticeStrip) -> None:
+        super().__init__()
+        places = QGridLayout()
+        for strip in strips:
+            keep_place(strip)
+            strip.installEventFilter(self)
+            places.addWidget(strip, 0, 0)
+        self._more = link_button("", self._turn, _("Show another notice"))
+        fill(QHBoxLayout(self), (places, 1), self._more, margins=FLUSH, spacing=SPACING // 2)
+        self._more.hide()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        if event.type() in (QEvent.Type.ShowToParent, QEvent.Type.HideToParent, QEvent.Type.ZOrderChange):
+            held = self._held()
+            for strip in held:
+                strip.setEnabled(strip is held[-1])
+            self._more.setText(_("{count} more").format(count=len(held) - 1))
+            self._more.setVisible(len(held) > 1)
+        return super().eventFilter(watched, event)
+
+    def _turn(self) -> None:
+        self._held()[-1].lower()
+
+    def _held(self) -> list[Strip]:
+        """Those that are not dismissed or done, the newest last."""
+        return [strip for strip in self.children() if isinstance(strip, Strip) and not strip.isHidden()]
 
 
 @dataclass(frozen=True)
@@ -156,24 +294,13 @@ class Change:
 UNDO = Fix(_("Undo"), {"undo": True})
 
 
-class ChangesStrip(MessageStrip):
-    """Lists options that were changed at once in the form, and why, with Undo."""
+class ChangesStrip(NoticeStrip):
+    """Lists options that were changed at once in the form, and why, with Undo; or those that a fix would change."""
 
-    undo_chosen = Signal()
+    changes: tuple[Change, ...] = ()
 
-    def __init__(self) -> None:
-        super().__init__(closable=True)
-        self.changes: tuple[Change, ...] = ()
-        self.fix_chosen.connect(self.undo_chosen)
-
-    def show_changes(self, title: str, words: str, changes: Sequence[Change]) -> None:
+    def show_changes(self, title: str, words: str, changes: Sequence[Change], fix: Fix = UNDO) -> None:
         self.changes = tuple(changes)
-        lines = [
-            _("{name}: {before} → {after}").format(name=one.name, before=one.before, after=one.after)
-            for one in changes
-        ]
-        if len(lines) > MOST_SHOWN:
-            more = _("and {count} more").format(count=len(lines) - MOST_SHOWN + 1)
-            lines = [*lines[: MOST_SHOWN - 1], more]
-        detail = "\n".join(part for part in (words, " · ".join(lines)) if part)
-        self.show_message(Level.INFO, title, detail, (UNDO,) if changes else ())
+        text = _("{name}: {before} → {after}")
+        lines = [text.format(name=one.name, before=one.before, after=one.after) for one in changes]
+        self.show_message(Level.INFO, title, "\n".join((words, *lines)).strip(), (fix,) if changes else ())

@@ -25,7 +25,6 @@ from core.options.declare import Choice, Kind, Option
 from core.options.device_support import ANY_OTHER, DeviceReport, MachineReport, Settled, refusal
 from core.options.presets import RESOURCES
 from core.options.run_file import pairs
-from gui.base.theme import Role
 from gui.widgets.inputs import (
     CalmDoubleSpinBox,
     CalmSpinBox,
@@ -35,7 +34,7 @@ from gui.widgets.inputs import (
     Segment,
     Segmented,
 )
-from gui.widgets.labels import ButtonMenu, role_label
+from gui.widgets.labels import ButtonMenu
 from gui.widgets.layout import FLUSH, fill
 
 MOST_NAMES = 3
@@ -135,6 +134,7 @@ class Field(QWidget):
     """One control. Its value is what was typed: `core.options.validate` says what is wrong with it."""
 
     changed = Signal()  # by the person
+    remarked = Signal(str)  # what to know while it is edited; empty if there is nothing any more
 
     def __init__(self, option: Option) -> None:
         super().__init__()
@@ -547,9 +547,6 @@ class PathField(Field):
         self.line.textChanged.connect(self._on_text)
         self.line.returnPressed.connect(self.finish_typing)
         self.line.left.connect(self.finish_typing)
-        self._hint = role_label(Role.HINT, _("Press Return"))
-        self._hint.hide()
-        self._row.addWidget(self._hint)
         button = QPushButton(_("Choose…"))
         button.setAccessibleName(_("Choose: {title}").format(title=option.title))
         if only_folders:
@@ -582,7 +579,7 @@ class PathField(Field):
 
     def _take(self) -> None:
         self._pause.stop()
-        self._hint.hide()
+        self.remarked.emit("")
         self._complete = self._path()
 
     def _path(self) -> str:
@@ -595,7 +592,7 @@ class PathField(Field):
         if is_pasted or not text or not self.line.isModified():
             self.finish_typing()
         else:
-            self._hint.show()
+            self.remarked.emit(_("Press Return to use it"))
             self._pause.start()
 
     def _on_pause(self) -> None:

@@ -1,19 +1,19 @@
-"""One row of a form: label, control and unit; below it hints, advice and problems."""
+"""One row of a form: label, control and unit; below it a line for hints, advice and problems."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QBoxLayout, QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QGridLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from core.base.errors import Problem
 from core.base.language import _
 from core.options.catalogue import unit_beside, unit_of
 from gui.base.theme import Role, set_flag
 from gui.base.tokens import SPACING
+from gui.widgets.cards import Note
 from gui.widgets.fields import Field, Refused
-from gui.widgets.labels import Disclosure, link_button, meanings_in, role_label, text_label
-from gui.widgets.layout import FLUSH, clear, fill, hbox
+from gui.widgets.labels import link_button, role_label
+from gui.widgets.layout import hbox, keep_place
 
 LONGEST_LABEL = "Pretrained weights"
 """Determines the width of the column of labels; longer labels wrap."""
@@ -34,22 +34,21 @@ class FormRow(QWidget):
         self.problems: tuple[Problem, ...] = ()
         self.advice: tuple[Problem, ...] = ()
         self.mark = link_button("•", self.reset_chosen.emit, flush=True)
-        policy = self.mark.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)
-        self.mark.setSizePolicy(policy)
+        keep_place(self.mark)
         self.mark.setFixedWidth(2 * SPACING)
         self.mark.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Undo needs no mouse
         self.mark.hide()
-        self.refusals = Disclosure(_("Why?"))
-        self._hint = text_label(role=Role.HINT)
-        self._hint.hide()
+        self.hint = self._remark = ""
+        self.refusals = Refused()
+        self.note = Note()
+        self.note.fix_chosen.connect(self.fix_chosen)
+        field.remarked.connect(self._set_remark)
         self._unit = role_label(Role.MUTED)
-        self._advice_lines, self._problem_lines = QVBoxLayout(), QVBoxLayout()
-        self._grid = QGridLayout(self)
-        self._grid.setContentsMargins(0, 0, 0, 0)
-        self._grid.setHorizontalSpacing(0)
-        self._grid.setVerticalSpacing(SPACING // 2)
-        self._grid.setColumnStretch(2, 1)
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setSpacing(0)
+        grid.setVerticalSpacing(2)
+        grid.setColumnStretch(2, 1)
         top = Qt.AlignmentFlag.AlignTop
         line_height = field.control.sizeHint().height()
         label = role_label(Role.LABEL, field.option.title)
@@ -62,14 +61,10 @@ class FormRow(QWidget):
         mark.setSpacing(0)
         mark.addSpacing(max(0, (line_height - self.mark.sizeHint().height()) // 2))
         mark.addWidget(self.mark)
-        self._grid.addWidget(label, 0, 0, top)
-        self._grid.addLayout(mark, 0, 1, top)
-        self._grid.addLayout(self._control_line(), 0, 2)
-        self._grid.addWidget(self._hint, 1, 2)
-        self._grid.addWidget(self.refusals, 2, 2)
-        for place, lines in enumerate((self._advice_lines, self._problem_lines), 3):
-            lines.setSpacing(2)
-            self._grid.addLayout(lines, place, 2)
+        grid.addWidget(label, 0, 0, 2, 1, top)
+        grid.addLayout(mark, 0, 1, top)
+        grid.addLayout(self._control_line(), 0, 2)
+        grid.addWidget(self.note, 1, 2)
 
     def _control_line(self) -> QBoxLayout:
         option = self.field.option
@@ -83,15 +78,14 @@ class FormRow(QWidget):
         self._unit.setWordWrap(True)
         return hbox(self.field, (self._unit, 1))
 
-    @property
-    def hint(self) -> str:
-        return self._hint.text()
-
     def set_hint(self, text: str) -> None:
         """Show below the control what the value means."""
-        self._hint.setText(text)
-        self._hint.setToolTip(meanings_in(text))
-        self._show_hints()
+        self.hint = text
+        self._show_note()
+
+    def _set_remark(self, text: str) -> None:
+        self._remark = text
+        self._show_note()
 
     @property
     def unit(self) -> str:
@@ -103,8 +97,8 @@ class FormRow(QWidget):
 
     def set_refusals(self, why: Refused) -> None:
         """Show why choices are greyed."""
-        self.refusals.show_text(sentence(why.summary), [sentence(line) for line in why.details])
-        self._show_hints()
+        self.refusals = why
+        self._show_note()
 
     @property
     def is_changed(self) -> bool:
@@ -121,43 +115,24 @@ class FormRow(QWidget):
     def set_advice(self, advice: Sequence[Problem]) -> None:
         if tuple(advice) != self.advice:
             self.advice = tuple(advice)
-            self._fill(self._advice_lines, advice, Role.HINT)
+            self._show_note()
 
     def set_problems(self, problems: Sequence[Problem]) -> None:
         if tuple(problems) != self.problems:
             self.problems = tuple(problems)
             set_flag(self.field.control, "invalid", bool(problems))
-            self._fill(self._problem_lines, problems, Role.PROBLEM)
-            self._show_hints()
+            self._show_note()
 
-    def give_problems(self) -> QVBoxLayout:
-        """Return the layout of the problems, to be shown elsewhere."""
-        self._grid.removeItem(self._problem_lines)
-        self._problem_lines.setParent(None)
-        return self._problem_lines
-
-    def _show_hints(self) -> None:
-        """Hide what else there is to say while there is a problem."""
-        self._hint.setVisible(bool(self.hint) and not self.problems)
-        self.refusals.setVisible(bool(self.refusals.summary) and not self.problems)
-
-    def _fill(self, layout: QVBoxLayout, problems: Sequence[Problem], role: Role) -> None:
-        clear(layout)
-        for problem in problems:
-            line = QWidget(self)
-            text = text_label(sentence(problem.message), role)
-            lines = fill(QVBoxLayout(line), text, margins=FLUSH, spacing=0)
-            buttons = QHBoxLayout()
-            for fix in problem.fixes:
-                if fix.is_advice:
-                    lines.addWidget(text_label(fix.label, Role.HINT))
-                else:
-                    button = link_button(fix.label, partial(self.fix_chosen.emit, fix))
-                    button.setEnabled(bool(fix.changes))
-                    buttons.addWidget(button)
-            buttons.addStretch(1)
-            lines.addLayout(buttons)
-            layout.addWidget(line)
+    def _show_note(self) -> None:
+        """Leave out what else there is to say while there is a problem."""
+        told = self.problems or self.advice
+        lines = [self._remark]
+        for item in told:
+            lines += (sentence(item.message), *(fix.label for fix in item.fixes if fix.is_advice))
+        if not self.problems:
+            lines += (self.hint, *map(sentence, (self.refusals.summary, *self.refusals.details)))
+        fixes = [fix for item in told for fix in item.fixes if not fix.is_advice]
+        self.note.say([*filter(None, lines)], fixes, Role.PROBLEM if self.problems else Role.HINT)
 
 
 def label_width(widget: QWidget) -> int:

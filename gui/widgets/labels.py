@@ -172,41 +172,6 @@ class LinkLabel(QLabel):
             self.setText(words)
 
 
-class Disclosure(LinkLabel):
-    """A hint, with details folded behind a link such as "Why?"."""
-
-    def __init__(self, ask: str) -> None:
-        super().__init__()
-        self._ask = ask
-        self.summary = ""
-        self.details: tuple[str, ...] = ()
-        self._is_open = False
-        set_role(self, Role.HINT)
-        self.linkActivated.connect(lambda: self.open(not self._is_open))
-        self.hide()
-
-    def show_text(self, summary: str, details: Sequence[str] = ()) -> None:
-        """Set the hint and its details. The owner shows and hides it."""
-        if (summary, tuple(details)) != (self.summary, self.details):
-            self.summary, self.details = summary, tuple(details)
-            self.open(self._is_open)
-
-    @property
-    def is_open(self) -> bool:
-        return self._is_open and bool(self.details)
-
-    def open(self, shown: bool) -> None:
-        self._is_open = shown
-        lines = [html.escape(self.summary)]
-        if self.details:
-            link = html.escape(_("Less") if shown else self._ask)
-            lines[0] += f'&nbsp; <a href="#" style="text-decoration:none">{link}</a>'
-        details = self.details if self.is_open else ()
-        self.setTextInteractionFlags(LINKS if self.details else Qt.TextInteractionFlag.NoTextInteraction)
-        self.setText("<br>".join([*lines, *map(html.escape, details)]))
-        self.setAccessibleName(" ".join((self.summary, *details)))
-
-
 def plain_tip(text: str) -> str:
     """Return a tool tip that wraps and shows a text as it is; Qt would interpret HTML in it."""
     return f'<p style="white-space:pre-wrap">{html.escape(text)}</p>' if text.strip() else ""

@@ -93,6 +93,13 @@ def order_tabs(parts: Iterable[QWidget]) -> None:
             QWidget.setTabOrder(before, after)
 
 
+def keep_place(widget: QWidget) -> None:
+    """Keep the place of a widget while it is hidden, so that nothing beside or below it moves."""
+    policy = widget.sizePolicy()
+    policy.setRetainSizeWhenHidden(True)
+    widget.setSizePolicy(policy)
+
+
 def clear(layout: QLayout) -> None:
     """Remove everything from a layout. Widgets are deleted later, as one of them may be the sender."""
     while (item := layout.takeAt(0)) is not None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QLabel
 
 from gui.app.sidebar import Place
 
@@ -111,7 +110,7 @@ def window(make_window):
 def message(window):
     strip = window.new_run._strip
     assert strip.isVisible()
-    return "\n".join(label.text() for label in strip.findChildren(QLabel))
+    return "\n".join(strip.note.lines)
 
 
 def test_a_wrong_file_is_named_and_leaves_the_form_and_itself_as_they_are(window, tmp_path):

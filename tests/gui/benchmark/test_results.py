@@ -76,7 +76,7 @@ def test_methods_are_shown_with_their_figures_reasons_and_marks(qtbot, methods):
     assert (speed.length, speed.highest) == (bf16.samples_per_second.median, bf16.samples_per_second.highest)
     assert sum(piece.length for piece in held.pieces) == held.length == bf16.peak
     assert methods.conclusion.text().startswith("Fastest, with the least memory: LoRA")
-    assert any("torch 2.13.0" in fact for fact in methods.facts.details)
+    assert any("torch 2.13.0" in fact for fact in methods.facts.lines)
     assert texts(methods, "adamw-8bit")[1].startswith("not measured: needs an NVIDIA GPU")
     assert texts(methods, "large-batch")[1].startswith("failed: Memory ran out: 9.1 GB")
     assert methods.table.columnSpan(6, 1) == len(titles(methods)) - 1

@@ -37,7 +37,7 @@ def columns(page):
 def test_from_a_dropped_file_to_a_run_that_can_start(qtbot, page, answers, talks, model):
     load(page, source=model)
     drop(page, talks)
-    press(page._strip, CHANGE_TO_CHAT)  # dropped data may propose the task
+    press(page._offer, CHANGE_TO_CHAT)  # dropped data may propose the task
     await_reading(qtbot, page)
     assert page.tree()["task"] == "chat"
     assert page.tree()["data"]["train"] == str(talks)
@@ -71,9 +71,9 @@ def test_the_engine_has_the_last_word_on_the_task_that_data_is_for(qtbot, page, 
     for path, is_proposed, task in ((table, False, Task.CHAT), (talks, True, Task.TEXT_CLASSIFICATION)):
         answers.answers["inspect"] = lambda body, task=task: msgspec.structs.replace(look(body), suits=task)
         drop(page, path)
-        assert page._strip.isVisible() == is_proposed  # by its name
+        assert page._offer.isVisible() == is_proposed  # by its name
         await_reading(qtbot, page)
-        assert page._strip.isVisible() != is_proposed
+        assert page._offer.isVisible() != is_proposed
 
 
 def test_data_that_cannot_be_read_for_a_task_proposes_the_one_it_is_for(qtbot, page, answers, tmp_path):
@@ -83,15 +83,15 @@ def test_data_that_cannot_be_read_for_a_task_proposes_the_one_it_is_for(qtbot, p
     load(page, "image-classification")
     answers.answers["inspect"] = DataError("prose.txt has no column of images", "")
     drop(page, prose)
-    assert page._strip.isVisible()  # by its ending
+    assert page._offer.isVisible()  # by its ending
     change = Fix("Change to “Text regression”", {"task": "text-regression"})
     advice = Fix("Download or copy the file again")
     answers.answers["inspect"] = DataError("scores.csv has no column of images", "", (advice, change))
     drop(page, scores)
     qtbot.waitUntil(lambda: page._reading.failure is not None and not page._reading.is_waiting)
-    assert not page._strip.isVisible(), "the failure offers the task itself"
+    assert not page._offer.isVisible(), "the failure offers the task itself"
     texts = [label.text() for label in page._options.data.findChildren(QLabel)]
-    assert advice.label in texts
+    assert f"{advice.label}." in texts
     assert advice.label not in [button.text() for button in page.findChildren(QPushButton)]
     press(page._options, change.label)
     assert page.tree()["task"] == "text-regression"
@@ -119,7 +119,7 @@ def test_the_untouched_form_takes_the_task_of_the_first_data_and_undo_brings_it_
     put(page, training__epochs=2.0)
     drop(page, talks)
     assert page.tree()["task"] == first, "the person has begun to choose"
-    assert page._strip.isVisible()
+    assert page._offer.isVisible()
 
 
 def test_nothing_changes_by_a_path_that_is_still_typed(qtbot, page, answers, talks):

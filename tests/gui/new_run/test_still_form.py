@@ -1,0 +1,145 @@
+"""Nothing in the form moves while it is edited: hints, problems and notices have places that are kept for them."""
+
+import pytest
+from PySide6.QtCore import QPoint, QRect
+from PySide6.QtWidgets import QApplication, QFrame, QPushButton
+
+from core.base.errors import Fix, Problem
+from core.options.presets import find_example
+from core.runs.events import Level
+from gui.new_run.model_field import Place
+from tests.gui.new_run.steps import await_reading, press, put, row, settle
+
+LONG = (
+    "is a sentence with many words that no line of the form has enough room for, at any width of the window"
+)
+FIXES = (Fix("Use 2e-5", {"training.learning_rate": 2e-5}), Fix("Choose another one"))
+
+
+@pytest.fixture
+def places(qtbot, page):
+    """Returns where the rows are on the page now, in pixels, in the smallest window; all cards are open."""
+    page.resize(815, 650)
+    page.set_machine(None)
+    for card in page._options.cards:
+        card.open()
+    settle(qtbot, page)
+
+    def look() -> dict[str, int]:
+        for _round in range(5):  # texts that wrap make layouts go round twice
+            QApplication.processEvents()
+        controls = {path: page._options.form.field(path).control for path in page._options.form.paths}
+        return {
+            path: control.mapTo(page, QPoint()).y()
+            for path, control in controls.items()
+            if control.isVisible()
+        }
+
+    yield look
+    page.resize(1000, 700)
+
+
+def show(page, kind, path):
+    shown, problem = row(page, path), Problem(path, LONG, FIXES)
+    if kind == "hint":
+        shown.set_hint(LONG)
+    elif kind == "typing":
+        shown.field.remarked.emit("Press Return")
+    else:
+        getattr(shown, f"set_{kind}")([problem, problem])
+
+
+@pytest.mark.parametrize("kind", ["hint", "advice", "problems", "typing"])
+def test_no_row_moves_by_what_is_said_at_any_row(page, places, kind):
+    before = places()
+    assert len(before) > 30
+    for path in before:
+        show(page, kind, path)
+    assert places() == before
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "note"),
+    [
+        ("memory.gradient_accumulation_steps", 4, "Effective batch size: 128"),
+        ("training.learning_rate", 0.5, "usual"),
+        ("training.learning_rate", "fast", "number"),
+        ("training.epochs", 0.0, "must be above 0"),
+    ],
+)
+def test_no_row_moves_while_values_are_typed(page, places, path, value, note):
+    before = places()
+    put(page, **{path: value})
+    after = places()
+    assert {path: y for path, y in after.items() if path in before} == {
+        path: y for path, y in before.items() if path in after
+    }
+    assert note.lower() in " ".join(row(page, path).note.lines).lower()
+
+
+def test_another_source_of_the_model_moves_nothing(page, places):
+    heights = set()
+    for place in Place:
+        page._options.fields.model._place.buttons()[place.value].click()
+        places()
+        heights.add(row(page, "model.source").height())
+    assert len(heights) == 1
+
+
+def test_notices_move_nothing_and_take_one_line(page, places):
+    before, area = places(), page._scroll.geometry()
+    for strip in page._strips:
+        strip.show_message(Level.ERROR, LONG, "\n".join([LONG] * 9), FIXES)
+    assert places() == before
+    assert page._scroll.geometry() == area
+    assert area.bottom() < page._strips[0].mapTo(page, QPoint()).y()
+    assert page._strips[0].height() < 2.5 * page.fontMetrics().height()
+
+
+def in_front(page):
+    """What is read where the notices are."""
+    front = next(strip for strip in reversed(page._strips) if strip.isVisible() and strip.isEnabled())
+    middle = QRect(front.mapTo(page, QPoint()), front.size()).center()
+    assert front.isAncestorOf(page.childAt(middle)) or page.childAt(middle) is front
+    return front.note.lines[0]
+
+
+USUAL = "Some options are still the example's"
+
+
+def test_an_older_notice_that_holds_comes_back_when_the_newer_one_is_done(qtbot, page, pairs):
+    page.load_example(find_example("messages"))
+    settle(qtbot, page)
+    put(page, data__train=str(pairs))
+    await_reading(qtbot, page)
+    assert in_front(page) == USUAL
+    page._remedies.apply(Fix("Remove duplicates", {"training.seed": 3}))
+    assert in_front(page) == "Remove duplicates"
+    press(page, "1 more")
+    assert in_front(page) == USUAL
+    press(page, "1 more")
+    press(page._changes, "Undo")
+    assert in_front(page) == USUAL
+    page.stack.redo()
+    press(page._usual, "Use usual values")
+    assert page._usual.isHidden()
+    page.stack.undo()
+    assert page._usual.isVisible(), "they are the example's again"
+    press(page._usual, "✕")
+    put(page, training__seed=5)
+    assert page._usual.isHidden()
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support")
+def test_what_a_line_has_no_room_for_is_over_the_page(qtbot, page, places):
+    show(page, "problems", "training.learning_rate")
+    places()
+    note = row(page, "training.learning_rate").note
+    press(note, "Details")
+    popup = next(frame for frame in note.findChildren(QFrame) if frame.isWindow())
+    assert popup.isVisible()
+    with qtbot.waitSignal(note.fix_chosen) as caught:
+        press(popup, "Use 2e-5")
+    assert caught.args == [FIXES[0]]
+    assert not popup.isVisible()
+    assert not [one for one in note.findChildren(QPushButton) if one.text() == "Use 2e-5" and one.isVisible()]
