@@ -138,7 +138,7 @@ class RunFacts:
 
 def state_line(facts: RunFacts) -> str:
     """The line below a run's name."""
-    status, state, progress = facts.status, facts.state, _progress(facts.status)
+    status, state, progress = facts.status, facts.state, progress_of(facts.status)
     if state is State.STARTING:
         parts = [("" if facts.is_between else _phase_text(status)) or _("Starting – loading PyTorch…")]
     elif state is State.QUEUED:
@@ -189,13 +189,15 @@ def _device_text(status: RunStatus) -> str:
     return device_title(plan.device) if plan is not None and plan.device else ""
 
 
-def _progress(status: RunStatus) -> list[str]:
+def progress_of(status: RunStatus) -> list[str]:
     plan = status.plan
     if plan is None:
         return []
     step = _("step {step} of {total}").format(
         step=formats.count(status.step), total=formats.count(plan.total_steps)
     )
+    if plan.epochs < 1:
+        return [step]
     epoch, planned = formats.epochs(status.epoch), formats.epochs(plan.epochs)
     if status.epoch > plan.epochs and epoch != planned:  # the last batch of an epoch may be smaller
         return [step, _("epoch {epoch}").format(epoch=epoch)]

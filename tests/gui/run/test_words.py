@@ -7,7 +7,8 @@ from core.memory.model import Basis
 from core.runs.events import WhatRan
 from core.runs.status import RunStatus
 from gui.run.tabs import what_ran_groups
-from gui.run.words import forecast_text
+from gui.run.words import forecast_text, progress_of
+from tests.fakes.runs import plan
 
 WHAT_RAN = WhatRan(
     device="cpu",
@@ -40,6 +41,12 @@ def test_each_row_appears_once_with_its_reason():
     )
     assert by_name["Computed in"] == ("bf16 (autocast)", "This CPU computes bf16 in hardware")
     assert by_name["Versions"][0] == "torch 2.13.0"
+
+
+def test_a_run_of_less_than_an_epoch_counts_its_steps_only():
+    """“epoch 0 of 0.3” says nothing."""
+    for epochs, words in ((0.3, ["step 5 of 40"]), (1.0, ["step 5 of 40", "epoch 0.1 of 1"])):
+        assert progress_of(RunStatus(plan=plan(total_steps=40, epochs=epochs), step=5, epoch=0.12)) == words
 
 
 def past(forecast, measured, device="Apple M2"):
