@@ -444,6 +444,8 @@ class FitCard(Card):
         """Return what a remedy saves and costs now."""
         state = self.state
         after, measured = state.verdict_after(remedy), state.measured_after(remedy)
+        if state.case is not None and state.case.is_listed:
+            after = Verdict.UNKNOWN  # it may fit
         text = saving_text(remedy, state.verdict, after, state.measured, measured)
         limit, case = remedy.changes.get("data.max_length"), state.case
         if limit is None or state.lengths is None or case is None or case.options.task is Task.CAUSAL_LM:

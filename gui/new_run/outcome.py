@@ -18,6 +18,7 @@ from core.options.catalogue import options_by_path, value_of, value_text
 from core.options.choices import DeepSpeed, Method, Padding, Precision, Task, Toggle, device_title
 from core.options.device_support import DeviceReport, MachineReport, find_device, settled_beside
 from core.options.method_rules import BATCH_PATHS, SAMPLE_PATHS, STEP_PATHS, Extent, extent
+from core.options.past_runs import is_run
 from core.options.sources import short_name
 from core.runs.events import Level
 from core.services.inspect import DataReport, FindingLevel
@@ -25,7 +26,7 @@ from gui.base.icons import icon
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, SPACING
 from gui.new_run.data_panel import PROBLEM_MARK, WARNING_MARK, counts_of, marked_line
-from gui.new_run.memory_card import FitCard
+from gui.new_run.memory_card import FitCard, headline
 from gui.new_run.memory_state import MemoryState
 from gui.new_run.model_field import download_note, model_title
 from gui.new_run.state import Checked, FormQuestions, is_counted, known_extent
@@ -324,6 +325,9 @@ class OutcomeColumn(QWidget):
         start = fill(QVBoxLayout(), self.fit.run_time, self.start, margins=margins(self, 0, 0, GUTTER, 0))
         layout = fill(QVBoxLayout(self), (self.area, 1), spacing=SPACING + 4)
         layout.setContentsMargins(0, 0, 0, 2 * SPACING)
+        self._before_memory: list[Check] = []
+        self._after_memory: list[Check] = []
+        memory.changed.connect(self._show_checks)
         layout.addLayout(start)  # at the bottom, where nothing above can move it from under the mouse
 
     def show_outcome(
@@ -352,15 +356,16 @@ class OutcomeColumn(QWidget):
         def of_findings(found: FindingLevel, level: Level) -> list[Check]:
             return [Check(level, item.message, title, FINDINGS) for item in findings if item.level is found]
 
-        self.checks.show_checks(
-            [
-                *(_check(Level.ERROR, problem) for problem in problems),
-                *of_findings(FindingLevel.PROBLEM, Level.ERROR),
-                *self._states(options, problems, machine, questions),
-                *(_check(Level.WARNING, item) for item in advice),
-                *of_findings(FindingLevel.WARNING, Level.WARNING),
-            ]
-        )
+        self._before_memory = [
+            *(_check(Level.ERROR, problem) for problem in problems),
+            *of_findings(FindingLevel.PROBLEM, Level.ERROR),
+            *self._states(options, problems, machine, questions),
+        ]
+        self._after_memory = [
+            *(_check(Level.WARNING, item) for item in advice),
+            *of_findings(FindingLevel.WARNING, Level.WARNING),
+        ]
+        self._show_checks()
         self.fit.show_state()
         is_reading = questions.data.is_waiting
         outdated = questions.data.problems() if is_reading else ()
@@ -416,7 +421,8 @@ class OutcomeColumn(QWidget):
             elif model.is_waiting:
                 lines.append(Check(Level.INFO, _("Checking the model…")))
             else:
-                lines.append(Check(None, model_title(options)))
+                text = _("Model {of_run}") if is_run(options.model.source) else "{of_run}"
+                lines.append(Check(None, text.format(of_run=model_title(options))))
         if reading.is_waiting:
             lines.append(Check(Level.INFO, _("Reading the data…")))
         elif reading.is_stopped:
@@ -428,6 +434,15 @@ class OutcomeColumn(QWidget):
         if machine is not None and options is not None and "device" not in wrong:
             lines.append(Check(None, _("{device} is ready").format(device=computed(machine, options)[0])))
         return lines
+
+    def _show_checks(self) -> None:
+        """Show all checks, that of the memory in the words of its card."""
+        state, verdict, role = self.fit.state, _("not known yet"), Role.MUTED
+        if state.forecast is not None:
+            verdict, _figures, role = headline(state, state.forecast)
+        levels = {Role.VERDICT_GOOD: None, Role.VERDICT_TIGHT: Level.WARNING, Role.VERDICT_BAD: Level.ERROR}
+        check = Check(levels.get(role, Level.INFO), _("Memory: {verdict}").format(verdict=verdict))
+        self.checks.show_checks([*self._before_memory, check, *self._after_memory])
 
 
 def _check(level: Level, problem: Problem) -> Check:

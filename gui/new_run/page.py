@@ -427,14 +427,11 @@ class NewRunPage(QWidget):
         shape, fit = ModelShape(parameters=model.parameters, vocabulary=model.vocabulary), self._fit
         room, with_lora = fit.tools.room(device, options), {"model.method": Method.LORA}
         known = {"room": room, "length": fit.known_length, "correction": fit.correction}
-        for changes, badges in (
-            ({}, (_("fits"), _("tight"))),
-            (with_lora, (_("fits with LoRA"), _("tight with LoRA"))),
-        ):
+        for changes, badge in (({}, _("may fit")), (with_lora, _("may fit with LoRA"))):
             chosen = with_changes(options, {"model.source": model.source, **changes})
             verdict = fit.tools.forecast(chosen, shape, device, **known).verdict
             if verdict is not Verdict.TOO_LARGE:
-                return dict(zip((Verdict.FITS, Verdict.TIGHT), badges, strict=True)).get(verdict, "")
+                return "" if verdict is Verdict.UNKNOWN else badge
         return _("too large, even with LoRA")
 
     @property

@@ -267,6 +267,7 @@ class TestLookup:
         assert elsewhere._fit.verdict is Verdict.TOO_LARGE
         remedy = next(each for each in elsewhere._fit.remedies() if each.name == "lora")
         assert elsewhere._fit.verdict_after(remedy) is not Verdict.TOO_LARGE
+        assert "fits" not in card(elsewhere).worth(remedy), "once applied, it only may fit"
         assert card(elsewhere)._measure.button.text() == "Look up details"
         card(elsewhere)._measure.button.click()
         assert elsewhere._fit.lookup.is_running
@@ -298,6 +299,20 @@ class TestLookup:
         load(elsewhere, source="org/another", data=pairs)
         assert not line.isVisible()
         assert "HF_HUB_OFFLINE" in card(elsewhere)._missing.text()
+
+
+def test_the_memory_is_among_the_checks_in_the_words_of_its_card(qtbot, texts, memory):
+    def check():
+        return next((one.text, one.level) for one in texts._outcome.checks.checks if "Memory" in one.text)
+
+    assert check() == ("Memory: Fits", None)
+    set_free(texts, memory, texts._fit.forecast.parts.total * 1.05)
+    assert check() == ("Memory: Fits tightly", "warning")
+    await_refined(qtbot, texts)
+    set_free(texts, memory, GB)
+    assert check() == ("Memory: Doesn't fit", "error")
+    texts.set_machine(None)
+    assert check() == ("Memory: not known yet", "info")
 
 
 class TestTime:
