@@ -421,7 +421,7 @@ def _prediction_lines(log: PredictionLog) -> list[str]:
         if example.expected:
             lines.append(_shorten(_("    expected:        "), example.expected))
         lines += [
-            _shorten(f"    {_moment(predicted) + ':':<17}", said_text(predicted, number))
+            _shorten(f"    {_moment(predicted, log) + ':':<17}", said_text(predicted, number))
             for predicted in ((first, last) if last is not first else (last,))
         ]
         lines.append("")
@@ -429,7 +429,7 @@ def _prediction_lines(log: PredictionLog) -> list[str]:
     for predicted in log.predicted:
         if judged := [said.right for said in predicted.said if said.right is not None]:
             right = _("{right} of {count}").format(right=sum(judged), count=len(judged))
-            rows.append((_moment(predicted), right))
+            rows.append((_moment(predicted, log), right))
     return [*lines, formats.table((_("EVALUATED"), _("RIGHT")), rows)] if rows else lines
 
 
@@ -438,5 +438,7 @@ def _shorten(head: str, text: str) -> str:
     return head + textwrap.shorten(formats.visible(" ".join(text.split())), width, placeholder=" …")
 
 
-def _moment(predicted: Predicted) -> str:
+def _moment(predicted: Predicted, log: PredictionLog) -> str:
+    if log.is_test:
+        return _("test")
     return _("before training") if predicted.step == 0 else _("step {step:,}").format(step=predicted.step)

@@ -1,4 +1,4 @@
-"""Commands of running training: train, resume, follow, stop, pause and queue."""
+"""Commands of running training: train, test, resume, follow, stop, pause and queue."""
 
 import argparse
 import os
@@ -47,7 +47,7 @@ from core.runs import start as runs_start
 from core.runs.event_log import RunFollower
 from core.runs.events import CheckpointSaved, Event, RequestAnswered, encode
 from core.runs.folder import Action, RunFolder
-from core.runs.library import create_all
+from core.runs.library import create_all, options_of_test
 from core.runs.progress import Progress
 from core.runs.queue import Move
 from core.runs.start import CantResume, Extension, HasFinished
@@ -74,6 +74,7 @@ QUEUE = _("wait until no other run trains on its device (see `hone queue`)")
 
 def add_commands(commands: Commands) -> None:
     _add_train(commands)
+    _add_test(commands)
     _add_resume(commands)
     _add_follow(commands)
     _add_stop(commands)
@@ -239,6 +240,31 @@ def train(arguments: argparse.Namespace) -> int:
     if status == TOO_LARGE and not arguments.json and sys.stdin.isatty() and confirm(_("Start it anyway?")):
         status = _start(arguments, runs, forced=True)
     return status
+
+
+# --- hone test
+
+
+def _add_test(commands: Commands) -> None:
+    command = commands.add(
+        "test",
+        test,
+        summary=_("evaluate a run's model on a file or folder"),
+        example="2026-01-31-reviews test.tsv",
+        details=_(
+            "The data has to be in the format of the training data, with its labels or answers. Nothing is trained; "
+            "the result is a run of its own, with metrics, predictions and confusion matrix."
+        ),
+    )
+    add_run(command)
+    command.add_argument("data", metavar="FILE")
+    add_flag(command, "--queue", QUEUE)
+    add_json(command, EVENTS)
+
+
+def test(arguments: argparse.Namespace) -> int:
+    options = options_of_test(find_run(arguments.name), arguments.data)
+    return _start(arguments, create_all(options, settings.runs_folder()), forced=True)
 
 
 def _start(arguments: argparse.Namespace, runs: Sequence[RunFolder], *, forced: bool) -> int:

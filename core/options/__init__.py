@@ -45,6 +45,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.task is Task.CHAT and is_scratch(self.model.source) and not is_random
 
     @property
+    def only_evaluates(self) -> bool:
+        """Whether nothing is trained: with 0 epochs the model is evaluated, and not saved."""
+        return not self.training.epochs and self.training.max_steps is None
+
+    @property
     def effective_batch(self) -> int:
         """Samples per optimizer step: batch size times gradient accumulation."""
         return self.memory.batch_size * self.memory.gradient_accumulation_steps

@@ -97,6 +97,7 @@ ZEROS = {
     "output.save_steps": _("Each epoch"),
     "training.eval_steps": _("Each epoch"),
     "training.early_stopping_patience": _("Never"),
+    "training.epochs": _("Only evaluate"),
 }
 """What is shown instead of zero, by path."""
 

@@ -163,7 +163,8 @@ def steps_hint(options: RunOptions, trained: int) -> Problem | None:
 
 def warmup_problem(options: RunOptions, steps: int) -> Problem | None:
     """The problem of a warm-up that is no shorter than a run by epochs; `steps` are counted as by Trainer."""
-    return _long_warmup(options, steps) if options.training.max_steps is None else None
+    by_epochs = options.training.max_steps is None and not options.only_evaluates
+    return _long_warmup(options, steps) if by_epochs else None
 
 
 def _long_warmup(options: RunOptions, steps: int) -> Problem | None:
@@ -331,6 +332,9 @@ def _evaluation(options: RunOptions) -> Iterator[Problem]:
         )
         yield Problem("training.early_stopping_threshold", message, fixes)
     # a folder or a dataset may have a validation split of its own: then it is known when the run loads it
+    if options.only_evaluates and not (data.eval or data.eval_split or data.eval_fraction):
+        message = _("0 epochs: the model is only evaluated, for which there is no validation data")
+        yield Problem("training.epochs", message, (_use("training.epochs", 3),))
     if patience and not (data.eval or data.eval_split or data.eval_fraction):
         message = _("early stopping needs validation data")
         tenth = Fix(_("Use 10 % of the training data"), {"data.eval_fraction": 0.1})

@@ -317,11 +317,10 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
     epochs: float = option(
         3.0,
         _("Epochs"),
-        _("Passes over the training data."),
+        _("Passes over the training data. 0: the model is only evaluated on the validation data."),
         unit=Unit.EPOCHS,
         aliases=("num_train_epochs",),
-        above=0.0,
-        limits=(None, 100_000.0),
+        limits=(0.0, 100_000.0),
     )
     max_steps: int | None = option(
         None,

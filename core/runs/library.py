@@ -19,9 +19,11 @@ from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.catalogue import options_of, with_changes
 from core.options.choices import Task
+from core.options.data import DataOptions
 from core.options.past_runs import asked_title, names_in, run_folder, title_in, title_of, with_run_path
-from core.options.sections import ModelOptions
+from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from core.options.sources import Scheme
+from core.options.validate import problems_of
 from core.runs.event_log import EventReader
 from core.runs.folder import RunFolder
 from core.runs.models import is_left_behind, trained_model
@@ -61,6 +63,42 @@ def create(
         where = error.filename or path or runs_folder
         raise RunFolderError(_("The run's folder can't be made"), f"{where}: {error.strerror}") from error
     return folder
+
+
+NO_TEST = _("A preference run compares its model with the one before training, which a test does not have.")
+
+
+def options_of_test(run: RunFolder, data: str) -> RunOptions:
+    """The options of a run that only evaluates the model of `run` on a file or folder.
+
+    How data is read, and how the model computes, is as in that run.
+
+    Raises:
+        OptionsError: That run can't be read, has no model or is a preference run, or there is no such data.
+    """
+    tested = run.options()
+    if tested.task is Task.PREFERENCE:
+        raise OptionsError((Problem("task", NO_TEST),))
+    memory = MemoryOptions(batch_size=tested.memory.batch_size)
+    training = TrainingOptions(epochs=0.0, seed=tested.training.seed)
+    name = _("{run}, tested on {data}").format(run=title_of(run.path, tested), data=Path(data).name)
+    options = with_changes(
+        msgspec.structs.replace(tested, memory=memory, training=training),
+        {
+            "model.source": Scheme.RUN.of(str(run.path.absolute())),
+            "model.pretrained": True,
+            "model.vocabulary": ModelOptions().vocabulary,
+            "data.eval": str(Path(data).absolute()),
+            "data.eval_split": None,
+            "data.eval_fraction": DataOptions().eval_fraction,
+            "data.max_eval_samples": None,
+            "output.name": name,
+            "output.keep_best": False,
+        },
+    )
+    if problems := problems_of(options):
+        raise OptionsError(problems)
+    return options
 
 
 def create_all(

@@ -55,8 +55,9 @@ class Progress:
             case StepFinished():
                 self._show_step()
             case Evaluated():
-                metrics = formats.metrics(event.metrics)
-                self.say(_("Step {step}, evaluated: {metrics}").format(step=event.step, metrics=metrics))
+                if not self._status.is_test:  # whose figures come at the end
+                    metrics = formats.metrics(event.metrics)
+                    self.say(_("Step {step}, evaluated: {metrics}").format(step=event.step, metrics=metrics))
             case MessageRaised() if event.level is not Level.ERROR:  # errors are printed last
                 self._raised[event.id] = event.title
                 self.say(message_text(event, self._run))
@@ -83,6 +84,10 @@ class Progress:
             self.say(title)
 
     def _show_plan(self, plan: RunPlanned) -> None:
+        if self._status.is_test:
+            samples = formats.counted(plan.eval_samples, "example")
+            self.say(_("{samples} to evaluate, on {device}").format(samples=samples, device=plan.device))
+            return
         template = (
             _("{steps}, {batch} each, on {device}: {samples}, {held_out:,} for validation, {epochs}")
             if plan.eval_samples

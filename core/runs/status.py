@@ -64,6 +64,7 @@ class PredictionLog:
     examples: tuple[Example, ...] = ()
     predicted: list[Predicted] = field(default_factory=list)
     confusion: ConfusionCounted | None = None
+    is_test: bool = False
 
     def apply(self, event: Event) -> None:
         match event:
@@ -75,6 +76,8 @@ class PredictionLog:
                     self.confusion = None
             case ExamplesChosen():
                 self.examples = event.examples
+            case RunPlanned():
+                self.is_test = not event.total_steps
             case Predicted():
                 self.predicted = [*(one for one in self.predicted if one.step != event.step), event]
             case ConfusionCounted():
@@ -245,6 +248,11 @@ class RunStatus:
     trouble: str = ""
     clock_moved: float = 0.0
 
+    @property
+    def is_test(self) -> bool:
+        """Whether it only evaluates a model."""
+        return self.plan is not None and not self.plan.total_steps
+
     def apply(self, event: Event) -> None:
         match event:
             case RunStarted():
@@ -292,7 +300,7 @@ class RunStatus:
                     process=sampled.process if event.peak_bytes is None else event.peak_bytes,
                     is_reported=event.peak_bytes is not None,
                 )
-                if event.wrote_model:
+                if event.wrote_model and event.steps:
                     self.model_step = event.steps
 
     def apply_all(self, events: Iterable[Event]) -> None:

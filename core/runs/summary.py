@@ -207,7 +207,7 @@ def summarize(run: RunFolder) -> RunSummary:
         title=title_of(run.path, options),
         task=options.task if options else "",
         model=short_title(options.model.source) if options else "",
-        data=short_name(options.data.train) if options else "",
+        data=_data_of(options) if options else "",
         device=status.what_ran.device if status.what_ran is not None else planned,
         metric=metric.name if metric is not None else None,
         best=best,
@@ -226,6 +226,12 @@ def summarize(run: RunFolder) -> RunSummary:
         problem=problem,
         stopped_early=status.stopped_early,
     )
+
+
+def _data_of(options: RunOptions) -> str:
+    """The short name of the data that a run is about."""
+    data = options.data
+    return short_name(data.eval if options.only_evaluates and data.eval else data.train)
 
 
 def judged_by(evaluations: Sequence[Evaluated], options: RunOptions | None) -> Metric | None:
@@ -385,12 +391,15 @@ class Verdict:
 
 
 def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
-    """Judge a run that has ended by its recorded facts; None before the end, or if nothing was trained.
+    """Judge a run that has ended by its recorded facts; None before the end, or if it has no result.
 
     The validation metric is compared with that of a constant prediction, or the loss with that of the first step.
     What an older run hasn't recorded is not compared.
     """
     finished = status.finished
+    if status.is_test and finished is not None and finished.metrics:
+        title, compared, is_at_chance = _result(status, options)
+        return Verdict(Finding.HARDLY_LEARNED if is_at_chance else Finding.RESULT, title, compared)
     if finished is None or not finished.wrote_model or not finished.steps:
         return None
     if options is not None and options.task in (Task.CAUSAL_LM, Task.CHAT) and (empty := _monotony(status)):
@@ -516,7 +525,12 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
     metrics, baseline = status.metrics, status.evaluations[-1].baseline
     count = status.plan.eval_samples if status.plan is not None else 0
     if (accuracy := metrics.get("eval_accuracy")) is not None:
-        title = _("{accuracy} of the validation examples are right").format(accuracy=formats.share(accuracy))
+        title = _("{accuracy} of the validation examples are right")
+        if status.is_test:
+            title = ngettext(
+                "{accuracy} of {count} example is right", "{accuracy} of {count} examples are right", count
+            )
+        title = title.format(accuracy=formats.share(accuracy), count=formats.count(count))
         loss, labels = metrics.get("eval_loss"), status.plan.labels if status.plan is not None else ()
         if baseline is None:
             is_chance = loss is not None and len(labels) > 1 and loss > 0.98 * math.log(len(labels))

@@ -470,6 +470,8 @@ def _figures(status: RunStatus, finished: RunFinished, record: ExitRecord | None
     seconds = seconds_spent(status, State(finished.state), record, now=0.0) or finished.seconds
     steps = formats.counted(finished.steps, "step")
     ending = _("Stopped early after {steps} in {time}") if finished.waited else ENDINGS[finished.state]
+    if status.is_test and finished.metrics:
+        ending = _("Evaluated in {time}")
     ending = ending.format(steps=steps, time=formats.duration(seconds))
     if finished.model_step is not None and finished.model_step < finished.steps:
         ending = _("{ending}; best at step {best:,}").format(ending=ending, best=finished.model_step)

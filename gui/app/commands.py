@@ -179,6 +179,7 @@ class Commands(QObject):
             (RunAction.PAUSE, RunAction.RESUME, RunAction.STOP),
             (
                 RunAction.TRY,
+                RunAction.TEST,
                 RunAction.EXPORT,
                 RunAction.EXTEND,
                 RunAction.DUPLICATE,

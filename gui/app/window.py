@@ -29,6 +29,7 @@ from core.base.errors import UserError
 from core.base.files import is_there
 from core.base.language import _
 from core.base.settings import Appearance, Settings
+from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.device_support import MachineReport
 from core.options.past_runs import asked_title
@@ -203,17 +204,33 @@ class MainWindow(QMainWindow):
         self.sidebar.show_place(place)
 
     def start_run(self, options: RunOptions) -> None:
-        """Create a run's folder and start it, now or in its turn."""
+        """Start what the form asks for; it becomes the form of another run."""
+        then = partial(self.new_run.begin_next, asked_title(options))
+        self._start(options, self.new_run.show_error, self.new_run.known_memory, then)
+
+    def test_run(self, options: RunOptions) -> None:
+        """Start a run that evaluates the model of the one that is shown."""
+        view = self.run_page().view
+        assert view is not None, "it was asked for there"
+        self._start(options, view.show_error)
+
+    def _start(
+        self,
+        options: RunOptions,
+        show_error: Callable[[UserError], None],
+        known: Forecast | None = None,
+        then: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Create a run's folder, do `then`, and start and show the run, now or in its turn."""
         turn = self._turn_of(options)
         if turn is Turn.NEVER:
             return
         try:
-            known = self.new_run.known_memory
             created = runs.create_all(options, settings.runs_folder(self._settings), forecast=known)
         except UserError as error:
-            self.new_run.show_error(error)
+            show_error(error)
             return
-        self.new_run.begin_next(asked_title(options))
+        then()
         self.show_run(created[0], lambda: starting.start_all(created, queued=turn is Turn.WAIT)[0])
 
     def _turn_of(self, options: RunOptions) -> Turn:
@@ -443,6 +460,7 @@ class MainWindow(QMainWindow):
             page.run_changed.connect(self._live_runs.poll_soon)
             page.bin_requested.connect(self._throw_away)
             page.try_requested.connect(self.try_run)
+            page.test_requested.connect(self.test_run)
             page.compare_requested.connect(lambda run: self.compare_runs([run]))
             page.run_opened.connect(self.show_run)
             self._add_page(page)

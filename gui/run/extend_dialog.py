@@ -1,4 +1,4 @@
-"""The dialog "Train longer", and options of new runs that are based on another run."""
+"""The dialogs "Train longer" and "Test on a file", and options of new runs that are based on another run."""
 
 import math
 from dataclasses import dataclass
@@ -7,19 +7,22 @@ from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QDialogButtonBox, QLabel, QVBoxLayout, QWidget
 
 from core.base import formats
-from core.base.errors import Fix, UserError
+from core.base.errors import Fix, OptionsError, UserError
 from core.base.language import _, ngettext
 from core.options import RunOptions, Tree
-from core.options.catalogue import copied, put
+from core.options.catalogue import copied, options_by_path, put
 from core.options.choices import Schedule
 from core.options.sources import Scheme
 from core.runs import models
 from core.runs.folder import RunFolder
+from core.runs.library import options_of_test
 from core.runs.start import Extension
 from core.runs.status import RunStatus
 from core.runs.summary import status_at_end
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
+from gui.widgets.fields import PathField
+from gui.widgets.form_row import sentence
 from gui.widgets.inputs import CalmSpinBox, Segment, Segmented
 from gui.widgets.labels import text_label
 from gui.widgets.layout import FLUSH, Sheet, fill, fill_dialog, hbox
@@ -175,6 +178,44 @@ def rows_for(length: Length, more: int) -> list[tuple[str, str]]:
         seconds = max(0, steps - status.step) * pace
         rows.append((_("Time"), time.format(duration=formats.about(seconds), pace=formats.step_time(pace))))
     return rows
+
+
+class ModelTestSheet(Sheet):
+    """Asks for the data on which a run's model is to be evaluated."""
+
+    chosen = Signal(object)  # the `core.options.RunOptions` of a run that does it
+
+    def __init__(self, run: RunFolder, parent: QWidget | None = None) -> None:
+        super().__init__(_("Test on a file"), parent)
+        self._run = run
+        words = _(
+            "The model is evaluated on a file or folder in the format of its training data. Choose examples that it "
+            "was not trained on."
+        )
+        self.data = PathField(options_by_path()["data.eval"], _("Drop a file or folder"))
+        self.data.changed.connect(self._show)
+        self.problem = text_label(role=Role.PROBLEM)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
+        self.start = buttons.addButton(_("Start test"), QDialogButtonBox.ButtonRole.AcceptRole)
+        self.start.setDefault(True)
+        fill_dialog(self, text_label(words), self.data, self.problem, None, buttons)
+        self.setFixedWidth(SPACING * 62)
+        buttons.accepted.connect(self._on_accepted)
+        self.data.setFocus()
+        self._show()
+
+    def _show(self) -> None:
+        self.start.setEnabled(bool(self.data.value()))
+        self.problem.setText("")
+
+    def _on_accepted(self) -> None:
+        try:
+            options = options_of_test(self._run, str(self.data.value()))
+        except OptionsError as error:
+            self.problem.setText(sentence(error.problems[0].message if error.problems else str(error)))
+            return
+        self.accept()
+        self.chosen.emit(options)
 
 
 def with_changes(tree: Tree, fix: Fix) -> Tree:

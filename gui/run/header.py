@@ -20,7 +20,9 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.errors import FixAction
 from core.base.language import _, ngettext
+from core.options.choices import Task
 from core.runs.events import Level, MessageRaised, Phase
+from core.runs.library import NO_TEST
 from core.runs.status import State, share_done
 from gui.base.icons import icon
 from gui.base.theme import Role, set_role
@@ -155,6 +157,7 @@ class RunAction(Enum):
     DUPLICATE = auto()
     EXTEND = auto()
     TRY = auto()
+    TEST = auto()
     EXPORT = auto()
     COMPARE = auto()
     SCRIPT = auto()
@@ -173,6 +176,7 @@ TITLES = {
     RunAction.SAVE: _("Save now"),
     RunAction.DUPLICATE: _("Duplicate"),
     RunAction.TRY: _("Try it"),
+    RunAction.TEST: _("Test…"),
     RunAction.EXPORT: _("Export…"),
     RunAction.EXTEND: _("Train longer…"),
     RunAction.COMPARE: _("Compare"),
@@ -227,6 +231,8 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
                 return ""  # it trains longer, and its earlier model is still there
             if not is_over:
                 return _("The model is saved when the run finishes or is stopped.")
+        case RunAction.TEST if not is_over:
+            return _("The model is saved when the run finishes or is stopped.")
     if facts.is_gone:
         return _("Its folder no longer exists.")
     match action:
@@ -234,6 +240,10 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
             return _("The model is saved when the run ends: resume it, or export its checkpoint.")
         case RunAction.TRY | RunAction.EXPORT:
             return _("This run has no trained model.")
+        case RunAction.TEST if not facts.has_model:
+            return _("This run has no trained model.")
+        case RunAction.TEST if facts.options is not None and facts.options.task is Task.PREFERENCE:
+            return NO_TEST
         case RunAction.EXTEND if facts.saved_step is None and not facts.has_model:
             return _("There is no checkpoint to continue from.")
         case RunAction.EXTEND | RunAction.SCRIPT | RunAction.RESUME if facts.options is None:
@@ -241,7 +251,7 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
     return ""
 
 
-NEXT = (RunAction.TRY, RunAction.EXPORT, RunAction.EXTEND, RunAction.COMPARE)
+NEXT = (RunAction.TRY, RunAction.TEST, RunAction.EXPORT, RunAction.EXTEND, RunAction.COMPARE)
 """What comes after a run has ended with a model: buttons then, entries of the menu before."""
 
 
@@ -280,6 +290,7 @@ class RunActions(QWidget):
                 button.setToolTip(tip_with_keys(KEYS[action], pauses if action is RunAction.PAUSE else ""))
             button.clicked.connect(partial(self.request, action))
             button.hide()
+        self._buttons[RunAction.TEST].setToolTip(_("Evaluates the model on a file or folder of your own."))
         self._buttons[RunAction.TRY].setIcon(icon("chat", QPalette.ColorRole.HighlightedText))
         set_role(self._buttons[RunAction.TRY], Role.PRIMARY)
         places = (self.end, self.resume, self.pause, self.stop, *_next, self.more)
@@ -290,7 +301,10 @@ class RunActions(QWidget):
         with self._keyboard_kept(facts.state):
             self._show_buttons(facts)
         self.more.setEnabled(True)
-        has_result = facts.has_model and facts.state in (State.FINISHED, State.STOPPED)
+        has_result = (facts.has_model or facts.status.is_test) and facts.state in (
+            State.FINISHED,
+            State.STOPPED,
+        )
         for action, entry in self.entries.items():
             reason = refusal(action, facts)
             entry.setEnabled(not reason)
@@ -363,6 +377,8 @@ class RunActions(QWidget):
             _("Ends after the current step, evaluates the model as it is then, and saves it."),
         )
         skip = _("Skip evaluation"), _("Saves the model at once. How good it is stays unknown.")
+        if facts.status.is_test:
+            trained = _("Stop"), _("Ends the test without a result.")
         text, tip = skip if self._can_skip else texts.get(state, trained)
         self.stop.setVisible(is_working or (not self.resume.isHidden() and not facts.has_model))
         self.stop.setEnabled(is_working and (since is None or state is State.PAUSING or self._can_skip))

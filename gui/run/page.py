@@ -18,7 +18,7 @@ from core.base.errors import Fix, FixAction, OptionsError, UserError
 from core.base.files import is_there, read_small, writing
 from core.base.language import _
 from core.options import RunOptions, Tree, past_runs, run_file
-from core.options.past_runs import title_of
+from core.options.past_runs import run_folder, title_of
 from core.runs import queue
 from core.runs import start as starting
 from core.runs.events import Level, MessageRaised
@@ -35,7 +35,7 @@ from gui.charts.grid import RunCharts
 from gui.charts.history import RunHistory, RunUpdate
 from gui.run import words as run_text
 from gui.run.export_dialog import ExportSheet
-from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, titled, with_changes
+from gui.run.extend_dialog import ExtendSheet, Length, ModelTestSheet, from_its_model, titled, with_changes
 from gui.run.follower import Begin, JobThread, Remains
 from gui.run.header import RunAction, RunFigures, RunHeader, RunMessages
 from gui.run.share import RunSharing
@@ -64,6 +64,7 @@ class RunView(QWidget):
     state_changed = Signal(object)  # a `core.runs.status.State`
     bin_requested = Signal()  # move the run to the trash
     try_requested = Signal()  # open its model under "Try it"
+    test_requested = Signal(object)  # the `RunOptions` of a run that evaluates its model on other data
     compare_requested = Signal()  # choose a run to compare it with
     run_opened = Signal(object)  # a `RunFolder` that belongs to this run
 
@@ -92,6 +93,9 @@ class RunView(QWidget):
         self._options = self._read_options()
         self._pair = pretraining_pair(run) or (run, run)
         self._other = self._pair[1] if self._pair[0].path == run.path else self._pair[0]
+        self._tested: RunFolder | None = None
+        if self._options is not None and self._options.only_evaluates:
+            self._tested = self._other = RunFolder(run_folder(self._options.model.source) or run.path)
         self.header = RunHeader(self.title)
         self._dismissed = set() if dismissed is None else dismissed
         self.messages = RunMessages(self._dismissed)
@@ -153,6 +157,7 @@ class RunView(QWidget):
             RunAction.DUPLICATE: lambda: self._request_edit(dict),
             RunAction.EXTEND: self._ask_to_extend,
             RunAction.TRY: self.try_requested.emit,
+            RunAction.TEST: self._ask_to_test,
             RunAction.EXPORT: lambda: ExportSheet(self.run, self.title, self).open(),
             RunAction.COMPARE: self.compare_requested.emit,
             RunAction.RENAME: self._ask_name,
@@ -284,8 +289,11 @@ class RunView(QWidget):
         return self._pair[1] if self._other is self._pair[1] is not self.run else None
 
     def show_other(self) -> None:
-        """Show the present state of the other run of a pair."""
-        if self._other is not self.run:
+        """Lead to the run that is tested, or to the other run of a pair, with its present state."""
+        if self._other is self._tested:
+            self.header.other.setText(_("Tests the model of “{run}”").format(run=run_title(self._other)))
+            self.header.other.show()
+        elif self._other is not self.run:
             other = summarize(self._other) if self._state is State.FINISHED else None
             state = other.state if other is not None else None
             self.header.show_other(run_title(self._other), is_first=self.next_run is not None, state=state)
@@ -339,6 +347,11 @@ class RunView(QWidget):
             sheet.chosen.connect(self.resume)
             sheet.new_run_chosen.connect(lambda: self._request_edit(partial(from_its_model, run=self.run)))
             sheet.open()
+
+    def _ask_to_test(self) -> None:
+        sheet = ModelTestSheet(self.run, self)
+        sheet.chosen.connect(self.test_requested)
+        sheet.open()
 
     def _ask_name(self) -> None:
         dialog = QInputDialog(self)
@@ -430,6 +443,7 @@ class RunPage(QuietScroll):
     run_changed = Signal(object)  # the `RunFolder` whose state has changed
     bin_requested = Signal(object)  # the `RunFolder` to move to the trash
     try_requested = Signal(object)  # the `RunFolder` whose model is to be opened under "Try it"
+    test_requested = Signal(object)  # the `RunOptions` of a run that evaluates the model of the one shown
     compare_requested = Signal(object)  # the `RunFolder` to compare with another
     run_opened = Signal(object)  # a `RunFolder` that belongs to the one that is shown
 
@@ -453,6 +467,7 @@ class RunPage(QuietScroll):
         self.view.state_changed.connect(lambda _state: self.run_changed.emit(run))
         self.view.bin_requested.connect(lambda: self.bin_requested.emit(run))
         self.view.try_requested.connect(lambda: self.try_requested.emit(run))
+        self.view.test_requested.connect(self.test_requested)
         self.view.compare_requested.connect(lambda: self.compare_requested.emit(run))
         self.view.run_opened.connect(self.run_opened)
         set_role(self.view, Role.PAGE)

@@ -75,8 +75,10 @@ def picture(path: Path, side: int) -> QPixmap:
     return image if image.isNull() else image.scaled(side, side, keep)
 
 
-def moment_text(predicted: Predicted) -> str:
-    """When the model was asked: `Before training`, `Step 1,150 (epoch 2.0)`."""
+def moment_text(predicted: Predicted, *, is_test: bool) -> str:
+    """When the model was asked: `Before training`, `Step 1,150 (epoch 2.0)`, or in a test of it."""
+    if is_test:
+        return _("Test")
     if predicted.step == 0:
         return _("Before training")
     return _("Step {step} (epoch {epoch})").format(
@@ -140,7 +142,14 @@ class PredictionsModel(QStandardItemModel):
         self._folder = folder
         self._examples: tuple[Example, ...] = ()
 
-    def show(self, examples: tuple[Example, ...], before: Predicted | None, after: Predicted | None) -> None:
+    def show(
+        self,
+        examples: tuple[Example, ...],
+        before: Predicted | None,
+        after: Predicted | None,
+        *,
+        is_test: bool = False,
+    ) -> None:
         if examples != self._examples:
             self._examples = examples
             self.setRowCount(0)
@@ -156,7 +165,7 @@ class PredictionsModel(QStandardItemModel):
                     given.setSizeHint(QSize(PICTURE, PICTURE + 8))
                 expected = QStandardItem(" ".join(example.expected.split())[:LONGEST_LINE])
                 self.appendRow([given, expected, QStandardItem(), QStandardItem()])
-        moments = [moment_text(predicted) if predicted else "" for predicted in (before, after)]
+        moments = [moment_text(one, is_test=is_test) if one else "" for one in (before, after)]
         self.setHorizontalHeaderLabels([_("Input"), expected_title(said_of(0, after)), *moments])
         for column, predicted in ((Column.BEFORE, before), (Column.AFTER, after)):
             for row in range(self.rowCount()):
@@ -380,7 +389,7 @@ class RunPredictions(QWidget):
         self._empty.setText(
             _("This run has no predictions.")
             if is_over
-            else _("Predictions for validation examples appear here before the first step.")
+            else _("Predictions for validation examples appear here.")
         )
         was_at_end = self.slider.value() == self.slider.maximum()
         blocked = self.slider.blockSignals(True)
@@ -508,9 +517,10 @@ class RunPredictions(QWidget):
         self._stack.setCurrentIndex(0 if chosen is None else 1)
         if chosen is None:
             return
-        self.model.show(self._examples, predicted[0] if predicted else None, chosen)
+        is_test = self._predictions.is_test
+        self.model.show(self._examples, predicted[0] if predicted else None, chosen, is_test=is_test)
         self._fit_table(is_one_moment=len(predicted) == 1 or not is_sample)
-        self._moment.setText(moment_text(chosen))
+        self._moment.setText("" if is_test else moment_text(chosen, is_test=False))
         self.slider.setVisible(is_sample and len(predicted) > 1)
         now, then = right_text(chosen), right_text(predicted[0]) if predicted else ""
         both = _("{now} · before training {then}").format(now=now, then=then)
@@ -604,6 +614,7 @@ class RunPredictions(QWidget):
             said = said_of(row, predicted)
             if predicted is not None and said is not None:
                 is_cut = said.is_cut and bool(said.text.strip())
-                moment = _("Prediction · {moment}").format(moment=moment_text(predicted))
-                texts.append((moment, f"{visible(said.text)}{' …' if is_cut else ''}"))
+                moment = moment_text(predicted, is_test=self._predictions.is_test)
+                title = _("Prediction · {moment}").format(moment=moment)
+                texts.append((title, f"{visible(said.text)}{' …' if is_cut else ''}"))
         return texts + read

@@ -72,7 +72,7 @@ class MetricsModel(QStandardItemModel):
 def first_evaluation(status: RunStatus, options: RunOptions | None) -> str:
     """When a run is evaluated for the first time."""
     plan = status.plan
-    if plan is None or options is None:
+    if plan is None or options is None or status.is_test:
         return _("The metrics of each evaluation appear here.")
     if not plan.eval_samples:
         return _("This run has no validation data, so it is not evaluated.")
@@ -92,7 +92,7 @@ def what_ran_groups(status: RunStatus) -> list[Group]:
         Group(title, tuple(Row(line.title, line.value, sentence(line.reason)) for line in of_group))
         for title, of_group in groupby(lines, attrgetter("group"))
     ]
-    if status.what_ran is None:
+    if status.what_ran is None and not status.is_test:
         later = Row(_("What ran"), _("Known after the first step"))
         groups.insert(0, Group("", (later,)))
     return groups
@@ -183,6 +183,7 @@ class RunDetails(QTabWidget):
         """Show the tabs that the task has."""
         is_known = self._shown_confusion is not None or (options is not None and options.task.has_labels)
         self.setTabVisible(self.indexOf(self._confusion_page), is_known)
+        self.setTabVisible(0, options is None or not options.only_evaluates)
 
     def _show_what_ran(self, status: RunStatus) -> None:
         facts = (status.what_ran, status.versions, status.forecast_error)

@@ -191,7 +191,7 @@ def _device_text(status: RunStatus) -> str:
 
 def progress_of(status: RunStatus) -> list[str]:
     plan = status.plan
-    if plan is None:
+    if plan is None or status.is_test:
         return []
     step = _("step {step} of {total}").format(
         step=formats.count(status.step), total=formats.count(plan.total_steps)
@@ -227,7 +227,9 @@ def elapsed(facts: RunFacts, now: float) -> str:
 def summary(facts: RunFacts) -> list[tuple[str, str]]:
     """Titles and values of a run that has ended; empty before, also while it is paused, and if nothing was trained."""
     status, finished = facts.status, facts.status.finished
-    if finished is None or not facts.state.is_over or facts.state is State.PAUSED or not finished.steps:
+    if finished is None or not facts.state.is_over or facts.state is State.PAUSED:
+        return []
+    if not finished.steps and not status.is_test:
         return []
     rows = [
         (formats.metric_title(name), formats.metric_format(name)(value))

@@ -220,8 +220,10 @@ def foretell(
         known: A forecast made before it started; None: it is computed.
 
     Returns:
-        None if the model's architecture is unknown.
+        None if the model's architecture is unknown, or nothing is trained.
     """
+    if resolved.options.only_evaluates:
+        return None
     options = with_batch_within(resolved.options, len(prepared.train) if prepared else 1)
     device = resolved.device
     model = check_model(options, len(prepared.labels)) if prepared else check_model(options)

@@ -173,7 +173,8 @@ class PredictionCallback(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._reporter.write(ExamplesChosen(examples=self._predictor.examples))
-        if not state.global_step or self._trainer.eval_dataset is None:  # otherwise done before the pause
+        is_done = state.global_step and self._trainer.eval_dataset is not None  # before the pause
+        if not is_done and state.max_steps:  # a test predicts when it evaluates
             self._predict(state)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -52,6 +52,7 @@ class RequestBox:
         ending: The requested outcome, if any; a stop replaces an earlier pause.
         evaluates: Whether the run is evaluated before it ends: at a stop, until a second one or a signal.
         can_save: Whether there is anything to save yet.
+        is_test: Whether the evaluation is all there is, so that a stop ends it.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class RequestBox:
         self.ending: Outcome | None = None
         self.evaluates = False
         self.can_save = False
+        self.is_test = False
 
     def stop_at_signal(self, number: int, _frame: FrameType | None) -> None:
         """Request a stop; the same signal again ends the process at once."""
@@ -108,7 +110,8 @@ class RequestBox:
                 if self.ending is Outcome.STOPPED and outcome is Outcome.PAUSED:
                     refusal = _("The run is stopping already.")
                 else:
-                    self.evaluates = outcome is Outcome.STOPPED and self.ending is not outcome
+                    is_first_stop = outcome is Outcome.STOPPED and self.ending is not outcome
+                    self.evaluates = is_first_stop and not self.is_test
                     self.ending = outcome
             elif request.action is not Action.SAVE:
                 continue

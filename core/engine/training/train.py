@@ -242,6 +242,7 @@ def _report_failure(error: Exception, run: RunFolder, options: RunOptions, repor
 
 def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint: Checkpoint | None) -> None:
     memory, requests = DeviceMemory(resolved.kind), RequestBox(run, reporter)
+    requests.is_test = resolved.options.only_evaluates
     log = StepLog(reporter, memory)
     with MemoryReports(memory, reporter) as memory_reports:
         prepared, trainer = _load(run, resolved, log, requests)
@@ -253,7 +254,7 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
             waited = 0
             if outcome is Outcome.FINISHED and step < trainer.state.max_steps:
                 waited = resolved.options.training.early_stopping_patience
-            if outcome is not Outcome.PAUSED:
+            if outcome is not Outcome.PAUSED and not resolved.options.only_evaluates:
                 step = _save_model(run, resolved, reporter, prepared, trainer)
             if outcome is Outcome.FINISHED and not resolved.options.output.keep_checkpoints:
                 checkpoints.keep(run.checkpoints, 0)  # of an earlier pause

@@ -337,13 +337,14 @@ class WatchedTrainer(Trainer):
     def evaluate_if_due(self, *, is_end: bool = False) -> None:
         """Evaluate if the run ends here, or was paused before the evaluation of its last step."""
         step = self.state.global_step
-        if self.eval_dataset is None or not step:
+        is_test = not self.state.max_steps
+        if self.eval_dataset is None or not (step or is_test):
             return
         every = self.state.eval_steps
         if self.args.eval_strategy == "epoch":
             batches = len(self.callback_handler.train_dataloader)
             every = max(1, math.ceil(batches / self.args.gradient_accumulation_steps))
-        is_due = is_end or step % every == 0 or step >= self.state.max_steps
+        is_due = is_end or step >= self.state.max_steps or step % every == 0
         if is_due and not any(_is_evaluation(entry, step) for entry in self.state.log_history):
             self.evaluate()
 

@@ -22,7 +22,7 @@ from core.runs import queue
 from core.runs.event_log import RunFollower
 from core.runs.events import RunPlanned, RunStarted, encode
 from core.runs.folder import Action, ExitRecord, RunFolder
-from core.runs.library import read_status
+from core.runs.library import list_runs, read_status
 from core.runs.status import State
 from tests.fakes import runs
 from tests.fakes.runs import FAKES, digits_options, save_checkpoint, start, write_events
@@ -72,6 +72,19 @@ def test_a_missing_model_is_refused_offline(flags, tmp_path, monkeypatch, hone):
     err = hone("train", file, "--run-dir", tmp_path / "run", *flags, status=1).err
     assert ("--offline" if flags else "“Work offline”") in err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_model_is_tested_on_a_file(home, tmp_path, hone):
+    trained = runs.make_folder(tmp_path / "trained")
+    (trained.model).mkdir()
+    (trained.model / "model.safetensors").touch()
+    (tmp_path / "test.csv").write_text("text,label\n")
+    assert "test2.csv" in hone("test", trained.path, tmp_path / "test2.csv", status=2).err
+    assert not home.exists()
+    hone("test", trained.path, tmp_path / "test.csv")
+    (run,) = list_runs(home / "runs")
+    assert run.options().only_evaluates
+    assert run.options().data.eval == str(tmp_path / "test.csv")
 
 
 def test_a_run_that_fails_says_why_once(hone):

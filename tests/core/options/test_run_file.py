@@ -83,7 +83,7 @@ def test_set_reads_each_kind_of_value(pair, path, value, tmp_path):
 def test_problems_of_the_file_and_of_set_come_together(tmp_path):
     path = write(tmp_path, DIGITS + "[memory]\nbatch_size = 0\n")
     with pytest.raises(OptionsError) as caught:
-        run_file.read(path, ("nonsense", "training.epochs=0"))
+        run_file.read(path, ("nonsense", "training.epochs=-1"))
     paths = [problem.path for problem in caught.value.problems]
     assert paths == ["nonsense", "memory.batch_size", "training.epochs"]
 

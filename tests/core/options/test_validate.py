@@ -79,7 +79,7 @@ def test_every_problem_is_reported_at_once_with_its_path():
         "memory.gradient_acumulation_steps": "no such option here; did you mean gradient_accumulation_steps?",
         "memory.batch_size": "must be 1 or more, got 0",
         "training.learning_rate": 'must be a number above 0 and at most 10, got "fast"',
-        "training.epochs": "must be above 0, got -1",
+        "training.epochs": "must be 0 or more, got -1",
         "training.schedule": 'must be one of linear, cosine, polynomial, inverse-sqrt, constant, got "cosin"',
         "device.precision": 'must be one of auto, fp32, tf32, bf16, fp16, got "bf61"',
         "device.name": 'must be auto, cuda, cuda:NUMBER, mps or cpu, got "tpu"',

@@ -7,16 +7,19 @@ import time
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 from PySide6.QtWidgets import QApplication, QLabel, QMainWindow, QPushButton
 
 from core.base.errors import RunFolderError, UserError
 from core.base.settings import Appearance
 from core.monitor.recent import END, REVEAL, STOP
+from core.options import run_file
 from core.runs import start
 from core.runs.events import (
     SCHEMA,
     CheckpointSaved,
+    Evaluated,
     Example,
     ExamplesChosen,
     Level,
@@ -27,6 +30,7 @@ from core.runs.events import (
     PhaseChanged,
     RequestAnswered,
     RunFinished,
+    RunPlanned,
     RunStarted,
     TurnAwaited,
 )
@@ -38,7 +42,7 @@ from core.runs.summary import summarize
 from gui.app.live_runs import Notifications
 from gui.base.theme import Theme
 from gui.run import header as run_header
-from gui.run.extend_dialog import ExtendSheet
+from gui.run.extend_dialog import ExtendSheet, ModelTestSheet
 from gui.run.header import RunAction
 from gui.run.page import RunPage, RunView
 from gui.run.words import Turn
@@ -711,6 +715,53 @@ def test_a_finished_run_trains_longer_on_the_same_page(qtbot, run, show):
     assert "epochs = 9.0" in view.details.options.toPlainText()
     view.header.buttons.stop.click()
     qtbot.waitUntil(lambda: view.state is State.STOPPED, timeout=10_000)
+
+
+def test_a_finished_run_is_tested_on_a_file(qtbot, run, show, tmp_path):
+    finish_all(run)
+    run.model.mkdir()
+    (run.model / "model.safetensors").touch()
+    view = show(State.FINISHED)
+    view.header.buttons.entries[RunAction.TEST].trigger()
+    sheet = view.findChild(ModelTestSheet)
+    assert not sheet.start.isEnabled()
+    sheet.data.line.setText(str(tmp_path / "gone.csv"))
+    sheet.start.click()
+    assert "There is no file or folder at" in sheet.problem.text()
+    assert sheet.isVisible()
+    (tmp_path / "gone.csv").write_text("text,label\n")
+    with qtbot.waitSignal(view.test_requested) as asked:
+        sheet.start.click()
+    (options,) = asked.args
+    assert (options.data.eval, options.only_evaluates) == (str(tmp_path / "gone.csv"), True)
+    assert options.model.source == f"run:{run.path}"
+
+
+def test_a_test_shows_its_result_and_leads_to_the_run(qtbot, run, show, tmp_path):
+    tested = make_folder(tmp_path / "tested")
+    model = msgspec.structs.replace(OPTIONS.model, source=f"run:{tested.path}", pretrained=True)
+    training = msgspec.structs.replace(OPTIONS.training, epochs=0.0)
+    options = msgspec.structs.replace(OPTIONS, model=model, training=training)
+    run_file.write(options, run.options_file)
+    metrics = {"eval_loss": 0.3, "eval_accuracy": 0.9}
+    write_events(
+        run.events_file,
+        RunStarted(time=100.0, pid=1),
+        RunPlanned(total_steps=0, epochs=0.0, train_samples=9, eval_samples=20, effective_batch=4),
+        Evaluated(step=0, epoch=0.0, metrics=metrics, seconds=1.0, baseline=0.5),
+        RunFinished(time=109.0, state=Outcome.FINISHED, metrics=metrics, seconds=2.0),
+    )
+    run.record_exit(ExitRecord(time=109.0, code=0))
+    view = show(State.FINISHED)
+    qtbot.waitUntil(view.verdict.isVisible)
+    assert view.verdict._title.text() == "90.0 % of 20 examples are right"
+    assert RunAction.COMPARE in view.header.buttons.offers()
+    assert not view.header.buttons.offers() & {RunAction.TRY, RunAction.TEST, RunAction.EXPORT}
+    assert not view.details.isTabVisible(0), "there are no steps to draw"
+    assert "step" not in view.header.state_line.text()
+    with qtbot.waitSignal(view.run_opened) as opened:
+        view.header.other.click()
+    assert opened.args == [tested]
 
 
 def test_a_run_that_didnt_start_shows_why(run, tmp_path, show):

@@ -105,7 +105,7 @@ def test_long_texts_are_compared_below_the_table(page):
 def test_without_predictions_the_page_says_why(qtbot, tmp_path):
     page = RunPredictions(Theme(Appearance.LIGHT), tmp_path, PredictionLog())
     qtbot.addWidget(page)
-    assert "before the first step" in page._empty.text()
+    assert "appear here" in page._empty.text()
     page.refresh(is_over=True)
     assert "no predictions" in page._empty.text()
 

@@ -1,0 +1,100 @@
+"""A run that only evaluates the model of another one on a file."""
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from core.base.errors import OptionsError
+from core.options import run_file
+from core.options.choices import Method, Task, Toggle
+from core.runs.events import Outcome, Predicted, RunFinished, StepFinished
+from core.runs.folder import Action, RunFolder
+from core.runs.library import create_all, options_of_test
+from core.runs.status import PredictionLog
+from core.runs.summary import Finding, status_at_end, summarize, verdict
+from tests.fakes.models import (
+    save_tiny_bert,
+    save_tiny_llama,
+    save_tiny_talker,
+    save_tiny_vision,
+)
+from tests.fakes.trained_runs import attempt, in_attempts
+from tests.fakes.training import run_options, write_data
+
+MODELS = {
+    Task.TEXT_CLASSIFICATION: save_tiny_bert,
+    Task.TEXT_REGRESSION: save_tiny_bert,
+    Task.TOKEN_CLASSIFICATION: save_tiny_bert,
+    Task.CAUSAL_LM: save_tiny_llama,
+    Task.CHAT: save_tiny_talker,
+    Task.IMAGE_CLASSIFICATION: lambda folder: save_tiny_vision(folder, "resnet"),
+}
+
+
+def data(folder: Path, task: Task, rows: int) -> str:
+    """A file for the task, or a folder of images."""
+    folder.mkdir()
+    if not task.reads_images:
+        return write_data(folder, task, rows)
+    for number in range(rows):
+        (folder / str(number % 2)).mkdir(exist_ok=True)
+        Image.new("RGB", (32, 32), (8 * number, 200 * (number % 2), 90)).save(
+            folder / str(number % 2) / f"{number}.png"
+        )
+    return str(folder)
+
+
+def trained(folder: Path, task: Task, **changes):
+    """A run that has trained a step, evaluated on a file of its own, and that file."""
+    test = data(folder / "test", task, 12)
+    rows = {"train": data(folder / "train", task, 24), "eval": test, "eval_fraction": 0.1, "predictions": 2}
+    rows |= {"group_by_length": Toggle.AUTO, "max_length": 128}
+    options = run_options(task, source=MODELS[task](folder / "tiny"), max_steps=1, **rows, **changes)
+    run = RunFolder(folder / "run")
+    assert in_attempts(run.path, options).ended == (Outcome.FINISHED, 1)
+    run_file.write(options, run.options_file)
+    return run, test
+
+
+@pytest.mark.parametrize(
+    ("task", "method"),
+    [*((task, Method.FULL) for task in MODELS), (Task.CHAT, Method.LORA)],
+)
+def test_the_metrics_are_those_of_the_run_on_the_same_file(task, method, tmp_path):
+    run, test = trained(tmp_path, task, method=method)
+    (tested,) = create_all(options_of_test(run, test), tmp_path / "runs")
+    story = in_attempts(tested.path, tested.options())
+    (finished,) = story.of(RunFinished)
+    assert finished.metrics == pytest.approx(status_at_end(run).finished.metrics, rel=1e-5)
+    assert (finished.state, finished.steps, story.of(StepFinished)) == (Outcome.FINISHED, 0, [])
+    assert len(story.of(Predicted)) == 1
+    assert not tested.model.exists()
+    summary, status = summarize(tested), status_at_end(tested, and_beginning=True)
+    assert (summary.title, summary.data) == (
+        f"{summarize(run).title}, tested on {Path(test).name}",
+        Path(test).name,
+    )
+    assert summary.result == finished.metrics[summary.metric]
+    assert verdict(status, tested.options()).finding in (Finding.RESULT, Finding.HARDLY_LEARNED)
+    log = PredictionLog()
+    log.apply_all(story.events)
+    assert log.is_test
+
+
+def test_a_stop_ends_a_test_without_a_result(tmp_path):
+    run, test = trained(tmp_path, Task.TEXT_CLASSIFICATION)
+    (tested,) = create_all(options_of_test(run, test), tmp_path / "runs")
+    assert attempt(tested.path, tested.options(), {0: Action.STOP}, while_evaluating=True) == 0
+    status = status_at_end(tested, and_beginning=True)
+    assert (status.finished.state, status.evaluations) == (Outcome.STOPPED, [])
+    assert verdict(status, tested.options()) is None
+
+
+def test_a_test_that_cannot_be_made_is_refused(tmp_path):
+    run, test = trained(tmp_path, Task.TEXT_CLASSIFICATION)
+    with pytest.raises(OptionsError, match="no file or folder"):
+        options_of_test(run, str(tmp_path / "gone.csv"))
+    run_file.write(run_options(Task.PREFERENCE, train=test), run.options_file)
+    with pytest.raises(OptionsError, match="the one before training"):
+        options_of_test(run, test)
