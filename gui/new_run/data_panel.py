@@ -387,7 +387,7 @@ class DataOverview(QWidget):
         fill(QVBoxLayout(scrolled), self.line.notes, self.findings, margins=FLUSH)
         scroll = PageScroll(scrolled, most_lines=LINES_OF_FINDINGS)
         parts = (self.line, (self.views, VIEWS_STRETCH), scroll, None)
-        margins = (0, 0, 0, SPACING // 2)
+        margins = (0, SPACING // 2, 0, SPACING // 2)
         self._layout = fill(QVBoxLayout(self), *parts, margins=margins, spacing=SPACING)
         self.setFixedHeight(LINES_HIGH * self.fontMetrics().height())
         self.line.enlarge.clicked.connect(self.enlarge)

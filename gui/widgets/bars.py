@@ -158,7 +158,7 @@ RADIUS = 4
 OVER = 3
 """How far a limit's line reaches over the bar, above and below."""
 
-USUAL_LINES = 3
+MOST_LINES = 4
 """Lines of the legend: of parts and limits, two a line. Their space is kept before they are known."""
 
 THINNEST = 2.0
@@ -194,10 +194,10 @@ class PartsBar(QWidget):
         # columns of their own: figures change by the second, and nothing may move
         self._legend = QGridLayout()
         self._legend.setHorizontalSpacing(SPACING)
-        self._legend.setVerticalSpacing(2)
+        self._legend.setVerticalSpacing(0)  # of lines without a label there would be none
         self._legend.setColumnStretch(1, 1)
-        for line in range(USUAL_LINES):
-            self._legend.setRowMinimumHeight(line, self.fontMetrics().height())
+        for line in range(MOST_LINES):
+            self._legend.setRowMinimumHeight(line, self.fontMetrics().height() + 2)
         fill(QVBoxLayout(self), self.strip, self._legend, margins=FLUSH, spacing=SPACING // 2)
         self.setAccessibleName(name)
         theme.changed.connect(self._show_legend)

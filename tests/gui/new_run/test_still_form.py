@@ -5,9 +5,11 @@ from PySide6.QtCore import QPoint, QRect
 from PySide6.QtWidgets import QApplication, QFrame, QPushButton
 
 from core.base.errors import Fix, Problem
+from core.options.choices import Task
 from core.options.presets import find_example
 from core.runs.events import Level
 from gui.new_run.model_field import Place
+from gui.widgets.bars import Part
 from tests.gui.new_run.steps import await_reading, press, put, row, settle
 
 LONG = (
@@ -94,6 +96,25 @@ def test_notices_move_nothing_and_take_one_line(page, places):
     assert page._scroll.geometry() == area
     assert area.bottom() < page._strips[0].mapTo(page, QPoint()).y()
     assert page._strips[0].height() < 2.5 * page.fontMetrics().height()
+
+
+def test_another_task_leaves_the_form_where_it_is(page, places):
+    tops = set()
+    for task in Task:
+        page._header._tasks.show_task(task)
+        places()
+        tops.add(page._scroll.y())
+    assert len(tops) == 1
+
+
+def test_the_memory_card_keeps_its_height_whatever_its_parts_are(page, places):
+    bar, heights = page._outcome.fit._bar, set()
+    limits = [Part("free now", 8.0, "text"), Part("in total", 9.0, "bad")]
+    for count in range(1, 6):
+        bar.show_parts([Part(f"part {number}", 1.0, "run") for number in range(count)], limits)
+        places()
+        heights.add(bar.sizeHint().height())
+    assert len(heights) == 1
 
 
 def in_front(page):
