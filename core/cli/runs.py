@@ -417,7 +417,8 @@ def _prediction_lines(log: PredictionLog) -> list[str]:
         return [_("This run saved no predictions.")]
     lines, first, last = [], log.predicted[0], log.predicted[-1]
     for number, example in enumerate(log.examples):
-        lines.append(_shorten(f"{number + 1:>3} ", example.image or example.shown))
+        place = f"{example.where}: " if example.where else ""
+        lines.append(_shorten(f"{number + 1:>3} {place}", example.image or example.shown))
         if example.expected:
             lines.append(_shorten(_("    expected:        "), example.expected))
         lines += [

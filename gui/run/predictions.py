@@ -1,6 +1,5 @@
 """The tabs "Predictions" (wrong examples, and the same sample at each evaluation) and "Confusion matrix"."""
 
-from collections.abc import Iterable
 from enum import IntEnum
 from pathlib import Path
 
@@ -84,13 +83,6 @@ def moment_text(predicted: Predicted, *, is_test: bool) -> str:
     return _("Step {step} (epoch {epoch})").format(
         step=formats.count(predicted.step), epoch=formats.epochs(predicted.epoch)
     )
-
-
-def are_long(examples: Iterable[Example], predictions: Iterable[Predicted]) -> bool:
-    """Whether any expected or predicted text is longer than a label or a number."""
-    expected = (example.expected for example in examples)
-    answers = (said.text for predicted in predictions for said in predicted.said)
-    return any(len(text.strip()) > LONG for text in (*expected, *answers))
 
 
 def expected_title(said: Said | None) -> str:
@@ -540,7 +532,8 @@ class RunPredictions(QWidget):
         has_images = any(example.image for example in examples)
         row = PICTURE + SPACING if has_images else self.table.fontMetrics().height() + SPACING + 2
         self.table.verticalHeader().setDefaultSectionSize(row)
-        is_long = are_long(examples, self._predictions.predicted)
+        answers = [said.text for predicted in self._predictions.predicted for said in predicted.said]
+        is_long = any(len(text.strip()) > LONG for text in (*answers, *(one.expected for one in examples)))
         has_expected = any(example.expected for example in examples)
         self.table.setColumnHidden(Column.BEFORE, is_one_moment or is_long)
         self.table.setColumnHidden(Column.EXPECTED, not has_expected)

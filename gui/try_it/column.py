@@ -212,7 +212,8 @@ class Prediction(PageScroll):
         if best or answered.number is not None:
             self._said.insert(0, f"{asked[:EARLIER_LETTERS]}  →  {best or self.number.text()}")
         expected = expected_text(self._question.expected, is_label=bool(answered.chances))
-        self.answer.show_notes(expected, *answered.notes, answered.figures)
+        notes = () if answered.image else answered.notes  # that on an image is shown beside it
+        self.answer.show_notes(expected, *notes, answered.figures)
 
     def _show(self, result: QWidget | None) -> None:
         for widget in self._results:

@@ -171,7 +171,7 @@ class ImageBox(QFrame):
         columns.addStretch()
         self._path, self._folder = "", QTemporaryDir()
         self._example = QImage()
-        self.invert = QCheckBox(_("Invert colours"))
+        self.invert = QCheckBox(_("Invert: light and dark are the other way round in the training images"))
         self.invert.clicked.connect(self._ask_inverted)
         self.button = push_button(_("Choose an image…"), self._choose)
         self.pad = DrawingPad()
@@ -182,9 +182,9 @@ class ImageBox(QFrame):
             part.setEnabled(False)
         self.pad.changed.connect(self._on_strokes)
         words = role_label(Role.MUTED, _("or drop it here"))
-        buttons = hbox(self.button, words, self.invert, None)
+        buttons = hbox(self.button, words, None)
         of_drawing = hbox(self.undo, self.clear, None, spacing=2 * SPACING)
-        beside = vbox(None, self._pictures, buttons, None, of_drawing)
+        beside = vbox(None, self._pictures, buttons, self.invert, None, of_drawing)
         fill(
             QHBoxLayout(self),
             self.pad,

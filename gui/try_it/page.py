@@ -152,10 +152,11 @@ class TryPage(QWidget):
         self.run_list.view().pressed.connect(lambda: setattr(self, "_wants_focus", True))
         self.shown.chosen.connect(self._show_columns)
         self.strip.fix_chosen.connect(self._apply_fix)
-        self.strip.closed.connect(lambda: self._stop() if self._waiting is not None else None)
+        self.strip.closed.connect(lambda: self._unload() if self._waiting is not None else None)
         self.input.asked.connect(self._ask)
-        self.input.stop_pressed.connect(self._stop)
-        self.input.clear_pressed.connect(self._clear)
+        self.input.stop_pressed.connect(partial(self._unload, ModelColumn.stop))
+        self.input.clear_pressed.connect(self._hide_message)
+        self.input.clear_pressed.connect(partial(self._unload, ModelColumn.clear))
         for column in self.columns.values():
             column.settled.connect(self._show_busy)
             column.sent.connect(self.input.clear_sent)
@@ -225,12 +226,12 @@ class TryPage(QWidget):
                 column.end()
         self._show_busy()
 
-    def _unload(self) -> None:
-        """End the models' processes, which frees their memory; answers stay."""
+    def _unload(self, withdraw: Callable[[ModelColumn], None] = ModelColumn.end) -> None:
+        """End the models' processes, which frees their memory; answers stay. Or `withdraw` their questions."""
         self._waiting = None
         self._room.cancel()
         for column in self.columns.values():
-            column.end()
+            withdraw(column)
         self._show_busy()
 
     # Questions
@@ -307,21 +308,6 @@ class TryPage(QWidget):
         writing = self.input.settings.writing()
         for which in models:
             self.columns[which].ask(question, writing, on_cpu=self._on_cpu)
-        self._show_busy()
-
-    def _stop(self) -> None:
-        self._waiting = None
-        self._room.cancel()
-        for column in self.columns.values():
-            column.stop()
-        self._show_busy()
-
-    def _clear(self) -> None:
-        self._waiting = None
-        self._hide_message()
-        self._room.cancel()
-        for column in self.columns.values():
-            column.clear()
         self._show_busy()
 
     def _show_busy(self) -> None:
