@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -33,6 +32,8 @@ from PySide6.QtWidgets import (
     QDialog,
     QLabel,
     QLineEdit,
+    QListWidget,
+    QListWidgetItem,
     QMenu,
     QMessageBox,
     QPlainTextEdit,
@@ -58,6 +59,8 @@ ROOT = RESOURCES.parent
 GUIDE = ROOT / "docs" / "guide"
 CONTENTS = "README.md"
 NOTICE = ROOT / "NOTICE"
+LAST_FOUND = (CONTENTS, "glossary.md")
+LEFT_OF_HIT = 40
 CHAPTERS = {
     "welcome": "first-run.md",
     "new_run": "options.md",
@@ -373,9 +376,18 @@ class GuideWindow(QDialog):
         self.browser = GuideBrowser(theme)
         self.search = QLineEdit(placeholderText=_("Find in the guide"), clearButtonEnabled=True)
         self.search.setAccessibleName(_("Find in the guide"))
-        self.search.returnPressed.connect(self._find)
+        self.search.textChanged.connect(self._list_hits)
+        self.search.returnPressed.connect(self._open_next)
         self.missing = role_label(Role.MUTED)
-        self.search.textChanged.connect(self.missing.clear)
+        self._pages = {path: QTextDocument() for path in GUIDE.glob("*.md")}
+        for path, page in self._pages.items():
+            page.setMarkdown(path.read_text("utf-8"))
+        self.hits = QListWidget()
+        self.hits.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.hits.setAccessibleName(_("Places in the guide"))
+        self.hits.itemActivated.connect(self._open_hit)
+        self.hits.itemClicked.connect(self._open_hit)
+        self.hits.hide()
         back = push_button(_("Back"), self.browser.backward)
         forward = push_button(_("Forward"), self.browser.forward)
         contents = push_button(_("Contents"), partial(self.open_chapter, CONTENTS))
@@ -384,7 +396,8 @@ class GuideWindow(QDialog):
             button.setEnabled(button is contents)
         self.browser.backwardAvailable.connect(back.setEnabled)
         self.browser.forwardAvailable.connect(forward.setEnabled)
-        fill_dialog(self, hbox(back, forward, contents, None, self.missing, self.search), (self.browser, 1))
+        line = hbox(back, forward, contents, None, self.missing, self.search)
+        fill_dialog(self, line, (self.hits, 1), (self.browser, 3))
         QShortcut(QKeySequence(Standard.Find), self, self.search.setFocus)
         QShortcut(QKeySequence("Ctrl+W"), self, self.close)
         theme.changed.connect(self.browser.reload)
@@ -397,23 +410,37 @@ class GuideWindow(QDialog):
         self.activateWindow()
         self.browser.setFocus()
 
-    def _find(self) -> None:
-        """Go on to the next place of the text, here or in another chapter; to whole words only, where there are any."""
-        text = self.search.text()
-        pages = {path: path.read_text("utf-8").lower() for path in sorted(GUIDE.glob("*.md"))}
-        is_word = re.search(rf"\b{re.escape(text.lower())}\b", "\n".join(pages.values()))
-        flags = QTextDocument.FindFlag.FindWholeWords if is_word else QTextDocument.FindFlag(0)
-        if not text or self.browser.find(text, flags):
-            return
-        paths, here = list(pages), Path(self.browser.source().toLocalFile())
-        after = paths.index(here) + 1 if here in pages else 0
-        for path in (path for path in paths[after:] + paths[:after] if text.lower() in pages[path]):
-            if path != here:
-                self.browser.setSource(QUrl.fromLocalFile(str(path)))
-            self.browser.moveCursor(QTextCursor.MoveOperation.Start)
-            if self.browser.find(text, flags):
-                return
-        self.missing.setText(_("Not found in the guide"))
+    def _list_hits(self) -> None:
+        """List the paragraphs with the text, as a whole word if it is one anywhere; chapters about it come first."""
+        text, found = self.search.text().strip(), list[tuple[tuple[bool, bool, str, int], str, Path]]()
+        for words in (QTextDocument.FindFlag.FindWholeWords, QTextDocument.FindFlag(0)):
+            for path, page in self._pages.items() if not found else ():
+                title = page.firstBlock().text()
+                hit = page.find(text, 0, words)
+                while not hit.isNull():
+                    block, start = hit.block(), hit.selectionStart()
+                    rank = text.lower() not in title.lower(), path.name in LAST_FOUND, path.name, start
+                    cut = max(0, start - block.position() - LEFT_OF_HIT)
+                    found.append((rank, f"{title}: {'…' * bool(cut)}{block.text()[cut:]}", path))
+                    hit = page.find(text, block.position() + block.length(), words)
+        self.hits.clear()
+        for rank, shown, path in sorted(found):
+            QListWidgetItem(shown, self.hits).setData(Qt.ItemDataRole.UserRole, (path, rank[-1]))
+        self.hits.setVisible(bool(found))
+        self.missing.setText(_("Not found in the guide") if text and not found else "")
+
+    def _open_hit(self, item: QListWidgetItem) -> None:
+        path, start = item.data(Qt.ItemDataRole.UserRole)
+        self.browser.setSource(QUrl.fromLocalFile(str(path)))
+        hit = self.browser.textCursor()
+        hit.setPosition(start)
+        self.browser.setTextCursor(hit)
+        self.browser.find(self.search.text().strip())
+
+    def _open_next(self) -> None:
+        if self.hits.count():
+            self.hits.setCurrentRow((self.hits.currentRow() + 1) % self.hits.count())
+            self._open_hit(self.hits.currentItem())
 
 
 class GuideBrowser(QTextBrowser):

@@ -133,15 +133,48 @@ def test_the_guide_goes_to_headings_and_by_keyboard_to_the_chapters_it_names(qtb
     assert not guide.isVisible()
 
 
-def test_finding_in_the_guide_goes_on_to_other_chapters_and_whole_words_come_first(qtbot, window):
+@pytest.mark.parametrize(
+    ("text", "chapters", "selected"),
+    [
+        (
+            "queue",
+            ["runs.md", "runs.md"],
+            "queue",
+        ),  # in its title, which the contents and the glossary have, too
+        ("ollam", ["exports.md", "exports.md"], "ollam"),
+        ("validation", ["charts.md", "charts.md"], "validation"),
+        ("zzz", [], ""),
+    ],
+)
+def test_what_is_found_in_the_guide_is_listed_and_return_opens_one_after_the_other(
+    qtbot, window, text, chapters, selected
+):
     guide = window.commands._open_guide("README.md")
-    pages = (("F1", "first-run.md"), ("F1", "glossary.md"), ("zzz", "glossary.md"), ("ollam", "terminal.md"))
-    for text, found in pages:
-        guide.search.setText(text)
+    guide.search.setText(text)
+    assert guide.browser.source().fileName() == "README.md"
+    assert guide.hits.isHidden() is not bool(chapters)
+    assert bool(guide.missing.text()) is not bool(chapters)
+    for chapter in chapters:
         qtbot.keyClick(guide.search, Qt.Key.Key_Return)
-        assert guide.browser.source().fileName() == found
-        assert bool(guide.missing.text()) == (text == "zzz")
-        assert guide.browser.textCursor().selectedText().lower() in (text.lower(), "f1")
+        assert guide.browser.source().fileName() == chapter
+        assert guide.browser.textCursor().selectedText().lower() == selected
+    lines = [guide.hits.item(row).text() for row in range(guide.hits.count())]
+    assert all(text in line.lower() for line in lines)
+    assert not chapters or not lines[0].startswith("Glossary")
+    guide.search.clear()
+    assert guide.hits.isHidden()
+
+
+def test_every_hit_in_the_guide_leads_to_its_line(window):
+    guide = window.commands._open_guide("README.md")
+    for text in ("run", "validation", "F1"):
+        guide.search.setText(text)
+        for row in range(guide.hits.count()):
+            guide._open_hit(item := guide.hits.item(row))
+            assert guide.browser.textCursor().selectedText().lower() == text.lower()
+            assert (
+                guide.browser.textCursor().block().text().endswith(item.text().partition(": ")[2].strip("…"))
+            )
 
 
 def test_the_run_menu_does_what_the_selected_runs_allow(qtbot, listed):
