@@ -38,7 +38,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         None,
         _("Validation file"),
         _(
-            "A file or folder in the same format for evaluation; never trained on. Empty: part of the "
+            "A file or folder of validation data in the same format; never trained on. Empty: part of the "
             "training data is used."
         ),
         is_path=True,
@@ -61,7 +61,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
     eval_fraction: float = option(
         0.1,
         _("Validation fraction"),
-        _("Fraction of the training data used for evaluation if no validation data is given."),
+        _("Fraction of the training data that is taken as validation data if none is given."),
         limits=(0.0, 0.9),
     )
     text_columns: tuple[str, ...] = option(

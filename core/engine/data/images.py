@@ -118,7 +118,7 @@ def load_image_data(
     if not (held_out or synthetic or rest) and data.eval_fraction:
         notes = (*notes, NOTHING_HELD_OUT)
     elif found.eval and not data.eval:
-        notes = (*notes, _("{name} is used for evaluation.").format(name=found.eval_name))
+        notes = (*notes, _("{name} is the validation data.").format(name=found.eval_name))
     number = {label: place for place, label in enumerate(labels)}
 
     def data_set(images: Images, chosen: Sequence[int]) -> ImageSet:

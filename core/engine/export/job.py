@@ -214,7 +214,7 @@ def _results(source: ExportSource, status: RunStatus) -> tuple[str, list[tuple[s
         for name, value in metrics.items()
         if name in METRIC_TITLES and value is not None
     ]
-    examples = f" on {status.plan.eval_samples:,} held-out examples" if status.plan else ""
+    examples = f" on {status.plan.eval_samples:,} validation examples" if status.plan else ""
     is_best = is_model and source.options.keeps_best  # measured at its own step, not at the last
     return f"Measured{examples}{'' if is_best else f', after step {step:,}'}.", rows
 

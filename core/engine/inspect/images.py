@@ -61,7 +61,7 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
         held_out = None
         problems.append(as_problem("data.eval", error))
     if loaded.eval and not (data.eval or data.eval_split):
-        note = _("{name} is used for evaluation unless you choose other data.").format(name=loaded.eval_name)
+        note = _("{name} is the validation data unless you choose other data.").format(name=loaded.eval_name)
         notes = (*notes, note)
     of_table = table_fields(loaded.table) if loaded.table else {}
     return DataReport(

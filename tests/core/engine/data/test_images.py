@@ -140,7 +140,7 @@ class TestClassFolders:
         for number, name in enumerate(("train", "Test", "extra"), 2):
             folders(pets / name, {"cat": number, "dog": number})
         data = load(pets)
-        assert (counts(data), "Test is used for evaluation." in data.notes) == ((4, 6), True)
+        assert (counts(data), "Test is the validation data." in data.notes) == ((4, 6), True)
         assert counts(load(pets, train_split="Extra", eval_split="test")) == (8, 6)
         assert counts(load(pets, train_split="test")) == (6, 0)
         assert counts(load(pets, eval=str(pets / "extra"), max_eval_samples=7)) == (4, 7)
