@@ -68,7 +68,7 @@ from gui.widgets.form import Form, Starts
 from gui.widgets.form_row import FormRow, field_indent, sentence
 from gui.widgets.inputs import PathLine, Segment
 from gui.widgets.labels import link_button, role_label
-from gui.widgets.layout import FLUSH, fill, order_tabs
+from gui.widgets.layout import FLUSH, fill, keep_place, order_tabs
 
 
 class DataPathField(PathField):
@@ -145,6 +145,7 @@ class OptionsCard(Card):
         self._more.setCheckable(True)
         self._more.toggled.connect(self._on_more)
         self.set_trailing(self._more)
+        keep_place(self._more)
         self._advanced = QWidget()
         self._more_body = fill(QVBoxLayout(self._advanced), margins=FLUSH, spacing=SPACING // 2)
         self.body.setSpacing(SPACING // 2)

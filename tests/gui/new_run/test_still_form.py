@@ -38,6 +38,8 @@ def places(qtbot, page):
         }
 
     yield look
+    for path in page._options.form.paths:
+        page._options.form.field(path).remarked.emit("")
     page.resize(1000, 700)
 
 
@@ -66,7 +68,7 @@ def test_no_row_moves_by_what_is_said_at_any_row(page, places, kind):
         ("memory.gradient_accumulation_steps", 4, "Effective batch size: 128"),
         ("training.learning_rate", 0.5, "usual"),
         ("training.learning_rate", "fast", "number"),
-        ("training.epochs", 0.0, "must be above 0"),
+        ("memory.batch_size", 0, "must be at least 1"),
     ],
 )
 def test_no_row_moves_while_values_are_typed(page, places, path, value, note):
@@ -105,6 +107,13 @@ def test_another_task_leaves_the_form_where_it_is(page, places):
         places()
         tops.add(page._scroll.y())
     assert len(tops) == 1
+
+
+def test_a_card_without_more_options_is_as_high(page, places):
+    before = places()
+    for card in page._options.cards:
+        card._more.hide()
+    assert places() == before
 
 
 def test_the_memory_card_keeps_its_height_whatever_its_parts_are(page, places):
