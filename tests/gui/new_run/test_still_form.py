@@ -68,7 +68,7 @@ def test_no_row_moves_by_what_is_said_at_any_row(page, places, kind):
         ("memory.gradient_accumulation_steps", 4, "Effective batch size: 128"),
         ("training.learning_rate", 0.5, "usual"),
         ("training.learning_rate", "fast", "number"),
-        ("memory.batch_size", 0, "must be at least 1"),
+        ("memory.batch_size", 0, "must be 1 or more"),
     ],
 )
 def test_no_row_moves_while_values_are_typed(page, places, path, value, note):
