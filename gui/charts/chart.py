@@ -166,12 +166,12 @@ class Chart(Card):
 
     `is_over`: whether nothing more will come; None while the past is read. `x_column` names the positions of its
     series in a saved table. `leaves_out`: the y axis isn't scaled to outliers, which are marked at its edge;
-    `explains_colours`: names are more important in the legend than values.
+    `legend_lines`: so many lines below the heading are those of a legend of many names; 0: it is in the heading.
     """
 
     x_column = "seconds"
     leaves_out = False
-    explains_colours = False
+    legend_lines = 0
 
     def __init__(
         self, title: str, stage: Stage, history: RunHistory, y_unit: AxisUnit, *, can_be_log: bool = False
@@ -198,7 +198,12 @@ class Chart(Card):
         self._mark_items = MarkItems(self._canvas)
         self._outliers = Outliers(self._canvas)
         self._legend = Legend()
-        self.set_trailing(self._legend)
+        if self.legend_lines:
+            self._legend.setWordWrap(True)
+            self._legend.setFixedHeight(self.legend_lines * self._legend.fontMetrics().lineSpacing())
+            self.body.addWidget(self._legend)
+        else:
+            self.set_trailing(self._legend)
         self._empty = role_label(Role.MUTED)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
@@ -400,8 +405,9 @@ class Chart(Card):
         if position is not None and readings:
             readings = [*readings, self.position_readings(position)[0]]
         taken = self._title.sizeHint().width() + self.menu_button.sizeHint().width()
-        width = self.contentsRect().width() - HEADING_GAPS - taken
-        self._legend.show_readings(readings, width, self._theme.tokens, names_first=self.explains_colours)
+        width = self.contentsRect().width() - HEADING_GAPS
+        width = self.legend_lines * width if self.legend_lines else width - taken
+        self._legend.show_readings(readings, width, self._theme.tokens)
         text = empty or " · ".join(reading.text for reading in readings)
         if text != self._canvas.accessibleDescription():
             self._canvas.setAccessibleDescription(text)

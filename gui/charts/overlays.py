@@ -107,19 +107,17 @@ class Legend(QLabel):
         self.setMinimumWidth(1)
         set_role(self, Role.MUTED)
 
-    def show_readings(
-        self, readings: Sequence[Reading], width: int, tokens: Tokens, *, names_first: bool = False
-    ) -> None:
+    def show_readings(self, readings: Sequence[Reading], width: int, tokens: Tokens) -> None:
         """Show readings, the most important first, in `width` pixels; all of them are in the tool tip.
 
-        If they don't fit, every colour is still named: values are left out, with `names_first` all at once, then what
-        has no colour, and then the ends of names.
+        If they don't fit, every colour is still named: what has no colour is left out, then values, and then the ends
+        of names.
         """
         tip = escape(meanings_in(" · ".join(reading.name for reading in readings))).replace("\n", "<br>")
         if self._width(readings) > width:
             named = [(reading.name or reading.value, reading.value) for reading in readings]
             tip = table_html(named, tokens) + tip
-            for shown in _ever_shorter(readings, names_first=names_first):
+            for shown in _ever_shorter(readings):
                 readings = shown
                 if self._width(shown) <= width:
                     break
@@ -133,14 +131,13 @@ class Legend(QLabel):
         return sum(map(self.fontMetrics().horizontalAdvance, texts)) + len(readings)  # as rich text rounds
 
 
-def _ever_shorter(readings: Sequence[Reading], *, names_first: bool) -> Iterator[list[Reading]]:
+def _ever_shorter(readings: Sequence[Reading]) -> Iterator[list[Reading]]:
     shown = [replace(reading, note="") for reading in readings]
     yield shown
     named = [
-        replace(one, value="", is_named=True) if one.colour and one.name and (place or names_first) else one
+        replace(one, value="", is_named=True) if one.colour and one.name and place else one
         for place, one in enumerate(shown)
     ]
-    shown = named if names_first else shown
     while any(not one.colour for one in shown[1:]):
         yield shown
         del shown[max(place for place, one in enumerate(shown) if not one.colour)]

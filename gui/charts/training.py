@@ -344,7 +344,7 @@ class Parts:
 class StepTimeChart(StepChart):
     """Wall time of each step over its parts, which are averaged if there are more steps than pixels."""
 
-    explains_colours = True
+    legend_lines = 2
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._parts: Parts | None = None
@@ -362,7 +362,8 @@ class StepTimeChart(StepChart):
             _(
                 "Where the time of a step goes. A GPU works asynchronously, so Hone waits for it between the parts in "
                 "a few steps only, which costs less than 1 % of the time; other steps show wall time. Upright lines "
-                "are evaluations and checkpoints that the training waited for."
+                "are evaluations and checkpoints that the training waited for. The line across is the median of "
+                "the last steps."
             )
         )
 
@@ -392,12 +393,12 @@ class StepTimeChart(StepChart):
             whole = history.step_seconds.at(x)
             if whole is None:
                 return []
-            step = Reading(formats.step_time(whole), name=_("step time"), is_named=False)
+            step = Reading(formats.step_time(whole), self._line_colour, _("step time"), is_named=False)
             return [step, *self._part_readings(x, whole)]
         median, extremes = history.median_seconds.last, history.step_seconds.extremes()
         if median is None or extremes is None:
             return []
-        readings = [Reading(formats.step_time(median), name=_("median"), is_named=False)]
+        readings = [Reading(formats.step_time(median), self._line_colour, _("median"))]
         if self._parts is not None:
             shares = zip(self._part_names, COLOURS, self._parts.shares, strict=True)
             readings += [
@@ -428,15 +429,17 @@ class StepTimeChart(StepChart):
 
     def wanted_lines(self) -> list[Line]:
         history = self.history
-        has_parts = history.forward_seconds.extremes() is not None
-        colour = "text" if has_parts else "activations"
         lines = [
-            Line("", history.step_seconds, colour, Look.FAINT, column="step_seconds"),
-            Line("", history.median_seconds, colour),
+            Line("", history.step_seconds, self._line_colour, Look.FAINT, column="step_seconds"),
+            Line("", history.median_seconds, self._line_colour),
         ]
-        if has_parts:
+        if history.forward_seconds.extremes() is not None:
             lines += [Line("", getattr(history, part), "others", Look.HIDDEN, column=part) for part in PARTS]
         return lines
+
+    @property
+    def _line_colour(self) -> str:
+        return "activations" if self.history.forward_seconds.extremes() is None else "text"
 
     def _part_readings(self, x: float, whole: float) -> list[Reading]:
         """The parts that were measured of a step, the longest first."""
@@ -509,6 +512,7 @@ class CompareChart(Chart):
     """
 
     x_column = "step"
+    legend_lines = 1
 
     def __init__(
         self,

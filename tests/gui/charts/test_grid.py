@@ -117,6 +117,17 @@ def test_axes_cursor_and_marks_over_steps_epochs_or_time(digits, kind):
 
 
 @pytest.mark.qt_log_ignore("plugin does not support")  # no screen
+def test_the_legend_of_step_times_names_its_line_and_all_parts_of_a_narrow_chart(qtbot, digits):
+    chart = digits.step_time
+    chart.resize(363, 200)  # as in a window of 1024 pixels
+    chart._show_legend(chart.readings(None), None, "")
+    names = ("median", "backward", "forward", "optimizer", "pauses")
+    shown = chart._legend.text()
+    assert [name for name in names if f"●</span>&nbsp;{name}" not in shown] == [], shown
+    assert "…" not in chart._legend.text()
+
+
+@pytest.mark.qt_log_ignore("plugin does not support")  # no screen
 def test_parts_of_steps_are_stacked_and_pauses_are_drawn_between(digits):
     chart, parts = digits.step_time, digits.step_time._parts
     assert (np.diff(parts.tops, axis=0) >= 0).all()
