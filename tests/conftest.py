@@ -89,7 +89,7 @@ def make_window(qtbot, tmp_path, own_home):
     Of unfinished runs it says that they are to go on, and of a busy device that the run is to start now.
     """
     from core.base.settings import Appearance, Settings
-    from gui.app.closing import Closing
+    from gui.app.live_runs import Closing
     from gui.app.window import MainWindow
     from gui.base.theme import Theme
     from gui.run.words import Turn
@@ -97,7 +97,7 @@ def make_window(qtbot, tmp_path, own_home):
 
     made = []
 
-    def make(engine=None, on_close=lambda *_, **_more: Closing.KEEP_TRAINING, *, is_shown=True, **how):
+    def make(engine=None, on_close=lambda _question: Closing.KEEP_TRAINING, *, is_shown=True, **how):
         chosen = Settings(runs_folder=str(tmp_path / "runs"), appearance=Appearance.LIGHT)
         how = {"ask_turn": lambda *_: Turn.NOW, **how}
         window = MainWindow(Theme(Appearance.LIGHT), chosen, engine or FakeEngine(), on_close, **how)

@@ -14,10 +14,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from core.base.errors import Fix, TargetError, UserError
 from core.base.language import _
+
+Record = TypeVar("Record")
 
 # --- Files
 
@@ -101,6 +105,14 @@ def read_small(path: Path, largest: int = LARGEST_SMALL) -> bytes:
     return content
 
 
+def read_record(path: Path, kind: type[Record]) -> Record | None:
+    """What a small JSON file holds; None if it is missing or damaged."""
+    try:
+        return msgspec.json.decode(read_small(path), type=kind)
+    except (OSError, ValueError, RecursionError):  # ValueError: no JSON, other fields, or no UTF-8
+        return None
+
+
 def file_inside(folder: Path, name: str) -> Path | None:
     """An ordinary file of a folder by a relative path that a stranger may have written.
 
@@ -157,19 +169,12 @@ def free_bytes(path: Path) -> int | None:
 
 def is_there(path: Path) -> bool:
     """Whether there is a file or folder at `path`; False if that can't be found out."""
-    try:
-        path.stat()
-    except (OSError, ValueError):
-        return False
-    return True
+    return os.path.exists(path)  # noqa: PTH110 - pathlib's raises what a disk reports
 
 
 def is_folder(path: Path) -> bool:
     """Whether there is a folder at `path`, or a link to one; False if that can't be found out."""
-    try:
-        return stat.S_ISDIR(path.stat().st_mode)
-    except (OSError, ValueError):
-        return False
+    return os.path.isdir(path)  # noqa: PTH112 - as above
 
 
 def is_link(path: Path) -> bool:

@@ -12,6 +12,7 @@ import msgspec
 
 from core.base.ceiling import Ceiling, RanOut, room_for_reading
 from core.base.errors import Fix, UserError
+from core.base.files import read_record
 from core.base.language import _
 from core.base.processes import (
     ASKER,
@@ -59,11 +60,7 @@ def gpu_python() -> Path:
 
 def gpu_environment() -> GpuEnvironment | None:
     """The installed environment; None if there is none, or it isn't complete."""
-    try:
-        found = msgspec.json.decode(gpu_marker().read_bytes(), type=GpuEnvironment)
-    except (OSError, msgspec.MsgspecError):
-        return None
-    return found if gpu_python().is_file() else None
+    return read_record(gpu_marker(), GpuEnvironment) if gpu_python().is_file() else None
 
 
 # --- Processes and jobs

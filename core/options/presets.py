@@ -19,7 +19,7 @@ import msgspec
 import tomli_w
 
 from core.base import settings
-from core.base.files import is_there, write_atomically
+from core.base.files import is_there, read_record, write_atomically
 from core.options import SCHEMA, Tree, run_file
 from core.options.catalogue import options_by_path, value_at
 from core.options.choices import Task
@@ -146,9 +146,7 @@ def remember(source: str) -> None:
 
 
 def _saved() -> list[str]:
-    with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(_recent_data_file().read_bytes(), type=list[str])[:MOST_RECENT]
-    return []
+    return (read_record(_recent_data_file(), list[str]) or [])[:MOST_RECENT]
 
 
 def _recent_data_file() -> Path:

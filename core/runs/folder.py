@@ -29,21 +29,28 @@ import uuid
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 import psutil
 
 from core.base.errors import OptionsError
-from core.base.files import ENGINE_LOCK, changed_at, is_link, is_locked, read_small, remove, write_atomically
+from core.base.files import (
+    ENGINE_LOCK,
+    changed_at,
+    is_link,
+    is_locked,
+    read_record,
+    read_small,
+    remove,
+    write_atomically,
+)
 from core.base.language import _
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.validate import read_options
 from core.runs.events import Moment, ProcessNumber, Validation
 from core.runs.status import RunStatus, State
-
-Record = TypeVar("Record")
 
 Attempt = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 """The number of an attempt; a larger one is damage."""
@@ -234,11 +241,11 @@ class RunFolder:
 
     def forecast(self) -> Forecast | None:
         """The memory forecast or measurement made before the start."""
-        return _read_record(self.forecast_file, Forecast)
+        return read_record(self.forecast_file, Forecast)
 
     def validation(self) -> Validation | None:
         """Examples of a classifier's newest evaluation."""
-        return _read_record(self.validation_file, Validation)
+        return read_record(self.validation_file, Validation)
 
     def exit_record(self) -> ExitRecord | None:
         """How the engine of the newest attempt ended; None while it runs, or if that was never written."""
@@ -247,13 +254,13 @@ class RunFolder:
 
     def last_exit_record(self) -> ExitRecord | None:
         """The same, even if another attempt has begun since."""
-        return _read_record(self.exit_file, ExitRecord)
+        return read_record(self.exit_file, ExitRecord)
 
     def record_exit(self, record: ExitRecord) -> None:
         write_atomically(self.exit_file, msgspec.json.encode(record))
 
     def keeper_record(self) -> KeeperRecord | None:
-        return _read_record(self.keeper_file, KeeperRecord)
+        return read_record(self.keeper_file, KeeperRecord)
 
     def attempt_kept(self) -> int:
         """The number of the newest attempt by `keeper.json`; 0 if there was none."""
@@ -339,13 +346,6 @@ class RunFolder:
     def requested(self) -> frozenset[Action]:
         """The actions of all requests that aren't answered yet."""
         return frozenset(request.action for request in self.open_requests())
-
-
-def _read_record(path: Path, struct: type[Record]) -> Record | None:
-    try:
-        return msgspec.json.decode(read_small(path), type=struct)
-    except (OSError, ValueError, RecursionError):  # ValueError: no JSON, other fields, or no UTF-8
-        return None
 
 
 def _read_request(path: Path) -> Request | None:

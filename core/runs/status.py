@@ -5,9 +5,11 @@ import math
 import statistics
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -317,16 +319,10 @@ class RunStatus:
         self._add_steps(steps)
 
     def copy(self) -> "RunStatus":
-        return replace(
-            self,
-            versions=dict(self.versions),
-            evaluations=list(self.evaluations),
-            accepted=dict(self.accepted),
-            messages=dict(self.messages),
-            peaks=dict(self.peaks),
-            recent_parts=self.recent_parts.copy(),
-            recent_seconds=self.recent_seconds.copy(),
-        )
+        own: dict[str, Any] = {
+            name: copy(value) for name, value in vars(self).items() if isinstance(value, dict | list | deque)
+        }
+        return replace(self, **own)
 
     def _add_sample(self, event: MemorySampled) -> None:
         peak = self.peaks.get(event.attempt, Peak())

@@ -1,4 +1,4 @@
-"""All runs that train or wait, polled by a thread: notifications, notices, and the queue."""
+"""All runs that train or wait, polled by a thread: notifications, notices, the queue, and the question on closing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -25,11 +27,14 @@ from core.runs import start as starting
 from core.runs.crash import Interrupted
 from core.runs.events import Level
 from core.runs.folder import Action, RunFolder
+from core.runs.library import list_runs
 from core.runs.queue import EndedRun, LiveRun, LiveRuns
 from core.runs.status import State
+from core.runs.summary import summarize
 from gui.app.sidebar import Place
 from gui.base.background import wait_briefly
 from gui.base.tokens import PAGE_MARGINS
+from gui.base.trash import Question, distinct_titles
 from gui.run.words import state_title
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import margins
@@ -341,34 +346,31 @@ class Notices(QWidget):
         """Remove runs from the notices that have ended, or have been resumed."""
         now = {one.run: one for one in live}
         training = (now.get(old.run) for old in self._training)
-        self._set_training([one for one in training if one is not None and one.state is not State.QUEUED])
-        self._set_interrupted([one for one in self._interrupted if one.run not in now])
+        self._keep(
+            _training([one for one in training if one is not None]),
+            [one for one in self._interrupted if one.run not in now],
+        )
         self._hide_end(now)
 
     def leave_out(self, run: RunFolder) -> None:
         """Remove a run whose page is shown."""
-        self._set_training([one for one in self._training if one.run != run])
-        self._set_interrupted([one for one in self._interrupted if one.run != run])
+        self._keep(
+            [one for one in self._training if one.run != run],
+            [one for one in self._interrupted if one.run != run],
+        )
         self._hide_end([run])
 
-    def _set_training(self, live: list[LiveRun]) -> None:
-        if live == self._training or self.training.isHidden():
-            return
-        self._training = live
-        if live:
-            self.show_training(live)
-        else:
+    def _keep(self, training: list[LiveRun], interrupted: list[Interrupted]) -> None:
+        """Show only these runs in the notices that are still shown."""
+        if not training:
             self.training.hide()
-
-    def _set_interrupted(self, runs: list[Interrupted]) -> None:
-        if runs == self._interrupted or self.interrupted.isHidden():
-            return
-        self._interrupted = runs
-        if runs:
-            self.show_interrupted(runs)
-        else:
+        elif training != self._training and not self.training.isHidden():
+            self.show_training(training)
+        if not interrupted and not self.interrupted.isHidden():
             self.interrupted.hide()
             self.seen.emit()
+        elif interrupted != self._interrupted and not self.interrupted.isHidden():
+            self.show_interrupted(interrupted)
 
     def show_home_error(self, error: OSError) -> None:
         """Show why Hone's own folder can't be used, and what to do."""
@@ -536,3 +538,135 @@ def _is_asked() -> bool:
 
 def _training(live: Sequence[LiveRun]) -> list[LiveRun]:
     return [one for one in live if one.state is not State.QUEUED]
+
+
+# --- Closing the window while runs train or wait: the person is asked once what becomes of them
+
+MOST_ASKED = 4
+"""Number of runs that the question names."""
+
+
+class Closing(Enum):
+    """What to do with unfinished runs when the window closes."""
+
+    KEEP_TRAINING = auto()
+    PAUSE = auto()
+    STOP = auto()
+    CANCEL = auto()
+
+
+@dataclass(frozen=True)
+class Underway:
+    """An unfinished run."""
+
+    run: RunFolder
+    title: str
+    is_waiting: bool = False
+
+
+def underway(folder: Path, known: Iterable[RunFolder] | None = None) -> list[Underway]:
+    """The runs of a folder and of the queue that train or wait.
+
+    Args:
+        known: Runs that have just been found to train or wait, so that the folder need not be read.
+    """
+    if known is None:
+        try:
+            known = list_runs(folder)
+        except OSError as error:
+            log.warning("the runs can't be listed: %s", error)
+            known = ()
+    runs = {run.path: run for run in (*known, *queue.training(), *queue.waiting())}.values()
+    alive = [run for run in runs if run.exit_record() is None and run.keeper_is_alive()]
+    rows = [row for row in map(summarize, alive) if not row.state.is_over]
+    titles = distinct_titles([(row.run.path, row.title) for row in rows])
+    return [
+        Underway(row.run, title, row.state is State.QUEUED) for row, title in zip(rows, titles, strict=True)
+    ]
+
+
+def request_all(runs: Iterable[Underway], action: Action) -> None:
+    """Request the same of each run; one whose folder can't be written to goes on."""
+    for one in runs:
+        try:
+            one.run.request(action)
+        except OSError as error:
+            log.warning("%s can't be asked to %s: %s", one.run.path, action, error)
+
+
+def question_about(
+    runs: Sequence[Underway],
+    parent: QWidget | None,
+    *,
+    is_shutting_down: bool = False,
+    is_measuring: bool = False,
+) -> Question[Closing] | None:
+    """The question on closing, if anything goes on; when the computer shuts down, training can't go on.
+
+    `is_measuring`: a benchmark is running, too.
+    """
+    measuring = _("Closing the window ends it. Results so far are saved under Earlier results.")
+    if not runs and not is_measuring:
+        return None
+    if not runs:
+        ending = {Closing.KEEP_TRAINING: _("End it and close")}
+        return Question(_("A benchmark is running"), measuring, ending, parent)
+    training = [run for run in runs if not run.is_waiting]
+    waiting = [run for run in runs if run.is_waiting]
+    if training:
+        title = ngettext("“{run}” is training", "{count} runs are training", len(training))
+    else:
+        title = ngettext("“{run}” is queued", "{count} runs are queued", len(waiting))
+    first, *others = training or waiting
+    lines = [_names(training)] if len(training) > 1 else []
+    if training and waiting:
+        lines.append(_("Queued: {runs}").format(runs=_names(waiting)))
+    effects = _(
+        "Training continues without this window. Pause saves a checkpoint to resume from later. Stop ends "
+        "training and saves the model as it is now."
+    )
+    if is_shutting_down:
+        effects = _(
+            "Unsaved progress is lost when the computer shuts down. Pause saves a checkpoint to resume from later. "
+            "Stop ends training and saves the model as it is now."
+        )
+    lines.append(effects)
+    if waiting:
+        if not is_shutting_down:
+            lines.append(_("The queue goes on without this window, too: each run starts in its turn."))
+        lines.append(_("Pause and Stop also remove queued runs from the queue; they can be started later."))
+    if is_measuring:
+        lines.append(measuring)
+    answers = {
+        Closing.KEEP_TRAINING: _("Close, keep training") if training else _("Close, keep the queue"),
+        Closing.PAUSE: _("Pause"),
+        Closing.STOP: _("Stop and save model"),
+    }
+    if is_shutting_down:
+        answers.pop(Closing.KEEP_TRAINING)
+    title = title.format(run=first.title, count=1 + len(others))
+    return Question(title, "\n\n".join(lines), answers, parent)
+
+
+def _names(runs: Sequence[Underway]) -> str:
+    names = ", ".join(f"“{run.title}”" for run in runs[:MOST_ASKED])
+    if len(runs) <= MOST_ASKED:
+        return names
+    return _("{runs} and {count} more").format(runs=names, count=len(runs) - MOST_ASKED)
+
+
+AskClosing = Callable[[Question[Closing]], Closing]
+
+
+def ask_on_close(question: Question[Closing]) -> Closing:
+    return question.ask(Closing.CANCEL)
+
+
+def may_close(runs: Sequence[Underway], question: Question[Closing] | None, ask: AskClosing) -> bool:
+    """Ask what becomes of runs, if there is a question, and do so; returns whether the window may close."""
+    choice = Closing.KEEP_TRAINING if question is None else ask(question)
+    if choice is Closing.PAUSE:
+        request_all(runs, Action.PAUSE)
+    elif choice is Closing.STOP:
+        request_all(runs, Action.STOP)
+    return choice is not Closing.CANCEL

@@ -40,17 +40,19 @@ from core.runs import start as starting
 from core.runs.folder import Action, RunFolder
 from core.runs.queue import LiveRun
 from core.runs.start import Extension
-from gui.app.closing import (
+from gui.app.commands import Commands
+from gui.app.live_runs import (
     AskClosing,
+    LiveRunsThread,
+    Notifications,
     Underway,
+    UnfinishedRuns,
     ask_on_close,
-    ask_on_shutdown,
     may_close,
+    question_about,
     request_all,
     underway,
 )
-from gui.app.commands import Commands
-from gui.app.live_runs import LiveRunsThread, Notifications, UnfinishedRuns
 from gui.app.sidebar import Place, Sidebar
 from gui.base.background import Ask, JobTask, end_left
 from gui.base.theme import Role, Theme
@@ -372,8 +374,11 @@ class MainWindow(QMainWindow):
             self._theme.dress(dialog)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        ask = ask_on_shutdown if self._session_ends else self._ask_about_closing
-        if not may_close(self._underway(), self, ask, is_measuring=self.is_measuring):
+        runs = self._underway()
+        question = question_about(
+            runs, self, is_shutting_down=self._session_ends, is_measuring=self.is_measuring
+        )
+        if not may_close(runs, question, self._ask_about_closing):
             event.ignore()
             return
         self._save_settings(
@@ -405,20 +410,11 @@ class MainWindow(QMainWindow):
         self.sidebar.machine.stop()
         if self.device_check is not None:
             self.device_check.reject()
-        self.new_run.close_questions()
         self.gpu.close()
-        if self.settings is not None:
-            self.settings.close_questions()
-        if self.try_it is not None:
-            self.try_it.close_questions()
-        if self.benchmark is not None:
-            self.benchmark.end_work()
-        if self.run is not None:
-            self.run.close_run()
-        if self.compare is not None:
-            self.compare.end_work()
-        if self.runs is not None:
-            self.runs.end_work()
+        pages = (self.new_run, self.settings, self.try_it, self.benchmark, self.run, self.compare, self.runs)
+        for page in pages:
+            if page is not None:
+                page.end_work()
         end_left()
         # Qt removes the pages one by one and signals each, when the window's objects are deleted already
         self.pages.blockSignals(True)

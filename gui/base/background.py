@@ -12,7 +12,7 @@ import msgspec
 from PySide6.QtCore import QCoreApplication, QObject, QThread, QThreadPool, QTimer, Signal, SignalInstance
 
 from core.base.errors import RunFolderError, UserError
-from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, TellProgress
+from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, TellProgress, decoded
 from core.base.language import _
 
 log = logging.getLogger("hone")
@@ -300,10 +300,7 @@ class JobTask(Task[Answer]):
 
     def _answer(self, call: Call, content: bytes) -> Answer:
         answer = call.ask(self._job, content, start=self._start_job, tell=call.tell)
-        try:
-            return msgspec.json.decode(answer, type=self._kind)
-        except msgspec.MsgspecError as error:
-            raise UserError(_("The engine's answer can't be read"), str(error)) from error
+        return decoded(self._job, answer, self._kind)
 
 
 Request = TypeVar("Request", bound=msgspec.Struct)

@@ -111,11 +111,6 @@ class RepaintQueue(QObject):
         self._turn = QTimer(self, timerType=Qt.TimerType.PreciseTimer, interval=TURN_MS)
         self._turn.timeout.connect(self._on_turn)
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether all requests are done."""
-        return not self._waiting
-
     def request(self, chart: Redrawn) -> None:
         self._waiting[chart] = None
         if not self._turn.isActive():

@@ -486,16 +486,15 @@ def _finite(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Pause:
-    """Steps waited `seconds` for something that ended at `clock`, after `step`."""
+    """Steps waited `seconds` for something after `step`."""
 
     step: int
-    clock: float
     seconds: float
     kind: Literal["evaluation", "checkpoint"]
 
 
 class RunHistory:
-    """A run's series. Add batches or apply single events, not both; read at any time.
+    """A run's series. Add batches; read at any time.
 
     Series over steps: `loss` (NaN if not finite), `smooth_loss`, `smoother_loss`, `eval_loss`, `metrics` by name,
     `learning_rate`, `grad_norm`, `step_epoch`, `step_clock` (seconds worked when the step ended), `step_seconds`,
@@ -535,13 +534,6 @@ class RunHistory:
         self.evaluations: list[Evaluated] = []
         self.model_step: int | None = None  # of a run that has kept its best model
         self.first_non_finite: tuple[int, float] | None = None
-        self._builder = BatchBuilder()
-
-    def apply(self, event: Event) -> None:
-        """Add a single event."""
-        self._builder.add([event])
-        for batch in self._builder.build():
-            self.add(batch)
 
     def add(self, batch: Batch) -> None:
         if batch.interruption is not None:
@@ -569,14 +561,14 @@ class RunHistory:
             case Evaluated():
                 self._mark(Mark(clock, MarkKind.EVALUATION, event.step))
                 self.evaluations = [*(one for one in self.evaluations if one.step != event.step), event]
-                self.pauses.append(Pause(event.step, clock, event.seconds, "evaluation"))
+                self.pauses.append(Pause(event.step, event.seconds, "evaluation"))
                 for name, value in event.metrics.items():
                     is_loss = name == "eval_loss"
                     series = self.eval_loss if is_loss else self.metrics.setdefault(name, Series())
                     series.append(event.step, math.nan if value is None else value)
             case CheckpointSaved():
                 self._mark(Mark(clock, MarkKind.CHECKPOINT, event.step))
-                self.pauses.append(Pause(event.step, clock, event.seconds, "checkpoint"))
+                self.pauses.append(Pause(event.step, event.seconds, "checkpoint"))
             case MessageRaised():
                 self._mark_message(event, clock)
             case MessageWithdrawn() if event.id in self._messages:

@@ -38,7 +38,7 @@ from gui.run.words import forecast_text
 from gui.widgets.bars import progress_bar
 from gui.widgets.labels import push_button, text_label
 from gui.widgets.layout import PageScroll, Sheet, fill, fill_dialog, hbox
-from gui.widgets.tables import Group, KeyValue, Row, set_up_rows
+from gui.widgets.tables import Group, KeyValue, Row, set_up_texts
 
 
 class ExplainedSheet(Sheet):
@@ -67,15 +67,12 @@ class TriesTable(QTableWidget):
     """The tries: what was changed and what it took, then those that are planned. One that has ended can be selected."""
 
     def __init__(self) -> None:
-        super().__init__(0, 4)
+        super().__init__()
         self.tries: list[Try] = []
-        self.setHorizontalHeaderLabels([_("Change"), _("Peak memory"), _("Step time"), _("Result")])
-        self.setAccessibleName(_("Tries"))
-        set_up_rows(self)
+        titles = (_("Change"), _("Peak memory"), _("Step time"), _("Result"))
+        set_up_texts(self, _("Tries"), titles)
         self.setWordWrap(True)
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        self.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
 
     def show_plan(self, titles: Sequence[str]) -> None:
         """Show below the results which try runs now, and those that follow if it doesn't fit."""

@@ -485,7 +485,7 @@ class NewRunPage(QWidget):
             path = Path(chosen)
             self._save(path if path.suffix else path.with_suffix(".hone"))
 
-    def close_questions(self) -> None:
+    def end_work(self) -> None:
         """Stop the engine's jobs; call this before the application ends."""
         self._questions.close()
         if self.hub_sheet is not None:

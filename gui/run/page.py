@@ -460,7 +460,7 @@ class RunPage(QuietScroll):
         """Show a run, which `begin` starts first, unless it is shown already."""
         if self.view is not None and self.view.run == run and begin is None:
             return
-        self.close_run()
+        self.end_work()
         dismissed = self._dismissed.setdefault(run.path, set())
         self.view = RunView(self._theme, run, begin=begin, dismissed=dismissed)
         self.view.edit_requested.connect(self.edit_requested)
@@ -473,7 +473,7 @@ class RunPage(QuietScroll):
         set_role(self.view, Role.PAGE)
         self.setWidget(self.view)
 
-    def close_run(self) -> None:
+    def end_work(self) -> None:
         """Stop following the run, which goes on."""
         if self.view is not None:
             self.view.close_view()
@@ -483,7 +483,7 @@ class RunPage(QuietScroll):
     def forget(self, gone: list[Path]) -> None:
         """Close the run if its folder has been moved away."""
         if self.view is not None and self.view.run.path in gone:
-            self.close_run()
+            self.end_work()
 
     def _show_nothing(self) -> None:
         words = role_label(Role.MUTED, _("No run is open. Choose one under Runs."))

@@ -418,11 +418,7 @@ class RunsPage(QWidget):
         self.compare_requested.emit([run.run for run in runs])
 
     def _reveal(self, run: RunFolder) -> None:
-        error = reveal(run.path)
-        if error is None:
-            self.strip.hide()
-        else:
-            self.strip.show_error(error)
+        self.strip.show_outcome(reveal(run.path))
 
     def throw_away(self, runs: Sequence[RunFolder]) -> None:
         """Move runs to the trash, and offer to undo that until the page is left."""

@@ -59,9 +59,6 @@ class QueueCard(Card):
             rows.show()  # a hidden button can't have the focus
             self._focus(*focused)
 
-    def titles(self) -> list[str]:
-        return list(self._titles)
-
     def _add_row(self, grid: QGridLayout, place: int, live: LiveRun) -> None:
         grid.addWidget(role_label(Role.MUTED, f"{place + 1}"), place, 0)
         waits_for = awaited_text(live.awaited) if live.awaited is not None and live.awaited.is_source else ""

@@ -22,7 +22,7 @@ from PySide6.QtGui import QAction, QColor, QIcon, QKeyEvent, QPainter, QPen, QPi
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
 
 from core.base import formats, settings
-from core.base.files import changed_at, write_atomically
+from core.base.files import changed_at, read_record, write_atomically
 from core.base.language import _
 from core.options import past_runs
 from core.runs.folder import RunFolder
@@ -48,10 +48,7 @@ class RunsLayout(msgspec.Struct, frozen=True, kw_only=True):
 
 def hidden_columns() -> frozenset[Column]:
     """The hidden columns; empty if the file is missing or damaged."""
-    try:
-        layout = msgspec.json.decode((settings.home() / FILE).read_bytes(), type=RunsLayout)
-    except (OSError, msgspec.MsgspecError):
-        return frozenset()
+    layout = read_record(settings.home() / FILE, RunsLayout) or RunsLayout()
     return frozenset(
         column for column in Column if column.name in layout.hidden and column is not Column.NAME
     )

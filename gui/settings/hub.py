@@ -7,7 +7,6 @@ from PySide6.QtGui import QDesktopServices, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QDialogButtonBox,
-    QHeaderView,
     QLineEdit,
     QTableWidget,
     QTableWidgetItem,
@@ -36,7 +35,7 @@ from gui.base.trash import TrashDialog
 from gui.widgets.cards import Card
 from gui.widgets.labels import LinkLabel, push_button, text_label
 from gui.widgets.layout import Sheet, fill_dialog, hbox, vbox
-from gui.widgets.tables import set_up_rows
+from gui.widgets.tables import set_up_texts
 
 TOKENS_PAGE = f"{hub.PUBLIC}/settings/tokens"
 
@@ -181,13 +180,9 @@ class CacheCard(Card):
         self._removing = JobTask(ask, "hub-remove", Removed, self, done=self._read, failed=self._on_failure)
         self._repos: tuple[Cached, ...] = ()
         self.question = TrashDialog(self)
-        self.table = QTableWidget(0, 4)
-        self.table.setHorizontalHeaderLabels([_("Name"), _("Kind"), _("Size"), _("Changed")])
-        self.table.setAccessibleName(_("Models and data of the Hub on this computer"))
-        set_up_rows(self.table)
-        header = self.table.horizontalHeader()
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        self.table = QTableWidget()
+        titles = (_("Name"), _("Kind"), _("Size"), _("Changed"))
+        set_up_texts(self.table, _("Models and data of the Hub on this computer"), titles)
         self.delete = push_button(pressed=self._on_delete)
         self.text = text_label(role=Role.HINT)
         self.body.addWidget(self.table)

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QDialogButtonBox,
     QFrame,
-    QHeaderView,
     QLineEdit,
     QPushButton,
     QStyledItemDelegate,
@@ -46,7 +45,7 @@ from gui.widgets.bars import progress_bar
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, text_label
 from gui.widgets.layout import Sheet, fill_dialog, hbox, vbox
-from gui.widgets.tables import Index, set_up_rows
+from gui.widgets.tables import Index, set_up_texts
 
 
 def state_text(found: Found) -> str:
@@ -180,18 +179,13 @@ class HubResults(QTableWidget):
     chosen_changed = Signal()
 
     def __init__(self) -> None:
-        super().__init__(0, 7)
+        super().__init__()
         self.found: tuple[Found, ...] = ()
         titles = (_("Name"), _("Size"), _("Parameters"), _("Downloads"), _("Likes"), _("Licence"), "")
-        self.setHorizontalHeaderLabels(titles)
+        set_up_texts(self, _("Results"), titles, widest=NAME)
         downloads = self.horizontalHeaderItem(3)
         assert downloads is not None
         downloads.setToolTip(_("In the last 30 days"))
-        self.setAccessibleName(_("Results"))
-        set_up_rows(self)
-        header = self.horizontalHeader()
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.Stretch)
         self.setItemDelegate(_Greying(self))
         self.empty = text_label(role=Role.MUTED)
         self.empty.setParent(self.viewport())

@@ -43,7 +43,7 @@ from gui.widgets.form_row import label_width
 from gui.widgets.inputs import Segment, Segmented
 from gui.widgets.labels import LinkLabel, margins, push_button, role_label, text_label
 from gui.widgets.layout import PageScroll, Sheet, fill_dialog, hbox, vbox
-from gui.widgets.tables import KeyValue, set_up_rows
+from gui.widgets.tables import KeyValue, set_up_texts
 
 SIZE_WAITING = (560, 150)
 SIZE_ANSWERED = (860, 600)
@@ -66,16 +66,10 @@ class DeviceCheckDialog(Sheet):
         )
         self._progress = progress_bar(_("Checking the device"))
         self.strip = MessageStrip()
-        self.table = QTableWidget(0, 4)
-        self.table.setHorizontalHeaderLabels(
-            (_("Result"), _("Compared"), _("Worst relative error"), _("What it means"))
-        )
-        self.table.setAccessibleName(_("Comparisons"))
-        set_up_rows(self.table)
+        self.table = QTableWidget()
+        titles = (_("Result"), _("Compared"), _("Worst relative error"), _("What it means"))
+        set_up_texts(self.table, _("Comparisons"), titles, widest=3)
         self.table.setWordWrap(True)
-        header = self.table.horizontalHeader()
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(3, QHeaderView.ResizeMode.Stretch)
         self.table.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self.table.hide()
         self._buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
@@ -315,7 +309,7 @@ class SettingsPage(QWidget):
         self.show_settings(settings)
         self.settings_changed.emit(settings)
 
-    def close_questions(self) -> None:
+    def end_work(self) -> None:
         """End the engine's jobs and wait for their threads."""
         self.hub.token.task.close()
         self.cache.close_tasks()
@@ -332,11 +326,7 @@ class SettingsPage(QWidget):
         folder = find()
         while not folder.is_dir() and folder != folder.parent:
             folder = folder.parent
-        error = reveal(folder)
-        if error is None:
-            self.strip.hide()
-        else:
-            self.strip.show_error(error)
+        self.strip.show_outcome(reveal(folder))
 
 
 def _device_text(device: DeviceReport) -> str:

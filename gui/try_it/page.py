@@ -110,7 +110,7 @@ class TryPage(QWidget):
             if pending is not None:
                 self._ask(pending)
 
-    def close_questions(self) -> None:
+    def end_work(self) -> None:
         """End all processes and wait for all threads."""
         self._idle.stop()
         self._runs.close()

@@ -65,6 +65,12 @@ class Strip(QFrame):
     def show_error(self, error: UserError) -> None:
         self.show_message(Level.ERROR, error.title, error.detail, error.fixes)
 
+    def show_outcome(self, error: UserError | None) -> None:
+        if error is None:
+            self.hide()
+        else:
+            self.show_error(error)
+
     def _say(self, title: str, text: str, fixes: Sequence[Fix]) -> None:
         raise NotImplementedError
 

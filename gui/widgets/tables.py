@@ -1,6 +1,6 @@
 """Lists of names and values, and what tables of whole rows have in common."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
@@ -9,7 +9,9 @@ from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
     QHBoxLayout,
+    QHeaderView,
     QTableView,
+    QTableWidget,
     QVBoxLayout,
     QWidget,
 )
@@ -81,12 +83,6 @@ class KeyValue(QWidget):
     def rows(self) -> list[tuple[str, str]]:
         return [(row.name, row.value) for row in self._rows]
 
-    def notes(self) -> dict[str, str]:
-        return {row.name: row.note for row in self._rows if row.note}
-
-    def headings(self) -> list[str]:
-        return [title for title, _ in self._shape if title]
-
     def _rebuild(self) -> None:
         clear(self._grid)
         self._values = []
@@ -143,6 +139,21 @@ class _Value(QWidget):
             label.setToolTip(tip_of(tip))
         self._value.setAccessibleDescription(words)
         self._dot.setVisible(bool(words))
+
+
+def set_up_texts(table: QTableWidget, name: str, titles: Sequence[str], widest: int = 0) -> None:
+    """Make an empty table one of rows of texts, with these titles of its columns.
+
+    Args:
+        name: Its accessible name.
+        widest: The column that takes what the others leave.
+    """
+    table.setColumnCount(len(titles))
+    table.setHorizontalHeaderLabels(titles)
+    table.setAccessibleName(name)
+    set_up_rows(table)
+    table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+    table.horizontalHeader().setSectionResizeMode(widest, QHeaderView.ResizeMode.Stretch)
 
 
 def set_up_rows(table: QTableView, *, padding: int = 2 * SPACING, on_card: bool = False) -> None:

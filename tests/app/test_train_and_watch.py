@@ -4,7 +4,7 @@ from PySide6.QtCore import Qt
 
 from core.runs.library import read_status
 from core.runs.status import State
-from gui.app.closing import Closing
+from gui.app.live_runs import Closing
 from gui.app.sidebar import Place
 from gui.base.background import ask_real_engine
 
@@ -12,7 +12,7 @@ PATIENCE_MS = 300_000
 
 
 def test_a_run_is_started_watched_stopped_and_found_again(qtbot, make_window):
-    window = make_window(ask_real_engine, on_close=lambda *_, **_more: Closing.STOP)
+    window = make_window(ask_real_engine, on_close=lambda _question: Closing.STOP)
     form = window.new_run._options.form
     form.set_values({"data.train": "synthetic:512x32", "training.epochs": 400.0, "device.name": "cpu"})
     qtbot.mouseClick(window.new_run._outcome.start, Qt.MouseButton.LeftButton)

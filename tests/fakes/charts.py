@@ -1,6 +1,21 @@
-"""The texts of a chart: its legend, and the box at the cursor."""
+"""The texts of a chart, its legend and the box at the cursor, and a history that takes single events."""
 
+from core.runs.events import Event
 from gui.charts.chart import Chart
+from gui.charts.history import BatchBuilder, RunHistory
+
+
+class EventHistory(RunHistory):
+    """A history of events that are applied one by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._builder = BatchBuilder()
+
+    def apply(self, event: Event) -> None:
+        self._builder.add([event])
+        for batch in self._builder.build():
+            self.add(batch)
 
 
 def legend_of(chart: Chart) -> str:

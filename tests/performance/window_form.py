@@ -67,7 +67,7 @@ def measure(arguments: argparse.Namespace) -> list[Figure]:
         changes = milliseconds(change, arguments.changes)
         forecasts = milliseconds(lambda: estimate.forecast(options, report.shape, device), 50)
         remedies = milliseconds(lambda: ladder(options, report, device, SMALL_ROOM), 50)
-        page.close_questions()
+        page.end_work()
     return [
         figure("a change until it is painted, median", statistics.median(changes), "ms", goal=at_most(50.0)),
         figure("the worst", max(changes), "ms"),

@@ -31,7 +31,7 @@ from core.runs.folder import ExitRecord, RunFolder
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
 from core.services.chat import Verdict, Which
-from gui.app import closing as app_closing
+from gui.app import live_runs as app_closing
 from gui.app.application import set_up
 from gui.app.sidebar import Place
 from gui.app.window import MainWindow
@@ -222,7 +222,7 @@ class Stage:
             return False
         if page is self.window.compare and not page.has_caught_up:
             return False
-        return all(queue.is_idle for queue in self.window.findChildren(RepaintQueue))
+        return not any(queue._waiting for queue in self.window.findChildren(RepaintQueue))
 
     # Runs and data
 

@@ -50,7 +50,7 @@ from core.engine.data.splits import (
     stratified_split,
 )
 from core.engine.data.tables import Table, read_files
-from core.engine.data.text_files import ENDINGS, first_bytes, listed, raw_blocks
+from core.engine.data.text_files import ENDINGS, first_bytes, listed, raw_blocks, unreadable
 from core.engine.data.text_files import in_order as paths_in_order
 from core.engine.hub.search import SPLIT_NAMES
 from core.options import RunOptions
@@ -239,10 +239,7 @@ def find_images(
         if path.is_dir():
             return _find_class_folders(path, train_split, eval_split)
     except OSError as error:
-        raise DataError(
-            _("{name} can't be read").format(name=path.name),
-            f"{error.filename or path}: {error.strerror or error}",
-        ) from error
+        raise unreadable(Path(error.filename or path), error) from error
     raise DataError(
         _("{name} has no images").format(name=path.name),
         _(

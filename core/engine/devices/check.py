@@ -29,7 +29,7 @@ from torch.nn import functional
 
 from core.base import settings
 from core.base.errors import DeviceError, Fix, UserError
-from core.base.files import write_atomically
+from core.base.files import read_record, write_atomically
 from core.base.jobs import EngineCrashed, run_job
 from core.base.language import _, ngettext
 from core.engine.devices.capabilities import gather
@@ -577,11 +577,7 @@ class StoredCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 def stored_checks() -> dict[str, StoredCheck]:
     """The stored results by `software()`; empty if the file is damaged: the check is then repeated."""
-    try:
-        content = (settings.home() / "device-checks.json").read_bytes()
-        return msgspec.json.decode(content, type=dict[str, StoredCheck])
-    except (OSError, msgspec.MsgspecError):
-        return {}
+    return read_record(settings.home() / "device-checks.json", dict[str, StoredCheck]) or {}
 
 
 def warn_of_wrong_numbers(reporter: Reporter) -> None:

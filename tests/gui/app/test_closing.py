@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QLabel
 from core.runs import queue
 from core.runs.events import TurnAwaited
 from core.runs.folder import Action, RunFolder
-from gui.app import closing
-from gui.app.closing import Closing, Underway, may_close, question_about, underway
+from gui.app import live_runs
+from gui.app.live_runs import Closing, Underway, may_close, question_about, underway
 from tests.fakes.runs import Plot, keep_alive, make_folder, write_events, write_story
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -55,29 +55,23 @@ def waiting(tmp_path, own_home):
     ],
 )
 @pytest.mark.usefixtures("training", "waiting")
-def test_the_answer_applies_to_every_run_that_trains_or_waits(tmp_path, answer, closes, requested):
-    asked = []
+def test_the_answer_applies_to_every_run_that_trains_or_waits(qtbot, tmp_path, answer, closes, requested):
     found = underway(tmp_path / "runs")
-    assert may_close(found, None, lambda runs, _parent, **_more: asked.extend(runs) or answer) == closes
-    assert [(run.run.name, run.is_waiting) for run in asked] == [("one", False), ("two", True)]
-    assert [requests(run.run) for run in asked] == [requested] * 2
+    question = question_about(found, None)
+    qtbot.addWidget(question)
+    assert may_close(found, question, lambda _question: answer) == closes
+    assert [(run.run.name, run.is_waiting) for run in found] == [("one", False), ("two", True)]
+    assert [requests(run.run) for run in found] == [requested] * 2
 
 
-def test_nothing_is_asked_where_nothing_goes_on_and_a_benchmark_is_asked_about():
-    asked = []
-
-    def answer(runs, _parent, *, is_measuring):
-        asked.append((list(runs), is_measuring))
-        return Closing.CANCEL
-
+def test_nothing_is_asked_where_nothing_goes_on():
+    assert question_about([], None) is None
     assert may_close([], None, None)
-    assert not may_close([], None, answer, is_measuring=True)
-    assert asked == [([], True)]
 
 
 def test_a_folder_that_is_gone_keeps_no_other_run_from_its_request(training, tmp_path):
     gone = unfinished(str(tmp_path / "no such folder"))
-    closing.request_all([gone, *underway(tmp_path / "runs")], Action.PAUSE)
+    live_runs.request_all([gone, *underway(tmp_path / "runs")], Action.PAUSE)
     assert requests(training) == [Action.PAUSE]
 
 
@@ -85,7 +79,7 @@ def test_a_runs_folder_that_cant_be_listed_keeps_no_window_open(make_window, tmp
     def refuse(folder):
         raise PermissionError(13, "Permission denied", str(folder))
 
-    monkeypatch.setattr("gui.app.closing.list_runs", refuse)
+    monkeypatch.setattr("gui.app.live_runs.list_runs", refuse)
     assert underway(tmp_path / "runs") == []
     assert make_window().close()
 
@@ -141,10 +135,10 @@ def test_a_shutdown_doesnt_offer_to_keep_training(qtbot):
 
 
 def test_a_shutdown_pauses_runs_where_no_question_is_allowed_and_can_be_called_off_elsewhere(
-    make_window, training, monkeypatch
+    make_window, training
 ):
-    monkeypatch.setattr("gui.app.window.ask_on_shutdown", lambda *_, **_more: Closing.CANCEL)
-    window, cancelled = make_window(), []
+    asked, cancelled = [], []
+    window = make_window(on_close=lambda question: asked.append(question) or Closing.CANCEL)
 
     def session(is_interactive):
         return SimpleNamespace(
@@ -155,5 +149,6 @@ def test_a_shutdown_pauses_runs_where_no_question_is_allowed_and_can_be_called_o
 
     window.end_session(session(is_interactive=True))
     assert (cancelled, window.isVisible(), requests(training)) == ([True], True, [])
+    assert "shuts down" in asked[0].informativeText()
     window.end_session(session(is_interactive=False))
     assert requests(training) == [Action.PAUSE]

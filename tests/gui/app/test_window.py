@@ -19,8 +19,8 @@ from core.options import past_runs
 from core.options.past_runs import RunNotes
 from core.runs.folder import Action
 from gui.app.application import BugReporter
-from gui.app.closing import Closing
 from gui.app.commands import GUIDE
+from gui.app.live_runs import Closing
 from gui.app.sidebar import Place
 from gui.app.window import FRAME, MainWindow
 from gui.base.tokens import DARK, LIGHT
@@ -425,14 +425,14 @@ def test_closing_asks_about_a_run_that_trains_and_can_be_called_off(make_window,
     keep_alive(run)
     asked, answer = [], Closing.CANCEL
 
-    def ask(runs, _parent, **_more):
-        asked.extend(found.run for found in runs)
+    def ask(question):
+        asked.append(question.text())
         return answer
 
     window = make_window(on_close=ask)
     assert not window.close()
     shortcut(window, "Ctrl+Q").trigger()
-    assert asked == [run, run]
+    assert ["is training" in title for title in asked] == [True, True]
     assert window.isVisible()
     answer = Closing.STOP
     assert window.close()

@@ -154,7 +154,7 @@ def test_an_answer_of_another_job_or_an_engine_that_cant_be_started_is_reported(
     engine.answers["inspect"] = CPU_ONLY
     with qtbot.waitSignal(job.failed) as failed:
         job.put(request("reviews.csv"))
-    assert failed.args[0].title == "The engine's answer can't be read"
+    assert isinstance(failed.args[0], EngineBroke)
     unstartable = closing(JobTask(start, "devices", MachineReport))
     with qtbot.waitSignal(unstartable.failed) as failed:
         unstartable.put()

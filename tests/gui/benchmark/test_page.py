@@ -14,7 +14,7 @@ from core.options.choices import Task
 from core.runs import queue
 from core.runs.events import TurnAwaited
 from core.runs.folder import KeeperRecord
-from gui.app.closing import Closing
+from gui.app.live_runs import Closing
 from gui.app.sidebar import Place
 from gui.base.theme import Theme
 from gui.benchmark.page import Benchmarking, BenchmarkPage, Turn, turn_question
@@ -285,12 +285,12 @@ def test_a_pause_is_offered_only_where_it_frees_the_device(qtbot, ahead, behind,
 
 @pytest.fixture
 def window(qtbot, make_window, benches):
-    def ask(_runs, _parent, *, is_measuring):
-        window.measuring.append(is_measuring)
+    def ask(question):
+        window.asked.append(question.text())
         return window.answer
 
     window = make_window(on_close=ask)
-    window.measuring, window.answer = [], Closing.KEEP_TRAINING
+    window.asked, window.answer = [], Closing.KEEP_TRAINING
     window.benchmark = BenchmarkPage(window._theme, lambda: window.new_run.ready, benches.tools)
     with qtbot.waitSignal(window._devices.done):
         window.ask_for_devices()
@@ -325,7 +325,7 @@ def test_the_sidebar_shows_the_progress_and_closing_asks_and_keeps_what_is_measu
     qtbot.waitUntil(lambda: button.text() == "Benchmark (50 %)")
     window.answer = Closing.CANCEL
     assert not window.close()
-    assert window.measuring == [True]
+    assert window.asked == ["A benchmark is running"]
     assert window.benchmark.measuring.is_running
     window.answer = Closing.KEEP_TRAINING
     assert window.close()

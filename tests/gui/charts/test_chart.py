@@ -8,9 +8,8 @@ from gui.base.theme import Theme
 from gui.charts import chart as charts_chart
 from gui.charts.axes import SharedView
 from gui.charts.chart import HURRIED_TURN_MS, LONGEST_TURN_MS, PAINTING, SHARE, TURN_MS, RepaintQueue, Stage
-from gui.charts.history import RunHistory
 from gui.charts.training import LossChart, MetricsChart, StepTimeChart
-from tests.fakes.charts import legend_of
+from tests.fakes.charts import EventHistory, legend_of
 from tests.fakes.machines import FakeClock
 
 
@@ -76,7 +75,7 @@ def test_the_cost_of_a_redraw_delays_the_next_one_unless_hurried(qtbot, clock, c
 
 def chart_of(qtbot, kind):
     stage = Stage(Theme(Appearance.LIGHT), RepaintQueue(), SharedView())
-    chart = kind(stage, RunHistory())
+    chart = kind(stage, EventHistory())
     stage.queue.setParent(chart)
     qtbot.addWidget(chart)
     return chart

@@ -260,7 +260,7 @@ def test_charts_are_drawn_when_they_are_scrolled_into_view(qtbot, digits):
     last = digits.gradient_norm
     qtbot.waitUntil(lambda: not last.is_shown())
     digits.view.zoom((10.0, 20.0))
-    qtbot.waitUntil(lambda: digits.queue.is_idle)
+    qtbot.waitUntil(lambda: not digits.queue._waiting)
     before = last._canvas._view.viewRange()[0]
     bar = digits._area.verticalScrollBar()
     bar.setValue(bar.maximum())

@@ -31,9 +31,10 @@ from core.runs.events import (
     TurnCame,
 )
 from core.runs.status import Interruption, RunStatus
-from gui.charts.history import BatchBuilder, DeviceHistory, MarkKind, MemoryHistory, Pause, RunHistory
+from gui.charts.history import BatchBuilder, DeviceHistory, MarkKind, MemoryHistory, Pause
 from gui.charts.overlays import interruption_moments
 from gui.charts.series import Series
+from tests.fakes.charts import EventHistory
 from tests.fakes.runs import make_folder, write_on_card
 
 GB = 1 << 30
@@ -47,7 +48,7 @@ def step(number, *, at=None, seconds=0.5, **figures):
 
 
 def history_of(*events):
-    history = RunHistory()
+    history = EventHistory()
     for event in events:
         history.apply(event)
     return history
@@ -105,7 +106,7 @@ def test_a_later_attempt_takes_steps_evaluations_and_pauses_back():
     evaluated = Evaluated(time=9.0, step=8, epoch=1.0, metrics={"eval_accuracy": 0.5}, seconds=1.5)
     steps = [step(number, loss=1.0) for number in range(1, 9)]
     before = [RunStarted(time=1.0), *steps[:3], saved, *steps[3:], evaluated]
-    first, second = Pause(3, 3.0, 0.2, "checkpoint"), Pause(8, 8.0, 1.5, "evaluation")
+    first, second = Pause(3, 0.2, "checkpoint"), Pause(8, 1.5, "evaluation")
     assert history_of(*before).pauses == [first, second]
     history = history_of(*before, RunStarted(time=9.5, attempt=2, from_step=5), step(6, at=10.0, loss=0.5))
     assert history.loss.x.tolist() == [1, 2, 3, 4, 5, 6]
@@ -154,7 +155,7 @@ def test_batches_are_the_same_as_single_events(tmp_path, seed):
     events = sorted(read, key=lambda event: event.time)
     events += [RunStarted(time=5000.0, attempt=2, from_step=50), step(51, at=5001.0, non_finite="inf")]
     events += [MemorySampled(time=5002.0, attempt=2, source=Source.SYSTEM, bytes=9, ceiling=20)]
-    batched, single, builder, rest = RunHistory(), history_of(*events), BatchBuilder(), list(events)
+    batched, single, builder, rest = EventHistory(), history_of(*events), BatchBuilder(), list(events)
     status, whole = RunStatus(), RunStatus()
     while rest:
         size = chance.choice((1, 7, 300))

@@ -13,10 +13,9 @@ from gui.base.theme import Theme
 from gui.charts.axes import SharedView
 from gui.charts.chart import RepaintQueue, Stage
 from gui.charts.grid import MemoryChart
-from gui.charts.history import RunHistory
 from gui.charts.overlays import first_phases, level_spans, placed_moments
 from gui.charts.series import Look
-from tests.fakes.charts import box_at, legend_of
+from tests.fakes.charts import EventHistory, box_at, legend_of
 from tests.fakes.runs import FIRST_STEP, LOADED, make_folder, write_on_card, write_paging
 
 MINUTES = 4.0
@@ -26,7 +25,7 @@ SECONDS = 60 * MINUTES
 @pytest.fixture
 def chart(qtbot):
     stage = Stage(Theme(Appearance.LIGHT), RepaintQueue(), SharedView())
-    chart = MemoryChart(stage, RunHistory())
+    chart = MemoryChart(stage, EventHistory())
     stage.queue.setParent(chart)
     qtbot.addWidget(chart)
     chart.resize(700, 260)

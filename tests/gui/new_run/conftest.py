@@ -72,7 +72,7 @@ def page(shared, engine, memory):
     yield page
     engine.gate.set()
     memory.dry_runs.gate.set()
-    page.close_questions()
+    page.end_work()
     page.hide()
 
 

@@ -27,7 +27,7 @@ def opened(qtbot):
 
     yield open_page
     for page in pages:
-        page.close_questions()
+        page.end_work()
 
 
 def test_the_form_is_restored_and_can_be_reset(qtbot, opened):

@@ -24,7 +24,7 @@ def test_pasted_text_is_listed_before_it_is_taken_over(qtbot, sheet):
     assert not sheet.fill.isEnabled()
     sheet.text.setPlainText(COMMAND)
     qtbot.waitUntil(lambda: sheet.options is not None)  # after a pause in typing
-    assert sheet.rows.headings() == ["Imported", "Left out"]
+    assert [title for title, _names in sheet.rows._shape] == ["Imported", "Left out"]
     assert dict(sheet.rows.rows()) == {
         "learning_rate 3e-5": "Learning rate: 3e-5",
         "per_device_train_batch_size 8": "Batch size: 8",

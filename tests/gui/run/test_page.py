@@ -105,7 +105,7 @@ def page(qtbot):
     page.resize(1000, 780)
     page.show()
     yield page
-    page.close_run()
+    page.end_work()
 
 
 # --- Runs in each state
@@ -594,7 +594,7 @@ def test_notes_are_one_line_and_what_is_dismissed_stays_so_while_the_run_is_show
     messages._strips["Copies"].dismiss()
     messages._strips["Slow"].dismiss()
     assert (messages.fold.text(), visible()) == ("1 note ▾", ["No header"])
-    page.close_run()
+    page.end_work()
     page.show_run(run)
     messages = page.view.messages
     qtbot.waitUntil(lambda: messages.titles() == ["No header"], timeout=5000)
@@ -790,6 +790,6 @@ def test_closing_leaves_the_run_and_ends_the_thread(qtbot, run, page):
     qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=5000)
     view.close_view()
     assert view.job.isFinished()
-    page.close_run()
+    page.end_work()
     assert page.view is None
     assert requests(run) == []

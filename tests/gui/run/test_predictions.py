@@ -21,9 +21,9 @@ from core.runs.events import (
 from core.runs.folder import RunFolder
 from core.runs.status import PredictionLog, RunStatus
 from gui.base.theme import Theme
-from gui.charts.history import RunHistory
 from gui.run.predictions import Column, PredictionsModel, RunPredictions, given_text, visible
 from gui.run.tabs import RunDetails
+from tests.fakes.charts import EventHistory
 from tests.fakes.runs import OPTIONS
 
 EXAMPLES = (
@@ -149,7 +149,7 @@ def test_images_are_shown_unless_they_are_outside_the_run(qtbot, tmp_path):
 
 
 def test_the_confusion_matrix_has_a_tab_from_the_beginning(qtbot, tmp_path):
-    history = RunHistory()
+    history = EventHistory()
     details = RunDetails(Theme(Appearance.LIGHT), tmp_path, QWidget(), history)
     qtbot.addWidget(details)
     details.resize(600, 400)
@@ -180,7 +180,7 @@ def test_a_cell_of_the_matrix_opens_its_examples_and_the_wrong_ones_come_first(q
     ]
     found = Validation(step=5, wrong=1, examples=tuple(judged))
     RunFolder(tmp_path).validation_file.write_bytes(msgspec.json.encode(found))
-    history = RunHistory()
+    history = EventHistory()
     details = RunDetails(Theme(Appearance.LIGHT), tmp_path, QWidget(), history)
     qtbot.addWidget(details)
     history.apply(ConfusionCounted(step=5, labels=("cat", "dog"), counts=((0, 1), (0, 1))))

@@ -119,5 +119,5 @@ def test_settings_and_new_run_show_the_same(qtbot):
     assert not offer.isHidden()
     assert offer.text.text() == page.gpu.panel.text.text()
     installer.close()
-    new_run.close_questions()
-    page.close_questions()
+    new_run.end_work()
+    page.end_work()

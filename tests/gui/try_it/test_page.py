@@ -86,7 +86,7 @@ def page(qtbot, folder, models):
     page.resize(900, 700)
     page.show()
     yield page
-    page.close_questions()
+    page.end_work()
 
 
 def choose(qtbot, page, run):

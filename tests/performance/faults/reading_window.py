@@ -76,7 +76,7 @@ class Window:
             chart.save_table(run.path.parent / "chart.csv")
             chart.end_work()
         view.details.grab()
-        self._window.run.close_run()
+        self._window.run.end_work()
 
     def _list(self) -> None:
         self._window.go_to(Place.RUNS)
