@@ -140,10 +140,8 @@ def read_gpu(plist: bytes) -> AppleGpu | None:
     figures = entry.get("PerformanceStatistics") if isinstance(entry, dict) else None
     if not isinstance(figures, dict):
         return None
-    percent, memory = (
-        _whole(figures.get("Device Utilization %")),
-        _whole(figures.get("In use system memory")),
-    )
+    percent = _whole(figures.get("Device Utilization %"))
+    memory = _whole(figures.get("In use system memory"))
     if percent is None and memory is None:
         return None
     model = entry.get("model") or ""  # some entries keep text as bytes that end with a zero

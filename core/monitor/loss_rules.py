@@ -61,7 +61,6 @@ def lost_loss(recent: Recent, *, raised: str) -> Finding | None:
     )
     return Finding(
         key=f"{bad.step}: {checkpoint}",
-        level=Level.WARNING,
         title=title.format(step=bad.step),
         detail=f"{detail} {checkpoint}",
         fixes=tuple(fixes),
@@ -100,7 +99,6 @@ def standing_loss(recent: Recent, *, raised: str) -> Finding | None:
             fixes = fixes if options.training.learning_rate >= 1e-3 else fixes[::-1]
         return Finding(
             key="never fell",
-            level=Level.WARNING,
             title=_("The loss isn't falling"),
             detail=_(
                 "It began at {start:.3g} and is at {mean:.3g} after {step:,} steps: the model learns nothing yet. "
@@ -198,7 +196,6 @@ def _exploded(recent: Recent, key: str, low: Low, last: list[float]) -> Finding:
     ).format(lowest=low.loss, step=low.step, count=len(last), least=min(last))
     return Finding(
         key=key,
-        level=Level.WARNING,
         title=_("The loss has risen sharply"),
         detail=f"{detail} {checkpoint}",
         fixes=tuple(fixes),

@@ -42,10 +42,10 @@ class Finding:
     """Result of a rule. The message is raised again only if `key` changes, not if figures in its text change."""
 
     key: str
-    level: Level
     title: str
     detail: str
     fixes: tuple[Fix, ...] = ()
+    level: Level = Level.WARNING
 
     def message(self, message_id: str) -> MessageRaised:
         return MessageRaised(

@@ -52,7 +52,6 @@ def battery(recent: Recent, *, raised: str) -> Finding | None:
     if battery.share < (BATTERY_OVER if raised == "low" else BATTERY_LOW):
         return Finding(
             key="low",
-            level=Level.WARNING,
             title=_("Battery at {left}").format(left=left),
             detail=_(
                 "Training empties a battery fast, and the computer will switch off before the run is done. Plug it in, "
@@ -102,7 +101,6 @@ def disk_space(recent: Recent, *, raised: str) -> Finding | None:
         fixes.insert(0, Fix(_("Keep one checkpoint only"), {"output.keep_checkpoints": 1}))
     return Finding(
         key="low" if fits else "no room",
-        level=Level.WARNING,
         title=_("The disk is nearly full") if fits else _("The disk has no space for the next checkpoint"),
         detail=" ".join(sentences).format(
             free=formats.memory(free),
@@ -212,7 +210,6 @@ def silence(recent: Recent, *, raised: str) -> Finding | None:
     title = _("No step for more than {time}") if trains else _("No activity for more than {time}")
     return Finding(
         key=f"{recent.last_progress:.3f}",
-        level=Level.WARNING,
         title=title.format(time=formats.duration(limit)),
         detail=" ".join(sentences),
         fixes=(STOP, END),
@@ -296,7 +293,6 @@ def slowed(recent: Recent, *, raised: str) -> Finding | None:
     title = _("Steps take {now} instead of {usual}: other programs use {share} of the CPU ({names})")
     return Finding(
         key=f"slowed-{int(math.log2(_pace(recent) / recent.usual_seconds))}",  # new figures where they double
-        level=Level.WARNING,
         title=title.format(
             now=formats.step_time(_pace(recent)),
             usual=formats.step_time(recent.usual_seconds),
@@ -343,7 +339,6 @@ def starving(recent: Recent, *, raised: str) -> Finding | None:
     share = formats.whole_percent(waiting)
     return Finding(
         key="starving",
-        level=Level.WARNING,
         title=_("{share} of each step is spent waiting for data").format(share=share),
         detail=" ".join((_("The device is idle while batches are prepared."), remedy)),
         fixes=(fix,),
@@ -427,7 +422,6 @@ def _throttled(source: Source, last: DeviceSampled) -> Finding:
     )
     return Finding(
         key=source.value,
-        level=Level.WARNING,
         title=_("{name} is slowed down, so steps take longer").format(name=last.name or _("The processor")),
         detail=" ".join((_("The reason: {cause}{figures}.").format(cause=cause, figures=measured), advice)),
         fixes=(STOP,),
@@ -550,7 +544,6 @@ class Paging:
         )
         return Finding(
             key="paging",
-            level=Level.WARNING,
             title=title.format(times=seconds / usual),
             detail=" ".join(sentences),
             fixes=(*self._fixes, STOP),

@@ -143,11 +143,6 @@ def source_title(source: str) -> str:
     return model_title(source if source in HUB_MODELS else short_name(source))
 
 
-def data_name(options: RunOptions) -> str:
-    """The training data's short name: what follows a scheme, or the file's name without its ending."""
-    return _data_name(options.data.train)
-
-
 def short_title(source: str, generations: int = MOST_GENERATIONS) -> str:
     """A model's short name: what follows a scheme, or the last part of its path or id; of a past run, its title."""
     name = Scheme.RUN.name_of(source)
@@ -168,10 +163,11 @@ def _made_title(source: str, data: str, generations: int = MOST_GENERATIONS) -> 
     model, run = short_title(source, generations), Scheme.RUN.name_of(source)
     if run and names_in(settings.runs_folder() / run)[2] == data:
         return _("{run}, longer").format(run=model)
-    return _("{model} on {data}").format(model=model, data=_data_name(data))
+    return _("{model} on {data}").format(model=model, data=data_name(data))
 
 
-def _data_name(source: str) -> str:
+def data_name(source: str) -> str:
+    """The short name of data: what follows a scheme, or the file's name without its ending."""
     name = short_name(source)
     return name if scheme_of(source) else Path(name).stem
 

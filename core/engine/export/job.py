@@ -109,7 +109,7 @@ def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str
         "steps": status.step if is_model else step_of(source.folder),
         "plan": status.plan,
         "finished": status.finished if is_model else None,
-        "data_of": lambda run: _code(data_name(run)),
+        "data_of": lambda run: _code(data_name(run.data.train)),
         "model_of": lambda run: "" if is_scratch(run.model.source) else _code(short_title(run.model.source)),
         "version": VERSION,
         "checkpoint_text": source.checkpoint_text,

@@ -54,8 +54,8 @@ class Prepared:
     train: Any
     eval: Any | None
     collator: Callable[[list[dict[str, Any]]], dict[str, torch.Tensor]]
-    labels: tuple[str, ...]
     save_extras: Callable[[Path], None]
+    labels: tuple[str, ...] = ()
     processing_class: Any | None = None
     metrics: Callable[[Any], dict[str, float]] | None = None
     condense: Callable[[Any, Any], torch.Tensor] | None = None
