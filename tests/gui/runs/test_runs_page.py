@@ -217,7 +217,7 @@ def test_a_name_tags_and_a_note_are_saved_in_the_folder_and_found_by_the_filter(
     assert past_runs.read(folder / "older") == RunNotes(
         title="The long one", tags=("night", "lr"), text="No better"
     )
-    qtbot.waitUntil(lambda: page.model.summary(0).note or page.model.summary(1).note, timeout=2000)
+    qtbot.waitUntil(lambda: bool(page.model.summary(0).note or page.model.summary(1).note), timeout=2000)
     for words in ("tag:nig", "name:long", "note:better", "state:fin tag:lr", "better"):
         page.search.setText(words)
         assert column(page, Column.NAME) == ["The long one"], words
