@@ -621,19 +621,16 @@ def question_about(
     lines = [_names(training)] if len(training) > 1 else []
     if training and waiting:
         lines.append(_("Queued: {runs}").format(runs=_names(waiting)))
-    effects = _(
-        "Training continues without this window. Pause saves a checkpoint to resume from later. Stop ends "
-        "training and saves the model as it is now."
-    )
+    goes_on = _("Training continues without this window.")
     if is_shutting_down:
-        effects = _(
-            "Unsaved progress is lost when the computer shuts down. Pause saves a checkpoint to resume from later. "
-            "Stop ends training and saves the model as it is now."
-        )
-    lines.append(effects)
+        goes_on = _("Unsaved progress is lost when the computer shuts down.")
+    elif waiting:
+        goes_on = _("Training and the queue go on without this window: each queued run starts in its turn.")
+    effects = _(
+        "Pause saves a checkpoint to resume from. Stop ends training and saves the model as it is now."
+    )
+    lines.append(f"{goes_on} {effects}")
     if waiting:
-        if not is_shutting_down:
-            lines.append(_("The queue goes on without this window, too: each run starts in its turn."))
         lines.append(_("Pause and Stop also remove queued runs from the queue; they can be started later."))
     if is_measuring:
         lines.append(measuring)
