@@ -26,6 +26,7 @@ from core.options.presets import presets
 from core.runs.folder import RunFolder
 from gui.app.application import set_up
 from gui.app.sidebar import Place
+from gui.widgets.cards import Note
 from gui.widgets.form_row import FormRow
 from tests.fakes.bench import methods_result
 from tests.fakes.data_reports import report_for
@@ -225,6 +226,9 @@ def cut_off(window: QWidget) -> list[str]:
         if is_inner(widget):
             continue
         wraps = isinstance(widget, QLabel) and widget.wordWrap()
+        note = widget.parentWidget()
+        if isinstance(note, Note) and note._more.isVisible():
+            continue  # its link opens the whole text
         if not wraps and widget.sizeHint().width() > widget.width():
             cut.append(described(widget))
         if wraps and widget.heightForWidth(widget.width()) > widget.height():
