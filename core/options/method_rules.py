@@ -318,6 +318,9 @@ def _warmup(options: RunOptions) -> Iterator[Problem]:
         yield problem
 
 
+NO_TEST = _("a preference run can't be tested: its metrics need the model from before training, too")
+
+
 def _evaluation(options: RunOptions) -> Iterator[Problem]:
     data, training = options.data, options.training
     every, patience = training.eval_steps, training.early_stopping_patience
@@ -333,8 +336,13 @@ def _evaluation(options: RunOptions) -> Iterator[Problem]:
         yield Problem("training.early_stopping_threshold", message, fixes)
     # a folder or a dataset may have a validation split of its own: then it is known when the run loads it
     if options.only_evaluates and not (data.eval or data.eval_split or data.eval_fraction):
-        message = _("0 epochs: the model is only evaluated, for which there is no validation data")
+        message = _("with 0 epochs the model is only evaluated, but there is no validation data")
         yield Problem("training.epochs", message, (_use("training.epochs", 3),))
+    if options.only_evaluates and options.starts_random:
+        message = _("with 0 epochs the model is only evaluated, but its weights are random")
+        yield Problem("training.epochs", message, (_use("training.epochs", 3),))
+    if options.only_evaluates and options.task is Task.PREFERENCE:
+        yield Problem("training.epochs", NO_TEST, (_use("training.epochs", 3),))
     if patience and not (data.eval or data.eval_split or data.eval_fraction):
         message = _("early stopping needs validation data")
         tenth = Fix(_("Use 10 % of the training data"), {"data.eval_fraction": 0.1})

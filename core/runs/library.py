@@ -65,9 +65,6 @@ def create(
     return folder
 
 
-NO_TEST = _("A preference run compares its model with the one before training, which a test does not have.")
-
-
 def options_of_test(run: RunFolder, data: str) -> RunOptions:
     """The options of a run that only evaluates the model of `run` on a file or folder.
 
@@ -77,8 +74,6 @@ def options_of_test(run: RunFolder, data: str) -> RunOptions:
         OptionsError: That run can't be read, has no model or is a preference run, or there is no such data.
     """
     tested = run.options()
-    if tested.task is Task.PREFERENCE:
-        raise OptionsError((Problem("task", NO_TEST),))
     memory = MemoryOptions(batch_size=tested.memory.batch_size)
     training = TrainingOptions(epochs=0.0, seed=tested.training.seed)
     name = _("{run}, tested on {data}").format(run=title_of(run.path, tested), data=Path(data).name)

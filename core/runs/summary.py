@@ -528,7 +528,9 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
         title = _("{accuracy} of the validation examples are right")
         if status.is_test:
             title = ngettext(
-                "{accuracy} of {count} example is right", "{accuracy} of {count} examples are right", count
+                "The model is right on {accuracy} of {count} example",
+                "The model is right on {accuracy} of {count} examples",
+                count,
             )
         title = title.format(accuracy=formats.share(accuracy), count=formats.count(count))
         loss, labels = metrics.get("eval_loss"), status.plan.labels if status.plan is not None else ()

@@ -193,7 +193,6 @@ class ModelTestSheet(Sheet):
             "was not trained on."
         )
         self.data = PathField(options_by_path()["data.eval"], _("Drop a file or folder"))
-        self.data.changed.connect(self._show)
         self.problem = text_label(role=Role.PROBLEM)
         buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
         self.start = buttons.addButton(_("Start test"), QDialogButtonBox.ButtonRole.AcceptRole)
@@ -201,14 +200,14 @@ class ModelTestSheet(Sheet):
         fill_dialog(self, text_label(words), self.data, self.problem, None, buttons)
         self.setFixedWidth(SPACING * 62)
         buttons.accepted.connect(self._on_accepted)
+        self.data.changed.connect(self.problem.clear)
         self.data.setFocus()
-        self._show()
-
-    def _show(self) -> None:
-        self.start.setEnabled(bool(self.data.value()))
-        self.problem.setText("")
 
     def _on_accepted(self) -> None:
+        self.data.finish_typing()
+        if not self.data.value():
+            self.problem.setText(_("Choose a file or folder"))
+            return
         try:
             options = options_of_test(self._run, str(self.data.value()))
         except OptionsError as error:

@@ -21,8 +21,8 @@ from core.base import formats
 from core.base.errors import FixAction
 from core.base.language import _, ngettext
 from core.options.choices import Task
+from core.options.method_rules import NO_TEST
 from core.runs.events import Level, MessageRaised, Phase
-from core.runs.library import NO_TEST
 from core.runs.status import State, share_done
 from gui.base.icons import icon
 from gui.base.theme import Role, set_role
@@ -31,6 +31,7 @@ from gui.run import words
 from gui.run.words import RunFacts
 from gui.widgets.bars import progress_bar
 from gui.widgets.cards import MessageStrip
+from gui.widgets.form_row import sentence
 from gui.widgets.labels import ButtonMenu, ElidedLabel, link_button, meanings_in, role_label, tip_with_keys
 from gui.widgets.layout import FLUSH, FlowLayout, clear, fill, hbox
 
@@ -224,26 +225,22 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
             return _("This run is queued or running. Stop it before deleting.")
         case RunAction.EXTEND if not is_over:
             return _("Pause the run first.")
-        case RunAction.TRY | RunAction.EXPORT:
+        case RunAction.TEST if facts.options is not None and facts.options.task is Task.PREFERENCE:
+            return sentence(NO_TEST)
+        case RunAction.TRY | RunAction.TEST | RunAction.EXPORT:
             if facts.has_model or (action is RunAction.EXPORT and is_over and facts.saved_step is not None):
                 return ""
             if action is RunAction.TRY and facts.status.model_step is not None and not facts.is_gone:
                 return ""  # it trains longer, and its earlier model is still there
             if not is_over:
                 return _("The model is saved when the run finishes or is stopped.")
-        case RunAction.TEST if not is_over:
-            return _("The model is saved when the run finishes or is stopped.")
     if facts.is_gone:
         return _("Its folder no longer exists.")
     match action:
         case RunAction.TRY if facts.saved_step is not None:
             return _("The model is saved when the run ends: resume it, or export its checkpoint.")
-        case RunAction.TRY | RunAction.EXPORT:
+        case RunAction.TRY | RunAction.TEST | RunAction.EXPORT:
             return _("This run has no trained model.")
-        case RunAction.TEST if not facts.has_model:
-            return _("This run has no trained model.")
-        case RunAction.TEST if facts.options is not None and facts.options.task is Task.PREFERENCE:
-            return NO_TEST
         case RunAction.EXTEND if facts.saved_step is None and not facts.has_model:
             return _("There is no checkpoint to continue from.")
         case RunAction.EXTEND | RunAction.SCRIPT | RunAction.RESUME if facts.options is None:

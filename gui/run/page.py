@@ -95,7 +95,9 @@ class RunView(QWidget):
         self._other = self._pair[1] if self._pair[0].path == run.path else self._pair[0]
         self._tested: RunFolder | None = None
         if self._options is not None and self._options.only_evaluates:
-            self._tested = self._other = RunFolder(run_folder(self._options.model.source) or run.path)
+            folder = run_folder(self._options.model.source)
+            if folder is not None:
+                self._tested = self._other = RunFolder(folder)
         self.header = RunHeader(self.title)
         self._dismissed = set() if dismissed is None else dismissed
         self.messages = RunMessages(self._dismissed)

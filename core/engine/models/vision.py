@@ -269,6 +269,7 @@ class ImageModel:
         mean: Of the images it was trained on, pixels from 0 to 1; ImageNet's if unknown.
         std: Likewise.
         has_normalisation: Whether the model comes with mean and std.
+        labels: What it has learned to predict; none for torchvision's own weights.
     """
 
     source: str
@@ -278,6 +279,7 @@ class ImageModel:
     mean: Colours = IMAGENET_MEAN
     std: Colours = IMAGENET_STD
     has_normalisation: bool = True
+    labels: tuple[str, ...] = ()
 
     @property
     def architecture(self) -> str:
@@ -309,7 +311,7 @@ def find_image_model(options: RunOptions) -> ImageModel:
             ),
         )
     config.architectures = []  # DeiT and LeViT have a second form with a teacher, which can't be trained
-    return _with_normalisation(ImageModel(source, config=config))
+    return _with_normalisation(ImageModel(source, config=config, labels=tuple(config.id2label.values())))
 
 
 def _of_past_run(source: str, folder: Path) -> ImageModel:
@@ -323,7 +325,9 @@ def _of_past_run(source: str, folder: Path) -> ImageModel:
     network = Scheme.TORCHVISION.name_of(recipe.architecture) or ""
     if network not in VISION_MODELS:
         raise ModelError(title, f"{folder / RECIPE}: {recipe.architecture}")
-    return ImageModel(source, network, weights=weights, mean=recipe.mean, std=recipe.std)
+    return ImageModel(
+        source, network, weights=weights, mean=recipe.mean, std=recipe.std, labels=recipe.labels
+    )
 
 
 def load_image_model(options: RunOptions, model: ImageModel, labels: tuple[str, ...]) -> LoadedModel:

@@ -1,6 +1,6 @@
 """Tasks: each makes of a run's options what Trainer needs: a model, data sets and a collator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from core.runs.events import Example
 
 SHOWN_CHARACTERS = 2000
 """Of an example's text."""
+MOST_LABELS = 10
+"""In a message."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,20 @@ class Prepared:
     picture: Callable[[dict[str, Any]], bytes] | None = None
     origin: Callable[[int], Example] = lambda _index: Example()
     trained_by: TrainedBy | None = None
+
+
+def refuse_other_labels(labels: tuple[str, ...], of_model: Iterable[str], options: RunOptions) -> None:
+    """Refuse to evaluate a model on data with other labels, for which its head would be replaced by a random one.
+
+    Raises:
+        DataError: The run trains nothing, and the labels differ or are in another order.
+    """
+    if options.only_evaluates and (found := tuple(of_model)) != labels:
+        message = _("The model has the labels {model}, the training data {data}.")
+        raise DataError(
+            _("The labels of the data are not those of the model"),
+            message.format(model=", ".join(found[:MOST_LABELS]), data=", ".join(labels[:MOST_LABELS])),
+        )
 
 
 def named(labels: tuple[str, ...], options: RunOptions) -> tuple[str, ...]:

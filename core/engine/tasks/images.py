@@ -26,7 +26,7 @@ from core.engine.models.vision import (
     preprocessor,
 )
 from core.engine.reporter import Reporter
-from core.engine.tasks import Prepared, named
+from core.engine.tasks import Prepared, named, refuse_other_labels
 from core.engine.tasks.metrics import classification_metrics
 from core.options import RunOptions
 from core.options.sources import Scheme, parse_synthetic, synthetic
@@ -60,6 +60,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     transform = data.train.transform
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     labels = named(data.labels, options)
+    refuse_other_labels(labels, model.labels, options)
     loaded = load_image_model(options, model, labels)
     recipe = VisionRecipe(
         architecture=model.architecture,

@@ -32,7 +32,7 @@ from core.engine.models.parts import apply_method
 from core.engine.models.refusals import check_word_ids
 from core.engine.models.scratch import sample
 from core.engine.reporter import Reporter
-from core.engine.tasks import SHOWN_CHARACTERS, Prepared, named
+from core.engine.tasks import SHOWN_CHARACTERS, Prepared, named, refuse_other_labels
 from core.engine.tasks.metrics import classification_metrics, most_likely, regression_metrics, tag_metrics
 from core.runs.events import Example, Phase
 
@@ -142,6 +142,8 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         return Example(texts=shown, where=data.where(index), is_cut=len(read["input_ids"]) > 1)
 
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
+    if labels:
+        refuse_other_labels(labels, config.id2label.values(), options)
     loaded = text.load_model(options, config, labels, tokenizer)
     metrics: Any = classification_metrics
     condense = None

@@ -302,3 +302,23 @@ def test_a_start_on_a_busy_device_is_asked_about(make_window, training, turn, st
     assert (asked[0].ahead, asked[0].title) == (1, "Handwritten digits")
     assert begun == started
     assert len(list(training.path.parent.iterdir())) == 1 + len(started)
+
+
+def test_a_test_of_a_model_waits_and_fails_as_a_run_does(qtbot, make_window, training, monkeypatch):
+    queue.enter(training, "cpu", training.keeper_record())
+    begun = []
+    monkeypatch.setattr("core.runs.start.start", lambda run, **how: begun.append(how))
+    window = make_window(is_shown=False, ask_turn=lambda _awaited, _: Turn.WAIT)
+    window.show_run(training)
+    view = window.run_page().view
+    monkeypatch.setattr(window, "show_run", lambda run, begin: begin())
+    view.test_requested.emit(OPTIONS)
+    assert begun == [{"queued": True}]
+    monkeypatch.setattr("core.runs.library.create", lambda *_: raise_error())
+    view.test_requested.emit(OPTIONS)
+    assert begun == [{"queued": True}]
+    qtbot.waitUntil(lambda: "No room" in view.messages.titles(), timeout=5000)
+
+
+def raise_error():
+    raise UserError("No room")

@@ -724,7 +724,8 @@ def test_a_finished_run_is_tested_on_a_file(qtbot, run, show, tmp_path):
     view = show(State.FINISHED)
     view.header.buttons.entries[RunAction.TEST].trigger()
     sheet = view.findChild(ModelTestSheet)
-    assert not sheet.start.isEnabled()
+    sheet.start.click()
+    assert sheet.problem.text() == "Choose a file or folder"
     sheet.data.line.setText(str(tmp_path / "gone.csv"))
     sheet.start.click()
     assert "There is no file or folder at" in sheet.problem.text()
@@ -754,7 +755,7 @@ def test_a_test_shows_its_result_and_leads_to_the_run(qtbot, run, show, tmp_path
     run.record_exit(ExitRecord(time=109.0, code=0))
     view = show(State.FINISHED)
     qtbot.waitUntil(view.verdict.isVisible)
-    assert view.verdict._title.text() == "90.0 % of 20 examples are right"
+    assert view.verdict._title.text() == "The model is right on 90.0 % of 20 examples"
     assert RunAction.COMPARE in view.header.buttons.offers()
     assert not view.header.buttons.offers() & {RunAction.TRY, RunAction.TEST, RunAction.EXPORT}
     assert not view.details.isTabVisible(0), "there are no steps to draw"

@@ -7,7 +7,9 @@ from PIL import Image
 
 from core.base.errors import OptionsError
 from core.options import run_file
+from core.options.catalogue import with_changes
 from core.options.choices import Method, Task, Toggle
+from core.options.validate import problems_of
 from core.runs.events import Outcome, Predicted, RunFinished, StepFinished
 from core.runs.folder import Action, RunFolder
 from core.runs.library import create_all, options_of_test
@@ -20,7 +22,7 @@ from tests.fakes.models import (
     save_tiny_vision,
 )
 from tests.fakes.trained_runs import attempt, in_attempts
-from tests.fakes.training import run_options, write_data
+from tests.fakes.training import options_of, run_options, write_data
 
 MODELS = {
     Task.TEXT_CLASSIFICATION: save_tiny_bert,
@@ -96,5 +98,25 @@ def test_a_test_that_cannot_be_made_is_refused(tmp_path):
     with pytest.raises(OptionsError, match="no file or folder"):
         options_of_test(run, str(tmp_path / "gone.csv"))
     run_file.write(run_options(Task.PREFERENCE, train=test), run.options_file)
-    with pytest.raises(OptionsError, match="the one before training"):
+    with pytest.raises(OptionsError, match="the model from before training"):
         options_of_test(run, test)
+
+
+@pytest.mark.parametrize(
+    "task", [Task.TEXT_CLASSIFICATION, Task.TOKEN_CLASSIFICATION, Task.IMAGE_CLASSIFICATION]
+)
+def test_a_model_is_not_judged_by_labels_that_it_has_not_learned(task, tmp_path):
+    run, test = trained(tmp_path, task)
+    label_names = {label: f"new {label}" for label in status_at_end(run, and_beginning=True).plan.labels}
+    asked = with_changes(options_of_test(run, test), {"data.label_names": label_names})
+    assert attempt(tmp_path / "tested", asked) == 1
+    status = status_at_end(RunFolder(tmp_path / "tested"), and_beginning=True)
+    assert status.messages["failed"].title == "The labels of the data are not those of the model"
+
+
+@pytest.mark.parametrize("source", ["scratch:bert-mini", "torchvision:resnet18"])
+def test_nothing_is_evaluated_by_random_weights(source):
+    task = Task.TEXT_CLASSIFICATION if source.startswith("scratch") else Task.IMAGE_CLASSIFICATION
+    options = options_of(task, source=source, train="builtin:digits", epochs=0.0, pretrained=False)
+    problems = {problem.path: problem.message for problem in problems_of(options)}
+    assert "its weights are random" in problems["training.epochs"]
