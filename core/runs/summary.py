@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -63,6 +64,13 @@ def _file_sizes(folder: Path) -> Iterator[int]:
                 found = os.lstat(f"{path}{os.sep}{name}")
                 if stat.S_ISREG(found.st_mode):
                     yield found.st_size
+
+
+def stamp(run: RunFolder) -> tuple[int, ...]:
+    """Modification times of a run's files: a run that is over is read again only if one has changed."""
+    return tuple(
+        map(changed_at, (run.events_file, run.options_file, run.path / past_runs.FILE, run.keeper_file))
+    )
 
 
 # --- Reading the ends of event files
@@ -299,7 +307,7 @@ class Timing:
 
 
 Timings = dict[tuple[bytes, str], Timing]
-"""By `timing_key` and the title of the device."""
+"""By `timing_key` and the title of the device; the newest one of any device by an empty title, too."""
 
 
 def timing_key(options: RunOptions) -> bytes:
@@ -314,29 +322,33 @@ def timing_key(options: RunOptions) -> bytes:
 def timings(runs: Sequence[RunFolder]) -> Timings:
     """How long the first run of each kind took that ended by itself and was never resumed."""
     found: Timings = {}
-    for run in runs[:MOST_TIMED]:
-        options, status = run.readable_options(), status_at_end(run, and_beginning=True)
-        ended, plan, ran = status.finished, status.plan, status.what_ran
-        is_timed = (
-            ended is not None and ended.state is Outcome.FINISHED and ended.steps and status.attempt == 1
-        )
-        if not (is_timed and options and ended and plan and ran):
-            continue
-        steps, evaluations = _counts(options, plan.train_samples)
-        evaluations *= ended.steps / steps
-        training = ended.time - plan.time
-        per_evaluation = min(status.evaluation_seconds, training / max(1.0, evaluations))
-        timing = Timing(
-            title=title_of(run.path, options),
-            examples=plan.train_samples,
-            steps=ended.steps,
-            evaluations=evaluations,
-            seconds=status.seconds_spent() or training,
-            per_step=max(0.0, training - evaluations * per_evaluation) / ended.steps,
-            per_evaluation=per_evaluation,
-        )
-        found.setdefault((timing_key(options), ran.device_name), timing)
+    for key, device, timing in filter(None, (_timing(run, stamp(run)) for run in runs[:MOST_TIMED])):
+        found.setdefault((key, device), timing)
+        found.setdefault((key, ""), timing)
     return found
+
+
+@lru_cache(2 * MOST_TIMED)
+def _timing(run: RunFolder, _stamp: tuple[int, ...]) -> tuple[bytes, str, Timing] | None:
+    options, status = run.readable_options(), status_at_end(run, and_beginning=True)
+    ended, plan, ran = status.finished, status.plan, status.what_ran
+    is_timed = ended is not None and ended.state is Outcome.FINISHED and ended.steps and status.attempt == 1
+    if not (is_timed and options and ended and plan and ran):
+        return None
+    steps, evaluations = _counts(options, plan.train_samples)
+    evaluations *= ended.steps / steps
+    training = ended.time - plan.time
+    per_evaluation = min(status.evaluation_seconds, training / max(1.0, evaluations))
+    timing = Timing(
+        title=title_of(run.path, options),
+        examples=plan.train_samples,
+        steps=ended.steps,
+        evaluations=evaluations,
+        seconds=status.seconds_spent() or training,
+        per_step=max(0.0, training - evaluations * per_evaluation) / ended.steps,
+        per_evaluation=per_evaluation,
+    )
+    return timing_key(options), ran.device_name, timing
 
 
 def _counts(options: RunOptions, examples: int) -> tuple[int, float]:

@@ -160,23 +160,26 @@ def time_text(state: MemoryState) -> str:
     known = [seconds for seconds, _title in runs if seconds is not None]
     if known and case is not None:
         title = next((title for _seconds, title in runs if title), "")
-        basis = _("measured, without evaluations")
+        basis = _("as measured; evaluations are not included")
         if title:
             basis = _("estimated from the run “{name}”").format(name=title)
-        text = _("Takes about {time}, {basis}.")
+        amount, text = _("about {time}"), _("Takes {amount}, {basis}.")
         if case.options.training.early_stopping_patience:
-            text = _("Takes at most about {time}, {basis}.")
+            amount = _("at most about {time}")
         if len(known) == 2:
-            text = _("Takes about {time}, {basis}: {first} to pretrain, {second} to chat.")
+            text = _("Takes {amount} ({first} to pretrain, {second} to chat), {basis}.")
+        elif len(runs) == 2 and runs[0][0] is None:
+            text = _("Run 2 (chat) takes {amount}, {basis}. Run 1 (pretraining) can't be measured.")
         elif len(runs) == 2:
-            text = _("Run 2 (chat) takes about {time}, {basis}; run 1 (pretraining) can't be measured.")
-        return text.format(
-            time=about(sum(known)), basis=basis, first=about(known[0]), second=about(known[-1])
-        )
+            text = _("Run 1 (pretraining) takes {amount}, {basis}. The time of run 2 (chat) isn't known yet.")
+        amount, first, second = amount.format(time=about(sum(known))), about(known[0]), about(known[-1])
+        return text.format(amount=amount, basis=basis, first=first, second=second)
     if state.minutes:
         text = _("About {minutes} min on two processor cores. Press Measure for this computer.")
         return text.format(minutes=state.minutes)
-    return _("Press Measure for the time.") if state.can_measure else _("The time isn't known yet.")
+    return (
+        _("Press Measure to see how long it takes.") if state.can_measure else _("The time isn't known yet.")
+    )
 
 
 def clock(unix_seconds: float) -> str:

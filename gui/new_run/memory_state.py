@@ -212,6 +212,12 @@ def is_elsewhere(options: RunOptions, questions: FormQuestions) -> bool:
     return not is_at_hand(options) or model.report == ModelReport()
 
 
+def times(options: RunOptions, past: Timings, device: str = "") -> list[tuple[float | None, str]]:
+    """Seconds of each run of a form, None if unknown, and the past run they are of; `device` as in `Timings`."""
+    found = [(past.get((timing_key(one), device)), one) for one in options_of_runs(options)]
+    return [(timing.seconds_of(one), timing.title) if timing else (None, "") for timing, one in found]
+
+
 class EngineForecast(DebouncedTask[OptionsRequest, Forecast]):
     """The engine's forecast, which knows the longest row of the data. It needs a process and so waits longer."""
 
@@ -355,10 +361,7 @@ class MemoryState(QObject):
         case, timed = self.case, self.timed
         if case is None:
             return []
-        found: list[tuple[float | None, str]] = []
-        for options in options_of_runs(case.options):
-            past = self._timings.get((timing_key(options), case.device.title))
-            found.append((past.seconds_of(options), past.title) if past else (None, ""))
+        found = times(case.options, self._timings, case.device.title)
         if timed is not None and not timed.ran_out and timed.pace is not None:
             found[-1] = timed.run_seconds(case.options, case.trained), ""
             longest, seconds = timed.measurement.longest, timed.measurement.longest_step_seconds

@@ -12,10 +12,12 @@ from core.base.formats import about
 from core.base.language import _, ngettext
 from core.options.presets import Preset, comes_complete, examples
 from core.options.validate import check_tree
-from core.runs.library import list_runs, options_of_runs
-from core.runs.summary import Timings, timing_key, timings
+from core.runs.library import list_runs
+from core.runs.summary import Timings, timings
+from gui.base.background import Task
 from gui.base.theme import Role, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
+from gui.new_run.memory_state import times
 from gui.widgets.labels import link_button, role_label, text_label
 from gui.widgets.layout import PageScroll, fill
 
@@ -46,10 +48,8 @@ def beginnings() -> dict[str, tuple[str, str, int]]:
 def seconds_of(example: Preset, past: Timings) -> float | None:
     """Return how long an example takes by past runs, None if none was of its kind."""
     options, _problems = check_tree(example.tree)
-    known = {key: timing for (key, _device), timing in past.items()}
-    runs = options_of_runs(options) if options else ()
-    found = [known[key].seconds_of(one) for one in runs if (key := timing_key(one)) in known]
-    return sum(found) if found and len(found) == len(runs) else None
+    found = [seconds for seconds, _title in times(options, past)] if options else [None]
+    return None if None in found else sum(filter(None, found))
 
 
 class Tile(QPushButton):
@@ -103,6 +103,7 @@ class WelcomePage(QWidget):
         super().__init__()
         set_role(self, Role.PAGE)
         self._runs_folder = runs_folder
+        self._timing: Task[Timings] = Task(self, done=self._show_times)
         self._examples = {example.name: example for example in examples() if comes_complete(example)}
         self.tiles = {
             name: Tile(self._examples[name].title, *words)
@@ -141,9 +142,12 @@ class WelcomePage(QWidget):
         row = fill(QHBoxLayout(middle), None, (content, 100), None, margins=PAGE_MARGINS)
         row.setAlignment(content, Qt.AlignmentFlag.AlignVCenter)
         fill(QVBoxLayout(self), PageScroll(middle), margins=(0, 0, 0, 0))
+        self._show_times({})
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        past = timings(list_runs(self._runs_folder()))
+        self._timing.start(lambda _call: timings(list_runs(self._runs_folder())))
+
+    def _show_times(self, past: Timings) -> None:
         for name, tile in self.tiles.items():
             tile.show_time(seconds_of(self._examples[name], past))

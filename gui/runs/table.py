@@ -22,13 +22,12 @@ from PySide6.QtGui import QAction, QColor, QIcon, QKeyEvent, QPainter, QPen, QPi
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
 
 from core.base import formats, settings
-from core.base.files import changed_at, read_record, write_atomically
+from core.base.files import read_record, write_atomically
 from core.base.language import _
-from core.options import past_runs
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs
 from core.runs.status import State
-from core.runs.summary import RunSizes, RunSummary, summarize
+from core.runs.summary import RunSizes, RunSummary, stamp, summarize
 from gui.base.background import wait_briefly
 from gui.base.theme import Theme
 from gui.base.trash import distinct_titles
@@ -248,12 +247,6 @@ COUNTING_SECONDS = 2.0
 """How long sizes are counted before the list is read again; the rest follows then."""
 
 
-def _stamp(run: RunFolder) -> tuple[int, ...]:
-    """Modification times of a run's files: a run that is over is read again only if one has changed."""
-    files = (run.events_file, run.options_file, run.path / past_runs.FILE, run.keeper_file)
-    return tuple(map(changed_at, files))
-
-
 class RunsReader(QThread):
     """Reads all runs of a folder once per start, the newest first, then counts their bytes on disk."""
 
@@ -322,12 +315,12 @@ class RunsReader(QThread):
         self.sizes_counted.emit(counted)
 
     def _summary(self, run: RunFolder) -> RunSummary:
-        stamp = _stamp(run)
+        dates = stamp(run)
         known = self._known.get(run.path)
-        if known is not None and known[0] == stamp and known[1].state.is_over:
+        if known is not None and known[0] == dates and known[1].state.is_over:
             return known[1]
         summary = summarize(run)
-        self._known[run.path] = (stamp, summary)
+        self._known[run.path] = (dates, summary)
         return summary
 
 

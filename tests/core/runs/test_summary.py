@@ -9,10 +9,11 @@ import psutil
 import pytest
 
 from core.base.errors import FixAction
-from core.options import RunOptions, run_file
+from core.options import RunOptions, past_runs, run_file
 from core.options.catalogue import with_changes
 from core.options.choices import Task
 from core.options.data import DataOptions
+from core.options.past_runs import RunNotes
 from core.options.sections import ModelOptions
 from core.runs import summary as runs_summary
 from core.runs.event_log import LARGEST_LINE, RunFollower
@@ -459,6 +460,23 @@ class TestTiming:
         write(run, RunStarted(attempt=2, time=2_000_000_000.0, from_step=90))
         write(run, finished(2_000_000_100.0, attempt=2, steps=90))
         assert self.of([run]) is None, "a resumed run loads its model twice"
+
+    def test_a_run_is_read_again_only_when_it_has_changed(self, tmp_path, monkeypatch):
+        run = timed(tmp_path / "digits", self.digits)
+        before = self.of([run])
+        with monkeypatch.context() as patch:
+            patch.setattr("core.runs.summary.status_at_end", None)
+            assert self.of([run]) == before
+        past_runs.write(run.path, RunNotes(title="Renamed"))
+        assert timings([run])[timing_key(self.digits), PROCESSOR].title == "Renamed"
+
+    def test_without_a_device_it_is_that_of_the_newest_run(self, tmp_path, monkeypatch):
+        newest, oldest = (timed(tmp_path / name, self.digits) for name in ("newest", "oldest"))
+        what_ran = oldest.events_file.read_text().replace(PROCESSOR, "Another processor")
+        oldest.events_file.write_text(what_ran)
+        found = timings([newest, oldest])
+        assert len(found) == 3
+        assert found[timing_key(self.digits), ""] is found[timing_key(self.digits), PROCESSOR]
 
     def test_the_model_of_a_past_run_counts_as_what_that_one_started_from(self, tmp_path):
         first = timed(tmp_path / "first", self.digits)

@@ -319,21 +319,22 @@ class TestTime:
     """The line above Start."""
 
     def test_it_stands_only_on_what_was_measured_here(self, qtbot, texts, memory):
-        assert run_time(texts) == "Press Measure for the time."
+        unknown = "Press Measure to see how long it takes."
+        assert run_time(texts) == unknown
         past = Timing("Yesterday", 40, 9, 3.0, 600.0, 10.0, 5.0)
         memory.timings = {(timing_key(texts._fit.case.options), "Old processor"): past}
         texts._fit.resume()
-        qtbot.waitUntil(lambda: run_time(texts) != "Press Measure for the time.")
+        qtbot.waitUntil(lambda: run_time(texts) != unknown)
         assert run_time(texts) == "Takes about 10 min, estimated from the run “Yesterday”."
         put(texts, training__epochs=6.0)
         assert run_time(texts) == "Takes about 12 min, estimated from the run “Yesterday”."
         put(texts, training__early_stopping_patience=2)
         assert run_time(texts).startswith("Takes at most about 12 min")
         put(texts, memory__batch_size=8)
-        assert run_time(texts) == "Press Measure for the time."
+        assert run_time(texts) == unknown
         put(texts, memory__batch_size=16)
         measure(qtbot, texts)
-        assert run_time(texts).endswith(", measured, without evaluations.")
+        assert run_time(texts).endswith(", as measured; evaluations are not included.")
 
     def test_an_unchanged_example_says_what_the_welcome_page_said(self, qtbot, page):
         page.set_machine(CPU_ONLY)
@@ -348,16 +349,23 @@ class TestTime:
         load(page, "chat", "scratch:llama-tiny", talks)
         settle(qtbot, page)
         first, second = (timing_key(options) for options in options_of_runs(page._fit.case.options))
-        past = Timing("Pip", 16, 3, 3.0, 120.0, 0.0, 0.0)
-        memory.timings = {(second, "Old processor"): past}
-        page._fit.resume()
-        qtbot.waitUntil(lambda: run_time(page).startswith("Run 2 (chat) takes about 2 min, estimated from"))
-        memory.timings[first, "Old processor"] = dataclasses.replace(past, seconds=60.0)
-        page._fit.resume()
-        qtbot.waitUntil(lambda: run_time(page).startswith("Takes about 3 min"))
-        assert run_time(page) == (
-            "Takes about 3 min, estimated from the run “Pip”: 1 min to pretrain, 2 min to chat."
-        )
+        chat = Timing("Pip", 16, 3, 3.0, 120.0, 0.0, 0.0)
+        before = dataclasses.replace(chat, seconds=60.0)
+        basis = "estimated from the run “Pip”"
+        for past, expected in (
+            ({second: chat}, "Run 2 (chat) takes {}2 min, {}. Run 1 (pretraining) can't be measured."),
+            (
+                {first: before},
+                "Run 1 (pretraining) takes {}1 min, {}. The time of run 2 (chat) isn't known yet.",
+            ),
+            ({first: before, second: chat}, "Takes {}3 min (1 min to pretrain, 2 min to chat), {}."),
+        ):
+            memory.timings = {(key, "Old processor"): timing for key, timing in past.items()}
+            put(page, training__early_stopping_patience=0)
+            page._fit.resume()
+            qtbot.waitUntil(lambda text=expected: run_time(page) == text.format("about ", basis))
+            put(page, training__early_stopping_patience=2)
+            assert run_time(page) == expected.format("at most about ", basis)
 
 
 class TestMeasuring:
@@ -376,7 +384,7 @@ class TestMeasuring:
         assert memory.dry_runs.asked[0].device.name == "cpu"
         assert parts(texts)["weights"] == MEASURED.parts.weights
         assert label.text() == "500 ms a step"
-        assert run_time(texts).endswith(", measured, without evaluations.")
+        assert run_time(texts).endswith(", as measured; evaluations are not included.")
         assert not texts._fit.refined.is_waiting  # there is no better figure
         assert texts.known_memory.parts == MEASURED.parts
         before = run_time(texts)

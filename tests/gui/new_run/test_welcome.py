@@ -1,11 +1,12 @@
 """The page of the first start."""
 
 import pytest
+from PySide6.QtCore import QThread
 
 from core.options import presets
 from core.options.catalogue import with_changes
 from core.options.validate import check_tree
-from core.runs.summary import summarize, timings
+from core.runs.summary import Timing, summarize, timing_key, timings
 from gui.new_run.welcome import WelcomePage, seconds_of
 from tests.fakes.runs import Plot, finish, make_folder, write_story
 
@@ -20,6 +21,21 @@ def test_the_time_of_an_example_is_that_of_an_earlier_run_of_its_kind(tmp_path, 
     finish(run, plot, write_story(run, plot))
     found = seconds_of(example, timings([run]))
     assert found == (pytest.approx(summarize(run).seconds, abs=0.01) if is_known else None)
+
+
+def test_past_runs_are_read_beside_the_window(qtbot, tmp_path, monkeypatch):
+    options, _problems = check_tree(presets.find_example("digits").tree)
+    threads, past = [], {(timing_key(options), ""): Timing("Digits", 1437, 225, 5.0, 600.0, 0.0, 0.0)}
+    monkeypatch.setattr(
+        "gui.new_run.welcome.timings", lambda _runs: threads.append(QThread.currentThread()) or past
+    )
+    page = WelcomePage(lambda: tmp_path)
+    qtbot.addWidget(page)
+    line = page.tiles["digits"].time
+    assert line.text() == "About a minute, offline"
+    page.show()
+    qtbot.waitUntil(lambda: line.text() == "About 10 min on this computer, offline")
+    assert page.thread() not in threads
 
 
 def test_a_tile_is_called_as_its_example_is_on_the_form(qtbot, tmp_path):
