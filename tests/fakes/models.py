@@ -22,9 +22,8 @@ def save_tiny_bert(folder: Path, **config: Any) -> Path:
     vocabulary = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS)
     plain = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "max_position_embeddings": 64}
     set_seed(0)
-    model = BertForSequenceClassification(
-        BertConfig(vocab_size=len(vocabulary), **{**SIZES, **plain, **config})
-    )
+    sizes = {"vocab_size": len(vocabulary), **SIZES}
+    model = BertForSequenceClassification(BertConfig(**{**sizes, **plain, **config}))
     model.save_pretrained(folder)
     tokenizer = BertTokenizer(vocab={word: index for index, word in enumerate(vocabulary)})
     tokenizer.save_pretrained(folder)

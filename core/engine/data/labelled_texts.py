@@ -69,8 +69,8 @@ class TextData:
     """Texts ready for a tokenizer, as `datasets.Dataset`s; `eval` is None if nothing is held out.
 
     Columns are `text`, `text_pair` (for pairs) and `label`, a class index or a number; if words are labelled, `tokens`
-    `label`, a list of words and one of class indices. `labels` are the classes. `where` names the place of a sample of
-    `eval`, such as "row 17 of reviews.csv".
+    and `label`, a list of words and one of class indices. `labels` are the classes. `where` names the place of a
+    sample of `eval`, such as "row 17 of reviews.csv".
     """
 
     train: "Dataset"

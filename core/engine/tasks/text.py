@@ -136,10 +136,10 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         if not (data and data.eval and evaluation and len(data.eval) == len(evaluation)):
             return Example()  # words without any token are left out
         texts, length = texts_of(data.eval.select([index])), length_limit(options, longest)
-        columns = ([text[: 20 * length]] for text in texts)  # tokens are shorter than 20 characters
-        read = tokenizer(*columns, truncation=True, max_length=length, return_overflowing_tokens=True)
+        starts = (text[: 20 * length] for text in texts)  # tokens are shorter than 20 characters
+        is_cut = len(tokenizer(*starts, verbose=False)["input_ids"]) > length
         shown = tuple(text[:SHOWN_CHARACTERS] for text in texts)
-        return Example(texts=shown, where=data.where(index), is_cut=len(read["input_ids"]) > 1)
+        return Example(texts=shown, where=data.where(index), is_cut=is_cut)
 
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     if labels:

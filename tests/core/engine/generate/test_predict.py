@@ -21,6 +21,7 @@ from core.engine.generate.predict import (
 )
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
+from core.engine.tasks.text import prepare
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
@@ -29,7 +30,7 @@ from core.runs.event_log import EventReader
 from core.runs.events import ConfusionCounted, Evaluated, ExamplesChosen, MessageRaised, Predicted, Said
 from core.runs.folder import RunFolder
 from tests.fakes.models import save_tiny_bert, tiny_tokenizer
-from tests.fakes.training import TinyRun, reviews, train, write_reviews
+from tests.fakes.training import TinyRun, options_of, reviews, train, write_reviews
 
 
 def of_kind(run: TinyRun, kind: type) -> list[Any]:
@@ -94,6 +95,19 @@ def test_examples_have_the_text_of_the_data_its_row_and_whether_it_was_cut(tmp_p
         assert (example.texts, example.expected) == ((texts[row - 2],), str(len(texts[row - 2]) % 2))
         assert example.is_cut == ("very" in example.shown)
         assert example.given != example.shown, "as the tokenizer decodes it"
+
+
+def test_a_text_is_known_to_be_cut_by_a_tokenizer_in_python_too(tmp_path):
+    from transformers import ByT5Tokenizer
+
+    bert = save_tiny_bert(tmp_path / "bert", vocab_size=400)
+    (bert / "tokenizer.json").unlink()
+    ByT5Tokenizer().save_pretrained(bert)
+    options = options_of(source=bert, train=write_reviews(tmp_path / "reviews.csv"), max_length=12)
+    prepared = prepare(options, Reporter(None))
+    shown = [prepared.origin(index) for index in range(len(prepared.eval))]
+    assert {example.is_cut for example in shown} == {True, False}
+    assert all(example.is_cut == (len(example.shown) >= 12) for example in shown)
 
 
 def test_predictions_change_no_bit_of_the_training(trained, watched):
