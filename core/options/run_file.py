@@ -181,7 +181,7 @@ def parse_value(path: str, text: str) -> Any:
 
 
 def pairs(text: str) -> dict[str, str]:
-    """Parse `name=value, name=value`; a part without `=` gets an empty value, which validation reports."""
+    """Parse `name=value, name=value`; a part without `=` gets an empty value."""
     parts = (part.partition("=") for part in text.split(",") if part.strip())
     return {name.strip(): value.strip() for name, _equals, value in parts}
 

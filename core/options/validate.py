@@ -129,7 +129,7 @@ def _data_fits_task(options: RunOptions) -> Iterator[Problem]:
             yield Problem(EVAL, message, without)
 
 
-def _text_columns(options: RunOptions) -> Iterator[Problem]:
+def _columns_and_labels(options: RunOptions) -> Iterator[Problem]:
     columns, label = options.data.text_columns, options.data.label_column
     if len(columns) > 2:
         message = _("must be one column, or two for pairs; got {count}").format(count=len(columns))
@@ -140,6 +140,9 @@ def _text_columns(options: RunOptions) -> Iterator[Problem]:
     if label in columns:
         message = _("{column} is already a text column; choose another one").format(column=label)
         yield Problem("data.label_column", message)
+    if label := next((label for label, name in options.data.label_names.items() if not name.strip()), ""):
+        message = _("“{label}” has no name; write it as: label = name").format(label=label)
+        yield Problem("data.label_names", message)
 
 
 # --- Rules of the model
@@ -298,7 +301,7 @@ RULES: tuple[Rule, ...] = (
     _model_chosen,
     _data_chosen,
     splits,
-    _text_columns,
+    _columns_and_labels,
     _prompts,
     _device,
     *METHOD_RULES,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -266,10 +266,12 @@ class DataReport(msgspec.Struct, frozen=True, kw_only=True):
     the file (empty: from 1). `text_columns`, `label_column` and `columns_by_role` (conversations: role to column)
     were chosen or detected; `shape` is the form of conversations. `splits` are the names of available splits.
 
-    `labels` counts samples by label, the 200 most frequent first. `seen` are the first samples as the model will see
-    them. `train_rows` counts the rows of an epoch after skipping, splitting and packing (None: unknown), `eval_rows`
-    those of the validation split. `problems`, and `findings` of level problem, stop a run; `notes` don't.
+    `labels` counts samples by label, the `MOST_LABELS` most frequent first. `seen` are the first samples as the model
+    will see them. `train_rows` counts the rows of an epoch after skipping, splitting and packing (None: unknown),
+    `eval_rows` those of the validation split. `problems`, and `findings` of level problem, stop a run; `notes` don't.
     """
+
+    MOST_LABELS: ClassVar = 200
 
     source: str
     format: str

@@ -194,16 +194,16 @@ PATHS = (FRACTION, FILE, SPLIT)
 
 
 def names_hint(names: Mapping[str, str], report: DataReport | None) -> str:
-    """Say which name is of no label of the data, or isn't understood."""
+    """Say which name is of no label of the data."""
     known = report.labels if report is not None else {}
-    wrong = (label for label, name in names.items() if not name or label not in known)
-    label = next(wrong, None) if 0 < len(known) < LABELS_COUNTED else None
-    text = _("“{label}” is no label of the data ({labels}). Write: label = name")
-    return "" if label is None else text.format(label=label, labels=", ".join(list(known)[:MOST_LABELS]))
+    unknown = next((label for label in names if label not in known), None)
+    if unknown is None or not 0 < len(known) < DataReport.MOST_LABELS:
+        return ""
+    text = _("“{label}” is not one of the labels ({labels}). Write it as: label = name.")
+    return text.format(label=unknown, labels=", ".join(list(known)[:MOST_LABELS_NAMED]))
 
 
-MOST_LABELS, LABELS_COUNTED = 6, 200
-"""In a hint, and in a report: of more there, some are left out."""
+MOST_LABELS_NAMED = 6
 STRATIFIED = (Task.TEXT_CLASSIFICATION, Task.IMAGE_CLASSIFICATION)
 
 

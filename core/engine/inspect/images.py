@@ -14,7 +14,7 @@ from core.base.language import _
 from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH
 from core.engine.data.image_files import UNREADABLE, Images, ImageTransform, check_each
 from core.engine.data.images import class_names, find_eval_images, find_training_images, split_images
-from core.engine.inspect.report import MOST_LABELS_SHOWN, Progress, as_problem, table_fields
+from core.engine.inspect.report import Progress, as_problem, table_fields
 from core.options import RunOptions
 from core.options.sources import parse_synthetic
 from core.services.inspect import ROWS_NAMED, DataReport, Finding, FindingKind, FindingLevel, Seen, in_order
@@ -70,7 +70,7 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
         label_column=loaded.label_column,
         columns_by_role={"image": loaded.image_column or ""} if loaded.table else {},
         splits=loaded.splits,
-        labels=dict(Counter(loaded.train.names).most_common(MOST_LABELS_SHOWN)),
+        labels=dict(Counter(loaded.train.names).most_common(DataReport.MOST_LABELS)),
         seen=tuple(_first_seen(loaded.train, ImageTransform(synthetic[1] if synthetic else data.image_size))),
         train_rows=train_rows,
         eval_rows=eval_rows,

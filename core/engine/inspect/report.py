@@ -50,7 +50,6 @@ READING = 0.4
 """The share of the time that reading the file takes."""
 MOST_SAMPLED = 20_000
 SHOWN = 20
-MOST_LABELS_SHOWN = 200
 PROGRESS_SECONDS = 0.1
 WHOLE = 1000
 """The total that progress is reported of."""

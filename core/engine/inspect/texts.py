@@ -210,7 +210,7 @@ def inspect_texts(options: RunOptions, stages: shared.Stages) -> DataReport:
     draft.notes += [*(model.notes if model else ()), *rows.note(), *notes]
     return report(
         used=len(rows.places),
-        labels=dict(rows.labels.most_common(shared.MOST_LABELS_SHOWN)),
+        labels=dict(rows.labels.most_common(DataReport.MOST_LABELS)),
         lengths=lengths,
         seen=tuple(_seen(rows.first, model, words=kind.has_words)),
         train_rows=train_rows,

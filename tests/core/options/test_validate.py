@@ -165,6 +165,7 @@ RECOMPILED = {"device.compile": True, "memory.activation_checkpointing": True}
         (TEXTS, {"data.text_columns": ["a", "a"]}, "data.text_columns", []),
         (TEXTS, {"data.text_columns": ["a", "b", "c"]}, "data.text_columns", []),
         (TEXTS, {"data.text_columns": ["a"], "data.label_column": "a"}, "data.label_column", []),
+        (TEXTS, {"data.label_names": {"0": "bad", "1": " "}}, "data.label_names", []),
         (WRITING, {"output.prompts": ["A cat", " ", ""]}, "output.prompts", [["A cat"]]),
         # options without effect
         (IMAGES, {"data.text_columns": ["a"]}, "data.text_columns", [()]),

@@ -126,8 +126,9 @@ def test_names_of_labels_are_shown_and_those_that_are_not_understood_remarked(qt
     assert cells == {"0", "1 → same"}
     assert {"label: 0", "label: 1 → same"} == {seen_label(views.seen, place) for place in range(5)}
     assert names_hint({"0": "bad", "1": "good"}, report) == ""
+    assert names_hint({"0": "bad", "1": ""}, report) == "", "validation reports it"
     for label, name in (("2", "good"), ("1: good", "")):
-        text = f"“{label}” is no label of the data (1, 0). Write: label = name"
+        text = f"“{label}” is not one of the labels (1, 0). Write it as: label = name."
         assert names_hint({"0": "bad", label: name}, report) == text
     assert names_hint({"2": "good"}, None) == "", "until the data is read"
 
