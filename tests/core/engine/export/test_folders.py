@@ -130,11 +130,11 @@ def card_of(run: RunFolder, options: RunOptions, folder: str = "model") -> str:
 @pytest.mark.parametrize(
     ("end", "folder", "said"),
     [
-        ({"steps": 100}, "model", "for 100 steps, which are 10 epochs.\n"),
+        ({"steps": 100}, "model", "for 100 steps (10 epochs).\n"),
         (
             {"steps": 40, "state": Outcome.STOPPED},
             "model",
-            "for 40 of the 100 planned steps, which are 4 of 10 epochs. It was stopped there.\n",
+            "for 40 of the 100 planned steps (4 of 10 epochs), then stopped by the user.\n",
         ),
         (
             {"steps": 40, "model_step": 25, "waited": 3},
