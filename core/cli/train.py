@@ -457,7 +457,7 @@ def _add_queue(commands: Commands) -> None:
         example="--move 2026-01-31-digits first",
         details=_(
             "`hone train --queue` and `hone resume --queue` add a run; `hone stop RUN` removes it. `--move RUN now` "
-            "starts it beside what trains: they slow each other down and share the memory."
+            "starts it now, while other runs train on the same device. They slow each other down and share the memory."
         ),
     )
     moving = _("move a waiting run: {moves}, or its new number in `hone queue`").format(moves=", ".join(Move))

@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from core.base import settings
+from core.base.errors import UserError
 from core.base.files import ENGINE_LOCK, changed_at, is_locked, locked, read_small, write_atomically
 from core.base.language import _
 from core.options import past_runs
@@ -211,6 +212,7 @@ def move(run: RunFolder, to: Move | int) -> bool:
 
     Raises:
         OSError: The order can't be written.
+        UserError: It can't start now, as it needs the model of a run that isn't over.
     """
     with _changing() as entries:
         order = [entry for entry in entries if entry.waits_here]
@@ -218,7 +220,11 @@ def move(run: RunFolder, to: Move | int) -> bool:
         if index is None:
             return False
         moved = order.pop(index)
-        if to is Move.NOW and (not moved.source or _state_before(moved.source, entries) is None):
+        if to is Move.NOW:
+            awaited = _ahead(entries, moved.run, moved.device, moved.source)
+            if awaited is not None and awaited.is_source:
+                text = _("It needs the model of “{run}”, which has not finished yet.")
+                raise UserError(_("This run can't start now"), text.format(run=awaited.title))
             moved = msgspec.structs.replace(moved, trains=True)  # which its keeper sees
         positions = {Move.UP: max(0, index - 1), Move.DOWN: index + 1, Move.LAST: len(order)}
         first = max((place + 1 for place, one in enumerate(order) if one.run == moved.source), default=0)

@@ -27,8 +27,8 @@ from core.runs import start as starting
 from core.runs.crash import Interrupted
 from core.runs.events import Level
 from core.runs.folder import Action, RunFolder
-from core.runs.library import list_runs
-from core.runs.queue import EndedRun, LiveRun, LiveRuns
+from core.runs.library import list_runs, run_title
+from core.runs.queue import EndedRun, LiveRun, LiveRuns, Move
 from core.runs.status import State
 from core.runs.summary import summarize
 from gui.app.sidebar import Place
@@ -435,7 +435,7 @@ class UnfinishedRuns(QObject):
         self._live: tuple[LiveRun, ...] = ()
         self._waiting: tuple[LiveRun, ...] = ()
         self._card: QueueCard | None = None
-        self._has_request = False
+        self.has_request = False  # for a page: then none opens by itself
         self._page: QWidget | None = None  # the first one
         self._opened = time.monotonic()
         self.strip = Notices()
@@ -452,17 +452,23 @@ class UnfinishedRuns(QObject):
         """Remember on which page the window opens."""
         self._page = self._page or self._window.pages.currentWidget()
 
-    def note_request(self) -> None:
-        """Open no page automatically, as the person has opened something."""
-        self._has_request = True
-
     def attach(self, card: QueueCard) -> None:
         """Show the queue on a card, and do what is requested there."""
         self._card = card
         card.show_waiting(self._waiting)
         card.run_opened.connect(self._window.show_run)
-        card.move_requested.connect(lambda run, to: self._thread.do(partial(queue.move, run, to)))
+        card.move_requested.connect(self.move)
         card.leave_requested.connect(lambda run: self._thread.do(partial(run.request, Action.STOP)))
+
+    def move(self, run: RunFolder, to: Move) -> None:
+        """Move a queued run; what prevents that is shown."""
+
+        def work() -> None:
+            if not queue.move(run, to):
+                title = _("“{run}” is no longer queued").format(run=run_title(run))
+                raise UserError(title, _("It has started, or it has left the queue."))
+
+        self._thread.do(work)
 
     def end_work(self) -> None:
         if self._thread.has_polled and self.strip.interrupted.isHidden():
@@ -515,7 +521,7 @@ class UnfinishedRuns(QObject):
         is_typing = focus is not None and form.isAncestorOf(focus)
         is_late = time.monotonic() - self._opened > JUMP_SECONDS
         has_stayed = self._window.pages.currentWidget() is self._page
-        return has_stayed and not (is_typing or _is_asked() or is_late or self._has_request)
+        return has_stayed and not (is_typing or _is_asked() or is_late or self.has_request)
 
     def _show(self, run: RunFolder | None) -> None:
         if run is None:
@@ -613,34 +619,34 @@ def question_about(
         return Question(_("A benchmark is running"), measuring, ending, parent)
     training = [run for run in runs if not run.is_waiting]
     waiting = [run for run in runs if run.is_waiting]
+    first, *others = training or waiting
+    lines = [_names([first, *others])] if others else []
     if training:
         title = ngettext("“{run}” is training", "{count} runs are training", len(training))
+        goes_on, end = _("Training continues without this window."), _("Stop and save model")
+        keep, lost = _("Close, keep training"), _("Unsaved progress is lost when the computer shuts down.")
+        effects = _(
+            "Pause saves a checkpoint to resume from. Stop ends training and saves the model as it is now."
+        )
     else:
         title = ngettext("“{run}” is queued", "{count} runs are queued", len(waiting))
-    first, *others = training or waiting
-    lines = [_names(training)] if len(training) > 1 else []
+        goes_on, end = _("Each queued run starts in its turn, without this window."), _("Leave the queue")
+        keep, lost = _("Close, keep the queue"), _("The queue ends when the computer shuts down.")
+        effects = _("Runs that leave the queue can be started later.")
     if training and waiting:
-        lines.append(_("Queued: {runs}").format(runs=_names(waiting)))
-    goes_on = _("Training continues without this window.")
-    if is_shutting_down:
-        goes_on = _("Unsaved progress is lost when the computer shuts down.")
-    elif waiting:
         goes_on = _("Training and the queue go on without this window: each queued run starts in its turn.")
-    effects = _(
-        "Pause saves a checkpoint to resume from. Stop ends training and saves the model as it is now."
-    )
-    lines.append(f"{goes_on} {effects}")
-    if waiting:
-        lines.append(_("Pause and Stop also remove queued runs from the queue; they can be started later."))
+        effects += "\n\n" + _(
+            "Pause and Stop also remove queued runs from the queue; they can be started later."
+        )
+        lines.append(_("Queued: {runs}").format(runs=_names(waiting)))
+    lines.append(f"{lost if is_shutting_down else goes_on} {effects}")
     if is_measuring:
         lines.append(measuring)
-    answers = {
-        Closing.KEEP_TRAINING: _("Close, keep training") if training else _("Close, keep the queue"),
-        Closing.PAUSE: _("Pause"),
-        Closing.STOP: _("Stop and save model"),
-    }
+    answers = {Closing.KEEP_TRAINING: keep, Closing.PAUSE: _("Pause"), Closing.STOP: end}
     if is_shutting_down:
         answers.pop(Closing.KEEP_TRAINING)
+    if not training:
+        answers.pop(Closing.PAUSE)  # would be the same
     title = title.format(run=first.title, count=1 + len(others))
     return Question(title, "\n\n".join(lines), answers, parent)
 
@@ -662,8 +668,7 @@ def ask_on_close(question: Question[Closing]) -> Closing:
 def may_close(runs: Sequence[Underway], question: Question[Closing] | None, ask: AskClosing) -> bool:
     """Ask what becomes of runs, if there is a question, and do so; returns whether the window may close."""
     choice = Closing.KEEP_TRAINING if question is None else ask(question)
-    if choice is Closing.PAUSE:
-        request_all(runs, Action.PAUSE)
-    elif choice is Closing.STOP:
-        request_all(runs, Action.STOP)
+    actions = {Closing.PAUSE: Action.PAUSE, Closing.STOP: Action.STOP}
+    if choice in actions:
+        request_all(runs, actions[choice])
     return choice is not Closing.CANCEL

@@ -276,7 +276,7 @@ class MainWindow(QMainWindow):
 
     def open_path(self, path: Path) -> None:
         """Open a run file or a run's folder; anything else becomes the training data."""
-        self.found.note_request()
+        self.found.has_request = True
         if is_there(path / "run.toml"):
             self.show_run(RunFolder(path))
             return
@@ -459,6 +459,7 @@ class MainWindow(QMainWindow):
             page.test_requested.connect(self.test_run)
             page.compare_requested.connect(lambda run: self.compare_runs([run]))
             page.run_opened.connect(self.show_run)
+            page.move_requested.connect(self.found.move)
             self._add_page(page)
         return self.run
 

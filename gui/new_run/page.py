@@ -39,7 +39,7 @@ from gui.new_run.state import UNUSED, FormQuestions, all_problems, check_form, d
 from gui.new_run.welcome import beginnings
 from gui.settings.gpu_install import GpuInstaller
 from gui.settings.model_browser import HubSheet
-from gui.widgets.cards import Change, ChangesStrip, Notices, NoticeStrip
+from gui.widgets.cards import Change, ChangesStrip, NoticeStack, NoticeStrip
 from gui.widgets.inputs import Chooser
 from gui.widgets.labels import margins
 from gui.widgets.layout import PageScroll, fill
@@ -224,7 +224,7 @@ class NewRunPage(QWidget):
         self._outcome.start.setFocus()
 
     def _lay_out(self) -> None:
-        notices = Notices(*self._strips)
+        notices = NoticeStack(*self._strips)
         notices.setContentsMargins(margins(self, 0, 0, GUTTER, 2 * SPACING))
         form = fill(QVBoxLayout(), (self._scroll, 1), notices, spacing=SPACING)
         columns = fill(QHBoxLayout(), (form, 3), (self._outcome, 2), spacing=SPACING // 2)

@@ -363,7 +363,10 @@ class RunActions(QWidget):
         if saved is None:
             tip = _("It has no checkpoint, so it starts over in the same folder.")
         if can_start:
-            tip = _("Starts beside whatever trains on its device.")
+            tip = _(
+                "Starts it now, while other runs train on the same device. They slow each other down and share the "
+                "memory."
+            )
         self.resume.setToolTip(tip_with_keys(KEYS[RunAction.RESUME], refusal(RunAction.RESUME, facts) or tip))
         texts = {
             State.QUEUED: (_("Leave the queue"), _("It will not train. It can be started later.")),

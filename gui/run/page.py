@@ -67,6 +67,7 @@ class RunView(QWidget):
     test_requested = Signal(object)  # the `RunOptions` of a run that evaluates its model on other data
     compare_requested = Signal()  # choose a run to compare it with
     run_opened = Signal(object)  # a `RunFolder` that belongs to this run
+    move_requested = Signal(object, object)  # this run, and its `core.runs.queue.Move`
 
     def __init__(
         self,
@@ -323,7 +324,9 @@ class RunView(QWidget):
     def resume(self, longer: Extension | None = None) -> None:
         """Resume the run, or train it longer, and follow it here; asks when, if others train on its device."""
         if self._state is State.QUEUED:
-            self._start_now()
+            if starts_now(self._status.awaited, self):
+                self.move_requested.emit(self.run, queue.Move.NOW)
+            self._refresh()
             return
         options = self._options
         awaited = queue.ahead_of(options.device.name, run=self.run) if options is not None else None
@@ -333,14 +336,6 @@ class RunView(QWidget):
             return
         how = {"queued": False} if turn is Turn.NOW else {}
         self.job.begin(partial(self._resume_run, self.run, longer=longer, **how))
-
-    def _start_now(self) -> None:
-        if starts_now(self._status.awaited, self):
-            try:
-                queue.move(self.run, queue.Move.NOW)
-            except OSError as error:
-                self.show_error(UserError(_("The queue can't be written"), str(error)))
-        self._refresh()
 
     def _ask_to_extend(self) -> None:
         if self._options is not None:
@@ -448,6 +443,7 @@ class RunPage(QuietScroll):
     test_requested = Signal(object)  # the `RunOptions` of a run that evaluates the model of the one shown
     compare_requested = Signal(object)  # the `RunFolder` to compare with another
     run_opened = Signal(object)  # a `RunFolder` that belongs to the one that is shown
+    move_requested = Signal(object, object)  # the `RunFolder` in the queue, and a `core.runs.queue.Move`
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -472,6 +468,7 @@ class RunPage(QuietScroll):
         self.view.test_requested.connect(self.test_requested)
         self.view.compare_requested.connect(lambda: self.compare_requested.emit(run))
         self.view.run_opened.connect(self.run_opened)
+        self.view.move_requested.connect(self.move_requested)
         set_role(self.view, Role.PAGE)
         self.setWidget(self.view)
 

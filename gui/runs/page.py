@@ -367,7 +367,9 @@ class RunsPage(QWidget):
             if summary.state in WITH_MODEL or summary.state is State.PAUSED:  # exports its checkpoint
                 do[RunAction.EXPORT] = lambda: ExportSheet(run, summary.title, self).open()
             if summary.state.is_over:
-                do[RunAction.EXTEND] = lambda: self._extend(run)
+                do[RunAction.EXTEND] = partial(
+                    self.work.put, partial(length_of, run), partial(self._ask_to_extend, run)
+                )
             do[RunAction.DUPLICATE] = lambda: self._edit(run, dict)
             do[RunAction.RENAME] = self.panel.edit_name
             do[RunAction.REVEAL] = lambda: self._reveal(run)
@@ -410,9 +412,6 @@ class RunsPage(QWidget):
     def _ask(self, runs: Sequence[RunSummary], action: Action) -> None:
         for run in runs:
             self.work.put(partial(run.run.request, action), lambda _: self._read_again())
-
-    def _extend(self, run: RunFolder) -> None:
-        self.work.put(partial(length_of, run), partial(self._ask_to_extend, run))
 
     def _compare(self, runs: Sequence[RunSummary]) -> None:
         self.compare_requested.emit([run.run for run in runs])

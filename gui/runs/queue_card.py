@@ -39,7 +39,7 @@ class QueueCard(Card):
         self.hide()
 
     def show_waiting(self, waiting: Sequence[LiveRun]) -> None:
-        focused = self._focused()
+        focused = next((at for at, button in self._buttons.items() if button.hasFocus()), None)
         self._waiting = tuple(waiting)
         self._titles = distinct_titles([(live.run.path, live.title) for live in self._waiting])
         self._buttons = {}
@@ -72,10 +72,6 @@ class QueueCard(Card):
         """Whether a run starts from the model of another one."""
         awaited = self._waiting[place].awaited
         return awaited is not None and awaited.is_source and awaited.behind == self._waiting[other].run.name
-
-    def _focused(self) -> tuple[Path, int] | None:
-        """The run and the column of the button with the focus."""
-        return next((at for at, button in self._buttons.items() if button.hasFocus()), None)
 
     def _focus(self, run: Path, column: int) -> None:
         """Focus this button, or the nearest one of the row that is enabled."""

@@ -257,7 +257,7 @@ class NoticeStrip(Strip):
         self.note.say((title, *text.splitlines()), fixes, None)
 
 
-class Notices(QWidget):
+class NoticeStack(QWidget):
     """Strips in the place of one, which is kept while there are none: the newest is in front of those that hold."""
 
     def __init__(self, *strips: NoticeStrip) -> None:

@@ -31,7 +31,7 @@ from core.runs.folder import ExitRecord, RunFolder
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
 from core.services.chat import Verdict, Which
-from gui.app import live_runs as app_closing
+from gui.app import live_runs
 from gui.app.application import set_up
 from gui.app.sidebar import Place
 from gui.app.window import MainWindow
@@ -381,7 +381,7 @@ class Stage:
 
     def _waiting(self) -> list[LiveRun]:
         named = zip(self.survived, ("Handwritten digits", "Reviews, LoRA", "Names in news"), strict=True)
-        return [LiveRun(run, name, 0.0, 0.45, State.QUEUED) for run, name in named]
+        return [LiveRun(run, name, 0.0, State.QUEUED) for run, name in named]
 
     def found_runs(self) -> None:
         self.digits()
@@ -398,12 +398,12 @@ class Stage:
             self.window.runs.queue.show_waiting(self._waiting())
 
     def closing(self) -> None:
-        states = State.TRAINING, State.TRAINING, State.QUEUED
+        waits = False, False, True
         found = [
-            app_closing.Underway(one.run, one.title, state)
-            for one, state in zip(self._waiting(), states, strict=True)
+            live_runs.Underway(one.run, one.title, is_waiting)
+            for one, is_waiting in zip(self._waiting(), waits, strict=True)
         ]
-        self.box = app_closing.question_about(found, self.window)
+        self.box = live_runs.question_about(found, self.window)
         self.box.open()
 
     def ask(self, name: str) -> None:

@@ -21,8 +21,8 @@ from core.options.device_support import DeviceReport, MachineReport
 from core.runs import queue
 from core.runs.event_log import RunFollower
 from core.runs.events import RunPlanned, RunStarted, encode
-from core.runs.folder import Action, ExitRecord, RunFolder
-from core.runs.library import list_runs, read_status
+from core.runs.folder import Action, ExitRecord, KeeperRecord, RunFolder
+from core.runs.library import list_runs, read_status, run_title
 from core.runs.status import State
 from tests.fakes import runs
 from tests.fakes.runs import FAKES, digits_options, save_checkpoint, start, write_events
@@ -334,6 +334,16 @@ def test_a_waiting_run_is_started_now(begin, hone):
     hone("follow", waiting.name)
     assert [run.path for run in queue.training()] == [training.path]
     training.request(Action.STOP)
+
+
+def test_a_run_that_needs_a_model_says_which_run_it_waits_for(hone, monkeypatch):
+    base, chat = (runs.new_run(settings.runs_folder()) for _ in range(2))
+    monkeypatch.setattr(queue, "source_of", lambda run: str(base.path) if run == chat else "")
+    for run in (base, chat):
+        queue.enter(run, "cpu", KeeperRecord.of(os.getpid()))
+    refused = hone("queue", "--move", chat.name, "now", status=1)
+    assert refused.out == ""
+    assert f"needs the model of “{run_title(base)}”" in refused.err
 
 
 @POSIX

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from core.base.errors import UserError
 from core.base.files import ENGINE_LOCK, locked
 from core.runs import queue
 from core.runs.folder import KeeperRecord, RunFolder
@@ -104,7 +105,9 @@ def test_a_run_that_needs_a_model_is_not_started_before_that_is_there(monkeypatc
     monkeypatch.setattr(queue, "source_of", lambda run: str(named("base").path) if "chat" in run.name else "")
     for run in ("trains", "base", "chat"):
         queue.enter(named(run), "cpu", SELF)
-    assert queue.move(named("chat"), Move.NOW)
+    with pytest.raises(UserError, match="can't start now") as refused:
+        queue.move(named("chat"), Move.NOW)
+    assert "“base”" in refused.value.detail
     assert order() == ["trains", "base", "chat"]
 
 

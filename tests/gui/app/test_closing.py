@@ -98,7 +98,7 @@ def test_a_runs_folder_that_cant_be_listed_keeps_no_window_open(make_window, tmp
             [unfinished("C", True)],
             False,
             "“C” is queued",
-            ["the queue go on", "remove queued runs"],
+            ["Each queued run starts in its turn", "can be started later"],
         ),
         ([unfinished(f"R{n}") for n in range(6)], False, "6 runs are training", ["“R3” and 2 more"]),
         ([], True, "A benchmark is running", [BENCHMARK]),
@@ -112,6 +112,18 @@ def test_the_question_names_what_is_unfinished(qtbot, runs, is_measuring, title,
     assert all(part in question.informativeText() for part in parts)
     assert (BENCHMARK in question.informativeText()) == is_measuring
     assert ("queue" in question.informativeText()) == any(run.is_waiting for run in runs)
+
+
+@pytest.mark.parametrize(("is_shutting_down", "keeps"), [(False, ["Close, keep the queue"]), (True, [])])
+def test_where_nothing_trains_only_the_queue_can_be_left(qtbot, is_shutting_down, keeps):
+    runs = [unfinished(name, True) for name in ("A", "B")]
+    question = question_about(runs, None, is_shutting_down=is_shutting_down)
+    qtbot.addWidget(question)
+    assert list(question.says()) == [*keeps, "Leave the queue"]
+    assert question.says()["Leave the queue"] is Closing.STOP
+    assert question.informativeText().startswith("“A”, “B”\n\n")
+    assert "rain" not in question.informativeText()
+    assert ("shuts down" in question.informativeText()) == is_shutting_down
 
 
 def test_buttons_give_their_answer_and_names_are_plain_text(qtbot):

@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QThread
 from PySide6.QtWidgets import QLineEdit, QPushButton
 
 from core.base.errors import UserError
@@ -284,6 +284,28 @@ def test_waiting_runs_are_listed_in_their_order_moved_and_removed(qtbot, open_wi
     queue.leave(second)
     window._live_runs.poll_soon()
     qtbot.waitUntil(card.isHidden, timeout=5000)
+
+
+def test_a_queued_run_is_started_from_its_page_beside_the_window(
+    qtbot, open_window, training, folder, monkeypatch
+):
+    queue.hold(training, "cpu", training.keeper_record())
+    run, threads, move = make_folder(folder / "a"), [], queue.move
+    wait_in_queue(run)
+    monkeypatch.setattr("gui.run.page.starts_now", lambda _awaited, _: True)
+    monkeypatch.setattr(
+        "core.runs.queue.move", lambda *how: threads.append(QThread.currentThread()) or move(*how)
+    )
+    window = open_window()
+    window.show_run(run)
+    view = window.run.view
+    qtbot.waitUntil(lambda: view.state is State.QUEUED, timeout=5000)
+    view.header.buttons.resume.click()
+    qtbot.waitUntil(lambda: queue.training() == [training, run], timeout=5000)
+    assert threads == [window._live_runs]
+    view.move_requested.emit(run, queue.Move.NOW)
+    trouble = window.found.strip.trouble
+    qtbot.waitUntil(lambda: trouble.accessibleName().endswith("is no longer queued"), timeout=5000)
 
 
 # --- A start beside another run

@@ -640,8 +640,9 @@ def test_a_queued_run_is_started_now_if_that_is_confirmed(run, show, monkeypatch
     await_turn(run, ahead=1, behind="x", title="X")
     asked, moved = [], []
     monkeypatch.setattr("gui.run.page.starts_now", lambda awaited, _: asked.append(awaited.title) or agreed)
-    monkeypatch.setattr("core.runs.queue.move", lambda run, to: moved.append((run, to)))
-    show(State.QUEUED).header.buttons.resume.click()
+    view = show(State.QUEUED)
+    view.move_requested.connect(lambda run, to: moved.append((run, to)))
+    view.header.buttons.resume.click()
     assert (asked, moved) == (["X"], [(run, Move.NOW)] if agreed else [])
 
 

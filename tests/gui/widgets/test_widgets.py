@@ -11,7 +11,7 @@ from core.runs.events import Level
 from core.services.chat import Word
 from gui.base.theme import Theme
 from gui.widgets.bars import THINNEST, LabelBars, Part, PartsBar
-from gui.widgets.cards import Change, ChangesStrip, MessageStrip, Notices
+from gui.widgets.cards import Change, ChangesStrip, MessageStrip, NoticeStack
 from gui.widgets.inputs import Chooser, PathLine
 from gui.widgets.labels import ElidedLabel, LabelledText, spans_of
 from gui.widgets.layout import FlowLayout, PageScroll
@@ -94,7 +94,7 @@ def test_a_message_has_a_button_for_each_fix_that_changes_something(qtbot, level
 
 
 def test_changes_are_listed_and_can_be_undone(qtbot):
-    notices = Notices(strip := ChangesStrip())
+    notices = NoticeStack(strip := ChangesStrip())
     qtbot.addWidget(notices)
     strip.show_changes("Applied", "", [Change(f"o{number}", "1", "2") for number in range(12)])
     assert strip.note.lines[1:] == tuple(f"o{number}: 1 → 2" for number in range(12))
