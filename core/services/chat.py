@@ -189,8 +189,9 @@ class Answered(Line, frozen=True, kw_only=True):
     """The whole answer of the model called `name`.
 
     It has, depending on the task, `text` and `ended_by`; `chances` of labels, the likeliest first; `words`; or
-    `number`. `image` is a PNG file of an image as the model sees it. `read` and `tokens` count tokens read and
-    written. `notes` are sentences to show, such as that earlier turns were left out.
+    `number`. `image` is a PNG file of an image as the model sees it; `swapped`: the training images are dark where it
+    is light. `read` and `tokens` count tokens read and written. `notes` are sentences to show, such as that earlier
+    turns were left out.
     """
 
     id: int
@@ -201,6 +202,7 @@ class Answered(Line, frozen=True, kw_only=True):
     words: tuple[Word, ...] = ()
     number: float | None = None
     image: bytes = b""
+    swapped: bool = False
     read: int = 0
     tokens: int = 0
     seconds: float = 0.0

@@ -232,7 +232,7 @@ class ModelColumn(Card):
     )  # a `UserError`: the question can't be answered by a model without a conversation
     settled = Signal()  # the question was answered, has failed or was stopped
     context_known = Signal(int)  # tokens that the model reads and generates in all; 0: unknown
-    image_seen = Signal(bytes)  # a PNG file of the image as the model sees it
+    image_seen = Signal(bytes, bool)  # a PNG file of what the model sees, and whether it is `swapped`
 
     def __init__(self, theme: Theme, which: Which, start: Start) -> None:
         super().__init__("")
@@ -434,7 +434,7 @@ class ModelColumn(Card):
             return
         self._answers.finish(answered)
         if answered.image:
-            self.image_seen.emit(answered.image)
+            self.image_seen.emit(answered.image, answered.swapped)
         if not question.as_read:
             asked, answer = Turn(Speaker.USER, question.shown), Turn(Speaker.ASSISTANT, answered.text)
             self._turns = (*self._turns, asked, answer)

@@ -84,9 +84,11 @@ class DrawingPad(QWidget):
 
         What is drawn stays, and is asked again.
         """
-        colours = Qt.GlobalColor.black, Qt.GlobalColor.white
-        self._ink, self._paper = colours if is_light(example) else colours[::-1]
-        self.setVisible(0 < example.width() <= LARGEST_DRAWN and example.isGrayscale())
+        is_small_and_grey = 0 < example.width() <= LARGEST_DRAWN and example.isGrayscale()
+        is_dark = is_small_and_grey and example.pixelColor(0, 0).lightness() < 128
+        colours = Qt.GlobalColor.white, Qt.GlobalColor.black
+        self._ink, self._paper = colours if is_dark else colours[::-1]
+        self.setVisible(is_small_and_grey)
         self._show([] if self.isHidden() else self._strokes)
         self._pause.start() if self._strokes else None
 
@@ -170,8 +172,7 @@ class ImageBox(QFrame):
             columns.addLayout(vbox(label, role_label(Role.HINT, title), spacing=SPACING // 2))
         columns.addStretch()
         self._path, self._folder = "", QTemporaryDir()
-        self._example = QImage()
-        self.invert = QCheckBox(_("Invert: light and dark are the other way round in the training images"))
+        self.invert = QCheckBox(_("Invert (the training images have light and dark swapped)"))
         self.invert.clicked.connect(self._ask_inverted)
         self.button = push_button(_("Choose an image…"), self._choose)
         self.pad = DrawingPad()
@@ -197,7 +198,6 @@ class ImageBox(QFrame):
 
     def show_for(self, example: QImage) -> None:
         """Take no image, but one like an example of the run."""
-        self._example = example
         self.pad.show_for(example)
         for part in (self.undo, self.clear):
             part.setHidden(self.pad.isHidden())
@@ -207,16 +207,15 @@ class ImageBox(QFrame):
         """Show an image without emitting `chosen`; an empty path shows none."""
         self._path = path
         self.seen.clear()
-        image = picture(Path(path), SIDE).toImage() if path else QImage()
-        differs = self._example.isGrayscale() and is_light(image) != is_light(self._example)
-        is_other = not (image.isNull() or self._example.isNull()) and differs
+        image = picture(Path(path), SIDE) if path else QPixmap()
         self.invert.setChecked(False)
-        self.invert.setVisible(is_other)
-        self.picture.setPixmap(QPixmap.fromImage(image))
+        self.invert.hide()
+        self.picture.setPixmap(image)
         self._pictures.setHidden(image.isNull())
 
-    def show_seen(self, png: bytes) -> None:
-        """Show the image as the model sees it."""
+    def show_seen(self, png: bytes, swapped: bool) -> None:
+        """Show the image as the model sees it, which can be inverted if its light and dark are `swapped`."""
+        self.invert.setVisible(swapped or self.invert.isChecked())
         seen = QPixmap()
         seen.loadFromData(png)
         self._pictures.show()
@@ -259,13 +258,6 @@ class ImageBox(QFrame):
     def _take(self, path: str) -> None:
         self.show_image(path)
         self.chosen.emit(path)
-
-
-def is_light(image: QImage) -> bool:
-    """Whether the corners of an image are light, as paper is."""
-    across, down = (0, image.width() - 1), (0, image.height() - 1)
-    corners = [] if image.isNull() else [image.pixelColor(x, y) for x in across for y in down]
-    return sum(colour.lightness() for colour in corners) > 127 * len(corners)
 
 
 @dataclass(frozen=True)

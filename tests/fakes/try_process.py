@@ -58,7 +58,9 @@ def answer(asked: Ask, load: Load) -> None:
             send(Piece(id=asked.id, text=word if word == "Answer" else f" {word}"))
         send(Answered(text=text, ended_by=EndedBy.MODEL, tokens=5, **done))
     elif isinstance(given, Image):
-        send(Answered(chances=(Chance("seven", 0.75), Chance("one", 0.25)), **done))
+        path = Path(given.path)
+        seen = {"image": path.read_bytes(), "swapped": path.stem == "light"}
+        send(Answered(chances=(Chance("seven", 0.75), Chance("one", 0.25)), **seen, **done))
     elif given.texts == ("refuse",):
         send(NotAnswered(id=asked.id, error=FailureReport(title="Nothing to read", detail="It is empty.")))
     elif given.texts == ("words",):

@@ -5,7 +5,7 @@ import os
 import struct
 import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -181,6 +181,29 @@ def _png(image: Any) -> bytes:
     written = BytesIO()
     image.save(written, "PNG")
     return written.getvalue()
+
+
+# --- Dark on light, or light on dark
+
+
+DARK, LIGHT, LEAST_COLOUR = 64, 191, 8
+"""Levels of 255: what clearly is dark or light, and by how much the channels of a colour differ."""
+
+
+def corners(image: Any) -> float:
+    """The brightness of most corners of a PIL image, from 0 to 255: ink may touch one."""
+    return float(np.median(np.asarray(image.convert("L"))[[0, 0, -1, -1], [0, -1, 0, -1]]))
+
+
+def are_light(images: Iterable[Any]) -> bool | None:
+    """Whether grey PIL images are dark on light, as ink on paper; None unless all of them clearly are, or all not."""
+    found: set[bool] = set()
+    for image in images:
+        shade, colours = corners(image), np.asarray(image.convert("RGB"))
+        if DARK < shade < LIGHT or np.ptp(colours, axis=-1).max() > LEAST_COLOUR:
+            return None
+        found.add(shade >= LIGHT)
+    return found.pop() if len(found) == 1 else None
 
 
 # --- Labelled images, and a data set of them

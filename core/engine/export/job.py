@@ -12,7 +12,6 @@ from typing import Any
 
 import jinja2
 import msgspec
-import numpy as np
 import torch
 
 from core.base import formats
@@ -20,6 +19,7 @@ from core.base.errors import ModelError
 from core.base.formats import METRIC_TITLES
 from core.base.language import _
 from core.base.settings import VERSION
+from core.engine.data.image_files import are_light
 from core.engine.export.formats import (
     write_adapter,
     write_coreml,
@@ -35,10 +35,10 @@ from core.engine.export.verify import (
     Written,
     answers,
     continued,
-    example_images,
     find_rows,
     load_trained,
 )
+from core.engine.generate.loading import example_images
 from core.engine.models.refusals import auto_class
 from core.engine.models.vision import read_recipe
 from core.options import RunOptions
@@ -125,7 +125,7 @@ def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str
         "folder_import": folder_import,
         "texts": f'"A text."{pair}, truncation=True, max_length={options.data.max_length}',
         "size": read_recipe(source.folder).image_size if task.reads_images else 0,
-        "shade": _shade(source) if task.reads_images else "",
+        "light": are_light(example_images(source.run)) if task.reads_images else None,
         "measured": measured,
         "results": results,
         "changed": [  # paths without their folder on this computer
@@ -154,15 +154,6 @@ def _lineage(source: ExportSource) -> list[tuple[str, RunOptions]]:
             break
         found.append((short_title(found[-1][1].model.source), options))
     return found
-
-
-def _shade(source: ExportSource) -> str:
-    """How the run's images look: "dark on light" or "light on dark", empty if they have colours or are gone."""
-    shown = [np.asarray(image.convert("RGB"), int) for image in example_images(source)]
-    if not shown or any(np.ptp(pixels, axis=-1).any() for pixels in shown):
-        return ""
-    corners = np.mean([pixels[row, column] for pixels in shown for row in (0, -1) for column in (0, -1)])
-    return "dark on light" if corners > 127 else "light on dark"
 
 
 def _folder_in_code(path: str, repo: str) -> tuple[str, str]:

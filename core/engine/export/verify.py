@@ -1,8 +1,8 @@
 """Compares an export with the trained model: loads that, makes examples, and limits how far logits may differ."""
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 from core.base.errors import ModelError
 from core.base.language import _
 from core.engine.data.image_files import ImageTransform
+from core.engine.generate.loading import example_images
 from core.engine.models.past_runs import base_of, config_beside, with_adapter
 from core.engine.models.refusals import explained
 from core.engine.models.text import read_pretrained
@@ -149,21 +150,10 @@ def _row(ids: list[int], tokenizer: Any) -> Row:
     return Row(inputs)
 
 
-def example_images(source: ExportSource) -> Iterator[Any]:
-    """The run's held-out images that can be read, for PIL."""
-    from PIL import Image
-
-    for example in held_out(source):
-        path = source.run.path / "examples" / example.image.rpartition("/")[2]
-        with contextlib.suppress(OSError), Image.open(path, formats=["PNG"]) as image:
-            image.load()
-            yield image
-
-
 def _images(source: ExportSource) -> Rows:
     recipe = read_recipe(source.folder)
     transform = ImageTransform(recipe.image_size, recipe.mean, recipe.std)
-    pixels = [transform.from_pil(image) for image in example_images(source)]
+    pixels = [transform.from_pil(image) for image in islice(example_images(source.run), EXAMPLES)]
     noise = torch.Generator().manual_seed(SEED)
     shape = (3, transform.size, transform.size)
     made = [torch.randn(shape, generator=noise) for _rest in range(EXAMPLES - len(pixels))]

@@ -5,6 +5,7 @@ the run saved.
 """
 
 import contextlib
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from core.base.errors import DeviceError, ModelError, OutOfMemory
 from core.base.files import file_inside
 from core.base.language import _
 from core.engine import environment
-from core.engine.data.image_files import UNREADABLE, ImageTransform, opened
+from core.engine.data.image_files import UNREADABLE, ImageTransform, are_light, opened
 from core.engine.data.labelled_texts import length_limit, row_length
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
@@ -44,7 +45,8 @@ class TriedModel:
     """A model in evaluation mode on its device.
 
     `length` is where texts are cut, `row` the length of rows with fixed padding; both are for models that classify or
-    score texts. `transform` is for image models, and `light` whether grey training images are light at their corners.
+    score texts. `transform` is for image models, and `light` whether all training images are light behind what they
+    show, as paper is; None if they differ.
     """
 
     model: Any
@@ -158,26 +160,24 @@ def _load_image_model(run: RunFolder, options: RunOptions, which: Which, resolve
     is_whole = which is Which.TRAINED and not has_adapter
     asked = _whole(Scheme.RUN.of(str(run.path.absolute())), options) if is_whole else options
     model: Any = load_image_model(asked, find_image_model(asked), recipe.labels).model
-    transform, light = ImageTransform(recipe.image_size, recipe.mean, recipe.std), None
-    named = (file_inside(run.path, one.image) for one in chosen_examples(run.events_file) if one.image)
-    if example := next(named, None):
-        with contextlib.suppress(*UNREADABLE), opened(example) as image:
-            shades = transform.shades(transform.from_pil(image))
-            light = is_light(shades) if shades.std(0).max() < 0.01 else None  # 1 / 255: grey after rounding
     return TriedModel(
         model=with_adapter(model, run.model) if which is Which.TRAINED and has_adapter else model,
         name=name_of(run, options, which),
         options=options,
         resolved=resolved,
         labels=recipe.labels,
-        transform=transform,
-        light=light,
+        transform=ImageTransform(recipe.image_size, recipe.mean, recipe.std),
+        light=are_light(example_images(run)),
     )
 
 
-def is_light(shades: torch.Tensor) -> bool:
-    """Whether the corners of an image [3, height, width] are light, as paper is."""
-    return bool(shades[:, [0, 0, -1, -1], [0, -1, 0, -1]].mean() > 0.5)
+def example_images(run: RunFolder) -> Iterator[Any]:
+    """The run's validation images that can be read, for PIL."""
+    named = (file_inside(run.path, one.image) for one in chosen_examples(run.events_file) if one.image)
+    for path in filter(None, named):
+        with contextlib.suppress(*UNREADABLE), opened(path) as image:
+            image.load()
+            yield image
 
 
 def _whole(source: str, options: RunOptions) -> RunOptions:

@@ -17,9 +17,9 @@ from core.base.language import _
 from core.engine.data import NO_LABEL, decoded
 from core.engine.data.batches import Collator, pad_as, stack
 from core.engine.data.chat_tokens import TemplateRefused, render_chat
-from core.engine.data.image_files import UNREADABLE, explained, opened
+from core.engine.data.image_files import UNREADABLE, corners, explained, opened
 from core.engine.data.labelled_texts import encode_rows, encode_words
-from core.engine.generate.loading import TriedModel, is_light
+from core.engine.generate.loading import TriedModel
 from core.engine.reporter import Reporter
 from core.engine.tasks import SHOWN_CHARACTERS, Prepared
 from core.engine.tasks.metrics import OUTSIDE
@@ -181,7 +181,7 @@ def tagged_words(sample: dict[str, Any], tags: list[int], labels: tuple[str, ...
 # --- One text or image in Try it
 
 
-OTHER_SHADES = _("Light and dark are the other way round in the training images.")
+OTHER_SHADES = _("The training images have light and dark swapped.")
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 """Words as in data sets with labelled words: punctuation marks are words."""
 
@@ -205,11 +205,10 @@ def classify(model: TriedModel, asked: Ask) -> Answered:
                 _("{name} can't be read as an image").format(name=path.name), f"{path}: {explained(error)}."
             ) from error
         answered = _classes(model, asked, _logits_of_one(model, sample), read=0)
-        light = is_light(model.transform.shades(sample["pixel_values"]))
-        notes = () if model.light in (None, light) else (OTHER_SHADES,)
-        return msgspec.structs.replace(
-            answered, image=model.transform.png(sample["pixel_values"]), notes=notes
-        )
+        png = model.transform.png(sample["pixel_values"])
+        with opened(png) as seen:
+            swapped = model.light is not None and model.light is not (corners(seen) > 127)
+        return msgspec.structs.replace(answered, image=png, swapped=swapped, notes=(OTHER_SHADES,) * swapped)
     if not isinstance(given, Texts) or model.transform is not None:
         reads = _("{name} reads texts.") if model.transform is None else _("{name} reads images.")
         raise UserError(_("This model can't answer that"), reads.format(name=model.name))

@@ -265,20 +265,24 @@ def test_a_cleared_drawing_takes_its_answer_and_its_picture_with_it(qtbot, page,
     assert not any(part.isVisible() for part in (prediction.bars, page.input.image.picture))
 
 
-def test_an_image_in_other_colours_than_the_examples_can_be_inverted(qtbot, page, folder, tmp_path):
+def test_an_image_with_light_and_dark_swapped_can_be_inverted(qtbot, page, folder, tmp_path):
     choose(qtbot, page, folder / "3-images")
     box, image = page.input.image, QImage(20, 20, QImage.Format.Format_Grayscale8)
-    for name, shade in (("dark", 0), ("light", 255)):
+
+    def chosen(act):
+        with qtbot.waitSignal(box.chosen) as path:
+            act()
+        wait(qtbot, page)
+        return path.args[0]
+
+    for name, shade in (("light", 255), ("dark", 0), ("light", 255)):
         image.fill(shade)
         image.save(str(tmp_path / f"{name}.png"))
-        box.show_image(str(tmp_path / f"{name}.png"))
-        assert box.invert.isVisible() is (name == "light")
-    with qtbot.waitSignal(box.chosen) as inverted:
-        box.invert.click()
-    assert QImage(inverted.args[0]).pixelColor(9, 9).lightness() == 0
-    with qtbot.waitSignal(box.chosen) as again:
-        box.invert.click()
-    assert again.args == [str(tmp_path / "light.png")]
+        path = chosen(lambda name=name: box._take(str(tmp_path / f"{name}.png")))
+        assert box.invert.isVisible() is (name == "light"), "as the model's answer says"
+    assert QImage(chosen(box.invert.click)).pixelColor(9, 9).lightness() == 0
+    assert box.invert.isVisible()
+    assert chosen(box.invert.click) == path
 
 
 def test_a_long_answer_is_stopped_and_the_models_stay_loaded(qtbot, page, folder):

@@ -175,23 +175,28 @@ def test_the_card_names_the_runs_before_and_the_licence_of_the_first(tmp_path, m
 
 
 @pytest.mark.parametrize(
-    ("paper", "ink", "said"),
+    ("papers", "ink", "said"),
     [
-        (0, 250, "grey, light on dark, as in MNIST: invert"),
-        (240, 9, "grey, dark on light."),
-        ((90, 0, 0), 250, ""),
+        ((0, 30), 250, "grey, light on dark, as in MNIST: invert"),
+        ((240, 255), 9, "grey, dark on light."),
+        ((240, 0), 9, ""),
+        ((120, 140), 9, ""),
+        (((90, 0, 0),), 250, ""),
     ],
 )
-def test_the_card_of_an_image_model_says_which_images_it_expects(tmp_path, paper, ink, said):
+def test_the_card_of_an_image_model_says_which_images_it_expects(tmp_path, papers, ink, said):
     run, options = finished_run(
         tmp_path / "run", Task.IMAGE_CLASSIFICATION, "torchvision:squeezenet1_0", pretrained=False
     )
     with_network(run, options)
     (run.path / "examples").mkdir()
-    image = Image.new("L" if isinstance(paper, int) else "RGB", (8, 8), paper)
-    image.putpixel((4, 4), ink if isinstance(paper, int) else (ink,) * 3)
-    image.save(run.path / "examples" / "0.png")
-    write_events(run.events_file, ExamplesChosen(examples=(Example(image="examples/0.png"),)))
+    examples = tuple(Example(image=f"examples/{number}.png") for number in range(len(papers)))
+    for example, paper in zip(examples, papers, strict=True):
+        image = Image.new("L" if isinstance(paper, int) else "RGB", (8, 8), paper)
+        for place in ((0, 0), (4, 4)):
+            image.putpixel(place, ink if isinstance(paper, int) else (ink,) * 3)
+        image.save(run.path / example.image)
+    write_events(run.events_file, ExamplesChosen(examples=examples))
     card = card_of(run, options)
     assert "RGB images of 64 × 64 pixels; the code above resizes others." in card
     assert said in card

@@ -189,8 +189,22 @@ def test_labels_of_images_are_those_of_the_run(tmp_path):
             assert max(chances.values()) <= chances[said.text] + 1e-3
     paper = PIL.ImageOps.invert(PIL.Image.open(files[0]).convert("L"))
     paper.save(tmp_path / "paper.png")
-    told = [ask(model, Image(path=str(path))).notes for path in (files[0], tmp_path / "paper.png")]
-    assert told == [(), ("Light and dark are the other way round in the training images.",)]
+    told = [ask(model, Image(path=str(path))) for path in (files[0], tmp_path / "paper.png")]
+    assert [answered.notes for answered in told] == [
+        (),
+        ("The training images have light and dark swapped.",),
+    ]
+    assert [answered.swapped for answered in told] == [False, True]
+    drawn = [PIL.Image.open(path).convert("L") for path in files]
+    mixed = [drawn[0], PIL.ImageOps.invert(drawn[1]), *drawn[2:]]
+    coloured = [PIL.ImageOps.colorize(image, "black", "red") for image in drawn]
+    middling = [image.point(lambda shade: 90 + shade // 2) for image in drawn]
+    for others in (mixed, coloured, middling):
+        for path, image in zip(files, others, strict=True):
+            image.save(path)
+        model = load(run)
+        for path in (files[0], files[1], tmp_path / "paper.png"):
+            assert ask(model, Image(path=str(path))).notes == (), "the examples don't agree"
     assert load(run, Which.BEFORE).name == "SqueezeNet 1.0 (untrained)"
     for content, reason in (("no image", "no image of a known format"), ("", "the file is empty")):
         (tmp_path / "no.png").write_text(content)
