@@ -5,7 +5,7 @@ from PySide6.QtCore import QPoint, QRect
 from PySide6.QtWidgets import QApplication, QFrame, QPushButton
 
 from core.base.errors import Fix, Problem
-from core.options.choices import Task
+from core.options.choices import Method, Task
 from core.options.presets import find_example
 from core.runs.events import Level
 from gui.new_run.model_field import Place
@@ -101,19 +101,23 @@ def test_notices_move_nothing_and_take_one_line(page, places):
 
 
 def test_another_task_leaves_the_form_where_it_is(page, places):
-    tops = set()
+    page._header.show_restored(True)
+    tops = {(page._scroll.y(), places()["model.source"])}
     for task in Task:
-        page._header._tasks.show_task(task)
-        places()
-        tops.add(page._scroll.y())
+        page._change_task(task)
+        tops.add((page._scroll.y(), places()["model.source"]))
+    assert page._options.form.task is list(Task)[-1]
     assert len(tops) == 1
 
 
 def test_a_card_without_more_options_is_as_high(page, places):
-    before = places()
-    for card in page._options.cards:
-        card._more.hide()
-    assert places() == before
+    card = next(card for card in page._options.cards if card.isAncestorOf(row(page, "model.source")))
+    seen = {}
+    for method in Method.HEAD, Method.LORA:
+        put(page, model__method=method)
+        of_model = {path: y for path, y in places().items() if path in ("model.source", "model.method")}
+        seen[card._more.isVisible()] = of_model
+    assert seen[False] == seen[True]
 
 
 def test_the_memory_card_keeps_its_height_whatever_its_parts_are(page, places):
