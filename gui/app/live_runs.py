@@ -181,7 +181,7 @@ class Notifications(QObject):
 
     def __init__(
         self,
-        window: QWidget,
+        window: MainWindow,
         may_notify: Callable[[], bool],
         on_screen: Callable[[], RunFolder | None],
         show_badge: Callable[[int], None] = set_badge,
@@ -226,15 +226,10 @@ class Notifications(QObject):
             return
         if self._icon is None:
             self._icon = self._tray(self._window.windowIcon(), self)
-            self._icon.messageClicked.connect(self._come_forward)
+            self._icon.messageClicked.connect(partial(self._window.come_forward, ()))
         self._icon.show()
         self._icon.showMessage(title, text, self._window.windowIcon(), SHOWN_MS)
         QTimer.singleShot(SHOWN_MS, self._icon.hide)
-
-    def _come_forward(self) -> None:
-        self._window.showNormal()
-        self._window.raise_()
-        self._window.activateWindow()
 
 
 def _end_title(end: EndedRun) -> str:
@@ -635,9 +630,7 @@ def question_about(
         effects = _("Runs that leave the queue can be started later.")
     if training and waiting:
         goes_on = _("Training and the queue go on without this window: each queued run starts in its turn.")
-        effects += "\n\n" + _(
-            "Pause and Stop also remove queued runs from the queue; they can be started later."
-        )
+        effects += " " + _("Both remove queued runs from the queue; they can be started later.")
         lines.append(_("Queued: {runs}").format(runs=_names(waiting)))
     lines.append(f"{lost if is_shutting_down else goes_on} {effects}")
     if is_measuring:

@@ -217,7 +217,7 @@ class MachineStrip(QWidget):
     def __init__(self, theme: Theme, make_sampler: Callable[[str | None], Sampling] = sampler_for) -> None:
         super().__init__()
         self._make_sampler = make_sampler
-        self._trains: Callable[[], bool] = lambda: False
+        self.trains: Callable[[], bool] = lambda: False  # whether a run trains; called in another thread
         self._device_name: str | None = None
         self._view = MachineView()
         self._watch: MachineWatch | None = None
@@ -243,10 +243,6 @@ class MachineStrip(QWidget):
         if self._watch is not None:
             self._let_go()
             self._start()
-
-    def set_trains(self, trains: Callable[[], bool]) -> None:
-        """Set the function that tells whether a run trains; it is called in another thread."""
-        self._trains = trains
 
     def show_picture(self, picture: MachinePicture, trains: bool = False) -> None:
         self._card.show_reading(card_memory(picture))
@@ -281,7 +277,7 @@ class MachineStrip(QWidget):
 
     def _start(self) -> None:
         make = partial(self._make_sampler, self._device_name)
-        self._watch = MachineWatch(self._view, make, self._trains)
+        self._watch = MachineWatch(self._view, make, self.trains)
         self._watch.sampled.connect(self.show_picture)
         self._watch.worker.start()
 

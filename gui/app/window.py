@@ -152,7 +152,7 @@ class MainWindow(QMainWindow):
         for notices in (self.found.strip, self.found.strip.beside):
             notices.setFocusProxy(self.pages)
         self.sidebar.place_chosen.connect(self.go_to)
-        self.sidebar.machine.set_trains(self._live_runs.trains)
+        self.sidebar.machine.trains = self._live_runs.trains
         self.commands = Commands(self, theme)
         self.go_to(Place.NEW_RUN)
 
@@ -293,7 +293,7 @@ class MainWindow(QMainWindow):
         self.new_run.setFocus()
 
     def come_forward(self, paths: Sequence[Path]) -> None:
-        """Raise this window and open files of a second start."""
+        """Raise this window, as large as it was, and open files of a second start."""
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         self.show()
         self.raise_()

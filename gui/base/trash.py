@@ -210,7 +210,12 @@ class RunTrash(QObject):
     def _move(self, plan: TrashPlan, wanted: tuple[RunFolder, ...]) -> None:
         if plan.busy:
             title = _("Only runs that have ended can be moved to the trash")
-            self.failed.emit(NotOverError(title, busy_text(plan.busy), wanted))
+            text = ngettext(
+                "{runs} is queued or running. Stop it before deleting.",
+                "These are queued or running: {runs}. Stop them before deleting.",
+                len(plan.busy),
+            ).format(runs=", ".join(_shortened([f"“{title}”" for title in plan.busy])))
+            self.failed.emit(NotOverError(title, text, wanted))
             return
         self.waiting, paths = plan.going, [item.run.path for item in plan.going]
         self.leaving |= set(paths)
@@ -277,14 +282,6 @@ def note_on(items: Sequence[TrashItem]) -> tuple[str, str]:
             text = _("Other runs started from the model of “{title}”: {runs}.")
             sentences.append(text.format(title=item.title, runs=runs))
     return title, " ".join(sentences)
-
-
-def busy_text(titles: Sequence[str]) -> str:
-    return ngettext(
-        "{runs} is queued or running. Stop it before deleting.",
-        "These are queued or running: {runs}. Stop them before deleting.",
-        len(titles),
-    ).format(runs=", ".join(_shortened([f"“{title}”" for title in titles])))
 
 
 def _shortened(names: list[str]) -> list[str]:

@@ -79,13 +79,10 @@ class Tile(QPushButton):
 
     def show_time(self, seconds: float | None) -> None:
         """Say how long a run takes; `seconds` are those of an earlier one, if there is one."""
+        text = ngettext("About a minute, offline", "About {count} minutes, offline", self._minutes)
         if seconds is not None:
-            text = _("About {time} on this computer, offline").format(time=about(seconds))
-        else:
-            text = ngettext(
-                "About a minute, offline", "About {count} minutes, offline", self._minutes
-            ).format(count=self._minutes)
-        self.time.setText(text)
+            text = _("About {time} on this computer, offline")
+        self.time.setText(text.format(time=about(seconds or 0), count=self._minutes))
 
     def sizeHint(self) -> QSize:
         """Return the least size of the labels, which wrap; a button would only ask for that of its own text."""

@@ -82,7 +82,7 @@ class RunMessages(QWidget):
             QHBoxLayout(self._line),
             self.fold,
             None,
-            link_button(_("Dismiss"), self._dismiss_notes),
+            link_button(_("Dismiss"), lambda: self._dismiss(*filter(self._is_note, self._shown))),
             margins=FLUSH,
         )
         self._column = fill(QVBoxLayout(self), self._line, margins=FLUSH, spacing=SPACING)
@@ -130,9 +130,6 @@ class RunMessages(QWidget):
     def _dismiss(self, *names: str) -> None:
         self._dismissed |= {(name, self._shown[name].title) for name in names}
         self.show_messages([message for name, message in self._shown.items() if name not in names])
-
-    def _dismiss_notes(self) -> None:
-        self._dismiss(*filter(self._is_note, self._shown))
 
     def titles(self) -> list[str]:
         return [message.title for message in self._shown.values()]

@@ -353,7 +353,7 @@ class WritingSettings(QWidget):
         self.seed.setValue(plain.seed)
         self.stop_at = QLineEdit(placeholderText=_("none"))
         self.system = QLineEdit(placeholderText=_("Instructions before the conversation"))
-        self._system_row = _field(_("System prompt"), self.system, "")
+        self.system_row = _field(_("System prompt"), self.system, "")
         greedy = _(
             "0: always the most likely token, so the same question gets the same answer. Higher: more random."
         )
@@ -373,7 +373,7 @@ class WritingSettings(QWidget):
         flow.addWidget(
             _field(_("Stop sequence"), self.stop_at, _("The answer ends where this text would appear."))
         )
-        fill(QVBoxLayout(self), self._system_row, line, margins=FLUSH, spacing=SPACING)
+        fill(QVBoxLayout(self), self.system_row, line, margins=FLUSH, spacing=SPACING)
 
     def show_context(self, tokens: int) -> None:
         """Allow answers of half of a model's context, in tokens; 0: unknown."""
@@ -390,10 +390,6 @@ class WritingSettings(QWidget):
             seed=self.seed.value(),
             stop_at=(self.stop_at.text(),) if self.stop_at.text() else (),
         )
-
-    def show_system(self, visible: bool) -> None:
-        """Show the system prompt, for models that read conversations."""
-        self._system_row.setVisible(visible)
 
 
 def _field(title: str, widget: QWidget, tip: str) -> QWidget:
@@ -563,7 +559,7 @@ class TryInput(Card):
         self.image.show_for(QImage() if path is None else QImage(str(path)))
         self.more.setVisible(task.writes_text)
         self.settings.setVisible(task.writes_text and self.more.isChecked())
-        self.settings.show_system(task.reads_conversations)
+        self.settings.system_row.setVisible(task.reads_conversations)
         self.clear_link.setVisible(task.writes_text)
         self.clear_link.setText(_("New conversation") if task.reads_conversations else _("Clear"))
         self.examples.show_examples(choice.examples, chosen.run.path, task, in_pairs=choice.reads_pairs)

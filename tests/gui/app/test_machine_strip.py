@@ -134,7 +134,7 @@ def test_it_samples_in_a_thread_while_it_is_visible(qtbot, make_strip):
 def test_only_on_battery_it_asks_whether_a_run_trains(qtbot, make_strip, is_plugged):
     battery = msgspec.structs.replace(MAC.battery, is_plugged=is_plugged)
     strip, asked = make_strip(lambda _device: FakeSampler(MAC.memory, battery)), []
-    strip.set_trains(lambda: not asked.append(True))
+    strip.trains = lambda: not asked.append(True)
     strip.show()
     qtbot.waitUntil(lambda: MAC_LINES[0] in lines(strip))
     assert (BATTERY[0] in lines(strip)) == bool(asked) == (not is_plugged)

@@ -10,6 +10,7 @@ from core.runs.folder import RunFolder
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
 from gui.app.live_runs import Notifications
+from gui.app.window import MainWindow
 from tests.fakes.desktop import FakeTray
 
 DIGITS, LETTERS = RunFolder(Path("digits")), RunFolder(Path("letters"))
@@ -36,6 +37,10 @@ FAILED = ended(
 )
 
 
+class Window(QMainWindow):
+    come_forward, open_paths = MainWindow.come_forward, MainWindow.open_paths
+
+
 class Desktop:
     """A window, its notifications, and what they show."""
 
@@ -54,7 +59,7 @@ class Desktop:
 @pytest.fixture
 def desktop(qtbot, monkeypatch):
     FakeTray.made.clear()
-    window = QMainWindow()
+    window = Window()
     window.setWindowTitle("Hone")
     qtbot.addWidget(window)
     return Desktop(window)
@@ -115,12 +120,14 @@ def test_of_the_run_on_screen_no_end_is_notified(qtbot, desktop):
 
 
 @pytest.mark.qt_log_ignore("does not support raise")  # no screen
-def test_a_click_on_the_notification_brings_the_window_back(desktop):
+def test_a_click_on_the_notification_brings_the_window_back_as_large_as_it_was(desktop):
+    desktop.window.showMaximized()
     desktop.window.showMinimized()
     desktop.notifications.notify_end(DONE)
     FakeTray.made[0].messageClicked.emit()
     assert desktop.window.isVisible()
     assert not desktop.window.isMinimized()
+    assert desktop.window.isMaximized()
 
 
 def test_without_a_tray_no_icon_is_made(desktop, monkeypatch):
