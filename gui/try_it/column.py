@@ -227,9 +227,7 @@ class ModelColumn(Card):
     """
 
     sent = Signal(object)  # a `Question`, which the loaded model answers now
-    refused = Signal(
-        object
-    )  # a `UserError`: the question can't be answered by a model without a conversation
+    refused = Signal(object)  # a `UserError`: a model that isn't asked in a conversation can't answer
     settled = Signal()  # the question was answered, has failed or was stopped
     context_known = Signal(int)  # tokens that the model reads and generates in all; 0: unknown
     image_seen = Signal(bytes, bool)  # a PNG file of what the model sees, and whether it is `swapped`

@@ -132,14 +132,10 @@ class ImageTransform:
         values /= np.array(self.std, np.float32)[:, None, None]
         return torch.from_numpy(values)
 
-    def shades(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Undo `normalise`: floats from 0 (black) to 1."""
-        mean, std = (torch.tensor(values)[:, None, None] for values in (self.mean, self.std))
-        return pixel_values * std + mean
-
     def png(self, pixel_values: torch.Tensor) -> bytes:
         """Encode normalised floats [3, size, size] as a PNG file."""
-        pixels = self.shades(pixel_values).mul(255).round().clamp(0, 255).to(torch.uint8)
+        mean, std = (torch.tensor(values)[:, None, None] for values in (self.mean, self.std))
+        pixels = (pixel_values * std + mean).mul(255).round().clamp(0, 255).to(torch.uint8)
         return _png(Image.fromarray(pixels.permute(1, 2, 0).numpy()))
 
     def preview(self, image: Encoded) -> tuple[bytes, bytes]:

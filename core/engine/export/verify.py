@@ -20,7 +20,6 @@ from core.engine.models.text import read_pretrained
 from core.engine.models.vision import VisionClassifier, load_vision_model, read_recipe
 from core.options.choices import Task
 from core.options.sources import VISION_MODELS, Scheme
-from core.runs.events import Example
 from core.runs.status import chosen_examples
 from core.services.export import Agreement, Compared, ExportSource, NumberFormat
 
@@ -109,10 +108,6 @@ class Rows:
     tokenizer: Any = None
 
 
-def held_out(source: ExportSource) -> list[Example]:
-    return [example for example in chosen_examples(source.run.events_file) if not example.is_own][:EXAMPLES]
-
-
 def find_rows(source: ExportSource) -> Rows:
     """The run's held-out examples, filled up with noise images or random tokens.
 
@@ -126,9 +121,8 @@ def find_rows(source: ExportSource) -> Rows:
     tokenizer = load_tokenizer(str(source.folder))
     longest = min(LONGEST_PROMPT, tokenizer.model_max_length, source.options.data.max_length)
     room = max(8, longest - (NEW_TOKENS if source.options.task.writes_text else 0))
-    ids = [
-        tokens for example in held_out(source) if (tokens := _tokens(example.given, tokenizer, source, room))
-    ]
+    held_out = [example.given for example in chosen_examples(source.run.events_file) if not example.is_own]
+    ids = [tokens for text in held_out[:EXAMPLES] if (tokens := _tokens(text, tokenizer, source, room))]
     random = np.random.default_rng(SEED)
     plain = sorted(set(range(len(tokenizer))) - set(tokenizer.all_special_ids))
     lengths = (4 + number % min(RANDOM_TOKENS, room - 3) for number in range(EXAMPLES - len(ids)))

@@ -77,17 +77,14 @@ def predict_word_labels(
     samples: Sequence[Any],
     collator: Collator,
     labels: tuple[str, ...],
-    tokenizer: Any,
+    words: Sequence[Sequence[str]],
     model: Any,
     _should_stop: ShouldStop,
 ) -> Iterator[Said]:
     rows = (row for logits in _logits(model, samples, collator) for row in logits.argmax(-1).tolist())
-    for sample, row in zip(samples, rows, strict=True):
-        tags = row[: len(sample["labels"])]
-        right = all(
-            tag == label for tag, label in zip(tags, sample["labels"], strict=True) if label != NO_LABEL
-        )
-        yield Said(text=tagged_words(sample, tags, labels, tokenizer), right=right)
+    for sample, row, shown in zip(samples, rows, words, strict=True):
+        tags = [tag for tag, label in zip(row, sample["labels"], strict=False) if label != NO_LABEL]
+        yield Said(text=tagged(shown, tags, labels), right=tags == _true_tags(sample))
 
 
 def continue_prompts(
@@ -160,22 +157,27 @@ def _number_text(value: float) -> str:
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
-def tagged_words(sample: dict[str, Any], tags: list[int], labels: tuple[str, ...], tokenizer: Any) -> str:
-    """Return the words of a sample that have a tag other than O, as `word [TAG]`, or a dash."""
-    special = set(tokenizer.all_special_ids)
-    words: list[tuple[list[int], int]] = []
+def words_of(sample: dict[str, Any], text: str, tokenizer: Any) -> list[str]:
+    """Return the labelled words of a text; they are decoded from the `sample` if other words have no label."""
+    special, words = set(tokenizer.all_special_ids), list[list[int]]()
     # a word starts at a token with a label, and continues over those without one
-    for token, label, tag in zip(sample["input_ids"], sample["labels"], tags, strict=True):
+    for token, label in zip(sample["input_ids"], sample["labels"], strict=True):
         if label != NO_LABEL:
-            words.append(([token], tag))
+            words.append([token])
         elif words and token not in special:
-            words[-1][0].append(token)
-    tagged = (
-        f"{tokenizer.decode(tokens).strip()} [{labels[tag]}]"
-        for tokens, tag in words
-        if labels[tag] != OUTSIDE
-    )
-    return ", ".join(tagged) or "–"
+            words[-1].append(token)
+    whole = text.split(" ") if text else []
+    return whole if len(whole) == len(words) else [tokenizer.decode(tokens).strip() for tokens in words]
+
+
+def _true_tags(sample: dict[str, Any]) -> list[int]:
+    return [label for label in sample["labels"] if label != NO_LABEL]
+
+
+def tagged(words: Sequence[str], tags: Sequence[int], labels: tuple[str, ...]) -> str:
+    """Return the words with a tag other than O, as `word [TAG]`, or a dash."""
+    pairs = ((word, labels[tag]) for word, tag in zip(words, tags, strict=True))
+    return ", ".join(f"{word} [{label}]" for word, label in pairs if label != OUTSIDE) or "–"
 
 
 # --- One text or image in Try it
@@ -329,12 +331,11 @@ def _held_out(
             expected = [_number_text(float(sample["labels"])) for sample in samples]
             predict = partial(predict_numbers, samples, collator)
         case Task.TOKEN_CLASSIFICATION:
-            tags = ([max(0, label) for label in sample["labels"]] for sample in samples)
-            expected = [
-                tagged_words(sample, row, labels, tokenizer)
-                for sample, row in zip(samples, tags, strict=True)
-            ]
-            predict = partial(predict_word_labels, samples, collator, labels, tokenizer)
+            lines = (" ".join(prepared.origin(index).texts) for index in indices)
+            words = [words_of(*one, tokenizer) for one in zip(samples, lines, strict=True)]
+            tags = map(_true_tags, samples)
+            expected = [tagged(*one, labels) for one in zip(words, tags, strict=True)]
+            predict = partial(predict_word_labels, samples, collator, labels, words)
         case Task.TEXT_CLASSIFICATION | Task.IMAGE_CLASSIFICATION:
             expected = [labels[int(sample["labels"])] for sample in samples]
             predict = partial(predict_classes, samples, collator, labels)

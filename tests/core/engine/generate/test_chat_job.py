@@ -154,7 +154,7 @@ def answers_on(folder: Any, task: Task, content: str, name: str) -> list[tuple[A
     )
     model = load(run)
     said = zip(examples(run), first_and_last(run)[1], strict=True)
-    return [(example, last, ask(model, Texts(texts=(example.given,)))) for example, last in said]
+    return [(example, last, ask(model, Texts(texts=example.texts))) for example, last in said]
 
 
 def test_numbers_and_labels_of_words_are_those_of_the_run(tmp_path):
@@ -162,12 +162,13 @@ def test_numbers_and_labels_of_words_are_those_of_the_run(tmp_path):
     scores = "\n".join(["text\tscore", *rows])
     for _example, said, answered in answers_on(tmp_path, Task.TEXT_REGRESSION, scores, "scores.tsv"):
         assert answered.number == pytest.approx(float(said.text), abs=1e-3)
-    lines = [line for row in range(24) for line in ("good B-X", "film O" if row % 2 else "story I-X", "")]
+    lines = [line for row in range(24) for line in ("Good B-X", "film O" if row % 2 else "STORY I-X", "")]
     words = answers_on(tmp_path, Task.TOKEN_CLASSIFICATION, "\n".join(lines), "words.conll")
     for example, said, answered in words:
         tagged = (word for word in answered.words if word.label != "O")
-        texts = [f"{example.given[word.start : word.end]} [{word.label}]" for word in tagged]
+        texts = [f"{example.shown[word.start : word.end]} [{word.label}]" for word in tagged]
         assert (", ".join(texts) or "–") == said.text
+        assert example.expected in ("Good [B-X]", "Good [B-X], STORY [I-X]")
 
 
 def test_labels_of_images_are_those_of_the_run(tmp_path):

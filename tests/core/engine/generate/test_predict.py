@@ -135,7 +135,7 @@ def test_only_labelled_words_count_as_right():
         logits = torch.nn.functional.one_hot(torch.tensor([guesses]), 2).float()
         model = torch.nn.Linear(1, 1)
         model.forward = lambda **_: {"logits": logits}  # type: ignore[method-assign]
-        (said,) = predict_word_labels([sample], lambda _: {}, ("O", "X"), tokenizer, model, lambda: False)
+        (said,) = predict_word_labels([sample], lambda _: {}, ("O", "X"), [["hello"]], model, lambda: False)
         return said.right
 
     assert is_right([0, *[1] * (len(ids) - 1)]) is True
