@@ -26,7 +26,7 @@ from gui.new_run.data_views import LengthsPane, RowsPane, SeenPane, row_numbers
 from gui.new_run.state import DataReading
 from gui.widgets.bars import LabelBars, progress_bar
 from gui.widgets.form import Form
-from gui.widgets.form_row import FormRow, field_indent, label_width, sentence
+from gui.widgets.form_row import FormRow, field_indent, label_width
 from gui.widgets.inputs import Segment, Segmented, WheelGuard
 from gui.widgets.labels import LinkLabel, link_button, role_label, text_label
 from gui.widgets.layout import FLUSH, FlowLayout, PageScroll, Sheet, clear, fill, fill_dialog, hbox, vbox
@@ -412,13 +412,7 @@ class DataOverview(QWidget):
             self._shown = report, task, names
             self.views.show_report(report, task, names)
         rows = frozenset(row_numbers(report)) if report is not None else frozenset()
-        wrong = (
-            Finding(
-                code="", level=FindingLevel.PROBLEM, message=sentence(one.message), count=1, fixes=one.fixes
-            )
-            for one in self._reading.problems()  # the line below the field is short
-        )
-        self.findings.show_findings((*wrong, *self._reading.findings), rows)
+        self.findings.show_findings(self._reading.findings, rows)
         self.views.rows.show_uses(task, columns, guessed)
 
     @property

@@ -90,8 +90,8 @@ def test_data_that_cannot_be_read_for_a_task_proposes_the_one_it_is_for(qtbot, p
     drop(page, scores)
     qtbot.waitUntil(lambda: page._reading.failure is not None and not page._reading.is_waiting)
     assert not page._offer.isVisible(), "the failure offers the task itself"
-    texts = [label.text() for label in page._options.data.findChildren(QLabel)]
-    assert f"{advice.label}." in texts
+    assert advice.label in row(page, "data.train").note.lines
+    assert page._options.data.findings.isHidden(), "it is said at the field"
     assert advice.label not in [button.text() for button in page.findChildren(QPushButton)]
     press(page._options, change.label)
     assert page.tree()["task"] == "text-regression"
