@@ -226,7 +226,7 @@ class Notifications(QObject):
             return
         if self._icon is None:
             self._icon = self._tray(self._window.windowIcon(), self)
-            self._icon.messageClicked.connect(partial(self._window.come_forward, ()))
+            self._icon.messageClicked.connect(lambda: self._window.come_forward(()))
         self._icon.show()
         self._icon.showMessage(title, text, self._window.windowIcon(), SHOWN_MS)
         QTimer.singleShot(SHOWN_MS, self._icon.hide)
