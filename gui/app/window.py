@@ -61,7 +61,7 @@ from gui.new_run.memory_state import MemoryTools
 from gui.new_run.page import NewRunPage
 from gui.run.words import AskTurn, Turn, ask_turn
 from gui.settings.gpu_install import GpuInstaller
-from gui.widgets.cards import Strip
+from gui.widgets.cards import PAGES, Strip
 from gui.widgets.inputs import dropped_paths
 from gui.widgets.labels import role_label
 from gui.widgets.layout import hbox, vbox
@@ -131,6 +131,7 @@ class MainWindow(QMainWindow):
         self.try_it: TryPage | None = None
         self.benchmark: BenchmarkPage | None = None
         self.pages = QStackedWidget()
+        self.pages.setObjectName(PAGES)
         self.drop_target = role_label(Role.DROP_TARGET, _("Drop data or a run file here"), self)
         self.drop_target.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.drop_target.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)

@@ -392,7 +392,7 @@ class RunActions(QWidget):
         window = self.window()
         focused = window.focusWidget()
         yield
-        is_ours = isinstance(focused, QPushButton) and focused.parent() is self
+        is_ours = isinstance(focused, QPushButton) and self.isAncestorOf(focused)
         if is_ours and (focused.isHidden() or not focused.isEnabled()):
             self.setFocus()
         if window.focusWidget() is self and state is State.PAUSED and self.resume.isEnabled():

@@ -34,6 +34,9 @@ from gui.widgets.labels import (
 )
 from gui.widgets.layout import FLUSH, FlowLayout, clear, fill, hbox, keep_place
 
+PAGES = "pages"
+"""The name of what shows the pages of a window."""
+
 
 class Strip(QFrame):
     """A message; if it `is_closable`, the person may close it."""
@@ -42,13 +45,14 @@ class Strip(QFrame):
     is_closable = True
 
     def dismiss(self) -> None:
-        """Close it, as its link does; the keyboard goes from there to what the page is for."""
-        page = self.parentWidget()
-        while page is not None and page.focusProxy() is None:
-            page = page.parentWidget()
-        focused = QApplication.focusWidget()
-        if page is not None and focused is not None and self.isAncestorOf(focused):
-            page.setFocus()
+        """Close it, as its link does; the keyboard goes from there to what the page is for.
+
+        The parents are not asked for one after another: PySide would drop the wrapper of a scroll area's viewport
+        again, and with it those of all actions of menus below.
+        """
+        pages, focused = self.window().findChild(QWidget, PAGES), QApplication.focusWidget()
+        if pages is not None and focused is not None and self.isAncestorOf(focused):
+            pages.setFocus()
         self.hide()
         self.closed.emit()
 

@@ -1,5 +1,6 @@
 """The page of a run in each of its states: what it shows, what it offers, what goes on."""
 
+import gc
 import os
 import shutil
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import shiboken6
 from PySide6.QtWidgets import QApplication, QLabel, QMainWindow, QPushButton
 
 from core.base.errors import RunFolderError, UserError
@@ -783,6 +785,18 @@ def test_a_crash_shows_the_log(qtbot, run, page):
         crash(run, time.time())
     qtbot.waitUntil(lambda: view.details.log.toPlainText().endswith("Training on cpu"), timeout=2000)
     assert view.details.log.isVisible()
+
+
+def test_dismissing_a_warning_leaves_the_menu_as_it_is(qtbot, run, page):
+    train(run)
+    warn(run)
+    page.show_run(run)
+    view = page.view
+    qtbot.waitUntil(lambda: bool(view.messages._strips), timeout=5000)
+    for strip in list(view.messages._strips.values()):
+        strip.dismiss()
+    gc.collect()
+    assert all(map(shiboken6.isValid, view.header.buttons.entries.values()))
 
 
 def test_closing_leaves_the_run_and_ends_the_thread(qtbot, run, page):
