@@ -84,11 +84,10 @@ class DrawingPad(QWidget):
 
         What is drawn stays, and is asked again.
         """
-        is_small_and_grey = 0 < example.width() <= LARGEST_DRAWN and example.isGrayscale()
-        is_dark = is_small_and_grey and example.pixelColor(0, 0).lightness() < 128
-        colours = Qt.GlobalColor.white, Qt.GlobalColor.black
-        self._ink, self._paper = colours if is_dark else colours[::-1]
-        self.setVisible(is_small_and_grey)
+        self.setVisible(0 < example.width() <= LARGEST_DRAWN and example.isGrayscale())
+        is_light = not self.isHidden() and example.pixelColor(0, 0).lightness() > 127
+        black, white = Qt.GlobalColor.black, Qt.GlobalColor.white
+        self._ink, self._paper = (black, white) if is_light else (white, black)
         self._show([] if self.isHidden() else self._strokes)
         self._pause.start() if self._strokes else None
 
@@ -179,13 +178,12 @@ class ImageBox(QFrame):
         self.pad.drawn.connect(self._take)
         self.undo = link_button(_("Undo"), self.pad.undo, _("Removes the last stroke."), flush=True)
         self.clear = link_button(_("Clear"), self.pad.clear, _("Removes the drawing."), flush=True)
-        for part in (self.undo, self.clear):
-            part.setEnabled(False)
+        self._edits = QWidget(enabled=False)
+        fill(QHBoxLayout(self._edits), self.undo, self.clear, None, margins=FLUSH, spacing=2 * SPACING)
         self.pad.changed.connect(self._on_strokes)
         words = role_label(Role.MUTED, _("or drop it here"))
         buttons = hbox(self.button, words, None)
-        of_drawing = hbox(self.undo, self.clear, None, spacing=2 * SPACING)
-        beside = vbox(None, self._pictures, buttons, self.invert, None, of_drawing)
+        beside = vbox(None, self._pictures, buttons, self.invert, None, self._edits)
         fill(
             QHBoxLayout(self),
             self.pad,
@@ -199,8 +197,7 @@ class ImageBox(QFrame):
     def show_for(self, example: QImage) -> None:
         """Take no image, but one like an example of the run."""
         self.pad.show_for(example)
-        for part in (self.undo, self.clear):
-            part.setHidden(self.pad.isHidden())
+        self._edits.setHidden(self.pad.isHidden())
         self.show_image("")
 
     def show_image(self, path: str) -> None:
@@ -224,8 +221,7 @@ class ImageBox(QFrame):
     def _on_strokes(self, is_drawn: bool) -> None:
         if not is_drawn and (self.undo.hasFocus() or self.clear.hasFocus()):
             self.button.setFocus()  # it would go to an example
-        for part in (self.undo, self.clear):
-            part.setEnabled(is_drawn)
+        self._edits.setEnabled(is_drawn)
         if not is_drawn:
             self.show_image("")
             self.cleared.emit()
