@@ -84,6 +84,7 @@ def options_of_test(run: RunFolder, data: str) -> RunOptions:
             "model.pretrained": True,
             "model.vocabulary": ModelOptions().vocabulary,
             "data.eval": str(Path(data).absolute()),
+            "data.drop_duplicates": False,
             "data.eval_split": None,
             "data.eval_fraction": DataOptions().eval_fraction,
             "data.max_eval_samples": None,
@@ -94,6 +95,14 @@ def options_of_test(run: RunFolder, data: str) -> RunOptions:
     if problems := problems_of(options):
         raise OptionsError(problems)
     return options
+
+
+def newest_test(run: RunFolder) -> RunFolder | None:
+    """The newest run that only evaluates the model of `run`, if there is one."""
+    source = Scheme.RUN.of(str(run.path.absolute()))
+    later = (other for other in list_runs(run.path.parent) if names_in(other.path)[1] == source)
+    options = ((other, other.readable_options()) for other in later)
+    return next((other for other, asked in options if asked is not None and asked.only_evaluates), None)
 
 
 def create_all(

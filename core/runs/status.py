@@ -255,6 +255,14 @@ class RunStatus:
         """Whether it only evaluates a model."""
         return self.plan is not None and not self.plan.total_steps
 
+    @property
+    def share_done(self) -> float | None:
+        """Which share of a run that isn't over is done, 0 to 1, of a test by its batches; None before it is planned."""
+        if not self.is_test:
+            return share_done(self.step, self.total_steps)
+        done, _slash, batches = self.phase_detail.partition("/")
+        return share_done(int(done), int(batches)) if done.isdecimal() and batches.isdecimal() else 0.0
+
     def apply(self, event: Event) -> None:
         match event:
             case RunStarted():

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QDialogButtonBox, QLabel, QVBoxLayout, QWidget
@@ -201,6 +202,10 @@ class ModelTestSheet(Sheet):
         self.setFixedWidth(SPACING * 62)
         buttons.accepted.connect(self._on_accepted)
         self.data.changed.connect(self.problem.clear)
+        trained = Path(run.options().data.train)
+        beside = sorted({*trained.parent.glob(f"*test*{trained.suffix}")} - {trained})
+        if beside and trained.is_absolute():
+            self.data.set_value(str(beside[0]))
         self.data.setFocus()
 
     def _on_accepted(self) -> None:

@@ -23,7 +23,7 @@ from core.base.language import _, ngettext
 from core.options.choices import Task
 from core.options.method_rules import NO_TEST
 from core.runs.events import Level, MessageRaised, Phase
-from core.runs.status import State, share_done
+from core.runs.status import State
 from gui.base.icons import icon
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
@@ -443,8 +443,7 @@ class RunHeader(QWidget):
         self._bar.setVisible(not facts.state.is_over or facts.state is State.PAUSED)
         is_starting = facts.state is State.STARTING  # 0: something goes on
         self.progress.setMaximum(0 if is_starting else PROGRESS_PARTS)
-        share = share_done(status.step, status.total_steps)
-        self.progress.setValue(round(PROGRESS_PARTS * (share or 0.0)))
+        self.progress.setValue(round(PROGRESS_PARTS * (status.share_done or 0.0)))
 
     def show_other(self, title: str, *, is_first: bool, state: State | None) -> None:
         """Lead to the other run of a chat model from scratch; this one is the first or the second of the two.

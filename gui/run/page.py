@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.base import formats
 from core.base.errors import Fix, FixAction, OptionsError, UserError
 from core.base.files import is_there, read_small, writing
 from core.base.language import _
@@ -23,7 +24,7 @@ from core.runs import queue
 from core.runs import start as starting
 from core.runs.events import Level, MessageRaised
 from core.runs.folder import Action, ExitRecord, RunFolder
-from core.runs.library import list_runs, pretraining_pair, run_title
+from core.runs.library import list_runs, newest_test, pretraining_pair, run_title
 from core.runs.models import TrainedModel
 from core.runs.start import Extension
 from core.runs.status import RunStatus, State
@@ -95,6 +96,7 @@ class RunView(QWidget):
         self._pair = pretraining_pair(run) or (run, run)
         self._other = self._pair[1] if self._pair[0].path == run.path else self._pair[0]
         self._tested: RunFolder | None = None
+        self._test: RunFolder | None = None
         if self._options is not None and self._options.only_evaluates:
             folder = run_folder(self._options.model.source)
             if folder is not None:
@@ -187,6 +189,9 @@ class RunView(QWidget):
         super().showEvent(event)
         self.header.name.setText(self.title)
         self._is_only = len(list_runs(self.run.path.parent)) == 1
+        self._test = newest_test(self.run)
+        if self._test is not None and self._pair[0] is self._pair[1]:
+            self._other = self._test
         self._refresh()
 
     def _on_update(self, update: RunUpdate) -> None:
@@ -292,9 +297,18 @@ class RunView(QWidget):
         return self._pair[1] if self._other is self._pair[1] is not self.run else None
 
     def show_other(self) -> None:
-        """Lead to the run that is tested, or to the other run of a pair, with its present state."""
+        """Lead to the run that is tested, or to its test, or to the other run of a pair, with its present state."""
         if self._other is self._tested:
             self.header.other.setText(_("Tests the model of “{run}”").format(run=run_title(self._other)))
+            self.header.other.show()
+        elif self._other is self._test:
+            test, result = summarize(self._other), ""
+            if test.metric is not None:
+                result = (
+                    f"{formats.metric_title(test.metric)} {formats.metric_format(test.metric)(test.result)}"
+                )
+            result = result or run_text.state_title(test.state)
+            self.header.other.setText(_("Tested on {data}: {result}").format(data=test.data, result=result))
             self.header.other.show()
         elif self._other is not self.run:
             other = summarize(self._other) if self._state is State.FINISHED else None

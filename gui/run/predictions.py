@@ -378,11 +378,7 @@ class RunPredictions(QWidget):
         if (shown := (self._predictions.examples, predicted, is_over)) == self._shown:
             return
         self._shown = shown
-        self._empty.setText(
-            _("This run has no predictions.")
-            if is_over
-            else _("Predictions for validation examples appear here.")
-        )
+        self._empty.setText(_("This run has no predictions.") if is_over else _("Predictions appear here."))
         was_at_end = self.slider.value() == self.slider.maximum()
         blocked = self.slider.blockSignals(True)
         self.slider.setMaximum(max(0, len(predicted) - 1))

@@ -196,17 +196,13 @@ class RunDetails(QTabWidget):
         if confusion is None or confusion is self._shown_confusion:
             return
         self._shown_confusion = confusion
-        text = _(
-            "After step {step}. Rows: true labels, columns: predicted labels. Click a cell to see its examples."
-        )
+        texts = [_("Rows: true labels, columns: predicted labels. Click a cell to see its examples.")]
+        if confusion.step:
+            texts.insert(0, _("After step {step}.").format(step=formats.count(confusion.step)))
         if confusion.left_out:
-            text = _(
-                "After step {step}. Rows: true labels, columns: predicted labels. Click a cell to see its examples. "
-                "{count} labels with fewer errors are left out."
-            )
-        self._confusion_text.setText(
-            text.format(step=formats.count(confusion.step), count=confusion.left_out)
-        )
+            left_out = _("{count} labels with fewer errors are left out.")
+            texts.append(left_out.format(count=confusion.left_out))
+        self._confusion_text.setText(" ".join(texts))
         self.confusion.show_confusion(confusion)
         self.confusion.show()
         validation = RunFolder(self._folder).validation()

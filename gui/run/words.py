@@ -164,6 +164,8 @@ def state_line(facts: RunFacts) -> str:
 
 
 def _training_text(facts: RunFacts) -> str:
+    if facts.status.is_test:
+        return _("Testing")
     if facts.status.phase in (Phase.EVALUATING, Phase.SAVING, Phase.COMPILING):
         return _phase_text(facts.status)
     device = _device_text(facts.status)

@@ -37,17 +37,18 @@ from core.runs.events import (
     TurnAwaited,
 )
 from core.runs.folder import Action, ExitRecord
+from core.runs.library import create_all, options_of_test
 from core.runs.queue import LiveRuns, Move
 from core.runs.start import Extension
 from core.runs.status import State
-from core.runs.summary import summarize
+from core.runs.summary import status_at_end, summarize
 from gui.app.live_runs import Notifications
 from gui.base.theme import Theme
 from gui.run import header as run_header
 from gui.run.extend_dialog import ExtendSheet, ModelTestSheet
 from gui.run.header import RunAction
 from gui.run.page import RunPage, RunView
-from gui.run.words import Turn
+from gui.run.words import RunFacts, Turn, state_line
 from tests.fakes.charts import legend_of
 from tests.fakes.desktop import FakeTray
 from tests.fakes.runs import (
@@ -766,6 +767,29 @@ def test_a_test_shows_its_result_and_leads_to_the_run(qtbot, run, show, tmp_path
     with qtbot.waitSignal(view.run_opened) as opened:
         view.header.other.click()
     assert opened.args == [tested]
+
+
+def test_a_run_leads_to_its_newest_test(qtbot, run, show, tmp_path):
+    finish_all(run)
+    run.model.mkdir()
+    (run.model / "model.safetensors").touch()
+    (tmp_path / "test.csv").write_text("text,label\n")
+    (test,) = create_all(options_of_test(run, str(tmp_path / "test.csv")), tmp_path)
+    write_events(
+        test.events_file,
+        RunStarted(time=100.0, pid=1),
+        RunPlanned(total_steps=0, epochs=0.0, train_samples=9, eval_samples=20, effective_batch=4),
+        PhaseChanged(phase=Phase.EVALUATING, detail="3/12"),
+        Evaluated(step=0, epoch=0.0, metrics={"eval_accuracy": 0.8}, seconds=1.0),
+    )
+    view = show(State.FINISHED)
+    qtbot.waitUntil(lambda: view.header.other.text() == "Tested on test.csv: Accuracy 80.0 %", timeout=5000)
+    with qtbot.waitSignal(view.run_opened) as opened:
+        view.header.other.click()
+    assert opened.args == [test]
+    status = status_at_end(test, and_beginning=True)
+    assert status.share_done == 0.25
+    assert state_line(RunFacts(status, State.TRAINING)) == "Testing"
 
 
 def test_a_run_that_didnt_start_shows_why(run, tmp_path, show):
