@@ -416,10 +416,20 @@ def prompt_and_answer(sample: dict[str, Any]) -> tuple[list[int], list[int]]:
 
 
 MOST_WRONG, MOST_RIGHT = 100, 20
+MOST_WRONG_IN_TEST = 1000
+"""Of texts: images would fill the disk."""
 CHANCES_KEPT = 5
 
 
-def judge(logits: Any, truth: Any, order: Sequence[int], prepared: Prepared, folder: Path) -> Validation:
+def judge(
+    logits: Any,
+    truth: Any,
+    order: Sequence[int],
+    prepared: Prepared,
+    folder: Path,
+    *,
+    most_wrong: int = MOST_WRONG,
+) -> Validation:
     """Choose examples of an evaluation, and write their images; the caller sets `step`.
 
     Args:
@@ -433,7 +443,7 @@ def judge(logits: Any, truth: Any, order: Sequence[int], prepared: Prepared, fol
     is_right, cells = answers == truth, truth * len(prepared.labels) + answers
     wrong, right = np.flatnonzero(~is_right), np.flatnonzero(is_right)
     chosen = [
-        *wrong[_spread(sure[wrong], cells[wrong], MOST_WRONG)],
+        *wrong[_spread(sure[wrong], cells[wrong], most_wrong)],
         *right[_spread(-sure[right], cells[right], MOST_RIGHT)],
     ]
     examples: list[Judged] = []

@@ -20,7 +20,7 @@ from core.base.formats import METRIC_NAMES, METRICS, Metric
 from core.base.language import _
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import DeviceMemory
-from core.engine.generate.predict import Predictor, judge
+from core.engine.generate.predict import MOST_WRONG, MOST_WRONG_IN_TEST, Predictor, judge
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.metrics import confusion_of, constant_baseline, first_of
@@ -245,7 +245,11 @@ class ValidationCallback(TrainerCallback):
             logits, truth = first_of(prediction.predictions), np.asarray(prediction.label_ids)
             order = list(range(len(truth)) if sampler is None else sampler)
             with suppress(OSError):  # a full disk is met, and reported, where checkpoints are saved
-                self._validation = judge(logits, truth, order, self._prepared, self._run.path)
+                is_test = self._options.only_evaluates and self._prepared.picture is None
+                most = MOST_WRONG_IN_TEST if is_test else MOST_WRONG
+                self._validation = judge(
+                    logits, truth, order, self._prepared, self._run.path, most_wrong=most
+                )
         baseline = constant_baseline(prediction)
         return self._prepared.metrics(prediction) | ({} if baseline is None else {"baseline": baseline})
 
