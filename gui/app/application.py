@@ -23,7 +23,7 @@ from typing import TextIO
 
 import PySide6
 from PySide6.QtCore import QEvent, QEventLoop, QLocale, QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QFileOpenEvent, QFont, QGuiApplication, QIcon
+from PySide6.QtGui import QFileOpenEvent, QFont, QGuiApplication, QIcon, QShortcut
 from PySide6.QtWidgets import (
     QApplication,
     QDialogButtonBox,
@@ -75,12 +75,13 @@ class _Log(logging.StreamHandler[TextIO]):
 class BugReporter(QObject):
     """Logs and shows unhandled errors of any thread."""
 
-    happened = Signal(str)  # a report, for the window's thread
+    happened = Signal(str, str)  # where, and a report, for the window's thread
     _recursed = Signal(object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._dialog: BugDialog | None = None
+        self._shown: set[str] = set()
         self.happened.connect(self._show)
         self._recursed.connect(self._report, Qt.ConnectionType.QueuedConnection)
 
@@ -101,25 +102,30 @@ class BugReporter(QObject):
         text = "".join(traceback.format_exception(error))
         log.error("unhandled error\n%s", text)
         print(text, file=sys.stderr)
-        self.happened.emit(f"{versions()}\n\n{text}")
+        where = f"{type(error)} {traceback.extract_tb(error.__traceback__, limit=-1)}"
+        self.happened.emit(where, f"{versions()}\n\n{text}")
 
     def _report_thread(self, arguments: threading.ExceptHookArgs) -> None:
         if arguments.exc_value is not None:
             self.report(arguments.exc_type, arguments.exc_value, arguments.exc_traceback)
 
-    def _show(self, text: str) -> None:
-        if self._dialog is None:  # an error in a paint event would be repeated
+    def _show(self, where: str, text: str) -> None:
+        """Show one report at a time, and of each place the first: a timer or a paint event repeats its error."""
+        if self._dialog is None and where not in self._shown:
+            self._shown.add(where)
             self._dialog = BugDialog(text, QApplication.activeWindow())
-            self._dialog.finished.connect(lambda: setattr(self, "_dialog", None))
-            self._dialog.open()
+            self._dialog.destroyed.connect(lambda: setattr(self, "_dialog", None))
+            self._dialog.show()
 
 
 class BugDialog(Sheet):
-    """Shows a bug report to copy."""
+    """Shows a bug report to copy. It blocks no other window, and Hone ends without waiting for it."""
 
     def __init__(self, report: str, parent: QWidget | None = None) -> None:
         super().__init__(_("Hone"), parent)
         self.resize(640, 420)
+        self.setAttribute(Qt.WidgetAttribute.WA_QuitOnClose, False)
+        QShortcut("Ctrl+Q", self, QApplication.closeAllWindows)
         title = role_label(Role.PAGE_TITLE, _("Something went wrong in Hone"))
         words = text_label(
             _(

@@ -1,5 +1,6 @@
 """The head of a run's page: its name, state and progress, buttons, a menu, figures and messages."""
 
+import re
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -67,7 +68,7 @@ class RunMessages(QWidget):
     """A strip per message id, with notes folded into a line; hidden while there are none.
 
     Args:
-        dismissed: Ids and titles of messages that the person has closed; they are added here.
+        dismissed: The causes of messages that the person has closed, see `cause_of`; they are added here.
     """
 
     fix_chosen = Signal(object)  # the `core.base.errors.Fix` that was pressed
@@ -94,7 +95,7 @@ class RunMessages(QWidget):
         self, messages: Iterable[MessageRaised], *, without: Collection[FixAction] = ()
     ) -> None:
         """Show these, notes last, but those that were dismissed; without some fixes that make no sense any more."""
-        left = [message for message in messages if (message.id, message.title) not in self._dismissed]
+        left = [message for message in messages if cause_of(message) not in self._dismissed]
         left.sort(key=lambda message: message.level is Level.INFO)
         wanted = {message.id: _without(message, without) for message in left}
         for gone in self._shown.keys() - wanted.keys():
@@ -128,11 +129,17 @@ class RunMessages(QWidget):
             self._strips[name].setVisible(self.fold.isChecked())
 
     def _dismiss(self, *names: str) -> None:
-        self._dismissed |= {(name, self._shown[name].title) for name in names}
+        self._dismissed |= {cause_of(self._shown[name]) for name in names}
         self.show_messages([message for name, message in self._shown.items() if name not in names])
 
     def titles(self) -> list[str]:
         return [message.title for message in self._shown.values()]
+
+
+def cause_of(message: MessageRaised) -> tuple[str, str]:
+    """The id of a message and its title, of which figures and what follows may change unless it is an error."""
+    is_error = message.level is Level.ERROR
+    return message.id, message.title if is_error else re.split(r"\d", message.title, maxsplit=1)[0]
 
 
 def _without(message: MessageRaised, gone: Collection[FixAction]) -> MessageRaised:

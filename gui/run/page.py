@@ -38,7 +38,7 @@ from gui.run import words as run_text
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, ModelTestSheet, from_its_model, titled, with_changes
 from gui.run.follower import Begin, JobThread, Remains
-from gui.run.header import RunAction, RunFigures, RunHeader, RunMessages
+from gui.run.header import RunAction, RunFigures, RunHeader, RunMessages, cause_of
 from gui.run.share import RunSharing
 from gui.run.tabs import RunDetails
 from gui.run.words import RunFacts, Turn, ask_turn, starts_now
@@ -244,7 +244,7 @@ class RunView(QWidget):
                 fixes=error.fixes,
             )
         )
-        self._dismissed.discard((self._failures[-1].id, error.title))
+        self._dismissed.discard(cause_of(self._failures[-1]))
         self._refresh()
 
     def _show_crash(self) -> None:
@@ -396,7 +396,7 @@ class RunView(QWidget):
     def _show_note(self, note: MessageRaised | None) -> None:
         self._note = note
         if note is not None:
-            self._dismissed.discard((note.id, note.title))
+            self._dismissed.discard(cause_of(note))
         self._show_messages()
 
     def _request_edit(self, change: Callable[[Tree], Tree]) -> None:

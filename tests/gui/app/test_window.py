@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
-from PySide6.QtCore import QByteArray, QEvent, QMimeData, QObject, QPoint, QPointF, QRect, Qt, QUrl
+from PySide6.QtCore import QByteArray, QEvent, QMimeData, QObject, QPoint, QPointF, QRect, Qt, QTimer, QUrl
 from PySide6.QtGui import QAction, QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton, QTabWidget
 
@@ -18,7 +18,7 @@ from core.base.settings import Appearance
 from core.options import past_runs
 from core.options.past_runs import RunNotes
 from core.runs.folder import Action
-from gui.app.application import BugReporter
+from gui.app.application import BugDialog, BugReporter
 from gui.app.commands import GUIDE
 from gui.app.live_runs import Closing
 from gui.app.sidebar import Place
@@ -400,6 +400,47 @@ def test_a_bug_is_logged_whole_and_shown_once(qtbot, caplog, capsys):
     assert "ZeroDivisionError" in capsys.readouterr().err
     reporter.report(*caught)
     assert reporter._dialog is dialog
+
+
+def test_a_bug_of_a_timer_is_shown_once_and_another_after_it(qtbot, caplog, monkeypatch):
+    reporter, timer, seen = BugReporter(), QTimer(interval=5), []
+    monkeypatch.setattr(sys, "excepthook", reporter.report)
+
+    def fail():
+        seen.append(1)
+        raise ValueError(f"bug number {len(seen)}")
+
+    timer.timeout.connect(fail)
+    timer.start()
+    qtbot.waitUntil(lambda: reporter._dialog is not None, timeout=5000)
+    reporter._dialog.close()
+    qtbot.waitUntil(lambda: reporter._dialog is None, timeout=5000)
+    count = len(seen)
+    qtbot.waitUntil(lambda: len(seen) > count + 5, timeout=5000)
+    timer.stop()
+    assert reporter._dialog is None
+    assert caplog.text.count("ValueError") >= count + 5
+    try:
+        raise ValueError("elsewhere")
+    except ValueError:
+        reporter.report(*sys.exc_info())
+    assert not reporter._dialog.isModal()
+    reporter._dialog.close()
+
+
+@pytest.mark.parametrize("is_in_front", [True, False])
+def test_hone_ends_with_a_bug_shown(qtbot, qapp, window, is_in_front):
+    dialog = BugDialog("a report")
+    qtbot.addWidget(dialog)
+    dialog.show()
+    keys = Qt.Key.Key_Q, Qt.KeyboardModifier.ControlModifier
+    QTimer.singleShot(100, lambda: qtbot.keyClick(dialog, *keys) if is_in_front else window.close())
+    late = QTimer(singleShot=True, interval=5000)
+    late.timeout.connect(lambda: qapp.exit(1))
+    late.start()
+    assert qapp.exec() == 0
+    late.stop()
+    assert not window.isVisible()
 
 
 def test_a_bug_that_recurses_is_shown_too(qtbot, caplog, monkeypatch, capsys):

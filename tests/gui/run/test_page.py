@@ -823,6 +823,32 @@ def test_dismissing_a_warning_leaves_the_menu_as_it_is(qtbot, run, page):
     assert all(map(shiboken6.isValid, view.header.buttons.entries.values()))
 
 
+def test_a_dismissed_warning_stays_so_with_other_figures_but_not_with_another_cause(qtbot, run, page):
+    train(run)
+
+    def raise_one(name, title, level=Level.WARNING):
+        write_events(run.events_file, MessageRaised(id=name, level=level, title=title))
+
+    def titles():
+        return page.view.messages.titles()
+
+    raise_one("slowed", "Steps take 4.31 s instead of 1.02 s (python)")
+    page.show_run(run)
+    qtbot.waitUntil(lambda: len(titles()) == 1, timeout=5000)
+    page.view.messages._strips["slowed"].dismiss()
+    raise_one("slowed", "Steps take 8.9 s instead of 1.1 s (rustc)")
+    raise_one("disk", "The disk is nearly full")
+    qtbot.waitUntil(lambda: titles() == ["The disk is nearly full"], timeout=5000)
+    page.view.messages._strips["disk"].dismiss()
+    raise_one("disk", "The disk has no space for the next checkpoint")
+    raise_one("failed", "Stopped at step 5", Level.ERROR)
+    qtbot.waitUntil(lambda: len(titles()) == 2, timeout=5000)
+    page.view.messages._strips["failed"].dismiss()
+    raise_one("failed", "Stopped at step 6", Level.ERROR)
+    qtbot.waitUntil(lambda: "Stopped at step 6" in titles(), timeout=5000)
+    assert "The disk has no space for the next checkpoint" in titles()
+
+
 def test_closing_leaves_the_run_and_ends_the_thread(qtbot, run, page):
     train(run, 5)
     page.show_run(run)
