@@ -297,8 +297,11 @@ class RunActions(QWidget):
         places = (self.end, self.resume, self.pause, self.stop, *_next, self.more)
         fill(QHBoxLayout(self), *places, margins=FLUSH, spacing=SPACING)
 
-    def show_facts(self, facts: RunFacts) -> None:
-        """Show the buttons that make sense in the run's state; disabled menu entries say why."""
+    def show_facts(self, facts: RunFacts, *, is_narrow: bool = False) -> None:
+        """Show the buttons that make sense in the run's state; disabled menu entries say why.
+
+        Where there `is_narrow` room beside the run's name, Compare is in the menu.
+        """
         with self._keyboard_kept(facts.state):
             self._show_buttons(facts)
         self.more.setEnabled(True)
@@ -313,6 +316,7 @@ class RunActions(QWidget):
             if action in NEXT:
                 is_button = has_result and (not reason or action is RunAction.COMPARE)
                 is_button &= action is not RunAction.EXTEND or self.resume.isHidden()
+                is_button &= action is not RunAction.COMPARE or not is_narrow
                 self._buttons[action].setVisible(is_button)
                 self._buttons[action].setEnabled(not reason)
                 if action is RunAction.COMPARE:
@@ -422,6 +426,8 @@ class RunActions(QWidget):
 
 
 PROGRESS_PARTS = 10_000
+NARROW = 800
+"""Pixels; the smallest window leaves less."""
 
 
 class RunHeader(QWidget):
@@ -445,7 +451,7 @@ class RunHeader(QWidget):
         self.elapsed.setText(_("{duration} so far").format(duration=elapsed) if elapsed else "")
         left = words.time_left(facts, time.time())
         self.time_left.setText(f"{self._place}: {left}" if self._place and left else left)
-        self.buttons.show_facts(facts)
+        self.buttons.show_facts(facts, is_narrow=self.width() < NARROW)
         status = facts.status
         self._bar.setVisible(not facts.state.is_over or facts.state is State.PAUSED)
         is_starting = facts.state is State.STARTING  # 0: something goes on

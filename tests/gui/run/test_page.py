@@ -769,6 +769,20 @@ def test_a_test_shows_its_result_and_leads_to_the_run(qtbot, run, show, tmp_path
     assert opened.args == [tested]
 
 
+def test_in_a_small_window_compare_is_in_the_menu_and_the_name_has_room(run, show):
+    finish_all(run)
+    run.model.mkdir()
+    (run.model / "model.safetensors").touch()
+    view = show(State.FINISHED)
+    for width, is_button in ((1000, True), (780, False)):
+        view.resize(width, 700)
+        QApplication.processEvents()
+        view._show_facts()
+        buttons = view.header.buttons
+        assert buttons._buttons[RunAction.COMPARE].isHidden() is not is_button
+        assert buttons.entries[RunAction.COMPARE].isVisible() is not is_button
+
+
 def test_a_run_leads_to_its_newest_test(qtbot, run, show, tmp_path):
     finish_all(run)
     run.model.mkdir()
