@@ -301,7 +301,7 @@ class Timing:
 
     def seconds_of(self, options: RunOptions) -> float:
         """How long it takes with more or fewer steps or evaluations."""
-        steps, evaluations = _counts(options, self.examples)
+        steps, evaluations = steps_and_evaluations(options, self.examples)
         longer = (steps - self.steps) * self.per_step
         return self.seconds + longer + (evaluations - self.evaluations) * self.per_evaluation
 
@@ -335,7 +335,7 @@ def _timing(run: RunFolder, _stamp: tuple[int, ...]) -> tuple[bytes, str, Timing
     is_timed = ended is not None and ended.state is Outcome.FINISHED and ended.steps and status.attempt == 1
     if not (is_timed and options and ended and plan and ran):
         return None
-    steps, evaluations = _counts(options, plan.train_samples)
+    steps, evaluations = steps_and_evaluations(options, plan.train_samples)
     evaluations *= ended.steps / steps
     training = ended.time - plan.time
     per_evaluation = min(status.evaluation_seconds, training / max(1.0, evaluations))
@@ -351,8 +351,8 @@ def _timing(run: RunFolder, _stamp: tuple[int, ...]) -> tuple[bytes, str, Timing
     return timing_key(options), ran.device_name, timing
 
 
-def _counts(options: RunOptions, examples: int) -> tuple[int, float]:
-    """Steps, and evaluations, of a run on so many training examples."""
+def steps_and_evaluations(options: RunOptions, examples: int) -> tuple[int, float]:
+    """How many of each a run on so many training examples has."""
     (steps, per_epoch), every = steps_of(options, examples), options.training.eval_steps
     return steps, 1 / every if 0 < every < 1 else steps / (every or per_epoch)
 

@@ -1,5 +1,6 @@
 """The card "Will it fit?": the memory a run takes next to what is free, how that is known, and what needs less."""
 
+import math
 import re
 import time
 from collections.abc import Sequence
@@ -15,11 +16,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base.formats import about, duration, memory, moment, step_time, three_figures
+from core.base.formats import about, duration, memory, moment, step_time, three_figures, whole_percent
 from core.base.language import _
 from core.memory.model import Basis, Forecast, Parts, Verdict
 from core.memory.remedies import Remedy
-from core.options.choices import Task
+from core.options import RunOptions
+from core.options.choices import Method, Task
+from core.options.method_rules import steps_of
 from core.services import hub
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
@@ -160,7 +163,9 @@ def time_text(state: MemoryState) -> str:
     known = [seconds for seconds, _title in runs if seconds is not None]
     if known and case is not None:
         title = next((title for _seconds, title in runs if title), "")
-        basis = _("as measured; evaluations are not included")
+        basis = _("as measured, evaluations estimated") if case.validation else _("as measured")
+        if case.validation is None:
+            basis = _("as measured; evaluations are not included")
         if title:
             basis = _("estimated from the run “{name}”").format(name=title)
         amount, text = _("about {time}"), _("Takes {amount}, {basis}.")
@@ -417,15 +422,36 @@ class FitCard(Card):
         self._show_time_box()
 
     def _show_time_box(self) -> None:
-        case, timed = self.state.case, self.state.timed
+        state, case, timed = self.state, self.state.case, self.state.timed
         if case is None or timed is None or timed.ran_out or timed.pace is None:
             self._time_box.hide()
             return
-        limit = timed.max_steps(case.options, case.trained, self.time.value())
-        fits = limit == case.options.training.max_steps
-        self.set_steps.setEnabled(not fits)
-        self.fits.setText(_("The run fits") if fits else "")
+        steps, seconds = state.steps_within(self.time.value())
+        is_set, text = steps == case.options.training.max_steps, ""
+        self.set_steps.setEnabled(not is_set)
+        if seconds <= 60 * self.time.value():
+            text = (
+                _("Fits with maximum steps {steps:,}").format(steps=steps) if steps else _("All epochs fit")
+            )
+            an_epoch = steps_of(case.options, case.trained or 1)[1]
+            share = steps / an_epoch if steps else case.options.training.epochs
+            text = (_("The run fits") if is_set else text) + self._seen(share, case.options)
+        elif seconds < math.inf:
+            text = _("Not even one step fits, with its evaluation")
+        self.fits.setText(text)
         self._time_box.show()
+
+    def _seen(self, share: float, options: RunOptions) -> str:
+        """What share of an epoch a run sees, and how it sees more; empty if it sees all."""
+        if not 0 < share < 1:
+            return ""
+        ways = _("a smaller model")
+        if options.task.reads_text:
+            ways = _("shorter texts or {ways}").format(ways=ways)
+        if options.model.method is not Method.HEAD and not options.task.writes_text:
+            ways = _("“Last layer”, {ways}").format(ways=ways)
+        text = _(": {share} of one epoch. To see more in this time: {ways}.")
+        return text.format(share=whole_percent(max(0.01, share)), ways=ways)
 
     def _show_ladder(self) -> None:
         """Unfold it when memory becomes short and fold it when that is over; in between the person decides."""

@@ -383,13 +383,12 @@ class MemoryActions(QObject):
 
     def limit_time(self) -> None:
         """Stop after as many steps as fit into the time of the card."""
-        timed, case, box = self._state.timed, self._state.case, self._card.time
-        if timed is None or case is None:
-            return
-        steps = timed.max_steps(case.options, case.trained, box.value())
+        box = self._card.time
+        steps = self._state.steps_within(box.value())[0]
         title = _("Train all epochs")
         if steps is not None:
-            title = _("Stop after {steps}").format(steps=counted(steps, "step"))
+            title = _("Stop each run after {steps}") if self._state.pair else _("Stop after {steps}")
+            title = title.format(steps=counted(steps, "step"))
         text = _("As many steps as fit into {time} at the measured speed.").format(time=box.text())
         self._changes.change(title, text, {"training.max_steps": steps})
 

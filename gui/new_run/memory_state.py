@@ -2,6 +2,7 @@
 
 import math
 import time
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -33,13 +34,13 @@ from core.memory.remedies import Remedy, ladder
 from core.monitor.nvidia import gpu_of
 from core.options import RunOptions, choices
 from core.options.catalogue import options_by_path, with_changes
-from core.options.choices import Padding
+from core.options.choices import Method, Padding
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, MachineReport, find_device
 from core.options.method_rules import SAMPLE_PATHS, STEP_PATHS, steps_of, with_batch_within
 from core.options.sources import HUB_MODELS
 from core.runs.library import list_runs, options_of_runs
-from core.runs.summary import Timings, timing_key, timings
+from core.runs.summary import Timings, steps_and_evaluations, timing_key, timings
 from core.services import hub
 from core.services.autofit import MakeDryRun, verdict_of
 from core.services.hub import ConfigFetched, ConfigRequest, is_at_hand, is_complete
@@ -120,34 +121,25 @@ class Measured:
             return (measured.run_seconds - measured.compile_seconds) / measured.total_steps
         return measured.step_seconds
 
-    def run_seconds(self, options: RunOptions, trained: int | None) -> float | None:
-        """Return the seconds of a run, compiling included; `trained` None: of as many examples as measured."""
-        trained = trained or self.measurement.train_samples
-        if trained is None or self.pace is None:
-            return self.measurement.run_seconds
-        return self.measurement.compile_seconds + steps_of(options, trained)[0] * self.pace
 
-    def max_steps(self, options: RunOptions, trained: int | None, minutes: float) -> int | None:
-        """Return `training.max_steps` of a run that takes no longer: that of `options` if it fits, None for all epochs.
+def training_seconds(options: RunOptions, trained: int, pace: float, validation: float) -> float:
+    """Return the seconds of all steps and evaluations, at a pace per step.
 
-        A run never becomes longer than it is or than its epochs, nor shorter than a step.
-        """
-        limit, trained = options.training.max_steps, trained or self.measurement.train_samples
-        if not self.pace or trained is None:
-            return limit
-        epochs = steps_of(with_changes(options, {"training.max_steps": None}), trained)[0]
-        steps = max(1, int((60 * minutes - self.measurement.compile_seconds) / self.pace))
-        if steps < max(epochs, limit or 0):
-            return steps
-        return None if limit is not None and limit < epochs else limit
+    A backward pass takes about twice as long as a forward one, or as long if few weights are trained; evaluating has
+    none. `validation` are validation examples per training example.
+    """
+    (steps, per_epoch), evaluations = steps_of(options, trained), steps_and_evaluations(options, trained)[1]
+    forward = {Method.FULL: 1 / 3, Method.HEAD: 1.0}.get(options.model.method, 1 / 2)
+    return pace * (steps + max(1.0, evaluations) * per_epoch * validation * forward)
 
 
 @dataclass(frozen=True)
 class Case:
     """What a forecast is about: readable options, an available device, a model of known shape.
 
-    `trained` is the number of training examples, None if unknown; `is_complete` if the model is on this computer. Of
-    one that `is_listed` and isn't here, only the number of weights is known.
+    `trained` is the number of training examples, `validation` that of validation examples for each of them, None if
+    unknown; `is_complete` if the model is on this computer. Of one that `is_listed` and isn't here, only the number of
+    weights is known.
     """
 
     options: RunOptions
@@ -159,6 +151,7 @@ class Case:
     is_ready: bool
     is_complete: bool
     is_listed: bool = False
+    validation: float | None = None
 
 
 def find_case(
@@ -195,13 +188,16 @@ def find_case(
         if model.is_waiting:
             return _("Checking the model…")
         return _("The memory of this model isn't known before it runs.")
-    data, trained = questions.data.counted, None
+    data, trained, validation = questions.data.counted, None, None
     if data is not None and is_counted(options, data) and not checked.unreadable & STEP_PATHS:
-        trained = known_extent(options, data).trained
+        known = known_extent(options, data)
+        trained, evaluated = known.trained, data.eval_rows if known.evaluated is None else known.evaluated
+        validation = None if evaluated is None else evaluated / trained
         options = with_batch_within(options, trained)
     labels = max(2, len(data.labels)) if data is not None else 2
     is_here, is_listed = is_complete(options), listed is not None
-    return Case(options, device, shaped, shaped.shape, labels, trained, is_ready, is_here, is_listed)
+    shape = shaped.shape
+    return Case(options, device, shaped, shape, labels, trained, is_ready, is_here, is_listed, validation)
 
 
 def is_elsewhere(options: RunOptions, questions: FormQuestions) -> bool:
@@ -358,17 +354,47 @@ class MemoryState(QObject):
     @property
     def expected(self) -> list[tuple[float | None, str]]:
         """Seconds of each run of the form, None if unknown, and the past run they are of, empty if measured."""
-        case, timed = self.case, self.timed
-        if case is None:
-            return []
-        found = times(case.options, self._timings, case.device.title)
+        return self._expected(self.case, self.case.options) if self.case else []
+
+    def _expected(self, case: Case, options: RunOptions) -> list[tuple[float | None, str]]:
+        timed, found = self.timed, times(options, self._timings, case.device.title)
         if timed is not None and not timed.ran_out and timed.pace is not None:
-            found[-1] = timed.run_seconds(case.options, case.trained), ""
-            longest, seconds = timed.measurement.longest, timed.measurement.longest_step_seconds
-            if self._blocks and longest and seconds and found[0][0] is None:  # each as long as can be
-                steps, limit = steps_of(case.options, self._blocks)[0], case.options.data.max_length
-                found[0] = steps * seconds * limit / longest, ""
+            measured, validation = timed.measurement, case.validation or 0.0
+            found[-1] = measured.run_seconds, ""
+            if trained := case.trained or measured.train_samples:
+                seconds = training_seconds(options, trained, timed.pace, validation)
+                found[-1] = measured.compile_seconds + seconds, ""
+            blocks = self._blocks or (options.training.max_steps if options.pretrains else 0)
+            if blocks and measured.longest and measured.longest_step_seconds and found[0][0] is None:
+                pace = (
+                    measured.longest_step_seconds * options.data.max_length / measured.longest
+                )  # full blocks
+                found[0] = training_seconds(options, blocks, pace, validation), ""
         return found
+
+    def steps_within(self, minutes: float) -> tuple[int | None, float]:
+        """Return `training.max_steps` with which all runs end in time, None for all epochs, and their seconds.
+
+        They become neither longer than they are or than their epochs, nor shorter than a step. The seconds are infinite
+        if a run's aren't known.
+        """
+        case, timed, change = self.case, self.timed, msgspec.structs.replace
+        if case is None or timed is None:
+            return None, math.inf
+        options, training = case.options, case.options.training
+
+        def seconds(steps: int | None) -> float:
+            changed = change(options, training=change(training, max_steps=steps))
+            return sum(math.inf if one is None else one for one, _title in self._expected(case, changed))
+
+        steps, trained = training.max_steps, case.trained or timed.measurement.train_samples
+        if trained is None or options.only_evaluates or seconds(1) == math.inf:
+            return steps, seconds(steps)
+        most = max(steps or 0, math.ceil(training.epochs * steps_of(options, trained)[1]))
+        steps = steps if steps == most else None
+        if seconds(steps) > 60 * minutes:
+            steps = max(1, bisect_right(range(1, most + 1), 60 * minutes, key=seconds))
+        return steps, seconds(steps)
 
     @property
     def can_measure(self) -> bool:

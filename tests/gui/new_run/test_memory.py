@@ -21,7 +21,7 @@ from core.services.inspect import Lengths
 from gui.base.trash import Question
 from gui.new_run.memory_card import TimeBox, saving_text
 from gui.new_run.memory_dialogs import ExplainedSheet, Start
-from gui.new_run.memory_state import Measured, known_length
+from gui.new_run.memory_state import Measured, known_length, training_seconds
 from tests.fakes.jobs import CPU_ONLY, PAIRS, TRACED
 from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT, hurry, let_trace
 from tests.fakes.model_shapes import MODEL
@@ -334,7 +334,7 @@ class TestTime:
         assert run_time(texts) == unknown
         put(texts, memory__batch_size=16)
         measure(qtbot, texts)
-        assert run_time(texts).endswith(", as measured; evaluations are not included.")
+        assert run_time(texts).endswith(", as measured, evaluations estimated.")
 
     def test_an_unchanged_example_says_what_the_welcome_page_said(self, qtbot, page):
         page.set_machine(CPU_ONLY)
@@ -384,7 +384,7 @@ class TestMeasuring:
         assert memory.dry_runs.asked[0].device.name == "cpu"
         assert parts(texts)["weights"] == MEASURED.parts.weights
         assert label.text() == "500 ms a step"
-        assert run_time(texts).endswith(", as measured; evaluations are not included.")
+        assert run_time(texts).endswith(", as measured, evaluations estimated.")
         assert not texts._fit.refined.is_waiting  # there is no better figure
         assert texts.known_memory.parts == MEASURED.parts
         before = run_time(texts)
@@ -443,7 +443,7 @@ class TestMeasuring:
         time.lineEdit().setText("10 min")
         time.interpretText()
         press(box, "Set steps")
-        assert texts.tree()["training"]["max_steps"] == 1200  # at half a second each
+        assert texts.tree()["training"]["max_steps"] == 1157  # at half a second each, with evaluations
         assert "about 10 min" in run_time(texts)
         time.setValue(600)
         press(box, "Set steps")
@@ -694,27 +694,63 @@ def test_the_worth_of_a_remedy(now, after, without, result, words):
     assert saving_text(remedy, now, after, without, result) == words
 
 
-def test_the_time_of_the_whole_run_counts_compiling_once():
-    compiled = Measured(replace(MEASURED, compile_seconds=5.0, run_seconds=50.0), 0.0)
-    run = partial(options_of_bert, memory={"batch_size": 1})
-    assert compiled.pace == 0.5
-    assert compiled.run_seconds(run(training={"epochs": 2.0}), 100) == 105.0
+def test_the_time_of_a_run_has_its_steps_and_a_forward_pass_for_each_validation_example():
+    run = partial(options_of_bert, memory={"batch_size": 1}, training={"epochs": 2.0, "eval_steps": 0.25})
+    assert training_seconds(run(), 100, 0.5, 0.0) == 100
+    assert training_seconds(run(), 100, 0.5, 0.3) == 100 + 4 * 100 * 0.3 * 0.5 / 3
+    assert training_seconds(run(model={"method": "head"}), 100, 0.5, 0.3) == 160
 
 
 @pytest.mark.parametrize(
     ("training", "minutes", "most"),
     [
-        ({"epochs": 2.0}, 1, 120),
-        ({"epochs": 2.0}, 2, None),  # 200 steps take 100 s
-        ({"epochs": 2.0, "max_steps": 100}, 1, 120),
+        ({"epochs": 2.0}, 1, 110),
+        ({"epochs": 2.0}, 2, None),  # 200 steps take 100 s, and compiling 5 s
+        ({"epochs": 2.0, "max_steps": 100}, 1, 110),
         ({"epochs": 2.0, "max_steps": 100}, 2, None),
-        ({"epochs": 2.0, "max_steps": 1000}, 2, 240),
+        ({"epochs": 2.0, "max_steps": 1000}, 2, 230),
         ({"epochs": 2.0, "max_steps": 1000}, 60, 1000),
     ],
 )
-def test_a_limit_of_time_makes_no_run_longer_than_its_epochs(training, minutes, most):
-    options = options_of_bert(memory={"batch_size": 1}, training=training)
-    assert Measured(MEASURED, 0.0).max_steps(options, 100, minutes) == most
+def test_a_limit_of_time_makes_no_run_longer_than_its_epochs(qtbot, texts, training, minutes, most):
+    state, options = texts._fit, options_of_bert(memory={"batch_size": 1}, training=training)
+    state.case = dataclasses.replace(state.case, options=options, trained=100, validation=0.0)
+    state.add_measurement(options, replace(MEASURED, compile_seconds=5.0, run_seconds=50.0))
+    assert state.steps_within(minutes)[0] == most
+
+
+def test_a_limit_of_time_leaves_room_for_evaluations_and_says_how_much_of_the_data_is_seen(qtbot, texts):
+    put(texts, training__eval_steps=5.0, training__epochs=20.0, data__eval_fraction=0.5)
+    settle(qtbot, texts)
+    measure(qtbot, texts)
+    card(texts).time.setValue(1)
+    text = card(texts).fits.text()
+    steps = texts._fit.steps_within(1)[0]
+    assert text == f"Fits with maximum steps {steps}"
+    assert steps < 2 * 60 / 1.5, "half a second each, and the evaluations"
+    assert "as measured, evaluations estimated" in run_time(texts)
+    put(texts, memory__batch_size=2)
+    settle(qtbot, texts)
+    card(texts)._measure.button.click()
+    qtbot.waitUntil(lambda: "of one epoch" in card(texts).fits.text())
+    assert "shorter texts or a smaller model" in card(texts).fits.text()
+    press(card(texts)._time_box, "Set steps")
+    assert card(texts).fits.text().startswith("The run fits: ")
+    assert sum(seconds for seconds, _title in texts._fit.expected) <= 60
+
+
+def test_a_limit_of_time_counts_both_runs_of_a_chat_model_from_scratch(qtbot, page, answers, talks):
+    page.set_machine(CPU_ONLY)
+    load(page, "chat", "scratch:llama-small", talks, model={"method": "full"})
+    settle(qtbot, page)
+    state = page._fit
+    state.case = dataclasses.replace(state.case, trained=6400)
+    state.add_measurement(state.case.options, replace(MEASURED, total_steps=None, run_seconds=None))
+    steps = state.steps_within(20)[0]
+    runs = state._expected(state.case, with_changes(state.case.options, {"training.max_steps": steps}))
+    assert len(runs) == 2
+    assert 1140 < sum(seconds for seconds, _title in runs) <= 1200
+    assert all(seconds > 200 for seconds, _title in runs)
 
 
 @pytest.mark.parametrize(
