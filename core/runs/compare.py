@@ -54,14 +54,15 @@ class Difference:
 class Comparison:
     """Runs side by side; options and what ran have a value for each, in their order.
 
-    `conclusion` says which run is best; empty while fewer than two have a result. `is_fair`: all were evaluated on the
-    same examples, as far as it is known.
+    `conclusion` says which run is `best`; empty while fewer than two have a result. `is_fair`: all were evaluated on
+    the same examples, as far as it is known.
     """
 
     runs: tuple[RunSummary, ...]
     options: tuple[OptionDifference, ...]
     ran: tuple[Difference, ...]
     conclusion: str
+    best: RunSummary | None
     is_fair: bool
 
 
@@ -80,11 +81,13 @@ def compare(runs: Sequence[RunFolder]) -> Comparison:
     summaries, options = tuple(map(summarize, runs)), [run.readable_options() for run in runs]
     known = next(filter(None, options), None)  # nothing is said against runs whose options can't be read
     validated = {_validation(status, one or known) for status, one in zip(statuses, options, strict=True)}
+    conclusion, best = _conclusion(summaries, validated)
     return Comparison(
         runs=summaries,
         options=differing_options(options),
         ran=tuple(row for row in rows if _differ(row.values, unknown="")),
-        conclusion=_conclusion(summaries, validated),
+        conclusion=conclusion,
+        best=best,
         is_fair=len(validated) == 1,
     )
 
@@ -99,22 +102,25 @@ def _validation(status: RunStatus, options: RunOptions | None) -> tuple[int, obj
     return count, (options.task, data.eval or data.train, data.eval_split, not is_given and split)
 
 
-def _conclusion(runs: Sequence[RunSummary], validated: set[tuple[int, object]]) -> str:
+def _conclusion(
+    runs: Sequence[RunSummary], validated: set[tuple[int, object]]
+) -> tuple[str, RunSummary | None]:
     judged = [run for run in runs if run.result is not None and math.isfinite(run.result)]
     if len(judged) < FEWEST:
-        return ""
+        return "", None
     names = {run.metric or "" for run in judged}
     if len(names) > 1 or len(validated) > 1:
-        return _("Their results can’t be compared: they have different validation data or metrics.")
+        return _("Their results can’t be compared: they have different validation data or metrics."), None
     (name,), ((count, _options),) = names, validated
     judged.sort(key=attrgetter("result"), reverse=name not in LESS_IS_BETTER)
     high, low, last = (one.result or 0.0 for one in (*judged[:FEWEST], judged[-1]))
-    write, found = (
-        formats.metric_format(name),
-        _("“{run}” is best: {metric} {value}, the next {other}, on {on}."),
-    )
+    best: RunSummary | None
+    write, best = formats.metric_format(name), judged[0]
+    found = _("“{run}” is best: {metric} {value}, the next {other}, on {on}.")
+    if not all(run.state.is_over for run in runs):
+        found = _("“{run}” is best so far: {metric} {value}, the next {other}, on {on}.")
     if write(high) == write(last):
-        found = _("Equal on {on}: {metric} {value}")
+        found, best = _("Equal on {on}: {metric} {value}"), None
     error = math.sqrt(max(0.0, high * (1 - high) + low * (1 - low)) / max(count, 1))
     if formats.is_share(name) and 0 < high - low < CERTAIN * error:
         found += " " + _("So small a difference may be chance.")
@@ -125,7 +131,7 @@ def _conclusion(runs: Sequence[RunSummary], validated: set[tuple[int, object]]) 
         metric=formats.metric_words(name),
         value=write(high),
         other=write(low),
-    )
+    ), best
 
 
 def partners(run: RunFolder) -> list[RunFolder]:
@@ -148,14 +154,20 @@ def partners(run: RunFolder) -> list[RunFolder]:
 
 
 def differing_options(options: Sequence[RunOptions | None]) -> tuple[OptionDifference, ...]:
-    """The options in which runs differ, in the order of a run file; None: a run's options can't be read."""
+    """The options in which runs differ, in the order of a run file; None: a run's options can't be read.
+
+    How a run that only evaluates would train is no difference.
+    """
     rows = (OptionDifference(one, tuple(_value(one, tree) for tree in options)) for one in all_options())
     differing = (row for row in rows if _differ(row.values, unknown=Absent.UNREADABLE))
     return tuple(row for row in differing if row.option.path != "output.name")  # it heads the column anyway
 
 
+_OF_TRAINING = ("training.", "memory.", "output.")
+
+
 def _value(option: Option, options: RunOptions | None) -> Any:
-    if options is None:
+    if options is None or (options.only_evaluates and option.path.startswith(_OF_TRAINING)):
         return Absent.UNREADABLE
     return value_of(options, option.path) if option.acts_in(options) else Absent.NO_MEANING
 

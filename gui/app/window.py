@@ -470,6 +470,7 @@ class MainWindow(QMainWindow):
 
             self.compare = ComparePage(self._theme)
             self.compare.left.connect(partial(self.go_to, Place.RUNS))
+            self.compare.run_opened.connect(self.show_run)
             self._add_page(self.compare)
         return self.compare
 

@@ -627,6 +627,8 @@ class CompareMetric(CompareChart):
         self.refresh()
 
     def series_of(self, history: RunHistory) -> Series | None:
+        if not len(history.step_seconds):  # as of a test, whose one point would be at step 0
+            return None
         return history.eval_loss if self.metric_name == "eval_loss" else history.metrics.get(self.metric_name)
 
     def value_at(self, series: Series, x: float) -> float | None:

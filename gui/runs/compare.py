@@ -26,7 +26,7 @@ from core.base.language import _
 from core.options.catalogue import value_text
 from core.options.choices import model_title
 from core.options.sources import short_name
-from core.runs.compare import FEWEST, Absent, Comparison, OptionDifference, compare, partners
+from core.runs.compare import FEWEST, MOST, Absent, Comparison, OptionDifference, compare, partners
 from core.runs.event_log import RunFollower
 from core.runs.folder import RunFolder
 from core.runs.library import run_title
@@ -48,6 +48,7 @@ from gui.charts.training import (
     Curve,
     shortened,
 )
+from gui.run.export_dialog import ExportSheet
 from gui.run.follower import LARGEST_UPDATE, PIECE_BYTES
 from gui.runs.columns import state_of
 from gui.runs.table import dot
@@ -277,6 +278,7 @@ class CompareNames(QWidget):
         super().__init__()
         self._theme = theme
         self.buttons: list[QPushButton] = []
+        self._colours: tuple[str, ...] = ()
         self._row = FlowLayout(SPACING, SPACING, self)
         theme.changed.connect(self._paint)
 
@@ -284,8 +286,9 @@ class CompareNames(QWidget):
     def shown(self) -> list[bool]:
         return [button.isChecked() for button in self.buttons]
 
-    def show_names(self, names: Sequence[str]) -> None:
+    def show_names(self, names: Sequence[str], colours: Sequence[str]) -> None:
         """Name the runs; hidden ones stay hidden if their number is unchanged."""
+        self._colours = tuple(colours)
         if len(names) != len(self.buttons):
             clear(self._row)
             self.buttons = []
@@ -298,7 +301,7 @@ class CompareNames(QWidget):
                 self._row.addWidget(button)
                 button.show()
                 self.buttons.append(button)
-            self._paint()
+        self._paint()
         for button, name in zip(self.buttons, names, strict=True):
             button.setText(shortened(name).replace("&", "&&"))
             button.setToolTip(tip_of(_("{run}\nPress to hide or show its lines").format(run=name)))
@@ -306,16 +309,14 @@ class CompareNames(QWidget):
         self._row.invalidate()
 
     def _paint(self) -> None:
-        for index, button in enumerate(self.buttons):
-            colour = QColor(getattr(self._theme.tokens, colour_of(index)))
+        for button, name in zip(self.buttons, self._colours, strict=False):
+            colour = QColor(getattr(self._theme.tokens, name))
             button.setIcon(dot(colour, is_filled=button.isChecked()))
             set_flag(button, "dimmed", not button.isChecked())
 
 
-def colour_of(index: int) -> str:
-    """The field of `gui.base.theme.Tokens` that is the colour of a compared run."""
-    return f"curve{index + 1}"
-
+COLOURS = tuple(f"curve{index + 1}" for index in range(MOST))
+"""The fields of `gui.base.theme.Tokens` that are the colours of compared runs."""
 
 NARROWEST_LETTERS = 10
 """Least width of a run's column; if there is less space, the table scrolls."""
@@ -330,7 +331,7 @@ class CompareTable(QFrame):
         super().__init__()
         self._theme = theme
         self.model = QStandardItemModel(self)
-        self._shown: tuple[list[CompareRow], tuple[str, ...]] = ([], ())
+        self._shown: tuple[list[CompareRow], tuple[str, ...], tuple[str, ...]] = ([], (), ())
         self.view = QTableView()
         self.view.viewport().installEventFilter(self)
         self.view.horizontalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
@@ -349,12 +350,12 @@ class CompareTable(QFrame):
             self._fit()
         return super().eventFilter(watched, event)
 
-    def show_comparison(self, comparison: Comparison, names: Sequence[str]) -> None:
-        shown = rows_of(comparison), tuple(names)
+    def show_comparison(self, comparison: Comparison, names: Sequence[str], colours: Sequence[str]) -> None:
+        shown = rows_of(comparison), tuple(names), tuple(colours)
         if shown == self._shown:
             return
         self._shown = shown
-        rows, names = shown
+        rows, names, _colours = shown
         self.model.clear()
         self.view.clearSpans()
         self.model.setHorizontalHeaderLabels(["", *names])
@@ -375,13 +376,13 @@ class CompareTable(QFrame):
         self._fit()
 
     def _paint_header(self) -> None:
-        for index, name in enumerate(self._shown[1]):
+        for index, (name, colour) in enumerate(zip(*self._shown[1:], strict=True)):
             item = self.model.horizontalHeaderItem(index + 1)
-            item.setIcon(dot(QColor(getattr(self._theme.tokens, colour_of(index)))))
+            item.setIcon(dot(QColor(getattr(self._theme.tokens, colour))))
             item.setToolTip(tip_of(name))
 
     def _fit(self) -> None:
-        rows, names = self._shown
+        rows, names, _colours = self._shown
         if not names:
             return
         metrics = self.view.fontMetrics()
@@ -401,10 +402,13 @@ class ComparePage(QWidget):
     """
 
     left = Signal()
+    run_opened = Signal(object)  # a `RunFolder`
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._reader: CompareReader | None = None
+        self._best: RunSummary | None = None
+        self._colours: dict[Path, str] = {}
         self._runs: tuple[RunFolder, ...] = ()
         self._histories: list[RunHistory] = []
         self._titles: tuple[str, ...] = ()
@@ -412,6 +416,8 @@ class ComparePage(QWidget):
         self.title, self.difference = role_label(Role.PAGE_TITLE), ElidedLabel(role=Role.MUTED)
         self.conclusion, self.other = text_label(role=Role.STRONG, selectable=True), ChoiceList()
         self.work = FileWork(self)
+        self.open = link_button(_("Open"), self._open_best)
+        self.export = link_button(_("Export…"), self._export_best)
         self.back = link_button(_("‹ Runs"), self.left.emit, _("Back to the list of all runs"))
         self.charts = CompareCharts(theme)
         self.table = CompareTable(theme)
@@ -427,10 +433,14 @@ class ComparePage(QWidget):
         self.end_work()
         self.has_caught_up = False
         self._runs = tuple(runs)
-        self._histories = [RunHistory() for _run in runs]
+        self._histories, self._titles = [RunHistory() for _run in runs], ()
         self.title.setText(_("Compare {count} runs").format(count=formats.count(len(runs))))
-        for words in (self.conclusion, self.difference):
-            words.setText("")
+        kept = {self._colours[run.path]: run for run in reversed(runs) if run.path in self._colours}
+        free = (colour for colour in COLOURS if colour not in kept)
+        self._colours |= {run.path: next(free) for run in runs if run not in kept.values()}
+        for part in (self.conclusion, self.open, self.export):
+            part.hide()
+        self.difference.setText("")
         self._name_runs([(run.path, run_title(run)) for run in runs])
         self._chooser.setVisible(len(runs) <= FEWEST)
         if len(runs) <= FEWEST:
@@ -462,6 +472,8 @@ class ComparePage(QWidget):
                 signal.disconnect()  # events that are still queued are about other runs
             self._reader.deleteLater()
             self._reader = None
+        for sheet in self.findChildren(ExportSheet):
+            sheet.done(0)
 
     def _on_others(self, runs: tuple[RunFolder, ...], others: list[tuple[Path, str]]) -> None:
         if runs != self._runs or not self.isVisible():
@@ -490,26 +502,35 @@ class ComparePage(QWidget):
 
     def _on_comparison(self, comparison: Comparison) -> None:
         self._name_runs([(summary.run.path, summary.title) for summary in comparison.runs])
-        self.table.show_comparison(comparison, self._titles)
+        colours = [self._colours[summary.run.path] for summary in comparison.runs]
+        self.table.show_comparison(comparison, self._titles, colours)
         self.charts.judge_by([summary.metric for summary in comparison.runs])
         self.conclusion.setText(comparison.conclusion)
         self.conclusion.setVisible(bool(comparison.conclusion))
+        self._best = comparison.best
+        self.open.setVisible(self._best is not None)
+        self.export.setVisible(self._best is not None and self._best.state.is_over)
         self.difference.setText(difference_text(comparison))
 
     def _name_runs(self, runs: Sequence[tuple[Path, str]]) -> None:
         if self._titles != (unique := tuple(distinct_titles(runs))):
             self._titles = unique
-            self.charts.names.show_names(unique)
+            self.charts.names.show_names(unique, [self._colours[path] for path, _title in runs])
             self._show_curves()
 
+    def _open_best(self) -> None:
+        if self._best is not None:
+            self.run_opened.emit(self._best.run)
+
+    def _export_best(self) -> None:
+        if self._best is not None:
+            ExportSheet(self._best.run, self._best.title, self).open()
+
     def _show_curves(self) -> None:
-        runs = zip(self._titles, self._histories, self.charts.names.shown, strict=True)
+        colours = [self._colours[run.path] for run in self._runs]
+        runs = zip(self._titles, colours, self._histories, self.charts.names.shown, strict=True)
         self.charts.show_curves(
-            [
-                Curve(title, colour_of(index), history)
-                for index, (title, history, is_shown) in enumerate(runs)
-                if is_shown
-            ]
+            [Curve(title, colour, history) for title, colour, history, is_shown in runs if is_shown]
         )
 
     def _lay_out(self) -> None:
@@ -522,7 +543,9 @@ class ComparePage(QWidget):
         self._chooser = QFrame()
         self._chooser.setLayout(hbox(label, self.other))
         top = hbox(self.title, None, self._chooser, self.back)
-        layout = vbox(top, self.conclusion, self.difference, (self.tabs, 1))
+        layout = vbox(
+            top, hbox((self.conclusion, 1), self.open, self.export), self.difference, (self.tabs, 1)
+        )
         layout.setContentsMargins(*PAGE_MARGINS)
         self.setLayout(layout)
 

@@ -87,6 +87,11 @@ def test_results_machines_and_versions_of_two_runs_and_of_an_empty_folder(tmp_pa
     assert (found.options, found.ran, found.runs[1].best) == ((), (), None)
 
 
+def test_how_a_test_would_train_is_no_difference():
+    training = replace(PLAIN.training, epochs=0.0, learning_rate=0.5)
+    assert differing_options([PLAIN, replace(PLAIN, training=training)]) == ()
+
+
 FINISHED = RunFinished(time=160, state=Outcome.FINISHED, steps=9)
 
 
@@ -115,7 +120,9 @@ def test_the_conclusion_says_which_run_is_better_by_how_much_if_that_can_be_said
     for run, accuracy in zip(runs, accuracies, strict=True):
         metrics = {} if accuracy is None else {"eval_accuracy": accuracy}
         evaluated = Evaluated(time=104, step=5, epoch=1, metrics=metrics, seconds=1)
-        write_events(run.events_file, RunStarted(time=100), plan(time=101, eval_samples=359), evaluated)
+        write_events(
+            run.events_file, RunStarted(time=100), plan(time=101, eval_samples=359), evaluated, FINISHED
+        )
     found = compare(runs)
     assert found.conclusion.endswith(expected)
     assert bool(found.conclusion) == bool(expected)

@@ -9,14 +9,26 @@ from PySide6.QtCore import Qt
 from core.base.settings import Appearance
 from core.options import run_file
 from core.options.data import DataOptions
-from core.options.sections import MemoryOptions
+from core.options.sections import MemoryOptions, TrainingOptions
+from core.runs.events import Evaluated, Outcome, RunFinished, RunStarted
 from core.runs.folder import RunFolder
 from gui.base.theme import Theme
 from gui.charts.axes import XKind
 from gui.charts.history import Smoothing
+from gui.run.export_dialog import ExportSheet
 from gui.runs.compare import ComparePage, CompareReader
 from tests.fakes.charts import box_at, legend_of
-from tests.fakes.runs import OPTIONS, Plot, crash, finish, keep_alive, make_folder, write_story
+from tests.fakes.runs import (
+    OPTIONS,
+    Plot,
+    crash,
+    finish,
+    keep_alive,
+    make_folder,
+    plan,
+    write_events,
+    write_story,
+)
 
 SLOW = Plot(steps=60, reached=60, epochs=3, step_seconds=0.5)
 QUICK = Plot(steps=60, reached=30, epochs=3, step_seconds=0.2, pace=2.0, seed=8)
@@ -95,6 +107,49 @@ def test_the_cursor_reads_each_run_by_name_and_a_click_on_a_name_hides_it(shown)
     assert [line.colour for line in loss.lines] == ["curve2"]
     shown.charts.names.buttons[0].click()
     assert [line.colour for line in loss.lines] == ["curve1", "curve2"]
+
+
+def test_the_best_run_can_be_opened_and_exported_and_is_best_so_far_while_another_trains(
+    qtbot, page, runs, tmp_path
+):
+    live = make_folder(tmp_path / "live")
+    write_story(live, Plot(steps=60, reached=30, epochs=3, start=time.time() - 5))
+    keep_alive(live)
+    page.show_runs([runs[0], live])
+    assert not page.open.isVisible()
+    qtbot.waitUntil(lambda: "is best so far: " in page.conclusion.text(), timeout=5000)
+    with qtbot.waitSignal(page.run_opened) as opened:
+        page.open.click()
+    assert opened.args == [runs[0]]
+    page.export.click()
+    assert page.findChildren(ExportSheet)
+
+
+def test_a_run_keeps_its_colour_and_is_drawn_when_all_are_read_again_in_another_order(qtbot, shown, runs):
+    for order in (runs, runs[::-1]):
+        shown.show_runs(order)
+        qtbot.waitUntil(shown._reader.isFinished, timeout=5000)
+        qtbot.waitUntil(lambda: len(shown.charts.loss.lines) == 2, timeout=5000)
+        qtbot.waitUntil(
+            lambda: all(len(line.series) for line in shown.charts.loss.wanted_lines()), timeout=5000
+        )
+        drawn = [(line.name, line.colour) for line in shown.charts.loss.lines]
+        assert sorted(drawn) == list(zip(NAMES, ("curve1", "curve2"), strict=True))
+
+
+def test_a_test_has_no_point_among_curves_of_training(qtbot, page, runs, tmp_path):
+    test = make_folder(
+        tmp_path / "test", msgspec.structs.replace(OPTIONS, training=TrainingOptions(epochs=0.0))
+    )
+    metrics = {"eval_accuracy": 0.9, "eval_loss": 0.3}
+    result = Evaluated(time=102, step=0, epoch=0, metrics=metrics, seconds=1)
+    end = RunFinished(time=103, state=Outcome.FINISHED, steps=0)
+    write_events(test.events_file, RunStarted(time=100), plan(time=101, total_steps=0), result, end)
+    page.show_runs([runs[0], test])
+    qtbot.waitUntil(
+        lambda: page.has_caught_up and "eval_accuracy" in page._histories[1].metrics, timeout=5000
+    )
+    assert [line.name for line in page.charts.evaluation.wanted_lines()] == [NAMES[0]]
 
 
 def test_another_metric_can_be_chosen(qtbot, shown):
