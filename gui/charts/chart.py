@@ -88,6 +88,10 @@ PAINTING = 2.0
 """Cost of a redraw including Qt's painting afterwards, relative to that of `redraw` itself."""
 
 
+DOT_ROOM = 5
+"""Pixels between a dot and the edge of the plot, which would cut it."""
+
+
 class Redrawn(Protocol):
     """What a `RepaintQueue` redraws."""
 
@@ -385,6 +389,9 @@ class Chart(Card):
             span = float(seen.min()), float(seen.max())
         shown = span if self.is_log else self.y_span(span)
         y = self._canvas.y_axis.frame(*shown, float(self._canvas.rows()))
+        room, marked = DOT_ROOM * (y[1] - y[0]) / self._canvas.rows(), np.concatenate(dots, axis=1)[1]
+        below, above = (room if (np.abs(marked - edge) < room).any() else 0.0 for edge in y)
+        y = y[0] - below, y[1] + above
         beyond &= (values < y[0]) | (values > y[1])
         self._outliers.draw(at[beyond], values[beyond], x, y, self._canvas.y_axis.unit.write)
         return y

@@ -181,3 +181,14 @@ def test_the_evaluation_chart_shows_the_metric_by_which_a_run_is_judged(qtbot, m
     assert legend_of(chart) == legend
     texts = chart._canvas.y_axis.texts_between(*chart._canvas._view.viewRange()[1], 200)
     assert all(text.endswith(ticks) and ("%" in text) == bool(ticks) for text in texts)
+
+
+@pytest.mark.parametrize(("accuracies", "is_room"), [((0.6, 1.0), True), ((0.6, 0.97), False)])
+def test_a_dot_at_the_edge_of_the_plot_is_not_cut(qtbot, accuracies, is_room):
+    chart = chart_of(qtbot, MetricsChart)
+    chart.resize(400, 200)
+    add_steps(chart, [0.2] * 20)
+    evaluate(chart, [(step, {"eval_accuracy": one}) for step, one in zip((5, 15), accuracies, strict=True)])
+    high = chart._canvas._view.viewRange()[1][1]
+    assert (high > 1.0) == is_room
+    assert high < 1.1
