@@ -1,6 +1,5 @@
 """The page of a run in each of its states: what it shows, what it offers, what goes on."""
 
-import gc
 import os
 import shutil
 import sys
@@ -8,20 +7,15 @@ import time
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
-import shiboken6
-from PySide6.QtWidgets import QApplication, QLabel, QMainWindow, QPushButton
+from PySide6.QtWidgets import QLabel, QMainWindow, QPushButton
 
 from core.base.errors import RunFolderError, UserError
-from core.base.settings import Appearance
 from core.monitor.recent import END, REVEAL, STOP
-from core.options import run_file
 from core.runs import start
 from core.runs.events import (
     SCHEMA,
     CheckpointSaved,
-    Evaluated,
     Example,
     ExamplesChosen,
     Level,
@@ -32,23 +26,19 @@ from core.runs.events import (
     PhaseChanged,
     RequestAnswered,
     RunFinished,
-    RunPlanned,
     RunStarted,
     TurnAwaited,
 )
 from core.runs.folder import Action, ExitRecord
-from core.runs.library import create_all, options_of_test
 from core.runs.queue import LiveRuns, Move
 from core.runs.start import Extension
 from core.runs.status import State
-from core.runs.summary import status_at_end, summarize
+from core.runs.summary import summarize
 from gui.app.live_runs import Notifications
-from gui.base.theme import Theme
 from gui.run import header as run_header
-from gui.run.extend_dialog import ExtendSheet, ModelTestSheet
+from gui.run.extend_dialog import ExtendSheet
 from gui.run.header import RunAction
-from gui.run.page import RunPage, RunView
-from gui.run.words import RunFacts, Turn, state_line
+from gui.run.words import Turn
 from tests.fakes.charts import legend_of
 from tests.fakes.desktop import FakeTray
 from tests.fakes.runs import (
@@ -73,42 +63,6 @@ KEEPER = Path(__file__).resolve().parents[2] / "fakes" / "keeper.py"
 
 def command(run, scenario):
     return [sys.executable, "-P", str(KEEPER), scenario, str(run.path)]
-
-
-@pytest.fixture
-def run(tmp_path):
-    return make_folder(tmp_path / "run")
-
-
-@pytest.fixture
-def show(qtbot, run):
-    """Opens a view of the run and waits for a state."""
-    shown = []
-
-    def make(state, **how):
-        view = RunView(Theme(Appearance.LIGHT), run, **how)
-        shown.append(view)
-        qtbot.addWidget(view)
-        view.resize(1000, 780)
-        view.show()
-        if state is not None:
-            qtbot.waitUntil(lambda: view.state is state, timeout=10_000)
-            QApplication.processEvents()  # a button is shown an event after its layout has it
-        return view
-
-    yield make
-    for view in shown:
-        view.close_view()
-
-
-@pytest.fixture
-def page(qtbot):
-    page = RunPage(Theme(Appearance.LIGHT))
-    qtbot.addWidget(page)
-    page.resize(1000, 780)
-    page.show()
-    yield page
-    page.end_work()
 
 
 # --- Runs in each state
@@ -721,91 +675,6 @@ def test_a_finished_run_trains_longer_on_the_same_page(qtbot, run, show):
     qtbot.waitUntil(lambda: view.state is State.STOPPED, timeout=10_000)
 
 
-def test_a_finished_run_is_tested_on_a_file(qtbot, run, show, tmp_path):
-    finish_all(run)
-    run.model.mkdir()
-    (run.model / "model.safetensors").touch()
-    view = show(State.FINISHED)
-    view.header.buttons.entries[RunAction.TEST].trigger()
-    sheet = view.findChild(ModelTestSheet)
-    sheet.start.click()
-    assert sheet.problem.text() == "Choose a file or folder"
-    sheet.data.line.setText(str(tmp_path / "gone.csv"))
-    sheet.start.click()
-    assert "There is no file or folder at" in sheet.problem.text()
-    assert sheet.isVisible()
-    (tmp_path / "gone.csv").write_text("text,label\n")
-    with qtbot.waitSignal(view.test_requested) as asked:
-        sheet.start.click()
-    (options,) = asked.args
-    assert (options.data.eval, options.only_evaluates) == (str(tmp_path / "gone.csv"), True)
-    assert options.model.source == f"run:{run.path}"
-
-
-def test_a_test_shows_its_result_and_leads_to_the_run(qtbot, run, show, tmp_path):
-    tested = make_folder(tmp_path / "tested")
-    model = msgspec.structs.replace(OPTIONS.model, source=f"run:{tested.path}", pretrained=True)
-    training = msgspec.structs.replace(OPTIONS.training, epochs=0.0)
-    options = msgspec.structs.replace(OPTIONS, model=model, training=training)
-    run_file.write(options, run.options_file)
-    metrics = {"eval_loss": 0.3, "eval_accuracy": 0.9}
-    write_events(
-        run.events_file,
-        RunStarted(time=100.0, pid=1),
-        RunPlanned(total_steps=0, epochs=0.0, train_samples=9, eval_samples=20, effective_batch=4),
-        Evaluated(step=0, epoch=0.0, metrics=metrics, seconds=1.0, baseline=0.5),
-        RunFinished(time=109.0, state=Outcome.FINISHED, metrics=metrics, seconds=2.0),
-    )
-    run.record_exit(ExitRecord(time=109.0, code=0))
-    view = show(State.FINISHED)
-    qtbot.waitUntil(view.verdict.isVisible)
-    assert view.verdict._title.text() == "The model is right on 90.0 % of 20 examples"
-    assert RunAction.COMPARE in view.header.buttons.offers()
-    assert not view.header.buttons.offers() & {RunAction.TRY, RunAction.TEST, RunAction.EXPORT}
-    assert not view.details.isTabVisible(0), "there are no steps to draw"
-    assert "step" not in view.header.state_line.text()
-    with qtbot.waitSignal(view.run_opened) as opened:
-        view.header.other.click()
-    assert opened.args == [tested]
-
-
-def test_in_a_small_window_compare_is_in_the_menu_and_the_name_has_room(run, show):
-    finish_all(run)
-    run.model.mkdir()
-    (run.model / "model.safetensors").touch()
-    view = show(State.FINISHED)
-    for width, is_button in ((1000, True), (780, False)):
-        view.resize(width, 700)
-        QApplication.processEvents()
-        view._show_facts()
-        buttons = view.header.buttons
-        assert buttons._buttons[RunAction.COMPARE].isHidden() is not is_button
-        assert buttons.entries[RunAction.COMPARE].isVisible() is not is_button
-
-
-def test_a_run_leads_to_its_newest_test(qtbot, run, show, tmp_path):
-    finish_all(run)
-    run.model.mkdir()
-    (run.model / "model.safetensors").touch()
-    (tmp_path / "test.csv").write_text("text,label\n")
-    (test,) = create_all(options_of_test(run, str(tmp_path / "test.csv")), tmp_path)
-    write_events(
-        test.events_file,
-        RunStarted(time=100.0, pid=1),
-        RunPlanned(total_steps=0, epochs=0.0, train_samples=9, eval_samples=20, effective_batch=4),
-        PhaseChanged(phase=Phase.EVALUATING, detail="3/12"),
-        Evaluated(step=0, epoch=0.0, metrics={"eval_accuracy": 0.8}, seconds=1.0),
-    )
-    view = show(State.FINISHED)
-    qtbot.waitUntil(lambda: view.header.other.text() == "Tested on test.csv: Accuracy 80.0 %", timeout=5000)
-    with qtbot.waitSignal(view.run_opened) as opened:
-        view.header.other.click()
-    assert opened.args == [test]
-    status = status_at_end(test, and_beginning=True)
-    assert status.share_done == 0.25
-    assert state_line(RunFacts(status, State.TRAINING)) == "Testing"
-
-
 def test_a_run_that_didnt_start_shows_why(run, tmp_path, show):
     view = show(State.CRASHED, begin=partial(start.start, run, [str(tmp_path / "no such program")]))
     assert view.messages.titles() == ["The run can't be started"]
@@ -823,18 +692,6 @@ def test_a_crash_shows_the_log(qtbot, run, page):
         crash(run, time.time())
     qtbot.waitUntil(lambda: view.details.log.toPlainText().endswith("Training on cpu"), timeout=2000)
     assert view.details.log.isVisible()
-
-
-def test_dismissing_a_warning_leaves_the_menu_as_it_is(qtbot, run, page):
-    train(run)
-    warn(run)
-    page.show_run(run)
-    view = page.view
-    qtbot.waitUntil(lambda: bool(view.messages._strips), timeout=5000)
-    for strip in list(view.messages._strips.values()):
-        strip.dismiss()
-    gc.collect()
-    assert all(map(shiboken6.isValid, view.header.buttons.entries.values()))
 
 
 def test_a_dismissed_warning_stays_so_with_other_figures_but_not_with_another_cause(qtbot, run, page):
