@@ -1,7 +1,7 @@
 """The dialog "Export": the format, where to, progress, and the comparison with the trained model."""
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from PySide6.QtCore import Signal
@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFileDialog,
     QFormLayout,
-    QHBoxLayout,
     QLineEdit,
     QMessageBox,
     QProgressBar,
@@ -49,7 +48,7 @@ from gui.widgets.cards import MessageStrip
 from gui.widgets.form_row import sentence
 from gui.widgets.inputs import CalmComboBox, PathLine
 from gui.widgets.labels import margins, push_button, role_label, text_label
-from gui.widgets.layout import FLUSH, PageScroll, Sheet, fill, fill_dialog
+from gui.widgets.layout import FLUSH, PageScroll, Sheet, fill, fill_dialog, hbox
 
 INDENT = 3 * SPACING
 """Indent of the description below a title."""
@@ -145,8 +144,8 @@ class ExportPlace(QWidget):
         }
         for numbers, title in formats.items():
             self._numbers.addItem(title, numbers.value)
-        self._folder_row = _row(self._line, choose)
-        self._repo_row = _row(self._repo, self._private)
+        self._folder_row = hbox((self._line, 1), choose)
+        self._repo_row = hbox((self._repo, 1), self._private)
         self._form = QFormLayout(self)
         self._form.setContentsMargins(0, 0, 0, 0)
         self._form.setVerticalSpacing(SPACING)
@@ -204,12 +203,6 @@ class ExportPlace(QWidget):
         self.is_own = False
 
 
-def _row(line: QWidget, end: QWidget) -> QWidget:
-    row = QWidget()
-    fill(QHBoxLayout(row), (line, 1), end, margins=FLUSH, spacing=SPACING)
-    return row
-
-
 def result_text(report: ExportReport) -> tuple[str, str]:
     """A title, and details: path, comparison with the trained model, notes."""
     if report.missing:
@@ -228,18 +221,10 @@ def result_text(report: ExportReport) -> tuple[str, str]:
 class ExportSheet(Sheet):
     """Exports a run's model; closed during an export, it asks, then cancels it and deletes its files."""
 
-    def __init__(
-        self,
-        run: RunFolder,
-        title: str,
-        parent: QWidget | None = None,
-        *,
-        make: Callable[[Wanted], Export] = Export,
-        find: Callable[[RunFolder], tuple[Offer, ...]] = lambda run: offers(find_source(run)),
-    ) -> None:
+    def __init__(self, run: RunFolder, title: str, parent: QWidget | None = None) -> None:
         super().__init__(_("Export {run}").format(run=title), parent)
         self.resize(*SIZE)
-        self._run, self._make = run, make
+        self._run = run
         self._export: Export | None = None
         self._report: ExportReport | None = None
         self.kinds = ExportKinds()
@@ -264,7 +249,7 @@ class ExportSheet(Sheet):
         self._reading: Task[tuple[Offer, ...]] = Task(
             self, done=self._show_offers, failed=self.strip.show_error
         )
-        self._reading.start(lambda _call: find(run))
+        self._reading.start(lambda _call: offers(find_source(run)))
         self._refresh()
 
     @property
@@ -320,7 +305,7 @@ class ExportSheet(Sheet):
             self.place.propose()
         elif self.place.folder:
             ExportPlace.last_parent = Path(self.place.folder).expanduser().parent
-        export = self._export = self._make(self.place.wanted(self._run))
+        export = self._export = Export(self.place.wanted(self._run))
         self._status.setText(_("Loading the training libraries…"))
         self._bar.setRange(0, 0)
         self._task.start(lambda call: export.run(call.tell))
@@ -397,9 +382,9 @@ class ExportSheet(Sheet):
         self.take.setDefault(True)
         content = QWidget()
         fill(QVBoxLayout(content), self.kinds, None, margins=(0, 0, SPACING, 0))
-        progress = fill(QHBoxLayout(), self._status, (self._bar, 1), self.stop, spacing=SPACING)
+        progress = hbox(self._status, (self._bar, 1), self.stop)
         outcome = QWidget()
         fill(QVBoxLayout(outcome), progress, self.strip, None, margins=FLUSH)
         outcome.setMinimumHeight(OUTCOME_HEIGHT)
-        last = fill(QHBoxLayout(), self.show_folder, self.copy_code, (buttons, 1), spacing=SPACING)
+        last = hbox(self.show_folder, self.copy_code, (buttons, 1))
         fill_dialog(self, words, (PageScroll(content), 1), self.place, outcome, last)

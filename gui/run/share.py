@@ -1,6 +1,5 @@
 """Sharing a run: as a Python script, a report, a support file."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QStandardPaths, QUrl, Signal
@@ -8,11 +7,9 @@ from PySide6.QtGui import QDesktopServices, QFontDatabase, QGuiApplication, QTex
 from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFileDialog,
-    QHBoxLayout,
     QListWidget,
     QListWidgetItem,
     QPlainTextEdit,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -23,17 +20,14 @@ from core.runs.events import Level, MessageRaised
 from core.runs.folder import RunFolder
 from core.sharing import support
 from core.sharing.report import save_report
-from core.sharing.script import Ask, script_of_run
+from core.sharing.script import script_of_run
 from core.sharing.support import SupportFile
 from gui.base.background import Call, Task
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import push_button, role_label, text_label
-from gui.widgets.layout import Sheet, fill, fill_dialog
-
-WriteScript = Callable[[RunFolder, Ask], str]
-"""As `core.sharing.script.script_of_run`."""
+from gui.widgets.layout import Sheet, fill_dialog, hbox, vbox
 
 SIZE = (860, 600)
 LIST_WIDTH = 190
@@ -47,12 +41,10 @@ class SupportSheet(Sheet):
         place: The proposed path, without its suffix.
     """
 
-    def __init__(
-        self, run: RunFolder, place: str, parent: QWidget, *, choose: Callable[[QWidget, str, str, str], str]
-    ) -> None:
+    def __init__(self, run: RunFolder, place: str, parent: QWidget) -> None:
         super().__init__(_("Support file"), parent)
         self.resize(*SIZE)
-        self._place, self._choose = place, choose
+        self._place = place
         self._files: tuple[SupportFile, ...] = ()
         self.files = QListWidget()
         self.files.setAccessibleName(_("Files"))
@@ -92,9 +84,8 @@ class SupportSheet(Sheet):
             self.text.setPlainText(file.text)
 
     def _ask_place(self) -> None:
-        place = self._choose(
-            self, _("Save the support file"), f"{self._place}{SUFFIX}", _("Zip file (*.zip)")
-        )
+        title, filters = _("Save the support file"), _("Zip file (*.zip)")
+        place, _filter = QFileDialog.getSaveFileName(self, title, f"{self._place}{SUFFIX}", filters)
         if not place:
             return
         path = Path(place) if Path(place).suffix.lower() == ".zip" else Path(f"{place}.zip")
@@ -108,20 +99,11 @@ class SupportSheet(Sheet):
 
     def _lay_out(self) -> None:
         title = role_label(Role.PAGE_TITLE, _("Review it before you share it"))
-        right = fill(QVBoxLayout(), self.note, (self.text, 1), spacing=SPACING)
-        both = fill(QHBoxLayout(), self.files, (right, 1), spacing=2 * SPACING)
+        right = vbox(self.note, (self.text, 1))
+        both = hbox(self.files, (right, 1), spacing=2 * SPACING)
         buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
         buttons.addButton(self.save, QDialogButtonBox.ButtonRole.AcceptRole)
         fill_dialog(self, title, text_label(support.WORDS), self.strip, (both, 1), buttons)
-
-
-ChoosePlace = Callable[[QWidget, str, str, str], str]
-OpenFile = Callable[[QUrl], object]
-
-
-def choose_place(parent: QWidget, title: str, place: str, filters: str) -> str:
-    """Ask for a file to write, proposing `place`; returns an empty string if cancelled."""
-    return QFileDialog.getSaveFileName(parent, title, place, filters)[0]
 
 
 class RunSharing(QObject):
@@ -129,18 +111,9 @@ class RunSharing(QObject):
 
     reported = Signal(object)  # a `core.runs.events.MessageRaised` about it
 
-    def __init__(
-        self,
-        run: RunFolder,
-        view: QWidget,
-        *,
-        choose: ChoosePlace = choose_place,
-        open_file: OpenFile = QDesktopServices.openUrl,
-        write_script: WriteScript = script_of_run,
-    ) -> None:
+    def __init__(self, run: RunFolder, view: QWidget) -> None:
         super().__init__(view)
         self._run, self._view = run, view
-        self._choose, self._open, self._write_script = choose, open_file, write_script
         self._script: Task[str] = Task(self, done=self._on_script)
         self._report: Task[Path] = Task(self, done=self._on_report)
         for task in (self._script, self._report):
@@ -154,14 +127,15 @@ class RunSharing(QObject):
         """Copy the run as a Python script to the clipboard."""
         if not self.is_busy:
             self._notify(_("Writing the script…"), _("Its data is inspected once more."))
-            self._script.start(lambda call: self._write_script(self._run, call.ask))
+            self._script.start(lambda call: script_of_run(self._run, call.ask))
 
     def save_report(self) -> None:
         """Save the report where the person likes, and open it."""
         if self.is_busy:
             return
-        filters = _("Web page (*.html)")
-        place = self._choose(self._view, _("Save a report"), f"{proposed_path(self._run)}.html", filters)
+        title, filters = _("Save a report"), _("Web page (*.html)")
+        proposed = f"{proposed_path(self._run)}.html"
+        place, _filter = QFileDialog.getSaveFileName(self._view, title, proposed, filters)
         if place:
             path = Path(place) if Path(place).suffix.lower() in (".html", ".htm") else Path(f"{place}.html")
             self._notify(_("Writing the report…"), "")
@@ -175,7 +149,7 @@ class RunSharing(QObject):
 
     def show_support(self) -> None:
         """Show the content of a support file."""
-        SupportSheet(self._run, proposed_path(self._run), self._view, choose=self._choose).open()
+        SupportSheet(self._run, proposed_path(self._run), self._view).open()
 
     def close(self) -> None:
         """Cancel the script; files are still written in the background."""
@@ -191,7 +165,7 @@ class RunSharing(QObject):
 
     def _on_report(self, path: Path) -> None:
         self._notify(_("The report is saved"), _("{path} shows examples of your data.").format(path=path))
-        self._open(QUrl.fromLocalFile(str(path)))
+        QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))
 
     def _notify(self, title: str, detail: str) -> None:
         self.reported.emit(MessageRaised(id="shared", level=Level.INFO, title=title, detail=detail))

@@ -12,6 +12,7 @@ from core.base.jobs import JobCancelled, JobProgress
 from core.runs.folder import RunFolder
 from core.services.export import Agreement, Compared, ExportKind, ExportReport, NumberFormat, Offer
 from gui.base.trash import Question
+from gui.run import export_dialog
 from gui.run.export_dialog import ExportSheet
 
 NO_ADAPTER = "This run trained no LoRA adapter: its model is whole already."
@@ -73,11 +74,14 @@ def exports():
 
 
 @pytest.fixture
-def make_sheet(qtbot, exports, tmp_path):
+def make_sheet(qtbot, exports, tmp_path, monkeypatch):
     made = []
 
     def make(find=lambda _run: OFFERS):
-        sheet = ExportSheet(RunFolder(tmp_path / "reviews"), "Reviews", make=exports, find=find)
+        monkeypatch.setattr(export_dialog, "Export", exports)
+        monkeypatch.setattr(export_dialog, "find_source", find)
+        monkeypatch.setattr(export_dialog, "offers", lambda found: found)
+        sheet = ExportSheet(RunFolder(tmp_path / "reviews"), "Reviews")
         qtbot.addWidget(sheet)
         sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
         sheet.place.propose_in(tmp_path)

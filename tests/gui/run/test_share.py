@@ -4,8 +4,8 @@ import threading
 import zipfile
 
 import pytest
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QWidget
+from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from core.base.errors import UserError
 from core.runs.events import Level
@@ -17,7 +17,7 @@ SCRIPT = "import torch\nprint(1)\n"
 
 
 @pytest.fixture
-def make_sharing(qtbot, tmp_path):
+def make_sharing(qtbot, tmp_path, monkeypatch):
     run = make_folder(tmp_path / "2026-11-21-digits")
     plot = Plot(steps=40, epochs=2, reached=40)
     finish(run, plot, write_story(run, plot))
@@ -29,13 +29,15 @@ def make_sharing(qtbot, tmp_path):
 
     def make(file="", write=lambda _run, _ask: SCRIPT):
         """Shares a run; of file dialogs, the answer is `file`."""
-        sharing = RunSharing(
-            run,
-            page,
-            choose=lambda _parent, _title, place, _kinds: sharing.offered.append(place) or str(file),
-            open_file=lambda url: sharing.opened.append(url.toLocalFile()),
-            write_script=write,
-        )
+
+        def choose(_parent, _title, place, _kinds):
+            sharing.offered.append(place)
+            return str(file), ""
+
+        sharing = RunSharing(run, page)
+        monkeypatch.setattr(QFileDialog, "getSaveFileName", choose)
+        monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: sharing.opened.append(url.toLocalFile()))
+        monkeypatch.setattr("gui.run.share.script_of_run", write)
         sharing.offered, sharing.opened, sharing.messages = [], [], []
         sharing.reported.connect(sharing.messages.append)
         made.append(sharing)
