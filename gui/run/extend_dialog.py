@@ -47,6 +47,13 @@ class Length:
         """Returns None if a number of epochs was planned."""
         return self.options.training.max_steps
 
+    @property
+    def usual_more(self) -> int:
+        """One epoch, or as many steps as were planned, but those of a tenth of an epoch at least; of two figures."""
+        plan = self.status.plan
+        a_tenth = plan.total_steps / plan.epochs / 10 if plan is not None and plan.epochs else 0.0
+        return int(float(f"{max(self.planned_steps, a_tenth):.2g}")) if self.planned_steps else 1
+
     def steps_with(self, more: int) -> int | None:
         """All steps, with `more` steps or epochs; None if not known."""
         plan = self.status.plan
@@ -94,7 +101,7 @@ class ExtendSheet(Sheet):
         most = MOST_EPOCHS - math.ceil(length.options.training.epochs)
         self.more.setRange(1, max(1, most) if length.planned_steps is None else MOST_STEPS)
         self.more.setAccessibleName(_("How much longer"))
-        self.more.setValue(max(1, (length.planned_steps or 0) // 10))
+        self.more.setValue(length.usual_more)
         self.unit = QLabel()
         self.rows = KeyValue()
         no_checkpoint = "" if length.has_checkpoint else _("There is no checkpoint to continue from.")
@@ -175,7 +182,7 @@ def rows_for(length: Length, more: int) -> list[tuple[str, str]]:
     rate = rates.get(schedule, _("follows its schedule over all steps, so it first rises again"))
     rows = [(_("In total"), ", ".join(total)), (_("Learning rate"), rate)]
     if steps is not None and pace is not None:
-        time = _("about {duration}, at {pace} per step as measured, without evaluations")
+        time = _("about {duration}, at {pace} per step as in its last steps, without evaluations")
         seconds = max(0, steps - status.step) * pace
         rows.append((_("Time"), time.format(duration=formats.about(seconds), pace=formats.step_time(pace))))
     return rows

@@ -37,12 +37,25 @@ def measured(steps=360, epochs=8.0):
         (
             {"max_steps": 360, "schedule": Schedule.CONSTANT},
             measured(),
-            {"In total": "396 steps", "Learning rate": "unchanged"},
-            Extension(max_steps=396),
+            {
+                "In total": "720 steps",
+                "Learning rate": "unchanged",
+                "Time": "about 1 min, at 200 ms per step as in its last steps",
+            },
+            Extension(max_steps=720),
         ),
+        ({"max_steps": 2}, measured(2, 0.01), {"In total": "22 steps"}, Extension(max_steps=22)),
+        ({"max_steps": 1234}, measured(1234, 8), {"In total": "2,434 steps"}, Extension(max_steps=2434)),
         ({}, RunStatus(), {"In total": "9 epochs", "Time": None}, Extension(epochs=9.0)),
     ],
-    ids=["epochs", "a part of an epoch", "steps", "before a step was measured"],
+    ids=[
+        "epochs",
+        "a part of an epoch",
+        "steps",
+        "hardly any steps",
+        "many steps",
+        "before a step was measured",
+    ],
 )
 def test_a_run_is_extended_by_what_it_counts_in(qtbot, training, status, rows, extension):
     options = msgspec.structs.replace(OPTIONS, training=msgspec.structs.replace(OPTIONS.training, **training))
