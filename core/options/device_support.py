@@ -237,7 +237,7 @@ def _pretraining(options: RunOptions) -> Iterator[Problem]:
             "from a few hundred conversations it only learns to repeat pieces of them; for real answers choose a "
             "pretrained model such as SmolLM2, which is downloaded once"
         )
-        yield Problem("model.source", message, (pretrained_fix(options.task, _("Use SmolLM2-135M")),))
+        yield Problem("model.source", message, (pretrained_fix(options.task, _("Use {model}")),))
 
 
 def _batch_multiples(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:

@@ -27,7 +27,7 @@ from core.options.choices import (
 )
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
-from core.options.sources import VISION_MODELS, Scheme, is_scratch, scheme_of
+from core.options.sources import VISION_MODELS, Scheme, is_scratch, scheme_of, short_name
 
 # --- Models that are too large
 
@@ -246,7 +246,7 @@ def starting_options(task: Task) -> RunOptions:
             training = TrainingOptions(epochs=3, eval_steps=0.1, schedule=Schedule.COSINE, warmup=0.05)
         case Task.CHAT:
             data = DataOptions(train="conversations.jsonl", max_length=1024)
-            model = ModelOptions(source=_GENERATOR, method=Method.LORA)
+            model = ModelOptions(source=f"{_GENERATOR}-Instruct", method=Method.LORA)
             memory = MemoryOptions(batch_size=4, gradient_accumulation_steps=4)
             training = TrainingOptions(epochs=2, eval_steps=0.1, schedule=Schedule.COSINE, warmup=0.05)
         case Task.PREFERENCE:
@@ -272,6 +272,7 @@ def pretrained_fix(task: Task, label: str) -> Fix:
     usual = starting_options(task)
     training = ("training.learning_rate", "training.epochs", "training.max_steps", "data.max_length")
     paths = ("model.source", "model.method", *training, *BATCH_PATHS)
+    label = label.format(model=short_name(usual.model.source))
     return Fix(label, {path: value_of(usual, path) for path in paths})
 
 

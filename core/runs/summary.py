@@ -379,6 +379,8 @@ UNWRITTEN = 0.7
 LEAST_TEXTS = 3
 """Of fewer generated texts it means nothing that they are the same."""
 HIGHER_RATE, LOWER_RATE = 5.0, 0.1
+MUCH_LONGER = 5
+"""Pretraining that has taught a model nothing is to be so many times as long."""
 LONGER = Fix(_("Train longer"), action=FixAction.EXTEND)
 
 
@@ -528,8 +530,24 @@ def _to_generate(found: str, options: RunOptions) -> tuple[str, tuple[Fix, ...]]
     cause = _(
         "A model from scratch needs much more text, or much longer pretraining; a pretrained one can write already."
     )
-    longer = () if options.task is Task.CHAT else (LONGER,)
-    return f"{found} {cause}", (pretrained_fix(options.task, _("New run with SmolLM2-135M")), *longer)
+    longer = LONGER if options.task is not Task.CHAT else _longer_pair(options)
+    pretrained = pretrained_fix(options.task, _("New run with {model}"))
+    return f"{found} {cause}", (pretrained,) if longer is None else (longer, pretrained)
+
+
+def _longer_pair(options: RunOptions) -> Fix | None:
+    """Pretraining and chat once more, and longer; None for a model that no run of Hone has pretrained."""
+    folder = run_folder(options.model.source)
+    before = None if folder is None else RunFolder(folder).readable_options()
+    if before is None or not before.starts_random:
+        return None
+    model, steps = before.model, options.training.max_steps
+    path, length = "training.epochs", MUCH_LONGER * options.training.epochs
+    label = _("Two new runs with {count} epochs").format(count=formats.epochs(length))
+    if steps is not None:
+        path, length = "training.max_steps", MUCH_LONGER * steps
+        label = _("Two new runs with {count} steps").format(count=formats.count(length))
+    return Fix(label, {"model.source": model.source, "model.vocabulary": model.vocabulary, path: length})
 
 
 def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bool]:

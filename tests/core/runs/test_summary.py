@@ -402,7 +402,7 @@ def from_scratch(task, source="scratch:llama-small"):
     ("options", "actions"),
     [
         (from_scratch(Task.CHAT, "run:/somewhere"), [None]),
-        (from_scratch(Task.CAUSAL_LM), [None, FixAction.EXTEND]),
+        (from_scratch(Task.CAUSAL_LM), [FixAction.EXTEND, None]),
         (from_scratch(Task.CHAT, "some/model"), [FixAction.EXTEND]),
     ],
 )
@@ -411,6 +411,30 @@ def test_a_model_that_writes_nothing_is_trained_longer_only_if_that_can_help(opt
     status.apply_all([TEN, step(1), Predicted(step=1, epoch=2, said=(Said(text=" "), Said(text="\n")))])
     status.apply(RunFinished(state=Outcome.FINISHED, steps=9))
     assert [fix.action for fix in verdict(status, options).fixes] == actions
+
+
+@pytest.mark.parametrize(
+    ("training", "label", "length"),
+    [
+        ({"epochs": 2.0}, "Two new runs with 10 epochs", {"training.epochs": 10.0}),
+        ({"max_steps": 64}, "Two new runs with 320 steps", {"training.max_steps": 320}),
+    ],
+)
+def test_a_chat_from_scratch_that_writes_nothing_can_be_pretrained_longer_offline(
+    tmp_path, training, label, length
+):
+    chat = from_scratch(Task.CHAT)
+    chat = msgspec.structs.replace(chat, training=msgspec.structs.replace(chat.training, **training))
+    _first, second = create_all(with_changes(chat, {"model.vocabulary": 2048}), tmp_path)
+    status = RunStatus()
+    status.apply_all([TEN, step(1), Predicted(step=1, epoch=2, said=(Said(text=" "), Said(text="\n")))])
+    status.apply(RunFinished(state=Outcome.FINISHED, steps=9))
+    longer, download = verdict(status, second.options()).fixes
+    assert (longer.label, longer.action) == (label, None)
+    assert longer.changes == {"model.source": "scratch:llama-small", "model.vocabulary": 2048, **length}
+    again = with_changes(second.options(), longer.changes)
+    assert again.pretrains
+    assert download.label == "New run with SmolLM2-135M-Instruct"
 
 
 @pytest.mark.parametrize(("loss", "finding"), [(5.2, Finding.HARDLY_LEARNED), (3.3, Finding.RESULT)])
