@@ -18,16 +18,13 @@ from core.base.files import read_small, write_atomically
 from core.base.language import _
 from core.base.settings import VERSION
 from core.benchmark.plan import Kind, Plan, Variant
-from core.memory.model import Parts
+from core.memory.model import BUSY, Parts
 from core.options import Tree
 from core.options.device_support import MachineReport
 from core.runs.events import WhatRan
 from core.runs.folder import KeeperRecord, is_same_process
 
 SCHEMA = 1
-
-BUSY = 0.15
-"""A measurement counts as disturbed if other programs used more than this fraction of the CPU's cores."""
 
 GPU_HELD = 1 << 30
 """GPU memory of other programs, in bytes, that is more than the windows of a desktop use."""

@@ -19,8 +19,8 @@ from core.base.errors import OptionsError, Problem
 from core.base.formats import markdown as escaped
 from core.base.language import _, ngettext
 from core.benchmark.plan import Kind, Plan, Variant
-from core.benchmark.result import BUSY, GPU_HELD, Result, Row, Spread
-from core.memory.model import PART_TITLES
+from core.benchmark.result import GPU_HELD, Result, Row, Spread
+from core.memory.model import BUSY, PART_TITLES
 from core.options.choices import Method, Precision
 from core.options.sources import Scheme
 

@@ -294,9 +294,7 @@ def measurement_lines(found: Measurement) -> Iterator[str]:
         seconds = formats.number(found.step_seconds)
         yield _("An ordinary step takes {seconds} s.").format(seconds=seconds)
     if found.was_disturbed:
-        yield _(
-            "Other programs slowed the measurement: ordinary steps can't take longer. Measure again for true times."
-        )
+        yield _("Other programs slowed the measurement. Measure again for true times.")
     if found.compile_seconds:
         yield _("Compiling took {time}.").format(time=formats.duration(found.compile_seconds))
     if found.run_seconds is not None and found.total_steps is not None:

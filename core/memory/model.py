@@ -40,6 +40,9 @@ def _broken(options: RunOptions) -> Iterator[Problem]:
 DISTURBED = 1.2
 """If ordinary steps take this factor of those on the longest batch, something disturbed them."""
 
+BUSY = 0.15
+"""A measurement counts as disturbed if other programs used more than this fraction of the CPU's cores."""
+
 TIGHT = 0.9
 """Above this fraction of the free memory a run fits only tightly: other programs grow, and batches differ."""
 
@@ -162,7 +165,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     length of a row of the longest batch in tokens with padding, `longest_text` that of the longest text (None: not a
     text). `longest_step_seconds` is the time of a step on that batch, `step_seconds` the mean of ordinary ones;
     `compile_seconds` is apart. `train_samples` and `total_steps` are those of the whole run, `run_seconds` its time
-    without evaluation and saving. `out_of_memory` is empty unless memory ran out; the other figures are then those of
+    without evaluation and saving. `other_load` is the fraction of the CPU's cores that other programs used, None if the
+    steps took too short a time. `out_of_memory` is empty unless memory ran out; the other figures are then those of
     that moment.
     """
 
@@ -180,6 +184,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     total_steps: int | None = None
     run_seconds: float | None = None
     out_of_memory: str = ""
+    other_load: float | None = None
 
     @property
     def is_undivided(self) -> bool:
@@ -188,7 +193,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def was_disturbed(self) -> bool:
-        """Whether ordinary steps took longer than those on the longest batch."""
+        """Whether other programs used the CPU, or ordinary steps took longer than those on the longest batch."""
+        if (self.other_load or 0.0) > BUSY:
+            return True
         longest, ordinary = self.longest_step_seconds, self.step_seconds
         return longest is not None and ordinary is not None and ordinary > DISTURBED * longest
 

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from core.base.formats import about, duration, memory, moment, step_time, three_figures, whole_percent
 from core.base.language import _
-from core.memory.model import Basis, Forecast, Parts, Verdict
+from core.memory.model import BUSY, Basis, Forecast, Parts, Verdict
 from core.memory.remedies import Remedy
 from core.options import RunOptions
 from core.options.choices import Method, Task
@@ -237,6 +237,11 @@ class TimeBox(CalmDoubleSpinBox):
         return total if self.minimum() <= total <= self.maximum() else None
 
 
+def is_focused(button: QPushButton) -> bool:
+    """Whether it has the focus, also of a window that isn't active; hidden or disabled, it would lose it."""
+    return button.window().focusWidget() is button
+
+
 class ButtonLine(QWidget):
     """A button with a hint next to it."""
 
@@ -396,7 +401,11 @@ class FitCard(Card):
 
     def show_state(self) -> None:
         state, forecast = self.state, self.state.forecast
+        had_focus = is_focused(self._lookup.button)
         self._pages.setCurrentWidget(self._unknown if forecast is None else self._known)
+        if had_focus and forecast is not None:
+            self._measure.button.setEnabled(True)
+            self._measure.button.setFocus()
         self._basis.setVisible(forecast is not None)
         self._missing.setText(state.missing)
         if forecast is not None:
@@ -428,7 +437,7 @@ class FitCard(Card):
             return
         steps, seconds = state.steps_within(self.time.value())
         is_set, text = steps == case.options.training.max_steps, ""
-        self.set_steps.setEnabled(not is_set)
+        self.set_steps.setEnabled(not is_set or is_focused(self.set_steps))
         if seconds <= 60 * self.time.value():
             text = (
                 _("Fits with maximum steps {steps:,}").format(steps=steps) if steps else _("All epochs fit")
@@ -487,7 +496,7 @@ class FitCard(Card):
         """Show the line about the model's description, where one is missing: in place of that about measuring."""
         state, failure, is_running = self.state, self.state.lookup.failure, self.state.lookup.is_running
         line = self._lookup if state.forecast is None else self._measure
-        self._lookup.setVisible(bool(state.lookup_source))
+        self._lookup.setVisible(bool(state.lookup_source) or is_focused(self._lookup.button))
         if not state.lookup_source:
             return
         line.button.setEnabled(True)
@@ -508,12 +517,14 @@ class FitCard(Card):
         state, case, measured, timed = self.state, self.state.case, self.state.measured, self.state.timed
         button, is_running = self._measure.button, state.measuring.is_running
         set_role(self._measure.label, Role.HINT)
-        button.setEnabled(is_running or state.can_measure)
+        button.setEnabled(is_running or state.can_measure or is_focused(button))
         if is_running:
             button.setText(_("Cancel"))
             button.setToolTip("")
             text = _("Running a few steps on your longest examples… {spent}")
-            self._measure.label.setText(text.format(spent=duration(state.measuring_seconds)))
+            self._measure.label.setText(
+                text.format(spent=duration(state.measuring_seconds).replace(" ", "\u00a0"))
+            )
             return
         button.setText(_("Measure") if measured is None else _("Measure again"))
         tip = _("Uses your longest examples, in a separate process. Nothing is saved.")
@@ -532,6 +543,11 @@ class FitCard(Card):
             if timed.measurement.compile_seconds >= 1:
                 compiling = about(timed.measurement.compile_seconds)
                 text = _("{step}, and {span} to compile").format(step=text, span=compiling)
+            if (share := timed.measurement.other_load or 0.0) > BUSY:
+                slowed = _(
+                    "{step}. Slowed: other programs use {share} of the CPU. Measure again once they end."
+                )
+                text = slowed.format(step=text, share=whole_percent(share))
         button.setToolTip(tip)
         self._measure.label.setText(text)
 

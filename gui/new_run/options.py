@@ -746,8 +746,9 @@ class FormHistory(QObject):
             self._options.put(change.before)
 
     def _on_changed(self) -> None:
-        if not self._is_changing:
-            self._push("", self._options.form.starts)
+        change = None if self._is_changing else self._push("", self._options.form.starts)
+        if change and self._listed and self._listed.after.keys() <= change.after.keys():
+            self._strip.hide()
 
     def _push(self, title: str, starts: Starts) -> FormChange | None:
         """Record how the form differs from before; without a title the command has that of its first option."""

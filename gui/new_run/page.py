@@ -611,7 +611,10 @@ class NewRunPage(QWidget):
         is_start_awaited = self._is_start_awaited and self.isVisible()
         if not (is_start_awaited and is_waiting):
             self._awaits_start = None
-        unchanged = self._example.name if self._example and not form.changed_from() else ""
+        example = None if form.changed_from() else self._example
+        if example and any(form.value(path) != value_at(example.tree, path) for path in SOURCES):
+            example = None
+        unchanged = example.name if example else ""
         self._fit.minutes = beginnings()[unchanged][-1] if unchanged in beginnings() else 0
         self._fit.update(checked, self._machine, questions, is_ready=self.ready is not None)
         self._outcome.show_outcome(

@@ -26,7 +26,8 @@ import psutil
 from core.base import formats
 from core.base.files import write_atomically
 from core.base.jobs import run_job
-from core.benchmark.result import BUSY, Machine, this_machine
+from core.benchmark.result import Machine, this_machine
+from core.memory.model import BUSY
 from core.options.device_support import MachineReport
 from tests.performance.figures import ROOT, Figure, table
 

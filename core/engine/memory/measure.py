@@ -28,7 +28,7 @@ import torch
 from transformers import TrainerCallback
 
 from core.base.errors import OutOfMemory
-from core.base.system import process_tree, resident_bytes
+from core.base.system import process_tree, processor_times, resident_bytes
 from core.benchmark.result import Sample
 from core.engine.data.tables import lengths_of
 from core.engine.devices.choose import ResolvedRun
@@ -609,6 +609,10 @@ class DryRun(WeighedRun):
 
     trainer_class = DryTrainer
 
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        super().on_train_begin(args, state, control, **kwargs)
+        self._before = processor_times(), sum(os.times()[:4])
+
     def shortened(self) -> RunOptions:
         """One epoch of the selected rows."""
         size, accumulated = fitted(self.options, self.rows)
@@ -636,6 +640,11 @@ class DryRun(WeighedRun):
         ordinary = (seconds[trainer.batches.repeats :] or seconds[-1:]) if seconds else []
         mean = statistics.fmean(ordinary) if ordinary else None
         steps = steps_of(self.options, self.rows)[0] if self.rows else None
+        load = None
+        if sum(seconds) > 0.3 and not self.compile_seconds:  # its processes would count as others
+            now, (before, own) = processor_times(), self._before
+            others = now.busy - before.busy - (sum(os.times()[:4]) - own)
+            load = min(1.0, max(0.0, others / (now.total - before.total)))
         return Measurement(
             device=self.resolved.label,
             parts=parts,
@@ -649,5 +658,6 @@ class DryRun(WeighedRun):
             train_samples=self.rows or None,
             total_steps=steps,
             run_seconds=self.compile_seconds + steps * mean if mean is not None and steps else None,
+            other_load=load,
             out_of_memory=out_of_memory,
         )

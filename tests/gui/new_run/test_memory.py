@@ -245,6 +245,7 @@ class TestLookup:
         assert all(word in line.label.text() for word in ("config.json", "huggingface.co"))
         assert "fetch-config" not in [job for job, _ in engine.requests]
         engine.gate.clear()
+        line.button.setFocus()
         line.button.click()
         assert line.label.text() == "Downloading config.json from huggingface.co…"
         assert line.button.text() == "Cancel"
@@ -255,6 +256,9 @@ class TestLookup:
         assert not line.isVisible()
         assert rows(elsewhere)["Downloads"] == "the model, once, from the Hugging Face Hub"
         assert start_text(elsewhere) == "Start training"
+        assert elsewhere.window().focusWidget() is measuring.button, "it is in the same place"
+        row(elsewhere, "model.source").field.control.setFocus()
+        card(elsewhere).show_state()
         assert not measuring.button.isEnabled()
         (snapshot / "model.safetensors").touch()
         put(elsewhere, memory__batch_size=8)
@@ -341,6 +345,10 @@ class TestTime:
         page.load_example(presets.find_example("digits"))
         expected = "About 1 min on two processor cores. Press Measure for this computer."
         qtbot.waitUntil(lambda: run_time(page) == expected)
+        put(page, data__train="gone.csv")
+        assert "two processor cores" not in run_time(page), "at once, before it is known to be missing"
+        put(page, data__train="builtin:digits")
+        assert run_time(page) == expected
         put(page, training__epochs=50.0)
         assert "two processor cores" not in run_time(page)
 
@@ -375,7 +383,7 @@ class TestMeasuring:
         memory.dry_runs.gate.clear()
         button.click()
         assert button.text() == "Cancel"
-        assert label.text().endswith("0 s")
+        assert label.text().endswith("0\u00a0s")
         readings = memory.room.readings
         texts._fit.read_room()
         assert memory.room.readings == readings, "the dry run uses it"
@@ -407,6 +415,23 @@ class TestMeasuring:
             assert memory.dry_runs.killed == killed
             assert not texts._fit.measuring.is_running
             settle(qtbot, texts)
+
+    def test_it_says_that_other_programs_slowed_it(self, qtbot, texts, memory):
+        for share, words in ((0.1, "500 ms a step"), (0.65, "Slowed: other programs use 65 % of the CPU.")):
+            memory.dry_runs.answer = replace(MEASURED, other_load=share)
+            put(texts, memory__batch_size=8 if share > 0.5 else 16)
+            settle(qtbot, texts)
+            measure(qtbot, texts)
+            assert words in card(texts)._measure.label.text()
+            assert texts._fit.timed.measurement.was_disturbed == (share > 0.5)
+
+    def test_its_seconds_stay_in_one_line(self, texts, memory, monkeypatch):
+        memory.dry_runs.gate.clear()
+        card(texts)._measure.button.click()
+        texts._fit._began -= 61
+        card(texts).show_state()
+        assert card(texts)._measure.label.text().endswith("1\u00a0min\u00a001\u00a0s")
+        card(texts)._measure.button.click()
 
     def test_a_failed_dry_run_is_explained(self, qtbot, texts, memory):
         for failure, words in (
@@ -445,6 +470,11 @@ class TestMeasuring:
         press(box, "Set steps")
         assert texts.tree()["training"]["max_steps"] == 1157  # at half a second each, with evaluations
         assert "about 10 min" in run_time(texts)
+        put(texts, training__max_steps=None)
+        card(texts).set_steps.setFocus()
+        press(box, "Set steps")
+        assert texts.window().focusWidget() is card(texts).set_steps
+        card(texts).time.setFocus()
         time.setValue(600)
         press(box, "Set steps")
         assert "max_steps" not in texts.tree()["training"]

@@ -313,6 +313,14 @@ def test_a_preset_is_applied_listed_and_undone(page):
     assert changes(page) == {}
 
 
+def test_a_message_about_one_option_goes_once_that_is_changed_by_hand(page):
+    page._history.change("Stop after 50 steps", "", {"training.max_steps": 50})
+    put(page, training__seed=7)
+    assert page._changes.isVisible()
+    put(page, training__max_steps=120)
+    assert page._changes.isHidden()
+
+
 def test_a_preset_of_another_task_changes_the_task_and_undo_returns(page):
     put(page, memory__batch_size=7, device__precision="bf16")
     images, preset = page.tree(), find_preset("published-guide")

@@ -1,6 +1,7 @@
 """A dry run of a tiny model: the longest batch first, memory by its source, and nothing left behind."""
 
 import csv
+import os
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,8 +11,9 @@ import pytest
 import torch
 
 from core.base.errors import DataError
+from core.base.system import ProcessorTimes
 from core.engine.environment import prepare_torchvision
-from core.memory.model import Measurement, Room
+from core.memory.model import Measurement, Parts, Room
 from core.options import RunOptions
 from core.options.choices import Optimizer, Task
 from core.options.data import DataOptions
@@ -89,6 +91,22 @@ def test_a_slow_or_short_run_is_measured_for_fewer_steps(folder, widths, monkeyp
     assert widths == [LONGEST + SPECIAL]
     assert (result.total_steps, result.parts.optimizer) == (1, 0)
     assert result.run_seconds == result.longest_step_seconds == result.step_seconds
+
+
+def test_the_load_of_other_programs_is_what_this_process_did_not_use(monkeypatch):
+    run = DryRun(SimpleNamespace(options=None, kind="cpu", label="cpu"), SimpleNamespace(base=0))
+    trainer = SimpleNamespace(
+        batches=SimpleNamespace(repeats=2), longest=None, longest_text=None, compilation=None
+    )
+    run.trainer, run.seconds, run.rows = trainer, [1.0, 1.0], 0
+    run._before = ProcessorTimes(busy=0.0, total=0.0), sum(os.times()[:4]) - 2.0
+    monkeypatch.setattr(run, "parts", Parts)
+    monkeypatch.setattr(
+        "core.engine.memory.measure.processor_times", lambda: ProcessorTimes(busy=8.0, total=10.0)
+    )
+    assert run.result("").other_load == pytest.approx(0.6, abs=0.05)
+    run.seconds = [0.1]
+    assert run.result("").other_load is None
 
 
 def test_the_time_of_a_step_is_without_compiling():
