@@ -24,7 +24,7 @@ from core.base.formats import METRICS, Metric
 from core.base.language import _, ngettext
 from core.memory.model import key_of
 from core.options import RunOptions, past_runs
-from core.options.catalogue import options_by_path, with_changes
+from core.options.catalogue import options_by_path, value_of, with_changes
 from core.options.choices import Task
 from core.options.method_rules import pretrained_fix, steps_of
 from core.options.past_runs import names_in, run_folder, short_title, title_of
@@ -541,13 +541,13 @@ def _longer_pair(options: RunOptions) -> Fix | None:
     before = None if folder is None else RunFolder(folder).readable_options()
     if before is None or not before.starts_random:
         return None
-    model, steps = before.model, options.training.max_steps
-    path, length = "training.epochs", MUCH_LONGER * options.training.epochs
-    label = _("Two new runs with {count} epochs").format(count=formats.epochs(length))
-    if steps is not None:
-        path, length = "training.max_steps", MUCH_LONGER * steps
-        label = _("Two new runs with {count} steps").format(count=formats.count(length))
-    return Fix(label, {"model.source": model.source, "model.vocabulary": model.vocabulary, path: length})
+    model, path = (
+        before.model,
+        "training.epochs" if options.training.max_steps is None else "training.max_steps",
+    )
+    label = _("Two new runs, {times} times as long").format(times=MUCH_LONGER)
+    longer = {path: MUCH_LONGER * value_of(options, path)}
+    return Fix(label, {"model.source": model.source, "model.vocabulary": model.vocabulary, **longer})
 
 
 def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bool]:
