@@ -544,9 +544,7 @@ class FitCard(Card):
                 compiling = about(timed.measurement.compile_seconds)
                 text = _("{step}, and {span} to compile").format(step=text, span=compiling)
             if (share := timed.measurement.other_load or 0.0) > BUSY:
-                slowed = _(
-                    "{step}. Slowed: other programs use {share} of the CPU. Measure again once they end."
-                )
+                slowed = _("{step}. Slowed: other programs use {share} of the CPU.")
                 text = slowed.format(step=text, share=whole_percent(share))
         button.setToolTip(tip)
         self._measure.label.setText(text)

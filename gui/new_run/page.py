@@ -612,9 +612,8 @@ class NewRunPage(QWidget):
         if not (is_start_awaited and is_waiting):
             self._awaits_start = None
         example = None if form.changed_from() else self._example
-        if example and any(form.value(path) != value_at(example.tree, path) for path in SOURCES):
-            example = None
-        unchanged = example.name if example else ""
+        is_same = example and all(form.value(path) == value_at(example.tree, path) for path in SOURCES)
+        unchanged = example.name if example and is_same else ""
         self._fit.minutes = beginnings()[unchanged][-1] if unchanged in beginnings() else 0
         self._fit.update(checked, self._machine, questions, is_ready=self.ready is not None)
         self._outcome.show_outcome(
