@@ -1,7 +1,5 @@
 """Installing PyTorch with CUDA beside a bundle, in Settings and on the device card of New run."""
 
-from typing import Protocol
-
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
@@ -21,23 +19,14 @@ from gui.widgets.labels import push_button, text_label
 from gui.widgets.layout import hbox, vbox
 
 
-class GpuTools(Protocol):
-    """What `core.services.gpu_install` offers."""
-
-    def look(self) -> GpuState: ...
-    def installation(self, state: GpuState | None = None) -> Install: ...
-    def remove(self) -> int: ...
-
-
 class GpuInstaller(QObject):
     """Examines, installs and removes in threads. `state` is None until it has been examined."""
 
     changed = Signal()  # the state, the progress or the failure
     installed = Signal()  # the engine uses another PyTorch from now on
 
-    def __init__(self, tools: GpuTools = gpu_install, parent: QObject | None = None) -> None:
+    def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._tools = tools
         self._install: Install | None = None
         self.state: GpuState | None = None
         self.progress: JobProgress | None = None
@@ -57,12 +46,12 @@ class GpuInstaller(QObject):
 
     def look(self) -> None:
         """Examine what is installed."""
-        self._looking.start(lambda _: self._tools.look())
+        self._looking.start(lambda _: gpu_install.look())
 
     def install(self) -> None:
         self.progress, self.pace = None, Pace()
         try:
-            self._install = install = self._tools.installation(self.state)
+            self._install = install = gpu_install.installation(self.state)
         except UserError as error:
             self._working.failure = error
         else:
@@ -76,7 +65,7 @@ class GpuInstaller(QObject):
 
     def remove(self) -> None:
         self._install = None
-        self._working.start(lambda _: self._tools.remove())
+        self._working.start(lambda _: gpu_install.remove())
 
     def close(self) -> None:
         """Cancel, and wait for the threads."""

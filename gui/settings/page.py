@@ -125,14 +125,13 @@ HOST = API.removeprefix("https://")
 
 
 class ReleasePanel(QWidget):
-    """This version, and a button that looks for a newer one in `repository` (`owner/name`, empty if unknown)."""
+    """This version, and a button that looks for a newer one."""
 
-    def __init__(self, ask: Ask, *, repository: str = REPOSITORY) -> None:
+    def __init__(self, ask: Ask) -> None:
         super().__init__()
-        self._repository = repository
         self.task = JobTask(ask, "release", Release, self, done=self._on_release, failed=self._on_failure)
         self.button = push_button(_("Check for updates"), self._ask)
-        self.button.setVisible(bool(repository))
+        self.button.setVisible(bool(REPOSITORY))
         self.label = LinkLabel()
         self.label.setOpenExternalLinks(True)
         self.setLayout(vbox(self.label, hbox(self.button, None)))
@@ -140,16 +139,16 @@ class ReleasePanel(QWidget):
             "This is Hone {version}, published at {address}. Updates are checked at {host} when you press the button, "
             "and only then; nothing about you or this computer is sent."
         )
-        if not repository:
+        if not REPOSITORY:
             text = _("This is Hone {version}. Updates can't be checked in this build.")
         self._show(
-            text.format(version=VERSION, address=link_to(f"{ADDRESS}/{repository}"), host=HOST), Role.HINT
+            text.format(version=VERSION, address=link_to(f"{ADDRESS}/{REPOSITORY}"), host=HOST), Role.HINT
         )
 
     def _ask(self) -> None:
         self.button.setEnabled(False)
         self._show(_("Asking {host}…").format(host=HOST), Role.HINT)
-        self.task.put(ReleaseRequest(repository=self._repository, running=VERSION))
+        self.task.put(ReleaseRequest(repository=REPOSITORY, running=VERSION))
 
     def _on_release(self, release: Release) -> None:
         self.button.setEnabled(True)

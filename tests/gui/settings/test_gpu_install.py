@@ -5,6 +5,7 @@ from PySide6.QtWidgets import QWidget
 
 from core.base.errors import Fix, UserError
 from core.base.settings import Settings
+from core.services import gpu_install as services
 from gui.base.theme import Theme
 from gui.new_run.memory_state import MemoryTools
 from gui.new_run.page import NewRunPage
@@ -15,6 +16,11 @@ from tests.fakes.devices import CHECKOUT, OFFERED, OLD_DRIVER, OUTDATED, USED, F
 from tests.fakes.jobs import FakeEngine
 
 
+def use(tools, monkeypatch):
+    for name in ("look", "installation", "remove"):
+        monkeypatch.setattr(services, name, getattr(tools, name))
+
+
 @pytest.fixture
 def show(qtbot, monkeypatch):
     monkeypatch.setattr(gpu_install.Question, "ask", lambda self, otherwise: True)
@@ -22,7 +28,8 @@ def show(qtbot, monkeypatch):
 
     def show(state=OFFERED, **options):
         tools = FakeGpuTools(state)
-        installer = GpuInstaller(tools)
+        use(tools, monkeypatch)
+        installer = GpuInstaller()
         whole = QWidget()
         panel = GpuPanel(installer, **options)
         panel.setParent(whole)
@@ -104,8 +111,9 @@ def test_it_is_removed_once_the_person_is_sure(qtbot, show, monkeypatch):
     assert tools.calls == ["remove"]
 
 
-def test_settings_and_new_run_show_the_same(qtbot):
-    installer = GpuInstaller(FakeGpuTools())
+def test_settings_and_new_run_show_the_same(qtbot, monkeypatch):
+    use(FakeGpuTools(), monkeypatch)
+    installer = GpuInstaller()
     page = SettingsPage(Settings(), ask=FakeEngine(), gpu=installer)
     new_run = NewRunPage(Theme(Settings().appearance), FakeEngine(), MemoryTools())
     qtbot.addWidget(page)

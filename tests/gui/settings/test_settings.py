@@ -104,8 +104,9 @@ def test_a_device_check_that_fails_is_explained_and_closing_ends_it(qtbot, engin
 
 
 @pytest.fixture
-def panel(qtbot, engine):
-    panel = ReleasePanel(engine, repository="someone/hone")
+def panel(qtbot, engine, monkeypatch):
+    monkeypatch.setattr("gui.settings.page.REPOSITORY", "someone/hone")
+    panel = ReleasePanel(engine)
     qtbot.addWidget(panel)
     panel.show()
     yield panel
