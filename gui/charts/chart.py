@@ -36,18 +36,9 @@ from gui.base.background import FileWork
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING, Tokens
 from gui.base.trash import MessageBox
+from gui.charts import overlays
 from gui.charts.axes import CLOCK, AxisUnit, Canvas, RoundAxis, SharedView, XScale
 from gui.charts.history import RunHistory
-from gui.charts.overlays import (
-    Legend,
-    MarkItems,
-    Moment,
-    MomentLines,
-    Outliers,
-    Reading,
-    interruption_moments,
-    table_html,
-)
 from gui.charts.series import FENCE, FENCE_KEPT, DrawnLine, Floats, Line, Look, Span, usual_span
 from gui.widgets.cards import Card
 from gui.widgets.labels import ButtonMenu, meanings_in, role_label
@@ -180,7 +171,7 @@ class Chart(Card):
         self._queue = stage.queue
         self._view = stage.view
         self._lines: list[DrawnLine] = []
-        self._moments = MomentLines()
+        self._moments = overlays.MomentLines()
         self._is_hovered = self._shows_all = False
         self.can_be_log = can_be_log
         self.is_over: bool | None = False
@@ -194,9 +185,9 @@ class Chart(Card):
         self._cursor = pg.InfiniteLine(angle=90, movable=False)
         self._cursor.setZValue(20)
         self.add_decoration(self._cursor)
-        self._mark_items = MarkItems(self._canvas)
-        self._outliers = Outliers(self._canvas)
-        self._legend = Legend()
+        self._mark_items = overlays.MarkItems(self._canvas)
+        self._outliers = overlays.Outliers(self._canvas)
+        self._legend = overlays.Legend()
         if self.legend_lines:
             self._legend.setWordWrap(True)
             self._legend.setFixedHeight(self.legend_lines * self._legend.fontMetrics().lineSpacing())
@@ -257,7 +248,7 @@ class Chart(Card):
         """Range of the x axis that shows the whole run."""
         raise NotImplementedError
 
-    def readings(self, x: float | None) -> list[Reading]:
+    def readings(self, x: float | None) -> list[overlays.Reading]:
         """Readings at `x`, or the newest if it is None; the most important first."""
         raise NotImplementedError
 
@@ -265,11 +256,11 @@ class Chart(Card):
         """Text in place of the plot; empty if there is something to draw."""
         raise NotImplementedError
 
-    def position_readings(self, x: float) -> list[Reading]:
+    def position_readings(self, x: float) -> list[overlays.Reading]:
         """The position itself: the first of these is appended to the legend, all begin the box at the cursor."""
         raise NotImplementedError
 
-    def details(self, x: float) -> list[Reading]:
+    def details(self, x: float) -> list[overlays.Reading]:
         """Further readings for the box at the cursor."""
         return []
 
@@ -287,9 +278,9 @@ class Chart(Card):
         """Series that are saved with the lines, for the positions at which these have a point."""
         return []
 
-    def moments(self) -> list[Moment]:
+    def moments(self) -> list[overlays.Moment]:
         """Moments to point out if the chart is over time."""
-        return interruption_moments(self.history.interruptions)
+        return overlays.interruption_moments(self.history.interruptions)
 
     def width_at_top(self, y: Span) -> float:
         """Pixels at the right end of the topmost line of text that a text takes."""
@@ -344,7 +335,7 @@ class Chart(Card):
             shown = [*self.position_readings(position), *readings, *self.details(position)]
             values = [(reading.name, reading.value) for reading in shown if reading.name]
             values += self._mark_items.texts_near(cursor, x)
-            box = table_html(values, self._theme.tokens)
+            box = overlays.table_html(values, self._theme.tokens)
             # below the plot, whose lines it explains
             QToolTip.showText(self._canvas.below(cursor), box, self._canvas, QRect(), TIP_MS)
         elif self._is_hovered:
@@ -403,7 +394,7 @@ class Chart(Card):
                 return (low, high) if high > low else (low - 0.5, low + 0.5)  # no step ended meanwhile
         return self.x_span()
 
-    def _show_legend(self, readings: list[Reading], position: float | None, empty: str) -> None:
+    def _show_legend(self, readings: list[overlays.Reading], position: float | None, empty: str) -> None:
         if position is not None and readings:
             readings = [*readings, self.position_readings(position)[0]]
         taken = self._title.sizeHint().width() + self.menu_button.sizeHint().width()

@@ -252,7 +252,6 @@ class ModelField(Field):
         self._show_place(Place.LIST)
 
     def set_task(self, task: Task) -> None:
-        """Offer the models of a task."""
         if task is not self._task:
             before, self._task = self.value(), task
             self.models.task = self._runs.task = task

@@ -261,7 +261,6 @@ class ExportSheet(Sheet):
         return self._status.text()
 
     def done(self, result: int) -> None:
-        """Cancel what is running, and close."""
         if self._export is not None:
             self._export.kill()
         self._task.close()

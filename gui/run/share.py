@@ -124,7 +124,6 @@ class RunSharing(QObject):
         return self._script.is_running or self._report.is_running
 
     def copy_script(self) -> None:
-        """Copy the run as a Python script to the clipboard."""
         if not self.is_busy:
             self._notify(_("Writing the script…"), _("Its data is inspected once more."))
             self._script.start(lambda call: script_of_run(self._run, call.ask))
@@ -148,7 +147,6 @@ class RunSharing(QObject):
             self._report.start(write)
 
     def show_support(self) -> None:
-        """Show the content of a support file."""
         SupportSheet(self._run, proposed_path(self._run), self._view).open()
 
     def close(self) -> None:

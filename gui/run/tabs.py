@@ -155,7 +155,6 @@ class RunDetails(QTabWidget):
         return self.minimumSizeHint()  # or the page would scroll before the tabs have become low
 
     def add_log(self, text: str) -> None:
-        """Append printed text."""
         self.log.appendPlainText(text.removesuffix("\n"))
 
     def show_end_of_log(self) -> None:
@@ -215,7 +214,6 @@ class RunDetails(QTabWidget):
         self.predictions.table.setFocus()
 
     def _with_words(self, grid: QWidget) -> QWidget:
-        """The grid below an explanation."""
         page = QWidget()
         self._confusion_text = role_label(Role.HINT)
         fill(
@@ -246,7 +244,6 @@ class RunDetails(QTabWidget):
 
 
 def _framed(content: QWidget) -> QFrame:
-    """Put content on a card."""
     frame, outer = QFrame(), QFrame()
     set_role(frame, Role.CARD)
     fill(QVBoxLayout(frame), content, margins=(2, SPACING, 2, SPACING))

@@ -45,7 +45,6 @@ class GpuInstaller(QObject):
         return self._working.is_running and self._install is not None
 
     def look(self) -> None:
-        """Examine what is installed."""
         self._looking.start(lambda _: gpu_install.look())
 
     def install(self) -> None:
@@ -68,7 +67,6 @@ class GpuInstaller(QObject):
         self._working.start(lambda _: gpu_install.remove())
 
     def close(self) -> None:
-        """Cancel, and wait for the threads."""
         self.cancel()
         self._working.close()
         self._looking.close()

@@ -17,17 +17,6 @@ from core.base import formats
 from core.base.errors import UserError
 from core.base.language import _
 from core.services import hub
-from core.services.hub import (
-    Account,
-    AccountAction,
-    AccountRequest,
-    Cached,
-    CacheReport,
-    Kind,
-    Removed,
-    RemoveRequest,
-    TokenPlace,
-)
 from gui.base.background import Ask, JobTask
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
@@ -47,17 +36,19 @@ class TokenPanel(QWidget):
 
     def __init__(self, ask: Ask) -> None:
         super().__init__()
-        self.task = JobTask(ask, "hub-account", Account, self, done=self._on_account, failed=self._on_failure)
-        self._action = AccountAction.LOOK
-        self._account = Account()
+        self.task = JobTask(
+            ask, "hub-account", hub.Account, self, done=self._on_account, failed=self._on_failure
+        )
+        self._action = hub.AccountAction.LOOK
+        self._account = hub.Account()
         self.status = text_label()
         self.line = QLineEdit(echoMode=QLineEdit.EchoMode.Password, placeholderText=_("Paste a token: hf_…"))
         self.line.setAccessibleName(_("Token"))
-        self.save = push_button(_("Save in the keychain"), lambda: self._put(AccountAction.SAVE))
+        self.save = push_button(_("Save in the keychain"), lambda: self._put(hub.AccountAction.SAVE))
         tip = _("Check whether the token is valid, and whose it is")
-        self.check = push_button(_("Check"), lambda: self._put(AccountAction.CHECK), tip)
+        self.check = push_button(_("Check"), lambda: self._put(hub.AccountAction.CHECK), tip)
         tip = _("Delete the token from the keychain")
-        self.remove = push_button(_("Remove"), lambda: self._put(AccountAction.REMOVE), tip)
+        self.remove = push_button(_("Remove"), lambda: self._put(hub.AccountAction.REMOVE), tip)
         create = push_button(_("Create one on the Hub…"), lambda: QDesktopServices.openUrl(QUrl(TOKENS_PAGE)))
         buttons = hbox(self.check, self.remove, create, None)
         self.setLayout(vbox(self.status, hbox((self.line, 1), self.save), buttons))
@@ -67,19 +58,19 @@ class TokenPanel(QWidget):
 
     def look(self) -> None:
         """Find out where a token is, without asking the Hub."""
-        self._put(AccountAction.LOOK)
+        self._put(hub.AccountAction.LOOK)
 
-    def _put(self, action: AccountAction) -> None:
+    def _put(self, action: hub.AccountAction) -> None:
         self._action = action
-        token = self.line.text() if action is AccountAction.SAVE else ""
-        self.task.put(AccountRequest(action=action, token=token))
-        is_check = action is AccountAction.CHECK
+        token = self.line.text() if action is hub.AccountAction.SAVE else ""
+        self.task.put(hub.AccountRequest(action=action, token=token))
+        is_check = action is hub.AccountAction.CHECK
         self._show(_("Asking {host}…").format(host=hub.host()) if is_check else _("Reading the keychain…"))
 
-    def _on_account(self, account: Account) -> None:
+    def _on_account(self, account: hub.Account) -> None:
         self._account = account
         self._show_account()
-        if self._action is AccountAction.SAVE:
+        if self._action is hub.AccountAction.SAVE:
             self.line.clear()
             self.saved.emit()
 
@@ -98,8 +89,8 @@ class TokenPanel(QWidget):
         is_idle = not self.task.is_running
         self.save.setEnabled(is_idle and bool(self.line.text().strip()) and not self._account.refusal)
         self.line.setEnabled(not self._account.refusal)
-        self.check.setEnabled(is_idle and self._account.place is not TokenPlace.NOWHERE)
-        self.remove.setEnabled(is_idle and self._account.place is TokenPlace.KEYCHAIN)
+        self.check.setEnabled(is_idle and self._account.place is not hub.TokenPlace.NOWHERE)
+        self.remove.setEnabled(is_idle and self._account.place is hub.TokenPlace.KEYCHAIN)
 
 
 class TokenSheet(Sheet):
@@ -175,10 +166,12 @@ class CacheCard(Card):
     def __init__(self, ask: Ask) -> None:
         super().__init__(_("Downloaded from the Hub"))
         self._reading = JobTask(
-            ask, "hub-cached", CacheReport, self, done=self.show_report, failed=self._on_failure
+            ask, "hub-cached", hub.CacheReport, self, done=self.show_report, failed=self._on_failure
         )
-        self._removing = JobTask(ask, "hub-remove", Removed, self, done=self._read, failed=self._on_failure)
-        self._repos: tuple[Cached, ...] = ()
+        self._removing = JobTask(
+            ask, "hub-remove", hub.Removed, self, done=self._read, failed=self._on_failure
+        )
+        self._repos: tuple[hub.Cached, ...] = ()
         self.question = TrashDialog(self)
         self.table = QTableWidget()
         titles = (_("Name"), _("Kind"), _("Size"), _("Changed"))
@@ -188,14 +181,14 @@ class CacheCard(Card):
         self.body.addWidget(self.table)
         self.body.addLayout(hbox((self.text, 1), self.delete))
         self.table.itemSelectionChanged.connect(self._update_button)
-        self.show_report(CacheReport(folder=""))
+        self.show_report(hub.CacheReport(folder=""))
 
     def showEvent(self, event: QShowEvent) -> None:
         """Read the cache each time the card is shown: runs and other programs change it."""
         super().showEvent(event)
         self._read()
 
-    def show_report(self, report: CacheReport) -> None:
+    def show_report(self, report: hub.CacheReport) -> None:
         self._repos = report.repos
         table, count = self.table, len(report.repos)
         table.setVisible(bool(count))
@@ -217,7 +210,7 @@ class CacheCard(Card):
         self._removing.close()
 
     @property
-    def _chosen(self) -> Cached | None:
+    def _chosen(self) -> hub.Cached | None:
         rows = self.table.selectionModel().selectedRows()
         return self._repos[rows[0].row()] if rows else None
 
@@ -230,7 +223,7 @@ class CacheCard(Card):
             return
 
         def delete() -> None:
-            self._removing.put(RemoveRequest(id=repo.id, kind=repo.kind))
+            self._removing.put(hub.RemoveRequest(id=repo.id, kind=repo.kind))
             self._update_button()
 
         title = _("Delete {name} from this computer?").format(name=repo.id)
@@ -253,8 +246,8 @@ class CacheCard(Card):
         self._update_button()
 
 
-def _cells(repo: Cached) -> tuple[str, ...]:
-    kind = _("model") if repo.kind is Kind.MODEL else _("data")
+def _cells(repo: hub.Cached) -> tuple[str, ...]:
+    kind = _("model") if repo.kind is hub.Kind.MODEL else _("data")
     sizes = [formats.memory(repo.size)] if repo.size else []
     if repo.partial:
         sizes.append(_("{size} unfinished").format(size=formats.memory(repo.partial)))

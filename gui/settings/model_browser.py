@@ -24,19 +24,6 @@ from core.base.formats import MISSING
 from core.base.jobs import JobProgress
 from core.base.language import _
 from core.services import hub
-from core.services.hub import (
-    CacheReport,
-    Downloaded,
-    DownloadRequest,
-    Found,
-    Kind,
-    Pace,
-    Removed,
-    RemoveRequest,
-    SearchAnswer,
-    SearchRequest,
-    progress_text,
-)
 from gui.base.background import Ask, JobTask
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
@@ -48,7 +35,7 @@ from gui.widgets.layout import Sheet, fill_dialog, hbox, vbox
 from gui.widgets.tables import Index, set_up_texts
 
 
-def state_text(found: Found) -> str:
+def state_text(found: hub.Found) -> str:
     """Return in a few letters whether it is here, gated or can't be used."""
     if found.refusal:
         return _("can't be used")
@@ -64,15 +51,14 @@ def state_text(found: Found) -> str:
     return _("private") if found.private else ""
 
 
-def button_text(found: Found | None, *, signed_in: bool) -> str:
-    """Return what pressing the button does."""
+def button_text(found: hub.Found | None, *, signed_in: bool) -> str:
     if found is None or found.complete:
         return _("Use")
     if found.refusal:
         return _("Can't be used")
     if needs_token(found, signed_in=signed_in):
         return _("Sign in first…")
-    if found.size is None or found.kind is Kind.DATASET:  # a subset may be all that is downloaded
+    if found.size is None or found.kind is hub.Kind.DATASET:  # a subset may be all that is downloaded
         return _("Download and use")
     if found.here:
         rest = formats.memory(max(0, found.size - found.here))
@@ -80,19 +66,19 @@ def button_text(found: Found | None, *, signed_in: bool) -> str:
     return _("Download {size} and use").format(size=formats.memory(found.size))
 
 
-def needs_token(found: Found, *, signed_in: bool) -> bool:
+def needs_token(found: hub.Found, *, signed_in: bool) -> bool:
     """Whether downloading it needs a token that isn't there."""
     return found.gated and not signed_in and not found.complete and not found.refusal
 
 
-def explanation(found: Found, *, signed_in: bool) -> str:
+def explanation(found: hub.Found, *, signed_in: bool) -> str:
     """Return what to know before pressing the button, except why it is refused."""
     if found.refusal:
         return found.remedy
     if found.complete:
         return _("Already downloaded. No network is needed.")
     text = _("Downloads data files (Parquet, CSV, JSON) from {host}, never code.")
-    if found.kind is Kind.MODEL:
+    if found.kind is hub.Kind.MODEL:
         text = _("Downloads weights (safetensors), configuration and tokenizer from {host}, never code.")
     text = text.format(host=hub.host())
     if not found.gated:
@@ -109,7 +95,7 @@ class HubDetails(QFrame):
     def __init__(self) -> None:
         super().__init__()
         set_role(self, Role.CARD)
-        self._found: Found | None = None
+        self._found: hub.Found | None = None
         self._name, self._facts = ElidedLabel(role=Role.STRONG), role_label(Role.MUTED)
         self.page = link_button(_("Open its page"), self._open_page)
         self.refusal = text_label(role=Role.WARNING)
@@ -128,7 +114,7 @@ class HubDetails(QFrame):
         self.setLayout(layout)
         self.hide()
 
-    def show_found(self, found: Found | None, *, signed_in: bool) -> None:
+    def show_found(self, found: hub.Found | None, *, signed_in: bool) -> None:
         self._found = found
         self.setVisible(found is not None)
         if found is None:
@@ -180,7 +166,7 @@ class HubResults(QTableWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: tuple[Found, ...] = ()
+        self.found: tuple[hub.Found, ...] = ()
         titles = (_("Name"), _("Size"), _("Parameters"), _("Downloads"), _("Likes"), _("Licence"), "")
         set_up_texts(self, _("Results"), titles, widest=NAME)
         downloads = self.horizontalHeaderItem(3)
@@ -193,11 +179,11 @@ class HubResults(QTableWidget):
         self.itemSelectionChanged.connect(self.chosen_changed)
 
     @property
-    def chosen(self) -> Found | None:
+    def chosen(self) -> hub.Found | None:
         rows = self.selectionModel().selectedRows()
         return self.found[rows[0].row()] if rows else None
 
-    def show_found(self, found: Sequence[Found], empty: str = "") -> None:
+    def show_found(self, found: Sequence[hub.Found], empty: str = "") -> None:
         """Show results, or a sentence if there are none; the chosen one stays chosen, else the first is."""
         before = self.chosen
         self.found = tuple(found)
@@ -228,7 +214,7 @@ class HubResults(QTableWidget):
         self.empty.setGeometry(self.viewport().rect().adjusted(margin, 0, -margin, 0))
 
 
-def _cells(found: Found) -> tuple[str, ...]:
+def _cells(found: hub.Found) -> tuple[str, ...]:
     parameters = MISSING if found.parameters is None else formats.compact_count(found.parameters)
     return (
         found.id,
@@ -252,18 +238,18 @@ class Download(QObject):
         self._task = JobTask(
             ask,
             "hub-download",
-            Downloaded,
+            hub.Downloaded,
             self,
             progress=self._on_progress,
             done=self._on_done,
             failed=self.changed,
             idle=self._remove_cancelled,
         )
-        self._removing = JobTask(ask, "hub-remove", Removed, self, failed=self.changed)
-        self._cancelled: DownloadRequest | None = None
-        self.request: DownloadRequest | None = None
+        self._removing = JobTask(ask, "hub-remove", hub.Removed, self, failed=self.changed)
+        self._cancelled: hub.DownloadRequest | None = None
+        self.request: hub.DownloadRequest | None = None
         self.progress: JobProgress | None = None
-        self.pace = Pace()
+        self.pace = hub.Pace()
 
     @property
     def is_running(self) -> bool:
@@ -273,14 +259,14 @@ class Download(QObject):
     def failure(self) -> UserError | None:
         return self._task.failure or self._removing.failure
 
-    def start(self, request: DownloadRequest) -> None:
+    def start(self, request: hub.DownloadRequest) -> None:
         """Start a download; one that runs is paused."""
         self.request, self.progress = request, None
         self.resume()
 
     def resume(self) -> None:
         if self.request is not None:
-            self.pace = Pace()
+            self.pace = hub.Pace()
             self._task.put(self.request)
             self.changed.emit()
 
@@ -316,7 +302,7 @@ class Download(QObject):
     def _remove_cancelled(self) -> None:
         request, self._cancelled = self._cancelled, None
         if request is not None:
-            self._removing.put(RemoveRequest(id=request.id, kind=request.kind, only_partial=True))
+            self._removing.put(hub.RemoveRequest(id=request.id, kind=request.kind, only_partial=True))
 
 
 class DownloadLine(QWidget):
@@ -356,9 +342,9 @@ class DownloadLine(QWidget):
         if download.progress is None:
             return _("Requesting the list of files…") if download.is_running else _("Paused")
         if download.is_running:
-            return progress_text(download.progress, download.pace)
+            return hub.progress_text(download.progress, download.pace)
         text = _("Paused at {share}") if download.failure is None else _("Stopped at {share}")
-        return text.format(share=progress_text(download.progress, Pace()))
+        return text.format(share=hub.progress_text(download.progress, hub.Pace()))
 
 
 SIZE = (880, 620)
@@ -382,19 +368,19 @@ class HubSheet(Sheet):
         *,
         task: str = "",
         task_title: str = "",
-        kind: Kind = Kind.MODEL,
+        kind: hub.Kind = hub.Kind.MODEL,
     ) -> None:
-        is_model = kind is Kind.MODEL
+        is_model = kind is hub.Kind.MODEL
         super().__init__(_("Models on the Hub") if is_model else _("Data on the Hub"), parent)
         self._ask, self._task, self._kind = ask, task, kind
         self.resize(*SIZE)
         self._search = JobTask(
-            ask, "hub-search", SearchAnswer, self, done=self._on_answer, failed=self._on_failure
+            ask, "hub-search", hub.SearchAnswer, self, done=self._on_answer, failed=self._on_failure
         )
-        self._cached = JobTask(ask, "hub-cached", CacheReport, self, done=self._on_cached)
-        self._request: SearchRequest | None = None
-        self.answer: SearchAnswer | None = None
-        self.here: tuple[Found, ...] = ()
+        self._cached = JobTask(ask, "hub-cached", hub.CacheReport, self, done=self._on_cached)
+        self._request: hub.SearchRequest | None = None
+        self.answer: hub.SearchAnswer | None = None
+        self.here: tuple[hub.Found, ...] = ()
         self.download = Download(ask, self)
         self.words = QLineEdit(placeholderText=_("Name, such as bert, or full ID: owner/name"))
         self.words.setAccessibleName(_("Search the Hub"))
@@ -440,19 +426,19 @@ class HubSheet(Sheet):
             self._refresh()
         elif not hub.is_forbidden():
             task = self._task if self.suiting.isChecked() else ""
-            self._put(SearchRequest(words=self.words.text(), kind=self._kind, task=task))
+            self._put(hub.SearchRequest(words=self.words.text(), kind=self._kind, task=task))
 
     def _search_again(self) -> None:
         if self._request is not None:
             self._put(replace(self._request, task=self._task if self.suiting.isChecked() else ""))
 
-    def _put(self, request: SearchRequest) -> None:
+    def _put(self, request: hub.SearchRequest) -> None:
         self._request = request
         self._search.put(request)
         self.strip.hide()
         self._refresh()
 
-    def _on_answer(self, answer: SearchAnswer | None) -> None:
+    def _on_answer(self, answer: hub.SearchAnswer | None) -> None:
         self.answer = answer
         self._refresh()
 
@@ -460,9 +446,9 @@ class HubSheet(Sheet):
         self.strip.show_error(error)
         self._on_answer(None)
 
-    def _on_cached(self, report: CacheReport) -> None:
+    def _on_cached(self, report: hub.CacheReport) -> None:
         self.here = tuple(
-            Found(
+            hub.Found(
                 id=repo.id,
                 kind=repo.kind,
                 size=repo.size if repo.complete else None,
@@ -478,7 +464,7 @@ class HubSheet(Sheet):
         found = self.results.chosen
         if found is None or not self.use.isEnabled():  # a double click does no more than the button
             return
-        request = DownloadRequest(id=found.id, kind=found.kind, subset=self.subset.text().strip())
+        request = hub.DownloadRequest(id=found.id, kind=found.kind, subset=self.subset.text().strip())
         if self._is_at_hand(found):
             self._finish(request)
         elif needs_token(found, signed_in=self._signed_in):
@@ -489,11 +475,11 @@ class HubSheet(Sheet):
         else:
             self.download.start(request)
 
-    def _is_at_hand(self, found: Found) -> bool:
+    def _is_at_hand(self, found: hub.Found) -> bool:
         """Whether nothing has to be downloaded; only the download knows which subsets of a data set are here."""
         return found.complete and (not self.subset.text().strip() or hub.is_forbidden())
 
-    def _finish(self, request: DownloadRequest) -> None:
+    def _finish(self, request: hub.DownloadRequest) -> None:
         self.chosen.emit("/".join(filter(None, (request.id, request.subset))))
         self.accept()
 

@@ -309,7 +309,6 @@ class SettingsPage(QWidget):
         self.settings_changed.emit(settings)
 
     def end_work(self) -> None:
-        """End the engine's jobs and wait for their threads."""
         self.hub.token.task.close()
         self.cache.close_tasks()
         self.release.task.close()

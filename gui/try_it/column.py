@@ -10,23 +10,7 @@ from core.base import formats
 from core.base.errors import UserError
 from core.base.language import _
 from core.options.choices import Speaker, device_title
-from core.services.chat import (
-    Answered,
-    Ask,
-    Load,
-    Loaded,
-    Loading,
-    NotAnswered,
-    Piece,
-    Start,
-    Stop,
-    Told,
-    Triable,
-    TryProcess,
-    Turn,
-    Which,
-    Writing,
-)
+from core.services import chat
 from gui.base.background import Call, Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
@@ -116,7 +100,7 @@ class Transcript(PageScroll):
         if not self._paint.isActive():
             self._paint.start()
 
-    def finish(self, answered: Answered) -> None:
+    def finish(self, answered: chat.Answered) -> None:
         self._text = answered.text if answered.text.strip() else ""
         self._show_text()
         if self._answer is not None:
@@ -197,7 +181,7 @@ class Prediction(PageScroll):
         self.asked.hide()
         self.answer.hide()
 
-    def finish(self, answered: Answered) -> None:
+    def finish(self, answered: chat.Answered) -> None:
         if answered.chances:
             self.bars.show_chances(answered.chances, self._question.expected)
             self._show(self.bars)
@@ -232,18 +216,18 @@ class ModelColumn(Card):
     context_known = Signal(int)  # tokens that the model reads and generates in all; 0: unknown
     image_seen = Signal(bytes, bool)  # a PNG file of what the model sees, and whether it is `swapped`
 
-    def __init__(self, theme: Theme, which: Which, start: Start) -> None:
+    def __init__(self, theme: Theme, which: chat.Which, start: chat.Start) -> None:
         super().__init__("")
         self.which = which
         self._start = start
-        self._chosen: Triable | None = None
-        self._process: TryProcess | None = None
+        self._chosen: chat.Triable | None = None
+        self._process: chat.TryProcess | None = None
         self._task: Task[None] = Task(
             self, progress=self._on_message, failed=self._fail, settled=self._on_end
         )
-        self._turns: tuple[Turn, ...] = ()
+        self._turns: tuple[chat.Turn, ...] = ()
         self.question: Question | None = None
-        self._pending: Ask | None = None  # until the model is loaded
+        self._pending: chat.Ask | None = None  # until the model is loaded
         self._last_id = 0
         self._phase = ""  # what is waited for, as a text with {seconds}
         self._began = 0.0  # the phase, by the monotonic clock
@@ -261,7 +245,6 @@ class ModelColumn(Card):
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer is pending."""
         return self.question is not None
 
     @property
@@ -269,7 +252,7 @@ class ModelColumn(Card):
         """Whether the process runs; the model may still be loading."""
         return self._task.is_running
 
-    def show_model(self, chosen: Triable | None) -> None:
+    def show_model(self, chosen: chat.Triable | None) -> None:
         """Show another run's model, and end the process of the last one."""
         self.end()
         self._chosen = chosen
@@ -289,7 +272,7 @@ class ModelColumn(Card):
     def withdraw(self) -> None:
         """Ignore the answer to a pending question; a prediction is hidden."""
         if self.question is not None and self._process is not None:
-            self._process.say(Stop(id=self._last_id))
+            self._process.say(chat.Stop(id=self._last_id))
         self.question = self._pending = None
         self._phase = self._phase if self._is_loading else ""
         self._last_id += 1
@@ -320,7 +303,7 @@ class ModelColumn(Card):
         """Start the model's process in a thread, unless it is loaded, or being loaded."""
         if self._chosen is None or self.is_loaded:
             return
-        load = Load(run=str(self._chosen.run.path.absolute()), which=self.which, on_cpu=on_cpu)
+        load = chat.Load(run=str(self._chosen.run.path.absolute()), which=self.which, on_cpu=on_cpu)
 
         def talk(call: Call) -> None:
             process = call.launch(lambda: self._start(load))
@@ -331,12 +314,12 @@ class ModelColumn(Card):
         self._task.start(talk)
         self._enter(STARTING)
 
-    def ask(self, question: Question, writing: Writing, *, on_cpu: bool = False) -> None:
+    def ask(self, question: Question, writing: chat.Writing, *, on_cpu: bool = False) -> None:
         """Ask the model, which is loaded first if necessary, in place of a question without an answer yet."""
         self.begin(question)
         assert self._chosen is not None, "a run is chosen before anything is asked"
         given = question.given_to(self._chosen.task, self._turns)
-        message = Ask(id=self._last_id, given=given, writing=writing)
+        message = chat.Ask(id=self._last_id, given=given, writing=writing)
         if self._process is not None and not self._is_loading:
             self._say(message)
             self._enter(ANSWERING)
@@ -351,7 +334,7 @@ class ModelColumn(Card):
         if self._process is None or self._is_loading:
             self.end()
         else:
-            self._process.say(Stop(id=self._last_id))
+            self._process.say(chat.Stop(id=self._last_id))
 
     def end(self) -> None:
         """End the process, which frees its memory; answers stay."""
@@ -364,7 +347,6 @@ class ModelColumn(Card):
             self._settle()
 
     def end_work(self) -> None:
-        """End the process and wait for its thread."""
         self.end()
         self._task.close()
 
@@ -373,7 +355,7 @@ class ModelColumn(Card):
         generates = self._chosen is None or self._chosen.task.writes_text
         return self.transcript if generates else self.prediction
 
-    def _say(self, message: Ask) -> None:
+    def _say(self, message: chat.Ask) -> None:
         if self._process is not None:
             self._process.say(message)
             self.sent.emit(self.question)
@@ -399,13 +381,13 @@ class ModelColumn(Card):
         if self._phase != ANSWERING:
             self._show_state("" if self.is_busy else text)
 
-    def _on_message(self, message: TryProcess | Told) -> None:
+    def _on_message(self, message: chat.TryProcess | chat.Told) -> None:
         match message:
-            case TryProcess():
+            case chat.TryProcess():
                 self._process = message
-            case Loading():
+            case chat.Loading():
                 self._enter(LOADING)
-            case Loaded():
+            case chat.Loaded():
                 self._answers.show_notes()
                 self.context_known.emit(message.sees)
                 self._enter(ANSWERING if self.is_busy else "")
@@ -413,11 +395,11 @@ class ModelColumn(Card):
                     self._say(self._pending)
                 self._pending = None
                 self._show_state(f"{device_title(message.device)}, {message.dtype}", *message.notes)
-            case Piece() if message.id == self._last_id and self._answers is self.transcript:
+            case chat.Piece() if message.id == self._last_id and self._answers is self.transcript:
                 self.transcript.add(message.text)
-            case Answered() if message.id == self._last_id:
+            case chat.Answered() if message.id == self._last_id:
                 self._finish(message)
-            case NotAnswered() if message.id == self._last_id:
+            case chat.NotAnswered() if message.id == self._last_id:
                 error = UserError(message.error.title, message.error.detail, message.error.fixes)
                 if self._answers is self.transcript:
                     self._fail(error)
@@ -426,7 +408,7 @@ class ModelColumn(Card):
                     self.refused.emit(error)
                     self._settle()
 
-    def _finish(self, answered: Answered) -> None:
+    def _finish(self, answered: chat.Answered) -> None:
         question = self.question
         if question is None:
             return
@@ -434,7 +416,10 @@ class ModelColumn(Card):
         if answered.image:
             self.image_seen.emit(answered.image, answered.swapped)
         if not question.as_read:
-            asked, answer = Turn(Speaker.USER, question.shown), Turn(Speaker.ASSISTANT, answered.text)
+            asked, answer = (
+                chat.Turn(Speaker.USER, question.shown),
+                chat.Turn(Speaker.ASSISTANT, answered.text),
+            )
             self._turns = (*self._turns, asked, answer)
         self._settle()
 

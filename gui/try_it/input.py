@@ -95,7 +95,6 @@ class DrawingPad(QWidget):
         self._show([])
 
     def undo(self) -> None:
-        """Remove the last stroke."""
         self._show(self._strokes[:-1])
         self._pause.start() if self._strokes else None
 
@@ -279,7 +278,6 @@ class Question:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no text and no image."""
         return not (self.image or self.shown.strip())
 
     def given_to(self, task: Task, turns: Sequence[Turn]) -> Given:
@@ -292,7 +290,6 @@ class Question:
 
 
 def which_text(which: Which) -> str:
-    """Name one of the two models."""
     return _("Trained") if which is Which.TRAINED else _("Before training")
 
 
@@ -536,7 +533,6 @@ class TryInput(Card):
             field.textChanged.connect(self._show_button)
 
     def show_choice(self, choice: Choice) -> None:
-        """Show the empty fields for a run."""
         chosen = choice.chosen
         if chosen is None:
             return
@@ -568,7 +564,6 @@ class TryInput(Card):
             act()
 
     def show_busy(self, busy: bool) -> None:
-        """Show the stop button while answers are pending."""
         self._is_busy = busy
         self._show_button()
 

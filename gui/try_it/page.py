@@ -86,7 +86,6 @@ class TryPage(QWidget):
         self._show_choice(Choice(()))
 
     def show_run(self, run: RunFolder) -> None:
-        """Select a run."""
         self._wanted = run
         self.find_runs()
 
@@ -119,7 +118,6 @@ class TryPage(QWidget):
             column.end_work()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Update the list of runs."""
         super().showEvent(event)
         self._wants_focus = True
         self._idle.stop()
@@ -167,7 +165,6 @@ class TryPage(QWidget):
     # The run
 
     def find_runs(self) -> None:
-        """Update the list of runs."""
         folder, wanted = self._runs_folder(), self._wanted
         self._runs.start(lambda _call: chat.look(folder, wanted))
 

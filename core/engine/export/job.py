@@ -20,6 +20,7 @@ from core.base.formats import METRIC_TITLES
 from core.base.language import _
 from core.base.settings import VERSION
 from core.engine.data.image_files import are_light
+from core.engine.export import verify
 from core.engine.export.formats import (
     write_adapter,
     write_coreml,
@@ -27,16 +28,6 @@ from core.engine.export.formats import (
     write_gguf,
     write_ollama,
     write_onnx,
-)
-from core.engine.export.verify import (
-    NotChecked,
-    Place,
-    Tell,
-    Written,
-    answers,
-    continued,
-    find_rows,
-    load_trained,
 )
 from core.engine.generate.loading import example_images
 from core.engine.models.refusals import auto_class
@@ -230,7 +221,7 @@ def _licence(first: RunOptions) -> str:
 # --- The job
 
 
-WRITERS: dict[ExportKind, Callable[[ExportSource, Place, Tell], Written]] = {
+WRITERS: dict[ExportKind, Callable[[ExportSource, verify.Place, verify.Tell], verify.Written]] = {
     ExportKind.FOLDER: write_folder,
     ExportKind.ADAPTER: write_adapter,
     ExportKind.MERGED: write_folder,
@@ -245,7 +236,7 @@ class NotTheSame(ModelError):  # noqa: N818 - said as the person sees it
     """An exported model differs from the trained one, and is deleted."""
 
 
-def export(request: ExportRequest, tell: Tell) -> ExportReport:
+def export(request: ExportRequest, tell: verify.Tell) -> ExportReport:
     """Write the export into `request.staging` and check it there.
 
     The two models are in memory one after the other, in fp32 on the CPU: a run that trains keeps its GPU.
@@ -256,7 +247,7 @@ def export(request: ExportRequest, tell: Tell) -> ExportReport:
     """
     source = find_source(RunFolder(Path(request.run)), request.checkpoint)
     into = Path(request.staging)
-    written = WRITERS[request.kind](source, Place(into, Path(request.target), request.numbers), tell)
+    written = WRITERS[request.kind](source, verify.Place(into, Path(request.target), request.numbers), tell)
     agreement, unchecked = _check(source, written, tell)
     if agreement is not None and not agreement.holds:
         detail = _("{agreement} The export was deleted. Please report this bug of Hone or a library.")
@@ -287,21 +278,21 @@ def export(request: ExportRequest, tell: Tell) -> ExportReport:
     )
 
 
-def _check(source: ExportSource, written: Written, tell: Tell) -> tuple[Agreement | None, str]:
+def _check(source: ExportSource, written: verify.Written, tell: verify.Tell) -> tuple[Agreement | None, str]:
     """The comparison with the trained model, or why there is none."""
     if written.check is None:
         return None, written.unchecked
     tell(_("Running the trained model"))
-    rows = find_rows(source)
-    model = load_trained(source)
+    rows = verify.find_rows(source)
+    model = verify.load_trained(source)
     if source.options.task.writes_text:
-        rows = continued(rows, model)
-    before = answers(model, rows)
+        rows = verify.continued(rows, model)
+    before = verify.answers(model, rows)
     del model  # before the other is loaded
     tell(_("Running the exported model"))
     try:
         with torch.no_grad():
             agreement = written.check(rows, before)
-    except NotChecked as error:
+    except verify.NotChecked as error:
         return None, str(error)
     return agreement, "" if agreement is not None else written.unchecked

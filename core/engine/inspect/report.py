@@ -357,7 +357,6 @@ class Draft:
         self.add_notes(notes)
 
     def add_notes(self, notes: Iterable[Note]) -> None:
-        """Add notes of reading a file, each once."""
         known = {*self.notes, *(finding.message for finding in self.findings)}
         for note in notes:
             if note.message in known:

@@ -10,21 +10,9 @@ import torch
 
 from core.base.errors import Fix, ModelError
 from core.base.language import _
+from core.engine.models import refusals
 from core.engine.models.parts import base_of, head_names, owners, quantization_arguments
 from core.engine.models.past_runs import check_run, config_in, tokenizer_in, weights_in
-from core.engine.models.refusals import (
-    auto_class,
-    check_fits_task,
-    check_folder,
-    check_language_head,
-    check_loaded,
-    check_tokenizer,
-    check_weights,
-    explain_encoding,
-    explained,
-    fresh_weights,
-    short_name,
-)
 from core.engine.models.scratch import scratch_config, train_tokenizer
 from core.engine.reporter import Reporter
 from core.options import RunOptions
@@ -39,7 +27,7 @@ def attention_for(options: RunOptions, config: Any) -> str:
     Raises:
         ModelError: The model has no FlashAttention, which was chosen.
     """
-    found = auto_class(options.task)._model_mapping[type(config)]
+    found = refusals.auto_class(options.task)._model_mapping[type(config)]
     model_class = found[0] if isinstance(found, tuple | list) else found
     attention = options.model.attention
     match attention:
@@ -48,7 +36,7 @@ def attention_for(options: RunOptions, config: Any) -> str:
         case Attention.FLASH_2 | Attention.FLASH_3 if not model_class._supports_flash_attn:
             raise ModelError(
                 _("{source} has no {attention}").format(
-                    source=short_name(options.model.source), attention=attention
+                    source=refusals.short_name(options.model.source), attention=attention
                 ),
                 _("transformers has not implemented it for {name}.").format(name=model_class.__name__),
                 (Fix(_("Use sdpa"), {"model.attention": "sdpa"}),),
@@ -120,10 +108,10 @@ def load_config(options: RunOptions) -> Any:
     else:
         check_run(source, options.task)
         if Path(source).is_dir():
-            check_folder(Path(source), needs_weights=not options.starts_random)
-        with explained(source):
+            refusals.check_folder(Path(source), needs_weights=not options.starts_random)
+        with refusals.explained(source):
             config = AutoConfig.from_pretrained(config_in(source), trust_remote_code=False)
-    check_fits_task(source, config, options.task)
+    refusals.check_fits_task(source, config, options.task)
     return config
 
 
@@ -146,10 +134,10 @@ def load_tokenizer(source: str) -> Any:
     """
     from transformers import AutoTokenizer
 
-    explain_encoding()
-    with explained(source, "tokenizer"):
+    refusals.explain_encoding()
+    with refusals.explained(source, "tokenizer"):
         tokenizer = AutoTokenizer.from_pretrained(tokenizer_in(source), trust_remote_code=False)
-    check_tokenizer(source, tokenizer)
+    refusals.check_tokenizer(source, tokenizer)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -214,7 +202,7 @@ def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokeni
         config.pad_token_id = tokenizer.pad_token_id
     attention = attention_for(options, config)
     set_seed(options.training.seed)  # the head's random weights
-    with explained(options.model.source):
+    with refusals.explained(options.model.source):
         if options.starts_random:
             return LoadedModel(random_model(config, options.task, attn_implementation=attention))
         if options.model.method is Method.QLORA:
@@ -228,7 +216,7 @@ def random_model(config: Any, task: Task, **more: Any) -> torch.nn.Module:
     `more` goes to transformers' `from_config`.
     """
     # by default, transformers asks on the terminal whether to run a model's own code
-    model: torch.nn.Module = auto_class(task).from_config(
+    model: torch.nn.Module = refusals.auto_class(task).from_config(
         config, dtype=torch.float32, trust_remote_code=False, **more
     )
     return model
@@ -242,11 +230,11 @@ def read_pretrained(source: str, task: Task, config: Any = None, **more: Any) ->
     """
     from transformers import AutoConfig
 
-    check_weights(source)
-    with explained(source):
+    refusals.check_weights(source)
+    with refusals.explained(source):
         config = config or AutoConfig.from_pretrained(source, trust_remote_code=False)
         vars(config).pop("transformers_weights", None)  # may name any file of the folder, pickled ones too
-        return auto_class(task).from_pretrained(
+        return refusals.auto_class(task).from_pretrained(
             source,
             config=config,
             dtype=torch.float32,  # "auto" would train a half-precision checkpoint in half precision
@@ -266,10 +254,10 @@ def _load(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
         output_loading_info=True,
         **more,
     )
-    check_loaded(source, model, info)
+    refusals.check_loaded(source, model, info)
     if options.task.writes_text:
-        check_language_head(source, model, info)
-    return LoadedModel(model, owners(fresh_weights(model, info)))
+        refusals.check_language_head(source, model, info)
+    return LoadedModel(model, owners(refusals.fresh_weights(model, info)))
 
 
 def _load_quantized(options: RunOptions, config: Any, **more: Any) -> LoadedModel:

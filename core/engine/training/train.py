@@ -32,7 +32,7 @@ from core.engine.models.past_runs import save_base_model
 from core.engine.models.vision import check_checkpointing
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared, TrainedBy
-from core.engine.training import checkpoints
+from core.engine.training import checkpoints, failures
 from core.engine.training.arguments import (
     allow_zero_state,
     optimizer_class,
@@ -49,16 +49,6 @@ from core.engine.training.callbacks import (
     load_best,
 )
 from core.engine.training.compile import Compilation
-from core.engine.training.failures import (
-    CantSave,
-    cant_save,
-    check_weights_finite,
-    explain,
-    is_disk_full,
-    require_disk_space,
-    saved_bytes,
-    writing,
-)
 from core.engine.training.requests import EndRequested, RequestBox, end_while_loading, on_signals
 from core.engine.training.trainer import WatchedTrainer, fix_loss_scaling, loss_by_label, share_router_loss
 from core.engine.training.what_ran import report_mps_fallbacks
@@ -213,15 +203,15 @@ def train_run(
 
 
 def _report_failure(error: Exception, run: RunFolder, options: RunOptions, reporter: Reporter) -> int:
-    is_full = is_disk_full(error)
+    is_full = failures.is_disk_full(error)
     if not isinstance(error, UserError):
         if not is_full:
             with suppress(OSError):  # the log can't be written
                 traceback.print_exc(file=sys.stderr)
         if is_full and reporter.status.plan is not None:  # the events, after training has begun
-            error = cant_save(error, run.path)
+            error = failures.cant_save(error, run.path)
         else:
-            error = explain(error, options, reporter.status.forecast) or UserError(
+            error = failures.explain(error, options, reporter.status.forecast) or UserError(
                 _("Training ended with an unexpected error"),
                 _("{name}: {error}\nThe whole report is at the end of the log.").format(
                     name=type(error).__name__, error=error
@@ -231,7 +221,7 @@ def _report_failure(error: Exception, run: RunFolder, options: RunOptions, repor
         with suppress(OSError):
             run.spare_file.unlink(missing_ok=True)
     try:
-        if isinstance(error, CantSave):
+        if isinstance(error, failures.CantSave):
             reporter.pause(error)
             return 0
         reporter.fail(error)
@@ -299,7 +289,7 @@ def _load(
         if only_if_it_fits:
             refuse_too_large(forecast)
         trainer = build_trainer(run.checkpoints, resolved, prepared, reporter)
-        trainer.checkpoint_bytes = require_disk_space(run, trainer, resolved.options).checkpoint
+        trainer.checkpoint_bytes = failures.require_disk_space(run, trainer, resolved.options).checkpoint
     trainer.fell_back = fell_back
     trainer.save_extras = prepared.save_extras
     # the order counts: predictions are no part of a step, and requests come last
@@ -355,8 +345,11 @@ def _save_model(
     step: int = trainer.state.global_step
     if resolved.options.keeps_best:
         step = load_best(trainer, resolved.options.training, reporter)
-    check_weights_finite(trainer.model, trainer.args)
-    with writing(run.path, saved_bytes(trainer.model)), checkpoints.replaced(run.model) as new:
+    failures.check_weights_finite(trainer.model, trainer.args)
+    with (
+        failures.writing(run.path, failures.saved_bytes(trainer.model)),
+        checkpoints.replaced(run.model) as new,
+    ):
         trainer.save_model(str(new))
         checkpoints.drop_pickle(new)
         prepared.save_extras(new)
