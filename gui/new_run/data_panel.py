@@ -328,7 +328,8 @@ class DataViews(QTabWidget):
             page.setParent(self)
             page.hide()
         self.setTabBarAutoHide(True)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Tab would stop here while its proxy is hidden
+        self.setFocusProxy(None)  # Tab would stop here while the tab bar, its proxy, is hidden
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.tabBar().setFocusPolicy(Qt.FocusPolicy.TabFocus)
         WheelGuard(self.tabBar())
 

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QApplication, QInputDialog
 
 from core.runs.status import State
 from gui.app.sidebar import Place
+from gui.new_run.data_panel import DataLine
 from gui.run.export_dialog import ExportSheet
 from gui.run.header import RunAction
 from tests.fakes.jobs import FakeEngine
@@ -85,6 +86,8 @@ def test_tab_leads_through_the_form_from_top_to_bottom_and_around_the_window(qtb
     window = make_window()
     window.go_to(Place.NEW_RUN)
     keyboard = Keyboard(qtbot, window)
+    line = window.new_run.findChild(DataLine)
+    qtbot.waitUntil(lambda: line.cancel_button.isHidden() and line.isVisible(), timeout=10_000)
     window.new_run.setFocus()
     first = QApplication.focusWidget()
     passed = [first]
