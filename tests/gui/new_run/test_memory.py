@@ -8,8 +8,7 @@ import pytest
 
 from core.base.errors import UserError
 from core.base.jobs import EngineCrashed
-from core.memory.model import Basis, Forecast, Parts, Room, Verdict
-from core.memory.remedies import Remedy
+from core.memory.model import Parts, Room, Verdict
 from core.options import presets
 from core.options.catalogue import with_changes
 from core.runs import queue
@@ -19,9 +18,9 @@ from core.runs.summary import Timing, timing_key
 from core.services.hub import ConfigFetched, ConfigRequest
 from core.services.inspect import Lengths
 from gui.base.trash import Question
-from gui.new_run.memory_card import TimeBox, saving_text
+from gui.new_run.memory_card import TimeBox
 from gui.new_run.memory_dialogs import ExplainedSheet, Start
-from gui.new_run.memory_state import Measured, known_length, training_seconds
+from gui.new_run.memory_state import known_length, training_seconds
 from tests.fakes.jobs import CPU_ONLY, PAIRS, TRACED
 from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT, hurry, let_trace
 from tests.fakes.model_shapes import MODEL
@@ -686,42 +685,6 @@ class TestFitSheet:
         remedy.button.click()
         assert basis(short) == "measured"
         assert short._fit.forecast.parts.total == 2 * GB - 312 * MB
-
-
-FORECAST = Forecast(
-    basis=Basis.FORMULA,
-    device="cpu",
-    parts=Parts(weights=4 * GB, temporary=1 * GB, overhead=1 * GB),
-    room=Room(free=8 * GB, ceiling=16 * GB),
-)
-FITS, TIGHT, TOO_LARGE = Verdict.FITS, Verdict.TIGHT, Verdict.TOO_LARGE
-
-
-def measured(peak, seconds):
-    return Measured(replace(MEASURED, peak=peak, step_seconds=seconds), 0.0)
-
-
-BEFORE, OUT = measured(4 * GB, 1.0), Measured(RAN_OUT, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("now", "after", "without", "result", "words"),
-    [
-        (FITS, FITS, None, None, "−1.00 GB · no slower"),
-        (TOO_LARGE, TIGHT, None, None, "−1.00 GB, then it fits · no slower"),
-        (TIGHT, FITS, None, None, "−1.00 GB, then with room to spare · no slower"),
-        (FITS, FITS, BEFORE, measured(3 * GB, 1.12), "−1.00 GB · 12 % slower (measured)"),
-        (FITS, FITS, BEFORE, measured(5 * GB, 0.7), "+1.00 GB · 30 % faster (measured)"),
-        (FITS, FITS, BEFORE, measured(3 * GB, 2.5), "−1.00 GB · 2.50 times as long (measured)"),
-        (TOO_LARGE, FITS, OUT, measured(2 * GB, 2.5), "2.00 GB in total, then it fits (measured)"),
-        (FITS, FITS, None, OUT, "memory ran out with this as well (measured)"),
-    ],
-)
-def test_the_worth_of_a_remedy(now, after, without, result, words):
-    remedy = Remedy(
-        name="batch", title="Less", help="Why.", changes={"memory.batch_size": 1}, saves=GB, forecast=FORECAST
-    )
-    assert saving_text(remedy, now, after, without, result) == words
 
 
 def test_the_time_of_a_run_has_its_steps_and_a_forward_pass_for_each_validation_example():
