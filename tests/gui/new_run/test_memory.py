@@ -673,7 +673,9 @@ class TestFitSheet:
         assert "Activation checkpointing" in titles
         for trial in sheet.table.tries:
             sheet.table.choose(trial)
-            assert sheet.apply.isEnabled() == (bool(trial.changes) and trial.verdict in (FITS, TIGHT))
+            assert sheet.apply.isEnabled() == (
+                bool(trial.changes) and trial.verdict in (Verdict.FITS, Verdict.TIGHT)
+            )
         sheet.reject()
         memory.dry_runs.answer = by_checkpointing
         put(short, training__optimizer="sgd")  # nothing is measured of this
