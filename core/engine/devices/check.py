@@ -26,6 +26,7 @@ import msgspec
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from core.base import settings
 from core.base.errors import DeviceError, Fix, UserError
@@ -34,6 +35,7 @@ from core.base.jobs import EngineCrashed, run_job
 from core.base.language import _, ngettext
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import report
+from core.engine.models.parts import same_random_numbers
 from core.engine.reporter import Reporter
 from core.options.device_support import MachineReport, find_device
 from core.runs.events import MessageWithdrawn
@@ -289,6 +291,31 @@ def causal_attention(side: Side, dtype: torch.dtype) -> Tensors:
     return {"output in evaluation": evaluated, "output in training": trained, **found}
 
 
+def recomputed_activations(side: Side) -> Tensors:
+    """How far gradients with recomputed activations are from those without, with dropout in both.
+
+    All zeros where the recomputation draws the same random numbers; see `core.engine.models.parts`.
+    """
+    blocks = [Residual(nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Dropout(0.1)) for _block in range(3)]
+    model = nn.Sequential(*blocks).to(side.device)
+    inputs = torch.randn(32, WIDTH).to(side.device)
+    kind = side.device.partition(":")[0]
+    numbers = torch if kind == "cpu" else torch.get_device_module(kind)
+    state, found = numbers.get_rng_state(), []
+    how: dict[str, Any] = {"use_reentrant": False, "context_fn": partial(same_random_numbers, kind)}
+    for recomputes in (False, True):
+        model.zero_grad(set_to_none=True)
+        numbers.set_rng_state(state)
+        hidden = inputs
+        for block in blocks:
+            hidden = checkpoint(block, hidden, **how) if recomputes else block(hidden)
+        hidden.square().mean().backward()
+        found.append(gradients(model))
+    numbers.set_rng_state(state)
+    plain, again = found
+    return {name: (again[name] - value) / value.abs().max() for name, value in plain.items()}
+
+
 def channels_last_batch_norm(side: Side) -> Tensors:
     """Gradients were wrong in this memory format on MPS (https://github.com/pytorch/pytorch/issues/175189)."""
     model = nn.Sequential(
@@ -399,6 +426,13 @@ CHECKS = (
         _("The weights after two steps of AdamW with the same gradients."),
         optimizer_step,
         remedy=_("Choose another optimizer, or train on the CPU."),
+        short=True,
+    ),
+    Check(
+        _("Recomputed activations"),
+        _("Gradients with activation checkpointing and without, with the same dropout."),
+        recomputed_activations,
+        remedy=_("Turn activation checkpointing off, or train on the CPU."),
         short=True,
     ),
     _causal_mask("bf16", torch.bfloat16, 3e-2),

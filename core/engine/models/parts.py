@@ -5,6 +5,7 @@ import logging
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -60,6 +61,38 @@ def freeze_batch_norms(model: torch.nn.Module) -> None:
             part.train = partial(
                 lambda part, mode=True: part, part
             )  # Trainer calls model.train() before each step
+
+
+# --- Activation checkpointing
+
+
+@contextmanager
+def _kept(device: Any, kept: list[torch.Tensor]) -> Iterator[None]:
+    kept.append(device.get_rng_state())
+    yield
+
+
+@contextmanager
+def _repeated(device: Any, kept: list[torch.Tensor]) -> Iterator[None]:
+    now = device.get_rng_state()
+    device.set_rng_state(kept[-1])
+    try:
+        yield
+    finally:
+        device.set_rng_state(now)
+
+
+def same_random_numbers(kind: str) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    """Contexts of a first pass and of its recomputation, for `context_fn` of `torch.utils.checkpoint.checkpoint`.
+
+    torch gives both the same random numbers only where the device's module says that it is initialised, which
+    `torch.mps` never does (https://github.com/pytorch/pytorch/issues/127676): dropout would draw another mask, and
+    gradients be wrong.
+    """
+    if kind != "mps":
+        return nullcontext(), nullcontext()
+    kept: list[torch.Tensor] = []
+    return _kept(torch.mps, kept), _repeated(torch.mps, kept)
 
 
 # --- Parts of a model

@@ -4,7 +4,7 @@ import copy
 import json
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from core.base.language import _
 from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, Colours
 from core.engine.environment import prepare_torchvision
 from core.engine.models import text
-from core.engine.models.parts import base_of
+from core.engine.models.parts import base_of, same_random_numbers
 from core.engine.models.past_runs import check_run, config_in
 from core.engine.models.refusals import explained
 from core.engine.models.text import LoadedModel
@@ -59,7 +59,7 @@ class CheckpointedRow(torch.nn.Sequential):
             return super().forward(values)
         for segment in segments(list(self)):
             # a compiled graph updates statistics once, however often it computes
-            contexts = partial(lambda layers: (nullcontext(), _statistics_kept(layers)), segment)
+            contexts = partial(_contexts, segment, values.device.type)
             options = {} if torch.compiler.is_compiling() else {"context_fn": contexts}
             values = checkpoint(partial(_apply, segment), values, use_reentrant=False, **options)
         return values
@@ -98,8 +98,15 @@ def checkpoint_rows(network: torch.nn.Module) -> None:
             setattr(network, name, checkpointed.train(row.training))
 
 
+def _contexts(
+    layers: list[torch.nn.Module], kind: str
+) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+    first, again = same_random_numbers(kind)
+    return first, _recomputing(layers, again)
+
+
 @contextmanager
-def _statistics_kept(layers: list[torch.nn.Module]) -> Iterator[None]:
+def _recomputing(layers: list[torch.nn.Module], same_numbers: AbstractContextManager[None]) -> Iterator[None]:
     """Don't update the running statistics of batch norms: the first pass has counted this batch.
 
     A momentum of 0 keeps them bit for bit. Without the buffers, autograd would save fewer tensors than in the first
@@ -115,7 +122,8 @@ def _statistics_kept(layers: list[torch.nn.Module]) -> Iterator[None]:
     for norm in norms:
         norm.momentum, norm.num_batches_tracked = 0.0, None
     try:
-        yield
+        with same_numbers:
+            yield
     finally:
         for norm, momentum, batches in before:
             norm.momentum, norm.num_batches_tracked = momentum, batches

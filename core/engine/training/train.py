@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.devices.memory import DeviceMemory, MemoryReports, process_peak
 from core.engine.generate.predict import choose
 from core.engine.memory.forecast import foretell, refuse_too_large, remember
-from core.engine.models.parts import COMPUTED_IN
+from core.engine.models.parts import COMPUTED_IN, same_random_numbers
 from core.engine.models.past_runs import save_base_model
 from core.engine.models.vision import check_checkpointing
 from core.engine.reporter import Reporter
@@ -146,6 +147,11 @@ def build_trainer(
         trainer.preprocess_logits_for_metrics = prepared.condense
     # prints dictionaries if no progress bar is shown
     trainer.remove_callback(transformers.PrinterCallback)
+    if memory.activation_checkpointing and not resolved.options.device.compile:
+        kept = trainer.args.activation_checkpointing_kwargs or {}
+        trainer.args.activation_checkpointing_kwargs = kept | {
+            "context_fn": partial(same_random_numbers, resolved.kind)
+        }
     if memory.gradient_accumulation_steps > 1 and trainer.loss_is_scaled_for_ga is None:
         _fix_loss_scale(trainer, resolved, prepared)
     if resolved.options.device.compile:
