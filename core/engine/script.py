@@ -192,6 +192,9 @@ def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
         "memory.activation_checkpointing: torchvision's models don't support it.": (
             values["network"] and options.memory.activation_checkpointing
         ),
+        "Dropout in recomputed activations draws other numbers on an Apple GPU (PyTorch issue 127676).": (
+            values["kind"] == "mps" and options.memory.activation_checkpointing
+        ),
         f"Evaluations are compared by {best}; Hone compares them by {in_hone}.": (
             options.keeps_best and values["has_eval"] and best is not in_hone
         ),
