@@ -210,7 +210,8 @@ class ModelTestSheet(Sheet):
         buttons.accepted.connect(self._on_accepted)
         self.data.changed.connect(self.problem.clear)
         trained = Path(run.options().data.train)
-        beside = sorted({*trained.parent.glob(f"*test*{trained.suffix}")} - {trained})
+        folder = trained if trained.is_dir() else trained.parent
+        beside = sorted({*folder.glob(f"*test*{trained.suffix}")} - {trained})
         if beside and trained.is_absolute():
             self.data.set_value(str(beside[0]))
         self.data.setFocus()

@@ -4,10 +4,12 @@ import gc
 import time
 
 import msgspec
+import pytest
 import shiboken6
 from PySide6.QtWidgets import QApplication
 
 from core.options import run_file
+from core.options.catalogue import with_changes
 from core.runs.events import Evaluated, Outcome, Phase, PhaseChanged, RunFinished, RunPlanned, RunStarted
 from core.runs.folder import ExitRecord
 from core.runs.library import create_all, options_of_test
@@ -48,6 +50,18 @@ def test_a_finished_run_is_tested_on_a_file(qtbot, run, show, tmp_path):
     (options,) = asked.args
     assert (options.data.eval, options.only_evaluates) == (str(tmp_path / "gone.csv"), True)
     assert options.model.source == f"run:{run.path}"
+
+
+@pytest.mark.parametrize("source", ["train.csv", ""])
+def test_a_test_file_beside_the_training_data_is_offered(qtbot, run, tmp_path, source):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ("train.csv", "test.csv"):
+        (folder / name).write_text("text,label\n")
+    run_file.write(with_changes(OPTIONS, {"data.train": str(folder / source)}), run.options_file)
+    sheet = ModelTestSheet(run)
+    qtbot.addWidget(sheet)
+    assert sheet.data.value() == str(folder / "test.csv")
 
 
 def test_a_test_shows_its_result_and_leads_to_the_run(qtbot, run, show, tmp_path):
