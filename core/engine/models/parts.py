@@ -67,19 +67,13 @@ def freeze_batch_norms(model: torch.nn.Module) -> None:
 
 
 @contextmanager
-def _kept(device: Any, kept: list[torch.Tensor]) -> Iterator[None]:
-    kept.append(device.get_rng_state())
-    yield
-
-
-@contextmanager
-def _repeated(device: Any, kept: list[torch.Tensor]) -> Iterator[None]:
-    now = device.get_rng_state()
-    device.set_rng_state(kept[-1])
+def _random_numbers_from(state: torch.Tensor) -> Iterator[None]:
+    now = torch.mps.get_rng_state()
+    torch.mps.set_rng_state(state)
     try:
         yield
     finally:
-        device.set_rng_state(now)
+        torch.mps.set_rng_state(now)
 
 
 def same_random_numbers(kind: str) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
@@ -89,10 +83,8 @@ def same_random_numbers(kind: str) -> tuple[AbstractContextManager[None], Abstra
     `torch.mps` never does (https://github.com/pytorch/pytorch/issues/127676): dropout would draw another mask, and
     gradients be wrong.
     """
-    if kind != "mps":
-        return nullcontext(), nullcontext()
-    kept: list[torch.Tensor] = []
-    return _kept(torch.mps, kept), _repeated(torch.mps, kept)
+    again = _random_numbers_from(torch.mps.get_rng_state()) if kind == "mps" else nullcontext()
+    return nullcontext(), again
 
 
 # --- Parts of a model

@@ -9,9 +9,11 @@ from torch.utils import checkpoint as of_torch
 from core.engine.devices import check
 from core.engine.models.parts import apply_method, same_random_numbers
 from core.engine.models.vision import VisionClassifier
+from core.engine.reporter import Reporter
+from core.engine.training.train import build_trainer, prepare
 from core.options.choices import Method, Task
 from tests.fakes.models import save_tiny_bert, save_tiny_llama
-from tests.fakes.training import run_options
+from tests.fakes.training import resolved, run_options, write_reviews
 
 
 @pytest.fixture
@@ -119,3 +121,13 @@ def test_the_device_check_finds_a_device_that_draws_other_numbers(monkeypatch, r
     assert probe(side) > 0.01
     monkeypatch.setattr(check, "same_random_numbers", lambda _kind: same_random_numbers("mps"))
     assert probe(side) == 0
+
+
+@pytest.mark.parametrize(("device", "keeps"), [("mps", True), ("cpu", False)])
+def test_a_run_keeps_the_random_numbers_on_mps_only(device, keeps, tmp_path):
+    source, train = save_tiny_bert(tmp_path / "bert"), write_reviews(tmp_path / "reviews.csv")
+    options = run_options(source=source, train=train, activation_checkpointing=True)
+    prepared = prepare(options, Reporter(None))
+    trainer = build_trainer(tmp_path, resolved(options, device), prepared, Reporter(None))
+    assert ("context_fn" in trainer.args.activation_checkpointing_kwargs) is keeps
+    assert trainer.args.activation_checkpointing_kwargs["use_reentrant"] is False
