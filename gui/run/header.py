@@ -229,6 +229,8 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
             return _("This run is queued or running. Stop it before deleting.")
         case RunAction.EXTEND if not is_over:
             return _("Pause the run first.")
+        case RunAction.TEST if facts.options is None:
+            return _("Its run.toml can’t be read.")
         case RunAction.TEST if facts.options is not None and facts.options.task is Task.PREFERENCE:
             return sentence(NO_TEST)
         case RunAction.TRY | RunAction.TEST | RunAction.EXPORT:

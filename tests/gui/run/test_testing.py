@@ -1,5 +1,6 @@
 """A run's page and the tests of its model: how one is asked for, what it shows, and how both lead to each other."""
 
+import dataclasses
 import gc
 import time
 
@@ -10,13 +11,14 @@ from PySide6.QtWidgets import QApplication
 
 from core.options import run_file
 from core.options.catalogue import with_changes
+from core.options.choices import Task
 from core.runs.events import Evaluated, Outcome, Phase, PhaseChanged, RunFinished, RunPlanned, RunStarted
 from core.runs.folder import ExitRecord
 from core.runs.library import create_all, options_of_test
-from core.runs.status import State
+from core.runs.status import RunStatus, State
 from core.runs.summary import status_at_end
 from gui.run.extend_dialog import ModelTestSheet
-from gui.run.header import RunAction
+from gui.run.header import RunAction, refusal
 from gui.run.words import RunFacts, state_line
 from tests.fakes.runs import OPTIONS, Plot, finish, keep_alive, make_folder, warn, write_events, write_story
 
@@ -138,3 +140,11 @@ def test_dismissing_a_warning_leaves_the_menu_as_it_is(qtbot, run, page):
         strip.dismiss()
     gc.collect()
     assert all(map(shiboken6.isValid, view.header.buttons.entries.values()))
+
+
+def test_what_cannot_be_tested_says_why():
+    facts = RunFacts(RunStatus(), State.FINISHED, OPTIONS, has_model=True)
+    assert not refusal(RunAction.TEST, facts)
+    assert "run.toml" in refusal(RunAction.TEST, dataclasses.replace(facts, options=None))
+    preference = msgspec.structs.replace(OPTIONS, task=Task.PREFERENCE)
+    assert "preference" in refusal(RunAction.TEST, dataclasses.replace(facts, options=preference))
