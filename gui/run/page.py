@@ -190,8 +190,8 @@ class RunView(QWidget):
         self.header.name.setText(self.title)
         self._is_only = len(list_runs(self.run.path.parent)) == 1
         self._test = newest_test(self.run)
-        if self._test is not None and self._pair[0] is self._pair[1]:
-            self._other = self._test
+        if self._tested is None and self._pair[0] is self._pair[1]:
+            self._other = self._test or self.run  # a test may have been deleted since
         self._refresh()
 
     def _on_update(self, update: RunUpdate) -> None:
@@ -298,9 +298,9 @@ class RunView(QWidget):
 
     def show_other(self) -> None:
         """Lead to the run that is tested, or to its test, or to the other run of a pair, with its present state."""
+        self.header.other.setVisible(self._other is not self.run)
         if self._other is self._tested:
             self.header.other.setText(_("Tests the model of “{run}”").format(run=run_title(self._other)))
-            self.header.other.show()
         elif self._other is self._test:
             test, result = summarize(self._other), ""
             if test.metric is not None:
@@ -309,7 +309,6 @@ class RunView(QWidget):
                 )
             result = result or run_text.state_title(test.state)
             self.header.other.setText(_("Tested on {data}: {result}").format(data=test.data, result=result))
-            self.header.other.show()
         elif self._other is not self.run:
             other = summarize(self._other) if self._state is State.FINISHED else None
             state = other.state if other is not None else None

@@ -128,6 +128,10 @@ def test_a_run_leads_to_its_newest_test(qtbot, run, show, tmp_path):
     status = status_at_end(test, and_beginning=True)
     assert status.share_done == 0.25
     assert state_line(RunFacts(status, State.TRAINING)) == "Testing"
+    view.hide()
+    test.path.rename(tmp_path.with_name("deleted"))
+    view.show()
+    assert view.header.other.isHidden()
 
 
 def test_dismissing_a_warning_leaves_the_menu_as_it_is(qtbot, run, page):
