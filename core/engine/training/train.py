@@ -148,10 +148,10 @@ def build_trainer(
     # prints dictionaries if no progress bar is shown
     trainer.remove_callback(transformers.PrinterCallback)
     if memory.activation_checkpointing and resolved.kind == "mps" and not resolved.options.device.compile:
-        trainer.args.activation_checkpointing_kwargs = {
-            "use_reentrant": False,
-            "context_fn": partial(same_random_numbers, resolved.kind),
-        }
+        # in place: DPO enables it again after each reference pass, with Trainer's older name of the same dictionary
+        trainer.args.activation_checkpointing_kwargs["context_fn"] = partial(
+            same_random_numbers, resolved.kind
+        )
     if memory.gradient_accumulation_steps > 1 and trainer.loss_is_scaled_for_ga is None:
         _fix_loss_scale(trainer, resolved, prepared)
     if resolved.options.device.compile:

@@ -12,7 +12,7 @@ from core.engine.models.vision import VisionClassifier
 from core.engine.reporter import Reporter
 from core.engine.training.train import build_trainer, prepare
 from core.options.choices import Method, Task
-from tests.fakes.models import save_tiny_bert, save_tiny_llama
+from tests.fakes.models import pairs, save_tiny_bert, save_tiny_llama, save_tiny_talker, write_json
 from tests.fakes.training import resolved, run_options, write_reviews
 
 
@@ -131,3 +131,28 @@ def test_a_run_keeps_the_random_numbers_on_mps_only(device, keeps, tmp_path):
     trainer = build_trainer(tmp_path, resolved(options, device), prepared, Reporter(None))
     assert ("context_fn" in trainer.args.activation_checkpointing_kwargs) is keeps
     assert trainer.args.activation_checkpointing_kwargs["use_reentrant"] is False
+
+
+@pytest.mark.usefixtures("as_on_mps")
+def test_preferences_keep_them_after_the_reference_pass(tmp_path):
+    source, train = save_tiny_talker(tmp_path / "writer"), write_json(tmp_path / "pairs.json", pairs(8))
+    options = run_options(
+        Task.PREFERENCE,
+        source=source,
+        train=train,
+        max_length=128,
+        method=Method.LORA,
+        activation_checkpointing=True,
+        max_steps=2,
+        keep_checkpoints=0,
+    )
+    prepared = prepare(options, Reporter(None))
+    trainer = build_trainer(tmp_path, resolved(options, "mps"), prepared, Reporter(None))
+    trainer.train()
+    functions = [
+        part._gradient_checkpointing_func
+        for part in trainer.model.modules()
+        if hasattr(part, "_gradient_checkpointing_func")
+    ]
+    assert functions
+    assert all("context_fn" in function.keywords for function in functions)
