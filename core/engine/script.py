@@ -37,6 +37,7 @@ from core.engine.models.text import load_tokenizer
 from core.engine.models.vision import find_image_model
 from core.engine.training.arguments import trainer_arguments
 from core.options import RunOptions
+from core.options.catalogue import row_multiple
 from core.options.choices import (
     METRICS_OF_TASKS,
     BestMetric,
@@ -182,6 +183,9 @@ def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
         "data.group_by_length: TRL doesn't group pairs by length.": (
             task is Task.PREFERENCE and data.group_by_length is Toggle.ON
         ),
+        "data.pad_to_multiple_of: without effect, as the maximum length is no such multiple.": (
+            data.max_length % row_multiple(options)
+        ),
         "TRL keeps LoRA's matrices in bf16, Hone in fp32.": task.reads_conversations
         and method is Method.QLORA,
         "EXIF rotation is ignored; weight decay applies to torchvision's batch norms.": task.reads_images,
@@ -249,6 +253,8 @@ def _of_options(options: RunOptions) -> dict[str, Any]:
     nf4 = f'bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype={dtype}'
     auto, peft_task = AUTO.get(task, ("AutoModelForCausalLM", "CAUSAL_LM"))
     random = parse_synthetic(data.train)
+    multiple = row_multiple(options)
+    rounding = Code(f"{multiple} if LENGTH % {multiple} == 0 else None" if multiple > 1 else "")
     return {
         "task": str(task),
         "seed": training.seed,
@@ -261,8 +267,11 @@ def _of_options(options: RunOptions) -> dict[str, Any]:
         "auto": Code(auto),
         "peft_task": peft_task,
         "padding": Code(
-            'padding="max_length", max_length=LENGTH' if data.padding is Padding.FIXED else "padding=True"
+            'padding="max_length", max_length=LENGTH'
+            if data.padding is Padding.FIXED
+            else "padding=True" + (f", pad_to_multiple_of={rounding}" if rounding else "")
         ),
+        "rounding": rounding,
         "spaced": Code("add_prefix_space=True, " if task is Task.TOKEN_CLASSIFICATION else ""),
         "packing": Code(
             "load_in_8bit=True" if model.quantization is Quantization.INT8 else f"load_in_4bit=True, {nf4}"
@@ -308,6 +317,8 @@ def _arguments(options: RunOptions, device: str, values: dict[str, Any]) -> dict
     found["report_to"] = "tensorboard" if output.tensorboard else "none"
     if task.reads_images:
         found["remove_unused_columns"] = False
+    if task.reads_conversations and values["rounding"]:
+        found["pad_to_multiple_of"] = values["rounding"]
     if task is Task.PREFERENCE:
         found["beta"] = options.training.beta
         found.pop("train_sampling_strategy", None)  # TRL's pairs have no length to group by

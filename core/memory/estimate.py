@@ -5,6 +5,7 @@ accumulation, no gradients; when it ends, all gradients and no activations. All 
 """
 
 import contextlib
+import math
 import platform
 import statistics
 import time
@@ -21,6 +22,7 @@ from core.base.language import _
 from core.base.settings import VERSION
 from core.memory.model import Basis, Forecast, Kept, KeptTensor, ModelShape, Parts, Room
 from core.options import RunOptions
+from core.options.catalogue import row_multiple
 from core.options.choices import DeepSpeed, Method, Offload, Optimizer, Padding, Precision, Quantization, Task
 from core.options.device_support import DeviceReport, settle
 from core.options.sources import is_scratch, parse_synthetic
@@ -349,6 +351,9 @@ def case_of(options: RunOptions, shape: ModelShape, device: DeviceReport, length
         length = length or (synthetic[1] if synthetic else settled.data.max_length)
         if is_scratch(settled.model.source):  # it gets as many as it needs
             shape = msgspec.structs.replace(shape, positions=None)
+        most = min(settled.data.max_length, shape.positions or math.inf)
+        multiple = row_multiple(settled)
+        length = max(length, min(-(-length // multiple) * multiple, most))
         length = min(length, shape.positions) if shape.positions else length
     return Case(settled, shape, device.name.partition(":")[0], length)
 

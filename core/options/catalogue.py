@@ -65,6 +65,12 @@ def value_of(options: RunOptions, path: str) -> Any:
     return attrgetter(path)(options)
 
 
+def row_multiple(options: RunOptions) -> int:
+    """The multiple that rows are padded to, up to the maximum length; 1 if it isn't resolved or has no effect."""
+    applies = options_by_path()["data.pad_to_multiple_of"].applies_to(options)
+    return (options.data.pad_to_multiple_of or 1) if applies else 1
+
+
 Changes = Mapping[str, Any]
 """Values by path, such as `{"memory.batch_size": 4}`."""
 

@@ -20,7 +20,7 @@ import msgspec
 
 from core.base.formats import percent_tick
 from core.base.language import _
-from core.options.choices import Method, Optimizer, Task
+from core.options.choices import Method, Optimizer, Padding, Task
 from core.options.sources import is_scratch
 
 if TYPE_CHECKING:
@@ -46,6 +46,11 @@ FOR_SINGLE_TEXTS = _tasks(lambda task: task.reads_text and task is not Task.CAUS
 """Each text is an example, and not part of one long text."""
 FOR_CONVERSATIONS = _tasks(lambda task: task.reads_conversations)
 FOR_WRITING = _tasks(lambda task: task.writes_text)
+WITH_DYNAMIC_PADDING: Needs = {
+    **FOR_SINGLE_TEXTS,
+    "data.padding": (Padding.DYNAMIC,),
+    "data.packing": (False,),
+}
 FOR_CHAT = _tasks(lambda task: task is Task.CHAT)
 FOR_PREFERENCE = _tasks(lambda task: task is Task.PREFERENCE)
 WITH_LORA: Needs = {"model.method": (Method.LORA, Method.QLORA)}

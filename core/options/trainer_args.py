@@ -187,6 +187,8 @@ def _convert(name: str, path: str, value: Any) -> Any:
         # as many as there are epochs; no warm-up
         case ("max_steps", -1 | "-1") | ("warmup_steps", 0 | "0" | "0.0"):
             return None
+        case "pad_to_multiple_of", "auto" | "none":  # TRL's
+            return None
         case "warmup_ratio", 1 | "1" | "1.0":  # Hone reads 1 as one step
             return 0.999
         case "target_modules", "all-linear":

@@ -288,7 +288,7 @@ def _of_data(ran: WhatRan) -> Iterator[_Line]:
     if ran.batches_per_step != 1:
         batch = f"{ran.effective_batch // ran.batches_per_step:,} × {ran.batches_per_step:,} = {batch}"
     yield _Line(_("Effective batch"), batch)
-    yield _Line(_("Padded to"), ran.padded_to)
+    yield _Line(_("Padded to"), ran.padded_to, "data.pad_to_multiple_of")
     yield _Line(_("Order"), ran.sampling, "data.group_by_length")
     workers = _("none: loaded by the training process")
     if ran.workers:

@@ -168,7 +168,7 @@ def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
 # --- The request and the report
 
 
-_LOADING = ("padding", "group_by_length", "workers", "prefetch", "pin_memory")
+_LOADING = ("padding", "pad_to_multiple_of", "group_by_length", "workers", "prefetch", "pin_memory")
 
 
 class InspectRequest(msgspec.Struct, frozen=True, kw_only=True):

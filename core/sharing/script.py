@@ -23,6 +23,7 @@ LEFT_TO_HONE = (
     "device.precision",
     "device.threads",
     "data.group_by_length",
+    "data.pad_to_multiple_of",
     "data.pin_memory",
     "data.workers",
 )

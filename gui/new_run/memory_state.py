@@ -80,7 +80,8 @@ def known_length(options: RunOptions, before: RunOptions, tokens: int) -> int | 
 
     def texts(options: RunOptions) -> object:
         defaults = DataOptions()
-        data = msgspec.structs.replace(options.data, max_length=defaults.max_length, padding=defaults.padding)
+        same = {name: getattr(defaults, name) for name in ("max_length", "padding", "pad_to_multiple_of")}
+        data = msgspec.structs.replace(options.data, **same)
         return options.task, data, options.model.source
 
     limit, limit_before = options.data.max_length, before.data.max_length

@@ -133,6 +133,10 @@ def loading_text(options: RunOptions, device: DeviceReport | None, longest: int 
             parts.append(_("padded to {length:,} tokens").format(length=min(limit, longest or limit)))
         elif not is_grouped:
             parts.append(_("dynamic padding"))
+        path = "data.pad_to_multiple_of"
+        multiple = _resolved(options, device, path) if options_by_path()[path].applies_to(options) else ""
+        if multiple not in ("", "1"):
+            parts.append(_("to multiples of {count}").format(count=multiple))
         if is_grouped:
             parts.append(_("grouped by length"))
     workers = _resolved(options, device, "data.workers")
@@ -157,7 +161,8 @@ def changes_by_row(options: RunOptions, changed: Mapping[str, Start]) -> dict[st
         _("Steps"): "training.epochs training.max_steps",
         _("Evaluation"): "training.eval_steps training.early_stopping_patience "
         "training.early_stopping_threshold training.metric_for_best_model",
-        _("Loading"): "data.padding data.group_by_length data.workers data.prefetch data.pin_memory",
+        _("Loading"): "data.padding data.pad_to_multiple_of data.group_by_length data.workers data.prefetch "
+        "data.pin_memory",
         _("Data"): "data",
         _("Device"): "device",
         _("Optimizer"): "training",

@@ -51,16 +51,20 @@ class PadTexts:
     Args:
         pad_type: Its token type.
         length: Tokens of every row; None pads to the longest of the batch.
+        multiple: Its length is rounded up to a multiple of this, but not beyond `most`.
     """
 
     pad_id: int
     pad_type: int = 0
     on_left: bool = False
     length: int | None = None
+    multiple: int = 1
+    most: int = 0
 
     def __call__(self, samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         """Columns that aren't by token become tensors [batch] of their own type."""
-        width = max(self.length or 0, *(len(sample["input_ids"]) for sample in samples))
+        longest = max(self.length or 0, *(len(sample["input_ids"]) for sample in samples))
+        width = max(longest, min(-(-longest // self.multiple) * self.multiple, self.most))
         padding = {"input_ids": self.pad_id, "token_type_ids": self.pad_type, "labels": NO_LABEL}
         batch = {}
         for name, first in samples[0].items():
@@ -72,10 +76,10 @@ class PadTexts:
         return batch
 
 
-def pad_as(tokenizer: Any, length: int | None = None) -> PadTexts:
+def pad_as(tokenizer: Any, length: int | None = None, **rounding: int) -> PadTexts:
     """Return the collator that pads as this tokenizer does."""
     on_left = tokenizer.padding_side == "left"
-    return PadTexts(tokenizer.pad_token_id, tokenizer.pad_token_type_id, on_left, length)
+    return PadTexts(tokenizer.pad_token_id, tokenizer.pad_token_type_id, on_left, length, **rounding)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ from core.engine.data.tables import (
 from core.engine.data.text_files import NoteCode
 from core.engine.reporter import Reporter
 from core.options import RunOptions
+from core.options.catalogue import row_multiple
 from core.options.choices import Padding, Task
 from core.options.sources import Scheme, scheme_of
 from core.services.inspect import FindingKind, Tally
@@ -491,6 +492,15 @@ def texts_of(part: Any) -> list[str]:
 def row_length(options: RunOptions, longest: int) -> int | None:
     """Return the tokens of every row with fixed padding, else None."""
     return length_limit(options, longest) if options.data.padding is Padding.FIXED else None
+
+
+def row_padding(options: RunOptions, longest: int) -> dict[str, Any]:
+    """Return the arguments of `PadTexts` on the length of rows."""
+    return {
+        "length": row_length(options, longest),
+        "multiple": row_multiple(options),
+        "most": length_limit(options, longest),
+    }
 
 
 def length_limit(options: RunOptions, longest: int) -> int:

@@ -350,6 +350,15 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
         precision = Settled("bf16", _("this CPU computes bf16 in hardware"))
     else:
         precision = Settled("fp32", _("this CPU has no bf16 hardware"))
+    plain = ("1", _("more would be computed for nothing"))
+    multiple = Settled(*plain)
+    if kind == "mps":
+        multiple = Settled("64", _("PyTorch keeps memory on Apple GPUs for each new length of a batch"))
+    elif kind == "cuda":
+        eights = ("8", _("in 16 bits, NVIDIA GPUs compute multiples of 8 fastest"))
+        found = {"bf16": eights, "fp16": eights, "fp32": plain, "tf32": plain}
+        beside = tuple(Instead("device.precision", each, *value) for each, value in found.items())
+        multiple = Settled(*found[precision.value], beside)
     fixed_length = Instead("data.padding", "fixed", "off", _("every example has the same length anyway"))
     return {
         "device.precision": precision,
@@ -357,6 +366,7 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
         "data.group_by_length": Settled(
             "on", _("batches of texts of similar length need less padding"), (fixed_length,)
         ),
+        "data.pad_to_multiple_of": multiple,
         "data.pin_memory": pinning,
         "data.workers": workers,
     }

@@ -10,7 +10,7 @@ from core.engine.data.batches import PadConversations, PadPairs, StackBlocks
 from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, Conversations, load_conversations
 from core.engine.data.chat_tokens import Renderer, chatml_end, set_template
 from core.engine.data.checks import longer
-from core.engine.data.labelled_texts import length_limit, row_length
+from core.engine.data.labelled_texts import length_limit, row_padding
 from core.engine.data.running_text import (
     Blocks,
     RunningText,
@@ -170,7 +170,7 @@ def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
         model=model,
         train=train,
         eval=loaded.data.eval,
-        collator=PadConversations(loaded.tokenizer.pad_token_id, length=row_length(options, loaded.longest)),
+        collator=PadConversations(loaded.tokenizer.pad_token_id, **row_padding(options, loaded.longest)),
         save_extras=loaded.model.generation_config.save_pretrained,
         processing_class=loaded.tokenizer,
         trained_by=TrainedBy(ChatTrainer, SFTConfig, settings),
@@ -199,7 +199,7 @@ def prepare_preference(options: RunOptions, reporter: Reporter) -> Prepared:
         model=apply_method(loaded.model, options),
         train=loaded.data.train,
         eval=loaded.data.eval,
-        collator=PadPairs(loaded.tokenizer.pad_token_id, length=row_length(options, loaded.longest)),
+        collator=PadPairs(loaded.tokenizer.pad_token_id, **row_padding(options, loaded.longest)),
         save_extras=loaded.model.generation_config.save_pretrained,
         processing_class=loaded.tokenizer,
         trained_by=TrainedBy(PreferenceTrainer, DPOConfig, settings, more),

@@ -24,7 +24,7 @@ from core.engine.data.labelled_texts import (
     encode_texts,
     length_limit,
     load_labelled_texts,
-    row_length,
+    row_padding,
     texts_of,
 )
 from core.engine.models import text
@@ -155,7 +155,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         model=apply_method(loaded.model, options, loaded.fresh),
         train=train,
         eval=evaluation,
-        collator=pad_as(tokenizer, row_length(options, longest)),
+        collator=pad_as(tokenizer, **row_padding(options, longest)),
         labels=labels,
         save_extras=lambda _folder: None,  # Trainer saves config and tokenizer
         processing_class=tokenizer,

@@ -19,7 +19,7 @@ from core.engine.reporter import Reporter
 from core.engine.training.arguments import IN_MAIN_MEMORY, IN_NVME, describe_zero
 from core.engine.training.trainer import WatchedTrainer, live_loader
 from core.options import RunOptions
-from core.options.catalogue import all_options, options_by_path
+from core.options.catalogue import all_options, options_by_path, row_multiple
 from core.options.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Padding, Precision, Toggle
 from core.runs.events import WhatRan
 
@@ -112,7 +112,12 @@ def _padded_to(collator: Any) -> str:
         collator = getattr(collator, "collate", None)
         if collator is None:
             return ""
-    return LONGEST if collator.length is None else f"{collator.length:,} tokens"
+    return longest_to(collator.multiple) if collator.length is None else f"{collator.length:,} tokens"
+
+
+def longest_to(multiple: int) -> str:
+    """`WhatRan.padded_to` of rows that aren't of a fixed length."""
+    return LONGEST if multiple == 1 else f"{LONGEST}, to multiples of {multiple}"
 
 
 # --- The live optimizer
@@ -287,8 +292,10 @@ def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, object, 
         yield "data.workers", data.workers, len(ran.workers)
     if data.pin_memory is not Toggle.AUTO:
         yield "data.pin_memory", data.pin_memory.value, "on" if ran.pinned else "off"
-    if ran.padded_to and (data.padding is Padding.FIXED) != (ran.padded_to != LONGEST):
+    if ran.padded_to and (data.padding is Padding.FIXED) == ran.padded_to.startswith(LONGEST):
         yield "data.padding", data.padding.value, ran.padded_to
+    if data.pad_to_multiple_of is not None and ran.padded_to.startswith(LONGEST):
+        yield "data.pad_to_multiple_of", longest_to(row_multiple(options)), ran.padded_to
     if options.task.reads_text and data.group_by_length is not Toggle.AUTO:
         runs = "on" if ran.sampling == GROUPED else "off"
         yield "data.group_by_length", data.group_by_length.value, runs

@@ -204,6 +204,9 @@ def test_images_take_by_the_pixel():
         ({"train": "synthetic:64x256"}, 100, 100, ""),
         ({"max_length": 256, "padding": "fixed"}, 60, 256, ""),
         ({"max_length": 256}, 60, 60, ""),
+        ({"max_length": 256, "pad_to_multiple_of": 64}, 60, 64, ""),
+        ({"max_length": 100, "pad_to_multiple_of": 64}, 70, 100, ""),
+        ({"train": "synthetic:64x256", "max_length": 128, "pad_to_multiple_of": 64}, 250, 250, ""),
         ({"max_length": 1024}, 60, 60, ""),
         ({"max_length": 4096}, None, 512, "All examples are assumed to have the maximum of 512 tokens"),
     ],
@@ -225,6 +228,9 @@ def test_automatic_options_are_resolved_first():
     options = asked(device={"precision": "auto"})
     assert case_of(options, BERT, automatic).is_half
     assert not case_of(options, BERT, CPU).is_half
+    rounded = replace(CPU, automatic={"data.pad_to_multiple_of": Settled("64", "shapes")})
+    assert case_of(options, BERT, rounded, 10).length == 64
+    assert case_of(asked("causal-lm"), BERT, rounded, 10).length == 10
 
 
 def test_the_heap_keeps_gaps_where_it_is_glibcs(monkeypatch):

@@ -47,6 +47,8 @@ def taken(imported: Imported) -> dict[str, Any]:
         ('{"dataloader_pin_memory": true, "warmup_ratio": 0.1, "warmup_steps": 0}',
             {"data.pin_memory": "auto", "training.warmup": 0.1}),
         ('{"target_modules": "all-linear"}', {"model.lora_targets": []}),
+        ("SFTConfig(pad_to_multiple_of=8)", {"data.pad_to_multiple_of": 8}),
+        ('SFTConfig(pad_to_multiple_of="auto", learning_rate=1e-4)', {"training.learning_rate": 1e-4}),
         ('{"peft_type": "LORA", "r": 4, "bias": "none"}', {"model.method": "lora", "model.lora_rank": 4}),
         ('{"deepspeed": {"zero_optimization": {"stage": 3}}}', {"memory.deepspeed": "zero-3"}),
         ("run_glue.py --fp16 ^\r\n  --seed 7", {"device.precision": "fp16", "training.seed": 7}),

@@ -151,6 +151,7 @@ VALUES: dict[str, Any] = {
     "data.label_names": {"no": "negative"},
     "data.text_columns": ("label",),
     "data.label_column": "text",
+    "data.pad_to_multiple_of": 16,
     "model.quantization": Quantization.INT8,
 }
 BESIDE: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from core.engine.devices.capabilities import MachineFacts
 from core.engine.devices.choose import report, resolve_run
 from core.engine.environment import prepare_environment
 from core.options import RunOptions
-from core.options.catalogue import options_by_path
+from core.options.catalogue import options_by_path, row_multiple
 from core.options.choices import Task
 from core.options.device_support import (
     OF_MACHINES,
@@ -186,7 +186,30 @@ def test_automatic_suits_each_machine_and_says_why():
     assert settled["M2 8 GB"].reasons["device.precision"].startswith("fp32: ")
     assert settled["M3 Max"].options.data.pin_memory == "off"
     assert settled["server"].options.data.pin_memory == "on"
+    multiples = {
+        name: settled[name].options.data.pad_to_multiple_of for name in ("M3 Max", "M2 8 GB", "server", "PC")
+    }
+    assert multiples == {"M3 Max": 64, "M2 8 GB": 64, "server": 8, "PC": 1}
     assert all(resolved.options.data.workers == 0 for resolved in settled.values() if resolved.kind != "cuda")
+
+
+@pytest.mark.parametrize(
+    ("facts", "precision", "multiple"),
+    [
+        (SERVER, "fp16", 8),
+        (SERVER, "fp32", 1),
+        (SERVER, "tf32", 1),
+        (OLD_CARD, "auto", 8),
+        (OLDER_CARD, "auto", 1),
+    ],
+)
+def test_rows_are_rounded_on_nvidias_gpus_in_16_bits(facts, precision, multiple):
+    resolved = resolve_run(facts, requested(device__precision=precision))
+    assert resolved.options.data.pad_to_multiple_of == multiple
+    assert resolved.reasons["data.pad_to_multiple_of"].startswith(f"{multiple}: ")
+    for beside in ({"data__padding": "fixed"}, {"data__packing": True}):
+        asked = msgspec.structs.replace(requested(**beside), task=Task.CHAT)
+        assert row_multiple(resolve_run(facts, asked).options) == 1
 
 
 def test_what_bitsandbytes_has_for_apple_gpus_is_what_the_reasons_say():

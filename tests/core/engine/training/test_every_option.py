@@ -38,6 +38,7 @@ VALUES: dict[str, Any] = {
     "data.max_length": 8,
     "data.max_train_samples": 12,
     "data.max_eval_samples": 1,
+    "data.pad_to_multiple_of": 16,
     "device.name": "cuda:1",
     "memory.offload_folder": "/fast",
 }
@@ -127,8 +128,12 @@ def plain(files: Path, option: Option) -> RunOptions:
 
 
 def _needs(option: Option) -> list[tuple[str, tuple[Any, ...]]]:
-    """What an option needs, and what that needs."""
-    found = list(option.needs.items())
+    """What an option needs, and what that needs; defaults need nothing."""
+    found = [
+        (path, values)
+        for path, values in option.needs.items()
+        if path == "task" or options_by_path()[path].default not in values
+    ]
     return found + [further for path, _ in found for further in _needs(options_by_path()[path])]
 
 

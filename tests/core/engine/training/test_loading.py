@@ -18,6 +18,7 @@ from transformers import AutoTokenizer, DataCollatorWithPadding, Trainer
 from core.base.errors import DataError, Fix
 from core.base.processes import child_environment
 from core.engine.data.batches import (
+    PadTexts,
     SentCollator,
     SentSamples,
     pad_as,
@@ -27,12 +28,12 @@ from core.engine.data.batches import (
 )
 from core.engine.data.image_files import Images, ImageSet, ImageTransform
 from core.engine.data.tables import lengths_of
-from core.options.choices import Padding, Toggle
+from core.options.choices import Padding, Task, Toggle
 from core.runs.event_log import EventReader
 from core.runs.events import WhatRan
 from core.runs.folder import RunFolder
-from tests.fakes.models import save_tiny_bert
-from tests.fakes.training import TinyRun, train, write_reviews
+from tests.fakes.models import instructions, pairs, save_tiny_bert, save_tiny_talker, write_json
+from tests.fakes.training import TinyRun, built, run_options, train, write_data, write_reviews
 
 
 @pytest.fixture(scope="module")
@@ -131,16 +132,17 @@ def first_what_ran(folder: Path, engine: subprocess.Popen[bytes]) -> WhatRan:
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("length", [None, 9])
-def test_padded_batches_are_those_of_transformers(bert, side, length):
+@pytest.mark.parametrize(("length", "multiple"), [(None, 1), (9, 1), (None, 8)])
+def test_padded_batches_are_those_of_transformers(bert, side, length, multiple):
     samples = [
         {"input_ids": [2, 5, 3], "token_type_ids": [0, 0, 1], "attention_mask": [1, 1, 1], "labels": 1},
         {"input_ids": [2, 5, 6, 7, 3], "token_type_ids": [0] * 5, "attention_mask": [1] * 5, "labels": 0},
     ]
     tokenizer = AutoTokenizer.from_pretrained(bert, padding_side=side)
-    theirs = DataCollatorWithPadding(tokenizer, padding="max_length" if length else True, max_length=length)
+    padding: dict[str, Any] = {"padding": "max_length" if length else True, "max_length": length}
+    theirs = DataCollatorWithPadding(tokenizer, **padding, pad_to_multiple_of=None if length else multiple)
     expected = theirs([dict(sample) for sample in samples])
-    ours = pad_as(tokenizer, length)(samples)
+    ours = pad_as(tokenizer, length, multiple=multiple, most=512)(samples)
     assert ours.keys() == expected.keys()
     for name, values in ours.items():
         assert values.dtype == expected[name].dtype
@@ -153,6 +155,55 @@ def test_a_batch_is_as_long_as_its_longest_or_as_fixed_with_the_same_losses(bert
     assert max(widths(plain)) < 16
     assert widths(fixed) == {32}
     assert losses(fixed) == pytest.approx(losses(plain), rel=1e-5)
+
+
+def test_a_row_is_not_padded_beyond_the_maximum_length_nor_cut_to_it():
+    samples = [{"input_ids": [5] * length} for length in (3, 70)]
+    widths = {
+        most: PadTexts(0, multiple=64, most=most)(samples)["input_ids"].shape[1] for most in (60, 100, 512)
+    }
+    assert widths == {60: 70, 100: 100, 512: 128}
+
+
+TEXTS = (Task.TEXT_CLASSIFICATION, Task.TEXT_REGRESSION, Task.TOKEN_CLASSIFICATION)
+
+
+@pytest.mark.parametrize("task", [*TEXTS, Task.CHAT, Task.PREFERENCE])
+def test_padding_to_a_multiple_changes_neither_loss_nor_gradients(bert, tmp_path, task):
+    talker = save_tiny_talker(tmp_path / "talker")
+    data: Any = {
+        Task.TEXT_CLASSIFICATION: lambda: write_reviews(tmp_path / "reviews.csv", rows=8),
+        Task.CHAT: lambda: write_json(tmp_path / "chat.json", instructions(8)),
+        Task.PREFERENCE: lambda: write_json(tmp_path / "pairs.json", pairs(8)),
+    }
+    train = data.get(task, lambda: write_data(tmp_path, task, 8))()
+    found = []
+    for multiple in (1, 64):
+        source = bert if task in TEXTS else talker
+        asked = run_options(task, source=source, train=train, max_length=256, pad_to_multiple_of=multiple)
+        torch.manual_seed(7)
+        trainer = built(asked, tmp_path)
+        trainer.model.eval()  # dropout would draw other numbers for another shape
+        batch = next(iter(trainer.get_train_dataloader()))
+        loss = trainer.compute_loss(trainer.model, batch)
+        loss.backward()
+        found.append(
+            (batch["input_ids"].shape[1], loss.item(), [part.grad for part in trainer.model.parameters()])
+        )
+    (width, loss, gradients), (padded_width, padded_loss, padded_gradients) = found
+    assert width % 64
+    assert padded_width == -(-width // 64) * 64
+    assert padded_loss == pytest.approx(loss, rel=1e-5)
+    for gradient, padded_gradient in zip(gradients, padded_gradients, strict=True):
+        if gradient is not None:
+            torch.testing.assert_close(padded_gradient, gradient, rtol=1e-3, atol=1e-6)
+
+
+def test_what_ran_names_the_multiple(bert, plain, tmp_path):
+    run = text_run(bert, tmp_path / "run", pad_to_multiple_of=16)
+    assert run.what_ran.padded_to == "each batch's longest, to multiples of 16"
+    assert widths(run) == {16}
+    assert losses(run) == pytest.approx(losses(plain), rel=1e-5)
 
 
 # --- Grouping by length

@@ -34,6 +34,7 @@ LORA = {"adapter": "LoRA, rank 16 on 12 layers", "trainable_parameters": 10}
 ZERO_2 = {"deepspeed": DeepSpeed.ZERO_2}
 ZERO_IN_BF16 = {**ZERO_2, "precision": Precision.BF16}
 OFFLOADED = {"deepspeed": "ZeRO-2, optimizer in main memory"}
+MULTIPLE = {"padded_to": "each batch's longest, to multiples of 64"}
 LONGEST, FIXED = {"padded_to": "each batch's longest"}, {"padded_to": "128 tokens"}
 GROUPED, RANDOM = {"sampling": "grouped by length"}, {"sampling": "random"}
 
@@ -72,6 +73,9 @@ GROUPED, RANDOM = {"sampling": "grouped by length"}, {"sampling": "random"}
         ("data.pin_memory", {"pin_memory": Toggle.OFF}, {}, {"pinned": True}),
         ("data.padding", {"padding": Padding.FIXED}, FIXED, LONGEST),
         ("data.padding", {}, LONGEST, FIXED),
+        ("data.pad_to_multiple_of", {"pad_to_multiple_of": 64}, MULTIPLE, LONGEST),
+        ("data.pad_to_multiple_of", {"pad_to_multiple_of": 1}, LONGEST, MULTIPLE),
+        ("data.padding", {"padding": Padding.FIXED}, FIXED, MULTIPLE),
         ("data.group_by_length", {"group_by_length": Toggle.ON}, GROUPED, RANDOM),
         ("data.group_by_length", {"group_by_length": Toggle.OFF}, RANDOM, GROUPED),
         ("memory.batch_size", {}, {}, {"effective_batch": 32}),
