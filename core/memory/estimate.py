@@ -5,7 +5,6 @@ accumulation, no gradients; when it ends, all gradients and no activations. All 
 """
 
 import contextlib
-import math
 import platform
 import statistics
 import time
@@ -351,9 +350,8 @@ def case_of(options: RunOptions, shape: ModelShape, device: DeviceReport, length
         length = length or (synthetic[1] if synthetic else settled.data.max_length)
         if is_scratch(settled.model.source):  # it gets as many as it needs
             shape = msgspec.structs.replace(shape, positions=None)
-        most = min(settled.data.max_length, shape.positions or math.inf)
         multiple = row_multiple(settled)
-        length = max(length, min(-(-length // multiple) * multiple, most))
+        length = max(length, min(-(-length // multiple) * multiple, settled.data.max_length))
         length = min(length, shape.positions) if shape.positions else length
     return Case(settled, shape, device.name.partition(":")[0], length)
 
