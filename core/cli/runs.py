@@ -64,6 +64,8 @@ TITLES = (
     _("MODEL"),
     _("DATA"),
 )
+OF_RESULTS = 6
+"""The first of these are the results of a run."""
 LATEST = "latest"
 MOST_NAMED = 8
 """At most so many runs are named where a name is that of several."""
@@ -282,29 +284,26 @@ def compare_runs(names: list[str], *, as_json: bool) -> int:
         },
         "ran": {row.title: [value or None for value in row.values] for row in comparison.ran},
     }
-    columns = tuple(summary.run.name for summary in summaries)
+    numbers = tuple(str(place) for place in range(1, len(summaries) + 1))
+    is_unclear = len({summary.title for summary in summaries}) < len(summaries)
     results = [
-        (_("name"), *(summary.title for summary in summaries)),
-        (_("state"), *(summary.state.value for summary in summaries)),
-        (_("result"), *map(_result, summaries)),
-        (_("steps"), *(f"{summary.steps:,}" for summary in summaries)),
-        (_("time"), *(formats.duration(summary.seconds) for summary in summaries)),
-        (_("peak memory"), *(formats.memory(summary.peak_bytes) for summary in summaries)),
-        (_("examples/s"), *(formats.number(summary.samples_per_second) for summary in summaries)),
+        (number, *_row(one, with_id=is_unclear)[:OF_RESULTS], formats.rate(one.samples_per_second))
+        for number, one in zip(numbers, summaries, strict=True)
     ]
     options = [
         (row.option.path, *(_value_text(row.option, value) for value in row.values))
         for row in comparison.options
     ]
     ran = [(row.title, *row.values) for row in comparison.ran]
-    parts = [formats.table((_("RESULT"), *columns), results)]
+    parts = [formats.table(("", *TITLES[:OF_RESULTS], _("SPEED")), results)]
     parts += (unread := [summary.problem for summary in summaries if summary.problem])
     if options:
-        parts.append(formats.table((_("OPTION"), *columns), options))
+        parts.append(formats.table((_("OPTION"), *numbers), options))
     elif not unread:
         parts.append(_("Their options are the same."))
     if ran:
-        parts.append(formats.table((_("WHAT RAN"), *columns), ran))
+        parts.append(formats.table((_("WHAT RAN"), *numbers), ran))
+    parts += [comparison.conclusion] if comparison.conclusion else []
     print_answer(answer, ["\n\n".join(parts)], as_json=as_json)
     return 0
 

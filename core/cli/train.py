@@ -23,6 +23,7 @@ from core.cli.output import (
     Commands,
     add_flag,
     add_json,
+    add_repeated,
     add_run,
     add_set,
     confirm,
@@ -30,7 +31,7 @@ from core.cli.output import (
     print_answer,
     refuse,
 )
-from core.cli.runs import find_run
+from core.cli.runs import compare_runs, find_run
 from core.memory.model import ModelReport
 from core.options import RunOptions, run_file
 from core.options.device_support import (
@@ -44,6 +45,7 @@ from core.options.presets import DATA_ENDINGS
 from core.options.sources import is_scratch
 from core.runs import queue
 from core.runs import start as runs_start
+from core.runs.compare import create_sweep, sweep
 from core.runs.event_log import RunFollower
 from core.runs.events import CheckpointSaved, Event, RequestAnswered, encode
 from core.runs.folder import Action, RunFolder
@@ -201,7 +203,8 @@ def _add_train(commands: Commands) -> None:
         example="mine.hone --set memory.batch_size=8",
         details=_(
             "Ctrl-C once stops the run and saves the model, twice ends it at once, three times leaves it running. A "
-            "run that is estimated not to fit into memory doesn't start (exit status 3) unless you add --yes."
+            "run that is estimated not to fit into memory doesn't start (exit status 3) unless you add --yes. --sweep "
+            "queues one run for each value; they get a tag of their own."
         ),
     )
     command.add_argument("file", type=Path, metavar="RUN.hone")
@@ -209,6 +212,8 @@ def _add_train(commands: Commands) -> None:
         "--run-dir", type=Path, metavar="DIR", help=_("where to save the run: a new or empty folder")
     )
     add_set(command)
+    sweeping = _("train a run for each of these values, and compare them; twice for pairs of two options")
+    add_repeated(command, "--sweep", "SECTION.OPTION=VALUE,VALUE", sweeping)
     add_flag(command, "--queue", QUEUE)
     add_flag(command, "--yes", _("start even if it is estimated not to fit into memory"))
     add_flag(command, "--offline", OFFLINE_HELP)
@@ -231,10 +236,20 @@ def train(arguments: argparse.Namespace) -> int:
         note(_("Note: {text}").format(text=renaming))
     if hub.is_forbidden() and not hub.is_complete(options):
         raise hub.not_here(options.model.source)
-    machine = _check_machine(options, file)
-    _check_model(options, file)
+    values = {path: texts for path, _equals, texts in (each.partition("=") for each in arguments.sweep)}
+    if values and arguments.run_dir:
+        refuse(_("--run-dir is the folder of one run, and --sweep makes several"))
+    asked = sweep(options, values) if values else [options]
+    machine = _check_machine(asked, file)
+    _check_model(asked, file)
     for hint in hints(options, machine):
         note(_("Note: {text}").format(text=f"{hint.path}: {hint.message}"))
+    if values:
+        runs: Sequence[RunFolder] = create_sweep(options, values, settings.runs_folder())
+        status = _start(arguments, runs, forced=arguments.yes, are_alone=True)
+        if not arguments.json:
+            compare_runs([str(run.path) for run in runs], as_json=False)
+        return status
     runs = create_all(options, settings.runs_folder(), arguments.run_dir)
     status = _start(arguments, runs, forced=arguments.yes)
     if status == TOO_LARGE and not arguments.json and sys.stdin.isatty() and confirm(_("Start it anyway?")):
@@ -267,47 +282,57 @@ def test(arguments: argparse.Namespace) -> int:
     return _start(arguments, create_all(options, settings.runs_folder()), forced=True)
 
 
-def _start(arguments: argparse.Namespace, runs: Sequence[RunFolder], *, forced: bool) -> int:
-    """Start the runs and show each until it ends; returns the exit status of the first that doesn't finish."""
+def _start(
+    arguments: argparse.Namespace, runs: Sequence[RunFolder], *, forced: bool, are_alone: bool = False
+) -> int:
+    """Start the runs and show each until it ends; returns the exit status of the first that doesn't finish.
+
+    The others are stopped then. Those that `are_alone`, as in a sweep, need none before them: they are queued, and only
+    Ctrl-C stops them.
+    """
     os.environ.pop(ONLY_IF_IT_FITS, None)
     if not forced:
         os.environ[ONLY_IF_IT_FITS] = "1"  # its keeper and its engine inherit it
     status = 0
     with Interrupts() as interrupts:  # before there is anything that a Ctrl-C would leave behind
-        keepers = runs_start.start_all(runs, queued=arguments.queue)
+        keepers = runs_start.start_all(runs, queued=arguments.queue or are_alone)
         for run, keeper in zip(runs, keepers, strict=True):
-            if status:
+            if interrupts.count if are_alone else status:
                 run.request(Action.STOP)
                 keeper.wait()
             else:
-                status = attend(run, interrupts, keeper, as_json=arguments.json)
+                ended = attend(run, interrupts, keeper, as_json=arguments.json)
+                status = status or ended
     return status
 
 
-def _check_machine(options: RunOptions, file: Path) -> MachineReport | None:
+def _check_machine(asked: Sequence[RunOptions], file: Path) -> MachineReport | None:
     """Returns what this machine supports, or None if it supports these options in any case."""
-    if not machine_may_refuse(options):
+    doubted = [options for options in asked if machine_may_refuse(options)]
+    if not doubted:
         return None
     machine = run_job("devices", None, MachineReport)
-    if problems := tuple(machine_problems(machine, options)):
+    if problems := tuple(problem for options in doubted for problem in machine_problems(machine, options)):
         raise OptionsError(problems, str(file))
     return machine
 
 
-def _check_model(options: RunOptions, file: Path) -> None:
+def _check_model(asked: Sequence[RunOptions], file: Path) -> None:
     """Check that the model suits the task and options, if it is on this computer. A failing check is only noted."""
-    is_in_doubt = options.task.reads_text and not is_scratch(options.model.source)
-    question = hub.question_about(options) if is_in_doubt or model_may_refuse(options) else None
-    if question is None:
-        return
-    note(_("Checking the model ..."))
-    try:
-        problems = run_job("check-model", question, ModelReport).problems
-    except (UserError, EngineCrashed) as error:
-        note(_("Note: the model could not be checked before the run. {error}").format(error=error))
-        return
-    if problems:
-        raise OptionsError(problems, str(file))
+    questions = []
+    for options in asked:
+        is_in_doubt = options.task.reads_text and not is_scratch(options.model.source)
+        question = hub.question_about(options) if is_in_doubt or model_may_refuse(options) else None
+        questions += [] if question is None or question in questions else [question]
+    for question in questions:
+        note(_("Checking the model ..."))
+        try:
+            problems = run_job("check-model", question, ModelReport).problems
+        except (UserError, EngineCrashed) as error:
+            note(_("Note: the model could not be checked before the run. {error}").format(error=error))
+            return
+        if problems:
+            raise OptionsError(problems, str(file))
 
 
 # --- hone resume, follow, stop and pause

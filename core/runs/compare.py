@@ -1,24 +1,31 @@
-"""Compare runs: results, options that differ, and machines.
+"""Compare runs: results, options that differ, and machines. And sweeps: runs that are made to be compared.
 
-Reads only the beginnings and ends of their files, so that a run of a million steps costs as little as a short one.
+Comparing reads only the beginnings and ends of their files, so that a run of a million steps costs as little as a short
+one.
 """
 
+import difflib
+import itertools
 import math
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 from core.base import formats
+from core.base.errors import OptionsError, Problem, UserError
 from core.base.formats import LESS_IS_BETTER
 from core.base.language import _, ngettext
-from core.options import RunOptions
-from core.options.catalogue import all_options, value_of
-from core.options.declare import Option
-from core.options.past_runs import run_folder
+from core.options import RunOptions, past_runs, run_file
+from core.options.catalogue import all_options, put, value_of, value_text, with_changes
+from core.options.declare import Kind, Option
+from core.options.past_runs import RunNotes, asked_title, run_folder
+from core.options.validate import check_tree
 from core.runs.folder import RunFolder
-from core.runs.library import list_runs
+from core.runs.library import TITLE_JOIN, create, list_runs, numbered
 from core.runs.status import RunStatus, State
 from core.runs.summary import CERTAIN, RunSummary, state_at_end, status_at_end, summarize
 from core.runs.words import statements
@@ -95,11 +102,14 @@ def compare(runs: Sequence[RunFolder]) -> Comparison:
 def _validation(status: RunStatus, options: RunOptions | None) -> tuple[int, object]:
     """The number of validation examples, and the options that decide which they are."""
     count = status.plan.eval_samples if status.plan is not None else 0
-    if options is None:
-        return count, None
+    return count, options and _evaluated_on(options)
+
+
+def _evaluated_on(options: RunOptions) -> object:
+    """The options that decide which examples are for validation."""
     data, split = options.data, (options.data.eval_fraction, options.data.train_split, options.training.seed)
     is_given = bool(data.eval or data.eval_split)
-    return count, (options.task, data.eval or data.train, data.eval_split, not is_given and split)
+    return options.task, data.eval or data.train, data.eval_split, not is_given and split
 
 
 def _conclusion(
@@ -176,3 +186,96 @@ def _differ(values: tuple[Any, ...], unknown: Any) -> bool:
     """Whether any two that are known differ."""
     known = [value for value in values if value != unknown]
     return any(value != known[0] for value in known[1:])
+
+
+# --- Sweeps
+
+
+TRIED_MOST = (
+    "training.learning_rate",
+    "memory.batch_size",
+    "model.lora_rank",
+    "training.epochs",
+    "training.seed",
+)
+"""Of which options people try several values, the most frequent first."""
+
+MOST_SWEPT = 2
+TRIED_KINDS = (Kind.WHOLE, Kind.NUMBER, Kind.CHOICE, Kind.SWITCH)
+
+
+def sweepable(options: RunOptions) -> dict[str, Option]:
+    """The options of which several values can be tried, by path, `TRIED_MOST` first."""
+    found = {
+        option.path: option
+        for option in all_options()
+        if option.kind in TRIED_KINDS and option.section not in ("", "output") and option.acts_in(options)
+    }
+    return {path: found[path] for path in dict.fromkeys((*TRIED_MOST, *found)) if path in found}
+
+
+def sweep(options: RunOptions, values: Mapping[str, str]) -> list[RunOptions]:
+    """The options of a run for each value, or each pair of values of two options. The runs are named after them.
+
+    Args:
+        values: Values separated by commas, each as `--set` takes it, by the path of their option.
+
+    Raises:
+        OptionsError: A value or pair is refused (all are listed), the runs couldn't be compared, or they are too many.
+    """
+    known, runs, problems = sweepable(options), list[RunOptions](), list[Problem]()
+    lists = [
+        [(path, text.strip()) for text in texts.split(",") if text.strip()] for path, texts in values.items()
+    ]
+    for path in values:
+        if path not in known:
+            likely = difflib.get_close_matches(path, known, 1) or TRIED_MOST
+            text = _("there are no values of it to try here; did you mean {option}?")
+            problems.append(Problem(path, text.format(option=likely[0])))
+    if (count := math.prod(map(len, lists))) > MOST:
+        text = _("that makes {count} runs; at most {most} can be compared")
+        problems.append(Problem("", text.format(count=formats.count(count), most=MOST)))
+    if len(values) > MOST_SWEPT:
+        problems.append(Problem("", _("values of one or two options can be tried together, not of more")))
+    if options.pretrains:
+        text = _("this takes two runs; let the first one finish, then try values in a run from its model")
+        problems.append(Problem("model.source", text))
+    for pair in () if problems else itertools.product(*lists):
+        tree = run_file.to_tree(options)
+        put(tree, {path: run_file.parse_value(path, text) for path, text in pair})
+        one, refused = check_tree(tree)
+        words = ", ".join(
+            f"{known[path].title} {value_text(known[path], value_of(one, path)) if one else text}"
+            for path, text in pair
+        )
+        problems += (Problem(found.path, f"{words}: {found.message}", found.fixes) for found in refused)
+        if one is not None:
+            named = with_changes(one, {"output.name": f"{asked_title(options)}{TITLE_JOIN}{words}"})
+            runs += [] if named in runs else [named]
+    if not problems and len(runs) < FEWEST:
+        problems.append(Problem("", _("give two values or more, with commas between them")))
+    if not problems and len(set(map(_evaluated_on, runs))) > 1:
+        text = _(
+            "the runs would have different validation examples, and their results couldn’t be compared; choose a file "
+            "or split for validation first"
+        )
+        problems.append(Problem("", text))
+    if problems:
+        raise OptionsError(tuple(problems))
+    return runs
+
+
+def create_sweep(options: RunOptions, values: Mapping[str, str], runs_folder: Path) -> list[RunFolder]:
+    """Make the folders of the runs of a `sweep`, which get a tag of their own, such as `sweep-1`; see `create`."""
+    taken = {tag for run in list_runs(runs_folder) for tag in past_runs.read(run.path).tags}
+    tag = next(name for number in itertools.count(1) if (name := f"sweep-{number}") not in taken)
+    runs: list[RunFolder] = []
+    try:
+        for one in sweep(numbered(options, runs_folder), values):
+            runs.append(create(one, runs_folder))
+            past_runs.write(runs[-1].path, RunNotes(tags=(tag,)))
+    except (UserError, OSError):
+        for run in runs:
+            shutil.rmtree(run.path, ignore_errors=True)
+        raise
+    return runs

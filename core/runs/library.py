@@ -114,7 +114,7 @@ def create_all(
     and chat, which starts from the first run's model. With a `path`, the first is in a folder beside it. A name that
     another run in `runs_folder` has gets a number.
     """
-    options = _numbered(options, runs_folder)
+    options = numbered(options, runs_folder)
     if not options.pretrains:
         return (create(options, runs_folder, path, forecast),)
     before, chat = options_of_runs(options)
@@ -160,9 +160,14 @@ def pretraining_pair(run: RunFolder) -> tuple[RunFolder, RunFolder] | None:
     return (RunFolder(folder), run) if before.data.train == options.data.train else None
 
 
-def _numbered(options: RunOptions, runs_folder: Path) -> RunOptions:
-    """The options with a name that no other run has: `Digits`, then `Digits 2`, `Digits 3`."""
-    name, taken = asked_title(options), {title_in(run.path) for run in list_runs(runs_folder)}
+TITLE_JOIN = " · "
+"""In the name of a run of a sweep, between what all its runs are called and the values that this one has."""
+
+
+def numbered(options: RunOptions, runs_folder: Path) -> RunOptions:
+    """The options with a name that no other run or sweep has: `Digits`, then `Digits 2`, `Digits 3`."""
+    name, titles = asked_title(options), {title_in(run.path) for run in list_runs(runs_folder)}
+    taken = titles | {title.partition(TITLE_JOIN)[0] for title in titles}
     if not name or name not in taken:
         return options
     base, _space, number = name.rpartition(" ")

@@ -130,6 +130,7 @@ def test_comparing(run, hone):
         assert message in hone("runs", "--compare", *wrong, status=2).err
     lines = hone("runs", "--compare", run.name, other.name).out.splitlines()
     assert any(line.startswith("training.epochs") and line.endswith("7") for line in lines)
+    assert [line[:1] for line in lines[1:3]] == ["1", "2"]  # a line for each run, however many
     answer = hone("runs", "--compare", run.name, other.name, "--json").json
     assert answer["options"]["training.epochs"][1] == 7.0
     assert answer["runs"] == [str(run.path), str(other.path)]

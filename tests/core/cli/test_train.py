@@ -19,7 +19,7 @@ from core.engine.reporter import Reporter
 from core.memory.model import ModelReport
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs import queue
-from core.runs.event_log import RunFollower
+from core.runs.event_log import EventReader, RunFollower
 from core.runs.events import RunPlanned, RunStarted, encode
 from core.runs.folder import Action, ExitRecord, KeeperRecord, RunFolder
 from core.runs.library import list_runs, read_status, run_title
@@ -118,11 +118,27 @@ def test_a_wrong_request_makes_no_run(home, tmp_path, jobs, hone):
             (DIGITS, "--set=memory.batch_size=0", "--set=training.epochs=-1"),
             ["memory.batch_size:", "training.epochs:"],
         ),
+        ((DIGITS, "--sweep=memory.batch_size=8,0"), ["Batch size 0: must be"]),
+        ((DIGITS, "--sweep=memory.batch_size=8,9", "--run-dir", tmp_path / "run"), ["--run-dir"]),
+        ((DIGITS, "--sweep=model.lora_targets=a,b", *LORA), ["no values of it to try"]),
         ((DIGITS, *LORA), ["model.lora_targets: matches no layer", "Let Hone choose"]),
     ):
         err = hone("train", *arguments, status=2).err
         assert [text for text in texts if text not in err] == []
     assert not home.exists()
+
+
+@pytest.mark.parametrize(("scenario", "status"), [("finish", 0), ("fail", 1)])
+def test_a_sweep_trains_one_run_after_the_other_also_if_one_fails_and_compares_them(scenario, status, hone):
+    out = hone(
+        "train", DIGITS, "--sweep", "training.learning_rate=1e-5,1e-3", scenario=scenario, status=status
+    ).out
+    made = list_runs(settings.runs_folder())[::-1]
+    assert [run.options().training.learning_rate for run in made] == [1e-5, 1e-3]
+    assert all(run.exit_record() for run in made)
+    first, second = ([event.time for event in EventReader(run.events_file).read_all()] for run in made)
+    assert first[-1] <= second[0]  # no race for the device
+    assert [text for text in ("Learning rate 1e-5", "Learning rate 0.001") if text not in out] == []
 
 
 def test_hints_are_printed_before_the_run_also_that_the_model_was_not_checked(jobs, tmp_path, hone):

@@ -1,15 +1,27 @@
 """Runs side by side: the options in which they differ, their results and machines."""
 
+import shutil
+
 import pytest
 from msgspec.structs import replace
 
+from core.base.errors import OptionsError
+from core.options import past_runs
 from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, OutputOptions
-from core.runs.compare import Absent, compare, differing_options, partners
+from core.runs.compare import (
+    Absent,
+    compare,
+    create_sweep,
+    differing_options,
+    partners,
+    sweep,
+    sweepable,
+)
 from core.runs.events import Evaluated, Outcome, RunFinished, RunStarted, WhatRan
 from core.runs.folder import RunFolder
-from core.runs.library import create, create_all
+from core.runs.library import create, create_all, list_runs, run_title
 from tests.fakes.runs import digits_options, plan, step, write_events
 
 PLAIN = digits_options()
@@ -145,3 +157,61 @@ def test_the_best_partner_is_the_source_then_what_began_with_the_run_then_the_mo
         write_events(run.events_file, RunStarted(time=100), FINISHED)
     unfinished = started("unfinished")
     assert partners(asked) == [source, child, like, unlike, unfinished]
+
+
+# --- Sweeps
+
+
+RATE, SIZE = "training.learning_rate", "memory.batch_size"
+
+
+def test_a_sweep_is_a_run_for_each_pair_of_values_named_after_them():
+    made = sweep(PLAIN, {RATE: "1e-5, 3e-4,0.00001", SIZE: "8,16"})
+    values = [(one.training.learning_rate, one.memory.batch_size) for one in made]
+    assert values == [(1e-5, 8), (1e-5, 16), (3e-4, 8), (3e-4, 16)]
+    assert made[0].output.name == "Digits · Learning rate 1e-5, Batch size 8"
+    assert [row.option.path for row in differing_options(made)] == [SIZE, RATE]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({RATE: "1e-4"}, "two values or more"),
+        ({RATE: "1e-4, -1"}, "Learning rate -1: must be above 0"),
+        ({SIZE: "8, many"}, "Batch size many: must be a whole number"),
+        ({SIZE: "1,2,3", RATE: "1,2,3"}, "9 runs; at most 8"),
+        ({SIZE: "1,2", RATE: ".1,.2", "training.epochs": "1,2"}, "one or two options"),
+        ({"learning_rate": "1,2"}, f"did you mean {RATE}?"),
+        ({"output.keep_best": "true,false"}, "no values of it to try"),
+        ({"training.seed": "1,2"}, "different validation examples"),
+        ({"training.warmup": "0,0.1", "training.max_steps": "5,none"}, ""),
+        ({"device.precision": "fp32,fp17"}, "Precision fp17: must be one of"),
+    ],
+)
+def test_a_sweep_that_could_not_run_or_be_compared_is_refused_as_a_whole(values, said):
+    if not said:
+        assert len(sweep(PLAIN, values)) == 4
+        return
+    with pytest.raises(OptionsError) as refusal:
+        sweep(PLAIN, values)
+    assert said in str(refusal.value)
+
+
+def test_what_can_be_tried_begins_with_what_people_try_most():
+    paths = list(sweepable(PLAIN))
+    assert paths[:3] == [RATE, SIZE, "training.epochs"]
+    assert not {"model.lora_rank", "data.train", "data.max_length", "output.save_steps", "task"} & {*paths}
+
+
+def test_the_runs_of_a_sweep_get_one_tag_and_another_sweep_another_name(tmp_path, monkeypatch):
+    for number, name in ((1, "Digits"), (2, "Digits 2")):
+        made = create_sweep(PLAIN, {RATE: "1e-5,1e-4"}, tmp_path)
+        assert [run_title(run) for run in made] == [
+            f"{name} · Learning rate {rate}" for rate in ("1e-5", "0.0001")
+        ]
+        assert {past_runs.read(run.path).tags for run in made} == {(f"sweep-{number}",)}
+    before = list_runs(tmp_path)
+    monkeypatch.setattr(past_runs, "write", lambda *_: shutil.copy("absent", tmp_path))
+    with pytest.raises(FileNotFoundError):
+        create_sweep(PLAIN, {RATE: "1e-5,1e-4"}, tmp_path)
+    assert list_runs(tmp_path) == before
