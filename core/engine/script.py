@@ -199,6 +199,9 @@ def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
         "Dropout in recomputed activations draws other numbers on an Apple GPU (PyTorch issue 127676).": (
             values["kind"] == "mps" and options.memory.activation_checkpointing
         ),
+        "In half precision, evaluations may be wrong on an Apple GPU (PyTorch issue 195910); Hone avoids it.": (
+            values["kind"] == "mps" and task.writes_text
+        ),
         f"Evaluations are compared by {best}; Hone compares them by {in_hone}.": (
             options.keeps_best and values["has_eval"] and best is not in_hone
         ),

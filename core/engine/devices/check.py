@@ -34,8 +34,13 @@ from core.base.files import read_record, write_atomically
 from core.base.jobs import EngineCrashed, run_job
 from core.base.language import _, ngettext
 from core.engine.devices.capabilities import gather
-from core.engine.devices.choose import report
-from core.engine.models.parts import same_random_numbers
+from core.engine.devices.choose import ResolvedRun, report
+from core.engine.models.parts import (
+    COMPUTED_IN,
+    eager_without_gradients,
+    has_causal_sdpa,
+    same_random_numbers,
+)
 from core.engine.reporter import Reporter
 from core.options.device_support import MachineReport, find_device
 from core.runs.events import MessageWithdrawn
@@ -395,12 +400,19 @@ def _causal_mask(name: str, dtype: torch.dtype, tolerance: float) -> Check:
         ),
         partial(causal_attention, dtype=dtype),
         tolerance=tolerance,
-        remedy=_('Use fp32, or the attention "eager".'),
+        remedy=_(
+            'Evaluations and Try it use the attention "eager" then, by themselves. If training differs: use fp32, or '
+            '"eager".'
+        ),
+        short=True,
     )
 
 
+CAUSAL = {
+    torch.bfloat16: _causal_mask("bf16", torch.bfloat16, 3e-2),
+    torch.float16: _causal_mask("fp16", torch.float16, 5e-3),
+}
 CHECKS = (
-    Check(_("Loss"), _("The losses of a small encoder and a small decoder."), loss, 1e-4, short=True),
     Check(
         _("Gradients"),
         _("The gradient of every weight of the encoder and the decoder."),
@@ -414,6 +426,15 @@ CHECKS = (
         remedy=FEWER_TOKENS,
         short=True,
     ),
+    *CAUSAL.values(),
+    Check(
+        _("Recomputed activations"),
+        _("Gradients with activation checkpointing and without, with the same dropout."),
+        recomputed_activations,
+        remedy=_("Turn activation checkpointing off, or train on the CPU."),
+        short=True,
+    ),
+    Check(_("Loss"), _("The losses of a small encoder and a small decoder."), loss, 1e-4, short=True),
     Check(
         _("Large vocabulary"),
         _("Gradients through an output layer of 50,257 tokens."),
@@ -428,15 +449,6 @@ CHECKS = (
         remedy=_("Choose another optimizer, or train on the CPU."),
         short=True,
     ),
-    Check(
-        _("Recomputed activations"),
-        _("Gradients with activation checkpointing and without, with the same dropout."),
-        recomputed_activations,
-        remedy=_("Turn activation checkpointing off, or train on the CPU."),
-        short=True,
-    ),
-    _causal_mask("bf16", torch.bfloat16, 3e-2),
-    _causal_mask("fp16", torch.float16, 5e-3),
     Check(
         _("Batch norm, channels last"),
         _("Loss, gradients and statistics of a small image model in the channels-last memory format."),
@@ -590,6 +602,26 @@ def conclusion(comparisons: Sequence[Comparison], reference: Side, candidate: Si
         text = ngettext("{count} comparison was not run.", "{count} comparisons were not run.", not_run)
         lines.append(text.format(count=not_run))
     return " ".join(lines)
+
+
+# --- Causal attention on a Mac's GPU
+
+
+def cure_causal_attention(model: Any, resolved: ResolvedRun) -> bool:
+    """Use eager attention where no gradients are recorded, if sdpa is wrong there in the model's half precision."""
+    if resolved.kind != "mps" or not has_causal_sdpa(model):
+        return False
+    dtypes = {COMPUTED_IN.get(resolved.precision), *(weight.dtype for weight in model.parameters())}
+    is_wrong = any(sees_later_tokens("mps", dtype) for dtype in CAUSAL if dtype in dtypes)
+    if is_wrong:
+        eager_without_gradients(model)
+    return is_wrong
+
+
+def sees_later_tokens(device: str, dtype: torch.dtype) -> bool:
+    """Whether causal attention in half precision is wrong on this device; found out in milliseconds."""
+    cpu = Side("cpu", "", torch.get_num_threads(), is_reference=True)
+    return _compare(CAUSAL[dtype], cpu, Side(device, "", cpu.threads))["agreement"] is Agreement.DIFFERS
 
 
 # --- The first run on a Mac's GPU compares it with the CPU

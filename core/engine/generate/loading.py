@@ -21,6 +21,7 @@ from core.engine import environment
 from core.engine.data.image_files import UNREADABLE, ImageTransform, are_light, opened
 from core.engine.data.labelled_texts import length_limit, row_length
 from core.engine.devices.capabilities import gather
+from core.engine.devices.check import cure_causal_attention
 from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.models import text
 from core.engine.models.parts import COMPUTED_IN, prepare_quantized
@@ -107,6 +108,7 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
         )
     if not getattr(made.model, "is_quantized", False):
         made.model.to(resolved.device.name)
+    cure_causal_attention(made.model, resolved)
     made.model.eval()
     return made
 

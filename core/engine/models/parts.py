@@ -14,7 +14,7 @@ import torch
 from core.base.errors import Fix, ModelError
 from core.base.language import _
 from core.options import RunOptions
-from core.options.choices import Method, Precision, Quantization
+from core.options.choices import Attention, Method, Precision, Quantization
 
 COMPUTED_IN = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
 """What a model computes in under autocast; float32 for other precisions."""
@@ -85,6 +85,32 @@ def same_random_numbers(kind: str) -> tuple[AbstractContextManager[None], Abstra
     """
     again = _random_numbers_from(torch.mps.get_rng_state()) if kind == "mps" else nullcontext()
     return nullcontext(), again
+
+
+# --- Attention where no gradients are recorded
+
+
+def has_causal_sdpa(model: Any) -> bool:
+    """Whether a model computes attention with torch's sdpa, and lets no token see later ones."""
+    if getattr(getattr(base_of(model), "config", None), "_attn_implementation", "") != Attention.SDPA:
+        return False
+    said = [part.is_causal for part in model.modules() if hasattr(part, "is_causal")]
+    return any(said) or not said  # transformers takes attention that says nothing as causal
+
+
+def eager_without_gradients(model: Any) -> None:
+    """Let a model with sdpa use eager attention in evaluations, as a reference and when it writes.
+
+    The body switches it, because PEFT calls the forward of what is around without its hooks.
+    """
+
+    def switch(attention: Attention, body: Any, *_rest: Any) -> None:
+        if not torch.is_grad_enabled():
+            body.config._attn_implementation = attention.value
+
+    body = base_of(model).base_model
+    body.register_forward_pre_hook(partial(switch, Attention.EAGER))
+    body.register_forward_hook(partial(switch, Attention.SDPA), always_call=True)
 
 
 # --- Parts of a model

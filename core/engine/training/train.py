@@ -23,7 +23,7 @@ from core.base.processes import CANT_WRITE
 from core.engine import environment
 from core.engine.data import NO_LABEL
 from core.engine.devices.capabilities import BITSANDBYTES_OPTIMIZERS, gather
-from core.engine.devices.check import warn_of_wrong_numbers
+from core.engine.devices.check import cure_causal_attention, warn_of_wrong_numbers
 from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.devices.memory import DeviceMemory, MemoryReports, process_peak
 from core.engine.generate.predict import choose
@@ -145,6 +145,9 @@ def build_trainer(
     )
     if prepared.condense is not None:  # not every trainer takes it as an argument
         trainer.preprocess_logits_for_metrics = prepared.condense
+    for model in (trainer.model, getattr(trainer, "ref_model", None)):
+        if model is not None and cure_causal_attention(model, resolved):
+            trainer.evaluates_eagerly = True
     # prints dictionaries if no progress bar is shown
     trainer.remove_callback(transformers.PrinterCallback)
     if memory.activation_checkpointing and resolved.kind == "mps" and not resolved.options.device.compile:

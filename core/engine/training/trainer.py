@@ -156,6 +156,7 @@ class WatchedTrainer(Trainer):
         parts: Times the parts of a step; callbacks begin a step and end its optimizer part.
         compilation: The compiled model, if any.
         fell_back: Operators that the CPU has computed in MPS's place so far.
+        evaluates_eagerly: Whether attention is eager where no gradients are recorded, because sdpa is wrong there.
         step_losses: A detached scalar for each batch of the step, divided by the accumulation steps.
         step_tokens: A scalar for each batch of the step: its tokens without padding.
         step_samples: Samples of the step.
@@ -175,6 +176,7 @@ class WatchedTrainer(Trainer):
         self.parts = StepParts(wait_for(self.args.device.type))
         self.compilation: Compilation | None = None
         self.fell_back: list[str] = []
+        self.evaluates_eagerly = False
         self.has_trained = False
         self._stage: Path | None = None
         self._undo_evaluation: Callable[[], None] = lambda: None

@@ -60,14 +60,18 @@ def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
         deepspeed=describe_zero(trainer.deepspeed),
         compiled=trainer.compilation.label if trainer.compilation else "",
         compile_seconds=trainer.compilation.seconds if trainer.compilation else None,
-        reasons=resolved.reasons | _reason_of_attention(resolved, base_of(model), first_batch.attention),
+        reasons=resolved.reasons | _reason_of_attention(trainer, resolved),
     )
 
 
-def _reason_of_attention(resolved: ResolvedRun, model: Any, called: tuple[str, ...]) -> dict[str, str]:
+def _reason_of_attention(trainer: WatchedTrainer, resolved: ResolvedRun) -> dict[str, str]:
+    if trainer.evaluates_eagerly:
+        reason = _("eager in evaluations: without gradients, this GPU's sdpa lets tokens see later ones")
+        return {"model.attention": reason}
+    called = trainer.first_batch.attention
     if resolved.options.model.attention is not Attention.SDPA or called != (Attention.EAGER,):
         return {}
-    if getattr(model, "_supports_sdpa", False):
+    if getattr(base_of(trainer.model), "_supports_sdpa", False):
         return {"model.attention": _("this model has sdpa, but its own code computed the first batch")}
     return {"model.attention": _("this model has no sdpa")}
 

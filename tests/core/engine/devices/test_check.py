@@ -35,6 +35,7 @@ from core.runs.events import Level, MessageRaised
 from core.runs.folder import RunFolder
 from core.runs.status import RunStatus
 from core.services.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
+from tests.fakes.devices import leaky_attention
 from tests.fakes.jobs import CPU_ONLY
 
 REFERENCE = Side("cpu", "Old processor, 2 threads", 2, is_reference=True)
@@ -75,7 +76,7 @@ def test_one_thread_computes_what_several_do(monkeypatch):
     assert [(comparison.name, comparison.agrees) for comparison in report.comparisons] == [
         (name, True) for name in short
     ]
-    assert "agree in 6 comparisons" in report.conclusion
+    assert "agree in 8 comparisons" in report.conclusion
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.get_rng_state(), random_state)
 
@@ -112,16 +113,7 @@ def test_a_wrong_gradient_is_named():
 
 
 def test_a_causal_mask_that_leaks_is_found(monkeypatch):
-    attention = torch.nn.functional.scaled_dot_product_attention
-
-    def leaking(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **_: object) -> torch.Tensor:
-        """As in pytorch issue 195910: one mask for four queries, in half precision and without gradients."""
-        is_right = query.dtype == torch.float32 or torch.is_grad_enabled()
-        place = torch.arange(query.shape[-2])
-        seen = place if is_right else place // 4 * 4 + 3
-        return attention(query, key, value, attn_mask=place <= seen.unsqueeze(1))
-
-    monkeypatch.setattr("torch.nn.functional.scaled_dot_product_attention", leaking)
+    monkeypatch.setattr("torch.nn.functional.scaled_dot_product_attention", leaky_attention())
     for comparison in compare(check("Causal mask in bf16"), check("Causal mask in fp16")):
         assert comparison.differs
         assert comparison.worst_tensor == "output in evaluation"

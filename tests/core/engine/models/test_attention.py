@@ -1,17 +1,23 @@
 """Attention: what the first forward called is what is stated, and what a model lacks is said before it runs."""
 
+from dataclasses import replace
+
+import msgspec
 import pytest
 import torch
 
 from core.base.errors import ModelError
+from core.engine.devices import check
 from core.engine.environment import prepare_torchvision
 from core.engine.models import text
 from core.engine.training.observe import FirstBatch
-from core.options import RunOptions
-from core.options.choices import Attention, Task
+from core.options import RunOptions, run_file
+from core.options.choices import Attention, Method, Precision, Task
 from core.options.sections import ModelOptions
-from tests.fakes.models import edit_config, save_tiny_bert
-from tests.fakes.training import model, train
+from core.runs.events import Evaluated
+from tests.fakes.devices import leaky_attention
+from tests.fakes.models import edit_config, save_tiny_bert, save_tiny_llama, write_text
+from tests.fakes.training import load, model, run_options, train
 
 prepare_torchvision()
 
@@ -80,3 +86,59 @@ def test_flash_attention_is_observed_in_the_registry_of_transformers():
     finally:
         ALL_ATTENTION_FUNCTIONS.register(attention.value, before)
     assert watch.attention == (attention,)
+
+
+# --- A GPU whose sdpa lets tokens see later ones, in half precision where no gradients are recorded
+
+
+@pytest.fixture
+def as_on_mps(monkeypatch):
+    """The CPU takes the place of a Mac's GPU where the cure is decided on."""
+    found_out, cure = check.sees_later_tokens, check.cure_causal_attention
+    monkeypatch.setattr(check, "sees_later_tokens", lambda _device, dtype: found_out("cpu", dtype))
+
+    def cured(model, resolved):
+        mps = msgspec.structs.replace(resolved.device, name="mps")
+        return cure(model, replace(resolved, device=mps))
+
+    monkeypatch.setattr("core.engine.training.train.cure_causal_attention", cured)
+    monkeypatch.setattr("core.engine.generate.loading.cure_causal_attention", cured)
+
+
+def test_evaluation_and_try_it_are_right_where_sdpa_is_not(tmp_path, monkeypatch, request):
+    llama = save_tiny_llama(tmp_path / "llama", initializer_range=0.5)
+    chosen = {
+        "task": Task.CAUSAL_LM,
+        "source": llama,
+        "train": write_text(tmp_path / "text.txt"),
+        "eval_fraction": 0.4,
+        "max_length": 16,
+        "precision": Precision.BF16,
+        "method": Method.LORA,
+        "max_steps": 1,
+        "learning_rate": 1e-12,
+        "predictions": 0,
+    }
+
+    def found(name):
+        tiny = train(tmp_path / name, **chosen)
+        assert tiny.status == 0, tiny.messages
+        run_file.write(run_options(**chosen), tiny.run.options_file)
+        loss = [event for event in tiny.events if isinstance(event, Evaluated)][-1].metrics["eval_loss"]
+        tried = load(tiny.run)
+        with torch.no_grad(), tried.computing():
+            chances = tried.model(input_ids=torch.arange(4, 16).unsqueeze(0)).logits.float().softmax(-1)
+        return loss, chances, tiny
+
+    loss, chances, right = found("right")
+    monkeypatch.setattr("torch.nn.functional.scaled_dot_product_attention", leaky_attention())
+    wrong_loss, wrong_chances, _tiny = found("wrong")
+    request.getfixturevalue("as_on_mps")
+    cured_loss, cured_chances, cured = found("cured")
+    assert abs(wrong_loss - loss) > 0.02
+    assert cured_loss == pytest.approx(loss, abs=0.001)
+    assert (wrong_chances - chances).abs().max() > 0.1
+    assert (cured_chances - chances).abs().max() < 0.02
+    assert cured.steps[0].loss == right.steps[0].loss, "training keeps sdpa"
+    assert cured.what_ran.reasons["model.attention"].startswith("eager in evaluations")
+    assert "model.attention" not in right.what_ran.reasons
