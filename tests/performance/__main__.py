@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -33,6 +34,7 @@ from tests.performance.figures import ROOT, Figure, table
 
 RESULTS = ROOT / "tests" / "performance" / "results"
 PAGE = ROOT / "docs" / "benchmarks.md"
+README = ROOT / "README.md"
 BEGIN = "<!-- benchmarks: made by `python3 start.py bench --page` -->"
 END = "<!-- benchmarks: end -->"
 IDLE_SECONDS = 1.0
@@ -44,7 +46,8 @@ VERSIONS_SHOWN = ("hone", "torch", "transformers", "PySide6-Essentials", "PySide
 class Benchmark(NamedTuple):
     """One benchmark: what it measures and against what, its module, its arguments and those of its short form.
 
-    `data` is the part of the folder of data sets that it needs; None if it needs no data.
+    `data` is the part of the folder of data sets that it needs; None if it needs no data. `seconds` is the most it may
+    take; None: as long as it takes.
     """
 
     name: str
@@ -54,7 +57,20 @@ class Benchmark(NamedTuple):
     arguments: str = ""
     quick: str = ""
     data: str | None = None
+    seconds: float | None = None
 
+
+GPU = "gpu"
+"""The group of benchmarks that need an NVIDIA card; they aren't run unless they are named."""
+GPU_PARTS = {
+    "tests": ("the tests that need a card", "", 5),
+    "check": ("what the card computes", "the CPU", 2),
+    "ladder": ("BERT-large, 512 tokens, by each method", "the guide's V100", 9),
+    "methods": ("a step of each method, and what it says that it ran", "the first row", 7),
+    "forecast": ("forecasts of memory for twelve runs", "the measured peak", 8),
+    "resume": ("a paused and resumed run", "the run that was left alone", 2),
+}
+"""Parts of `tests.performance.gpu`: what each measures, against what, and in how many minutes: 33 together."""
 
 BENCHMARKS = (
     Benchmark(
@@ -165,6 +181,18 @@ BENCHMARKS = (
         quick="digits",
         data="",
     ),
+    *(
+        Benchmark(
+            f"{GPU}-{part}",
+            what,
+            peer,
+            "gpu",
+            f"{part} --minutes {minutes - 0.5}",
+            f"{part} --device cpu",
+            seconds=60.0 * minutes,
+        )
+        for part, (what, peer, minutes) in GPU_PARTS.items()
+    ),
 )
 
 
@@ -229,11 +257,20 @@ def main(arguments: list[str]) -> int:
     )
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="which; default: all, which takes hours")
+    add(
+        "--gpu",
+        action="store_true",
+        help="what an NVIDIA card shows in 35 minutes; --quick tries it on the CPU",
+    )
     add("--list", action="store_true", help="only name them, with what each measures")
     add("--quick", action="store_true", help="short forms, which only show that they work")
     add("--data", type=Path, metavar="FOLDER", help="data sets, for those that need some")
     add("--results", type=Path, metavar="FOLDER", default=RESULTS, help="keep them here")
-    add("--page", action="store_true", help="only put the newest results into docs/benchmarks.md")
+    add(
+        "--page",
+        action="store_true",
+        help="only put the newest results into docs/benchmarks.md and README.md",
+    )
     options = parser.parse_args(arguments)
     if options.list:
         rows = [
@@ -244,7 +281,11 @@ def main(arguments: list[str]) -> int:
         return 0
     if options.page:
         PAGE.write_text(with_results(PAGE.read_text("utf-8"), newest(options.results)), "utf-8")
+        README.write_text(
+            with_results(README.read_text("utf-8"), newest(options.results, of_gpu=True)), "utf-8"
+        )
         return 0
+    options.names += [GPU] if options.gpu else []
     unknown = [name for name in options.names if not by_name([name])]
     if unknown:
         print(f"There is no benchmark called {', '.join(unknown)}. --list names them all.", file=sys.stderr)
@@ -263,9 +304,13 @@ def main(arguments: list[str]) -> int:
 
 
 def by_name(names: Iterable[str]) -> list[Benchmark]:
-    """The benchmarks of these names or groups (`faults`); without names all."""
-    wanted = set(names)
-    return [each for each in BENCHMARKS if not wanted or wanted & {each.name, each.name.partition("-")[0]}]
+    """The benchmarks of these names or groups (`faults`); without names all that need no card."""
+    wanted = set(names) or {group_of(each.name) for each in BENCHMARKS} - {GPU}
+    return [each for each in BENCHMARKS if wanted & {each.name, group_of(each.name)}]
+
+
+def group_of(name: str) -> str:
+    return name.partition("-")[0]
 
 
 def run_all(
@@ -315,9 +360,12 @@ def run(benchmark: Benchmark, form: Form, data: Path | None) -> Outcome:
             env={**os.environ, "HONE_HOME": str(Path(folder) / "home")},
         ) as process:
             assert process.stderr is not None
+            limit = threading.Timer(benchmark.seconds or threading.TIMEOUT_MAX, end, [process.pid])
+            limit.start()
             for line in process.stderr:
                 print(line, end="", file=sys.stderr, flush=True)
                 last.append(line.rstrip())
+            limit.cancel()
         figures, problem = (), "\n".join([f"it ended with status {process.returncode}", *last])
         if out.exists():
             figures, problem = msgspec.json.decode(out.read_bytes(), type=tuple[Figure, ...]), ""
@@ -333,6 +381,14 @@ def run(benchmark: Benchmark, form: Form, data: Path | None) -> Outcome:
         figures=figures,
         problem=problem,
     )
+
+
+def end(pid: int) -> None:
+    """End a benchmark that takes too long, with the engines it started."""
+    process = psutil.Process(pid)
+    for each in [*process.children(recursive=True), process]:
+        with contextlib.suppress(psutil.Error):
+            each.kill()
 
 
 def busy() -> float:
@@ -357,15 +413,15 @@ def read(file: Path) -> Record:
     return msgspec.json.decode(file.read_bytes(), type=Record)
 
 
-def newest(folder: Path) -> Record | None:
-    """The results that were measured last; None if there are none."""
+def newest(folder: Path, *, of_gpu: bool = False) -> Record | None:
+    """The results that were measured last, of the benchmarks that need a card or of the others; None without any."""
     records = []
     for file in folder.glob("*.json"):
         with contextlib.suppress(msgspec.MsgspecError):
-            records.append(read(file))
-    return max(
-        records, key=lambda record: max((old.begun for old in record.outcomes), default=0.0), default=None
-    )
+            record = read(file)
+            kept = tuple(old for old in record.outcomes if (group_of(old.name) == GPU) is of_gpu)
+            records += [msgspec.structs.replace(record, outcomes=kept)] if kept else []
+    return max(records, key=lambda record: max(old.begun for old in record.outcomes), default=None)
 
 
 def with_results(page: str, record: Record | None) -> str:

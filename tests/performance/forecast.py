@@ -5,9 +5,6 @@ the forecast was written with, and those held out. The peak of the process's res
 libraries were loaded, is compared with the forecast, less the part of the libraries. The file of `--measured` keeps the
 peaks, and its runs are not trained again.
 
-With `--gpu` the nine rows that transformers' guide on training with one GPU has measured (BERT-large, 512 tokens) are
-trained on this computer's NVIDIA GPU: what the allocator reserved and CUDA's context.
-
 The held-out group was written down before any of its runs was measured, and no constant was chosen by it. Models not
 bundled are made with random weights, whose values change nothing about memory.
 """
@@ -24,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from core.base.jobs import run_job
-from core.benchmark.table import GUIDE
 from core.memory import estimate
 from core.memory.model import ModelReport, options_request
 from core.options import RunOptions
@@ -96,6 +92,15 @@ CONFIGS: dict[str, tuple[str, Changes]] = {
         {"vocab_size": 30522, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072},
     ),
 }  # fmt: skip
+CONFIGS["llama-1b"] = (
+    "LlamaConfig",
+    {"vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
+     "num_attention_heads": 32, "num_key_value_heads": 8, "pad_token_id": 0, "dtype": "bfloat16"},
+)  # fmt: skip
+CONFIGS["bert-small"] = (
+    "BertConfig",
+    {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512},
+)
 CONFIGS["gated-t5"] = (
     "T5Config",
     {**CONFIGS["t5"][1], "num_layers": 8, "d_ff": 1024, "num_heads": 6, "feed_forward_proj": "gated-gelu"},
@@ -180,9 +185,9 @@ def images(name: str, count: int, pixels: int, batch: int) -> Changes:
     }
 
 
-def options_of(changes: Changes, device_name: str) -> RunOptions:
+def options_of(changes: Changes, device_name: str, steps: int = STEPS) -> RunOptions:
     """Options of a short run in fp32, but for `changes`."""
-    plain = {"device.name": device_name, "device.precision": "fp32", "training.max_steps": STEPS}
+    plain = {"device.name": device_name, "device.precision": "fp32", "training.max_steps": steps}
     tree: dict[str, Any] = {}
     for path, value in {**plain, **changes}.items():
         section, _, name = path.rpartition(".")
@@ -213,23 +218,9 @@ def model(parent: Path, name: str) -> Path:
     return folder
 
 
-GUIDE_CHANGES: dict[str, Changes] = {
-    "plain": {"memory.batch_size": 4},
-    "accumulation": {"memory.gradient_accumulation_steps": 4},
-    "checkpointing": {"memory.gradient_accumulation_steps": 4, **RECOMPUTED},
-    "half": {"memory.batch_size": 4, "device.precision": "fp16"},
-    "adafactor": {"memory.batch_size": 4, "training.optimizer": "adafactor"},
-    "adamw-8bit": {"memory.batch_size": 4, **EIGHT_BIT},
-}
-GUIDE_CHANGES["all"] = {**GUIDE_CHANGES["checkpointing"], "device.precision": "fp16"}
-GUIDE_CHANGES["all-adafactor"] = {**GUIDE_CHANGES["all"], "training.optimizer": "adafactor"}
-GUIDE_CHANGES["all-adamw-8bit"] = {**GUIDE_CHANGES["all"], **EIGHT_BIT}
-"""What each row of the guide changes of batch 1 in fp32. Its figures were read from nvidia-smi on a V100."""
-
-
 def measure(arguments: argparse.Namespace) -> list[Figure]:
     with own_home() as folder:
-        return on_gpu(folder) if arguments.gpu else on_cpu(arguments, folder)
+        return on_cpu(arguments, folder)
 
 
 def on_cpu(arguments: argparse.Namespace, folder: Path) -> list[Figure]:
@@ -255,21 +246,6 @@ def on_cpu(arguments: argparse.Namespace, folder: Path) -> list[Figure]:
                 figure(f"{title}: median error", statistics.median(sizes), "%", goal=at_most(10)),
                 figure(f"{title}: worst error", max(sizes), "%", goal=at_most(20)),
             ]
-    return figures
-
-
-def on_gpu(folder: Path) -> list[Figure]:
-    """The guide's rows: the forecast against what was measured here, with the guide's own figure."""
-    gpu = find_device("cuda:0")
-    if not gpu.available:
-        raise SystemExit(f"The guide's rows are measured on an NVIDIA GPU only. {gpu.reason}")
-    plain = text(model(folder, "bert-large"), 512, 512, 1)
-    figures = []
-    for row, changes in GUIDE_CHANGES.items():
-        options = options_of({**plain, **changes}, "cuda:0")
-        peak, total = trained(options, folder)["peak"], forecast_bytes(options, gpu)
-        name = f"{row} (guide: {GUIDE[row].megabytes:,} MB)"
-        figures.append(figure(name, total / (1 << 20), "MB", peer=peak / (1 << 20)))
     return figures
 
 
@@ -316,7 +292,6 @@ def train_here(path: Path, to: Connection) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, help="folder with msr_paraphrase_train.txt")
     parser.add_argument("--only", nargs="*", default=(), help="words that a run's group and name must have")
-    parser.add_argument("--gpu", action="store_true", help="the guide's nine rows on an NVIDIA GPU")
     parser.add_argument("--measured", type=Path, help="file that keeps what was measured")
 
 

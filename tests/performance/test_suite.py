@@ -34,9 +34,8 @@ def entry(name: str, value: str) -> Benchmark:
 
 def run(folder, *wanted: Benchmark, form: Form = Form.FULL) -> tuple[int, Record]:
     status = suite.run_all(wanted, form, None, folder, MACHINE)
-    record = suite.newest(folder)
-    assert record is not None
-    return status, record
+    (file,) = folder.glob("*.json")
+    return status, suite.read(file)
 
 
 def test_a_benchmark_in_its_short_form_is_kept(tmp_path, monkeypatch):
@@ -96,7 +95,7 @@ def test_every_benchmark_has_a_module_and_a_group_has_its_members():
         place = ROOT / "tests" / "performance" / benchmark.module
         assert place.with_suffix(".py").exists() or (place / "__main__.py").exists()
     assert len(suite.by_name(["faults"])) == 4
-    assert suite.by_name([]) == list(BENCHMARKS)
+    assert suite.by_name([]) == [each for each in BENCHMARKS if not each.name.startswith("gpu")]
 
 
 def test_the_page_shows_the_newest_results():
@@ -120,3 +119,35 @@ def test_the_table_marks_a_disturbed_benchmark():
 def test_the_file_is_named_after_the_day_and_the_machine(tmp_path):
     name = suite.file_for(tmp_path, MACHINE, date(2026, 11, 22)).name
     assert name == "2026-11-22-acme-r-3-ghz-2-cores-linux.json"
+
+
+@pytest.mark.parametrize("part", suite.GPU_PARTS)
+def test_each_part_for_a_card_works_on_the_cpu(part, tmp_path, monkeypatch):
+    monkeypatch.setattr(suite, "ROOT", ROOT)
+    _status, record = run(tmp_path, *suite.by_name([f"gpu-{part}"]), form=Form.QUICK)
+    (outcome,) = record.outcomes
+    assert outcome.problem == ""
+    assert outcome.figures
+    assert [row.name for row in outcome.figures if row.reached is False or "NOT AS ASKED" in row.name] == []
+
+
+def test_what_needs_a_card_takes_35_minutes_at_most():
+    parts = suite.by_name(["gpu"])
+    assert sum(each.seconds or 0 for each in parts) <= 35 * 60
+    assert len(parts) == len(suite.GPU_PARTS)
+
+
+def test_a_benchmark_that_takes_too_long_is_ended(tmp_path):
+    (tmp_path / "tests" / "performance" / "slow.py").write_text("import time\ntime.sleep(60)\n")
+    status, record = run(tmp_path, Benchmark("slow", "sleeps", "", "slow", seconds=1.0))
+    assert status == 1
+    assert "ended with status" in record.outcomes[0].problem
+    assert record.outcomes[0].seconds < 30
+
+
+def test_results_of_a_card_stand_on_a_page_of_their_own(tmp_path):
+    run(tmp_path, entry("gpu-check", "1"), entry("a", "1"))
+    for of_gpu, name in ((True, "gpu-check"), (False, "a")):
+        record = suite.newest(tmp_path, of_gpu=of_gpu)
+        assert record is not None
+        assert [old.name for old in record.outcomes] == [name]
