@@ -29,6 +29,7 @@ OF_MACHINES: Mapping[str, tuple[str, ...]] = {
     "model.attention": ("eager",),
     "data.pin_memory": ("off",),
     "memory.deepspeed": (),
+    "memory.empty_cache_steps": (),
     "memory.offload_optimizer": (),
     "training.optimizer": ("adam", "adafactor", "sgd"),
 }

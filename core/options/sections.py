@@ -132,6 +132,18 @@ class MemoryOptions(Section, frozen=True, kw_only=True):
         needs=WITH_DEEP_GRADIENTS,
         aliases=("gradient_checkpointing",),
     )
+    empty_cache_steps: int = option(
+        0,
+        _("Empty cache every"),
+        _(
+            "Give back GPU memory that PyTorch holds but doesn't use, every so many steps. For a run whose memory "
+            "grows. It costs time: the memory is requested again. 0: never."
+        ),
+        unit=Unit.STEPS,
+        group=_("Cache"),
+        aliases=("torch_empty_cache_steps",),
+        limits=(0, 10_000_000),
+    )
     deepspeed: DeepSpeed = option(
         DeepSpeed.OFF,
         _("DeepSpeed"),

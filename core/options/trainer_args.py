@@ -116,7 +116,7 @@ UNSUPPORTED = _by_name(
         "enable_jit_checkpoint fsdp fsdp_config greater_is_better ignore_data_skip label_smoothing_factor "
         "liger_kernel_config lr_scheduler_kwargs neftune_noise_alpha optim_args optim_target_modules "
         "parallelism_config prediction_loss_only restore_callback_states_from_checkpoint resume_from_checkpoint "
-        "torch_empty_cache_steps use_liger_kernel",
+        "use_liger_kernel",
     }
 )
 """Names of today's Trainer and its scripts that are no option of Hone, with the reason."""

@@ -415,7 +415,8 @@ class WhatRan(Event, frozen=True, kw_only=True):
     - `optimizer_state` splits `optimizer_state_bytes` by dtype; `optimizer_numbers` are the optimizer's settings by
       option; `decayed_parameters` is the number of weights with weight decay.
     - `attention` is the implementation that was called, `recomputed` the number of modules with activation
-      checkpointing, `compiled` the back end (and mode) of torch.compile, `fell_back` the operators that ran on the CPU.
+      checkpointing, `compiled` the back end (and mode) of torch.compile, `fell_back` the operators that ran on the CPU,
+      `empty_cache_steps` after how many steps unused GPU memory is given back (0: never).
     - `loss_scale` is that of fp16, `matmul` the format in which CUDA multiplies fp32.
     - `adapter` describes LoRA matrices, `packed_parameters` is the number of frozen weights in 4 or 8 bits.
     - `workers` are the process ids of the data loaders, `worker_start` their start method; `padded_to` and `sampling`
@@ -440,6 +441,7 @@ class WhatRan(Event, frozen=True, kw_only=True):
     loss_scale: float | None = None
     matmul: str = ""
     recomputed: Count = 0
+    empty_cache_steps: Count = 0
     compiled: str = ""
     compile_seconds: Seconds | None = None
     adapter: str = ""

@@ -303,6 +303,9 @@ def _of_memory(ran: WhatRan, status: RunStatus | None) -> Iterator[_Line]:
     if ran.recomputed:
         layers = formats.counted(ran.recomputed, "layer")
         yield _Line(_("Activations"), _("of {layers} computed again for the gradients").format(layers=layers))
+    if ran.empty_cache_steps:
+        steps = formats.counted(ran.empty_cache_steps, "step")
+        yield _Line(_("Cache"), _("emptied every {steps}").format(steps=steps))
     yield _Line("DeepSpeed", ran.deepspeed)
     error = status.forecast_error if status is not None else None
     if status is not None and error is not None:

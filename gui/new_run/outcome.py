@@ -112,6 +112,8 @@ def memory_text(options: RunOptions) -> str:
     parts = []
     if memory.activation_checkpointing:
         parts.append(_("activation checkpointing"))
+    if memory.empty_cache_steps:
+        parts.append(_("cache emptied every {steps}").format(steps=counted(memory.empty_cache_steps, "step")))
     if memory.deepspeed is not DeepSpeed.OFF:
         parts.append(f"DeepSpeed {memory.deepspeed.label}")
     if memory.offload_optimizer:
@@ -156,8 +158,10 @@ def changes_by_row(options: RunOptions, changed: Mapping[str, Start]) -> dict[st
         _("Attention"): "model.attention",
         _("Precision"): "device.precision",
         _("Batch"): "memory.batch_size memory.gradient_accumulation_steps",
-        _("Memory"): "memory.activation_checkpointing memory.deepspeed memory.offload memory.offload_folder "
-        "memory.offload_optimizer",
+        _(
+            "Memory"
+        ): "memory.activation_checkpointing memory.empty_cache_steps memory.deepspeed memory.offload "
+        "memory.offload_folder memory.offload_optimizer",
         _("Steps"): "training.epochs training.max_steps",
         _("Evaluation"): "training.eval_steps training.early_stopping_patience "
         "training.early_stopping_threshold training.metric_for_best_model",

@@ -206,6 +206,7 @@ def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: boo
         "activation_checkpointing_kwargs": {"use_reentrant": False}
         if memory.activation_checkpointing
         else None,
+        "torch_empty_cache_steps": memory.empty_cache_steps or None,
         "num_train_epochs": training.epochs,
         "max_steps": training.max_steps or -1,
         "learning_rate": training.learning_rate,

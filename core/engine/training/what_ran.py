@@ -54,6 +54,7 @@ def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
         packed_parameters=sum(count(parameter) for parameter in parameters if is_quantized(parameter)),
         attention=" + ".join(first_batch.attention) or None,
         recomputed=first_batch.recomputed,
+        empty_cache_steps=trainer.args.torch_empty_cache_steps or 0,
         **_batches(trainer),
         **torch_settings(resolved.kind),
         fell_back=tuple(trainer.fell_back),
@@ -312,6 +313,7 @@ def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, object, 
     ):
         yield "memory.offload", memory.offload.value, places or "none"
     yield "memory.batch_size", options.effective_batch, ran.effective_batch
+    yield "memory.empty_cache_steps", memory.empty_cache_steps, ran.empty_cache_steps
     optimizer = OFFLOADED_OPTIMIZER if memory.offload_optimizer else OPTIMIZERS[training.optimizer]
     yield "training.optimizer", optimizer, ran.optimizer
     if training.deterministic:

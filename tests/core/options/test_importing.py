@@ -47,6 +47,7 @@ def taken(imported: Imported) -> dict[str, Any]:
         ('{"dataloader_pin_memory": true, "warmup_ratio": 0.1, "warmup_steps": 0}',
             {"data.pin_memory": "auto", "training.warmup": 0.1}),
         ('{"target_modules": "all-linear"}', {"model.lora_targets": []}),
+        ('{"torch_empty_cache_steps": 50}', {"memory.empty_cache_steps": 50}),
         ("SFTConfig(pad_to_multiple_of=8)", {"data.pad_to_multiple_of": 8}),
         ('SFTConfig(pad_to_multiple_of="auto", learning_rate=1e-4)', {"training.learning_rate": 1e-4}),
         ('{"peft_type": "LORA", "r": 4, "bias": "none"}', {"model.method": "lora", "model.lora_rank": 4}),

@@ -142,6 +142,7 @@ def test_what_ran_on_a_cpu():
         ({"effective_batch": 32, "batches_per_step": 8}, "Effective batch", "4 × 8 = 32 examples"),
         ({"workers": (7,)}, "Workers", "1 process"),
         ({"workers": (7, 8), "worker_start": "spawn"}, "Workers", "2 processes (spawn)"),
+        ({"empty_cache_steps": 50}, "Cache", "emptied every 50 steps"),
         ({"recomputed": 12}, "Activations", "of 12 layers computed again for the gradients"),
     ],
 )  # fmt: skip

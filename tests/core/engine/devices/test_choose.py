@@ -77,6 +77,7 @@ REFUSED = [
     ("laptop", LAPTOP, {"model__attention": "flash_attention_3"}),
     ("M3", M3_MAX, {"data__pin_memory": "on"}),
     ("M3", M3_MAX, {"memory__deepspeed": "zero-2"}),
+    ("PC", PC, {"memory__empty_cache_steps": 50}),
     ("old-card", OLD_CARD, {"memory__offload_optimizer": True}),
     ("laptop", LAPTOP, {"memory__offload_optimizer": True}),
     ("M3", M3_MAX, {"device__processes": 2}),
@@ -111,7 +112,7 @@ def test_the_form_the_command_line_and_the_run_refuse_the_same(facts, values):
     [
         {"device__precision": "tf32", "training__optimizer": "paged-adamw-8bit", "model__method": "qlora"},
         {"training__optimizer": "adamw-8bit-torchao", "model__attention": "flash_attention_3"},
-        {"memory__deepspeed": "zero-3", "data__pin_memory": "on"},
+        {"memory__deepspeed": "zero-3", "data__pin_memory": "on", "memory__empty_cache_steps": 50},
         {"memory__offload_optimizer": True, "device__compile": True, "device__compile_backend": "cudagraphs"},
         {"device__compile": True, "device__compile_backend": "openxla"},
         {"device__compile": True, "device__compile_backend": "tvm"},

@@ -80,6 +80,7 @@ GROUPED, RANDOM = {"sampling": "grouped by length"}, {"sampling": "random"}
         ("data.group_by_length", {"group_by_length": Toggle.OFF}, RANDOM, GROUPED),
         ("memory.batch_size", {}, {}, {"effective_batch": 32}),
         ("memory.activation_checkpointing", {"activation_checkpointing": True}, {"recomputed": 12}, {}),
+        ("memory.empty_cache_steps", {"empty_cache_steps": 50}, {"empty_cache_steps": 50}, {}),
         ("memory.deepspeed", ZERO_2, OFFLOADED, {}),
         ("memory.deepspeed", {}, {}, {"deepspeed": "ZeRO-2"}),
         ("memory.offload", ZERO_2, OFFLOADED, {"deepspeed": "ZeRO-2"}),
