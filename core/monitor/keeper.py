@@ -70,6 +70,7 @@ RULES: dict[str, Callable[..., Finding | None]] = {
     system_rules.THROTTLING: system_rules.throttling,
     system_rules.SLOWED: system_rules.slowed,
     system_rules.STARVING: system_rules.starving,
+    system_rules.GROWING: system_rules.growing,
     loss_rules.STANDING_LOSS: loss_rules.standing_loss,
     system_rules.BATTERY: system_rules.battery,
 }

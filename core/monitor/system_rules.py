@@ -10,6 +10,7 @@ import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from itertools import pairwise
 
 import psutil
 
@@ -18,6 +19,7 @@ from core.base.errors import Fix
 from core.base.language import _
 from core.base.system import process_tree
 from core.monitor.recent import END, IDLE, PAUSE, REVEAL, STOP, Finding, Recent
+from core.options.catalogue import options_by_path
 from core.runs.events import (
     DeviceSampled,
     Event,
@@ -34,7 +36,7 @@ from core.runs.events import (
 )
 from core.runs.words import forecast_sentences
 
-BATTERY, DISK_FULL, PAGING = "battery", "disk-full", "paging"
+BATTERY, DISK_FULL, GROWING, PAGING = "battery", "disk-full", "growing", "paging"
 SILENCE, SLOWED, STARVING, THROTTLING = "silence", "slowed", "starving", "throttling"
 
 # --- Battery
@@ -353,6 +355,52 @@ def _share_waiting(recent: Recent) -> float | None:
         if seconds >= STARVING_SECONDS and steps >= STARVING_STEPS:
             return waited / seconds
     return None
+
+
+# --- Growing memory
+
+GROWING_SPANS = 6  # spans of training (`Recent.held`) that are compared
+GROWING_OFTEN = 4  # of their five changes that have to be a growth: a longer batch now and then is ordinary
+GROWING_SHARE, GROWING_OVER = 0.1, 0.02  # of the ceiling by which what is held grows more than what is used
+ROUND_MULTIPLE, EMPTY_STEPS = 64, 50  # offered
+
+
+def growing(recent: Recent, *, raised: str) -> Finding | None:
+    """Find that torch's allocator holds more and more GPU memory while what is used of it stays the same.
+
+    On MPS, torch 2.13 keeps a buffer for each size it has seen (pytorch pull request 188045).
+    """
+    spans = list(recent.held)[:-1]
+    if len(spans) < GROWING_SPANS:
+        return None
+    first, last = spans[0], spans[-1]
+    grown = last.reserved - first.reserved - max(0, last.live - first.live)
+    often = sum(later.reserved > before.reserved for before, later in pairwise(spans))
+    is_steady = bool(raised) or often >= GROWING_OFTEN
+    if not is_steady or grown < (GROWING_OVER if raised else GROWING_SHARE) * last.ceiling:
+        return None
+    fixes, options = [], recent.options
+    if options is not None:
+        automatic = ROUND_MULTIPLE if recent.plan is not None and recent.plan.device == "mps" else 1
+        path = "data.pad_to_multiple_of"
+        is_rounded = (options.data.pad_to_multiple_of or automatic) >= ROUND_MULTIPLE
+        if options_by_path()[path].applies_to(options) and not is_rounded:
+            label = _("Pad to multiples of {count} tokens").format(count=ROUND_MULTIPLE)
+            fixes.append(Fix(label, {path: ROUND_MULTIPLE}))
+        if not 0 < options.memory.empty_cache_steps <= EMPTY_STEPS:
+            label = _("Empty PyTorch's cache every {count} steps").format(count=EMPTY_STEPS)
+            fixes.append(Fix(label, {"memory.empty_cache_steps": EMPTY_STEPS}))
+    title = _("PyTorch holds more and more GPU memory: {held}, and {live} are in use")
+    detail = _(
+        "In {time} it grew by {grown}. PyTorch keeps memory for batches of other sizes and doesn't give it back by "
+        "itself. Once the memory is full, steps become slow or the run fails."
+    )
+    return Finding(
+        key="growing",
+        title=title.format(held=formats.memory(last.reserved), live=formats.memory(last.live)),
+        detail=detail.format(time=formats.duration(last.begun - first.begun), grown=formats.memory(grown)),
+        fixes=(*fixes, STOP),
+    )
 
 
 # --- Throttling

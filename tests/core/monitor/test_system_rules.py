@@ -14,7 +14,9 @@ from core.memory.model import Basis, Parts
 from core.monitor.keeper import Watchdog
 from core.monitor.recent import END, REVEAL, STOP
 from core.monitor.system_rules import SILENT_PHASES, Activity, OtherPrograms, held_back
-from core.options.sections import OutputOptions
+from core.options.choices import Padding, Task
+from core.options.data import DataOptions
+from core.options.sections import MemoryOptions, OutputOptions
 from core.runs.event_log import EventReader
 from core.runs.events import (
     BatterySampled,
@@ -501,6 +503,80 @@ def test_a_step_under_way_is_reported_with_the_fixes_of_the_runs_forecast():
     assert message.fixes == (lora, STOP)
     assert "so far. Those before took 500 ms." in message.detail
     assert "estimated to take 6.00 GB. The largest part: activations, 5.00 GB." in message.detail
+
+
+# --- Growing memory
+
+
+def holding(device: str, *samples: tuple[float, float], ceiling: int = 27) -> MadeUpRun:
+    """A run with so many GB of GPU memory held and in use, a sample every second and two steps."""
+    run = MadeUpRun(steps=2000, device=device)
+    run.a_step(4.0)
+    for held, live in samples:
+        figures = {"reserved": int(held * GB), "bytes": int(live * GB), "ceiling": ceiling * GB}
+        run.add(MemorySampled(source=Source.TORCH, unified=device == "mps", **figures))
+        run.steps(2, 0.5)
+    return run
+
+
+def rising(seconds: int, held: tuple[float, float], live: tuple[float, float]) -> list[tuple[float, float]]:
+    """From the first figure to the second at an even pace."""
+    return [
+        tuple(first + (second - first) * place / seconds for first, second in (held, live))
+        for place in range(seconds)
+    ]
+
+
+VARIED = rising(120, (3.0, 14.0), (1.0, 2.1))
+"""As reported for a model on MPS with sequences of varying length (pytorch pull request 188045): 11 GB more held."""
+WARM_UP = [*rising(8, (0.5, 6.0), (0.5, 4.0)), *rising(20, (6.0, 7.5), (4.0, 4.0)), *[(7.5, 4.0)] * 200]
+STABLE = [(7.5, 4.0 + second % 3) for second in range(240)]
+RECORDS = [(9.0 if second < 30 else 10.5 if second < 90 else 14.0, 4.0) for second in range(240)]
+"""Longer batches now and then."""
+TEXTS = replace(OPTIONS, task=Task.TEXT_CLASSIFICATION)
+PAD, EMPTY = {"data.pad_to_multiple_of": 64}, {"memory.empty_cache_steps": 50}
+
+
+@pytest.mark.parametrize(
+    ("device", "options", "fixes"),
+    [
+        ("mps", TEXTS, [EMPTY]),
+        ("mps", replace(TEXTS, data=DataOptions(pad_to_multiple_of=1)), [PAD, EMPTY]),
+        ("cuda:0", TEXTS, [PAD, EMPTY]),
+        ("cuda:0", replace(TEXTS, data=DataOptions(padding=Padding.FIXED)), [EMPTY]),
+        ("cuda:0", OPTIONS, [EMPTY]),
+        ("cuda:0", replace(OPTIONS, memory=MemoryOptions(empty_cache_steps=20)), []),
+        ("mps", None, []),
+    ],
+)
+def test_memory_that_grows_beyond_what_is_used_is_reported_with_what_helps(device, options, fixes):
+    message = watch(holding(device, *VARIED), options=options).one
+    assert (message.id, message.fixes[-1]) == ("growing", STOP)
+    assert [fix.changes for fix in message.fixes[:-1]] == fixes
+    assert "PyTorch holds more and more GPU memory: 1" in message.title
+    assert "grew by 6." in message.detail
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        pytest.param(WARM_UP, id="warm-up"),
+        pytest.param(STABLE, id="stable"),
+        pytest.param(RECORDS, id="longer batches now and then"),
+        pytest.param(rising(240, (3.0, 14.0), (1.0, 12.0)), id="in use"),
+        pytest.param(rising(240, (3.0, 5.0), (1.0, 1.0)), id="little"),
+        pytest.param(VARIED[:60], id="too soon to tell"),
+    ],
+)
+@pytest.mark.parametrize("device", ["mps", "cuda:0"])
+def test_what_is_no_growing_memory(device, samples):
+    assert watch(holding(device, *samples)).raised == []
+
+
+def test_growing_memory_is_withdrawn_once_it_stands_still():
+    run = holding("mps", *VARIED, *[(14.0, 2.1)] * 30)
+    assert watch(run).withdrawn == []
+    assert watch(holding("mps", *VARIED, *[(14.0, 2.1)] * 150)).withdrawn == ["growing"]
 
 
 # --- The watchdog
