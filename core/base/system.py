@@ -1,5 +1,7 @@
 """Memory of the computer and of processes; the limit of a Linux control group counts."""
 
+import os
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -30,6 +32,16 @@ def _swap_used() -> int | None:
         return int(psutil.swap_memory().used)
     except (OSError, RuntimeError):  # Windows without performance counters, sandboxes without /proc/vmstat
         return None
+
+
+def gpu_memory_spills(kernel: str = "", gpu_of_wsl: Path = Path("/dev/dxg")) -> bool:
+    """Whether NVIDIA's driver goes on in the computer's memory where a card is full: that of Windows, also in WSL.
+
+    WSL's kernels are named after Microsoft; in any kernel there, the GPU is `/dev/dxg`.
+    """
+    if sys.platform != "linux":
+        return sys.platform == "win32"
+    return "microsoft" in (kernel or os.uname().release).lower() or gpu_of_wsl.exists()
 
 
 def process_tree(pid: int) -> list[psutil.Process]:

@@ -17,7 +17,7 @@ import psutil
 from core.base import formats
 from core.base.errors import Fix
 from core.base.language import _
-from core.base.system import process_tree
+from core.base.system import gpu_memory_spills, process_tree
 from core.monitor.recent import END, IDLE, PAUSE, REVEAL, STOP, Finding, Recent
 from core.options.catalogue import options_by_path
 from core.runs.events import (
@@ -34,7 +34,7 @@ from core.runs.events import (
     StepFinished,
     Throttle,
 )
-from core.runs.words import forecast_sentences
+from core.runs.words import SPILLING, forecast_sentences
 
 BATTERY, DISK_FULL, GROWING, PAGING = "battery", "disk-full", "growing", "paging"
 SILENCE, SLOWED, STARVING, THROTTLING = "silence", "slowed", "starving", "throttling"
@@ -605,8 +605,8 @@ def _full_memory(sample: MemorySampled) -> str:
         template = _("{share} of the memory ({ceiling}) was in use.")
     if sample.source is Source.TORCH and sample.unified:
         template = _("{share} of the memory that the GPU may have ({ceiling}) was in use.")
-    if sample.source is Source.NVML and sys.platform == "win32":  # other systems' drivers don't page
-        template = _("{share} of the GPU's memory ({ceiling}) was in use.")
+    if sample.source is Source.NVML and gpu_memory_spills():
+        template = _("{share} of the GPU's memory ({ceiling}) was in use.") + f" {SPILLING}"
     used = max(sample.bytes, sample.reserved or 0)
     if template and sample.ceiling and used >= PAGING_FULL * sample.ceiling:
         share = formats.whole_percent(used / sample.ceiling)

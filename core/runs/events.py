@@ -416,7 +416,8 @@ class WhatRan(Event, frozen=True, kw_only=True):
       option; `decayed_parameters` is the number of weights with weight decay.
     - `attention` is the implementation that was called, `recomputed` the number of modules with activation
       checkpointing, `compiled` the back end (and mode) of torch.compile, `fell_back` the operators that ran on the CPU,
-      `empty_cache_steps` after how many steps unused GPU memory is given back (0: never).
+      `empty_cache_steps` after how many steps unused GPU memory is given back (0: never), `memory_limit` the
+      bytes of a card that the run may hold where its driver would go on in the computer's memory.
     - `loss_scale` is that of fp16, `matmul` the format in which CUDA multiplies fp32.
     - `adapter` describes LoRA matrices, `packed_parameters` is the number of frozen weights in 4 or 8 bits.
     - `workers` are the process ids of the data loaders, `worker_start` their start method; `padded_to` and `sampling`
@@ -442,6 +443,7 @@ class WhatRan(Event, frozen=True, kw_only=True):
     matmul: str = ""
     recomputed: Count = 0
     empty_cache_steps: Count = 0
+    memory_limit: Count | None = None
     compiled: str = ""
     compile_seconds: Seconds | None = None
     adapter: str = ""

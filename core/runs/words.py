@@ -92,10 +92,19 @@ _TRIED = re.compile(r"tried to allocate\s+([\d.]+)\s*(bytes|[KMG]i?B)?", re.IGNO
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-def out_of_memory(options: RunOptions, forecast: MemoryForecast | None, report: str = "") -> OutOfMemory:
+SPILLING = _(
+    "On Windows, NVIDIA's driver moves what doesn't fit on the card to the computer's memory, and steps take 10 to 100 "
+    "times as long. “CUDA - Sysmem Fallback Policy” in NVIDIA Control Panel can forbid that, but not in WSL."
+)
+
+
+def out_of_memory(
+    options: RunOptions, forecast: MemoryForecast | None, report: str = "", *, limit: int | None = None
+) -> OutOfMemory:
     """The error to show; without a forecast, memory ran out before it was made.
 
-    `report` is that of torch or the operating system, which may name the one allocation that failed.
+    `report` is that of torch or the operating system, which may name the one allocation that failed; `limit` as in
+    `WhatRan.memory_limit`.
     """
     count = options.memory.batch_size
     if forecast is not None and forecast.length:
@@ -113,6 +122,11 @@ def out_of_memory(options: RunOptions, forecast: MemoryForecast | None, report: 
         unit = (match.group(2) or "").lower().removeprefix("bytes")[:1]
         size = formats.memory(float(match.group(1)) * _UNITS[unit])
         sentences.append(_("Allocating {size} more failed.").format(size=size))
+    if limit:
+        sentences.append(
+            _("The run is limited to the {size} that were free.").format(size=formats.memory(limit))
+        )
+        sentences.append(SPILLING)
     fixes = forecast.fixes if forecast is not None and forecast.fixes else tuple(first_aid(options))
     return OutOfMemory(_("Memory ran out"), " ".join(sentences), fixes)
 
@@ -303,6 +317,9 @@ def _of_memory(ran: WhatRan, status: RunStatus | None) -> Iterator[_Line]:
     if ran.recomputed:
         layers = formats.counted(ran.recomputed, "layer")
         yield _Line(_("Activations"), _("of {layers} computed again for the gradients").format(layers=layers))
+    if ran.memory_limit:
+        why = _("beyond it, Windows would use the computer's memory, which is much slower")
+        yield _Line(_("Memory limit"), formats.memory(ran.memory_limit), reason=why)
     if ran.empty_cache_steps:
         steps = formats.counted(ran.empty_cache_steps, "step")
         yield _Line(_("Cache"), _("emptied every {steps}").format(steps=steps))

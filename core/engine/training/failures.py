@@ -19,6 +19,7 @@ from core.base.errors import Fix, FixAction, ModelError, UserError
 from core.base.files import free_bytes
 from core.base.formats import memory, plain_number
 from core.base.language import _, ngettext
+from core.engine.devices.memory import memory_limit
 from core.memory.estimate import MASTER, STATE
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Optimizer
@@ -247,7 +248,7 @@ def explain(
 ) -> UserError | None:
     """The UserError for `error`, or None if it is a bug."""
     if is_out_of_memory(error):
-        return out_of_memory(options, forecast, str(error))
+        return out_of_memory(options, forecast, str(error), limit=memory_limit())
     if isinstance(error, RuntimeError) and _says(error, WORKER_ENDED):
         return UserError(
             _("A data loader worker was ended by the system"),

@@ -13,6 +13,7 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 from core.base.language import _
 from core.engine.data.batches import PadTexts
 from core.engine.devices.choose import ResolvedRun
+from core.engine.devices.memory import memory_limit
 from core.engine.environment import torch_settings
 from core.engine.models.parts import base_of, count, describe_adapter, is_quantized, weights_of
 from core.engine.reporter import Reporter
@@ -54,6 +55,7 @@ def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
         packed_parameters=sum(count(parameter) for parameter in parameters if is_quantized(parameter)),
         attention=" + ".join(first_batch.attention) or None,
         recomputed=first_batch.recomputed,
+        memory_limit=memory_limit(),
         empty_cache_steps=trainer.args.torch_empty_cache_steps or 0,
         **_batches(trainer),
         **torch_settings(resolved.kind),

@@ -1,8 +1,11 @@
-"""Memory of control groups."""
+"""Memory of control groups, and where a full GPU goes on in the computer's memory."""
 
+import sys
 from pathlib import Path
 
-from core.base.system import GroupMemory, group_memory
+import pytest
+
+from core.base.system import GroupMemory, gpu_memory_spills, group_memory
 
 GB = 1 << 30
 
@@ -43,3 +46,21 @@ def test_the_older_groups_are_read_too(tmp_path):
 
 def test_elsewhere_there_are_no_groups(tmp_path):
     assert group_memory(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("platform", "kernel", "gpu_of_wsl", "spills"),
+    [
+        ("win32", "11", "/none", True),
+        ("linux", "5.15.167.4-microsoft-standard-WSL2", "/none", True),
+        ("linux", "4.4.0-19041-Microsoft", "/none", True),
+        ("linux", "6.6.36.3-own-kernel", __file__, True),
+        ("linux", "6.8.0-45-generic", "/none", False),
+        ("darwin", "24.1.0", "/none", False),
+    ],
+)
+def test_the_driver_of_windows_goes_on_in_the_computers_memory(
+    platform, kernel, gpu_of_wsl, spills, monkeypatch
+):
+    monkeypatch.setattr(sys, "platform", platform)
+    assert gpu_memory_spills(kernel, Path(gpu_of_wsl)) is spills

@@ -490,7 +490,10 @@ def test_the_memory_of_a_gpu_counts_where_it_can_page(sample, platform, pages, m
     run = filling(used=9 * GB)
     run.add(sample)
     run.wait(4.0)
-    assert ["GPU" in message.detail for message in paging(run)] == [True] * pages
+    messages = paging(run)
+    assert ["GPU" in message.detail for message in messages] == [True] * pages
+    of_nvidia = [sample is NVML] * pages
+    assert ["Sysmem Fallback Policy" in message.detail for message in messages] == of_nvidia
 
 
 def test_a_step_under_way_is_reported_with_the_fixes_of_the_runs_forecast():

@@ -78,6 +78,12 @@ def test_the_size_that_failed(report, text):
     assert text in words.out_of_memory(TEXTS, None, report).detail
 
 
+def test_a_limit_below_a_full_card_is_named_with_the_drivers_policy():
+    detail = words.out_of_memory(TEXTS, None, limit=7 * GB).detail
+    assert "limited to the 7.00 GB that were free" in detail
+    assert "Sysmem Fallback Policy" in detail
+
+
 def test_without_a_forecast_simple_remedies_are_offered():
     found = words.out_of_memory(TEXTS, None)
     assert found.fixes[0].changes == {"memory.batch_size": 8, "memory.gradient_accumulation_steps": 2}
@@ -142,6 +148,7 @@ def test_what_ran_on_a_cpu():
         ({"effective_batch": 32, "batches_per_step": 8}, "Effective batch", "4 × 8 = 32 examples"),
         ({"workers": (7,)}, "Workers", "1 process"),
         ({"workers": (7, 8), "worker_start": "spawn"}, "Workers", "2 processes (spawn)"),
+        ({"memory_limit": 7 << 30}, "Memory limit", "7.00 GB"),
         ({"empty_cache_steps": 50}, "Cache", "emptied every 50 steps"),
         ({"recomputed": 12}, "Activations", "of 12 layers computed again for the gradients"),
     ],

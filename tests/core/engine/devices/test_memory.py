@@ -2,15 +2,25 @@
 
 import threading
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
-from core.engine.devices.memory import DeviceMemory, MemoryReports, process_peak
+from core.engine.devices import memory
+from core.engine.devices.memory import (
+    DeviceMemory,
+    MemoryReports,
+    limit_memory,
+    memory_limit,
+    process_peak,
+    share_within,
+)
 from core.engine.reporter import Reporter
 from core.runs.event_log import EventReader
 from core.runs.events import MemorySampled, RunStarted, Source, StepFinished
 from core.runs.folder import RunFolder
+from tests.fakes.training import run_options
 
 MB = 1 << 20
 
@@ -20,6 +30,9 @@ class FakeCuda:
 
     initialized = False
     is_integrated = 0
+    mem_get_info: Any = None
+    set_per_process_memory_fraction: Any = None
+    get_per_process_memory_fraction: Any = None
 
     def is_initialized(self) -> bool:
         return self.initialized
@@ -69,19 +82,71 @@ def test_cuda_is_left_alone_until_the_run_uses_it(monkeypatch):
     assert figures(DeviceMemory("cuda").sample())[-1] is True
 
 
+GB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "held"),
+    [
+        (7.0, 8.0, 6.5),
+        (23.0, 24.0, 22.04),
+        (8.0, 8.0, 7.5),
+        (1.0, 8.0, 0.8),
+        (0.0, 24.0, 2.4),
+        (12.0, 1.0, 1.0),
+    ],
+)
+def test_what_a_run_may_hold_of_a_card(free, total, held):
+    assert share_within(int(free * GB), int(total * GB)) * total == pytest.approx(held, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spills", "integrated", "limit"),
+    [
+        ("cuda", True, 0, 22_500 * MB - 960 * MB),
+        ("cuda", True, 1, None),
+        ("cuda", False, 0, None),
+        ("cpu", True, 0, None),
+    ],
+)
+def test_a_run_is_limited_to_what_is_free_where_the_driver_would_use_the_computers_memory(
+    kind, spills, integrated, limit, monkeypatch
+):
+    cuda, shares = FakeCuda(), [1.0]
+    cuda.initialized, cuda.is_integrated = True, integrated
+    cuda.mem_get_info = lambda: (22_500 * MB, 24_000 * MB)
+    cuda.set_per_process_memory_fraction = shares.append
+    cuda.get_per_process_memory_fraction = lambda: shares[-1]
+    monkeypatch.setattr(torch, "cuda", cuda)
+    monkeypatch.setattr(memory, "gpu_memory_spills", lambda: spills)
+    limit_memory(kind)
+    assert memory_limit() == limit
+    cuda.initialized = False
+    assert memory_limit() is None
+
+
+def test_every_run_is_limited_before_it_loads_anything(monkeypatch):
+    from core.engine.training import train
+
+    kinds = []
+    monkeypatch.setattr(train, "limit_memory", kinds.append)
+    with train.chosen_device(run_options()):
+        assert kinds == ["cpu"]
+
+
 def test_mps_shares_memory_and_the_highest_sample_is_its_peak(mps):
-    memory = DeviceMemory("mps")
-    assert figures(memory.sample()) == (500, 700, 27_000, True)
+    device = DeviceMemory("mps")
+    assert figures(device.sample()) == (500, 700, 27_000, True)
     mps.held = 300 * MB
-    memory.sample()
-    assert memory.peak() == 700 * MB
+    device.sample()
+    assert device.peak() == 700 * MB
 
 
 def test_a_cpu_has_no_memory_of_its_own_and_no_thread(tmp_path):
-    memory = DeviceMemory("cpu")
-    assert (memory.sample(), memory.peak()) == (None, None)
+    device = DeviceMemory("cpu")
+    assert (device.sample(), device.peak()) == (None, None)
     before = threading.active_count()
-    with MemoryReports(memory, Reporter(RunFolder(tmp_path))):
+    with MemoryReports(device, Reporter(RunFolder(tmp_path))):
         assert threading.active_count() == before
 
 

@@ -72,6 +72,13 @@ def test_errors_of_libraries_are_explained_or_are_bugs(error, expected):
         assert expected is MEMORY or found.title == expected
 
 
+def test_memory_that_ran_out_below_a_limit_names_it(monkeypatch):
+    monkeypatch.setattr("core.engine.training.failures.memory_limit", lambda: 7 << 30)
+    found = explain(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), options_of())
+    assert found is not None
+    assert "limited to the 7.00 GB" in found.detail
+
+
 @pytest.mark.parametrize("allocate", [lambda: np.empty(2**60, np.uint8), lambda: torch.empty(2**60)])
 def test_what_numpy_and_torch_really_raise_is_out_of_memory(allocate):
     with pytest.raises((MemoryError, RuntimeError)) as raised:
