@@ -172,8 +172,7 @@ LOSSES_KEPT = 20
 GPU_SAMPLES_KEPT = 20
 STEPS_TIMED = 20_000
 
-SPANS_KEPT = 7
-SPAN_SECONDS, SPAN_STEPS = 15.0, 10
+FIRST_STEPS = 10
 
 FINITE_AGAIN = 50  # finite losses in a row after which a single NaN is past
 BETTER = 0.01  # share by which a metric has to improve to count as better
@@ -191,17 +190,6 @@ class BadLoss:
 
 
 @dataclass
-class Held:
-    """The most GPU memory in bytes that torch held, and used, over some steps."""
-
-    begun: float
-    step: int
-    reserved: int = 0
-    live: int = 0
-    ceiling: int = 0
-
-
-@dataclass
 class Recent:
     """Accumulates the events of one attempt in the order of time. What is unknown is None and raises no warning.
 
@@ -213,7 +201,7 @@ class Recent:
     - `pace` has the seconds of the last steps, `timed` those of more steps with their seconds of waiting for data.
     - `checkpoints` are those of this attempt still on disk, oldest first; `good_checkpoint` the last of them saved
       while losses were finite.
-    - `held` is the GPU's memory in spans of training, the last of them still growing; the first steps don't count.
+    - `held` has the last samples of the GPU's memory while it trained, without the first steps.
     - `gpu_busy` has the last samples taken while it trained, from 0 to 1.
     - `evaluations` counts them, `since_better` those after the last that improved any metric, at `best_step`.
     """
@@ -244,7 +232,7 @@ class Recent:
     checkpoints: list[CheckpointSaved] = field(default_factory=list)
     good_checkpoint: CheckpointSaved | None = None
     devices: dict[Source, deque[DeviceSampled]] = field(default_factory=dict)
-    held: deque[Held] = field(default_factory=lambda: deque(maxlen=SPANS_KEPT))
+    held: deque[MemorySampled] = field(default_factory=lambda: deque(maxlen=SAMPLES_KEPT))
     gpu_busy: deque[float] = field(default_factory=lambda: deque(maxlen=GPU_SAMPLES_KEPT))
     battery: BatterySampled | None = None
     unplugged_since: float | None = None
@@ -295,7 +283,8 @@ class Recent:
                 if is_gpu and event.busy is not None and self.phase is Phase.TRAINING:
                     self.gpu_busy.append(event.busy)
             case MemorySampled(source=Source.TORCH):
-                self._add_held(event)
+                if self.phase is Phase.TRAINING and self.step >= self.from_step + FIRST_STEPS:
+                    self.held.append(event)
             case BatterySampled():
                 self.battery = event
                 unplugged = event.time if self.unplugged_since is None else self.unplugged_since
@@ -332,16 +321,6 @@ class Recent:
             self.bad_loss = BadLoss(step, loss)
         else:
             self.bad_loss = replace(bad, finite_since=0)
-
-    def _add_held(self, event: MemorySampled) -> None:
-        if self.phase is not Phase.TRAINING or self.step < self.from_step + SPAN_STEPS or not event.ceiling:
-            return
-        last = self.held[-1] if self.held else None
-        if last is None or (event.time >= last.begun + SPAN_SECONDS and self.step >= last.step + SPAN_STEPS):
-            last = Held(event.time, self.step)
-            self.held.append(last)
-        last.reserved, last.live = max(last.reserved, event.reserved or 0), max(last.live, event.bytes)
-        last.ceiling = event.ceiling
 
     def _add_evaluation(self, event: Evaluated) -> None:
         self.evaluations += 1

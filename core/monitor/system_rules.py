@@ -18,7 +18,7 @@ from core.base import formats
 from core.base.errors import Fix
 from core.base.language import _
 from core.base.system import gpu_memory_spills, process_tree
-from core.monitor.recent import END, IDLE, PAUSE, REVEAL, STOP, Finding, Recent
+from core.monitor.recent import END, IDLE, PAUSE, REVEAL, SAMPLES_KEPT, STOP, Finding, Recent
 from core.options.catalogue import options_by_path
 from core.runs.events import (
     DeviceSampled,
@@ -359,8 +359,8 @@ def _share_waiting(recent: Recent) -> float | None:
 
 # --- Growing memory
 
-GROWING_SPANS = 6  # spans of training (`Recent.held`) that are compared
-GROWING_OFTEN = 4  # of their five changes that have to be a growth: a longer batch now and then is ordinary
+GROWING_SPAN = 30  # samples, a second apart, of which the highest counts
+GROWING_OFTEN = 4  # of five changes that have to be a growth: a longer batch now and then is ordinary
 GROWING_SHARE, GROWING_OVER = 0.1, 0.02  # of the ceiling by which what is held grows more than what is used
 ROUND_MULTIPLE, EMPTY_STEPS = 64, 50  # offered
 
@@ -370,14 +370,16 @@ def growing(recent: Recent, *, raised: str) -> Finding | None:
 
     On MPS, torch 2.13 keeps a buffer for each size it has seen (pytorch pull request 188045).
     """
-    spans = list(recent.held)[:-1]
-    if len(spans) < GROWING_SPANS:
+    samples = list(recent.held)
+    if len(samples) < SAMPLES_KEPT:
         return None
-    first, last = spans[0], spans[-1]
-    grown = last.reserved - first.reserved - max(0, last.live - first.live)
-    often = sum(later.reserved > before.reserved for before, later in pairwise(spans))
-    is_steady = bool(raised) or often >= GROWING_OFTEN
-    if not is_steady or grown < (GROWING_OVER if raised else GROWING_SHARE) * last.ceiling:
+    spans = [samples[start : start + GROWING_SPAN] for start in range(0, SAMPLES_KEPT, GROWING_SPAN)]
+    held = [max(sample.reserved or 0 for sample in span) for span in spans]
+    live = [max(sample.bytes for sample in span) for span in spans]
+    grown = held[-1] - held[0] - max(0, live[-1] - live[0])
+    least = (GROWING_OVER if raised else GROWING_SHARE) * (samples[-1].ceiling or math.inf)
+    often = sum(later > before for before, later in pairwise(held))
+    if grown < least or (often < GROWING_OFTEN and not raised):
         return None
     fixes, options = [], recent.options
     if options is not None:
@@ -397,8 +399,10 @@ def growing(recent: Recent, *, raised: str) -> Finding | None:
     )
     return Finding(
         key="growing",
-        title=title.format(held=formats.memory(last.reserved), live=formats.memory(last.live)),
-        detail=detail.format(time=formats.duration(last.begun - first.begun), grown=formats.memory(grown)),
+        title=title.format(held=formats.memory(held[-1]), live=formats.memory(live[-1])),
+        detail=detail.format(
+            time=formats.duration(samples[-1].time - samples[0].time), grown=formats.memory(grown)
+        ),
         fixes=(*fixes, STOP),
     )
 

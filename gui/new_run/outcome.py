@@ -135,10 +135,6 @@ def loading_text(options: RunOptions, device: DeviceReport | None, longest: int 
             parts.append(_("padded to {length:,} tokens").format(length=min(limit, longest or limit)))
         elif not is_grouped:
             parts.append(_("dynamic padding"))
-        path = "data.pad_to_multiple_of"
-        multiple = _resolved(options, device, path) if options_by_path()[path].applies_to(options) else ""
-        if multiple not in ("", "1"):
-            parts.append(_("to multiples of {count}").format(count=multiple))
         if is_grouped:
             parts.append(_("grouped by length"))
     workers = _resolved(options, device, "data.workers")

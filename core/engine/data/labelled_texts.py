@@ -489,18 +489,11 @@ def texts_of(part: Any) -> list[str]:
     return [" ".join(text) if isinstance(text, list) else text for texts in columns for text in texts]
 
 
-def row_length(options: RunOptions, longest: int) -> int | None:
-    """Return the tokens of every row with fixed padding, else None."""
-    return length_limit(options, longest) if options.data.padding is Padding.FIXED else None
-
-
 def row_padding(options: RunOptions, longest: int) -> dict[str, Any]:
     """Return the arguments of `PadTexts` on the length of rows."""
-    return {
-        "length": row_length(options, longest),
-        "multiple": row_multiple(options),
-        "most": length_limit(options, longest),
-    }
+    most = length_limit(options, longest)
+    length = most if options.data.padding is Padding.FIXED else None
+    return {"length": length, "multiple": row_multiple(options), "most": most}
 
 
 def length_limit(options: RunOptions, longest: int) -> int:

@@ -7,7 +7,7 @@ the run saved.
 import contextlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from core.base.files import file_inside
 from core.base.language import _
 from core.engine import environment
 from core.engine.data.image_files import UNREADABLE, ImageTransform, are_light, opened
-from core.engine.data.labelled_texts import length_limit, row_length
+from core.engine.data.labelled_texts import length_limit, row_padding
 from core.engine.devices.capabilities import gather
 from core.engine.devices.check import cure_causal_attention
 from core.engine.devices.choose import ResolvedRun, resolve_run
@@ -45,9 +45,9 @@ GENERATION = "generation_config.json"
 class TriedModel:
     """A model in evaluation mode on its device.
 
-    `length` is where texts are cut, `row` the length of rows with fixed padding; both are for models that classify or
-    score texts. `transform` is for image models, and `light` whether all training images are light behind what they
-    show, as paper is; None if they differ.
+    `length` is where texts are cut, `padding` how `pad_as` pads them; both are for models that classify or score texts.
+    `transform` is for image models, and `light` whether all training images are light behind what they show, as paper
+    is; None if they differ.
     """
 
     model: Any
@@ -58,7 +58,7 @@ class TriedModel:
     tokenizer: Any = None
     transform: ImageTransform | None = None
     length: int = 0
-    row: int | None = None
+    padding: dict[str, Any] = field(default_factory=dict)
     light: bool | None = None
 
     @property
@@ -152,7 +152,7 @@ def _load_text_model(run: RunFolder, options: RunOptions, which: Which, resolved
         labels=labels,
         tokenizer=tokenizer,
         length=length_limit(options, longest),
-        row=row_length(options, longest),
+        padding=row_padding(options, longest),
     )
 
 

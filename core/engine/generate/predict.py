@@ -233,7 +233,7 @@ def _first_row(columns: dict[str, list[Any]]) -> dict[str, Any]:
 
 def _logits_of_one(model: TriedModel, sample: dict[str, Any]) -> torch.Tensor:
     """Return the logits of one sample: [labels], or [tokens, labels]."""
-    collator = stack if model.transform is not None else pad_as(model.tokenizer, model.row)
+    collator = stack if model.transform is not None else pad_as(model.tokenizer, **model.padding)
     return next(_logits(model.model, [sample], collator))[0]
 
 

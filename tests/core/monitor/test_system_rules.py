@@ -530,9 +530,9 @@ def rising(seconds: int, held: tuple[float, float], live: tuple[float, float]) -
     ]
 
 
-VARIED = rising(120, (3.0, 14.0), (1.0, 2.1))
+VARIED = rising(200, (3.0, 14.0), (1.0, 2.1))
 """As reported for a model on MPS with sequences of varying length (pytorch pull request 188045): 11 GB more held."""
-WARM_UP = [*rising(8, (0.5, 6.0), (0.5, 4.0)), *rising(20, (6.0, 7.5), (4.0, 4.0)), *[(7.5, 4.0)] * 200]
+WARM_UP = [*rising(8, (0.5, 6.0), (0.5, 4.0)), *rising(40, (6.0, 11.0), (4.0, 4.0)), *[(11.0, 4.0)] * 250]
 STABLE = [(7.5, 4.0 + second % 3) for second in range(240)]
 RECORDS = [(9.0 if second < 30 else 10.5 if second < 90 else 14.0, 4.0) for second in range(240)]
 """Longer batches now and then."""
@@ -557,7 +557,7 @@ def test_memory_that_grows_beyond_what_is_used_is_reported_with_what_helps(devic
     assert (message.id, message.fixes[-1]) == ("growing", STOP)
     assert [fix.changes for fix in message.fixes[:-1]] == fixes
     assert "PyTorch holds more and more GPU memory: 1" in message.title
-    assert "grew by 6." in message.detail
+    assert "grew by 7." in message.detail
 
 
 @pytest.mark.parametrize(
@@ -568,7 +568,7 @@ def test_memory_that_grows_beyond_what_is_used_is_reported_with_what_helps(devic
         pytest.param(RECORDS, id="longer batches now and then"),
         pytest.param(rising(240, (3.0, 14.0), (1.0, 12.0)), id="in use"),
         pytest.param(rising(240, (3.0, 5.0), (1.0, 1.0)), id="little"),
-        pytest.param(VARIED[:60], id="too soon to tell"),
+        pytest.param(VARIED[:150], id="too soon to tell"),
     ],
 )
 @pytest.mark.parametrize("device", ["mps", "cuda:0"])
@@ -577,9 +577,9 @@ def test_what_is_no_growing_memory(device, samples):
 
 
 def test_growing_memory_is_withdrawn_once_it_stands_still():
-    run = holding("mps", *VARIED, *[(14.0, 2.1)] * 30)
+    run = holding("mps", *VARIED, *[(14.0, 2.1)] * 60)
     assert watch(run).withdrawn == []
-    assert watch(holding("mps", *VARIED, *[(14.0, 2.1)] * 150)).withdrawn == ["growing"]
+    assert watch(holding("mps", *VARIED, *[(14.0, 2.1)] * 200)).withdrawn == ["growing"]
 
 
 # --- The watchdog

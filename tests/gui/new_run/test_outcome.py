@@ -1,12 +1,12 @@
 """The card "What will run"."""
 
 from core.options import RunOptions
-from core.options.choices import Padding, Task
+from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, MachineReport, Settled
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
 from gui.new_run.model_field import download_note, model_title
-from gui.new_run.outcome import computed, loading_text, summary_rows
+from gui.new_run.outcome import computed, summary_rows
 from tests.fakes.jobs import CPU_ONLY, DIGITS
 
 
@@ -41,17 +41,6 @@ def test_the_summary_names_what_will_run_and_leaves_open_what_is_unreadable():
     assert known.items() <= rows().items()
     assert rows("memory.batch_size").items() >= (known | {"Batch": "–", "Steps": "–"}).items()
     assert rows("data.eval_fraction").items() >= {"Data": "digits", "Steps": "–"}.items()
-
-
-def test_the_multiple_that_rows_are_padded_to_is_named_where_it_has_an_effect():
-    settled = {"data.pad_to_multiple_of": Settled("64", "shapes")}
-    mps = DeviceReport(name="mps", title="", available=True, automatic=settled)
-    texts = {"task": Task.TEXT_CLASSIFICATION}
-    assert loading_text(options(**texts), mps) == "dynamic padding, to multiples of 64"
-    assert loading_text(options(**texts, data=DataOptions(pad_to_multiple_of=1)), mps) == "dynamic padding"
-    assert (
-        loading_text(options(**texts, data=DataOptions(padding=Padding.FIXED)), mps) == "padded to 128 tokens"
-    )
 
 
 def test_automatic_precision_is_that_of_the_chosen_device():
