@@ -115,13 +115,13 @@ class SpecialFields:
         roles, names = PairsField(options["data.roles"]), PairsField(options["data.label_names"])
         roles.line.setPlaceholderText("bob = assistant")
         names.line.setPlaceholderText(_("0 = negative, 1 = positive"))
+        numbers = ("data.workers", "device.threads", "data.pad_to_multiple_of")
         fields: tuple[Field, ...] = (
             self.model,
             self.device,
             self.train,
             evaluated,
-            AutomaticField(options["data.workers"]),
-            AutomaticField(options["device.threads"]),
+            *(AutomaticField(options[path]) for path in numbers),
             ComboField(options["device.compile_backend"]),
             ComboField(options["device.compile_mode"]),
             PathField(options["memory.offload_folder"], only_folders=True),

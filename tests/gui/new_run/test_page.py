@@ -9,11 +9,13 @@ from core.base.jobs import EngineCrashed
 from core.options import presets, run_file
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
+from core.options.declare import Kind
 from core.options.device_support import DeviceReport, MachineReport
 from core.options.importing import import_text
 from core.options.presets import RESOURCES, find_example, find_preset
 from core.options.sources import ANOTHER_MODEL
 from core.services.inspect import DataReport
+from core.sharing.script import LEFT_TO_HONE
 from gui.new_run.state import all_problems, check_form
 from tests.fakes.jobs import CPU_ONLY, PAIRS
 from tests.gui.new_run.steps import (
@@ -51,6 +53,14 @@ def test_it_opens_ready_and_its_button_names_what_is_missing_without_moving(qtbo
     assert start_text(page) == "Start training"
     qtbot.wait(0)
     assert button.mapTo(page, button.rect().topLeft()) == place
+
+
+def test_numbers_that_hone_chooses_say_so(page):
+    options = [options_by_path()[path] for path in LEFT_TO_HONE]
+    numbers = [option.path for option in options if option.kind is Kind.WHOLE]
+    assert len(numbers) == 3
+    for path in numbers:
+        assert row(page, path).field.control.text().startswith("Automatic"), path
 
 
 def test_problems_of_the_data_are_at_their_fields_with_remedies(qtbot, page, engine, model, pairs):
