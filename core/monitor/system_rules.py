@@ -392,9 +392,9 @@ def growing(recent: Recent, *, raised: str) -> Finding | None:
         if not 0 < options.memory.empty_cache_steps <= EMPTY_STEPS:
             label = _("Empty PyTorch's cache every {count} steps").format(count=EMPTY_STEPS)
             fixes.append(Fix(label, {"memory.empty_cache_steps": EMPTY_STEPS}))
-    title = _("PyTorch holds more and more GPU memory: {held}, and {live} are in use")
+    title = _("PyTorch holds more and more GPU memory: {held}, of which {live} are in use")
     detail = _(
-        "In {time} it grew by {grown}. PyTorch keeps memory for batches of other sizes and doesn't give it back by "
+        "It grew by {grown} in {time}. PyTorch keeps memory for batches of other sizes and doesn't give it back by "
         "itself. Once the memory is full, steps become slow or the run fails."
     )
     return Finding(

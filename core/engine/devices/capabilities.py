@@ -284,7 +284,7 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
     if kind == "mps":
         deepspeed = _("needs nccl or gloo, and PyTorch has neither for MPS")
     refuse("memory.deepspeed", deepspeed, "zero-2", "zero-3")
-    on_cpu = _("is for GPUs: on a CPU, PyTorch holds no such memory") if kind == "cpu" else ""
+    on_cpu = _("is only for GPUs, where PyTorch keeps unused memory") if kind == "cpu" else ""
     refuse("memory.empty_cache_steps", on_cpu, ANY_OTHER)
     offload = missing("torchao")
     if kind != "cuda":
