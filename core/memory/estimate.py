@@ -255,6 +255,10 @@ class Case:
         return self.method in (Method.LORA, Method.QLORA)
 
     @property
+    def has_dora(self) -> bool:
+        return self.has_lora and self.options.model.lora_dora
+
+    @property
     def is_half(self) -> bool:
         """Whether autocast computes in 16 bits."""
         return self.options.device.precision in (Precision.BF16, Precision.FP16)
@@ -298,7 +302,8 @@ class Case:
 
     @cached_property
     def lora_weights(self) -> int:
-        return sum(self.lora_sides) * self.options.model.lora_rank if self.has_lora else 0
+        lengths = self.lora_sides[1] if self.has_dora else 0
+        return sum(self.lora_sides) * self.options.model.lora_rank + lengths if self.has_lora else 0
 
     @property
     def trainable(self) -> int:
@@ -400,7 +405,9 @@ def moments(case: Case) -> Iterator[Parts]:
         yield moment(gradients=earlier, activations=kept_bytes(case), temporary=casts)
         casts //= max(1, case.shape.layers)
     at_the_end = passing_bytes(case) * (1 if case.is_text else LAST_MAPS)
-    widest = max(round(at_the_end), logits_bytes(case) - block)  # the last block comes after the logits
+    # the last block comes after the logits; DoRA's lengths take B @ A, scaled, added, and an identity
+    norms = 4 * NUMBER * case.shape.largest_linear if case.has_dora else 0
+    widest = max(round(at_the_end), logits_bytes(case) - block, norms)
     yield moment(  # beginning of the backward pass
         gradients=max(earlier, first),
         activations=kept_bytes(case) + block,
@@ -523,7 +530,9 @@ def _blocks_bytes(case: Case) -> float:
         return kept
     inputs = case.lora_sides[0] if case.is_text else case.kept.into_linears
     mask = (1 if case.kind == "cuda" else NUMBER) if case.options.model.lora_dropout else 0
-    return kept + case.places * inputs * (case.number + mask)
+    outputs = case.lora_sides[1] if case.is_text else case.kept.into_linears
+    results = 2 * outputs if case.has_dora else 0  # of the layer and of LoRA, each of which DoRA scales
+    return kept + case.places * (inputs * (case.number + mask) + results * case.number)
 
 
 def block_bytes(case: Case) -> int:
@@ -586,11 +595,16 @@ def _widest(case: Case) -> tuple[float, float]:
 def cast_bytes(case: Case) -> int:
     """Autocast's 16-bit copies of weights, which make up the guide's 6 bytes per weight of mixed precision.
 
-    Layers without gradients keep none.
+    Layers without gradients keep none. With dropout, DoRA multiplies a second time by each weight, whose copy in 16
+    bits, or unpacked, is kept as well.
     """
-    if not case.is_half or case.method is Method.HEAD:
+    if case.method is Method.HEAD:
         return 0
-    casts = 0 if case.method is Method.QLORA else case.kept.casts
+    again = int(case.has_dora and case.options.model.lora_dropout > 0)
+    copies = case.number * case.shape.packable * again if case.method is Method.QLORA else 0
+    if not case.is_half:
+        return copies
+    casts = copies if case.method is Method.QLORA else case.kept.casts * (1 + again)
     return casts + HALF_NUMBER * case.lora_weights
 
 

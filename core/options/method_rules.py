@@ -22,6 +22,7 @@ from core.options.choices import (
     Offload,
     Optimizer,
     Precision,
+    Quantization,
     Schedule,
     Task,
 )
@@ -371,6 +372,9 @@ def _quantized_weights(options: RunOptions) -> Iterator[Problem]:
     if options.memory.deepspeed is not DeepSpeed.OFF:
         fix = Fix(_("Off"), {"memory.deepspeed": "off"})
         yield Problem("memory.deepspeed", _("ZeRO can't partition quantized weights"), (fix,))
+    if options.model.lora_dora and options.model.quantization is Quantization.INT8:
+        fixes = (Fix(_("Use nf4"), {"model.quantization": "nf4"}), Fix(_("Off"), {"model.lora_dora": False}))
+        yield Problem("model.lora_dora", _("PEFT 0.21 fails to train DoRA on int8 weights; nf4 works"), fixes)
 
 
 def _frozen_random_weights(options: RunOptions) -> Iterator[Problem]:

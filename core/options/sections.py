@@ -245,6 +245,28 @@ class ModelOptions(Section, frozen=True, kw_only=True):
         needs=WITH_LORA,
         limits=(0.0, 0.9),
     )
+    lora_rslora: bool = option(
+        False,
+        "rsLoRA",
+        _(
+            "Scale by alpha / root of the rank instead of alpha / rank, so that high ranks learn as fast as low ones. "
+            "With rank 16 that is 4 times the scale: lower LoRA alpha too."
+        ),
+        group="LoRA",
+        needs=WITH_LORA,
+        aliases=("use_rslora",),
+    )
+    lora_dora: bool = option(
+        False,
+        "DoRA",
+        _(
+            "Also trains the length of each layer's weight vectors: often better at low ranks, with more memory. A "
+            "step takes about 1.6 times as long, hardly longer with LoRA dropout 0 (a small BERT on a CPU)."
+        ),
+        group="LoRA",
+        needs=WITH_LORA,
+        aliases=("use_dora",),
+    )
     lora_targets: tuple[str, ...] = option(
         (),
         _("LoRA targets"),

@@ -98,6 +98,8 @@ def trained_text(options: RunOptions, report: ModelReport | None = None) -> str:
         case Method.QLORA:
             text = _("QLoRA, rank {rank:,}, base weights in {quantization}")
             method = text.format(rank=model.lora_rank, quantization=model.quantization.value)
+    if model.method in (Method.LORA, Method.QLORA):
+        method = ", ".join((method, *["rsLoRA"] * model.lora_rslora, *["DoRA"] * model.lora_dora))
     if report is None or not report.architecture or report.problems:
         return method
     counts = report.trainable_parameters, report.total_parameters
@@ -150,7 +152,7 @@ def changes_by_row(options: RunOptions, changed: Mapping[str, Start]) -> dict[st
     paths = {
         _("Model"): "model.pretrained",
         _("Trained"): "model.method model.quantization model.lora_rank model.lora_alpha model.lora_dropout "
-        "model.lora_targets",
+        "model.lora_rslora model.lora_dora model.lora_targets",
         _("Attention"): "model.attention",
         _("Precision"): "device.precision",
         _("Batch"): "memory.batch_size memory.gradient_accumulation_steps",

@@ -82,6 +82,8 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
         r=asked.lora_rank,
         lora_alpha=int(asked.lora_alpha) if asked.lora_alpha.is_integer() else asked.lora_alpha,
         lora_dropout=asked.lora_dropout,
+        use_rslora=asked.lora_rslora,
+        use_dora=asked.lora_dora,
         target_modules=find_targets(model, asked.lora_targets, (*head_names(model), *fresh)),
         modules_to_save=[*fully_trained(model), *fresh] or None,
         base_model_name_or_path=asked.source if on_meta else weights_in(asked.source),
@@ -96,13 +98,16 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
 
 
 def describe(model: Any) -> str:
-    """The adapter of a live model, such as "LoRA, rank 16 on 12 layers"; empty if there is none."""
+    """The adapter of a live model, such as "LoRA, rank 16 on 12 layers, DoRA"; empty if there is none."""
     layers = [part for part in model.modules() if isinstance(part, BaseTunerLayer)]
     if not layers:
         return ""
     ranks = sorted({rank for layer in layers for rank in layer.r.values()})
     packed = next((weight for weight in model.parameters() if is_quantized(weight)), None)
     method = "LoRA" if packed is None else f"QLoRA ({getattr(packed, 'quant_type', 'int8')})"
-    return ngettext(
+    text = ngettext(
         "{method}, rank {rank} on {count} layer", "{method}, rank {rank} on {count} layers", len(layers)
     ).format(method=method, rank=", ".join(map(str, ranks)), count=len(layers))
+    config = next(iter(model.peft_config.values()))
+    has_lengths = any(layer.lora_magnitude_vector for layer in layers)
+    return ", ".join((text, *["rsLoRA"] * config.use_rslora, *["DoRA"] * has_lengths))

@@ -166,6 +166,18 @@ def test_adapters_and_a_last_layer_learn_little():
     for quantization, each in (("nf4", 0.516), ("int8", 1.0)):
         quantized = parts(model={"method": "qlora", "quantization": quantization})
         assert quantized.weights == pytest.approx(each * BERT.packable + 4 * rest, rel=1e-3)
+    dora = parts(model={**lora, "lora_dora": True}, memory={"batch_size": 1})
+    outputs = sum(sides[1] for sides in BERT.linears.values())
+    assert dora.optimizer - found.optimizer == 8 * outputs
+    one_long_row = {"memory": {"batch_size": 1}, "data": {"max_length": 512}}
+    before, after = (parts(model={**lora, "lora_dora": dora}, **one_long_row) for dora in (False, True))
+    assert after.activations - before.activations == 512 * 2 * 4 * outputs
+    for dropout, again in ((0.0, 0), (0.1, 4 * BERT.packable)):  # nf4 weights that stay unpacked
+        kept = [
+            parts(model={"method": "qlora", "lora_dropout": dropout, "lora_dora": dora})
+            for dora in (False, True)
+        ]
+        assert kept[1].temporary - kept[0].temporary == pytest.approx(again, abs=30 << 20)
     head = parts(model={"method": "head"}, memory={"batch_size": 64})
     assert (head.activations, head.optimizer) == (0, 8 * BERT.head)
     half = parts(model={"method": "head"}, memory={"batch_size": 64}, device={"precision": "bf16"})

@@ -24,7 +24,7 @@ ARGUMENTS = (
 )
 LORA_SCRIPT = """
 args = TrainingArguments(output_dir=folder, learning_rate=2e-4, tf32=True)
-lora = LoraConfig(r=8, target_modules=["query", "value"])
+lora = LoraConfig(r=8, target_modules=["query", "value"], use_dora=True)
 """
 
 
@@ -41,7 +41,7 @@ def taken(imported: Imported) -> dict[str, Any]:
         (ARGUMENTS, {"device.precision": "bf16", "memory.activation_checkpointing": True,
             "training.optimizer": "adamw-8bit", "training.schedule": "cosine", "data.workers": 2}),
         (LORA_SCRIPT, {"training.learning_rate": 2e-4, "device.precision": "tf32", "model.method": "lora",
-            "model.lora_rank": 8, "model.lora_targets": ["query", "value"]}),
+            "model.lora_rank": 8, "model.lora_targets": ["query", "value"], "model.lora_dora": True}),
         ("LoraConfig(r=8)\nBitsAndBytesConfig(load_in_4bit=True)",
             {"model.method": "qlora", "model.quantization": "nf4", "model.lora_rank": 8}),
         ('{"dataloader_pin_memory": true, "warmup_ratio": 0.1, "warmup_steps": 0}',

@@ -186,6 +186,8 @@ RECOMPILED = {"device.compile": True, "memory.activation_checkpointing": True}
         (IMAGES, {"model.method": "qlora"}, "model.method", ["lora"]),
         (WRITING, {"model.source": "gpt2", "model.method": "head"}, "model.method", ["lora", "full"]),
         (TEXTS, {"model.method": "qlora", "memory.deepspeed": "zero-3"}, "memory.deepspeed", ["off"]),
+        (TEXTS, {"model.method": "qlora", "model.quantization": "int8", "model.lora_dora": True}, "model.lora_dora",
+            [{"model.quantization": "nf4"}, False]),
         (TEXTS, NVME, "memory.offload_folder", []),
         (TEXTS, {**NVME, "memory.offload_folder": "/no/such"}, "memory.offload_folder", []),
         (TEXTS, {**NVME, "memory.deepspeed": "zero-2"}, "memory.offload", [{"memory.deepspeed": "zero-3"}, "cpu"]),

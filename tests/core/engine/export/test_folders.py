@@ -97,6 +97,15 @@ def test_the_python_code_of_an_export_runs_from_anywhere(lora, talker, tmp_path,
     assert kind is ExportKind.FOLDER or said[0] in LABELS
 
 
+def test_dora_is_merged_as_it_was_trained(bert, tmp_path):
+    method = {"method": Method.LORA, "lora_rank": 4, "lora_dora": True, "lora_rslora": True}
+    run, options = finished_run(tmp_path / "dora", Task.TEXT_CLASSIFICATION, bert, TEXTS, **method)
+    with_model(run, options, LABELS)
+    merged = exported(run, ExportKind.MERGED, tmp_path / "merged")
+    assert merged.agreement.largest < merged.agreement.allowed
+    assert "| DoRA | On |" in (tmp_path / "merged" / "README.md").read_text()
+
+
 def test_the_card_tells_of_the_run_and_not_of_this_computer(lora, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))

@@ -138,6 +138,38 @@ def test_the_result_is_what_peft_saves_without_pickles_and_blanks(tiny, base):
     assert saved.keys() == result.keys()
 
 
+@pytest.mark.parametrize("method", [Method.LORA, Method.QLORA])
+def test_dora_trains_lengths_and_rslora_scales_by_the_root(method, base, tmp_path):
+    """On a CPU, with dropout, which takes another path through DoRA; evaluated in between."""
+    plain = {"lora_rank": 4, "lora_alpha": 8.0, "lora_dropout": 0.1}
+    source = model(base, method=method, **plain, lora_dora=True, lora_rslora=True)
+    texts = write_reviews(tmp_path / "reviews.csv")
+    tiny = train(tmp_path / "run", model=source, data=reviews(texts, eval_fraction=0.25))
+    assert tiny.status == 0
+    ran, weights = tiny.what_ran, linear_weights(base)
+    assert ran.adapter.endswith(f"rank 4 on {LINEAR_LAYERS} layers, rsLoRA, DoRA")
+    lengths = sum(weight.shape[0] for weight in weights)
+    assert ran.trainable_parameters == 4 * sum(sum(w.shape) for w in weights) + lengths + 2 * 32 + 2
+    assert_reported(tiny, source)
+    state, layer = tiny.trainer.model.state_dict(), next(iter(adapted(tiny.trainer.model)))
+    assert layer.scaling["default"] == 8.0 / 4**0.5
+    learned = {name: value for name, value in state.items() if "magnitude" in name}
+    assert len(learned) == LINEAR_LAYERS
+    saved = load_file(tiny.run.model / "adapter_model.safetensors")
+    assert sum("magnitude" in name for name in saved) == LINEAR_LAYERS
+    if method is Method.LORA:
+        before = weights_of(base)["bert.encoder.layer.0.attention.self.query.weight"].norm(dim=1)
+        after = next(value for name, value in learned.items() if "layer.0.attention.self.query" in name)
+        assert not torch.allclose(before, after, rtol=1e-4)
+        torch.testing.assert_close(logits(load_with_peft(tiny.run.model, base)), logits(tiny.trainer.model))
+
+
+def adapted(live: torch.nn.Module) -> list[Any]:
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    return [part for part in live.modules() if isinstance(part, BaseTunerLayer)]
+
+
 def test_the_result_is_no_model_to_start_from_and_says_so(tiny, tmp_path):
     again = train(tmp_path / "again", model=model(tiny.run.model))
     assert again.status == 1
@@ -256,14 +288,15 @@ def test_only_the_last_layer_of_a_text_model_moves(bert, texts, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("method", "precision"), [(Method.HEAD, Precision.FP32), (Method.LORA, Precision.BF16)]
+    ("method", "precision", "dora"),
+    [(Method.HEAD, Precision.FP32, False), (Method.LORA, Precision.BF16, False), (Method.LORA, "fp32", True)],
 )
 def test_the_body_of_an_image_model_stays_with_its_running_statistics(
-    method, precision, tmp_path, monkeypatch
+    method, precision, dora, tmp_path, monkeypatch
 ):
     hub = "peft.utils.save_and_load.check_file_exists_on_hf_hub"
     monkeypatch.setattr(hub, lambda *_a, **_k: pytest.fail("saving asked the Hub"))
-    source = model("torchvision:mobilenet_v2", pretrained=False, method=method, lora_rank=2)
+    source = model("torchvision:mobilenet_v2", pretrained=False, method=method, lora_rank=2, lora_dora=dora)
     initial = load_vision_model(source, classes=2, seed=TrainingOptions().seed)
     before = {name: value.clone() for name, value in initial.state_dict().items()}
     tiny = train(
@@ -271,7 +304,7 @@ def test_the_body_of_an_image_model_stays_with_its_running_statistics(
         task=Task.IMAGE_CLASSIFICATION,
         model=source,
         data=DataOptions(train="synthetic:8x32"),
-        device=DeviceOptions(name="cpu", precision=precision),
+        device=DeviceOptions(name="cpu", precision=Precision(precision)),
         memory=MemoryOptions(batch_size=2, gradient_accumulation_steps=2),
     )
     assert tiny.status == 0
@@ -282,8 +315,9 @@ def test_the_body_of_an_image_model_stays_with_its_running_statistics(
     if method is Method.LORA:
         from peft import PeftModel
 
-        assert ran.adapter == "LoRA, rank 2 on 35 layers"  # its 17 others convolve each channel alone
-        assert (ran.autocast_dtype, ran.parameter_dtype) == ("bfloat16", "float32")
+        # its 17 others convolve each channel alone
+        assert ran.adapter == f"LoRA, rank 2 on 35 layers{', DoRA' * dora}"
+        assert (ran.autocast_dtype, ran.parameter_dtype) == (None if dora else "bfloat16", "float32")
         again = PeftModel.from_pretrained(initial, str(tiny.run.model)).state_dict()
         trained = tiny.trainer.model.state_dict()
         assert again.keys() == trained.keys()

@@ -67,13 +67,13 @@ def images(folder: Path) -> RunOptions:
 
 
 def conversations(
-    folder: Path, task: Task, method: Method = Method.FULL, packing: bool = False
+    folder: Path, task: Task, method: Method = Method.FULL, packing: bool = False, **more: Any
 ) -> RunOptions:
     rows = {"train": write_json(folder / "rows.json", instructions(20) if task is Task.CHAT else pairs(15))}
     limits = {"eval_fraction": 0.2, "max_length": 64 if packing else 128, "packing": packing}
     source, grouped = save_tiny_talker(folder / "talker"), Toggle.OFF if packing else Toggle.ON
     return run_options(
-        task, source=source, method=method, group_by_length=grouped, **rows, **limits, **ACCUMULATED
+        task, source=source, method=method, group_by_length=grouped, **rows, **limits, **ACCUMULATED, **more
     )
 
 
@@ -99,8 +99,12 @@ def assert_same(run: Path, whole: Path, also: Collection[int] = ()) -> None:
         (lambda folder: conversations(folder, Task.CHAT), (3,)),
         (lambda folder: conversations(folder, Task.CHAT, packing=True), (1,)),
         (lambda folder: conversations(folder, Task.PREFERENCE, Method.LORA), (2,)),
+        (
+            lambda folder: conversations(folder, Task.CHAT, Method.LORA, lora_dora=True, lora_rslora=True),
+            (2,),
+        ),
     ],
-    ids=["images", "chats", "packed-chats", "preferences-by-lora"],
+    ids=["images", "chats", "packed-chats", "preferences-by-lora", "chats-by-dora"],
 )
 def test_a_paused_run_comes_out_as_one_that_never_stopped(asked, pauses, tmp_path):
     options = asked(tmp_path)
