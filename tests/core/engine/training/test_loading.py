@@ -236,3 +236,18 @@ def test_lengths_are_those_of_a_selection():
     assert lengths_of(texts.select([2, 0])) == [3, 1]
     assert lengths_of([{"input_ids": [1]}]) is None
     assert lengths_of(Dataset.from_dict({"pixel_values": [[1]]})) is None
+
+
+# --- Memory that is given back
+
+
+def test_the_cache_of_a_gpu_is_emptied_every_so_many_steps(bert, tmp_path, monkeypatch):
+    steps: list[int] = []
+    rows = write_reviews(tmp_path / "reviews.csv", rows=32)
+    trainer = built(run_options(source=bert, train=rows, batch_size=4, max_steps=6), tmp_path)
+    trainer.args.torch_empty_cache_steps = 2  # refused on a CPU
+    monkeypatch.setattr(
+        "transformers.trainer.clear_device_cache", lambda: steps.append(trainer.state.global_step)
+    )
+    trainer.train()
+    assert steps == [0, 2, 4]
