@@ -21,6 +21,7 @@ ASKED_FOR_VERSIONS = (
     "bitsandbytes",
     "datasets",
     "filelock",
+    "gguf",
     "hone",
     "huggingface_hub",
     "jinja2",

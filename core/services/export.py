@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
@@ -82,12 +82,22 @@ EXPORTS: dict[ExportKind, tuple[str, str]] = {
 
 
 class NumberFormat(StrEnum):
-    """Number format of the exported weights; "auto": as trained, merged ones as in their base model."""
+    """Number format of the exported weights; "auto": as trained, merged ones as in their base model.
+
+    Quantized ones are llama.cpp's: blocks of 32 weights with a scale each, or for q4_k_m of 256 with several.
+    """
 
     AUTO = "auto"
     FP32 = "fp32"
     BF16 = "bf16"
     FP16 = "fp16"
+    Q8_0 = "q8_0"
+    Q4_0 = "q4_0"
+    Q4_K_M = "q4_k_m"
+
+    @property
+    def is_quantized(self) -> bool:
+        return self.value.startswith("q")
 
 
 class Compared(StrEnum):
@@ -97,7 +107,6 @@ class Compared(StrEnum):
     NUMBERS = "numbers"
     WORD_LABELS = "labels of tokens"
     TOKENS = "next tokens"
-    TEXTS = "beginnings of answers"
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +123,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     equal: int
     counted: int
     largest: float | None
-    allowed: float | None
+    allowed: float
     why: str
     holds: bool
 
@@ -139,8 +148,8 @@ class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an export.
 
     `path` is its folder or its address on the Hub; `files` are relative to it, `size` is in bytes. `unchecked` says
-    why there is no `agreement`, `missing` what could not be made because a converter isn't installed. `code` is Python
-    that uses the model, or commands for a terminal; empty if other programs do.
+    why there is no `agreement`. `code` is Python that uses the model, or commands for a terminal; empty if other
+    programs do.
     """
 
     kind: ExportKind
@@ -150,7 +159,6 @@ class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
     agreement: Agreement | None = None
     unchecked: str = ""
     notes: tuple[str, ...] = ()
-    missing: str = ""
     code: str = ""
 
 
@@ -189,14 +197,10 @@ def agreement_text(agreement: Agreement) -> str:
     )
     if agreement.largest is None:
         return f"{text}."
-    largest = (
-        _("Max. {compared} difference: {largest}.")
-        if agreement.allowed is None
-        else _("Max. {compared} difference: {largest} (tolerance {allowed}).")
-    ).format(
+    largest = _("Max. {compared} difference: {largest} (tolerance {allowed}).").format(
         compared=_("score") if agreement.compared is Compared.NUMBERS else _("logit"),
         largest=_two_figures(agreement.largest),
-        allowed=_two_figures(agreement.allowed or 0.0),
+        allowed=_two_figures(agreement.allowed),
     )
     return f"{text}. {largest}"
 
@@ -206,13 +210,7 @@ def agreement_text(agreement: Agreement) -> str:
 
 VARIABLE = "LLAMA_CPP"
 CONVERTER = "convert_hf_to_gguf.py"
-RUNNERS = ("llama-completion", "llama-cli")
-"""Programs that generate text, the newer name first."""
-
-NOT_FOUND = _(
-    "llama.cpp was not found: download https://github.com/ggml-org/llama.cpp, install its requirements, and set "
-    "{variable} to its folder."
-).format(variable=VARIABLE)
+QUANTIZER = "llama-quantize"
 
 
 def find_converter() -> Path | None:
@@ -223,13 +221,15 @@ def find_converter() -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def find_runner() -> Path | None:
-    """Find llama.cpp's program that generates text with a GGUF file."""
-    places = [f"{inside}/{name}" for inside in (".", "build/bin") for name in RUNNERS]
-    built = (folder / place for folder in _llama_folders() for place in places)
-    found = next((path for path in built if path.is_file() and os.access(path, os.X_OK)), None)
-    on_path = next(filter(None, map(shutil.which, RUNNERS)), None)
-    return found or (Path(on_path) if on_path else None)
+def find_quantizer() -> str | None:
+    """Find llama.cpp's program that quantizes GGUF files."""
+    built = [str(folder / inside) for folder in _llama_folders() for inside in (".", "build/bin")]
+    return shutil.which(QUANTIZER, path=os.pathsep.join((*built, os.environ.get("PATH", ""))))
+
+
+def find_python() -> str:
+    """The Python that runs the converter; empty if a bundled program, which isn't Python, finds none."""
+    return (shutil.which("python3") or shutil.which("python") or "") if is_frozen() else sys.executable
 
 
 def _llama_folders() -> list[Path]:
@@ -266,13 +266,22 @@ OLLAMA_IMPORTS = {
 """Architectures that Ollama imports from safetensors (https://docs.ollama.com/import and its source, November 2026)."""
 
 
+class FormatOffer(msgspec.Struct, frozen=True):
+    """A number format, why it can't be written (`refusal`), and the approximate bytes of an export with it."""
+
+    numbers: NumberFormat
+    refusal: str = ""
+    size: int = 0
+
+
 @dataclass(frozen=True)
 class Offer:
-    """A kind of export, why it can't be made (`refusal`), and what to know before (`caution`)."""
+    """A kind of export, why it can't be made (`refusal`), what to know before (`caution`), and its number formats."""
 
     kind: ExportKind
     refusal: str = ""
     caution: str = ""
+    formats: tuple[FormatOffer, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -373,7 +382,33 @@ def _read(path: Path) -> dict[str, Any]:
 
 def offers(source: ExportSource) -> tuple[Offer, ...]:
     """Every kind, with refusals and cautions for this model on this computer."""
-    return tuple(Offer(kind, refusal(source, kind), caution(source, kind)) for kind in ExportKind)
+    return tuple(
+        Offer(kind, why)
+        if (why := refusal(source, kind))
+        else Offer(kind, "", caution(source, kind), tuple(_formats(source, kind)))
+        for kind in ExportKind
+    )
+
+
+def _formats(source: ExportSource, kind: ExportKind) -> Iterator[FormatOffer]:
+    written = default_pushed(source) if kind is ExportKind.HUB else kind
+    for numbers in NumberFormat if kind in WITH_NUMBERS else [NumberFormat.AUTO]:
+        why = numbers_refusal(kind, numbers)
+        yield FormatOffer(numbers, why, 0 if why else size_of(source, written, numbers))
+
+
+def numbers_refusal(kind: ExportKind, numbers: NumberFormat) -> str:
+    """Why an export of this kind can't have weights of this format; empty if it can."""
+    if not numbers.is_quantized:
+        return ""
+    if kind is not ExportKind.GGUF:
+        return _("Only GGUF is quantized here. Ollama does it itself: ollama create --quantize q4_K_M NAME")
+    if numbers is NumberFormat.Q4_K_M and find_quantizer() is None:
+        return _(
+            "It needs {program}, which was not found: build llama.cpp and put its programs on the PATH or set "
+            "{variable} to its folder. q4_0 needs nothing more."
+        ).format(program=QUANTIZER, variable=VARIABLE)
+    return ""
 
 
 def refusal(source: ExportSource, kind: ExportKind) -> str:
@@ -391,6 +426,15 @@ def refusal(source: ExportSource, kind: ExportKind) -> str:
         case ExportKind.OLLAMA if source.architecture and source.architecture not in OLLAMA_IMPORTS:
             return _("Ollama doesn't import {architecture} from safetensors, only {known}.").format(
                 architecture=source.architecture, known=", ".join(OLLAMA_IMPORTS.values())
+            )
+        case ExportKind.GGUF if find_converter() is None:
+            return _(
+                "llama.cpp was not found: download https://github.com/ggml-org/llama.cpp, install its requirements, "
+                "and set {variable} to its folder."
+            ).format(variable=VARIABLE)
+        case ExportKind.GGUF if not find_python():
+            return _(
+                "llama.cpp's converter needs Python on the PATH, with llama.cpp's requirements installed."
             )
         case ExportKind.ONNX | ExportKind.COREML if task.writes_text:
             return _("{kind} is not for models that write text; use Ollama or GGUF.").format(
@@ -417,10 +461,6 @@ def refusal(source: ExportSource, kind: ExportKind) -> str:
 
 def caution(source: ExportSource, kind: ExportKind) -> str:
     """What to know before a model is exported as `kind`; empty for most."""
-    if kind is ExportKind.GGUF and not refusal(source, kind) and find_converter() is None:
-        return _(
-            "llama.cpp isn't installed here: the export is a model folder and the command to convert it."
-        )
     if kind is ExportKind.MERGED and source.is_packed:
         return _(
             "It was trained with quantized weights; the merged ones are not quantized and answer slightly differently."
@@ -445,19 +485,45 @@ def is_on_hub(base: str) -> bool:
 
 SMALL_FILES = 16 << 20
 
+WITH_NUMBERS = (ExportKind.FOLDER, ExportKind.MERGED, ExportKind.OLLAMA, ExportKind.GGUF, ExportKind.HUB)
+"""Kinds whose number format can be chosen."""
+BITS = {
+    NumberFormat.FP32: (32.0, 32.0),
+    NumberFormat.BF16: (16.0, 16.0),
+    NumberFormat.FP16: (16.0, 16.0),
+    NumberFormat.Q8_0: (8.5, 8.5),
+    NumberFormat.Q4_0: (4.5, 8.5),
+    NumberFormat.Q4_K_M: (4.8, 6.6),
+}
+"""Bits of a weight with its share of the scales, and of one of the output layer."""
 
-def bytes_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> int:
-    """Approximate size of an export; that of a GGUF file includes the folder it is made from."""
+
+def size_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> int:
+    """Approximate size of an export's weights."""
     base = None if kind is ExportKind.ADAPTER or not source.is_adapter else base_folder(source.folder)
     files = [*(base or source.folder).glob(WEIGHTS)]
     if kind is ExportKind.ADAPTER:
         files += (source.folder / "base").glob(WEIGHTS)
-    elif kind in (ExportKind.ONNX, ExportKind.COREML) or numbers is NumberFormat.FP32:
-        return (2 if kind is ExportKind.GGUF else 1) * 4 * count_weights(files) + SMALL_FILES
-    elif numbers is not NumberFormat.AUTO:
-        return (2 if kind is ExportKind.GGUF else 1) * 2 * count_weights(files) + SMALL_FILES
-    size = sum(path.stat().st_size for path in files)
-    return (2 if kind is ExportKind.GGUF else 1) * size + SMALL_FILES
+    elif kind in (ExportKind.ONNX, ExportKind.COREML):
+        numbers = NumberFormat.FP32
+    elif kind is ExportKind.GGUF and numbers is NumberFormat.AUTO:
+        numbers = NumberFormat.FP16  # or bf16
+    if numbers is NumberFormat.AUTO or kind is ExportKind.ADAPTER:
+        return sum(path.stat().st_size for path in files)
+    count, (bits, bits_of_head) = count_weights(files), BITS[numbers]
+    config = config_of(base or source.folder)
+    sides = config.get("vocab_size"), config.get("hidden_size")
+    head = sides[0] * sides[1] if isinstance(sides[0], int) and isinstance(sides[1], int) else 0
+    return round(bits * (count - head) + bits_of_head * head) // 8
+
+
+def bytes_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> int:
+    """Approximate space an export takes; a GGUF file's includes the folder, and the 16-bit file, it is made from."""
+    if kind is not ExportKind.GGUF:
+        return size_of(source, kind, numbers) + SMALL_FILES
+    folder = NumberFormat.AUTO if numbers.is_quantized else numbers
+    converted = NumberFormat.FP16 if numbers.is_quantized else numbers
+    return size_of(source, ExportKind.FOLDER, folder) + size_of(source, kind, converted) + SMALL_FILES
 
 
 # --- Exporting in an engine process, into a folder beside the target
@@ -574,6 +640,8 @@ def _written_kind(wanted: Wanted, source: ExportSource) -> ExportKind:
         if reason := refusal(source, each):
             title = _("{name} can't be exported as “{kind}”")
             raise UserError(title.format(name=source.run.name, kind=EXPORTS[each][0]), reason)
+    if reason := numbers_refusal(kind, wanted.numbers):
+        raise UserError(_("The weights can't be {numbers}").format(numbers=wanted.numbers), reason)
     base = base_name(source.folder)
     if wanted.kind is ExportKind.HUB and kind is ExportKind.ADAPTER and not is_on_hub(base):
         raise UserError(

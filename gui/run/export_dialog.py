@@ -33,6 +33,7 @@ from core.services.export import (
     Export,
     ExportKind,
     ExportReport,
+    FormatOffer,
     NumberFormat,
     Offer,
     Wanted,
@@ -46,14 +47,21 @@ from gui.base.tokens import SPACING
 from gui.base.trash import Question, reveal
 from gui.widgets.cards import MessageStrip
 from gui.widgets.form_row import sentence
-from gui.widgets.inputs import CalmComboBox, PathLine
+from gui.widgets.inputs import ChoiceList, PathLine, Segment
 from gui.widgets.labels import margins, push_button, role_label, text_label
 from gui.widgets.layout import FLUSH, PageScroll, Sheet, fill, fill_dialog, hbox
 
 INDENT = 3 * SPACING
 """Indent of the description below a title."""
-WITH_NUMBERS = (ExportKind.FOLDER, ExportKind.MERGED, ExportKind.OLLAMA, ExportKind.GGUF, ExportKind.HUB)
-"""Kinds whose number format can be chosen."""
+NUMBERS = {
+    NumberFormat.AUTO: _("Unchanged"),
+    NumberFormat.FP32: _("fp32: 4 bytes each"),
+    NumberFormat.BF16: _("bf16: 2 bytes each, slightly rounded"),
+    NumberFormat.FP16: _("fp16: 2 bytes each, slightly rounded"),
+    NumberFormat.Q8_0: _("q8_0: about 1 byte each, slightly rounded"),
+    NumberFormat.Q4_0: _("q4_0: about half a byte each, answers differ"),
+    NumberFormat.Q4_K_M: _("q4_k_m: about half a byte each, nearer than q4_0"),
+}
 SIZE = (700, 640)
 OUTCOME_HEIGHT = 104
 """Of the message at the end, so that nothing moves when it appears."""
@@ -65,6 +73,7 @@ class ExportRow(QWidget):
     def __init__(self, offer: Offer) -> None:
         super().__init__()
         title, purpose = EXPORTS[offer.kind]
+        self.offer = offer
         text = offer.refusal or " ".join(filter(None, (purpose, offer.caution)))
         self.button = QRadioButton(title)
         self.button.setEnabled(not offer.refusal)
@@ -135,15 +144,7 @@ class ExportPlace(QWidget):
         self._repo = QLineEdit(placeholderText=_("owner/name, not there yet"))
         self._private = QCheckBox(_("Only I can see it"))
         self._private.setChecked(True)
-        self._numbers = CalmComboBox()
-        formats = {
-            NumberFormat.AUTO: _("Unchanged"),
-            NumberFormat.FP32: _("fp32: 4 bytes each"),
-            NumberFormat.BF16: _("bf16: 2 bytes each, slightly rounded"),
-            NumberFormat.FP16: _("fp16: 2 bytes each, slightly rounded"),
-        }
-        for numbers, title in formats.items():
-            self._numbers.addItem(title, numbers.value)
+        self._numbers = ChoiceList()
         self._folder_row = hbox((self._line, 1), choose)
         self._repo_row = hbox((self._repo, 1), self._private)
         self._form = QFormLayout(self)
@@ -157,7 +158,7 @@ class ExportPlace(QWidget):
         ):
             self._form.addRow(title, row)
             field.setAccessibleName(title)
-        self.show_kind(self._kind)
+        self.show_offer(Offer(self._kind))
 
     @property
     def folder(self) -> str:
@@ -165,21 +166,32 @@ class ExportPlace(QWidget):
         return "" if self._kind is ExportKind.HUB else self._line.text().strip()
 
     def wanted(self, run: RunFolder) -> Wanted:
-        chosen = NumberFormat(self._numbers.currentData())
         return Wanted(
             run=str(run.path),
             kind=self._kind,
             folder=self.folder,
             repo=self._repo.text().strip() if self._kind is ExportKind.HUB else "",
             private=self._private.isChecked(),
-            numbers=chosen if self._kind in WITH_NUMBERS else NumberFormat.AUTO,
+            numbers=NumberFormat(self._numbers.currentData()),
         )
 
-    def show_kind(self, kind: ExportKind) -> None:
-        self._kind = kind
+    def show_offer(self, offer: Offer) -> None:
+        """Show what can be chosen for a kind of export, with about how large it gets."""
+        kind = self._kind = offer.kind
+        titles = NUMBERS | ({NumberFormat.AUTO: _("16 bits")} if kind is ExportKind.GGUF else {})
+        for one in offer.formats:
+            if one.size:
+                about = _("{format} · about {size}")
+                titles[one.numbers] = about.format(format=titles[one.numbers], size=memory(one.size))
+        self._numbers.set_choices(
+            Segment(one.numbers.value, titles[one.numbers], refusal=one.refusal)
+            for one in offer.formats or (FormatOffer(NumberFormat.AUTO),)
+        )
+        if self._numbers.currentData() not in [one.numbers for one in offer.formats if not one.refusal]:
+            self._numbers.choose(NumberFormat.AUTO.value)
         self._form.setRowVisible(self._folder_row, kind is not ExportKind.HUB)
         self._form.setRowVisible(self._repo_row, kind is ExportKind.HUB)
-        self._numbers.setEnabled(kind in WITH_NUMBERS)  # it stays, so that nothing moves
+        self._numbers.setEnabled(len(offer.formats) > 1)  # it stays, so that nothing moves
         if not self.is_own:
             self.propose()
 
@@ -205,17 +217,16 @@ class ExportPlace(QWidget):
 
 def result_text(report: ExportReport) -> tuple[str, str]:
     """A title, and details: path, comparison with the trained model, notes."""
-    if report.missing:
-        title = _("The export is incomplete")
-    elif report.agreement is None:
-        title = _("{kind}: done, not checked").format(kind=EXPORTS[report.kind][0])
+    if report.agreement is None:
+        title = _("{kind}: done, not checked")
+    elif report.agreement.equal < report.agreement.counted:
+        title = _("{kind}: done, with nearly the answers of the trained model")
     else:
-        title = _("{kind}: done, with the same answers as the trained model").format(
-            kind=EXPORTS[report.kind][0]
-        )
+        title = _("{kind}: done, with the same answers as the trained model")
     where = _("{size} in {path}").format(size=memory(report.size), path=report.path)
     checked = agreement_text(report.agreement) if report.agreement else report.unchecked
-    return title, "\n".join(part for part in (report.missing, where, checked, *report.notes) if part)
+    details = "\n".join(part for part in (where, checked, *report.notes) if part)
+    return title.format(kind=EXPORTS[report.kind][0]), details
 
 
 class ExportSheet(Sheet):
@@ -292,7 +303,7 @@ class ExportSheet(Sheet):
         self._refresh()
 
     def _show_kind(self, kind: ExportKind) -> None:
-        self.place.show_kind(kind)
+        self.place.show_offer(self.kinds.rows[kind].offer)
         self.take.setText(_("Export and upload") if kind is ExportKind.HUB else _("Export"))
 
     def _begin(self) -> None:
@@ -324,7 +335,7 @@ class ExportSheet(Sheet):
         self._report, self._export = report, None
         is_for_terminal = report.kind in (ExportKind.OLLAMA, ExportKind.GGUF)
         self.copy_code.setText(_("Copy commands") if is_for_terminal else _("Copy Python code"))
-        self.strip.show_message(Level.WARNING if report.missing else Level.INFO, *result_text(report))
+        self.strip.show_message(Level.INFO, *result_text(report))
 
     def _show_failure(self, failure: UserError) -> None:
         self._export = None
@@ -367,7 +378,7 @@ class ExportSheet(Sheet):
         words = text_label(
             _(
                 "Choose a format. Every export is checked against the trained model, and discarded if its answers "
-                "differ."
+                "differ by more than rounding explains."
             ),
             Role.MUTED,
         )

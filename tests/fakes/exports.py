@@ -23,7 +23,7 @@ def exported(
     assert told[-1] == "Running the exported model"
     assert report.agreement is not None
     assert report.agreement.holds
-    assert report.agreement.examples == 16 or kind is ExportKind.GGUF
+    assert report.agreement.examples == 16
     assert set(report.files) == {
         path.relative_to(into).as_posix() for path in into.rglob("*") if path.is_file()
     }

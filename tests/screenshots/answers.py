@@ -169,10 +169,7 @@ CACHED = (
     Cached(id="nyu-mll/glue", kind=Kind.DATASET, size=MB, complete=True, changed=1_794_000_000),
 )
 REFUSED = {ExportKind.FOLDER: "This run trained a LoRA adapter: export the adapter or the merged model."}
-NO_LLAMA = "llama.cpp isn't installed here: the export is a model folder and the command to convert it."
-OFFERS = tuple(
-    Offer(kind, REFUSED.get(kind, ""), NO_LLAMA if kind is ExportKind.GGUF else "") for kind in ExportKind
-)
+OFFERS = tuple(Offer(kind, REFUSED.get(kind, "")) for kind in ExportKind)
 
 
 TRIED: dict[str, tuple[Task, str, str, str, tuple[tuple[str, str], ...]]] = {

@@ -4,11 +4,10 @@ Each returns how its export is checked.
 """
 
 import json
+import math
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ import torch
 from core.base.errors import ModelError
 from core.base.files import is_link
 from core.base.language import _
-from core.base.processes import command_line, foreign_environment, is_frozen
+from core.base.processes import command_line, foreign_environment
 from core.engine.data.chat_tokens import TURN_END, has_chatml
 from core.engine.export.verify import (
     APPLE,
@@ -41,12 +40,13 @@ from core.engine.export.verify import (
     merged,
 )
 from core.engine.models.past_runs import BASE, base_of
+from core.engine.models.refusals import auto_class
 from core.engine.models.text import read_pretrained
 from core.engine.models.vision import PREPROCESSOR, preprocessor, read_recipe
 from core.options.choices import Task
 from core.options.sources import Scheme
 from core.services import export
-from core.services.export import Agreement, Compared, ExportSource, NumberFormat, base_name, is_on_hub
+from core.services.export import ExportSource, NumberFormat, base_name, is_on_hub
 
 # --- torchvision's networks
 
@@ -225,130 +225,148 @@ def _name_base(source: ExportSource, place: Place) -> str:
 # --- GGUF by llama.cpp's own converter, where it is installed
 
 
-OUT_TYPES = {NumberFormat.FP32: "f32", NumberFormat.BF16: "bf16", NumberFormat.FP16: "f16"}
-BEGINNING = 4
-"""Tokens of an answer that are compared: after rounding has changed one, the rest differs."""
-SHARE = 0.75
-WHY = _("Half precision and other kernels change an answer where two tokens are nearly as likely.")
-RUN_SECONDS = 300
+OUT_TYPES = {NumberFormat.FP32: "f32", NumberFormat.BF16: "bf16"}
+"""Of the converter; others are written in, or made from, fp16."""
 LAST_LINES = 6
-NO_PYTHON = _("llama.cpp's converter needs Python on the PATH, with llama.cpp's requirements installed.")
 
 
 def write_gguf(source: ExportSource, place: Place, tell: Tell) -> Written:
-    """Write one GGUF file; without a converter or Python, the model folder and the command to convert it.
+    """Write one GGUF file, and read it back into the trained model's architecture.
 
     Raises:
-        ModelError: The model can't be read, or the converter failed.
+        ModelError: The model can't be read, or llama.cpp failed.
     """
-    converter, python = export.find_converter(), sys.executable
-    if is_frozen():  # the bundled program isn't Python
-        python = shutil.which("python3") or shutil.which("python") or ""
-    whole = write_folder(source, place, tell)
-    name = f"{source.run.name}.gguf"
-    if converter is None or not python:
-        script = converter or export.CONVERTER
-        command = command_line("python", script, place.target, "--outfile", place.target / name)
-        why = export.NOT_FOUND if converter is None else NO_PYTHON
-        return Written(
-            whole.check,
-            notes=(_("Then run: {command}").format(command=command),),
-            missing=_("The GGUF file is missing: {why} The model to convert is here.").format(why=why),
-        )
+    from transformers import AutoConfig
+
+    numbers, name = place.numbers, f"{source.run.name}.gguf"
+    whole = replace(place, numbers=NumberFormat.AUTO) if numbers.is_quantized else place
+    tolerance = write_whole(source, whole, tell)
     tell(_("Converting to GGUF"))
-    _convert_to_gguf(python, converter, place, name)
+    config, file = AutoConfig.from_pretrained(place.into, trust_remote_code=False), place.into / name
+    if numbers is NumberFormat.AUTO:
+        numbers = NumberFormat.BF16 if config.dtype == torch.bfloat16 else NumberFormat.FP16
+    script = (export.find_python(), export.find_converter(), place.into)
+    _run_llama_cpp(file, *script, "--outfile", file, "--outtype", OUT_TYPES.get(numbers, "f16"))
     for path in place.into.iterdir():
-        if path.name != name:
+        if path != file:
             path.unlink()  # the one file has all of it
-    runner, command = export.find_runner(), command_line("llama-cli", "-m", place.target / name)
-    notes = (_("To use it: {command}").format(command=command),)
-    if runner is None:
-        return Written(None, _("Not checked: llama.cpp's llama-cli was not found."), notes, code=command)
-    return Written(
-        lambda rows, _before: _ask_gguf(runner, place.into / name, rows),
-        _("Not checked: no prompt is plain text."),
-        notes,
-        code=command,
-    )
+    if numbers.is_quantized:
+        tell(_("Quantizing to {numbers}").format(numbers=numbers))
+        tolerance = _quantize(file, numbers)
+    tolerance = HALF.get(numbers, tolerance)
+    command = command_line("llama-cli", "-m", place.target / name)
+    checked = _("The weights were checked, llama.cpp itself was not run.")
+    notes = (_("To use it: {command}").format(command=command), checked)
+
+    def read(rows: Rows) -> list[torch.Tensor]:
+        try:
+            model, info = auto_class(source.options.task).from_pretrained(
+                place.into, gguf_file=name, config=config, dtype=torch.float32, output_loading_info=True
+            )
+        except (ValueError, NotImplementedError, KeyError):
+            info = {"missing_keys": config.architectures}
+        if info["missing_keys"]:
+            raise NotChecked(_("Not checked: transformers can't read a GGUF file of this architecture."))
+        return answers(model.eval(), rows)
+
+    return Written(by_logits(source.options.task, tolerance, read), notes, code=command)
 
 
-def _convert_to_gguf(python: str, converter: Path, place: Place, name: str) -> None:
-    out_type = OUT_TYPES.get(place.numbers, "auto")
+QUANTIZED = {NumberFormat.Q8_0: 0.05, NumberFormat.Q4_0: 0.5, NumberFormat.Q4_K_M: 0.5}
+"""Tolerances, see `Tolerance`."""
+FARTHEST = {"Q8_0": 0.57, "Q4_0": 1.01}
+"""The largest error of a weight in steps of its block: half a step, and 127 or 8 roundings of the step to fp16. In Q4_0
+a block has from -8 to 7 steps, so that a weight near 8 steps is off by up to a whole one."""
+
+
+def _quantize(file: Path, numbers: NumberFormat) -> Tolerance:
+    """Quantize a GGUF file of fp16 in its place, by the package gguf or llama.cpp, and read its weights back.
+
+    Raises:
+        ModelError: llama.cpp failed, or a weight isn't within the rounding error of its block.
+    """
+    full = file.rename(file.with_suffix(".fp16"))
+    if numbers is NumberFormat.Q4_K_M:
+        _run_llama_cpp(file, export.find_quantizer(), full, file, numbers.name)
+    else:
+        _write_quantized(full, file, numbers.name)
+    share = _rounding(full, file)
+    full.unlink()
+    why = _("{numbers} rounds the weights: read back, they are off by {share:.1f} % (root mean square).")
+    return Tolerance(QUANTIZED[numbers], why.format(numbers=numbers, share=100 * share))
+
+
+def _write_quantized(full: Path, file: Path, name: str) -> None:
+    """Quantize what the converter has stored in fp16; it leaves in fp32 what llama.cpp doesn't quantize.
+
+    Rows that don't divide into blocks stay in fp16. Q4_0 has an output layer of Q8_0; llama.cpp keeps 6 bits of it.
+    """
+    import gguf
+
+    reader, kinds = gguf.GGUFReader(full), gguf.GGMLQuantizationType
+    head = next((one.name for one in reader.tensors if one.name == "output.weight"), "token_embd.weight")
+    writer = gguf.GGUFWriter(file, reader.fields["general.architecture"].contents())
+    for key, field in reader.fields.items():
+        if not key.startswith("GGUF.") and key not in ("general.architecture", "general.file_type"):
+            writer.add_key_value(key, field.contents(), field.types[0], field.types[-1])
+    writer.add_file_type(gguf.LlamaFileType[f"MOSTLY_{name}"])
+    for tensor in reader.tensors:
+        kind, data = tensor.tensor_type, tensor.data
+        if kind == kinds.F16 and data.shape[-1] % gguf.GGML_QUANT_SIZES[kinds[name]][0] == 0:
+            kind = kinds.Q8_0 if tensor.name == head else kinds[name]
+            data = gguf.quantize(data, kind)
+        writer.add_tensor(tensor.name, data, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _rounding(full: Path, file: Path) -> float:
+    """The root mean square of the quantized weights' errors, relative to that of the weights."""
+    import gguf
+
+    exact = {tensor.name: tensor for tensor in gguf.GGUFReader(full).tensors}
+    wrong = whole = 0.0
+    for tensor in gguf.GGUFReader(file).tensors:
+        before, kind = exact[tensor.name], tensor.tensor_type
+        if kind == before.tensor_type:
+            continue
+        weights = gguf.dequantize(before.data, before.tensor_type)
+        errors = np.abs(gguf.dequantize(tensor.data, kind) - weights)
+        wrong, whole = wrong + float(np.square(errors).sum()), whole + float(np.square(weights).sum())
+        if kind.name in FARTHEST:  # its blocks begin with their step in fp16
+            blocks = tensor.data.reshape(-1, gguf.GGML_QUANT_SIZES[kind][1])
+            steps = np.abs(blocks[:, :2].copy().view(np.float16).astype(np.float32))
+            steps = np.maximum(steps, np.finfo(np.float16).tiny)  # smaller ones have few bits
+            if (errors.reshape(len(blocks), -1) > FARTHEST[kind.name] * steps).any():
+                raise ModelError(_("The quantized weights differ from the trained ones"), tensor.name)
+    return math.sqrt(wrong / whole) if whole else 0.0
+
+
+def _run_llama_cpp(made: Path, *command: Any) -> None:
+    """Run a program of llama.cpp, or Python with a script of it, that makes a file."""
     done = subprocess.run(
-        [python, converter, place.into, "--outfile", place.into / name, "--outtype", out_type],
+        list(command),
         capture_output=True,
         encoding="utf-8",
         errors="replace",
         check=False,
         env=foreign_environment(),
     )
-    if not done.returncode and (place.into / name).is_file():
+    if not done.returncode and made.is_file():
         return
     if missing := re.search(r"ModuleNotFoundError: No module named '([^']+)'", done.stderr):
-        command = command_line(python, "-m", "pip", "install", "-r", "requirements.txt")
+        install = command_line(command[0], "-m", "pip", "install", "-r", "requirements.txt")
         raise ModelError(
             _("The Python that runs llama.cpp's converter lacks its requirements"),
             _("{python} has no module {module}. Install them in llama.cpp's folder: {command}").format(
-                python=python, module=missing[1], command=command
+                python=command[0], module=missing[1], command=install
             ),
         )
     lines = (done.stderr or done.stdout).strip().splitlines()[-LAST_LINES:]
-    raise ModelError(
-        _("llama.cpp's converter could not convert this model"), "\n".join((f"{converter}:", *lines))
-    )
-
-
-def as_texts(rows: Rows) -> list[tuple[str, str]]:
-    """Prompts that tokenize back to the same tokens, and the start of the trained model's answers."""
-    found = []
-    for row in rows.rows:
-        ids, end = row.inputs["input_ids"][0].tolist(), (row.start or 0) + 1
-        text = rows.tokenizer.decode(ids[:end])
-        if rows.tokenizer(text, add_special_tokens=False)["input_ids"] == ids[:end] and "\0" not in text:
-            found.append((text, rows.tokenizer.decode(ids[end : end + BEGINNING], skip_special_tokens=True)))
-    return found
-
-
-def _ask_gguf(runner: Path, file: Path, rows: Rows) -> Agreement | None:
-    """Compare what llama.cpp writes after each prompt with the trained model's answer."""
-    texts = as_texts(rows)
-    if not texts:
-        return None
-    equal = sum(_continue(runner, file, prompt).strip() == answer.strip() for prompt, answer in texts)
-    return Agreement(
-        examples=len(texts),
-        held_out=min(rows.held_out, len(texts)),
-        compared=Compared.TEXTS,
-        equal=equal,
-        counted=len(texts),
-        largest=None,
-        allowed=None,
-        why=WHY,
-        holds=equal >= SHARE * len(texts),
-    )
-
-
-def _continue(runner: Path, file: Path, text: str) -> str:
-    """The first tokens llama.cpp writes after a prompt."""
-    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8", delete=False) as prompt:
-        prompt.write(text)
-    arguments = ["-m", str(file), "-f", prompt.name, "-n", str(BEGINNING), "--temp", "0"]
-    try:
-        done = subprocess.run(
-            [str(runner), *arguments, "--no-display-prompt", "-no-cnv", "--no-warmup"],
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",  # the last token may be half a character
-            check=False,
-            timeout=RUN_SECONDS,
-            stdin=subprocess.DEVNULL,
-        )
-    except subprocess.TimeoutExpired as error:
-        message = _("Not checked: {program} didn't answer in {seconds} s.")
-        raise NotChecked(message.format(program=runner.name, seconds=RUN_SECONDS)) from error
-    finally:
-        Path(prompt.name).unlink()
-    return done.stdout.removesuffix("\n").removesuffix("[end of text]")
+    title = _("llama.cpp could not convert this model")
+    raise ModelError(title, "\n".join((f"{command_line(*command[:2])}:", *lines)))
 
 
 # --- What ONNX and Core ML share: a model as a function of tensors

@@ -263,7 +263,6 @@ def export(request: ExportRequest, tell: verify.Tell) -> ExportReport:
         agreement=agreement,
         unchecked=unchecked,
         notes=tuple(note for note in (source.checkpoint_text, *written.notes) if note),
-        missing=written.missing,
     )
     code = write_card(source, report, into, request.repo)
     files = sorted(path for path in into.rglob("*") if path.is_file())
@@ -280,8 +279,6 @@ def export(request: ExportRequest, tell: verify.Tell) -> ExportReport:
 
 def _check(source: ExportSource, written: verify.Written, tell: verify.Tell) -> tuple[Agreement | None, str]:
     """The comparison with the trained model, or why there is none."""
-    if written.check is None:
-        return None, written.unchecked
     tell(_("Running the trained model"))
     rows = verify.find_rows(source)
     model = verify.load_trained(source)
@@ -292,7 +289,6 @@ def _check(source: ExportSource, written: verify.Written, tell: verify.Tell) -> 
     tell(_("Running the exported model"))
     try:
         with torch.no_grad():
-            agreement = written.check(rows, before)
+            return written.check(rows, before), ""
     except verify.NotChecked as error:
         return None, str(error)
-    return agreement, "" if agreement is not None else written.unchecked

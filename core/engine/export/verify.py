@@ -267,21 +267,19 @@ class NotChecked(Exception):  # noqa: N818 - no fault of the export
 Tell = Callable[[str], None]
 """Called with what is being done, in a few words."""
 Answers = Callable[[Rows], list[torch.Tensor]]
-Check = Callable[[Rows, list[torch.Tensor]], Agreement | None]
-"""Compares the export with the trained model's logits; None if no example could be used."""
+Check = Callable[[Rows, list[torch.Tensor]], Agreement]
+"""Compares the export with the trained model's logits."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """A written export and its check; `unchecked` is the reason if it can't be checked.
+    """A written export and its check.
 
-    `notes` are for the person; `missing` names what of the request isn't there; `code` are commands that use it.
+    `notes` are for the person; `code` are commands that use it.
     """
 
-    check: Check | None
-    unchecked: str = ""
+    check: Check
     notes: tuple[str, ...] = ()
-    missing: str = ""
     code: str = ""
 
 

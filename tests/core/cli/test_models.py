@@ -183,16 +183,17 @@ def test_the_result_of_an_export_is_printed(export):
     out, err = export("--json", agreement=AGREEMENT)
     assert not err
     assert msgspec.json.decode(out, type=ExportReport).agreement == AGREEMENT
-    failed = export(unchecked="Not checked: why.", missing="No converter.", notes=("Then: it",), status=1)
-    assert failed.out.splitlines()[1:] == ["Not checked: why.", "No converter.", "Then: it"]
+    unchecked = export(unchecked="Not checked: why.", notes=("Then: it",))
+    assert unchecked.out.splitlines()[1:] == ["Not checked: why.", "Then: it"]
 
 
 def test_without_a_kind_an_export_lists_them(tmp_path, hone):
     folder = run_folder(tmp_path)
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "model.safetensors").touch()
+    (tmp_path / "model" / "model.safetensors").write_bytes(bytes(3 << 20))
     out = hone("export", folder).out
     assert "gguf     GGUF." in out
+    assert "About: auto 3.00 MB" in out
     assert "Not for this run: This run trained no LoRA adapter" in out
     assert {offer["kind"] for offer in hone("export", folder, "--json").json} == set(ExportKind)
 

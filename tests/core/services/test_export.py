@@ -80,14 +80,14 @@ def test_offers_of_an_adapter(tmp_path, monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE")
     found = source(tmp_path / "chat", Task.CHAT, "Qwen2ForCausalLM", "some/base")
     refused = {kind for kind, reason in refusals(found).items() if reason}
-    assert refused == {ExportKind.FOLDER, ExportKind.ONNX, ExportKind.COREML}
+    assert refused == {ExportKind.FOLDER, ExportKind.ONNX, ExportKind.COREML, ExportKind.GGUF}
     assert default_pushed(found) is ExportKind.ADAPTER
     (tmp_path / "base").mkdir()
     (tmp_path / "base" / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
     found = source(tmp_path / "writer", Task.CAUSAL_LM, adapter=str(tmp_path / "base"))
     assert default_pushed(found) is ExportKind.MERGED, "its base is not on the Hub"
     assert "GPT2LMHeadModel" in refusals(found)[ExportKind.OLLAMA], "the architecture of its base"
-    assert not refusals(found)[ExportKind.GGUF]
+    assert "llama.cpp was not found" in refusals(found)[ExportKind.GGUF]
 
 
 def test_a_missing_package_is_named_in_the_tested_version(run, monkeypatch):
@@ -164,6 +164,7 @@ def test_what_can_be_known_before_is_refused_before(run, out, monkeypatch):
         (ExportKind.FOLDER, NumberFormat.AUTO, 2),
         (ExportKind.FOLDER, NumberFormat.FP32, 4),
         (ExportKind.GGUF, NumberFormat.FP32, 8),
+        (ExportKind.GGUF, NumberFormat.Q4_0, 4),
         (ExportKind.ONNX, NumberFormat.AUTO, 4),
     ],
 )
@@ -173,6 +174,23 @@ def test_bytes_needed(run, kind, numbers, bytes_a_weight):
     (run.model / "model.safetensors").write_bytes(content)
     needed = bytes_of(find_source(run), kind, numbers) - SMALL_FILES
     assert needed == pytest.approx(100_000 * bytes_a_weight, rel=0.01)
+
+
+def test_the_size_of_a_quantized_file_is_told_before(tmp_path, monkeypatch):
+    (tmp_path / "base").mkdir()
+    config = {"architectures": ["LlamaForCausalLM"], "vocab_size": 100, "hidden_size": 64}
+    (tmp_path / "base" / "config.json").write_text(json.dumps(config))
+    header = json.dumps({"w": {"dtype": "F32", "shape": [106_400]}}).encode()
+    (tmp_path / "base" / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    found = source(tmp_path / "writer", Task.CAUSAL_LM, adapter=str(tmp_path / "base"))
+    monkeypatch.setattr(export, "find_converter", lambda: tmp_path)
+    offer = next(each for each in offers(found) if each.kind is ExportKind.GGUF)
+    assert {one.numbers for one in offer.formats if one.refusal} == {"q4_k_m"}
+    sizes = {one.numbers: one.size for one in offer.formats}
+    assert (sizes["fp16"], sizes["q8_0"]) == (212_800, 106_400 * 34 // 32)
+    assert sizes["q4_0"] == 100_000 * 18 // 32 + 6_400 * 34 // 32, "the output layer keeps 8 bits"
+    with pytest.raises(UserError, match="can't be q8_0"):
+        exporting(found.run, tmp_path / "out", kind=ExportKind.MERGED, numbers=NumberFormat.Q8_0).run()
 
 
 def test_the_model_is_uploaded_to_the_hub_and_nothing_stays_here(run, tmp_path, monkeypatch):

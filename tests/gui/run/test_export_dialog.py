@@ -10,7 +10,15 @@ from PySide6.QtWidgets import QLabel, QPushButton
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.jobs import JobCancelled, JobProgress
 from core.runs.folder import RunFolder
-from core.services.export import Agreement, Compared, ExportKind, ExportReport, NumberFormat, Offer
+from core.services.export import (
+    Agreement,
+    Compared,
+    ExportKind,
+    ExportReport,
+    FormatOffer,
+    NumberFormat,
+    Offer,
+)
 from gui.base.trash import Question
 from gui.run import export_dialog
 from gui.run.export_dialog import ExportSheet
@@ -18,7 +26,16 @@ from gui.run.export_dialog import ExportSheet
 NO_ADAPTER = "This run trained no LoRA adapter: its model is whole already."
 OFFERS = (
     Offer(ExportKind.ADAPTER, NO_ADAPTER),
-    Offer(ExportKind.FOLDER),
+    Offer(
+        ExportKind.FOLDER,
+        formats=(
+            *(
+                FormatOffer(each, size=3 << 20)
+                for each in (NumberFormat.AUTO, NumberFormat.FP32, NumberFormat.BF16)
+            ),
+            FormatOffer(NumberFormat.Q8_0, "Only GGUF is quantized."),
+        ),
+    ),
     Offer(ExportKind.ONNX),
     Offer(ExportKind.HUB),
 )
@@ -59,7 +76,6 @@ class FakeExports:
             files=("README.md",),
             size=3 << 20,
             agreement=AGREEMENT,
-            missing=self.end,
             code="print(1)\n",
         )
 
@@ -125,7 +141,11 @@ def test_kinds_that_cant_be_exported_come_last_with_the_reason(sheet):
 
 
 def test_an_export_shows_its_progress_and_how_the_two_models_agree(qtbot, sheet, exports, tmp_path):
-    sheet.place._numbers.setCurrentIndex(2)
+    numbers = sheet.place._numbers
+    assert numbers.itemText(1) == "fp32: 4 bytes each · about 3.00 MB"
+    assert not numbers.model().item(3).isEnabled()
+    assert numbers.model().item(3).toolTip() == "Only GGUF is quantized."
+    numbers.setCurrentIndex(2)
     begin(qtbot, sheet)
     assert sheet._bar.value() == 2
     assert not sheet.take.isEnabled()
@@ -151,6 +171,7 @@ def test_the_hub_takes_a_repository_and_a_typed_folder_stays(qtbot, sheet, expor
     sheet.kinds.choose(ExportKind.ONNX)
     assert sheet.place.folder == "/elsewhere/mine"
     assert sheet.place.wanted(RunFolder(tmp_path)).numbers is NumberFormat.AUTO
+    assert not sheet.place._numbers.isEnabled()
     sheet.kinds.choose(ExportKind.HUB)
     sheet.place._repo.setText(" me/mine ")
     export(qtbot, sheet, exports)
@@ -183,7 +204,6 @@ def test_an_export_is_cancelled_by_its_button_and_by_closing_if_confirmed(
     [
         (UserError("It doesn't answer as the trained one", "200 of 384"), "200 of 384"),
         (OptionsError((Problem("", "/there is not empty"),)), "/there is not empty"),
-        ("The GGUF file is missing", "incomplete"),
     ],
 )
 def test_why_an_export_failed_is_shown(qtbot, sheet, exports, end, words):

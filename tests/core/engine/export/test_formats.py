@@ -1,40 +1,40 @@
 """Ollama, GGUF and ONNX; stand-ins of llama.cpp's programs run in place of the real ones."""
 
 import json
-import shlex
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnxruntime
 import pytest
+from gguf import GGUFReader, dequantize
 
 from core.base.errors import ModelError
 from core.engine.data.chat_tokens import set_template
 from core.engine.export import formats
 from core.engine.export.job import NotTheSame, export
-from core.engine.export.verify import continued, find_rows
 from core.engine.models.text import load_tokenizer
 from core.options.choices import ChatTemplate
 from core.runs.folder import RunFolder
-from core.services.export import Compared, ExportKind, ExportReport, ExportRequest, find_source
+from core.services import export as services
+from core.services.export import (
+    Compared,
+    ExportKind,
+    ExportReport,
+    ExportRequest,
+    NumberFormat,
+    find_source,
+    numbers_refusal,
+    refusal,
+)
 from tests.fakes.exports import LABELS, exported
 
-CONVERTER = """
-import sys
-assert sys.argv[2] == "--outfile" and sys.argv[4:] == ["--outtype", "auto"]
-open(sys.argv[3], "w").write("GGUF of " + sys.argv[1])
-"""
-RUNNER = """#!{python}
-import sys
-prompt = sys.argv[sys.argv.index("-f") + 1]
-said = {said}.get(open(prompt).read())
-sys.stdout.buffer.write(b"half a letter: \\xe4" if said is None else said.encode() + b"\\n")
-"""
-SLEEPER = """#!{python}
-import time
-time.sleep(60)
+QUANTIZER = """#!{python}
+import shutil, sys
+assert sys.argv[3] == "Q4_K_M"
+shutil.copy(*sys.argv[1:3])
 """
 
 
@@ -71,45 +71,113 @@ def test_a_modelfile_has_the_chat_template_that_hone_trains_with_and_its_end_sto
 
 @pytest.fixture
 def llama_cpp(tmp_path, monkeypatch):
-    """A folder of llama.cpp with a converter."""
+    """A folder of llama.cpp, which is all of it."""
     monkeypatch.setenv("LLAMA_CPP", str(tmp_path))
     monkeypatch.setenv("PATH", "")
-    (tmp_path / "convert_hf_to_gguf.py").write_text(CONVERTER)
     return tmp_path
 
 
-def gguf(talker: tuple[RunFolder, Any], into: Path) -> ExportReport:
+def gguf(talker: tuple[RunFolder, Any], into: Path, numbers=NumberFormat.AUTO) -> ExportReport:
     into.mkdir(exist_ok=True)
-    asked = ExportRequest(run=str(talker[0].path), kind=ExportKind.GGUF, staging=str(into), target="there")
-    return export(asked, lambda _: None)
+    asked = {"run": str(talker[0].path), "kind": ExportKind.GGUF, "numbers": numbers}
+    return export(ExportRequest(staging=str(into), target="there", **asked), lambda _: None)
 
 
-@pytest.mark.parametrize("is_bundle", [False, True])
-def test_without_a_converter_or_python_the_model_is_left_and_the_command(
-    talker, llama_cpp, monkeypatch, is_bundle
-):
-    if is_bundle:
-        monkeypatch.setattr(formats, "is_frozen", lambda: True)
-    else:
-        (llama_cpp / "convert_hf_to_gguf.py").unlink()
-    report = exported(talker[0], ExportKind.GGUF, llama_cpp / "my gguf")
-    assert "model.safetensors" in report.files
-    command = shlex.split(report.notes[0].removeprefix("Then run: "))
-    converter = str(llama_cpp / "convert_hf_to_gguf.py") if is_bundle else "convert_hf_to_gguf.py"
-    assert command[1:3] == [converter, str(llama_cpp / "my gguf-there")]
-    assert ("Python on the PATH" if is_bundle else "llama.cpp was not found") in report.missing
-
-
-def test_a_converter_makes_one_file_of_the_model(talker, llama_cpp):
-    report = gguf(talker, llama_cpp / "gguf")
-    assert (llama_cpp / "gguf" / "talk.gguf").read_text() == f"GGUF of {llama_cpp / 'gguf'}"
-    assert report.agreement is None
-    assert report.unchecked.startswith("Not checked")
-    assert set(report.files) == {"talk.gguf", "README.md"}
+@pytest.fixture
+def converter(llama_cpp):
+    """A converter that writes what llama.cpp's does; returns its folder."""
+    fake = Path(__file__).parents[3] / "fakes" / "convert_hf_to_gguf.py"
+    shutil.copy(fake, llama_cpp)
+    return llama_cpp
 
 
 @pytest.mark.parametrize(
-    ("converter", "title", "detail"),
+    ("numbers", "kinds"),
+    [
+        (NumberFormat.AUTO, {"F16", "F32"}),
+        (NumberFormat.FP32, {"F32"}),
+        (NumberFormat.Q8_0, {"Q8_0", "F32"}),
+        (NumberFormat.Q4_0, {"Q4_0", "Q8_0", "F32"}),
+    ],
+)
+def test_a_gguf_file_is_read_back_and_compared_with_the_model(talker, converter, numbers, kinds):
+    into = converter / "gguf"
+    report = exported(talker[0], ExportKind.GGUF, into, numbers)
+    assert set(report.files) == {"talk.gguf", "README.md"}
+    agreement = report.agreement
+    assert (agreement.compared, agreement.examples) == (Compared.TOKENS, 16)
+    assert (agreement.largest < 1e-5) is (numbers is NumberFormat.FP32)
+    reader = GGUFReader(into / "talk.gguf")
+    assert {tensor.tensor_type.name for tensor in reader.tensors} == kinds
+    assert reader.fields["tokenizer.ggml.tokens"].contents() == ["a", "ö"]
+    card = (into / "README.md").read_text()
+    assert f"{agreement.equal} of {agreement.counted} next tokens are the same" in card
+    if not numbers.is_quantized:
+        return
+    assert f"{numbers} rounds the weights: read back" in card
+    trained = talker[1].state_dict()["model.layers.1.mlp.down_proj.weight"].numpy()
+    (read,) = [tensor for tensor in reader.tensors if tensor.name == "blk.1.ffn_down.weight"]
+    blocks = trained.reshape(-1, 32)
+    errors = np.abs(dequantize(read.data, read.tensor_type).reshape(-1, 32) - blocks)
+    steps = np.abs(blocks).max(axis=1, keepdims=True) / (127 if numbers is NumberFormat.Q8_0 else 8)
+    inside = np.sign(blocks) == np.sign(np.take_along_axis(blocks, np.abs(blocks).argmax(1)[:, None], 1))
+    assert (errors / steps).max() <= (0.57 if numbers is NumberFormat.Q8_0 else 1.01)
+    assert (errors / steps)[inside].max() <= 0.57, "a whole step only at the other sign of the largest"
+
+
+def test_a_weight_that_was_written_wrong_is_found(talker, converter, monkeypatch):
+    wrong = formats._write_quantized
+
+    def write(full: Path, file: Path, name: str) -> None:
+        wrong(full, file, name)
+        (tensor,) = [one for one in GGUFReader(file).tensors if one.name == "blk.1.ffn_down.weight"]
+        content = bytearray(file.read_bytes())
+        content[tensor.data_offset + 9] ^= 0x08
+        file.write_bytes(content)
+
+    monkeypatch.setattr(formats, "_write_quantized", write)
+    with pytest.raises(ModelError, match="differ from the trained ones"):
+        gguf(talker, converter / "gguf", NumberFormat.Q8_0)
+
+
+def test_a_tensor_in_the_wrong_place_is_found(talker, converter):
+    script = converter / "convert_hf_to_gguf.py"
+    script.write_text(script.read_text().replace('("q_proj.weight", "k_proj.weight")', '("q_proj.weight",)'))
+    with pytest.raises(NotTheSame):
+        gguf(talker, converter / "gguf", NumberFormat.Q8_0)
+
+
+def test_q4_k_m_is_left_to_llama_quantize(talker, converter):
+    assert "llama-quantize, which was not found" in numbers_refusal(ExportKind.GGUF, NumberFormat.Q4_K_M)
+    assert not numbers_refusal(ExportKind.GGUF, NumberFormat.Q4_0)
+    assert "Only GGUF" in numbers_refusal(ExportKind.FOLDER, NumberFormat.Q8_0)
+    quantizer = converter / "llama-quantize"
+    quantizer.write_text(QUANTIZER.format(python=sys.executable))
+    quantizer.chmod(0o755)
+    assert not numbers_refusal(ExportKind.GGUF, NumberFormat.Q4_K_M)
+    report = exported(talker[0], ExportKind.GGUF, converter / "gguf", NumberFormat.Q4_K_M)
+    assert set(report.files) == {"talk.gguf", "README.md"}
+    assert "q4_k_m rounds the weights" in report.agreement.why
+    quantizer.write_text(f"#!{sys.executable}\nraise SystemExit('no such type')")
+    with pytest.raises(ModelError, match="could not convert") as failed:
+        gguf(talker, converter / "again", NumberFormat.Q4_K_M)
+    assert "no such type" in failed.value.detail
+
+
+@pytest.mark.parametrize("is_bundle", [False, True])
+def test_without_a_converter_or_python_gguf_is_refused(talker, converter, monkeypatch, is_bundle):
+    source = find_source(talker[0])
+    assert not refusal(source, ExportKind.GGUF)
+    if is_bundle:
+        monkeypatch.setattr(services, "is_frozen", lambda: True)
+    else:
+        (converter / "convert_hf_to_gguf.py").unlink()
+    words = "Python on the PATH" if is_bundle else "llama.cpp was not found"
+    assert words in refusal(source, ExportKind.GGUF)
+
+
+@pytest.mark.parametrize(
+    ("script", "title", "detail"),
     [
         (
             'import sys; sys.exit("LlamaForCausalLM is not supported")',
@@ -119,26 +187,9 @@ def test_a_converter_makes_one_file_of_the_model(talker, llama_cpp):
         ("import no_such_module", "lacks its requirements", f"{sys.executable} has no module no_such_module"),
     ],
 )
-def test_a_converter_that_fails(talker, llama_cpp, converter, title, detail):
-    (llama_cpp / "convert_hf_to_gguf.py").write_text(converter)
+def test_a_converter_that_fails(talker, llama_cpp, script, title, detail):
+    (llama_cpp / "convert_hf_to_gguf.py").write_text(script)
     with pytest.raises(ModelError, match=title) as refused:
         gguf(talker, llama_cpp / "gguf")
     assert detail in refused.value.detail
     assert "Traceback" not in refused.value.detail
-
-
-def test_a_gguf_file_is_asked_where_llama_cpp_can_run_it(talker, llama_cpp, monkeypatch):
-    said = dict(formats.as_texts(continued(find_rows(find_source(talker[0])), talker[1])))
-    runner = llama_cpp / "llama-cli"
-    runner.write_text(RUNNER.format(python=sys.executable, said=said))
-    runner.chmod(0o755)
-    report = exported(talker[0], ExportKind.GGUF, llama_cpp / "gguf")
-    assert report.agreement is not None
-    assert (report.agreement.compared, report.agreement.equal) == (Compared.TEXTS, len(said))
-    runner.write_text(RUNNER.format(python=sys.executable, said={}))
-    with pytest.raises(NotTheSame):
-        gguf(talker, llama_cpp / "gguf")
-    runner.write_text(SLEEPER.format(python=sys.executable))
-    monkeypatch.setattr(formats, "RUN_SECONDS", 0.1)
-    report = gguf(talker, llama_cpp / "gguf")
-    assert (report.agreement, "didn't answer in" in report.unchecked) == (None, True)
