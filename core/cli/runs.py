@@ -80,7 +80,7 @@ def add_commands(commands: Commands) -> None:
         summary=_("list all runs, compare some, or delete some"),
         example="--compare 2026-01-31-digits 2026-02-01-digits",
         details=_(
-            "--compare shows the results of 2 to 8 runs, the options in which they differ, and what else differs. "
+            "--compare shows the results of 2 to 12 runs, the options in which they differ, and what else differs. "
             "--delete shows the runs and their size, asks, and moves them to the system's trash; it ends with 1 if a "
             "run was not deleted. Runs that train or wait are never deleted."
         ),

@@ -239,7 +239,7 @@ def train(arguments: argparse.Namespace) -> int:
     values = {path: texts for path, _equals, texts in (each.partition("=") for each in arguments.sweep)}
     if values and arguments.run_dir:
         refuse(_("--run-dir is the folder of one run, and --sweep makes several"))
-    asked = sweep(options, values) if values else [options]
+    asked = list(sweep(options, values).values()) if values else [options]
     machine = _check_machine(asked, file)
     _check_model(asked, file)
     for hint in hints(options, machine):

@@ -7,7 +7,6 @@ one.
 import difflib
 import itertools
 import math
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base import formats
-from core.base.errors import OptionsError, Problem, UserError
+from core.base.errors import OptionsError, Problem
 from core.base.formats import LESS_IS_BETTER
 from core.base.language import _, ngettext
 from core.options import RunOptions, past_runs, run_file
@@ -30,7 +29,7 @@ from core.runs.status import RunStatus, State
 from core.runs.summary import CERTAIN, RunSummary, state_at_end, status_at_end, summarize
 from core.runs.words import statements
 
-FEWEST, MOST = 2, 8
+FEWEST, MOST = 2, 12
 """Numbers of runs that can be compared: more curves can't be distinguished."""
 
 
@@ -191,70 +190,69 @@ def _differ(values: tuple[Any, ...], unknown: Any) -> bool:
 # --- Sweeps
 
 
-TRIED_MOST = (
-    "training.learning_rate",
-    "memory.batch_size",
-    "model.lora_rank",
-    "training.epochs",
-    "training.seed",
-)
-"""Of which options people try several values, the most frequent first."""
-
-MOST_SWEPT = 2
+TRIED_MOST = {
+    "learning_rate": _("lr"),
+    "batch_size": _("batch"),
+    "lora_rank": _("rank"),
+    "epochs": _("epochs"),
+    "seed": _("seed"),
+}
+"""The options of which people try several values, the most frequent first, and what they are called in a run's name."""
+TRIED_TOO = ("max_length", "max_train_samples", "image_size", "packing", "loss_on", "precision")
+"""Options outside the sections of model, memory and training."""
 TRIED_KINDS = (Kind.WHOLE, Kind.NUMBER, Kind.CHOICE, Kind.SWITCH)
 
 
 def sweepable(options: RunOptions) -> dict[str, Option]:
-    """The options of which several values can be tried, by path, `TRIED_MOST` first."""
+    """The options of which several values can be tried, by path; first those that people try most."""
     found = {
-        option.path: option
+        option.name: option
         for option in all_options()
-        if option.kind in TRIED_KINDS and option.section not in ("", "output") and option.acts_in(options)
+        if option.kind in TRIED_KINDS
+        and (option.section in ("model", "memory", "training") or option.name in TRIED_TOO)
+        and option.acts_in(options)
     }
-    return {path: found[path] for path in dict.fromkeys((*TRIED_MOST, *found)) if path in found}
+    return {found[name].path: found[name] for name in (*TRIED_MOST, *found) if name in found}
 
 
-def sweep(options: RunOptions, values: Mapping[str, str]) -> list[RunOptions]:
-    """The options of a run for each value, or each pair of values of two options. The runs are named after them.
+def sweep(options: RunOptions, values: Mapping[str, str]) -> dict[str, RunOptions]:
+    """The options of a run for each value, or each combination of values of several options, by these in words.
 
     Args:
         values: Values separated by commas, each as `--set` takes it, by the path of their option.
 
     Raises:
-        OptionsError: A value or pair is refused (all are listed), the runs couldn't be compared, or they are too many.
+        OptionsError: A run is refused (all refusals are listed), the runs couldn't be compared, or they are too many.
     """
-    known, runs, problems = sweepable(options), list[RunOptions](), list[Problem]()
-    lists = [
-        [(path, text.strip()) for text in texts.split(",") if text.strip()] for path, texts in values.items()
-    ]
+    known, runs, problems = sweepable(options), dict[str, RunOptions](), list[Problem]()
     for path in values:
         if path not in known:
-            likely = difflib.get_close_matches(path, known, 1) or TRIED_MOST
+            likely = difflib.get_close_matches(path, known, 1) or list(known)
             text = _("there are no values of it to try here; did you mean {option}?")
             problems.append(Problem(path, text.format(option=likely[0])))
+    lists = [[(path, one.strip()) for one in text.split(",") if one.strip()] for path, text in values.items()]
     if (count := math.prod(map(len, lists))) > MOST:
         text = _("that makes {count} runs; at most {most} can be compared")
         problems.append(Problem("", text.format(count=formats.count(count), most=MOST)))
-    if len(values) > MOST_SWEPT:
-        problems.append(Problem("", _("values of one or two options can be tried together, not of more")))
     if options.pretrains:
         text = _("this takes two runs; let the first one finish, then try values in a run from its model")
         problems.append(Problem("model.source", text))
-    for pair in () if problems else itertools.product(*lists):
+    for chosen in () if problems else itertools.product(*lists):
         tree = run_file.to_tree(options)
-        put(tree, {path: run_file.parse_value(path, text) for path, text in pair})
+        put(tree, {path: run_file.parse_value(path, text) for path, text in chosen})
         one, refused = check_tree(tree)
+        shown = ((known[path], value_of(one, path) if one else text) for path, text in chosen)
         words = ", ".join(
-            f"{known[path].title} {value_text(known[path], value_of(one, path)) if one else text}"
-            for path, text in pair
+            f"{TRIED_MOST.get(option.name, option.title)} {value_text(option, value)}"
+            for option, value in shown
         )
         problems += (Problem(found.path, f"{words}: {found.message}", found.fixes) for found in refused)
         if one is not None:
-            named = with_changes(one, {"output.name": f"{asked_title(options)}{TITLE_JOIN}{words}"})
-            runs += [] if named in runs else [named]
+            name = f"{asked_title(options)}{TITLE_JOIN}{words}"
+            runs[words] = with_changes(one, {"output.name": name})
     if not problems and len(runs) < FEWEST:
         problems.append(Problem("", _("give two values or more, with commas between them")))
-    if not problems and len(set(map(_evaluated_on, runs))) > 1:
+    if not problems and len(set(map(_evaluated_on, runs.values()))) > 1:
         text = _(
             "the runs would have different validation examples, and their results couldn’t be compared; choose a file "
             "or split for validation first"
@@ -269,13 +267,8 @@ def create_sweep(options: RunOptions, values: Mapping[str, str], runs_folder: Pa
     """Make the folders of the runs of a `sweep`, which get a tag of their own, such as `sweep-1`; see `create`."""
     taken = {tag for run in list_runs(runs_folder) for tag in past_runs.read(run.path).tags}
     tag = next(name for number in itertools.count(1) if (name := f"sweep-{number}") not in taken)
-    runs: list[RunFolder] = []
-    try:
-        for one in sweep(numbered(options, runs_folder), values):
-            runs.append(create(one, runs_folder))
-            past_runs.write(runs[-1].path, RunNotes(tags=(tag,)))
-    except (UserError, OSError):
-        for run in runs:
-            shutil.rmtree(run.path, ignore_errors=True)
-        raise
+    swept = sweep(numbered(options, runs_folder), values).values()
+    runs = [create(one, runs_folder) for one in swept]
+    for run in runs:
+        past_runs.write(run.path, RunNotes(tags=(tag,)))
     return runs

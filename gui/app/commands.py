@@ -178,6 +178,7 @@ class Commands(QObject):
         window = self._window
         self._open_menu(_("&Run"))
         self._add(_("Start training"), window.start_shown, "Ctrl+Return", self._can_start)
+        self._add(_("Try several values…"), lambda: self._on_new_run(window.new_run.try_values))
         groups = (
             (RunAction.PAUSE, RunAction.RESUME, RunAction.STOP),
             (

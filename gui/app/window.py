@@ -37,6 +37,7 @@ from core.options.presets import Preset
 from core.runs import library as runs
 from core.runs import queue
 from core.runs import start as starting
+from core.runs.compare import create_sweep
 from core.runs.folder import Action, RunFolder
 from core.runs.queue import LiveRun
 from core.runs.start import Extension
@@ -54,7 +55,7 @@ from gui.app.live_runs import (
     underway,
 )
 from gui.app.sidebar import Place, Sidebar
-from gui.base.background import Ask, JobTask, end_left
+from gui.base.background import Ask, FileWork, JobTask, end_left
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.new_run.memory_state import MemoryTools
@@ -121,7 +122,10 @@ class MainWindow(QMainWindow):
         self.new_run = NewRunPage(theme, ask, tools)
         self._devices.failed.connect(self.new_run.show_error)
         self.new_run.start_requested.connect(self.start_run)
+        self.new_run.sweep_requested.connect(self.start_sweep)
         self.new_run.check_requested.connect(self.check_device)
+        self._sweeps = FileWork(self)
+        self._sweeps.failed.connect(self.new_run.show_error)
         self.new_run.welcome_wanted.connect(partial(self.go_to, Place.WELCOME))
         self.welcome: WelcomePage | None = None
         self.run: RunPage | None = None
@@ -235,6 +239,20 @@ class MainWindow(QMainWindow):
             return
         then()
         self.show_run(created[0], lambda: starting.start_all(created, queued=turn is Turn.WAIT)[0])
+
+    def start_sweep(self, options: RunOptions, values: Mapping[str, str]) -> None:
+        """Queue a run for each of these values, and compare them."""
+
+        def begin() -> list[RunFolder]:
+            made = create_sweep(options, values, settings.runs_folder(self._settings))
+            starting.start_all(made, queued=True)
+            return made
+
+        def show(made: list[RunFolder]) -> None:
+            self.new_run.begin_next(asked_title(options))
+            self.compare_runs(made)
+
+        self._sweeps.put(begin, show)
 
     def _turn_of(self, options: RunOptions) -> Turn:
         """When a run begins: now if nothing trains on its device; else the person is asked."""
@@ -408,6 +426,7 @@ class MainWindow(QMainWindow):
         self.commands.close_guide()
         self._devices.close()
         self._live_runs.stop()
+        self._sweeps.end_work()
         self.sidebar.machine.stop()
         if self.device_check is not None:
             self.device_check.reject()

@@ -8,7 +8,7 @@ class Tokens:
     """One set of colours. Categorical colours mean the same everywhere.
 
     `run` is this run and weights, `gradients`, `optimizer`, `activations` (and the backward pass), `others` other
-    programs; `bad` is for ceilings and failures only. `curve1` to `curve8` tell runs apart that are compared.
+    programs; `bad` is for ceilings and failures only. `curve1` to `curve12` tell runs apart that are compared.
     """
 
     is_dark: bool
@@ -42,6 +42,10 @@ class Tokens:
     curve6: str
     curve7: str
     curve8: str
+    curve9: str
+    curve10: str
+    curve11: str
+    curve12: str
 
 
 LIGHT = Tokens(
@@ -76,6 +80,10 @@ LIGHT = Tokens(
     curve6="#1496ab",
     curve7="#7d7a1d",
     curve8="#5f6673",
+    curve9="#8a5526",
+    curve10="#1f2a44",
+    curve11="#84b51f",
+    curve12="#7fa8e8",
 )
 
 DARK = Tokens(
@@ -110,6 +118,10 @@ DARK = Tokens(
     curve6="#4fc8db",
     curve7="#c9c25a",
     curve8="#aab1bd",
+    curve9="#c58f5c",
+    curve10="#f2f3f5",
+    curve11="#a9dc3c",
+    curve12="#4f74c9",
 )
 
 SPACING = 8

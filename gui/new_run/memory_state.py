@@ -3,7 +3,7 @@
 import math
 import time
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import mul
@@ -396,6 +396,26 @@ class MemoryState(QObject):
         if seconds(steps) > 60 * minutes:
             steps = max(1, bisect_right(range(1, most + 1), 60 * minutes, key=seconds))
         return steps, seconds(steps)
+
+    def outlook(self, runs: Mapping[str, RunOptions]) -> tuple[float | None, list[str]]:
+        """The seconds of these runs, None if unknown, and which may not fit, by what they add to the form's.
+
+        All are taken to train as many examples per second as the form's.
+        """
+        case, best, formula, known = self.case, self.forecast, self._formula, self.expected
+        if case is None or best is None or formula is None:
+            return None, []
+        more = best.parts.total - formula.parts.total
+        needs = partial(self.tools.forecast, length=self.known_length, correction=self.correction)
+        sizes = ((words, needs(one, case.shape, case.device).parts.total) for words, one in runs.items())
+        large = [words for words, size in sizes if verdict(size + more, self.room) is Verdict.TOO_LARGE]
+        trained = case.trained or (self.timed and self.timed.measurement.train_samples)
+        if not trained or any(seconds is None for seconds, _title in known):
+            return None, large
+        own, *others = (
+            steps_of(one, trained)[0] * one.effective_batch for one in (case.options, *runs.values())
+        )
+        return sum(seconds or 0.0 for seconds, _title in known) * sum(others) / own, large
 
     @property
     def can_measure(self) -> bool:

@@ -33,8 +33,8 @@ from gui.new_run.state import Checked, FormQuestions, is_counted, known_extent
 from gui.widgets.cards import Card
 from gui.widgets.form import Start
 from gui.widgets.form_row import sentence
-from gui.widgets.labels import LinkLabel, margins, push_button, text_label, tip_with_keys
-from gui.widgets.layout import FLUSH, PageScroll, clear, fill
+from gui.widgets.labels import LinkLabel, link_button, margins, push_button, text_label, tip_with_keys
+from gui.widgets.layout import FLUSH, PageScroll, clear, fill, hbox
 from gui.widgets.tables import KeyValue
 
 
@@ -329,9 +329,12 @@ class OutcomeColumn(QWidget):
         fill(QVBoxLayout(content), self.fit, will_run, self.checks, None, margins=FLUSH, spacing=SPACING + 4)
         self.area = PageScroll(content)
         self.start = push_button(tip=tip_with_keys("Ctrl+Return"), role=Role.PRIMARY)
-        start = fill(QVBoxLayout(), self.fit.run_time, self.start, margins=margins(self, 0, 0, GUTTER, 0))
+        tip = _("One run for each value of one or two options, and a comparison of all of them")
+        self.sweep = link_button(_("Try several values…"), tip=tip, flush=True)
+        start = fill(QVBoxLayout(), self.fit.run_time, self.start, hbox(self.sweep, None))
+        start.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
         layout = fill(QVBoxLayout(self), (self.area, 1), spacing=SPACING + 4)
-        layout.setContentsMargins(0, 0, 0, 2 * SPACING)
+        layout.setContentsMargins(0, 0, 0, SPACING)
         self._before_memory: list[Check] = []
         self._after_memory: list[Check] = []
         memory.changed.connect(self._show_checks)

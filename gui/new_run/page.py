@@ -9,9 +9,10 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 
-from core.base.errors import Fix, OptionsError, UserError
+from core.base.errors import Fix, OptionsError, Problem, UserError
 from core.base.files import is_there, why_missing, writing
-from core.base.language import _
+from core.base.formats import about
+from core.base.language import _, ngettext
 from core.memory.model import Basis, Forecast, ModelShape, Verdict
 from core.options import RunOptions, Tree, presets, run_file
 from core.options.catalogue import copied, options_by_path, put, value_at, value_text, with_changes
@@ -21,6 +22,7 @@ from core.options.method_rules import SCRATCH_EPOCHS, starting_options
 from core.options.presets import Preset, find_task
 from core.options.sources import Scheme, is_scratch, scheme_of, short_name
 from core.options.validate import check_tree
+from core.runs.compare import sweep
 from core.runs.events import Level
 from core.services.hub import Kind
 from core.services.inspect import PATHS as COLUMN_PATHS
@@ -29,7 +31,7 @@ from gui.base.background import Ask
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.new_run.data_panel import FRACTION
-from gui.new_run.header import FILE_FILTER, ImportSheet, NewRunHeader
+from gui.new_run.header import FILE_FILTER, ImportSheet, NewRunHeader, SweepSheet
 from gui.new_run.memory_dialogs import MemoryActions
 from gui.new_run.memory_state import MemoryState, MemoryTools
 from gui.new_run.model_field import ListedModel
@@ -183,6 +185,7 @@ class NewRunPage(QWidget):
     """The form of a new run."""
 
     start_requested = Signal(object)  # the `core.options.RunOptions` to train, without problems
+    sweep_requested = Signal(object, object)  # the same, and values as `core.runs.compare.sweep` takes them
     check_requested = Signal(str)  # the device to check, as in `device.name`
     form_changed = Signal()
     welcome_wanted = Signal()
@@ -258,6 +261,7 @@ class NewRunPage(QWidget):
         self._outcome.checks.path_chosen.connect(self.go_to_option)
         self._fit_actions.other_model_wanted.connect(partial(self.go_to_option, "model.source"))
         self._outcome.start.clicked.connect(self.start)
+        self._outcome.sweep.clicked.connect(self.try_values)
         self._options.data.line.name_labels.clicked.connect(partial(self.go_to_option, "data.label_names"))
 
     def load_tree(self, tree: Mapping[str, Any], origin: str = "") -> None:
@@ -468,6 +472,32 @@ class NewRunPage(QWidget):
             self._fit.pause()
             self.start_requested.emit(self.ready)
 
+    def try_values(self) -> None:
+        """Ask for values of one or two options, and request a run for each."""
+        self._options.finish_typing()
+        if self.ready is not None:
+            sheet = SweepSheet(self.ready, partial(self._judge, self.ready), self)
+            self._fit.changed.connect(sheet.show_outlook)
+            sheet.chosen.connect(lambda _values: self._fit.pause())
+            sheet.chosen.connect(partial(self.sweep_requested.emit, self.ready))
+            sheet.open()
+
+    def _judge(self, options: RunOptions, values: Mapping[str, str]) -> str:
+        """What a sweep takes, in words. Raises OptionsError if it is refused."""
+        runs, order = sweep(options, values), self._options.form.paths
+        for words, one in runs.items():
+            checked = check_form(run_file.to_tree(one))
+            answers = length_findings(checked, self._questions.data.counted)[0]
+            for problem in all_problems(checked, (), self._machine, order, answers):
+                raise OptionsError((Problem(problem.path, f"{words}: {problem.message}"),))
+        seconds, large = self._fit.outlook(runs)
+        text = ngettext("{count} run", "{count} runs", len(runs)).format(count=len(runs))
+        if seconds is not None:
+            text = _("{runs}, about {time} in all").format(runs=text, time=about(seconds))
+        if large:
+            text = _("{runs}. May not fit into memory: {values}").format(runs=text, values=large[0])
+        return f"{text}."
+
     @property
     def _is_start_awaited(self) -> bool:
         return self._awaits_start is not None and self._awaits_start == self._history.values()
@@ -608,6 +638,7 @@ class NewRunPage(QWidget):
         is_waiting = questions.prevents_start(checked.readable)
         is_ready = not (problems or is_waiting or questions.data.problem_count)
         self.ready = checked.options if is_ready else None
+        self._outcome.sweep.setEnabled(is_ready)
         is_start_awaited = self._is_start_awaited and self.isVisible()
         if not (is_start_awaited and is_waiting):
             self._awaits_start = None

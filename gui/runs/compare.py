@@ -29,7 +29,7 @@ from core.options.sources import short_name
 from core.runs.compare import FEWEST, MOST, Absent, Comparison, OptionDifference, compare, partners
 from core.runs.event_log import RunFollower
 from core.runs.folder import RunFolder
-from core.runs.library import run_title
+from core.runs.library import TITLE_JOIN, run_title
 from core.runs.summary import RunSummary
 from gui.base.background import FileWork, wait_briefly
 from gui.base.theme import Role, Theme, set_flag, set_role
@@ -198,6 +198,7 @@ class CompareCharts(QFrame):
         super().__init__()
         self.names = CompareNames(theme)
         self._curves: list[Curve] = []
+        self._offered: list[Segment] = []
         self._is_chosen = False
         queue = RepaintQueue(self)
         self.view = CompareView(self)
@@ -240,7 +241,10 @@ class CompareCharts(QFrame):
         measured = {name for curve in self._curves for name in curve.history.metrics}
         ordered = [name for name in METRIC_NAMES if name in measured or name == "eval_loss"]
         others = sorted(measured - set(ordered))
-        self.metrics.set_choices([Segment(name, formats.metric_title(name)) for name in (*ordered, *others)])
+        choices = [Segment(name, formats.metric_title(name)) for name in (*ordered, *others)]
+        if choices != self._offered:  # an open list stays as it is; once, filling it again crashed in Qt
+            self._offered = choices
+            self.metrics.set_choices(choices)
         self.metrics.choose(self.evaluation.metric_name)
 
     def end_work(self) -> None:
@@ -318,7 +322,7 @@ class CompareNames(QWidget):
 COLOURS = tuple(f"curve{index + 1}" for index in range(MOST))
 """The fields of `gui.base.theme.Tokens` that are the colours of compared runs."""
 
-NARROWEST_LETTERS = 10
+NARROWEST_LETTERS = 18
 """Least width of a run's column; if there is less space, the table scrolls."""
 
 WIDEST_TITLE_LETTERS = 30
@@ -396,7 +400,7 @@ class CompareTable(QFrame):
 
 
 class ComparePage(QWidget):
-    """Compares two to eight runs, which are read in the background, also while they train.
+    """Compares two to twelve runs, which are read in the background, also while they train.
 
     With two of them, the second can be changed for another.
     """
@@ -513,6 +517,9 @@ class ComparePage(QWidget):
         self.difference.setText(difference_text(comparison))
 
     def _name_runs(self, runs: Sequence[tuple[Path, str]]) -> None:
+        shared = f"{runs[0][1].rpartition(TITLE_JOIN)[0]}{TITLE_JOIN}"
+        if all(title.startswith(shared) for _path, title in runs):  # of a sweep
+            runs = [(path, title.removeprefix(shared)) for path, title in runs]
         if self._titles != (unique := tuple(distinct_titles(runs))):
             self._titles = unique
             self.charts.names.show_names(unique, [self._colours[path] for path, _title in runs])

@@ -118,7 +118,7 @@ def test_a_wrong_request_makes_no_run(home, tmp_path, jobs, hone):
             (DIGITS, "--set=memory.batch_size=0", "--set=training.epochs=-1"),
             ["memory.batch_size:", "training.epochs:"],
         ),
-        ((DIGITS, "--sweep=memory.batch_size=8,0"), ["Batch size 0: must be"]),
+        ((DIGITS, "--sweep=memory.batch_size=8,0"), ["batch 0: must be"]),
         ((DIGITS, "--sweep=memory.batch_size=8,9", "--run-dir", tmp_path / "run"), ["--run-dir"]),
         ((DIGITS, "--sweep=model.lora_targets=a,b", *LORA), ["no values of it to try"]),
         ((DIGITS, *LORA), ["model.lora_targets: matches no layer", "Let Hone choose"]),
@@ -138,7 +138,7 @@ def test_a_sweep_trains_one_run_after_the_other_also_if_one_fails_and_compares_t
     assert all(run.exit_record() for run in made)
     first, second = ([event.time for event in EventReader(run.events_file).read_all()] for run in made)
     assert first[-1] <= second[0]  # no race for the device
-    assert [text for text in ("Learning rate 1e-5", "Learning rate 0.001") if text not in out] == []
+    assert [text for text in ("lr 1e-5", "lr 0.001") if text not in out] == []
 
 
 def test_hints_are_printed_before_the_run_also_that_the_model_was_not_checked(jobs, tmp_path, hone):

@@ -1,7 +1,5 @@
 """Runs side by side: the options in which they differ, their results and machines."""
 
-import shutil
-
 import pytest
 from msgspec.structs import replace
 
@@ -21,7 +19,7 @@ from core.runs.compare import (
 )
 from core.runs.events import Evaluated, Outcome, RunFinished, RunStarted, WhatRan
 from core.runs.folder import RunFolder
-from core.runs.library import create, create_all, list_runs, run_title
+from core.runs.library import create, create_all, run_title
 from tests.fakes.runs import digits_options, plan, step, write_events
 
 PLAIN = digits_options()
@@ -166,10 +164,10 @@ RATE, SIZE = "training.learning_rate", "memory.batch_size"
 
 
 def test_a_sweep_is_a_run_for_each_pair_of_values_named_after_them():
-    made = sweep(PLAIN, {RATE: "1e-5, 3e-4,0.00001", SIZE: "8,16"})
+    made = list(sweep(PLAIN, {RATE: "1e-5, 3e-4,0.00001", SIZE: "8,16"}).values())
     values = [(one.training.learning_rate, one.memory.batch_size) for one in made]
     assert values == [(1e-5, 8), (1e-5, 16), (3e-4, 8), (3e-4, 16)]
-    assert made[0].output.name == "Digits · Learning rate 1e-5, Batch size 8"
+    assert made[0].output.name == "Digits · lr 1e-5, batch 8"
     assert [row.option.path for row in differing_options(made)] == [SIZE, RATE]
 
 
@@ -177,10 +175,9 @@ def test_a_sweep_is_a_run_for_each_pair_of_values_named_after_them():
     ("values", "said"),
     [
         ({RATE: "1e-4"}, "two values or more"),
-        ({RATE: "1e-4, -1"}, "Learning rate -1: must be above 0"),
-        ({SIZE: "8, many"}, "Batch size many: must be a whole number"),
-        ({SIZE: "1,2,3", RATE: "1,2,3"}, "9 runs; at most 8"),
-        ({SIZE: "1,2", RATE: ".1,.2", "training.epochs": "1,2"}, "one or two options"),
+        ({RATE: "1e-4, -1"}, "lr -1: must be above 0"),
+        ({SIZE: "8, many"}, "batch many: must be a whole number"),
+        ({SIZE: "1,2,3,4", RATE: "1e-5,2e-5,3e-5,4e-5"}, "16 runs; at most 12"),
         ({"learning_rate": "1,2"}, f"did you mean {RATE}?"),
         ({"output.keep_best": "true,false"}, "no values of it to try"),
         ({"training.seed": "1,2"}, "different validation examples"),
@@ -203,15 +200,8 @@ def test_what_can_be_tried_begins_with_what_people_try_most():
     assert not {"model.lora_rank", "data.train", "data.max_length", "output.save_steps", "task"} & {*paths}
 
 
-def test_the_runs_of_a_sweep_get_one_tag_and_another_sweep_another_name(tmp_path, monkeypatch):
+def test_the_runs_of_a_sweep_get_one_tag_and_another_sweep_another_name(tmp_path):
     for number, name in ((1, "Digits"), (2, "Digits 2")):
         made = create_sweep(PLAIN, {RATE: "1e-5,1e-4"}, tmp_path)
-        assert [run_title(run) for run in made] == [
-            f"{name} · Learning rate {rate}" for rate in ("1e-5", "0.0001")
-        ]
+        assert [run_title(run) for run in made] == [f"{name} · lr {rate}" for rate in ("1e-5", "0.0001")]
         assert {past_runs.read(run.path).tags for run in made} == {(f"sweep-{number}",)}
-    before = list_runs(tmp_path)
-    monkeypatch.setattr(past_runs, "write", lambda *_: shutil.copy("absent", tmp_path))
-    with pytest.raises(FileNotFoundError):
-        create_sweep(PLAIN, {RATE: "1e-5,1e-4"}, tmp_path)
-    assert list_runs(tmp_path) == before

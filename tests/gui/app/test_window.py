@@ -26,7 +26,7 @@ from gui.app.window import FRAME, MainWindow
 from gui.base.tokens import DARK, LIGHT
 from gui.run.header import RunAction
 from tests.fakes.jobs import FakeEngine
-from tests.fakes.runs import Plot, finish, keep_alive, make_folder, write_story
+from tests.fakes.runs import Plot, digits_options, finish, keep_alive, make_folder, write_story
 
 SHORT = Plot(steps=8, reached=8, epochs=1)
 
@@ -282,6 +282,22 @@ def test_two_runs_are_compared_and_back_leads_to_the_list(qtbot, listed):
     assert page(listed) is listed.compare
     listed.compare.back.click()
     assert page(listed) is listed.runs
+
+
+def test_a_sweep_is_queued_and_its_comparison_opens_with_all_runs(qtbot, window, tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr("core.runs.start.start", lambda run, *, queued: started.append((run, queued)))
+    options = digits_options()
+    window.new_run.sweep_requested.emit(options, {"training.learning_rate": "1e-4,1e-3,1e-2"})
+    qtbot.waitUntil(lambda: page(window) is window.compare, timeout=5000)
+    assert started == [(run, True) for run in window.compare._runs]
+    assert window.compare._titles == ("lr 0.0001", "lr 0.001", "lr 0.01")
+    window.end_work()
+    (tmp_path / "runs").rename(tmp_path / "moved")
+    (tmp_path / "runs").write_text("a file where the folder should be")
+    window.go_to(Place.NEW_RUN)
+    window.new_run.sweep_requested.emit(options, {"training.learning_rate": "1e-4,1e-3"})
+    qtbot.waitUntil(window.new_run._strip.isVisible, timeout=5000)
 
 
 def test_a_run_opens_by_keyboard_is_renamed_edited_and_moved_to_the_trash(qtbot, listed, tmp_path):

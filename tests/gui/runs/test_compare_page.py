@@ -10,6 +10,7 @@ from core.base.settings import Appearance
 from core.options import run_file
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, TrainingOptions
+from core.runs.compare import compare
 from core.runs.events import Evaluated, Outcome, RunFinished, RunStarted
 from core.runs.folder import RunFolder
 from gui.base.theme import Theme
@@ -123,6 +124,14 @@ def test_the_best_run_can_be_opened_and_exported_and_is_best_so_far_while_anothe
     assert opened.args == [runs[0]]
     page.export.click()
     assert page.findChildren(ExportSheet)
+
+
+def test_the_list_of_metrics_is_filled_again_only_if_they_change(qtbot, shown, runs):
+    with qtbot.assertNotEmitted(shown.charts.metrics.model().rowsAboutToBeRemoved):
+        shown._on_comparison(compare(runs))
+    shown._histories[0].metrics["eval_f1"] = shown._histories[0].eval_loss
+    shown._on_comparison(compare(runs))
+    assert shown.charts.metrics.findData("eval_f1") >= 0
 
 
 def test_a_run_keeps_its_colour_and_is_drawn_when_all_are_read_again_in_another_order(qtbot, shown, runs):

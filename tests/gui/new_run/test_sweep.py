@@ -1,0 +1,95 @@
+"""The dialog "Try several values"."""
+
+import pytest
+
+from core.memory.model import Room
+from core.runs.compare import sweep
+from gui.new_run.header import SweepSheet
+from tests.fakes.jobs import CPU_ONLY
+from tests.fakes.memory import GB, MEASURED
+from tests.gui.new_run.steps import put, settle
+
+RATE, SIZE = "training.learning_rate", "memory.batch_size"
+
+
+@pytest.fixture
+def ready(qtbot, page, memory):
+    memory.room.room = Room(free=64 * GB, ceiling=64 * GB)
+    page.set_machine(CPU_ONLY)
+    settle(qtbot, page)
+    qtbot.waitUntil(lambda: page.ready is not None and page._fit.case is not None)
+    return page
+
+
+@pytest.fixture
+def sheet(ready):
+    ready._outcome.sweep.click()
+    (sheet,) = ready.findChildren(SweepSheet)
+    yield sheet
+    for left in ready.findChildren(SweepSheet):
+        left.reject()
+
+
+def choose(sheet, row, path):
+    choice = sheet.rows[row][0]
+    choice.setCurrentIndex(choice.findData(path))
+    choice.activated.emit(choice.currentIndex())
+
+
+def test_values_become_a_request_and_each_refusal_names_the_value(qtbot, ready, sheet):
+    assert sheet.values() == {RATE: "0.0005, 0.001, 0.002"}
+    assert sheet.status.text() == "3 runs."
+    line = sheet.rows[0][1]
+    for text, said in (
+        ("1e-3", "Give two values or more, with commas between them"),
+        ("1e-3, 2", "Lr 2: 2 would destroy"),
+        ("1e-3, x", "Lr x: must be"),
+    ):
+        line.setText(text)
+        assert sheet.status.text().startswith(said)
+        assert not sheet.start.isEnabled()
+    choose(sheet, 0, "device.precision")
+    assert line.text() == "auto"
+    line.setText("fp32, fp16")
+    assert sheet.status.text().startswith("Precision fp16: ")  # as this computer says
+    choose(sheet, 0, RATE)
+    choose(sheet, 1, SIZE)
+    assert sheet.rows[1][1].text() == "16, 32, 64"
+    with qtbot.waitSignal(ready.sweep_requested) as asked:
+        sheet.start.click()
+    assert asked.args[0].training.learning_rate == 0.001
+    assert asked.args[1] == {RATE: "0.0005, 0.001, 0.002", SIZE: "16, 32, 64"}
+
+
+def test_the_two_options_differ(sheet):
+    choose(sheet, 1, RATE)
+    assert (sheet.rows[1][0].currentData(), sheet.rows[1][1].isEnabled()) == ("", False)
+    choose(sheet, 1, SIZE)
+    choose(sheet, 0, SIZE)
+    assert sheet.values() == {SIZE: "16, 32, 64"}
+
+
+def test_it_says_how_long_all_runs_take_and_which_may_not_fit(ready, sheet, memory):
+    assert sheet.status.text() == "3 runs."
+    ready._fit.add_measurement(ready._fit.case.options, MEASURED)
+    assert sheet.status.text().startswith("3 runs, about ")  # the measurement came while it was open
+    choose(sheet, 0, "training.epochs")
+    sheet.rows[0][1].setText("5, 15")
+    own = sum(seconds for seconds, _title in ready._fit.expected)
+    assert ready._fit.outlook({"": ready.ready})[0] == pytest.approx(own)
+    seconds, large = ready._fit.outlook(sweep(ready.ready, sheet.values()))
+    assert (seconds, large) == (pytest.approx(4 * own), [])
+    assert sheet.status.text().startswith("2 runs, about ")
+    choose(sheet, 0, SIZE)
+    memory.room.room = Room(free=2 * GB, ceiling=2 * GB)
+    ready._fit.read_room()
+    sheet.rows[0][1].setText("8, 65536")
+    assert sheet.status.text().endswith("May not fit into memory: batch 65,536.")
+    assert sheet.start.isEnabled()
+
+
+def test_it_can_be_opened_once_the_form_is_complete(qtbot, ready):
+    put(ready, data__train="")
+    assert not ready._outcome.sweep.isEnabled()
+    ready.try_values()
+    assert not ready.findChildren(SweepSheet)
