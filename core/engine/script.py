@@ -16,6 +16,7 @@ from typing import Any
 
 import jinja2
 import msgspec
+import torch
 from transformers import TrainingArguments
 
 from core.base.errors import OptionsError, Problem
@@ -32,6 +33,7 @@ from core.engine.data.text_files import DELIMITER_NAMES, ENCODINGS, MARKED_UTF8,
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, report
 from core.engine.environment import mps_watermarks
+from core.engine.models.parts import COMPUTED_IN, frozen_dtype
 from core.engine.models.past_runs import base_of, config_in
 from core.engine.models.text import load_tokenizer
 from core.engine.models.vision import find_image_model
@@ -142,6 +144,10 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
         device, versions, options = found.name, machine.versions, settle(found, options)
     values = {**_of_options(options), **_data(options), **_model(options)}
     values["kind"] = device.partition(":")[0]
+    held, is_plain = frozen_dtype(options), not (values["network"] or values["adapter"])
+    is_plain = is_plain and not options.starts_random and options.model.method is not Method.QLORA
+    is_cast = COMPUTED_IN.get(options.device.precision) is held
+    values["held"], values["frozen"] = held, Code(held if is_cast and is_plain else torch.float32)
     values["has_eval"] = bool(values["splits"] or values["eval_rows"])
     values["arguments"] = _arguments(options, device, values)
     loader = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, finalize=repr)
@@ -185,6 +191,12 @@ def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
         ),
         "data.pad_to_multiple_of: without effect, as the maximum length is no such multiple.": (
             data.max_length % row_multiple(options)
+        ),
+        f"Frozen weights are in {str(values['frozen'])[6:]}, in Hone in {str(values['held'])[6:]}.": (
+            str(values["held"]) != values["frozen"]
+        ),
+        "All that passes between frozen layers is in 16 bits, in Hone in fp32.": (
+            values["frozen"] != str(torch.float32)
         ),
         "TRL keeps LoRA's matrices in bf16, Hone in fp32.": task.reads_conversations
         and method is Method.QLORA,

@@ -131,6 +131,8 @@ NF4 = 0.5 + 1 / 64 + 4 / (64 * 256)
 INT8 = 1.0
 """Bytes of a quantized weight with its share of the scales."""
 
+HALVES = (Precision.BF16, Precision.FP16)
+
 MOST_LIVE = 1_000_000_000
 """Weights that ZeRO-3 keeps on the device (`stage3_max_live_parameters`)."""
 
@@ -261,12 +263,25 @@ class Case:
     @property
     def is_half(self) -> bool:
         """Whether autocast computes in 16 bits."""
-        return self.options.device.precision in (Precision.BF16, Precision.FP16)
+        return self.options.device.precision in HALVES
 
     @property
     def number(self) -> int:
         """Bytes of a number in matrix multiplications."""
         return HALF_NUMBER if self.is_half else NUMBER
+
+    @property
+    def held(self) -> int:
+        """Number of frozen weights held in 16 bits."""
+        is_held = str(self.options.model.frozen_precision) in HALVES
+        if self.method is Method.FULL or self.zero is not DeepSpeed.OFF or not is_held:
+            return 0
+        return self.shape.holdable - (self.shape.packable if self.method is Method.QLORA else 0)
+
+    @property
+    def computes_as_held(self) -> bool:
+        """Whether held weights need no copy for their products."""
+        return str(self.options.model.frozen_precision) == self.options.device.precision
 
     @property
     def recomputes(self) -> bool:
@@ -400,6 +415,9 @@ def moments(case: Case) -> Iterator[Parts]:
     earlier = gradients if case.accumulates else 0
     block = block_bytes(case) if case.recomputes else 0
     unpacked = case.number * case.shape.largest_linear if case.method is Method.QLORA else 0
+    if case.held and not case.computes_as_held:
+        has_head = case.shape.vocabulary and not case.options.task.reads_conversations
+        unpacked = case.number * (case.shape.largest if has_head else case.shape.largest_linear)
     first = 0 if case.is_text else min(gradients, NUMBER * case.largest_trained)  # a large classifier's
     if case.recomputes:  # end of the forward pass, with autocast's copies of all weights
         yield moment(gradients=earlier, activations=kept_bytes(case), temporary=casts)
@@ -433,7 +451,8 @@ def weight_bytes(case: Case) -> int:
         return stored_number(case) * (min(shape.parameters, MOST_LIVE) if is_fetched else shape.parameters)
     packed = shape.packable if case.method is Method.QLORA else 0
     copied = shape.parameters if case.options.task is Task.PREFERENCE and case.method is Method.FULL else 0
-    return round(packed_number(case) * packed) + NUMBER * (shape.parameters - packed + added(case) + copied)
+    whole = shape.parameters - packed - case.held + added(case) + copied
+    return round(packed_number(case) * packed) + HALF_NUMBER * case.held + NUMBER * whole
 
 
 def packed_number(case: Case) -> float:
@@ -601,10 +620,11 @@ def cast_bytes(case: Case) -> int:
     if case.method is Method.HEAD:
         return 0
     again = int(case.has_dora and case.options.model.lora_dropout > 0)
-    copies = case.number * case.shape.packable * again if case.method is Method.QLORA else 0
+    has_none = case.method is Method.QLORA or case.held > 0
+    copies = case.number * case.shape.packable * again if has_none else 0
     if not case.is_half:
         return copies
-    casts = copies if case.method is Method.QLORA else case.kept.casts * (1 + again)
+    casts = copies if has_none else case.kept.casts * (1 + again)
     return casts + HALF_NUMBER * case.lora_weights
 
 

@@ -69,26 +69,22 @@ def _weights(case: Case) -> Explanation:
             product.format(weights=weights, number=estimate.stored_number(case)),
             _("DeepSpeed, page “ZeRO”"),
         )
-    if case.method is Method.QLORA:
-        formula = _("{packable} quantized weights × {each:.2f} bytes + {rest} others × {number} bytes")
-        return Explanation(
-            _("The model's weights: frozen layers quantized, all others in fp32."),
-            formula.format(
-                packable=compact_count(shape.packable),
-                each=estimate.packed_number(case),
-                rest=compact_count(shape.parameters - shape.packable + estimate.added(case)),
-                number=NUMBER,
-            ),
-            QLORA,
+    if case.method is not Method.FULL:
+        packed = shape.packable if case.method is Method.QLORA else 0
+        rest = shape.parameters + estimate.added(case) - packed - case.held
+        terms = ((packed, estimate.packed_number(case)), (case.held, estimate.HALF_NUMBER), (rest, NUMBER))
+        parts = (
+            product.format(weights=compact_count(count), number=f"{each:.3g}")
+            for count, each in terms
+            if count
         )
-    if case.method is Method.LORA:
-        added = _("({weights} + {lora} of LoRA)").format(
-            weights=weights, lora=compact_count(estimate.added(case))
-        )
+        sentence = _("The frozen weights in {frozen}, and what learns in fp32.")
+        if packed:
+            sentence = _("The frozen weights, quantized or in {frozen}, and what learns in fp32.")
         return Explanation(
-            _("The frozen weights and LoRA's matrices, in fp32."),
-            product.format(weights=added, number=NUMBER),
-            LORA,
+            sentence.format(frozen=case.options.model.frozen_precision.label),
+            " + ".join(parts),
+            QLORA if packed else LORA if case.has_lora else ANATOMY,
         )
     return Explanation(
         _("The model's weights, in fp32 with any precision."),

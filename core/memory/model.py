@@ -275,11 +275,12 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of a model's weights and saved tensors, made by the engine with fake tensors.
 
-    `parameters` counts all weights, `packable` those that QLoRA quantizes, `head` those of the classifier. `linears`
-    has the summed inputs and outputs of the layers that LoRA may adapt, by the last part of their name: its matrices
-    have as many weights, times the rank. `embeddings` counts the weights of token and position tables, `largest` those
-    of the largest tensor, `largest_linear` those of the largest linear layer, `factored` the numbers of Adafactor's
-    state: sums over the last two dimensions, which saves little for 3 x 3 convolutions.
+    `parameters` counts all weights, `packable` those that QLoRA quantizes, `holdable` those that can be held in 16 bits
+    while they are frozen, `head` those of the classifier. `linears` has the summed inputs and outputs of the layers
+    that LoRA may adapt, by the last part of their name: its matrices have as many weights, times the rank. `embeddings`
+    counts the weights of token and position tables, `largest` those of the largest tensor, `largest_linear` those of
+    the largest linear layer, `factored` the numbers of Adafactor's state: sums over the last two dimensions, which
+    saves little for 3 x 3 convolutions.
 
     A text model has `layers` blocks of width `hidden` and at most `positions` tokens; `vocabulary` is the size
     of the vocabulary if the model writes text, else 0. `kept` is by `Kept.key`.
@@ -287,6 +288,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
 
     parameters: int
     packable: int = 0
+    holdable: int = 0
     head: int = 0
     linears: dict[str, tuple[int, int]] = {}
     embeddings: int = 0

@@ -112,6 +112,19 @@ class Quantization(Described):
     INT8 = "int8", "int8", _("8-bit integers, outliers in half precision.")
 
 
+class FrozenPrecision(Described):
+    """Number format of the matrices that don't learn."""
+
+    AUTO = (
+        "auto",
+        _("Automatic"),
+        _("16 bits where the run computes in 16 bits, and on Apple and older NVIDIA GPUs; otherwise fp32."),
+    )
+    FP32 = "fp32", "fp32", _("Full precision: 4 bytes per weight.")
+    BF16 = "bf16", "bf16", _("2 bytes per weight; an error of up to 0.4 %, none if it was published so.")
+    FP16 = "fp16", "fp16", _("2 bytes per weight; an error of up to 0.05 %.")
+
+
 class Attention(Described):
     """How attention is computed; the names are those of transformers."""
 

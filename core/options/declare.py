@@ -20,7 +20,7 @@ import msgspec
 
 from core.base.formats import percent_tick
 from core.base.language import _
-from core.options.choices import Method, Optimizer, Padding, Task
+from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Task
 from core.options.sources import is_scratch
 
 if TYPE_CHECKING:
@@ -56,6 +56,11 @@ FOR_PREFERENCE = _tasks(lambda task: task is Task.PREFERENCE)
 WITH_LORA: Needs = {"model.method": (Method.LORA, Method.QLORA)}
 WITH_DEEP_GRADIENTS: Needs = {"model.method": (Method.FULL, Method.LORA, Method.QLORA)}
 """Gradients pass through the whole model, so that its activations are needed."""
+WITH_FROZEN: Needs = {
+    "model.method": (Method.LORA, Method.QLORA, Method.HEAD),
+    "memory.deepspeed": (DeepSpeed.OFF,),
+}
+"""DeepSpeed stores weights in a format of its own."""
 _BETAS = tuple(kind for kind in Optimizer if kind not in (Optimizer.SGD, Optimizer.ADAFACTOR))
 WITH_BETAS: Needs = {"training.optimizer": _BETAS}
 WITH_EPSILON: Needs = {

@@ -5,6 +5,7 @@ from core.options.choices import (
     Attention,
     BestMetric,
     DeepSpeed,
+    FrozenPrecision,
     Method,
     Offload,
     Optimizer,
@@ -19,6 +20,7 @@ from core.options.declare import (
     WITH_BETAS,
     WITH_DEEP_GRADIENTS,
     WITH_EPSILON,
+    WITH_FROZEN,
     WITH_LORA,
     Section,
     Unit,
@@ -218,6 +220,12 @@ class ModelOptions(Section, frozen=True, kw_only=True):
         _("Quantization"),
         _("Number format of the frozen weights."),
         needs={"model.method": (Method.QLORA,)},
+    )
+    frozen_precision: FrozenPrecision = option(
+        FrozenPrecision.AUTO,
+        _("Frozen weights"),
+        _("Number format of the weights that don't learn and aren't quantized; what learns stays fp32."),
+        needs=WITH_FROZEN,
     )
     lora_rank: int = option(
         16,

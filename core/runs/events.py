@@ -419,7 +419,8 @@ class WhatRan(Event, frozen=True, kw_only=True):
       `empty_cache_steps` after how many steps unused GPU memory is given back (0: never), `memory_limit` the
       bytes of a card that the run may hold where its driver would go on in the computer's memory.
     - `loss_scale` is that of fp16, `matmul` the format in which CUDA multiplies fp32.
-    - `adapter` describes LoRA matrices, `packed_parameters` is the number of frozen weights in 4 or 8 bits.
+    - `adapter` describes LoRA matrices, `packed_parameters` is the number of frozen weights in 4 or 8 bits,
+      `frozen_dtype` the format of the other frozen ones; biases and norms don't count.
     - `workers` are the process ids of the data loaders, `worker_start` their start method; `padded_to` and `sampling`
       describe how batches were made.
     - `reasons` has, by option, what Hone chose and why.
@@ -448,6 +449,7 @@ class WhatRan(Event, frozen=True, kw_only=True):
     compile_seconds: Seconds | None = None
     adapter: str = ""
     packed_parameters: Count = 0
+    frozen_dtype: str = ""
     batches_per_step: Count = 1
     padded_to: str = ""
     sampling: str = ""

@@ -245,9 +245,13 @@ def _of_device(ran: WhatRan) -> Iterator[_Line]:
     device = device_title(ran.device)
     name = device if ran.device_name in ("", ran.device) else f"{device} ({ran.device_name})"
     yield _Line(_("Device"), name, "device.name")
-    yield _Line(_("Weights"), dtypes(ran.parameter_dtype))
+    weights = dtypes(ran.parameter_dtype)
+    if ran.frozen_dtype not in ("", "float32"):
+        weights = _("{frozen} where frozen, what learns in fp32").format(frozen=dtypes(ran.frozen_dtype))
+    yield _Line(_("Weights"), weights, "model.frozen_precision")
     computed = f"{dtypes(ran.autocast_dtype)} (autocast)" if ran.autocast_dtype else ran.matmul
-    yield _Line(_("Computed in"), computed or dtypes(ran.parameter_dtype), "device.precision")
+    alone = "fp32" if ran.frozen_dtype else dtypes(ran.parameter_dtype)
+    yield _Line(_("Computed in"), computed or alone, "device.precision")
     if ran.autocast_dtype and ran.matmul != "fp32":
         yield _Line(_("fp32 multiplied as"), ran.matmul)
     if ran.loss_scale is not None:

@@ -438,6 +438,11 @@ def memory_needed(run: RunFolder, options: RunOptions, which: Which) -> int | No
     else:
         is_single = options.device.precision in (Precision.FP32, Precision.TF32)
         bytes_per_weight = FP32 if is_single else FP32 + HALF
+        frozen = str(options.model.frozen_precision)
+        is_held = frozen in (Precision.BF16, Precision.FP16)
+        is_held |= frozen == Precision.AUTO and not is_single and probable_device(options) != "cpu"
+        if is_held and options.model.method is not Method.FULL:
+            bytes_per_weight = HALF
     return libraries_bytes(options) + FIRST_USE + round(parameters * bytes_per_weight * ANSWERING)
 
 

@@ -154,7 +154,7 @@ def changes_by_row(options: RunOptions, changed: Mapping[str, Start]) -> dict[st
         _("Trained"): "model.method model.quantization model.lora_rank model.lora_alpha model.lora_dropout "
         "model.lora_rslora model.lora_dora model.lora_targets",
         _("Attention"): "model.attention",
-        _("Precision"): "device.precision",
+        _("Precision"): "device.precision model.frozen_precision",
         _("Batch"): "memory.batch_size memory.gradient_accumulation_steps",
         _(
             "Memory"
@@ -207,6 +207,13 @@ def computed(machine: MachineReport | None, options: RunOptions) -> tuple[str, s
     name = settled.value if precision is Precision.AUTO and settled else precision.value
     if name == Precision.AUTO:
         return title, _("decided when the run starts")
+    is_frozen = options_by_path()["model.frozen_precision"].applies_to(options)
+    frozen = _resolved(options, device, "model.frozen_precision") if is_frozen else ""
+    if frozen in (Precision.BF16, Precision.FP16):
+        text = _("{precision}, frozen weights in {frozen}")
+        if name not in (Precision.FP32, Precision.TF32):
+            text = _("{precision} autocast, frozen weights in {frozen}")
+        return title, text.format(precision=name, frozen=frozen)
     if name in (Precision.FP32, Precision.TF32):
         return title, name
     return title, _("{precision} autocast, fp32 weights").format(precision=name)

@@ -361,9 +361,20 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
         found = {"bf16": eights, "fp16": eights, "fp32": plain, "tf32": plain}
         beside = tuple(Instead("device.precision", each, *value) for each, value in found.items())
         multiple = Settled(*found[precision.value], beside)
+    # autocast rounds frozen weights at each product anyway; a CPU that computes in fp32 would take longer
+    in_half = precision.value in ("bf16", "fp16")
+    frozen = Settled(precision.value, _("as the run computes"))
+    if kind != "cpu" and not in_half:
+        held = "fp16" if kind == "cuda" else "bf16"
+        frozen = Settled(held, _("half the memory; each product is computed with an fp32 copy"))
+    computed = ("bf16", "fp16", *(("fp32", "tf32") if in_half else ()))
+    held_beside = (
+        Instead("device.precision", value, value.replace("tf", "fp"), frozen.reason) for value in computed
+    )
     fixed_length = Instead("data.padding", "fixed", "off", _("every example has the same length anyway"))
     return {
         "device.precision": precision,
+        "model.frozen_precision": msgspec.structs.replace(frozen, instead=tuple(held_beside)),
         "device.threads": Settled(str(facts.cores), _("one for each core")),
         "data.group_by_length": Settled(
             "on", _("batches of texts of similar length need less padding"), (fixed_length,)

@@ -113,6 +113,10 @@ FROM_QUANTIZED = _(
     "It was trained with quantized weights. Here and in the comparison they are not quantized: its answers differ "
     "slightly from those during training."
 )
+IN_FORMAT = _(
+    "The adapter was merged in fp32 into the weights as they were published, in whatever format the run held them; "
+    "written in {numbers}."
+)
 DTYPES = {
     NumberFormat.FP32: torch.float32,
     NumberFormat.BF16: torch.bfloat16,
@@ -128,10 +132,14 @@ def write_folder(source: ExportSource, place: Place, tell: Tell) -> Written:
     """
     tolerance = write_whole(source, place, tell)
     task, folder = source.options.task, place.into
+    numbers = numbers_of(source, place)
+    if numbers is NumberFormat.AUTO:
+        numbers = NumberFormat.FP32
+    notes = (IN_FORMAT.format(numbers=numbers),) if source.is_adapter else ()
     if source.network:
-        return Written(by_logits(task, tolerance, lambda rows: network_answers(folder, rows)))
+        return Written(by_logits(task, tolerance, lambda rows: network_answers(folder, rows)), notes=notes)
     check = by_logits(task, tolerance, lambda rows: answers(read_pretrained(str(folder), task).eval(), rows))
-    return Written(check, notes=(FROM_QUANTIZED,) if source.is_packed else ())
+    return Written(check, notes=(*notes, FROM_QUANTIZED) if source.is_packed else notes)
 
 
 def write_whole(source: ExportSource, place: Place, tell: Tell) -> Tolerance:

@@ -92,6 +92,8 @@ def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str
     check = f"It was not compared with the trained model. {report.unchecked}"
     if report.agreement is not None:
         check = f"Compared with the trained model: {agreement_text(report.agreement)} {report.agreement.why}"
+    if report.kind is ExportKind.MERGED:
+        check = " ".join((check, *(note for note in report.notes if note != source.checkpoint_text)))
     values: dict[str, Any] = {
         "head": _front_matter(source, report.kind, status, [run for _title, run in runs]),
         "title": runs[0][0],

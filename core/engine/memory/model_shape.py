@@ -15,7 +15,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
-from core.engine.models.parts import adaptable_layers, fully_trained, head_names, predicts_tokens
+from core.engine.models.parts import (
+    adaptable_layers,
+    frozen_layers,
+    fully_trained,
+    head_names,
+    predicts_tokens,
+)
 from core.engine.models.vision import own_size, segments
 from core.memory.model import Kept, KeptTensor, ModelShape
 
@@ -49,6 +55,7 @@ def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
     counts: dict[str, Any] = {
         "parameters": _numbers(model.parameters()),
         "head": sum(_numbers(model.get_submodule(name).parameters()) for name in fully_trained(model)),
+        "holdable": _numbers({layer.weight for layer in frozen_layers(model).values()}),
         "linears": linears,
         "embeddings": _numbers(tables),
         "largest": max((weight.numel() for weight in model.parameters()), default=0),

@@ -3,7 +3,7 @@
 import difflib
 import logging
 import math
-import warnings
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -14,10 +14,13 @@ import torch
 from core.base.errors import Fix, ModelError
 from core.base.language import _
 from core.options import RunOptions
-from core.options.choices import Attention, Method, Precision, Quantization
+from core.options.catalogue import options_by_path
+from core.options.choices import Attention, FrozenPrecision, Method, Precision, Quantization
 
 COMPUTED_IN = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
 """What a model computes in under autocast; float32 for other precisions."""
+HELD_IN = {FrozenPrecision.BF16: torch.bfloat16, FrozenPrecision.FP16: torch.float16}
+MATRIX_LAYERS = (torch.nn.Linear, torch.nn.Embedding, torch.nn.Conv2d)
 
 
 def apply_method(model: torch.nn.Module, options: RunOptions, fresh: Iterable[str] = ()) -> torch.nn.Module:
@@ -231,16 +234,11 @@ def quantization_arguments(options: RunOptions, unpacked: Sequence[str]) -> dict
 
 
 def prepare_quantized(model: Any) -> None:
-    """Prepare a quantized model for LoRA: freeze it and keep its norms in fp32.
+    """Prepare a quantized model for LoRA.
 
     On CPUs with AVX512_BF16, bitsandbytes would repack 4-bit weights the first time they are used without gradients,
     into a form that has no backward pass: the first evaluation would end the training.
     """
-    from peft import prepare_model_for_kbit_training
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # PEFT 0.21 uses deprecated names of transformers 5
-        prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     for part in model.modules():
         if hasattr(part, "support_avx512bf16_for_cpu"):
             part.support_avx512bf16_for_cpu = False
@@ -249,6 +247,114 @@ def prepare_quantized(model: Any) -> None:
     for weight in model.parameters():
         if weight.device.type == "cpu" and not is_quantized(weight):
             weight.data = weight.data.clone()
+
+
+# --- Frozen weights in 16 bits
+
+
+def frozen_dtype(options: RunOptions) -> torch.dtype:
+    """In which format the matrices that don't learn are held: float32 where all learn."""
+    is_frozen = options_by_path()["model.frozen_precision"].applies_to(options)
+    return HELD_IN.get(options.model.frozen_precision, torch.float32) if is_frozen else torch.float32
+
+
+def frozen_layers(model: Any) -> dict[str, Any]:
+    """By name the layers whose matrices never learn with a frozen base and aren't quantized.
+
+    Biases, norms and single parameters are not among them: they take under 1 % of the memory, and layers that add or
+    multiply by them directly need them in fp32.
+    """
+    trained = tuple(f"{name}." for name in fully_trained(model))
+    return {
+        name: layer
+        for name, layer in model.named_modules()
+        if (isinstance(layer, MATRIX_LAYERS) or type(layer).__name__ == "Conv1D")
+        and type(layer.weight) is torch.nn.Parameter
+        and not f"{name}.".startswith(trained)
+    }
+
+
+@contextmanager
+def loading_frozen_in(dtype: torch.dtype) -> Iterator[None]:
+    """Have transformers read the matrices of `frozen_layers` in `dtype`, and all else in fp32.
+
+    Its own `dtype` would round new heads, norms and tables of positions, too. In fp32 first, the model would take twice
+    the memory. The method is private in transformers 5.23, which reads there what a model's class keeps in fp32.
+    """
+    from transformers import PreTrainedModel
+
+    def plan(model: Any, _dtype: torch.dtype) -> dict[str, torch.dtype]:
+        return {f"^{re.escape(name)}\\.weight$": dtype for name in frozen_layers(model)}
+
+    usual = PreTrainedModel._get_dtype_plan
+    if dtype is not torch.float32:
+        PreTrainedModel._get_dtype_plan = plan
+    try:
+        yield
+    finally:
+        PreTrainedModel._get_dtype_plan = usual
+
+
+def hold_frozen(model: Any, dtype: torch.dtype, fresh: Iterable[str] = ()) -> None:
+    """Hold the matrices of `frozen_layers` in `dtype`, whatever the model computes in; `fresh` modules learn.
+
+    All that passes between layers keeps the format that it has with fp32 weights: embeddings return fp32, and a layer
+    computes in autocast's format, or without it in fp32, with a copy of its matrix that lasts as long as its product.
+    """
+    if dtype is torch.float32:
+        return
+    learning = tuple(f"{module}." for module in fresh)
+    for name, layer in frozen_layers(model).items():
+        if f"{name}.".startswith(learning):
+            continue
+        layer.weight.data = layer.weight.data.to(dtype)
+        if isinstance(layer, torch.nn.Embedding):
+            layer.register_forward_hook(lambda _layer, _inputs, values: values.float())
+        else:
+            layer.forward = partial(_product, layer)
+    for weight in model.parameters():  # as in `prepare_quantized`
+        if weight.device.type == "cpu" and weight.dtype is torch.float32:
+            weight.data = weight.data.clone()
+
+
+def _product(layer: Any, values: torch.Tensor) -> torch.Tensor:
+    kind = values.device.type
+    computed_in = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else torch.float32
+    if computed_in == layer.weight.dtype:
+        found: torch.Tensor = type(layer).forward(layer, values)  # under autocast
+        return found
+    values = values.to(computed_in)
+    if isinstance(layer, torch.nn.Conv2d) and (
+        isinstance(layer.padding, str) or layer.padding_mode != "zeros"
+    ):
+        bias = None if layer.bias is None else layer.bias.to(computed_in)
+        return layer._conv_forward(values, layer.weight.to(computed_in), bias)
+    result: torch.Tensor = _Product.apply(values, layer)
+    return result
+
+
+class _Product(torch.autograd.Function):
+    """A layer's product with a copy of its matrix in the format of the input, which autograd would keep."""
+
+    @staticmethod
+    def forward(ctx: Any, values: torch.Tensor, layer: Any) -> torch.Tensor:
+        ctx.layer, ctx.shape = layer, values.shape
+        matrix, bias = layer.weight.to(values.dtype), None
+        if layer.bias is not None:
+            bias = layer.bias.to(values.dtype)
+        if isinstance(layer, torch.nn.Conv2d):
+            return layer._conv_forward(values, matrix, bias)
+        return torch.nn.functional.linear(
+            values, matrix if isinstance(layer, torch.nn.Linear) else matrix.t(), bias
+        )
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        layer, matrix = ctx.layer, ctx.layer.weight.to(gradient.dtype)
+        if isinstance(layer, torch.nn.Conv2d):
+            sizes = (layer.stride, layer.padding, layer.dilation, layer.groups)
+            return torch.nn.grad.conv2d_input(ctx.shape, matrix, gradient, *sizes), None
+        return gradient @ (matrix if isinstance(layer, torch.nn.Linear) else matrix.t()), None
 
 
 # --- LoRA's target layers

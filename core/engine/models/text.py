@@ -11,7 +11,15 @@ import torch
 from core.base.errors import Fix, ModelError
 from core.base.language import _
 from core.engine.models import refusals
-from core.engine.models.parts import base_of, head_names, owners, quantization_arguments
+from core.engine.models.parts import (
+    base_of,
+    frozen_dtype,
+    head_names,
+    hold_frozen,
+    loading_frozen_in,
+    owners,
+    quantization_arguments,
+)
 from core.engine.models.past_runs import check_run, config_in, tokenizer_in, weights_in
 from core.engine.models.scratch import scratch_config, train_tokenizer
 from core.engine.reporter import Reporter
@@ -190,7 +198,9 @@ def set_labels(config: Any, task: Task, labels: tuple[str, ...]) -> None:
 
 
 def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokenizer: Any) -> LoadedModel:
-    """Load the model with the head of the task, its weights in fp32, or quantized for QLoRA; images need no tokenizer.
+    """Load the model with the head of the task; images need no tokenizer.
+
+    Weights that learn are in fp32, frozen ones quantized for QLoRA or as `frozen_dtype` says.
 
     Raises:
         ModelError: There are no safe weights, they are damaged or don't fit, or the model lacks the chosen attention.
@@ -203,11 +213,14 @@ def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokeni
     attention = attention_for(options, config)
     set_seed(options.training.seed)  # the head's random weights
     with refusals.explained(options.model.source):
+        load = _load_quantized if options.model.method is Method.QLORA else _load
         if options.starts_random:
-            return LoadedModel(random_model(config, options.task, attn_implementation=attention))
-        if options.model.method is Method.QLORA:
-            return _load_quantized(options, config, attn_implementation=attention)
-        return _load(options, config, attn_implementation=attention)
+            loaded = LoadedModel(random_model(config, options.task, attn_implementation=attention))
+        else:
+            with loading_frozen_in(frozen_dtype(options)):
+                loaded = load(options, config, attn_implementation=attention)
+    hold_frozen(loaded.model, frozen_dtype(options), loaded.fresh)
+    return loaded
 
 
 def random_model(config: Any, task: Task, **more: Any) -> torch.nn.Module:
@@ -223,7 +236,7 @@ def random_model(config: Any, task: Task, **more: Any) -> torch.nn.Module:
 
 
 def read_pretrained(source: str, task: Task, config: Any = None, **more: Any) -> Any:
-    """Transformers' `from_pretrained` of a folder or an id on the Hub, with weights in fp32.
+    """Transformers' `from_pretrained` of a folder or an id on the Hub, with weights in fp32 (see `loading_frozen_in`).
 
     Raises:
         ModelError: There are no safe weights, or they can't be read.

@@ -20,7 +20,7 @@ from core.base.language import _
 from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, Colours
 from core.engine.environment import prepare_torchvision
 from core.engine.models import text
-from core.engine.models.parts import base_of, same_random_numbers
+from core.engine.models.parts import base_of, frozen_dtype, hold_frozen, same_random_numbers
 from core.engine.models.past_runs import check_run, config_in
 from core.engine.models.refusals import explained
 from core.engine.models.text import LoadedModel
@@ -339,7 +339,7 @@ def _of_past_run(source: str, folder: Path) -> ImageModel:
 
 
 def load_image_model(options: RunOptions, model: ImageModel, labels: tuple[str, ...]) -> LoadedModel:
-    """Load the model with a head for `labels`, its weights in fp32.
+    """Load the model with a head for `labels`; the format of its weights is as in `text.load_model`.
 
     Raises:
         ModelError: There are no safe weights, they are damaged or don't fit, or can't be downloaded.
@@ -361,6 +361,7 @@ def load_image_model(options: RunOptions, model: ImageModel, labels: tuple[str, 
         shapes = {name: tensor.shape for name, tensor in classifier.state_dict().items()}
         fitting = {name: tensor for name, tensor in saved.items() if shapes.get(name) == tensor.shape}
         classifier.load_state_dict(fitting, strict=False)  # a head for other labels starts afresh
+    hold_frozen(classifier, frozen_dtype(options))
     return LoadedModel(classifier)
 
 

@@ -3,7 +3,7 @@
 import math
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -15,7 +15,7 @@ from core.engine.data.batches import PadTexts
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import memory_limit
 from core.engine.environment import torch_settings
-from core.engine.models.parts import base_of, count, describe_adapter, is_quantized, weights_of
+from core.engine.models.parts import HELD_IN, base_of, count, describe_adapter, is_quantized, weights_of
 from core.engine.reporter import Reporter
 from core.engine.training.arguments import IN_MAIN_MEMORY, IN_NVME, describe_zero
 from core.engine.training.trainer import WatchedTrainer, live_loader
@@ -41,7 +41,7 @@ def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
     return WhatRan(
         device=resolved.label if device == resolved.device.name else device,
         device_name=resolved.device.title,
-        parameter_dtype=" + ".join(sorted({_dtype_name(parameter.dtype) for parameter in parameters})),
+        parameter_dtype=_dtypes(parameters),
         autocast_dtype=first_batch.autocast_dtype,
         optimizer=optimizer_name(optimizer),
         optimizer_numbers=optimizer_numbers(optimizer),
@@ -53,6 +53,9 @@ def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
         total_parameters=sum(map(count, parameters)),
         adapter=describe_adapter(model),
         packed_parameters=sum(count(parameter) for parameter in parameters if is_quantized(parameter)),
+        frozen_dtype=_dtypes(
+            one for one in parameters if one.dim() > 1 and not (one.requires_grad or is_quantized(one))
+        ),
         attention=" + ".join(first_batch.attention) or None,
         recomputed=first_batch.recomputed,
         memory_limit=memory_limit(),
@@ -77,6 +80,10 @@ def _reason_of_attention(trainer: WatchedTrainer, resolved: ResolvedRun) -> dict
     if getattr(base_of(trainer.model), "_supports_sdpa", False):
         return {"model.attention": _("this model has sdpa, but its own code computed the first batch")}
     return {"model.attention": _("this model has no sdpa")}
+
+
+def _dtypes(weights: Iterable[torch.Tensor]) -> str:
+    return " + ".join(sorted({_dtype_name(weight.dtype) for weight in weights}))
 
 
 def _dtype_name(dtype: torch.dtype) -> str:
@@ -291,6 +298,11 @@ def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, object, 
         yield "device.threads", device.threads, ran.threads
     if (model.method in (Method.LORA, Method.QLORA)) != bool(ran.adapter):
         yield "model.method", model.method, ran.adapter or "no adapter"
+    if ran.frozen_dtype and options_by_path()["model.frozen_precision"].applies_to(options):
+        held = _dtype_name(HELD_IN.get(model.frozen_precision, torch.float32))
+        # experts and single parameters stay fp32
+        is_so = held in ran.frozen_dtype.split(" + ")
+        yield "model.frozen_precision", held, held if is_so else ran.frozen_dtype
     # a model without sdpa, the default, uses its own
     has_no_sdpa = model.attention is Attention.SDPA and ran.attention == Attention.EAGER
     if options.task.reads_text and ran.attention is not None and not has_no_sdpa:

@@ -132,6 +132,23 @@ def test_half_precision_halves_activations_and_copies_weights():
     assert copies == pytest.approx(2 * (BERT.parameters - BERT.embeddings), rel=0.01)
 
 
+def test_frozen_weights_in_16_bits_take_half_and_need_no_copies_in_the_same_format():
+    def of(frozen: str, method: str = "lora", precision: str = "bf16") -> Parts:
+        shape = replace(BERT, holdable=BERT.packable + BERT.embeddings)
+        model = {"method": method, "frozen_precision": frozen}
+        return parts(CUDA, shape, model=model, device={"precision": precision}, memory={"batch_size": 1})
+
+    single, half = of("fp32"), of("bf16")
+    assert single.weights - half.weights == 2 * (BERT.packable + BERT.embeddings)
+    assert single.temporary - half.temporary == BERT.kept["frozen-half"].casts
+    assert half.gradients == single.gradients
+    assert of("bf16", "head").weights == of("fp32", "head").weights - 2 * (BERT.packable + BERT.embeddings)
+    assert of("bf16", "qlora").weights == of("fp32", "qlora").weights - 2 * BERT.embeddings
+    assert of("bf16", "full") == of("fp32", "full")
+    copied = of("bf16", precision="fp32").temporary - of("fp32", precision="fp32").temporary
+    assert copied == 4 * BERT.largest_linear
+
+
 def test_checkpointing_keeps_what_enters_each_block_and_one_block_whole():
     plain = parts(memory={"batch_size": 64})
     again = parts(memory={"batch_size": 64, "activation_checkpointing": True})

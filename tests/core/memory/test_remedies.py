@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from core.engine.devices.capabilities import MachineFacts
 from core.engine.devices.choose import report as devices_of
@@ -12,7 +13,7 @@ from core.memory.remedies import Remedy, ladder
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.device_support import DeviceReport, settle
-from tests.fakes.machines import LAPTOP, M2_8GB, M3_MAX, PC, SERVER
+from tests.fakes.machines import LAPTOP, M2_8GB, M3_MAX, OLD_CARD, PC, SERVER
 from tests.fakes.model_shapes import BERT, MODEL, asked
 
 GB = 1 << 30
@@ -97,6 +98,19 @@ def test_without_a_room_the_batch_is_halved(before, size, steps):
 def test_small_batches_of_a_model_that_normalises_them_are_said_to_differ():
     normalising = ModelReport(normalises_batch=True, shape=BERT)
     assert "normalized by itself" in one(climb(asked(), model=normalising), "batch").help
+
+
+def test_frozen_weights_in_fp32_can_be_held_in_16_bits():
+    model = ModelReport(shape=replace(BERT, holdable=100_000_000))
+    options = asked(model={"method": "lora", "frozen_precision": "fp32"})
+    for facts, value in ((LAPTOP, "bf16"), (M2_8GB, "bf16"), (PC, "bf16"), (OLD_CARD, "fp16")):
+        found = one(climb(options, facts, model), "frozen")
+        assert found.changes == {"model.frozen_precision": value}
+        assert found.saves > 150_000_000
+        assert with_changes(options, found.changes).model.frozen_precision == value
+    automatic = asked(model={"method": "lora"}, device={"precision": "bf16"})
+    full = asked(model={"method": "full", "frozen_precision": "fp32"})
+    assert not {"frozen"} & {*names(climb(automatic, LAPTOP, model)), *names(climb(full, LAPTOP, model))}
 
 
 def test_lora_brings_the_rate_that_suits_it():

@@ -17,7 +17,7 @@ from core.base.errors import OptionsError
 from core.engine.script import comment, write_script
 from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path, value_of, with_changes
-from core.options.choices import Method, Precision, Quantization, Task, Toggle
+from core.options.choices import FrozenPrecision, Method, Precision, Quantization, Task, Toggle
 from core.options.data import DataOptions
 from core.options.declare import Kind, Option
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
@@ -153,6 +153,7 @@ VALUES: dict[str, Any] = {
     "data.label_column": "text",
     "data.pad_to_multiple_of": 16,
     "model.quantization": Quantization.INT8,
+    "model.frozen_precision": FrozenPrecision.BF16,
 }
 BESIDE: dict[str, dict[str, Any]] = {
     "model.vocabulary": {"task": Task.CAUSAL_LM},

@@ -1,7 +1,7 @@
 """The card "What will run"."""
 
 from core.options import RunOptions
-from core.options.choices import Task
+from core.options.choices import FrozenPrecision, Method, Task
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, MachineReport, Settled
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
@@ -41,6 +41,20 @@ def test_the_summary_names_what_will_run_and_leaves_open_what_is_unreadable():
     assert known.items() <= rows().items()
     assert rows("memory.batch_size").items() >= (known | {"Batch": "–", "Steps": "–"}).items()
     assert rows("data.eval_fraction").items() >= {"Data": "digits", "Steps": "–"}.items()
+
+
+def test_the_format_of_frozen_weights_is_named_where_some_are_frozen():
+    settled = {"device.precision": Settled("bf16", ""), "model.frozen_precision": Settled("bf16", "")}
+    device = DeviceReport(name="mps", title="", available=True, automatic=settled)
+    machine = MachineReport(devices=(device,), automatic="mps")
+
+    def precision(**model):
+        return computed(machine, options(model=ModelOptions(source="bert", **model)))[1]
+
+    assert precision() == "bf16 autocast, fp32 weights"
+    assert precision(method=Method.LORA) == "bf16 autocast, frozen weights in bf16"
+    held = {"method": Method.HEAD, "frozen_precision": FrozenPrecision.FP32}
+    assert precision(**held) == "bf16 autocast, fp32 weights"
 
 
 def test_automatic_precision_is_that_of_the_chosen_device():

@@ -12,7 +12,7 @@ from core.engine.devices.capabilities import MachineFacts
 from core.engine.devices.choose import report, resolve_run
 from core.engine.environment import prepare_environment
 from core.options import RunOptions
-from core.options.catalogue import options_by_path, row_multiple
+from core.options.catalogue import options_by_path, row_multiple, with_changes
 from core.options.choices import Task
 from core.options.device_support import (
     OF_MACHINES,
@@ -20,6 +20,7 @@ from core.options.device_support import (
     machine_may_refuse,
     machine_problems,
     refusal,
+    settle,
 )
 from tests.fakes.machines import (
     BARE,
@@ -184,6 +185,18 @@ def test_automatic_suits_each_machine_and_says_why():
         "bundled": "fp32",
         "bare": "fp32",
     }
+    frozen = {
+        name: settle(
+            resolved.device, with_changes(requested(), {"model.method": "lora"})
+        ).model.frozen_precision
+        for name, resolved in settled.items()
+    }
+    assert {name for name, value in frozen.items() if value == "fp16"} == {"old card", "older card"}
+    on_cpu = {name for name, resolved in settled.items() if resolved.kind == "cpu"}
+    assert {name for name, value in frozen.items() if value == "fp32"} == on_cpu  # none has bf16 in hardware
+    in_fp32 = with_changes(requested(), {"model.method": "lora", "device.precision": "fp32"})
+    assert settle(settled["M3 Max"].device, in_fp32).model.frozen_precision == "fp32"
+    assert settle(settled["M2 8 GB"].device, in_fp32).model.frozen_precision == "bf16"
     assert settled["M2 8 GB"].reasons["device.precision"].startswith("fp32: ")
     assert settled["M3 Max"].options.data.pin_memory == "off"
     assert settled["server"].options.data.pin_memory == "on"

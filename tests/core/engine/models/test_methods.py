@@ -296,7 +296,8 @@ def test_the_body_of_an_image_model_stays_with_its_running_statistics(
 ):
     hub = "peft.utils.save_and_load.check_file_exists_on_hf_hub"
     monkeypatch.setattr(hub, lambda *_a, **_k: pytest.fail("saving asked the Hub"))
-    source = model("torchvision:mobilenet_v2", pretrained=False, method=method, lora_rank=2, lora_dora=dora)
+    whole = {"pretrained": False, "frozen_precision": "fp32"}
+    source = model("torchvision:mobilenet_v2", method=method, lora_rank=2, lora_dora=dora, **whole)
     initial = load_vision_model(source, classes=2, seed=TrainingOptions().seed)
     before = {name: value.clone() for name, value in initial.state_dict().items()}
     tiny = train(
