@@ -234,13 +234,79 @@ OUT_OF_MEMORY = (
     "alloc_failed",  # CUBLAS_STATUS_ALLOC_FAILED and the like
     "paging file is too small",  # Windows, while mapping weights
 )
-WORKER_ENDED = ("dataloader worker (pid",)
-"""torch, if a worker was killed or is out of shared memory; an exception in a worker is worded differently."""
-NOT_DETERMINISTIC = (
-    "does not have a deterministic implementation",  # torch
-    "deterministic behavior was enabled with",  # cuBLAS
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a library says, in small letters, and what that means; `{error}` is its first sentence."""
+
+    says: tuple[str, ...]
+    title: str
+    detail: str
+    fixes: tuple[Fix, ...]
+
+
+KNOWN = (
+    _Known(
+        # torch, if a worker was killed or is out of shared memory; an exception in a worker is worded differently
+        ("dataloader worker (pid",),
+        _("A data loader worker was ended by the system"),
+        _("{error}\nUsually memory was short: each worker holds batches."),
+        (Fix(_("Load without workers"), {"data.workers": 0}),),
+    ),
+    _Known(
+        ("unable to jit load the async_io op",),
+        _("DeepSpeed can't write to the disk here"),
+        _("Its disk access is compiled on this computer, which needs a C++ compiler and libaio's headers."),
+        (Fix(_("Offload to main memory"), {"memory.offload": "cpu"}),),
+    ),
+    _Known(
+        # torch; cuBLAS
+        ("does not have a deterministic implementation", "deterministic behavior was enabled with"),
+        _("This model has no deterministic implementation"),
+        _("Full determinism is on, and PyTorch reports: {error}"),
+        (Fix(_("Turn full determinism off"), {"training.deterministic": False}),),
+    ),
+    _Known(
+        ("device-side assert triggered",),
+        _("The GPU met a number that is out of range"),
+        _(
+            "{error}\nUsually it is a label or a token number that the model doesn't have. The GPU doesn't say which; "
+            "the CPU does."
+        ),
+        (Fix(_("Run it once on the CPU, which names the fault"), {"device.name": "cpu"}),),
+    ),
+    _Known(
+        ("an illegal memory access was encountered",),
+        _("The GPU read memory that is not its own"),
+        _(
+            "{error}\nThis is a fault of a library, of the driver, or of a card that is too hot or overclocked. If it "
+            "happens again at the same step, another attention or optimizer may avoid it."
+        ),
+        (Fix(_("Update NVIDIA's driver and resume")),),
+    ),
+    _Known(
+        (
+            "the launch timed out and was terminated",
+            "driver shutting down",
+            "cuda driver error: device not ready",
+            "cuda error: unknown error",
+        ),
+        _("The graphics driver was reset"),
+        _(
+            "{error}\nWindows resets the driver when one computation on the GPU takes longer than 2 seconds (TDR, "
+            "timeout detection and recovery). It also happens when the computer slept. Resume, or use a smaller batch; "
+            "TdrDelay in the Windows registry raises the limit."
+        ),
+        (Fix(_("Compute one example at a time"), {"memory.batch_size": 1}),),
+    ),
+    _Known(
+        ("cannot find a working triton installation",),
+        _("Compiling for this GPU needs Triton"),
+        _("{error}\nOn Windows it is the package triton-windows; on Linux it comes with PyTorch."),
+        (Fix(_("Don't compile the model"), {"device.compile": False}),),
+    ),
 )
-NO_ASYNC_IO = ("unable to jit load the async_io op",)
 
 
 def explain(
@@ -249,32 +315,41 @@ def explain(
     """The UserError for `error`, or None if it is a bug."""
     if is_out_of_memory(error):
         return out_of_memory(options, forecast, str(error), limit=memory_limit())
-    if isinstance(error, RuntimeError) and _says(error, WORKER_ENDED):
-        return UserError(
-            _("A data loader worker was ended by the system"),
-            _("{error}\nUsually memory was short: each worker holds batches.").format(error=error),
-            (Fix(_("Load without workers"), {"data.workers": 0}),),
-        )
     if is_disk_full(error):
         fix = Fix(_("Free some space and start again"))
         return UserError(_("The disk is full"), str(error), (fix,))
-    if _says(error, NO_ASYNC_IO):
-        return UserError(
-            _("DeepSpeed can't write to the disk here"),
-            _(
-                "Its disk access is compiled on this computer, which needs a C++ compiler and libaio's headers."
-            ),
-            (Fix(_("Offload to main memory"), {"memory.offload": "cpu"}),),
-        )
-    if _says(error, NOT_DETERMINISTIC):
-        return UserError(
-            _("This model has no deterministic implementation"),
-            _("Full determinism is on, and PyTorch reports: {error}").format(
-                error=str(error).strip().partition(".")[0]
-            ),
-            (Fix(_("Turn full determinism off"), {"training.deterministic": False}),),
-        )
+    if _says(error, ("no kernel image is available",)):
+        return _no_kernels()
+    for known in KNOWN:
+        if _says(error, known.says):
+            sentence = str(error).strip().partition("\n")[0].partition(". ")[0]
+            return UserError(known.title, known.detail.format(error=sentence), known.fixes)
     return None
+
+
+def _no_kernels() -> UserError:
+    """PyTorch 2.13 has builds for CUDA 12.6, with Maxwell to Hopper, and for CUDA 13, with Turing and later."""
+    card = torch.cuda.get_device_capability()
+    cuda, build = ("12.6", "cu126") if card < (7, 5) else ("13.0", "cu130")
+    detail = _(
+        "{card} has compute capability {major}.{minor}. This PyTorch {version} was built for: {built}. The build for "
+        "CUDA {cuda} has code for this card."
+    )
+    return UserError(
+        _("This PyTorch has no code for this GPU"),
+        detail.format(
+            card=torch.cuda.get_device_name(),
+            major=card[0],
+            minor=card[1],
+            version=torch.__version__,
+            built=", ".join(torch.cuda.get_arch_list()),
+            cuda=cuda,
+        ),
+        (
+            Fix(_("Install it, from Settings or download.pytorch.org/whl/{build}").format(build=build)),
+            Fix(_("Train on the CPU"), {"device.name": "cpu"}),
+        ),
+    )
 
 
 def is_out_of_memory(error: Exception) -> bool:

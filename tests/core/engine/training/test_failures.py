@@ -27,7 +27,14 @@ from tests.fakes.trained_runs import attempt, in_attempts, story_of
 from tests.fakes.training import options_of, run_options, write_reviews
 
 MEMORY, DISK = "Not enough memory", "The disk is full"
-NO_WORKERS = {"data.workers": 0}
+NO_WORKERS, SMALLER = {"data.workers": 0}, {"memory.batch_size": 1}
+CUDA = """
+Search for `cudaErrorAssert' in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more.
+CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
+For debugging consider passing CUDA_LAUNCH_BLOCKING=1
+Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.
+"""
+"""What torch 2.13 adds to CUDA's own words."""
 
 
 @pytest.mark.parametrize(
@@ -52,6 +59,19 @@ NO_WORKERS = {"data.workers": 0}
         (RuntimeError("Unable to JIT load the async_io op due to it not being"), {"memory.offload": "cpu"}),
         (RuntimeError("DataLoader worker (pid 4711) is killed by signal: Killed. "), NO_WORKERS),
         (RuntimeError("DataLoader worker (pid(s) 4711, 4712) exited unexpectedly"), NO_WORKERS),
+        (torch.AcceleratorError(f"CUDA error: device-side assert triggered{CUDA}"), {"device.name": "cpu"}),
+        (torch.AcceleratorError(f"CUDA error: an illegal memory access was encountered{CUDA}"), {}),
+        (torch.AcceleratorError(f"CUDA error: the launch timed out and was terminated{CUDA}"), SMALLER),
+        (RuntimeError(f"CUDA error: unknown error{CUDA}"), SMALLER),
+        (RuntimeError("CUDA error: driver shutting down"), SMALLER),
+        (RuntimeError("CUDA driver error: device not ready"), SMALLER),
+        (
+            RuntimeError(
+                "Cannot find a working triton installation. Either the package is not installed or it is too old. More "
+                "information on installing Triton can be found at: https://github.com/triton-lang/triton"
+            ),
+            {"device.compile": False},
+        ),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied (8x16 and 32x2)"), None),
         (RuntimeError("Caught KeyError in DataLoader worker process 0."), None),
         (ValueError("out of memory of a different kind"), None),
@@ -66,6 +86,8 @@ def test_errors_of_libraries_are_explained_or_are_bugs(error, expected):
         return
     assert found is not None
     if isinstance(expected, dict):
+        assert CUDA not in found.detail
+        assert "{" not in found.detail
         assert [fix.changes for fix in found.fixes] == [expected]
     else:
         assert isinstance(found, OutOfMemory) is (expected is MEMORY)
@@ -77,6 +99,27 @@ def test_memory_that_ran_out_below_a_limit_names_it(monkeypatch):
     found = explain(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), options_of())
     assert found is not None
     assert "limited to the 7.00 GB" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "built", "build"),
+    [
+        ("NVIDIA GeForce RTX 5090", (12, 0), ["sm_50", "sm_75", "sm_86", "sm_90"], "cu130"),
+        ("NVIDIA GeForce GTX 1080", (6, 1), ["sm_75", "sm_80", "sm_90", "sm_120"], "cu126"),
+    ],
+)
+def test_a_card_that_pytorch_was_not_built_for_is_told_which_build_is(
+    name, capability, built, build, monkeypatch
+):
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda: name)
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda: capability)
+    monkeypatch.setattr("torch.cuda.get_arch_list", lambda: built)
+    text = f"CUDA error: no kernel image is available for execution on the device{CUDA}"
+    found = explain(torch.AcceleratorError(text), options_of())
+    assert name in found.detail
+    assert f"{capability[0]}.{capability[1]}" in found.detail
+    assert ", ".join(built) in found.detail
+    assert build in found.fixes[0].label
 
 
 @pytest.mark.parametrize("allocate", [lambda: np.empty(2**60, np.uint8), lambda: torch.empty(2**60)])
