@@ -1,8 +1,13 @@
-"""The device check: its request, and its report of comparisons with the CPU."""
+"""The device check: its request, its report of comparisons with the CPU, and what is stored of it."""
 
+import importlib.metadata
+import platform
 from enum import StrEnum
 
 import msgspec
+
+from core.base import settings
+from core.base.files import read_record
 
 CHECK_SECONDS = 120.0
 """Timeout of a device check: 30 s of comparing, as much for loading torch from a slow disk, and a reserve."""
@@ -17,10 +22,14 @@ class Agreement(StrEnum):
 
 
 class DeviceCheckRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Check a device (as in `device.name`); `short` runs only the most important comparisons, in a few seconds."""
+    """Check a device (as in `device.name`); `short` runs only the most important comparisons, in a few seconds.
+
+    `finished` names comparisons that are left out.
+    """
 
     device: str = "auto"
     short: bool = False
+    finished: tuple[str, ...] = ()
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +37,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     `explanation` is a sentence on what it is, `detail` on its result: why it was not run, what to do if it differs.
     `worst_error` is the largest relative error, found in `worst_tensor`; None if nothing was compared, or values are
-    infinite or NaN. Errors up to `tolerance` agree.
+    infinite or NaN. Errors up to `tolerance` agree. `seconds` are 0 if time ran out before it began.
     """
 
     name: str
@@ -59,7 +68,8 @@ class DeviceCheckReport(msgspec.Struct, frozen=True, kw_only=True):
 
     `device` is as in `device.name`, `title` its product name. Without an accelerator, device and reference are the CPU
     with several threads and with one. `software` is the version of PyTorch, and of macOS on a Mac. `conclusion` is one
-    or two sentences. `seconds` don't include the start of the engine.
+    or two sentences. `seconds` don't include the start of the engine. `bf16_speedup` is the time of a training step in
+    fp32 over that in bf16, measured in the short check of an Apple GPU only.
     """
 
     device: str
@@ -68,6 +78,7 @@ class DeviceCheckReport(msgspec.Struct, frozen=True, kw_only=True):
     software: str
     conclusion: str
     comparisons: tuple[Comparison, ...]
+    bf16_speedup: float | None = None
     seconds: float = 0.0
     short: bool = False
 
@@ -76,3 +87,26 @@ class DeviceCheckReport(msgspec.Struct, frozen=True, kw_only=True):
         """Whether at least one comparison agrees and none differs."""
         results = {comparison.agreement for comparison in self.comparisons}
         return Agreement.AGREES in results and Agreement.DIFFERS not in results
+
+
+# --- What is stored of the checks before runs on a Mac's GPU
+
+
+class StoredCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """The comparisons made so far, and why the last `tries` gave none."""
+
+    comparisons: tuple[Comparison, ...] = ()
+    bf16_speedup: float | None = None
+    failure: str = ""
+    tries: int = 0
+
+
+def software() -> str:
+    """The versions that compute, as in `DeviceCheckReport`."""
+    macos = platform.mac_ver()[0]
+    return f"PyTorch {importlib.metadata.version('torch')}" + (f", macOS {macos}" if macos else "")
+
+
+def stored_checks() -> dict[str, StoredCheck]:
+    """The stored results by `software()`; empty if the file is damaged: the check is then repeated."""
+    return read_record(settings.home() / "device-checks.json", dict[str, StoredCheck]) or {}

@@ -21,6 +21,7 @@ from core.base.processes import is_frozen
 from core.monitor.nvidia import find_gpu
 from core.options.choices import FP16_NEEDS_GPU, Task
 from core.options.device_support import ANY_OTHER, Instead, Settled
+from core.services.devices import software, stored_checks
 
 
 class CudaDevice(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +43,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         nvidia_driver: NVIDIA's library is installed, whether torch can use it or not.
         cores: Threads that compute best together: the fast cores of an Apple chip, within this process's limit.
+        bf16_speedup: Of the Mac's GPU, as in `StoredCheck`; None if not measured yet.
         macos: The version such as "14.5"; empty elsewhere.
         translated: An x86 Python runs on an Apple chip.
         optional: Versions of the installed ones of `OPTIONAL_LIBRARIES`.
@@ -60,6 +62,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     mps_built: bool = False
     mps_available: bool = False
     mps_memory_bytes: int | None = None
+    bf16_speedup: float | None = None
     macos: str = ""
     translated: bool = False
     versions: dict[str, str] = {}
@@ -97,6 +100,7 @@ def gather(*, with_compilers: bool = False) -> MachineFacts:
     is_mac = sys.platform == "darwin"
     backends, modes = _compilers() if with_compilers else ((), ())
     mps_available = torch.backends.mps.is_available()
+    check = stored_checks().get(software()) if mps_available else None
     return MachineFacts(
         system=platform.system(),
         machine=platform.machine(),
@@ -109,6 +113,7 @@ def gather(*, with_compilers: bool = False) -> MachineFacts:
         mps_built=torch.backends.mps.is_built(),
         mps_available=mps_available,
         mps_memory_bytes=torch.mps.recommended_max_memory() if mps_available else None,
+        bf16_speedup=check.bf16_speedup if check else None,
         macos=platform.mac_ver()[0] if is_mac else "",
         translated=is_mac and _sysctl("sysctl.proc_translated") == "1",
         cores=_cores(),
@@ -227,6 +232,8 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
             return ""
         if package == "bitsandbytes" and facts.frozen:
             return _("needs bitsandbytes, which comes with PyTorch with CUDA (Settings)")
+        if package == "triton" and facts.system == "Windows":
+            package = "triton-windows"  # its module is called triton, too
         return _("needs the package {package}, which isn't installed").format(package=package)
 
     before_ampere = gpu is not None and gpu.capability < AMPERE
@@ -345,9 +352,14 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
             workers = Settled(count, _("images are prepared while the GPU computes"), by_task)
     elif kind == "mps":
         workers = Settled("0", _("the memory is shared, and on a Mac each worker would load PyTorch again"))
-        precision = Settled("bf16", _("{cpu} computes bf16 in hardware").format(cpu=facts.cpu_name))
+        value, ratio = "fp32", facts.bf16_speedup
+        reason = _("whether bf16 is faster on {cpu} is measured when its next run begins")
         if _emulates_bf16(facts):
-            precision = Settled("fp32", _("{cpu} has no bf16 hardware").format(cpu=facts.cpu_name))
+            reason = _("{cpu} has no bf16 hardware")
+        elif ratio is not None:
+            value = "bf16" if ratio > 1 else "fp32"
+            reason = _("on {cpu}, a training step in bf16 was {ratio:.2f} times as fast as one in fp32")
+        precision = Settled(value, reason.format(cpu=facts.cpu_name, ratio=ratio))
     elif facts.cpu_bf16:
         precision = Settled("bf16", _("this CPU computes bf16 in hardware"))
     else:

@@ -198,6 +198,9 @@ def train_run(
                 from core.engine.training.tensorboard import TensorBoardFiles
 
                 tensorboard = TensorBoardFiles(run.tensorboard, reporter)
+            # before the precision is chosen: it measures how fast bf16 is
+            if options.device.name in ("auto", "mps") and torch.backends.mps.is_available():
+                warn_of_wrong_numbers(reporter)
             with chosen_device(options) as resolved, tensorboard:
                 _train(run, resolved, reporter, checkpoint)
         except EndRequested as ended:  # while loading: there is nothing to save yet
@@ -284,7 +287,6 @@ def _load(
     reporter = log.reporter
     fell_back = []
     if resolved.kind == "mps":
-        warn_of_wrong_numbers(reporter)
         fell_back = report_mps_fallbacks(reporter)
     only_if_it_fits = ONLY_IF_IT_FITS in os.environ
     with end_while_loading(run, requests):

@@ -19,12 +19,12 @@ from core.engine.devices.check import (
     Side,
     Tensors,
     all_gradients,
+    bf16_speedup,
     check_device,
     conclusion,
     relative_error,
     run_checks,
     sides,
-    stored_checks,
     warn_of_wrong_numbers,
     worst_difference,
 )
@@ -34,7 +34,14 @@ from core.runs.event_log import EventReader
 from core.runs.events import Level, MessageRaised
 from core.runs.folder import RunFolder
 from core.runs.status import RunStatus
-from core.services.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
+from core.services.devices import (
+    Agreement,
+    Comparison,
+    DeviceCheckReport,
+    DeviceCheckRequest,
+    software,
+    stored_checks,
+)
 from tests.fakes.devices import leaky_attention
 from tests.fakes.jobs import CPU_ONLY
 
@@ -76,7 +83,7 @@ def test_one_thread_computes_what_several_do(monkeypatch):
     assert [(comparison.name, comparison.agrees) for comparison in report.comparisons] == [
         (name, True) for name in short
     ]
-    assert "agree in 8 comparisons" in report.conclusion
+    assert "agree in 9 comparisons" in report.conclusion
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.get_rng_state(), random_state)
 
@@ -118,6 +125,18 @@ def test_a_causal_mask_that_leaks_is_found(monkeypatch):
         assert comparison.differs
         assert comparison.worst_tensor == "output in evaluation"
         assert (comparison.worst_error or 0) > 0.3
+
+
+@pytest.mark.parametrize(
+    ("tensor", "change"),
+    [
+        ("packed weights", lambda values: values[5].add_(1)),
+        ("gradient of the input", lambda values: values[0, 0].add_(0.01)),
+    ],
+)
+def test_a_weight_packed_otherwise_or_a_wrong_gradient_is_found(tensor, change):
+    (comparison,) = compare(changed("Weights in 4 bits", lambda tensors: change(tensors[tensor])))
+    assert (comparison.differs, comparison.worst_tensor) == (True, tensor)
 
 
 def test_one_token_lost_from_a_sum_over_many_is_found(monkeypatch):
@@ -207,33 +226,55 @@ def test_a_device_that_is_not_here_is_refused(device):
 
 
 class FakeCheck:
-    """Answers a report of one comparison, or raises; `requests` counts how often it was made."""
+    """Compares what it is asked for, `most` at a time, or raises; `requests` are what it was asked to leave out.
 
-    def __init__(self, answer: Agreement | Exception, error: float | None = 0.5) -> None:
-        self._answer, self._error = answer, error
-        self.requests = 0
+    The comparison `name` has this answer, the others agree.
+    """
+
+    def __init__(
+        self,
+        answer: Agreement | Exception,
+        error: float | None = 0.5,
+        name: str = "Gradients",
+        most: int = 99,
+        speedup: float | None = 1.3,
+    ) -> None:
+        self._answer, self._error, self._name, self._most = answer, error, name, most
+        self._speedup = speedup
+        self.requests: list[tuple[str, ...]] = []
 
     def __call__(self, request: DeviceCheckRequest) -> DeviceCheckReport:
-        assert request == DeviceCheckRequest(device="mps", short=True)
-        self.requests += 1
+        assert (request.device, request.short) == ("mps", True)
+        self.requests.append(request.finished)
         if isinstance(self._answer, Exception):
             raise self._answer
-        comparison = Comparison(
-            name="Gradients",
-            explanation="The gradient of every weight.",
-            agreement=self._answer,
-            worst_error=self._error,
-            worst_tensor="gradient of head.weight",
-            detail="Train on the CPU." if self._answer is Agreement.DIFFERS else "",
-        )
+        left = [known for known in CHECKS if known.short and known.name not in request.finished]
+        comparisons = [self._compared(known, place < self._most) for place, known in enumerate(left)]
         return DeviceCheckReport(
             device="mps",
             title="Apple M2",
             reference="Apple M2, 8 threads",
-            software="PyTorch 2.13.0, macOS 15.5",
+            software=software(),
             conclusion="",
-            comparisons=(comparison,),
+            comparisons=tuple(comparisons),
+            bf16_speedup=self._speedup,
             short=True,
+        )
+
+    def _compared(self, known: Check, is_reached: bool) -> Comparison:
+        fields = {"name": known.name, "explanation": known.explanation}
+        if not is_reached:
+            return Comparison(agreement=Agreement.NOT_RUN, **fields)
+        if known.name != self._name or self._answer is Agreement.AGREES:
+            return Comparison(agreement=Agreement.AGREES, seconds=0.1, **fields)
+        assert isinstance(self._answer, Agreement)
+        return Comparison(
+            agreement=self._answer,
+            worst_error=self._error,
+            worst_tensor="gradient of head.weight",
+            detail="Train on the CPU." if self._answer is Agreement.DIFFERS else "",
+            seconds=0.1,
+            **fields,
         )
 
 
@@ -266,7 +307,7 @@ def messages(home, tmp_path, monkeypatch):
 def test_a_sound_gpu_is_checked_once_and_nothing_is_said(answer, messages):
     check = FakeCheck(answer)
     assert messages(check) == messages(check) == []
-    assert check.requests == 1
+    assert len(check.requests) == 1
 
 
 @pytest.mark.parametrize(("error", "size"), [(0.5, "0.5"), (None, "inf")])
@@ -277,12 +318,56 @@ def test_a_difference_is_reported_to_every_run_and_checked_once_per_macos(error,
         assert (message.id, message.level) == ("device-check", Level.WARNING)
         first, second = message.detail.splitlines()
         assert first == f"Gradients: error {size} in gradient of head.weight. Train on the CPU."
-        assert second.startswith("PyTorch 2.13.0, macOS 15.5. ")
+        assert second.startswith(f"{software()}. ")
         assert message.fixes[0].changes == {"device.name": "cpu"}
-    assert check.requests == 1
+    assert len(check.requests) == 1
     monkeypatch.setattr("platform.mac_ver", lambda: ("15.6", ("", "", ""), "arm64"))
     messages(check)
     assert [key.rpartition(", ")[2] for key in stored_checks()] == ["macOS 15.5", "macOS 15.6"]
+
+
+def test_comparisons_that_time_did_not_suffice_for_are_made_before_the_next_runs(messages):
+    check = FakeCheck(Agreement.DIFFERS, name="Large vocabulary", most=3, speedup=0.8)
+    short = [known.name for known in CHECKS if known.short]
+    assert short[:3] == ["Gradients", "More than 32,768 tokens", "Causal mask in bf16"]
+    assert messages(check) == messages(check) == []
+    assert len(messages(check)) == 1, "the seventh differs"
+    while len(stored_checks()[software()].comparisons) < len(short):
+        assert len(messages(check)) == 1
+    asked = len(check.requests)
+    assert check.requests[:3] == [(), tuple(short[:3]), tuple(short[:6])]
+    assert len(messages(check)) == 1
+    assert len(check.requests) == asked, "all are made"
+    assert stored_checks()[software()].bf16_speedup == 0.8
+
+
+def test_a_check_leaves_out_what_is_finished(monkeypatch):
+    finished = tuple(known.name for known in CHECKS if known.name != "Loss")
+    report = check_device(DeviceCheckRequest(device="cpu", finished=finished))
+    assert [comparison.name for comparison in report.comparisons] == ["Loss"]
+    assert report.bf16_speedup is None
+
+
+def test_where_only_the_causal_mask_differs_no_other_device_is_advised(messages):
+    (message,) = messages(FakeCheck(Agreement.DIFFERS, name="Causal mask in bf16"))
+    assert message.fixes == ()
+
+
+def test_the_first_measurement_of_bf16_stays(messages):
+    messages(FakeCheck(Agreement.AGREES, most=1, speedup=1.2))
+    messages(FakeCheck(Agreement.AGREES, speedup=0.9))
+    assert stored_checks()[software()].bf16_speedup == 1.2
+
+
+@pytest.mark.parametrize(("steps_in_fp32", "steps_in_bf16", "ratio"), [(3.0, 2.0, 1.5), (2.0, 2.5, 0.8)])
+def test_bf16_is_as_much_faster_as_its_median_step(steps_in_fp32, steps_in_bf16, ratio):
+    seconds = [9.0] * 3 + [steps_in_fp32] * 6 + [9.0] + [9.0] * 3 + [steps_in_bf16] * 6 + [9.0]
+    times, now = [], 0.0
+    for step in seconds:
+        times += [now, now := now + step]
+    state = torch.get_rng_state()
+    assert bf16_speedup("cpu", clock=iter(times).__next__) == pytest.approx(ratio)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 @pytest.mark.parametrize(
@@ -296,10 +381,10 @@ def test_a_check_that_fails_is_made_three_times_at_most(error, is_sound_at_last,
         assert str(error) in message.detail
     if is_sound_at_last:
         assert messages(sound := FakeCheck(Agreement.AGREES)) == messages(sound) == []
-        assert sound.requests == 1
+        assert len(sound.requests) == 1
     else:
         assert len(messages(check)) == len(messages(check)) == 1
-        assert check.requests == 3
+        assert len(check.requests) == 3
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"PyTorch 2, macOS 15": 3}'])

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from core.base.errors import DeviceError
-from core.engine.devices.capabilities import MachineFacts
+from core.engine.devices.capabilities import MachineFacts, gather
 from core.engine.devices.choose import report, resolve_run
 from core.engine.environment import prepare_environment
 from core.options import RunOptions
@@ -22,6 +22,7 @@ from core.options.device_support import (
     refusal,
     settle,
 )
+from core.services.devices import StoredCheck, software
 from tests.fakes.machines import (
     BARE,
     BUNDLED,
@@ -176,7 +177,7 @@ def test_automatic_suits_each_machine_and_says_why():
         "two GPUs": "bf16",
         "GB10": "bf16",
         "server": "bf16",
-        "M3 Max": "bf16",
+        "M3 Max": "fp32",
         "M2 8 GB": "fp32",
         "M1 on macOS 13.6": "fp32",
         "translated": "fp32",
@@ -198,6 +199,7 @@ def test_automatic_suits_each_machine_and_says_why():
     assert settle(settled["M3 Max"].device, in_fp32).model.frozen_precision == "fp32"
     assert settle(settled["M2 8 GB"].device, in_fp32).model.frozen_precision == "bf16"
     assert settled["M2 8 GB"].reasons["device.precision"].startswith("fp32: ")
+    assert "is measured when its next run begins" in settled["M3 Max"].reasons["device.precision"]
     assert settled["M3 Max"].options.data.pin_memory == "off"
     assert settled["server"].options.data.pin_memory == "on"
     multiples = {
@@ -224,6 +226,34 @@ def test_rows_are_rounded_on_nvidias_gpus_in_16_bits(facts, precision, multiple)
     for beside in ({"data__padding": "fixed"}, {"data__packing": True}):
         asked = msgspec.structs.replace(requested(**beside), task=Task.CHAT)
         assert row_multiple(resolve_run(facts, asked).options) == 1
+
+
+@pytest.mark.parametrize(
+    ("facts", "speedup", "precision"),
+    [(M3_MAX, 1.31, "bf16"), (M3_MAX, 0.83, "fp32"), (M2_8GB, 1.31, "fp32")],
+    ids=["faster", "slower", "emulated"],
+)
+def test_a_mac_computes_in_bf16_only_where_that_was_measured_faster(facts, speedup, precision):
+    run = resolve_run(variant(facts, bf16_speedup=speedup), requested())
+    assert run.options.device.precision.value == precision
+    assert (f"{speedup:.2f} times" in run.reasons["device.precision"]) is (facts is M3_MAX)
+
+
+def test_on_windows_the_package_with_triton_has_another_name():
+    bare = variant(LAPTOP, optional={})
+    for system, package in (("Windows", "triton-windows"), ("Linux", "triton")):
+        device = report(variant(bare, system=system)).devices[0]
+        assert f"the package {package}," in refusal(device, "device.compile_backend", "inductor")
+
+
+def test_the_measurement_of_bf16_is_a_fact_of_this_computer(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
+    monkeypatch.setattr("torch.mps.recommended_max_memory", lambda: 1 << 30)
+    assert gather().bf16_speedup is None
+    stored = {software(): StoredCheck(bf16_speedup=1.25)}
+    (tmp_path / "device-checks.json").write_bytes(msgspec.json.encode(stored))
+    assert gather().bf16_speedup == 1.25
 
 
 def test_what_bitsandbytes_has_for_apple_gpus_is_what_the_reasons_say():
