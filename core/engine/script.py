@@ -24,7 +24,7 @@ from core.base.language import _
 from core.engine.data.chat_tokens import marks_answers, set_template
 from core.engine.data.columns import Guess, guess_columns, guess_score_columns, guess_tag_columns
 from core.engine.data.conversations import find_shape, looks_like_messages
-from core.engine.data.image_files import ImageColumn, Images
+from core.engine.data.image_files import CROPS, ImageColumn, Images
 from core.engine.data.images import find_images, find_training_images, idx_pairs, only_table
 from core.engine.data.running_text import PlainText, read_running, text_column
 from core.engine.data.splits import Files, files_of, header_asked, held_out_of, texts_of
@@ -63,6 +63,7 @@ TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "script.py.jinja"
 LIBRARIES = ("torch", "torchvision", "transformers", "datasets", "accelerate", "peft", "trl", "bitsandbytes")
 MODULES = {
     "ast": "import ast",
+    "functools": "import functools",
     "gzip": "import gzip",
     "json": "import json",
     "os": "import os",
@@ -200,6 +201,7 @@ def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
         ),
         "TRL keeps LoRA's matrices in bf16, Hone in fp32.": task.reads_conversations
         and method is Method.QLORA,
+        "The random changes of data.augmentation are others.": task.reads_images and values["crop"],
         "EXIF rotation is ignored; weight decay applies to torchvision's batch norms.": task.reads_images,
         "Weights that the checkpoint lacks, such as a pooler's, are frozen; Hone trains them.": (
             method is not Method.FULL and not task.writes_text
@@ -293,6 +295,7 @@ def _of_options(options: RunOptions) -> dict[str, Any]:
         ),
         "speakers": {**SPEAKERS, **data.roles},
         "size": random[1] if random else data.image_size,
+        "crop": CROPS.get(data.augmentation),
         "optimizer": optimizer,
         "patience": (training.early_stopping_patience, training.early_stopping_threshold),
         "code": Code,

@@ -161,6 +161,14 @@ class Padding(Described):
     )
 
 
+class Augmentation(Described):
+    """How much training images are changed at random."""
+
+    OFF = "off", _("Off"), _("Images are used as they are.")
+    LIGHT = "light", _("Light"), _("Slightly cropped; brightness, contrast and colours vary a little.")
+    STRONG = "strong", _("Strong"), _("Cropped more, turned or recoloured (RandAugment), partly covered.")
+
+
 class ChatTemplate(Described):
     """How a conversation is formatted as one text."""
 

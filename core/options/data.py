@@ -1,7 +1,7 @@
 """Options of the data."""
 
 from core.base.language import _
-from core.options.choices import ChatTemplate, LossOn, Padding, Toggle
+from core.options.choices import Augmentation, ChatTemplate, LossOn, Padding, Toggle
 from core.options.declare import (
     FOR_CHAT,
     FOR_CLASSES,
@@ -198,6 +198,21 @@ class DataOptions(Section, frozen=True, kw_only=True):
         unit=Unit.PIXELS,
         needs=FOR_IMAGES,
         limits=(32, 2048),
+    )
+    augmentation: Augmentation = option(
+        Augmentation.OFF,
+        _("Augmentation"),
+        _(
+            "Changes training images at random, anew in each epoch: for little data and many epochs. It costs CPU "
+            "time. Validation, tests and predictions use the images as they are."
+        ),
+        needs=FOR_IMAGES,
+    )
+    horizontal_flip: bool = option(
+        False,
+        _("Horizontal flip"),
+        _("Mirrors half of the training images. Good for photos, wrong for digits, letters and signs."),
+        needs={**FOR_IMAGES, "data.augmentation": (Augmentation.LIGHT, Augmentation.STRONG)},
     )
     max_train_samples: int | None = option(
         None,

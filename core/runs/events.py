@@ -421,8 +421,8 @@ class WhatRan(Event, frozen=True, kw_only=True):
     - `loss_scale` is that of fp16, `matmul` the format in which CUDA multiplies fp32.
     - `adapter` describes LoRA matrices, `packed_parameters` is the number of frozen weights in 4 or 8 bits,
       `frozen_dtype` the format of the other frozen ones; biases and norms don't count.
-    - `workers` are the process ids of the data loaders, `worker_start` their start method; `padded_to` and `sampling`
-      describe how batches were made.
+    - `workers` are the process ids of the data loaders, `worker_start` their start method; `padded_to`, `sampling` and
+      `augmentation` describe how batches were made.
     - `reasons` has, by option, what Hone chose and why.
     """
 
@@ -453,6 +453,7 @@ class WhatRan(Event, frozen=True, kw_only=True):
     batches_per_step: Count = 1
     padded_to: str = ""
     sampling: str = ""
+    augmentation: str = ""
     workers: tuple[ProcessNumber, ...] = ()
     worker_start: str = ""
     pinned: bool = False

@@ -308,6 +308,7 @@ def _of_data(ran: WhatRan) -> Iterator[_Line]:
     yield _Line(_("Effective batch"), batch)
     yield _Line(_("Padded to"), ran.padded_to, "data.pad_to_multiple_of")
     yield _Line(_("Order"), ran.sampling, "data.group_by_length")
+    yield _Line(_("Augmentation"), ran.augmentation, "data.augmentation")
     workers = _("none: loaded by the training process")
     if ran.workers:
         count = len(ran.workers)

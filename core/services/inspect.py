@@ -243,9 +243,11 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """One sample as the model will see it.
 
     `row` is its number in the file. `parts` joined are its text with special tokens, truncated; `tokens` is their
-    number, None without a tokenizer. `rejected` is the other answer of a pair. `image` and `original` are PNG files
-    after and before the transform.
+    number, None without a tokenizer. `rejected` is the other answer of a pair. `images` are PNG files as the model
+    sees them, augmented in its first epochs, `original` is one before the transform.
     """
+
+    EPOCHS: ClassVar = 3
 
     row: int
     parts: tuple[SeenPart, ...] = ()
@@ -253,7 +255,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int | None = None
     is_cut: bool = False
     label: str = ""
-    image: bytes = b""
+    images: tuple[bytes, ...] = ()
     original: bytes = b""
 
 

@@ -36,7 +36,7 @@ from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.widgets.inputs import WheelGuard
 from gui.widgets.labels import link_button, plain_tip, text_label
-from gui.widgets.layout import FLUSH, fill, hbox
+from gui.widgets.layout import FLUSH, fill, hbox, vbox
 from gui.widgets.tables import Index, set_up_rows
 
 WIDEST_LETTERS, NARROW_LETTERS = 44, 10
@@ -288,10 +288,15 @@ class SeenPane(QWidget):
         self.text.setAcceptDrops(False)  # a file dropped anywhere is the data
         self.text.setAccessibleName(_("What the model sees"))
         self.legend.setTextFormat(Qt.TextFormat.RichText)
-        self.before, self.after = Picture(_("In the file")), Picture(_("What the model sees"))
+        self.before, self.after = Picture(), tuple(Picture() for _epoch in range(Seen.EPOCHS))
         texts, images = QWidget(), QWidget()
         fill(QVBoxLayout(texts), self.text, self.legend, margins=FLUSH, spacing=SPACING // 2)
-        images.setLayout(hbox((self.before, 1), (self.after, 1), spacing=SPACING // 2))
+        first, later = ((self.before, 1), (self.after[0], 1)), ((picture, 1) for picture in self.after[1:])
+        self._later = QWidget()
+        self._later.setLayout(hbox(*later, spacing=SPACING // 2))
+        images.setLayout(
+            vbox((hbox(*first, spacing=SPACING // 2), 1), (self._later, 1), spacing=SPACING // 2)
+        )
         self._stack = QStackedWidget()
         self._stack.addWidget(texts)
         self._stack.addWidget(images)
@@ -331,12 +336,15 @@ class SeenPane(QWidget):
         if seen.label:
             facts.append(_("label: {label}").format(label=self._named.get(seen.label, seen.label)))
         self.facts.setText(" · ".join(facts))
-        if seen.image:
-            self.before.show_png(seen.original, seen.label)
-            self.after.show_png(seen.image, seen.label)
+        if seen.images:
+            self.before.show_png(_("In the file"), seen.original, seen.label)
+            title = _("Epoch {number}") if len(seen.images) > 1 else _("What the model sees")
+            for number, (picture, png) in enumerate(zip(self.after, seen.images, strict=False), 1):
+                picture.show_png(title.format(number=number), png, seen.label)
+            self._later.setVisible(len(seen.images) > 1)
         else:
             self._show_text(seen)
-        self._stack.setCurrentIndex(1 if seen.image else 0)
+        self._stack.setCurrentIndex(1 if seen.images else 0)
 
     def _show_text(self, seen: Seen) -> None:
         """Show a text, or the two answers of a pair below their headings."""
@@ -375,9 +383,8 @@ class SeenPane(QWidget):
 class Picture(QWidget):
     """An image scaled to the space there is, with a caption that names its size."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._title = title
         self._pixmap = QPixmap()
         self._picture, self.caption = QLabel(), text_label(role=Role.HINT)
         self._picture.setMinimumSize(64, 64)
@@ -386,11 +393,11 @@ class Picture(QWidget):
             label.setAlignment(Qt.AlignmentFlag.AlignCenter)
         fill(QVBoxLayout(self), (self._picture, 1), self.caption, margins=FLUSH, spacing=2)
 
-    def show_png(self, content: bytes, label: str) -> None:
+    def show_png(self, title: str, content: bytes, label: str) -> None:
         self._pixmap = QPixmap()
         self._pixmap.loadFromData(content)
         size, text = self._pixmap.size(), _("{title}, {width} × {height}")
-        self.caption.setText(text.format(title=self._title, width=size.width(), height=size.height()))
+        self.caption.setText(text.format(title=title, width=size.width(), height=size.height()))
         self._picture.setAccessibleName(f"{self.caption.text()} {label}".strip())
         self._fit()
 

@@ -179,7 +179,7 @@ def _images(source: str) -> DataReport:
         rows=1200,
         labels={"cat": 480, "dog": 420, "horse": 300},
         seen=tuple(
-            Seen(row=row, label=label, original=_picture(320, 200, row), image=_picture(224, 224, row))
+            Seen(row=row, label=label, original=_picture(320, 200, row), images=(_picture(224, 224, row),))
             for row, label in enumerate(("cat", "dog", "horse"), 1)
         ),
         train_rows=1080,

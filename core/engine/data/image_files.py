@@ -1,6 +1,7 @@
 """Labelled images: opening and checking them, the transform of a model, and data sets that decode one by one."""
 
 import hashlib
+import math
 import os
 import struct
 import zlib
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,8 +22,10 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from core.base import formats
 from core.base.errors import DataError, Fix
 from core.base.language import _, ngettext
+from core.engine.environment import prepare_torchvision
+from core.options.choices import Augmentation
 from core.options.presets import IMAGE_FORMATS
-from core.services.inspect import FindingKind, FindingLevel
+from core.services.inspect import FindingKind, FindingLevel, Seen
 
 Encoded = Path | bytes | np.ndarray[Any, np.dtype[np.uint8]]
 """A stored image: a file, its bytes, or pixels [1 or 3, height, width]."""
@@ -90,14 +93,23 @@ LARGE_PIXELS = 16 * 2**20
 PREVIEW_SIDE = 256
 """The most pixels of a preview's width and height."""
 
+CROPS = {Augmentation.LIGHT: (0.7, 1.1), Augmentation.STRONG: (0.35, 4 / 3)}
+"""The least part of its area that is left of an image, and by how much it is stretched at most."""
+
 
 @dataclass(frozen=True)
 class ImageTransform:
-    """Resizes to a square, makes three channels and normalises. `size` is in pixels."""
+    """Resizes to a square, makes three channels and normalises. `size` is in pixels.
+
+    Training images are changed at random before; the same `seed`, epoch and place give the same image in any process.
+    """
 
     size: int
     mean: Colours = IMAGENET_MEAN
     std: Colours = IMAGENET_STD
+    augmentation: Augmentation = Augmentation.OFF
+    flips: bool = False
+    seed: int = 0
 
     def __call__(self, image: Encoded) -> torch.Tensor:
         """Convert a stored image to floats [3, size, size].
@@ -112,13 +124,31 @@ class ImageTransform:
 
     def from_pil(self, image: Any) -> torch.Tensor:
         """Convert a PIL image, rotated as its EXIF says, to floats [3, size, size]."""
-        _decode_small(image, 2 * self.size)
-        ImageOps.exif_transpose(image, in_place=True)  # a copy would double what a large image takes
-        upright = image if image.mode == "L" else _as_rgb(image)
-        if upright.size != (self.size, self.size):
-            upright = upright.resize((self.size, self.size), Image.Resampling.BILINEAR)
-        pixels = np.asarray(upright)
+        square = _upright(image, self.size)
+        if square.size != (self.size, self.size):
+            square = square.resize((self.size, self.size), Image.Resampling.BILINEAR)
+        pixels = np.asarray(square)
         return self.normalise(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
+
+    def augmented(self, image: Encoded, epoch: int, place: int) -> torch.Tensor:
+        """Convert a stored training image; torch's random numbers stay as they were. It raises what `__call__` does."""
+        if not self.changes:
+            return self(image)
+        key = np.random.SeedSequence((self.seed, epoch, place)).generate_state(1, np.uint64)
+        with opened(image) as pil, torch.random.fork_rng(devices=()):
+            torch.default_generator.manual_seed(int(key[0]))  # torch.manual_seed would seed the GPU, too
+            upright = _upright(pil, self.size)
+            box = _crop(upright.size, *CROPS[self.augmentation])
+            square = upright.resize((self.size, self.size), Image.Resampling.BILINEAR, box)
+            change, erase = _changes(self.augmentation, self.flips, round(corners(square)))
+            changed: torch.Tensor = erase(self.from_pil(change(square)))
+        return changed
+
+    @property
+    def changes(self) -> str:
+        """How training images are changed; empty if they aren't."""
+        flips = ", horizontal flips" if self.flips else ""
+        return "" if self.augmentation is Augmentation.OFF else f"{self.augmentation}{flips}"
 
     def normalise(self, pixels: np.ndarray[Any, np.dtype[np.uint8]]) -> torch.Tensor:
         """Convert bytes [1 or 3, height, width] to floats [3, height, width] of about zero mean and unit deviation.
@@ -138,23 +168,49 @@ class ImageTransform:
         pixels = (pixel_values * std + mean).mul(255).round().clamp(0, 255).to(torch.uint8)
         return _png(Image.fromarray(pixels.permute(1, 2, 0).numpy()))
 
-    def preview(self, image: Encoded) -> tuple[bytes, bytes]:
-        """Encode the model's input and the original as PNG files of at most 256 x 256 pixels.
+    def preview(self, image: Encoded, place: int) -> tuple[tuple[bytes, ...], bytes]:
+        """Encode the model's inputs, in the first epochs if they differ, and the original as PNG files.
 
         Raises:
             OSError: It can't be read, or any other of `UNREADABLE`.
         """
+        seen = (self.augmented(image, epoch, place) for epoch in range(Seen.EPOCHS if self.changes else 1))
         with opened(image) as pil:
-            _decode_small(pil, 2 * max(PREVIEW_SIDE, self.size))
-            seen = self.png(self.from_pil(pil))
-            return seen, _png(pil.convert("RGBA") if _has_alpha(pil) else _as_rgb(pil))
+            upright = _upright(pil, max(PREVIEW_SIDE, self.size), keeps_alpha=True)
+            return tuple(map(self.png, seen)), _png(upright)
 
 
-def _decode_small(image: Any, side: int) -> None:
-    """Let Pillow decode a large JPEG with fewer pixels, but at least `side` in width and height."""
+def _crop(size: tuple[int, int], least: float, stretch: float) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of a random part, about as long or wide as the image, unlike torchvision's."""
+    area, shape, left, top = torch.rand(4).tolist()
+    area, shape = least + (1 - least) * area, stretch ** (2 * shape - 1)
+    across, down = min(1, math.sqrt(area * shape)), min(1, math.sqrt(area / shape))
+    left, top = left * (1 - across), top * (1 - down)
+    return left * size[0], top * size[1], min(1, left + across) * size[0], min(1, top + down) * size[1]
+
+
+@cache
+def _changes(augmentation: Augmentation, flips: bool, fill: int) -> tuple[Any, Any]:
+    """What changes a square PIL image, and then its normalised floats; `fill` is the grey beside a turned image."""
+    prepare_torchvision()  # workers begin without it
+    from torchvision.transforms import InterpolationMode, v2
+
+    flip = v2.RandomHorizontalFlip(0.5 if flips else 0.0)
+    if augmentation is Augmentation.LIGHT:
+        return v2.Compose([flip, v2.ColorJitter(0.2, 0.2, 0.2)]), v2.Identity()
+    turned = v2.RandAugment(interpolation=InterpolationMode.BILINEAR, fill=fill)
+    return v2.Compose([flip, turned]), v2.RandomErasing(0.25, (0.02, 0.2))
+
+
+def _upright(image: Any, size: int, *, keeps_alpha: bool = False) -> Any:
+    """Decode a PIL image as grey or RGB, rotated as its EXIF says; a large JPEG at a fraction, 2 x `size` or more."""
     width, height = image.size
     if image.format == "JPEG" and width * height > LARGE_PIXELS:
-        image.draft(None, (side, side))
+        image.draft(None, (2 * size, 2 * size))
+    ImageOps.exif_transpose(image, in_place=True)  # a copy would double what a large image takes
+    if keeps_alpha and _has_alpha(image):
+        return image.convert("RGBA")
+    return image if image.mode == "L" else _as_rgb(image)
 
 
 def _as_rgb(image: Any) -> Any:
@@ -270,7 +326,7 @@ class Images:
 class ImageSet:
     """A map-style data set of `{"pixel_values": float32 [3, size, size], "labels": int}`.
 
-    `chosen` are its images, `labels` the class index of each.
+    `chosen` are its images, `labels` the class index of each. An index may be a pair: epoch (from 0) and index.
     """
 
     images: Images
@@ -281,15 +337,16 @@ class ImageSet:
     def __len__(self) -> int:
         return len(self.chosen)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int | tuple[int, int]) -> dict[str, Any]:
         """Decode a sample.
 
         Raises:
             DataError: The image can't be read (any more).
         """
+        epoch, index = index if isinstance(index, tuple) else (0, index)
         place = self.chosen[index]
         try:
-            pixel_values = self.transform(self.images.encoded(place))
+            pixel_values = self.transform.augmented(self.images.encoded(place), epoch, place)
         except UNREADABLE as error:
             where = self.images.where(place)
             raise DataError(

@@ -106,7 +106,7 @@ def load_image_data(
     """
     data = options.data
     synthetic = parse_synthetic(data.train)
-    transform = ImageTransform(synthetic[1] if synthetic else data.image_size, mean, std)
+    transform = replace(training_transform(options), mean=mean, std=std)
     found = find_training_images(options)
     refuse_unreadable(found.train)
     labels = class_names(options, found)
@@ -121,14 +121,25 @@ def load_image_data(
         notes = (*notes, _("{name} is the validation data.").format(name=found.eval_name))
     number = {label: place for place, label in enumerate(labels)}
 
-    def data_set(images: Images, chosen: Sequence[int]) -> ImageSet:
-        return ImageSet(images, chosen, [number[images.names[index]] for index in chosen], transform)
+    def data_set(images: Images, chosen: Sequence[int], seen: ImageTransform) -> ImageSet:
+        return ImageSet(images, chosen, [number[images.names[index]] for index in chosen], seen)
 
     return ImageData(
-        data_set(found.train, train),
-        data_set(held_out or found.train, rest) if rest else None,
+        data_set(found.train, train, transform),
+        data_set(held_out or found.train, rest, ImageTransform(transform.size, mean, std)) if rest else None,
         labels,
         notes,
+    )
+
+
+def training_transform(options: RunOptions) -> ImageTransform:
+    """The transform of training images, which may change them at random."""
+    data, synthetic = options.data, parse_synthetic(options.data.train)
+    return ImageTransform(
+        synthetic[1] if synthetic else data.image_size,
+        augmentation=data.augmentation,
+        flips=data.horizontal_flip,
+        seed=options.training.seed,
     )
 
 

@@ -13,7 +13,13 @@ from core.base.errors import DataError, Problem
 from core.base.language import _
 from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH
 from core.engine.data.image_files import UNREADABLE, Images, ImageTransform, check_each
-from core.engine.data.images import class_names, find_eval_images, find_training_images, split_images
+from core.engine.data.images import (
+    class_names,
+    find_eval_images,
+    find_training_images,
+    split_images,
+    training_transform,
+)
 from core.engine.inspect.report import Progress, as_problem, table_fields
 from core.options import RunOptions
 from core.options.sources import parse_synthetic
@@ -71,7 +77,7 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
         columns_by_role={"image": loaded.image_column or ""} if loaded.table else {},
         splits=loaded.splits,
         labels=dict(Counter(loaded.train.names).most_common(DataReport.MOST_LABELS)),
-        seen=tuple(_first_seen(loaded.train, ImageTransform(synthetic[1] if synthetic else data.image_size))),
+        seen=tuple(_first_seen(loaded.train, training_transform(options))),
         train_rows=train_rows,
         eval_rows=eval_rows,
         problems=tuple(problems),
@@ -89,10 +95,10 @@ def _first_seen(images: Images, transform: ImageTransform) -> Iterator[Seen]:
 
 def _seen(images: Images, index: int, transform: ImageTransform) -> Seen | None:
     try:
-        seen, original = transform.preview(images.encoded(index))
+        seen, original = transform.preview(images.encoded(index), index)
     except UNREADABLE:
         return None
-    return Seen(row=images.number(index), label=images.names[index], image=seen, original=original)
+    return Seen(row=images.number(index), label=images.names[index], images=seen, original=original)
 
 
 def check_images(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from accelerate.data_loader import SeedableRandomSampler
 from accelerate.utils import is_compiled_module
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, Dataset, Sampler
@@ -24,6 +25,7 @@ from core.base.errors import ModelError
 from core.base.language import _
 from core.engine.data import NO_LABEL
 from core.engine.data.batches import PRELOADED, Collator, SentCollator, SentSamples, begin_worker, received
+from core.engine.data.image_files import ImageSet
 from core.engine.data.tables import lengths_of
 from core.engine.models.parts import base_of
 from core.engine.tasks.metrics import HeldOut, Means, perplexity_metrics
@@ -60,6 +62,24 @@ class OrderedByLength(LengthGroupedSampler):
             self.begin_with = None
         self.begun_with = torch.get_rng_state()
         yield from super().__iter__()
+
+
+class WithEpochs(Sampler[tuple[int, int]]):
+    """accelerate's order of samples, each with its epoch: nothing else reaches workers that live on."""
+
+    def __init__(self, samples: ImageSet) -> None:
+        self._order = SeedableRandomSampler(samples)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        epoch = self._order.epoch
+        return ((epoch, index) for index in self._order)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by accelerate."""
+        self._order.set_epoch(epoch)
 
 
 class SameEachTime(LengthGroupedSampler):
@@ -211,6 +231,8 @@ class WatchedTrainer(Trainer):
 
     def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Sampler | None:
         dataset = _samples(self.train_dataset if train_dataset is None else train_dataset)
+        if isinstance(dataset, ImageSet):
+            return WithEpochs(dataset)
         if self.args.train_sampling_strategy == "group_by_length":
             lengths = lengths_of(dataset)
             if lengths is not None:

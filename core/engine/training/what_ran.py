@@ -114,6 +114,7 @@ def _batches(trainer: WatchedTrainer) -> dict[str, Any]:
         "worker_start": START_METHODS.get(type(workers[0]).__name__, "") if workers else "",
         "pinned": loader.pin_memory and torch.cuda.is_available(),  # torch pins for CUDA only
         "padded_to": _padded_to(loader.collate_fn),
+        "augmentation": getattr(getattr(trainer.train_dataset, "transform", None), "changes", ""),
         "sampling": GROUPED if isinstance(batch_sampler.sampler, LengthGroupedSampler) else "random",
         "batches_per_step": accumulated,
         "effective_batch": samples,

@@ -14,10 +14,19 @@ import msgspec
 import pytest
 
 from core.base.errors import OptionsError
+from core.engine.data import image_files
 from core.engine.script import comment, write_script
 from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path, value_of, with_changes
-from core.options.choices import FrozenPrecision, Method, Precision, Quantization, Task, Toggle
+from core.options.choices import (
+    Augmentation,
+    FrozenPrecision,
+    Method,
+    Precision,
+    Quantization,
+    Task,
+    Toggle,
+)
 from core.options.data import DataOptions
 from core.options.declare import Kind, Option
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
@@ -218,6 +227,24 @@ def test_each_option_changes_the_script(option, made):
     ]
     compile(texts[1], "script.py", "exec")
     assert texts[0] != texts[1]
+
+
+@pytest.mark.parametrize("strength", [Augmentation.LIGHT, Augmentation.STRONG])
+def test_a_script_augments_images_as_hone_does(strength, made):
+    from torchvision.transforms import v2
+
+    asked = with_changes(CASES["digits"](made), {"data.augmentation": strength, "data.horizontal_flip": True})
+    [line] = [line for line in script(asked).splitlines() if line.startswith("changes = ")]
+    theirs = eval(line.partition(" = ")[2], {"v2": v2, "floats": None})
+    ours = [
+        *image_files._changes(strength, True, 0)[0].transforms,
+        image_files._changes(strength, True, 0)[1],
+    ]
+    written = {type(one): vars(one) for one in theirs if one is not None}
+    for one in ours:
+        if type(one) in written and not isinstance(one, v2.RandAugment):  # whose tables can't be compared
+            assert repr(one) == repr(next(other for other in theirs if type(other) is type(one)))
+    assert set(written) == {type(one) for one in ours} - {v2.RandomHorizontalFlip, v2.Identity}
 
 
 def test_what_was_chosen_for_a_run_is_stated_in_its_script_and_nothing_else_of_it(tmp_path):

@@ -55,9 +55,19 @@ def test_pairs_running_text_and_images_as_the_model_sees_them(seen_of):
     assert prose.legend.text() == "All tokens are trained on."
     image = seen_of(Task.IMAGE_CLASSIFICATION)
     assert "label: cat" in image.facts.text()
-    captions = image.before.caption.text(), image.after.caption.text()
+    captions = image.before.caption.text(), image.after[0].caption.text()
     assert captions == ("In the file, 320 × 200", "What the model sees, 224 × 224")
     assert not any("row" in pane.facts.text() for pane in (prose, image))
+
+
+def test_augmented_images_are_shown_in_the_first_epochs(seen_of):
+    pane, report = seen_of(Task.IMAGE_CLASSIFICATION), report_for(Task.IMAGE_CLASSIFICATION, "x")
+    assert [picture.isVisible() for picture in pane.after] == [True, False, False]
+    augmented = replace(report.seen[0], images=report.seen[0].images * 3)
+    pane.show_report(replace(report, seen=(augmented,)), Task.IMAGE_CLASSIFICATION, {})
+    assert [picture.caption.text() for picture in pane.after if picture.isVisible()] == [
+        f"Epoch {number}, 224 × 224" for number in (1, 2, 3)
+    ]
 
 
 @pytest.mark.parametrize(("limit", "known"), [(64, (37, True)), (100, (0, True)), (50, None), (1, None)])

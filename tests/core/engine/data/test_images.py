@@ -18,11 +18,11 @@ from PIL import Image
 from pyarrow import parquet
 
 from core.base.errors import DataError
-from core.engine.data import tables
+from core.engine.data import image_files, tables
 from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, ImageTransform
 from core.engine.data.images import ImageData, find_images, load_image_data
 from core.options import RunOptions
-from core.options.choices import Task
+from core.options.choices import Augmentation, Task
 from core.options.data import DataOptions
 
 SHADES = {"cat": 0, "dog": 200}
@@ -97,6 +97,73 @@ class TestTransform:
             small = ImageTransform(32).from_pil(opened)
             assert opened.size == (1_000, 625)
         assert torch.allclose(small, ImageTransform(32).from_pil(image), atol=4 / 255 / min(IMAGENET_STD))
+
+
+class TestAugmentation:
+    def test_an_epoch_changes_every_image_of_every_source_again_but_no_image_of_an_evaluation(self, tmp_path):
+        sources = {
+            "folder": folders(tmp_path / "pets", {"cat": 4, "dog": 4}),
+            "table": table(tmp_path / "set"),
+            "idx": idx(
+                tmp_path / "t10k-images-idx3-ubyte", np.arange(20 * 28 * 28).reshape(20, 28, 28) % 251
+            ),
+            "digits": "builtin:digits",
+        }
+        idx(tmp_path / "t10k-labels-idx1-ubyte", np.arange(20) % 4)
+        for name, source in sources.items():
+            data, plain = (
+                load(source, eval_fraction=0.5, augmentation=chosen)
+                for chosen in (Augmentation.STRONG, Augmentation.OFF)
+            )
+            first, again, later = (
+                [data.train[epoch, index]["pixel_values"] for index in range(len(data.train))][:20]
+                for epoch in (0, 0, 1)
+            )
+            assert all(map(torch.equal, first, again)), name
+            assert not any(map(torch.equal, first[:4], later[:4])), name
+            assert data.train[1]["labels"] == data.train[1, 1]["labels"] == plain.train[1]["labels"]
+            assert data.eval
+            assert plain.eval
+            assert torch.equal(data.eval[0]["pixel_values"], plain.eval[0]["pixel_values"])
+
+    def test_the_random_numbers_of_training_stay_as_they_were(self):
+        train, torch_state = (
+            load("builtin:digits", augmentation=Augmentation.LIGHT).train,
+            torch.get_rng_state(),
+        )
+        sent = pickle.loads(pickle.dumps(train))
+        assert torch.equal(train[3, 5]["pixel_values"], sent[3, 5]["pixel_values"])
+        assert torch.equal(torch.get_rng_state(), torch_state)
+
+    @pytest.mark.parametrize("strength", [Augmentation.LIGHT, Augmentation.STRONG])
+    def test_images_are_mirrored_only_if_asked(self, strength):
+        image = np.zeros((1, 40, 40), np.uint8)
+        image[..., 20:] = 120
+        for flips in (False, True):
+            transform = ImageTransform(32, augmentation=strength, flips=flips, seed=1)
+            made = [transform.augmented(image, epoch, 0)[0] for epoch in range(30)]
+            brighter_left = [bool(one[:, :8].mean() > one[:, -8:].mean()) for one in made]
+            assert brighter_left.count(True) < 6 if not flips else 6 < brighter_left.count(True) < 24
+
+    def test_parts_lie_within_the_image_and_are_as_large_as_promised(self):
+        for least, stretch in image_files.CROPS.values():
+            for _ in range(200):
+                left, top, right, bottom = image_files._crop((50, 20), least, stretch)
+                assert 0 <= left < right <= 50
+                assert 0 <= top < bottom <= 20
+                across, down = (right - left) / 50, (bottom - top) / 20
+                assert across * down > least * 0.86
+                assert 0.99 / stretch < across / down < 1.01 * stretch
+
+    @pytest.mark.parametrize("shade", [0, 90, 255])
+    def test_what_is_beside_a_turned_image_has_the_shade_of_its_corners(self, shade):
+        plain, counts = Image.new("RGB", (32, 32), (shade,) * 3), []
+        for fill in (shade, 180):
+            change, _erase = image_files._changes(Augmentation.STRONG, False, fill)
+            with torch.random.fork_rng(devices=()):
+                torch.manual_seed(1)
+                counts.append(sum(np.ptp(np.asarray(change(plain))) == 0 for _ in range(60)))
+        assert counts[0] > 45 > counts[1], "but where another change came before"
 
 
 class TestInMemory:

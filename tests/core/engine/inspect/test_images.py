@@ -20,7 +20,7 @@ from core.engine.data.images import find_images, load_image_data
 from core.engine.inspect import images
 from core.engine.inspect.images import check_images, inspect_images
 from core.options import RunOptions
-from core.options.choices import Task
+from core.options.choices import Augmentation, Task
 from core.options.data import DataOptions
 from core.services.inspect import DataReport, Finding, FindingLevel
 
@@ -224,7 +224,8 @@ def test_each_image_is_opened_once_and_few_are_held(pets, monkeypatch):
 def test_what_the_model_sees_is_shown_beside_the_original(tmp_path):
     noise(5, (600, 300)).save(tmp_path / "wide.png")
     transform = ImageTransform(32)
-    seen, original = (Image.open(io.BytesIO(png)) for png in transform.preview(tmp_path / "wide.png"))
+    [shown], stored = transform.preview(tmp_path / "wide.png", 0)
+    seen, original = (Image.open(io.BytesIO(png)) for png in (shown, stored))
     assert (seen.format, seen.size, original.size) == ("PNG", (32, 32), (256, 128))
     mean, std = (torch.tensor(v)[:, None, None] for v in (IMAGENET_MEAN, IMAGENET_STD))
     pixels = ((transform(tmp_path / "wide.png") * std + mean) * 255).round().to(torch.uint8)
@@ -239,8 +240,16 @@ class TestReport:
         assert (found.train_rows, found.eval_rows) == (len(data.train), len(data.eval or ()))
         assert (found.problems, found.findings, found.splits) == ((), (), ())
         assert ([seen.label for seen in found.seen[:2]], len(found.seen)) == (["cat", "dog"], 8)
-        assert Image.open(io.BytesIO(found.seen[0].image)).size == (32, 32)
+        assert Image.open(io.BytesIO(found.seen[0].images[0])).size == (32, 32)
         assert Image.open(io.BytesIO(found.seen[0].original)).size == (24, 16)
+
+    def test_augmented_images_are_shown_as_the_first_epochs_feed_them(self, pets):
+        options = options_of(pets, eval_fraction=0.0, augmentation=Augmentation.LIGHT)
+        train, shown = load_image_data(options).train, inspect_images(options).seen[0].images
+        place = list(train.chosen).index(0)
+        fed = [train.transform.png(train[epoch, place]["pixel_values"]) for epoch in range(3)]
+        assert list(shown) == fed
+        assert len(set(fed)) == 3
 
     def test_a_table_with_its_columns_and_the_rows_of_the_file(self, pets):
         path = pets / "labels.csv"

@@ -107,7 +107,7 @@ def threads_as_before():
 
 def plain(files: Path, option: Option) -> RunOptions:
     """A run beside which `option` means something."""
-    of_images = options_by_path()["data.image_size"].needs == option.needs
+    of_images = option.needs.get("task") == (Task.IMAGE_CLASSIFICATION,)
     table = files / ("split" if option.path.endswith("_split") else "reviews.csv")
     options = options_of(
         Task.IMAGE_CLASSIFICATION if of_images else Task.TEXT_CLASSIFICATION,
@@ -179,7 +179,8 @@ def of_process(options: RunOptions) -> Any:
 def of_task(options: RunOptions) -> Any:
     """The data, a batch of it, and the model with what of it learns."""
     if options.task is Task.IMAGE_CLASSIFICATION:
-        return load_image_data(options).size
+        data = load_image_data(options)
+        return data.size, [data.train[index]["pixel_values"].tolist() for index in range(8)]
     prepared = text.prepare(options, Reporter(None))
     model: Any = prepared.model
     batch = prepared.collator([prepared.train[0], prepared.train[1]])

@@ -28,11 +28,19 @@ from core.engine.data.batches import (
 )
 from core.engine.data.image_files import Images, ImageSet, ImageTransform
 from core.engine.data.tables import lengths_of
-from core.options.choices import Padding, Task, Toggle
+from core.engine.training.trainer import live_loader
+from core.options.choices import Augmentation, Padding, Task, Toggle
 from core.runs.event_log import EventReader
 from core.runs.events import WhatRan
 from core.runs.folder import RunFolder
-from tests.fakes.models import instructions, pairs, save_tiny_bert, save_tiny_talker, write_json
+from tests.fakes.models import (
+    instructions,
+    pairs,
+    save_tiny_bert,
+    save_tiny_talker,
+    save_tiny_vision,
+    write_json,
+)
 from tests.fakes.training import TinyRun, built, run_options, train, write_data, write_reviews
 
 
@@ -80,6 +88,33 @@ def test_workers_are_processes_that_load_the_same_and_end_with_the_run(bert, pla
     left = [psutil.Process(pid) for pid in workers if psutil.pid_exists(pid)]
     _, alive = psutil.wait_procs(left, timeout=60)
     assert not alive
+
+
+def test_workers_augment_images_as_the_engine_does_anew_in_each_epoch(tmp_path):
+    source = save_tiny_vision(tmp_path / "vit")
+    alone, by_workers = (
+        train(
+            tmp_path / str(workers),
+            task=Task.IMAGE_CLASSIFICATION,
+            source=source,
+            train="builtin:digits",
+            max_train_samples=16,
+            image_size=32,
+            augmentation=Augmentation.STRONG,
+            horizontal_flip=True,
+            batch_size=4,
+            epochs=2.0,
+            workers=workers,
+        )
+        for workers in (0, 2)
+    )
+    assert losses(by_workers) == losses(alone)
+    assert len(losses(alone)) == 8
+    assert by_workers.what_ran.augmentation == "strong, horizontal flips"
+    loader = alone.trainer.get_train_dataloader()
+    for epoch in range(2):
+        loader.set_epoch(epoch)
+        assert {number for batch in live_loader(loader).batch_sampler for number, _ in batch} == {epoch}
 
 
 def test_an_error_in_a_worker_comes_back_whole(tmp_path):

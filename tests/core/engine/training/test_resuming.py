@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from core.engine.training import checkpoints
 from core.options import RunOptions
-from core.options.choices import Method, Schedule, Task, Toggle
+from core.options.choices import Augmentation, Method, Schedule, Task, Toggle
 from core.options.sections import OutputOptions
 from core.runs.events import (
     CheckpointSaved,
@@ -58,11 +58,17 @@ def texts(folder: Path) -> RunOptions:
 
 
 def images(folder: Path) -> RunOptions:
-    """With batch norm, whose means are no weights."""
+    """With batch norm, whose means are no weights, and images that are other ones in each epoch."""
     rows = {"train": "builtin:digits", "max_train_samples": 20, "max_eval_samples": 8, "eval_fraction": 0.2}
     source = save_tiny_vision(folder / "resnet", "resnet")
     return run_options(
-        Task.IMAGE_CLASSIFICATION, source=source, batch_size=4, epochs=2.0, predictions=2, **rows
+        Task.IMAGE_CLASSIFICATION,
+        source=source,
+        augmentation=Augmentation.STRONG,
+        batch_size=4,
+        epochs=2.0,
+        predictions=2,
+        **rows,
     )
 
 
