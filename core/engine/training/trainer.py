@@ -71,14 +71,12 @@ class WithEpochs(Sampler[tuple[int, int]]):
         self._order = SeedableRandomSampler(samples)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        epoch = self._order.epoch
-        return ((epoch, index) for index in self._order)
+        return ((self._order.epoch, index) for index in self._order)
 
     def __len__(self) -> int:
         return len(self._order)
 
     def set_epoch(self, epoch: int) -> None:
-        """Called by accelerate."""
         self._order.set_epoch(epoch)
 
 
