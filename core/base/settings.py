@@ -98,7 +98,7 @@ def runs_folder(settings: Settings | None = None) -> Path:
 VERSION = "0.1.0"
 
 REPOSITORY = ""
-"""Where releases are published, as `owner/name` on GitHub; empty if unknown, which Settings shows.
+"""Where releases are published, as `owner/name` on GitHub, which Settings links to; empty if unknown.
 
 `packaging/fill_repository.py` writes it for a release.
 """

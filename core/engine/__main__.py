@@ -299,8 +299,6 @@ def _run_network_job(name: str, channel: Channel) -> msgspec.Struct | None:
             return download.remove_cached(channel.read(hub.RemoveRequest))
         case "hub-search":
             return search.search(channel.read(hub.SearchRequest))
-        case "release":
-            return web.newest_release(channel.read(hub.ReleaseRequest))
     return None
 
 

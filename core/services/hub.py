@@ -1,6 +1,6 @@
 """The Hugging Face Hub: messages of the engine's Hub jobs, which models can be trained, and what is in the cache.
 
-Nothing here opens a connection. Messages about new releases of Hone are here as well.
+Nothing here opens a connection.
 """
 
 import os
@@ -206,33 +206,6 @@ class ConfigFetched(msgspec.Struct, frozen=True, kw_only=True):
     """Its path in the Hub's cache."""
 
     path: str
-
-
-ADDRESS = "https://github.com"
-API = "https://api.github.com"
-
-
-class ReleaseStanding(StrEnum):
-    """How the running version compares with the newest one published."""
-
-    OLDER = "older"
-    SAME = "same"
-    NEWER = "newer"
-
-
-class ReleaseRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask for the newest release of Hone's `repository` (`owner/name`), to compare it with `running`."""
-
-    repository: str
-    running: str
-
-
-class Release(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest release, its page, and how the running version compares with it."""
-
-    version: str
-    page: str
-    standing: ReleaseStanding
 
 
 # --- Whether Hone can train a model of the Hub, judged by its files, tags and config

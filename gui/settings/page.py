@@ -1,6 +1,5 @@
 """Settings: appearance, folders, the Hub, this computer, versions; and the device check."""
 
-import html
 import platform
 from collections.abc import Callable
 from functools import partial
@@ -29,8 +28,6 @@ from core.options.choices import device_title
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs.events import Level
 from core.services.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
-from core.services.hub import ADDRESS, API, Release, ReleaseRequest
-from core.services.hub import ReleaseStanding as Standing
 from gui.base.background import Ask, JobTask, ask_real_engine
 from gui.base.theme import APPEARANCES, Role, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
@@ -121,66 +118,6 @@ def _comparison_cells(comparison: Comparison) -> tuple[str, str, str, str]:
     return results[comparison.agreement], comparison.name, error, comparison.words
 
 
-HOST = API.removeprefix("https://")
-
-
-class ReleasePanel(QWidget):
-    """This version, and a button that looks for a newer one."""
-
-    def __init__(self, ask: Ask) -> None:
-        super().__init__()
-        self.task = JobTask(ask, "release", Release, self, done=self._on_release, failed=self._on_failure)
-        self.button = push_button(_("Check for updates"), self._ask)
-        self.button.setVisible(bool(REPOSITORY))
-        self.label = LinkLabel()
-        self.label.setOpenExternalLinks(True)
-        self.setLayout(vbox(self.label, hbox(self.button, None)))
-        text = _(
-            "This is Hone {version}, published at {address}. Updates are checked at {host} when you press the button, "
-            "and only then; nothing about you or this computer is sent."
-        )
-        if not REPOSITORY:
-            text = _("This is Hone {version}. Updates can't be checked in this build.")
-        self._show(
-            text.format(version=VERSION, address=link_to(f"{ADDRESS}/{REPOSITORY}"), host=HOST), Role.HINT
-        )
-
-    def _ask(self) -> None:
-        self.button.setEnabled(False)
-        self._show(_("Asking {host}…").format(host=HOST), Role.HINT)
-        self.task.put(ReleaseRequest(repository=REPOSITORY, running=VERSION))
-
-    def _on_release(self, release: Release) -> None:
-        self.button.setEnabled(True)
-        match release.standing:
-            case Standing.OLDER:
-                text = _("Hone {newest} is available (this is {running}): {page}")
-            case Standing.SAME:
-                text = _("Hone {running} is up to date.")
-            case Standing.NEWER:
-                text = _("This is Hone {running}, newer than the published {newest}.")
-        newest, page = html.escape(release.version), link_to(release.page)
-        role = Role.STRONG if release.standing is Standing.OLDER else Role.MUTED
-        self._show(text.format(running=VERSION, newest=newest, page=page), role)
-
-    def _on_failure(self, error: UserError) -> None:
-        self.button.setEnabled(True)
-        parts = [error.detail, *(fix.label for fix in error.fixes)]
-        lines = [f"<b>{html.escape(error.title)}</b>", *(_with_links(part) for part in parts if part)]
-        self._show("<br>".join(lines), Role.MUTED)
-
-    def _show(self, text: str, role: Role) -> None:
-        self.label.setText(text)
-        set_role(self.label, role)
-
-
-def _with_links(text: str) -> str:
-    """Return plain text as rich text, with links to the address where Hone is published."""
-    return " ".join(
-        link_to(word) if word.startswith(f"{ADDRESS}/") else html.escape(word) for word in text.split()
-    )
-
-
 WIDEST = 760
 
 
@@ -199,7 +136,6 @@ class SettingsPage(QWidget):
         self.hub = HubCard(ask)
         self.hub.offline_chosen.connect(lambda on: self._change(offline=on))
         self.cache = CacheCard(ask)
-        self.release = ReleasePanel(ask)
         self.gpu = GpuCard(gpu or GpuInstaller(parent=self))
         self.strip = MessageStrip(closable=True)
         self._computer = self._computer_card()
@@ -299,8 +235,12 @@ class SettingsPage(QWidget):
         card = Card(_("Versions"))
         self.versions = KeyValue(label_width(self))
         card.body.addWidget(self.versions)
-        card.body.addSpacing(SPACING)
-        card.body.addWidget(self.release)
+        self.releases = LinkLabel()
+        self.releases.setOpenExternalLinks(True)
+        page = link_to(f"https://github.com/{REPOSITORY}/releases")
+        self.releases.setText(_("Newer versions are published at {page}").format(page=page))
+        self.releases.setVisible(bool(REPOSITORY))
+        card.body.addWidget(self.releases)
         return card
 
     def _change(self, **changes: Any) -> None:
@@ -311,7 +251,6 @@ class SettingsPage(QWidget):
     def end_work(self) -> None:
         self.hub.token.task.close()
         self.cache.close_tasks()
-        self.release.task.close()
 
     def _choose_folder(self) -> None:
         start = str(runs_folder(self._settings))

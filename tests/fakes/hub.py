@@ -128,10 +128,6 @@ class Publisher:
         self.told: list[dict[str, str]] = []
         self.url = ""
 
-    def publish(self, tag: str) -> None:
-        """Have this release as the newest."""
-        self.body = json.dumps({"tag_name": tag, "html_url": "https://elsewhere.example/"}).encode()
-
     @contextmanager
     def serving(self) -> Iterator["Publisher"]:
         """Answer until the end of the block, at `url`."""

@@ -1,16 +1,11 @@
-"""Requests that don't go through huggingface_hub: the newest release of Hone, and uv for PyTorch with CUDA.
-
-They send nothing that identifies the user.
-"""
+"""The download of uv for PyTorch with CUDA: requests that send nothing that identifies the user."""
 
 import hashlib
 import http.client
 import json
 import platform
-import re
 import ssl
 import sys
-import time
 import urllib.error
 import urllib.request
 import zipfile
@@ -23,14 +18,11 @@ import truststore
 
 from core.base.errors import Fix, UserError
 from core.base.language import _
-from core.services import hub
-from core.services.hub import ADDRESS, API, Release, ReleaseRequest, ReleaseStanding
 
 SECONDS = 15.0
 """Timeout of each step of a request."""
 
 MAX_BYTES = 64 << 20
-NOT_UNDERSTOOD = _("The answer isn't valid.")
 PROXY = _("The proxy requires a login: set HTTPS_PROXY to http://name:password@host:port and restart Hone.")
 
 UV_VERSION = "0.13.9"
@@ -59,43 +51,13 @@ def read(address: str, title: str, *fixes: Fix) -> bytes:
     Raises:
         UserError: With this title and these fixes, if it fails.
     """
-    headers = {"Accept": "application/vnd.github+json", "User-Agent": "Hone"}
-    request = urllib.request.Request(address, headers=headers)
+    request = urllib.request.Request(address, headers={"User-Agent": "Hone"})
     certificates = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         with urllib.request.urlopen(request, timeout=SECONDS, context=certificates) as answer:
             return bytes(answer.read(MAX_BYTES))
     except (OSError, http.client.HTTPException) as error:  # URLError and HTTPError are OSErrors
         raise UserError(title, _explain(error, urlsplit(address).netloc), fixes) from error
-
-
-def newest_release(request: ReleaseRequest, *, api: str = API) -> Release:
-    """Ask GitHub (https://docs.github.com/en/rest/releases/releases#get-the-latest-release).
-
-    Raises:
-        UserError: There is none, Hone works offline, or the request failed.
-    """
-    releases = f"{ADDRESS}/{request.repository}/releases"
-    by_hand = Fix(_("Look at {address}").format(address=releases))
-    if by := hub.forbidden_by():
-        detail = _("{by} forbids the request.").format(by=by)
-        raise UserError(_("Hone works offline"), detail, (by_hand,))
-    title = _("Hone couldn't check for a newer release")
-    answer = read(f"{api}/repos/{request.repository}/releases/latest", title, by_hand)
-    try:
-        version = json.loads(answer)["tag_name"]
-        running, newest = _numbers(request.running), _numbers(version)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UserError(title, NOT_UNDERSTOOD, (by_hand,)) from error
-    standing = ReleaseStanding.OLDER if running < newest else ReleaseStanding.NEWER
-    if running == newest:
-        standing = ReleaseStanding.SAME
-    return Release(version=version.removeprefix("v"), page=f"{releases}/tag/{version}", standing=standing)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """The numbers of a version without zeros at its end: 1.2 equals 1.2.0."""
-    return tuple(int(part) for part in re.sub(r"(\.0)+$", "", version.removeprefix("v")).split("."))
 
 
 def fetch_uv(folder: Path, *, index: str = UV_INDEX) -> Path:
@@ -140,10 +102,6 @@ def _explain(error: Exception, host: str) -> str:
     if "407" in str(reason) or getattr(error, "code", 0) == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
         return PROXY
     if isinstance(error, urllib.error.HTTPError):
-        if (minutes := _wait(error)) is not None:
-            return _("{host} received too many requests. Try again in {minutes} min.").format(
-                host=host, minutes=minutes
-            )
         return _("{host}, or a proxy, answered {code} {reason}.").format(
             host=host, code=error.code, reason=error.reason
         )
@@ -156,16 +114,3 @@ def _explain(error: Exception, host: str) -> str:
             "{host} can't be reached ({reason}). Check the internet connection, and HTTPS_PROXY for a proxy."
         )
     return text.format(host=host, reason=reason)
-
-
-def _wait(error: urllib.error.HTTPError) -> int | None:
-    """Minutes until a server that limits requests answers again, or None.
-
-    https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
-    """
-    until, after = error.headers.get("x-ratelimit-reset", ""), error.headers.get("retry-after", "")
-    if error.code not in (403, 429) or (error.headers.get("x-ratelimit-remaining") != "0" and not after):
-        return None
-    seconds = float(until) - time.time() if until.isdecimal() else 3600.0
-    seconds = float(after) if after.isdecimal() else seconds
-    return max(1, min(60, round(seconds / 60)))

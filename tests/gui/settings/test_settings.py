@@ -1,26 +1,22 @@
-"""The page Settings, its device check, and the panel that asks for newer versions only when its button is pressed."""
+"""The page Settings and its device check."""
 
 from importlib import metadata
-from pathlib import Path
 
 import msgspec
 import pytest
 from PySide6.QtWidgets import QLabel, QPushButton
 
-from core.base.errors import DeviceError, Fix, UserError
-from core.base.settings import REPOSITORY, VERSION, Appearance, Settings
+from core.base.errors import DeviceError, UserError
+from core.base.settings import Appearance, Settings
 from core.services.devices import DeviceCheckRequest
-from core.services.hub import Release, ReleaseRequest
-from core.services.hub import ReleaseStanding as Standing
 from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.settings import page as settings_page
-from gui.settings.page import DeviceCheckDialog, ReleasePanel, SettingsPage
+from gui.settings.page import DeviceCheckDialog, SettingsPage
 from tests.fakes.jobs import CPU_ONLY, FakeEngine
 
-ROOT = Path(__file__).resolve().parents[3]
-ASKS_THE_NETWORK = {"release", "hub-search", "hub-download", "hub-account", "fetch-config", "export-push"}
+ASKS_THE_NETWORK = {"hub-search", "hub-download", "hub-account", "fetch-config", "export-push"}
 
 
 @pytest.fixture
@@ -103,56 +99,17 @@ def test_a_device_check_that_fails_is_explained_and_closing_ends_it(qtbot, engin
     assert not again.task.is_running
 
 
-@pytest.fixture
-def panel(qtbot, engine, monkeypatch):
-    monkeypatch.setattr("gui.settings.page.REPOSITORY", "someone/hone")
-    panel = ReleasePanel(engine)
-    qtbot.addWidget(panel)
-    panel.show()
-    yield panel
-    panel.task.close()
+def test_a_release_links_to_the_newer_ones(qtbot, engine, monkeypatch, tmp_path):
+    """Packaging fills in the address; a checkout names nobody's releases."""
+    for address in ("", "someone/hone"):
+        monkeypatch.setattr(settings_page, "REPOSITORY", address)
+        page = SettingsPage(Settings(runs_folder=str(tmp_path)), ask=engine)
+        qtbot.addWidget(page)
+        assert page.releases.isVisibleTo(page) is bool(address)
+    assert 'href="https://github.com/someone/hone/releases"' in page.releases.text()
 
 
-RELEASES = "https://github.com/someone/hone/releases"
-FAILED = UserError("Not asked", "A proxy <b>said</b> no.", (Fix(f"Look at {RELEASES}"),))
-
-
-def release(standing):
-    return Release(version="9.0.0", page=f"{RELEASES}/tag/v9.0.0", standing=standing)
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (
-            release(Standing.OLDER),
-            ("Hone 9.0.0 is available", f'href="{RELEASES}/tag/v9'),
-        ),
-        (release(Standing.SAME), ("is up to date",)),
-        (release(Standing.NEWER), ("newer than the published 9.0.0",)),
-        (FAILED, ("A proxy &lt;b&gt;said&lt;/b&gt; no.", f'<a href="{RELEASES}">')),
-    ],
-)
-def test_newer_versions_are_asked_for_when_the_button_is_pressed(qtbot, panel, engine, answer, words):
-    assert "api.github.com" in panel.label.text()
-    assert engine.requests == []
-    engine.answers["release"] = answer
-    panel.button.click()
-    assert not panel.button.isEnabled()
-    qtbot.waitUntil(panel.button.isEnabled)
-    assert all(text in panel.label.text() for text in words)
-    ((job, body),) = engine.requests
-    request = msgspec.json.decode(body, type=ReleaseRequest)
-    assert (job, request) == ("release", ReleaseRequest(repository="someone/hone", running=VERSION))
-
-
-def test_a_build_without_an_address_has_no_button(page):
-    """Packaging fills it in; a checkout must not ask for somebody else's releases."""
-    assert REPOSITORY == ""
-    assert not page.release.button.isVisibleTo(page)
-
-
-def test_no_page_asks_the_network_by_itself_and_the_documents_name_the_host(qtbot, engine, tmp_path):
+def test_no_page_asks_the_network_by_itself(qtbot, engine, tmp_path):
     window = MainWindow(Theme(Appearance.LIGHT), Settings(runs_folder=str(tmp_path)), engine)
     qtbot.addWidget(window)
     window.show()
@@ -164,7 +121,3 @@ def test_no_page_asks_the_network_by_itself_and_the_documents_name_the_host(qtbo
     assert set(asked) <= {"hub-account"}
     assert b'"action":"check"' not in asked.get("hub-account", b"")  # it only looks into the keychain
     window.end_work()
-    for document in ("README.md", "docs/install.md"):
-        words = " ".join((ROOT / document).read_text(encoding="utf-8").split())
-        assert "asks api.github.com" in words
-        assert "asks github.com" not in words
