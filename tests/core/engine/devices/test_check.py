@@ -29,6 +29,7 @@ from core.engine.devices.check import (
     worst_difference,
 )
 from core.engine.reporter import Reporter
+from core.engine.training import train as training
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs.event_log import EventReader
 from core.runs.events import Level, MessageRaised
@@ -44,6 +45,7 @@ from core.services.devices import (
 )
 from tests.fakes.devices import leaky_attention
 from tests.fakes.jobs import CPU_ONLY
+from tests.fakes.training import run_options
 
 REFERENCE = Side("cpu", "Old processor, 2 threads", 2, is_reference=True)
 CANDIDATE = Side("cpu", "Old processor, 1 thread", 1)
@@ -360,7 +362,9 @@ def test_the_first_measurement_of_bf16_stays(messages):
 
 
 @pytest.mark.parametrize(("steps_in_fp32", "steps_in_bf16", "ratio"), [(3.0, 2.0, 1.5), (2.0, 2.5, 0.8)])
-def test_bf16_is_as_much_faster_as_its_median_step(steps_in_fp32, steps_in_bf16, ratio):
+def test_bf16_is_as_much_faster_as_its_median_step(steps_in_fp32, steps_in_bf16, ratio, monkeypatch):
+    small = device_check.TinyTransformer(causal=True)
+    monkeypatch.setattr(device_check, "TinyTransformer", lambda **_sizes: small)
     seconds = [9.0] * 3 + [steps_in_fp32] * 6 + [9.0] + [9.0] * 3 + [steps_in_bf16] * 6 + [9.0]
     times, now = [], 0.0
     for step in seconds:
@@ -398,3 +402,21 @@ def test_a_damaged_file_of_checks_counts_as_none(home, content, messages):
 def test_a_home_that_can_t_be_written_to_stops_no_run(home, messages):
     home.write_text("a file where the folder should be")
     assert len(messages(FakeCheck(Agreement.DIFFERS))) == 1
+
+
+def test_the_gpu_is_checked_before_its_precision_is_chosen(tmp_path, monkeypatch):
+    order: list[str] = []
+
+    def chosen(_options):
+        order.append("chosen")
+        raise UserError("as far as it goes")
+
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
+    monkeypatch.setattr(training, "warn_of_wrong_numbers", lambda _reporter: order.append("checked"))
+    monkeypatch.setattr(training, "chosen_device", chosen)
+    for device, expected in (("auto", ["checked", "chosen"]), ("cpu", ["chosen"])):
+        run = RunFolder(tmp_path / device)
+        run.path.mkdir()
+        assert training.train_run(run, run_options(name=device), Reporter(run)) == 1
+        assert order == expected
+        order.clear()
