@@ -89,6 +89,15 @@ _WINDOWS_ENDINGS = {
 }
 
 
+GPU_HELD_UP = "impactinginteractivity"
+"""In what Metal prints and raises, in lower case (kIOGPUCommandBufferCallbackErrorImpactingInteractivity)."""
+
+DISPLAY_CAME_FIRST = _(
+    "macOS stopped the GPU's work because it held up the display. Let the display sleep while it trains: "
+    "then macOS doesn't do that."
+)
+
+
 def signal_name(code: int | None) -> str | None:
     """The signal behind a negative exit status as Python gives it, such as `SIGKILL`; None for others."""
     if code is None or code >= 0:
@@ -108,11 +117,13 @@ def is_out_of_memory(code: int, *, kills: bool) -> bool:
     return (signal_name(code) == "SIGKILL" and kills) or _WINDOWS_ENDINGS.get(code) == OUT_OF_MEMORY
 
 
-def describe(code: int, *, out_of_memory: bool = False) -> str:
-    """Why a process that ended with `code` ended, as far as the status tells."""
+def describe(code: int, *, out_of_memory: bool = False, log: str = "") -> str:
+    """Why a process that ended with `code` ended, as far as the status and the end of its log tell."""
     name = signal_name(code)
     if name == "SIGKILL" and out_of_memory:
         return OUT_OF_MEMORY
+    if GPU_HELD_UP in log.lower():
+        return DISPLAY_CAME_FIRST
     if name is not None:
         return _REASONS.get(name, _("It was ended by {name}.").format(name=name))
     if code == 0:

@@ -323,13 +323,14 @@ class Keeper:
 
     def _exit_record(self, code: int, over: UserError | None) -> ExitRecord:
         kills = (out_of_memory_kills() or 0) > (self._kills_before or 0)
-        reason = over.title if over else describe(code, out_of_memory=kills)
+        tail = log_tail(self._run.log_file)
+        reason = over.title if over else describe(code, out_of_memory=kills, log=tail)
         return ExitRecord(
             time=time.time(),
             code=code,
             signal=signal_name(code),
             reason=_("It was ended at once, as requested.") if self._is_killed else reason,
-            log_tail=log_tail(self._run.log_file),
+            log_tail=tail,
             out_of_memory=not self._is_killed and is_out_of_memory(code, kills=kills),
             attempt=self._writer.attempt,
         )

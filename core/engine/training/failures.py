@@ -19,6 +19,7 @@ from core.base.errors import Fix, FixAction, ModelError, UserError
 from core.base.files import free_bytes
 from core.base.formats import memory, plain_number
 from core.base.language import _, ngettext
+from core.base.processes import DISPLAY_CAME_FIRST, GPU_HELD_UP
 from core.engine.devices.memory import memory_limit
 from core.memory.estimate import MASTER, STATE
 from core.options import RunOptions
@@ -300,6 +301,7 @@ KNOWN = (
         ),
         (Fix(_("Compute one example at a time"), {"memory.batch_size": 1}),),
     ),
+    _Known((GPU_HELD_UP,), _("macOS stopped the GPU's work"), DISPLAY_CAME_FIRST, (RESUME,)),
     _Known(
         ("cannot find a working triton installation",),
         _("Compiling for this GPU needs Triton"),

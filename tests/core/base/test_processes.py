@@ -29,6 +29,15 @@ def test_every_ending_has_its_signal_and_a_description(code, name, text):
     assert (describe(code, out_of_memory=True) == OUT_OF_MEMORY) is (name == "SIGKILL")
 
 
+METAL = "[METAL] Impacting Interactivity (0000000e:kIOGPUCommandBufferCallbackErrorImpactingInteractivity)"
+
+
+def test_work_of_the_gpu_that_macos_stopped_is_named_whatever_signal_followed():
+    assert "held up the display" in describe(-signal.SIGABRT, log=f"step 3\n{METAL}\n")
+    assert "held up the display" not in describe(-signal.SIGABRT, log="step 3\n")
+    assert describe(-9, out_of_memory=True, log=METAL) == OUT_OF_MEMORY
+
+
 def test_the_tail_of_a_log_is_its_last_lines_without_redrawn_bars(tmp_path):
     log = tmp_path / "log.txt"
     assert log_tail(log) == ""

@@ -27,6 +27,7 @@ from tests.fakes.trained_runs import attempt, in_attempts, story_of
 from tests.fakes.training import options_of, run_options, write_reviews
 
 MEMORY, DISK = "Not enough memory", "The disk is full"
+STOPPED = "macOS stopped the GPU's work"
 NO_WORKERS, SMALLER = {"data.workers": 0}, {"memory.batch_size": 1}
 CUDA = """
 Search for `cudaErrorAssert' in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more.
@@ -72,6 +73,7 @@ Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.
             ),
             {"device.compile": False},
         ),
+        (RuntimeError("(0000000e:kIOGPUCommandBufferCallbackErrorImpactingInteractivity)"), STOPPED),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied (8x16 and 32x2)"), None),
         (RuntimeError("Caught KeyError in DataLoader worker process 0."), None),
         (ValueError("out of memory of a different kind"), None),
