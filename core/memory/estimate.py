@@ -5,6 +5,7 @@ accumulation, no gradients; when it ends, all gradients and no activations. All 
 """
 
 import contextlib
+import math
 import platform
 import statistics
 import time
@@ -205,8 +206,13 @@ CUDA_UNUSED = 0.06
 """Unused memory of torch's caching allocator relative to the tensors: 0 to 12 % in simulations of the guide's nine
 rows. Never measured on a GPU by Hone."""
 
-MPS_DRIVER = 256 * MIB
-"""Metal's buffers and compiled kernels. A guess, never measured."""
+HEAP, SMALL_HEAP, IN_LARGE_HEAPS = 1 << 30, 32 * MIB, 10 * MIB
+"""Heaps of Metal in which torch's MPS allocator puts tensors: those of `IN_LARGE_HEAPS` or more, and smaller ones
+(`MPSAllocator.h` of 2.13). Never compared with a Mac."""
+
+MPS_LOW_WATERMARK = 1.4 / 1.7
+"""Share of the MPS allocator's limit, as in torch's defaults, beyond which it frees what is unused and makes heaps no
+larger than needed."""
 
 MAPPED_FROM = 32 * MIB
 """Larger tensors are allocated by mmap and returned at once (`DEFAULT_MMAP_THRESHOLD_MAX` of glibc). Smaller ones leave
@@ -395,16 +401,29 @@ def forecast(
     """
     case = case_of(options, shape, device, length)
     parts = max(moments(case), key=lambda parts: parts.total)
-    cached = CUDA_UNUSED * (parts.total - parts.overhead) if case.kind == "cuda" else 0
+    tensors = parts.total - parts.overhead
+    cached = round(CUDA_UNUSED * tensors) if case.kind == "cuda" else 0
+    unused = unused_heap_bytes(case, tensors, device.memory_bytes) if case.kind == "mps" else 0
     found = Forecast(
         basis=Basis.FORMULA,
         device=device.name,
-        parts=msgspec.structs.replace(parts, overhead=parts.overhead + round(cached) + data),
+        parts=msgspec.structs.replace(
+            parts, overhead=parts.overhead + cached + data, temporary=parts.temporary + unused
+        ),
         room=room,
         length=case.length if case.is_text else None,
         notes=tuple(_notes(case, length)),
     )
     return corrected(found, correction)
+
+
+def unused_heap_bytes(case: Case, tensors: int, recommended: int | None) -> int:
+    """What `tensors` leave unused of Metal's heaps, on a Mac for whose GPU macOS recommends so many bytes."""
+    kept = (case.rows * one.size(case.row_places) for one in (*case.kept.blocks, *case.kept.outside))
+    heap = HEAP if max(NUMBER * case.shape.largest, *kept, 0) >= IN_LARGE_HEAPS else SMALL_HEAP
+    whole = math.ceil(tensors / heap) * heap
+    short = round(MPS_LOW_WATERMARK * recommended) if recommended else whole
+    return min(whole, max(tensors, short)) - tensors
 
 
 def moments(case: Case) -> Iterator[Parts]:
@@ -633,8 +652,7 @@ def cast_bytes(case: Case) -> int:
 
 def overhead_bytes(case: Case) -> int:
     """Everything but tensors; a Mac's GPU shares its memory with the process."""
-    process = process_bytes(case)
-    return {"cuda": CUDA_CONTEXT, "mps": process + MPS_DRIVER}.get(case.kind, process + unused_bytes(case))
+    return CUDA_CONTEXT if case.kind == "cuda" else process_bytes(case) + unused_bytes(case)
 
 
 def process_bytes(case: Case) -> int:

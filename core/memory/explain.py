@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from core.base.formats import compact_count
+from core.base.formats import compact_count, memory
 from core.base.language import _
 from core.memory import estimate
 from core.memory.estimate import MIB, NUMBER, Case, case_of
@@ -177,6 +177,16 @@ def _activation_formula(case: Case) -> str:
 
 
 def _temporary(case: Case, forecast: Forecast) -> Explanation:
+    if case.kind == "mps":
+        return Explanation(
+            _(
+                "Temporary buffers of a step, and the unused rest of the heaps in which PyTorch asks macOS for memory."
+            ),
+            _(
+                "widest layer, optimizer step or copies of weights + the rest of the last heap of {heap}"
+            ).format(heap=memory(estimate.HEAP)),
+            _("heaps: source of PyTorch (MPSAllocator.h), never measured on a Mac"),
+        )
     if not forecast.parts.activations:
         return Explanation(
             _("Temporary buffers of the optimizer step."),
@@ -212,14 +222,6 @@ def _overhead(case: Case) -> Explanation:
                 context=estimate.CUDA_CONTEXT // MIB, unused=estimate.CUDA_UNUSED
             ),
             _("context: transformers, guide “Efficient training on a single GPU”; allocator: simulated"),
-        )
-    if case.kind == "mps":
-        return Explanation(
-            _("Python, PyTorch and other libraries, in the memory the GPU shares, and Metal's buffers."),
-            _("{process:,} MB + {driver:,} MB for any model").format(
-                process=process, driver=estimate.MPS_DRIVER // MIB
-            ),
-            _("a guess, never measured on a Mac"),
         )
     if not gaps:
         return Explanation(

@@ -42,7 +42,7 @@ RESNET = ModelShape(
     largest=2_359_296,
     kept=dict.fromkeys(("full", "frozen"), IMAGES),
 )
-LEAST_OVERHEAD = {"cpu": estimate.LIBRARIES, "cuda": estimate.CUDA_CONTEXT, "mps": estimate.MPS_DRIVER}
+LEAST_OVERHEAD = {"cpu": estimate.LIBRARIES, "cuda": estimate.CUDA_CONTEXT, "mps": estimate.LIBRARIES}
 
 
 def asked(task: str = "text-classification", **sections: dict[str, Any]) -> RunOptions:
@@ -328,3 +328,26 @@ def test_a_formula_has_the_numbers_of_the_run_even_of_a_measured_figure():
         for name in ("weights", "activations")
     )
     assert (weights.bytes, "80 tokens" in activations.formula) == (5, True)
+
+
+GB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("recommended", "batch", "heaps"),
+    [(27, 1, 2), (27, 8, 3), (27, 32, 5), (5, 1, 2), (5, 32, None), (None, 32, 5)],  # 1.6, 2.03 and 4.4 GB
+)
+def test_on_a_mac_tensors_take_whole_heaps_until_memory_is_short(recommended, batch, heaps):
+    """Heaps are only as large as needed beyond the low watermark, here 0.82 x 5 GB."""
+    mac = replace(MPS, memory_bytes=recommended and recommended * GB)
+    exact, found = (parts(where, memory={"batch_size": batch}) for where in (CPU, mac))
+    assert found.total - found.overhead == (heaps * GB if heaps else exact.total - exact.overhead)
+
+
+def test_small_tensors_take_small_heaps():
+    images = {"task": "image-classification", "memory": {"batch_size": 4}}
+    found = {size: parts(MPS, RESNET, **images, data={"image_size": size}) for size in (32, 224)}
+    held = {size: each.total - each.overhead for size, each in found.items()}
+    assert held[32] % estimate.SMALL_HEAP == 0
+    assert held[32] < 224 * estimate.MIB
+    assert held[224] == GB, "one feature map is larger than 10 MB"
