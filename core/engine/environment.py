@@ -3,17 +3,21 @@
 import importlib.util
 import logging
 import os
+import platform
 import sys
 from pathlib import Path
 from typing import Any
 
+from core.memory.estimate import MPS_LOW_WATERMARK
 from core.monitor.nvidia import gpu_for, number_by_slot
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Method
 
 CPU_KERNELS = "64"
-MPS_HIGH_WATERMARK, MPS_LOW_WATERMARK = 1.7, 1.4
-"""torch's defaults on a Mac, whose GPU shares the memory."""
+
+RELAXED_FROM = 16
+"""macOS from which on the GPU's driver ends work that holds up the display: 26, which older builds of Python call 16
+(cpython issue 135675)."""
 
 RUNS_CODE_FROM_THE_HUB = "kernels"
 """Where it is installed, transformers and bitsandbytes download compiled code from the Hub with it and run that."""
@@ -53,6 +57,9 @@ def prepare_environment(options: RunOptions) -> None:
         TORCH_FORCE_WEIGHTS_ONLY_LOAD="1",  # never unpickle objects: a run's folder may come from a stranger
         USE_HUB_KERNELS="0",  # no compiled code from the Hub, in data loader workers neither
     )
+    major = platform.mac_ver()[0].partition(".")[0]
+    if major.isdecimal() and int(major) >= RELAXED_FROM:  # mlx issue 3267; it helps on most Macs, not on all
+        os.environ.setdefault("AGX_RELAX_CDM_CTXSTORE_TIMEOUT", "1")
     if not options.task.reads_images:
         # oneDNN caches a kernel for each batch shape, each with memory of its own in bf16: over 58 lengths, a small
         # Llama's process grew from 720 to 1,480 MB with the default of 1,024, to 960 MB with 64, and was no slower.
@@ -64,13 +71,13 @@ def prepare_environment(options: RunOptions) -> None:
 def mps_watermarks(limit: float) -> tuple[float, float]:
     """The high and the low watermark of torch's MPS allocator, as multiples of what macOS recommends for the GPU.
 
-    torch refuses a low watermark above the high one, and its default of 1.4 doesn't follow: a lower limit scales both.
-    Source: `setLowWatermarkRatio` in torch's `MPSAllocator.mm`; not tried on a Mac.
+    torch refuses a low watermark above the high one (`setLowWatermarkRatio` in its `MPSAllocator.mm`; not tried on a
+    Mac). `limit_memory` in `devices/memory.py` lowers the high one where the Mac has less memory.
 
     Args:
         limit: The high watermark; 0 means no limit.
     """
-    return limit, MPS_LOW_WATERMARK * (min(1.0, limit / MPS_HIGH_WATERMARK) if limit else 1.0)
+    return limit, MPS_LOW_WATERMARK * min(1.0, limit or 1.0)
 
 
 def stay_offline() -> None:

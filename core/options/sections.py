@@ -51,11 +51,12 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
         group=_("Apple GPU"),
     )
     mps_memory_limit: float = option(
-        1.7,
+        1.0,
         _("Memory limit"),
         _(
             "On a Mac, memory limit of the run as a multiple of what macOS recommends for the GPU "
-            "(PYTORCH_MPS_HIGH_WATERMARK_RATIO). 0: no limit, which can freeze the whole Mac."
+            "(PYTORCH_MPS_HIGH_WATERMARK_RATIO). 0: no limit but the Mac's memory, of which an eighth and "
+            "at least 2 GB are always left to macOS."
         ),
         group=_("Apple GPU"),
         limits=(0.0, 2.0),  # torch 2.13 refuses more

@@ -180,6 +180,21 @@ class DryRun(GuardedJob):
 
 
 MPS_LIMIT = DeviceOptions().mps_memory_limit
+LEFT_TO_MACOS, LEAST_LEFT = 1 / 8, 2 << 30
+"""Share of the memory, and bytes, that no run on an Apple GPU takes. A rule of thumb, never tried on a Mac."""
+
+
+def mps_ceiling(device: DeviceReport, limit: float = MPS_LIMIT) -> int | None:
+    """The most bytes that a run may take on an Apple GPU; None if macOS recommends nothing.
+
+    Metal recommends two thirds to three quarters of the Mac's memory, with which the GPU doesn't become slower
+    (`recommendedMaxWorkingSetSize`). `limit` is `device.mps_memory_limit`, a factor of that; 0 is none.
+    """
+    if not device.memory_bytes:
+        return None
+    total = system_memory().total
+    most = total - round(max(LEAST_LEFT, LEFT_TO_MACOS * total))
+    return min(most, round(limit * device.memory_bytes)) if limit else most
 
 
 def room_of(
@@ -187,28 +202,25 @@ def room_of(
 ) -> Room | None:
     """The free memory of a device, and its total.
 
-    A CPU has that of the computer or of its control group. A Mac's GPU shares it, up to what macOS recommends: torch
-    could take more, but macOS would page. An NVIDIA GPU has its own, or (GB10) that of the computer.
+    A CPU has that of the computer or of its control group. A Mac's GPU shares it, up to `mps_ceiling`. An NVIDIA GPU
+    has its own, or (GB10) that of the computer.
 
     Args:
         gpu: The NVIDIA GPU as seen by the driver; None: find it.
-        mps_limit: `device.mps_memory_limit`, a factor of what macOS recommends; 0 and values above 1 don't matter.
+        mps_limit: `device.mps_memory_limit`.
 
     Returns:
         None if unknown: an NVIDIA GPU without its driver's library.
     """
     kind = device.name.partition(":")[0]
-    ceiling = device.memory_bytes
+    ceiling = mps_ceiling(device, mps_limit) if kind == "mps" else None
     if kind == "cuda":
         gpu = gpu or gpu_of(device.name)
         if gpu is None:
             return None
         if (held := gpu.memory()) is not None:
             return Room(free=max(0, held.ceiling - held.used), ceiling=held.ceiling)
-    elif kind == "mps" and ceiling:
-        ceiling = round(ceiling * min(1.0, mps_limit or 1.0))
-    else:
-        ceiling = None
+        ceiling = device.memory_bytes
     shared = shared_room(system_memory(), group_memory())
     if not ceiling:
         return shared

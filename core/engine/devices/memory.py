@@ -11,24 +11,46 @@ import torch
 
 from core.base.system import gpu_memory_spills
 from core.runs.events import MemorySampled, Source
+from core.services.memory import mps_ceiling
 
 if TYPE_CHECKING:
+    from core.engine.devices.choose import ResolvedRun
     from core.engine.reporter import Reporter
 
 REPORT_SECONDS = 1.0
 PROC_STATUS = Path("/proc/self/status")
 
 
+def ceiling_of(resolved: "ResolvedRun") -> int | None:
+    """The most bytes that a run may take on an Apple GPU; None on other devices."""
+    if resolved.kind != "mps":
+        return None
+    return mps_ceiling(resolved.device, resolved.options.device.mps_memory_limit)
+
+
+def mps_peaks() -> tuple[int, int]:
+    """The peaks of torch's allocator on an Apple GPU: of its heaps, and of live tensors; 0 where it keeps none.
+
+    Since 2.13 it does (`getDeviceStats` in `MPSAllocator.h`), without what Metal allocates besides. Never run on a Mac.
+    """
+    try:
+        return torch.accelerator.max_memory_reserved(), torch.accelerator.max_memory_allocated()
+    except (AttributeError, RuntimeError):
+        return 0, 0
+
+
 class DeviceMemory:
     """Memory of the accelerator a run computes on; on a CPU nothing is sampled.
 
-    `bytes` are live tensors, `reserved` what the allocator (CUDA) or Metal's driver (MPS) holds, `ceiling` the limit.
-    MPS keeps no peak itself, so the highest sample counts. Any thread may sample: only torch's counters are read, never
-    the device itself, which a CUDA graph being captured would not allow.
+    `bytes` are live tensors, `reserved` what the allocator (CUDA) or Metal's driver (MPS) holds, `ceiling` the limit,
+    given for MPS only. On MPS the peak is the highest sample of the driver, or torch's own if that is higher. Any
+    thread may sample: only torch's counters are read, never the device itself, which a CUDA graph being captured would
+    not allow.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, ceiling: int | None = None) -> None:
         self.kind = kind
+        self._ceiling = ceiling
         self._highest = 0
         self._lock = threading.Lock()
 
@@ -51,7 +73,7 @@ class DeviceMemory:
                 source=Source.TORCH,
                 bytes=torch.mps.current_allocated_memory(),
                 reserved=held,
-                ceiling=torch.mps.recommended_max_memory(),
+                ceiling=self._ceiling,
                 unified=True,
             )
         return None
@@ -60,10 +82,10 @@ class DeviceMemory:
         """The peak of `reserved`; None on a CPU."""
         if self.kind == "cuda":
             return int(torch.cuda.max_memory_reserved())
-        return self._highest if self.kind == "mps" else None
+        return max(self._highest, mps_peaks()[0]) if self.kind == "mps" else None
 
 
-# --- The limit where a full card would spill into the computer's memory
+# --- The limit where a full GPU would not refuse memory but take the computer's, or page
 
 
 LEAST_MARGIN, MARGIN = 512 << 20, 0.04
@@ -77,12 +99,14 @@ def share_within(free: int, total: int) -> float:
     return min(1.0, max(LEAST_SHARE, (free - max(LEAST_MARGIN, MARGIN * total)) / total))
 
 
-def limit_memory(kind: str) -> None:
-    """Let a run on a card of its own memory fail where that is full, if the driver would go on in the computer's.
+def limit_memory(resolved: "ResolvedRun") -> None:
+    """Let a run fail where its GPU's memory is full, if the driver would go on in the computer's, or macOS page.
 
-    There, steps take 10 to 100 times as long (kohya_ss issue 961). Never tried on Windows.
+    There, steps take 10 to 100 times as long (kohya_ss issue 961). Never tried on Windows or on a Mac.
     """
-    if kind == "cuda" and gpu_memory_spills():
+    if ceiling := ceiling_of(resolved):
+        torch.mps.set_per_process_memory_fraction(min(2.0, ceiling / torch.mps.recommended_max_memory()))
+    if resolved.kind == "cuda" and gpu_memory_spills():
         device = torch.cuda.get_device_properties(torch.cuda.current_device())
         if not device.is_integrated:
             free, _total = torch.cuda.mem_get_info()

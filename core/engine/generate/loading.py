@@ -23,6 +23,7 @@ from core.engine.data.labelled_texts import length_limit, row_padding
 from core.engine.devices.capabilities import gather
 from core.engine.devices.check import cure_causal_attention
 from core.engine.devices.choose import ResolvedRun, resolve_run
+from core.engine.devices.memory import limit_memory
 from core.engine.models import text
 from core.engine.models.parts import COMPUTED_IN, prepare_quantized
 from core.engine.models.past_runs import base_of, with_adapter
@@ -93,6 +94,7 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
         options = msgspec.structs.replace(options, device=DeviceOptions())
         resolved = resolve_run(facts, options, sees_one_gpu=True)
     environment.apply(resolved.options)
+    limit_memory(resolved)
     if resolved.precision is Precision.TF32:
         torch.set_float32_matmul_precision("high")
     load = _load_image_model if options.task.reads_images else _load_text_model

@@ -229,7 +229,7 @@ def foretell(
     model = check_model(options, len(prepared.labels)) if prepared else check_model(options)
     if model.shape is None:
         return None
-    room = room_of(device)
+    room = room_of(device, mps_limit=options.device.mps_memory_limit)
     if room is not None and resolved.kind == "cpu":  # as before this process took its part
         held = psutil.Process().memory_info().rss
         room = msgspec.structs.replace(room, free=min(room.ceiling, room.free + held))

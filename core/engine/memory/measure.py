@@ -32,7 +32,7 @@ from core.base.system import process_tree, processor_times, resident_bytes
 from core.benchmark.result import Sample
 from core.engine.data.tables import lengths_of
 from core.engine.devices.choose import ResolvedRun
-from core.engine.devices.memory import process_peak
+from core.engine.devices.memory import mps_peaks, process_peak
 from core.engine.reporter import Reporter
 from core.engine.training.failures import explain
 from core.engine.training.train import build_trainer, chosen_device, load_libraries, prepare
@@ -85,7 +85,8 @@ class CurrentMemory:
             reserved = int(torch.cuda.max_memory_reserved())
             return self._context + reserved, reserved
         if self._kind == "mps":
-            return self._highest, self._most_live
+            heaps, live = mps_peaks()
+            return max(self._highest, heaps), max(self._most_live, live)
         peak = max(self._highest, process_peak())
         return peak, max(0, peak - self.base)
 
@@ -356,14 +357,8 @@ def weighing(options: RunOptions) -> Iterator[tuple[ResolvedRun, CurrentMemory]]
     used_before = gpu_used()
     with chosen_device(options) as resolved:
         load_libraries(options)  # they are part of the base
-        settled = resolved.options
-        if resolved.kind == "mps":
-            # Beyond what macOS recommends, allocations are paged out rather than refused, and the parent process sees
-            # only the resident set, which may not include Metal's memory. Untested.
-            torch.mps.set_per_process_memory_fraction(min(1.0, settled.device.mps_memory_limit or 1.0))
-        with CurrentMemory(
-            resolved.kind, with_workers=bool(settled.data.workers), gpu_used_before=used_before
-        ) as held:
+        with_workers = bool(resolved.options.data.workers)
+        with CurrentMemory(resolved.kind, with_workers=with_workers, gpu_used_before=used_before) as held:
             yield resolved, held
 
 

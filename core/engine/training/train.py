@@ -25,7 +25,13 @@ from core.engine.data import NO_LABEL
 from core.engine.devices.capabilities import BITSANDBYTES_OPTIMIZERS, gather
 from core.engine.devices.check import cure_causal_attention, warn_of_wrong_numbers
 from core.engine.devices.choose import ResolvedRun, resolve_run
-from core.engine.devices.memory import DeviceMemory, MemoryReports, limit_memory, process_peak
+from core.engine.devices.memory import (
+    DeviceMemory,
+    MemoryReports,
+    ceiling_of,
+    limit_memory,
+    process_peak,
+)
 from core.engine.generate.predict import choose
 from core.engine.memory.forecast import foretell, refuse_too_large, remember
 from core.engine.models.parts import COMPUTED_IN, same_random_numbers
@@ -76,7 +82,7 @@ def chosen_device(options: RunOptions) -> Iterator[ResolvedRun]:
     loading.addFilter(lambda record: "LOAD REPORT" not in record.getMessage())
     resolved = resolve_run(gather(with_compilers=options.device.compile), options, sees_one_gpu=True)
     environment.apply(resolved.options)
-    limit_memory(resolved.kind)
+    limit_memory(resolved)
     with_zero = resolved.options.memory.deepspeed is not DeepSpeed.OFF
     with single_process_group(resolved.kind) if with_zero else nullcontext():
         yield resolved
@@ -244,7 +250,7 @@ def _report_failure(error: Exception, run: RunFolder, options: RunOptions, repor
 
 
 def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint: Checkpoint | None) -> None:
-    memory, requests = DeviceMemory(resolved.kind), RequestBox(run, reporter)
+    memory, requests = DeviceMemory(resolved.kind, ceiling_of(resolved)), RequestBox(run, reporter)
     requests.is_test = resolved.options.only_evaluates
     log = StepLog(reporter, memory)
     with MemoryReports(memory, reporter) as memory_reports:

@@ -167,14 +167,27 @@ def test_an_nvidia_gpu_has_its_own_or_shares_the_computers(room, monkeypatch):
 @pytest.mark.parametrize(
     ("recommended", "limit", "used", "expected"),
     [
-        (11, 1.7, 6, (10, 11)),
+        (11, 1.0, 6, (10, 11)),
         (11, 0.5, 6, (5.5, 5.5)),
-        (11, 0.0, 6, (10, 11)),
-        (11, 1.7, 2, (11, 11)),
+        (11, 1.0, 2, (11, 11)),
+        (11, 1.2, 2, (13.2, 13.2)),
+        (11, 1.7, 2, (14, 14)),  # an eighth is left to macOS
+        (11, 0.0, 6, (10, 14)),
         (0, 1.7, 2, (14, 16)),  # nothing is recommended
     ],
 )
-def test_a_mac_has_what_macos_recommends_or_less_where_that_is_wanted(
+def test_a_mac_has_what_macos_recommends_or_what_is_wanted_within_its_memory(
     recommended, limit, used, expected, room
 ):
-    assert room(device("mps", recommended), used=used, mps_limit=limit) == expected
+    assert room(device("mps", recommended), used=used, mps_limit=limit) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("installed", "recommended", "ceilings"),
+    [(8, 5.3, (5.3, 6, 6)), (16, 10.7, (10.7, 14, 14)), (36, 27, (27, 31.5, 31.5)), (64, 48, (48, 56, 56))],
+)
+def test_no_limit_goes_beyond_the_memory_of_the_mac(installed, recommended, ceilings, monkeypatch):
+    monkeypatch.setattr(memory, "system_memory", lambda: SystemMemory(0, installed * GB, 0))
+    found = [memory.mps_ceiling(device("mps", recommended), limit) / GB for limit in (1.0, 1.7, 0.0)]
+    assert found == pytest.approx(ceilings)
+    assert memory.mps_ceiling(device("mps")) is None

@@ -7,19 +7,28 @@ from typing import Any
 import pytest
 import torch
 
+from core.base.system import SystemMemory
 from core.engine.devices import memory
+from core.engine.devices.choose import resolve_run
 from core.engine.devices.memory import (
     DeviceMemory,
     MemoryReports,
+    ceiling_of,
     limit_memory,
     memory_limit,
     process_peak,
     share_within,
 )
+from core.engine.memory.measure import CurrentMemory
 from core.engine.reporter import Reporter
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.sections import DeviceOptions
 from core.runs.event_log import EventReader
 from core.runs.events import MemorySampled, RunStarted, Source, StepFinished
 from core.runs.folder import RunFolder
+from core.services import memory as services
+from tests.fakes.machines import GB, M2_8GB, PC
 from tests.fakes.training import run_options
 
 MB = 1 << 20
@@ -57,6 +66,8 @@ def mps(monkeypatch):
     """torch.mps as far as memory goes."""
     fake = SimpleNamespace(
         held=700 * MB,
+        fraction=None,
+        set_per_process_memory_fraction=lambda fraction: setattr(fake, "fraction", fraction),
         driver_allocated_memory=lambda: fake.held,
         current_allocated_memory=lambda: 500 * MB,
         recommended_max_memory=lambda: 27_000 * MB,
@@ -80,9 +91,6 @@ def test_cuda_is_left_alone_until_the_run_uses_it(monkeypatch):
     assert figures(DeviceMemory("cuda").sample()) == (900, 1200, 24_000, False)
     cuda.is_integrated = 1
     assert figures(DeviceMemory("cuda").sample())[-1] is True
-
-
-GB = 1 << 30
 
 
 @pytest.mark.parametrize(
@@ -119,7 +127,7 @@ def test_a_run_is_limited_to_what_is_free_where_the_driver_would_use_the_compute
     cuda.get_per_process_memory_fraction = lambda: shares[-1]
     monkeypatch.setattr(torch, "cuda", cuda)
     monkeypatch.setattr(memory, "gpu_memory_spills", lambda: spills)
-    limit_memory(kind)
+    limit_memory(SimpleNamespace(kind=kind))
     assert memory_limit() == limit
     cuda.initialized = False
     assert memory_limit() is None
@@ -128,18 +136,57 @@ def test_a_run_is_limited_to_what_is_free_where_the_driver_would_use_the_compute
 def test_every_run_is_limited_before_it_loads_anything(monkeypatch):
     from core.engine.training import train
 
-    kinds = []
-    monkeypatch.setattr(train, "limit_memory", kinds.append)
-    with train.chosen_device(run_options()):
-        assert kinds == ["cpu"]
+    limited = []
+    monkeypatch.setattr(train, "limit_memory", limited.append)
+    with train.chosen_device(run_options()) as resolved:
+        assert limited == [resolved]
 
 
 def test_mps_shares_memory_and_the_highest_sample_is_its_peak(mps):
-    device = DeviceMemory("mps")
+    device = DeviceMemory("mps", 27_000 * MB)
     assert figures(device.sample()) == (500, 700, 27_000, True)
     mps.held = 300 * MB
     device.sample()
     assert device.peak() == 700 * MB
+
+
+@pytest.mark.parametrize(("heaps", "peak"), [(900, 900), (600, 700)])
+def test_where_torch_keeps_peaks_on_mps_a_higher_one_between_two_samples_counts(
+    heaps, peak, mps, monkeypatch
+):
+    monkeypatch.setattr(torch.accelerator, "max_memory_reserved", lambda: heaps * MB)
+    monkeypatch.setattr(torch.accelerator, "max_memory_allocated", lambda: 550 * MB)
+    device = DeviceMemory("mps")
+    device.sample()
+    assert device.peak() == peak * MB
+    with CurrentMemory("mps") as held:
+        assert held.most() == (peak * MB, 550 * MB)
+
+
+@pytest.mark.parametrize(
+    ("facts", "limit", "ceiling"),
+    [
+        (M2_8GB, 1.0, 5),
+        (M2_8GB, 1.7, 6),
+        (M2_8GB, 0.0, 6),
+        (M2_8GB, 0.5, 2.5),
+        (PC, 1.7, None),
+    ],
+)
+def test_torch_takes_no_more_than_the_one_ceiling(facts, limit, ceiling, mps, monkeypatch):
+    """The limit of the allocator, that of the live chart, and that by which a run is said to fit."""
+    monkeypatch.setattr(services, "system_memory", lambda: SystemMemory(0, facts.memory_bytes, 0))
+    monkeypatch.setattr(services, "group_memory", lambda: None)
+    mps.recommended_max_memory = lambda: facts.mps_memory_bytes
+    options = RunOptions(task=Task.CHAT, device=DeviceOptions(mps_memory_limit=limit))
+    resolved = resolve_run(facts, options)
+    limit_memory(resolved)
+    assert mps.fraction == (ceiling and pytest.approx(ceiling / 5))
+    assert ceiling_of(resolved) == (ceiling and ceiling * GB)
+    if ceiling:
+        room = services.room_of(resolved.device, mps_limit=limit)
+        assert room is not None
+        assert room.ceiling == ceiling * GB == DeviceMemory("mps", ceiling_of(resolved)).sample().ceiling
 
 
 def test_a_cpu_has_no_memory_of_its_own_and_no_thread(tmp_path):

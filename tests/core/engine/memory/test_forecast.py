@@ -264,14 +264,16 @@ def test_an_unconfirmed_run_is_refused_if_it_doesn_t_fit(tmp_path, made, monkeyp
         "memory": MemoryOptions(batch_size=64),
     }
     needed = forecast_event(train(tmp_path / "fits", **run)).parts.total
-    monkeypatch.setattr("core.engine.memory.forecast.room_of", lambda *_: Room(free=1, ceiling=1))
+    monkeypatch.setattr("core.engine.memory.forecast.room_of", lambda *_, **__: Room(free=1, ceiling=1))
     assert train(tmp_path / "confirmed", **run).status == 0
     monkeypatch.setenv(ONLY_IF_IT_FITS, "1")
     at_once = train(tmp_path / "at-once", **run)
     assert (at_once.status, at_once.trainer) == (1, None)
     assert at_once.messages[DOESNT_FIT].fixes[-1].action is FixAction.RESUME
     assert not any(isinstance(event, PhaseChanged) for event in at_once.events)
-    monkeypatch.setattr("core.engine.memory.forecast.room_of", lambda *_: Room(free=0, ceiling=needed - 1))
+    monkeypatch.setattr(
+        "core.engine.memory.forecast.room_of", lambda *_, **__: Room(free=0, ceiling=needed - 1)
+    )
     later = train(tmp_path / "later", **run)
     assert DOESNT_FIT in later.messages
     assert any(isinstance(event, PhaseChanged) for event in later.events)
