@@ -5,6 +5,8 @@ They were found by trial; docs/decisions/packaging.md has the reasons.
 
 from __future__ import annotations
 
+import sys
+
 OWN = ("core", "gui", "resources")
 
 READ_AT_RUN_TIME = ("accelerate", "datasets", "huggingface_hub", "peft", "transformers", "trl")
@@ -47,8 +49,8 @@ ASKED_FOR_VERSIONS = (
 )
 """What importlib.metadata is asked for: by libraries that insist on an answer, by Settings, by `hone devices`."""
 
-WITH_CUDA = ("bitsandbytes",)
-"""Left out: its optimizers and packed weights are for NVIDIA cards."""
+WITH_CUDA = () if sys.platform == "darwin" else ("bitsandbytes",)
+"""Left out: 125 MB, nearly all for graphics cards. On a Mac it has 0.6 MB, and packs weights for QLoRA."""
 
 TAKES_SOURCE = ("onnx", "onnx_ir", "onnxruntime", "onnxscript", "coremltools")
 """Left out: exports that few need, for which Hone can be started from its source."""

@@ -74,13 +74,19 @@ M3_MAX = MachineFacts(
     mps_available=True,
     mps_memory_bytes=27 * GB,
     macos="14.5",
-    optional={"peft": "0.21.2"},
+    optional=PC.optional,
     compile_backends=BACKENDS,
     compile_modes=MODES,
     cpp_compiler=True,
 )
 M2_8GB = variant(M3_MAX, cpu_name="Apple M2", memory_bytes=8 * GB, mps_memory_bytes=5 * GB, cores=8)
-M1_ON_13 = variant(M3_MAX, cpu_name="Apple M1", macos="13.6", mps_available=False, cores=8)
+M1 = variant(
+    M3_MAX, cpu_name="Apple M1", memory_bytes=16 * GB, mps_memory_bytes=11 * GB, cores=4, macos="14.0"
+)
+M1_ON_13 = variant(M1, macos="13.6", mps_available=False, optional={"peft": "0.21.2"})
+M4 = variant(
+    M3_MAX, cpu_name="Apple M4", memory_bytes=24 * GB, mps_memory_bytes=16 * GB, cores=4, macos="26.1"
+)
 TRANSLATED = variant(M3_MAX, machine="x86_64", translated=True, mps_built=False, mps_available=False)
 INTEL_MAC = variant(M3_MAX, machine="x86_64", cpu_name="Intel Core i7", mps_available=False)
 NO_MPS_TORCH = variant(M3_MAX, mps_built=False, mps_available=False)
@@ -97,6 +103,8 @@ EVERY_MACHINE = {
     "server": SERVER,
     "M3 Max": M3_MAX,
     "M2 8 GB": M2_8GB,
+    "M1": M1,
+    "M4": M4,
     "M1 on macOS 13.6": M1_ON_13,
     "translated": TRANSLATED,
     "Intel Mac": INTEL_MAC,

@@ -1,8 +1,9 @@
 """Facts about this computer, which choices each of its devices refuses and why, and how "auto" is resolved.
 
-Sources: bitsandbytes 0.50.2 registers `optimizer_update_8bit_blockwise` for CUDA, XPU and CPU only, and for MPS the
-unpacking of weights (`backends/mps/ops.py`); torch 2.13's autocast with a gradient scaler covers CUDA and MPS;
-flash-attn's own tables of GPUs; torch.distributed has neither gloo nor nccl for MPS.
+Sources: bitsandbytes 0.50.2 registers `optimizer_update_8bit_blockwise` for CUDA, XPU and CPU only; on MPS it packs
+and unpacks weights with torch's operators (`backends/mps/ops.py`, its README: macOS 14 or later); torch 2.13's autocast
+with a gradient scaler covers CUDA and MPS; flash-attn's own tables of GPUs; torch.distributed has neither gloo nor nccl
+for MPS.
 """
 
 import os
@@ -207,10 +208,18 @@ def _sysctl(name: str) -> str:
 
 
 BITSANDBYTES_OPTIMIZERS = ("adamw-8bit", "paged-adamw-8bit", "lion-8bit", "ademamix")
+MIN_MACOS = 14
+"""For torch 2.13 and bitsandbytes 0.50; neither has a wheel for an older one."""
 VOLTA, AMPERE, HOPPER = (7, 0), (8, 0), (9, 0)
 NEEDS_AMPERE = _("needs an NVIDIA GPU from Ampere on")
 
 Refusals = dict[str, dict[str, str]]
+
+
+def has_macos(facts: MachineFacts, needed: int) -> bool:
+    """Whether this Mac has macOS `needed` or later."""
+    major = facts.macos.partition(".")[0]
+    return major.isdecimal() and int(major) >= needed
 
 
 def _emulates_bf16(facts: MachineFacts) -> bool:
@@ -230,6 +239,10 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
     def missing(package: str) -> str:
         if package in facts.optional:
             return ""
+        if package == "bitsandbytes" and facts.system == "Darwin" and not has_macos(facts, MIN_MACOS):
+            return _("needs bitsandbytes, which needs macOS {needed}.0, and this is {macos}").format(
+                needed=MIN_MACOS, macos=facts.macos
+            )
         if package == "bitsandbytes" and facts.frozen:
             return _("needs bitsandbytes, which comes with PyTorch with CUDA (Settings)")
         if package == "triton" and facts.system == "Windows":
@@ -265,21 +278,16 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
 
     if kind == "mps":
         refuse("training.optimizer", _("has no MPS kernel in bitsandbytes 0.50"), *BITSANDBYTES_OPTIMIZERS)
-        refuse(
-            "model.method",
-            _("is untested on Apple GPUs: bitsandbytes 0.50 has no MPS kernels of its own"),
-            "qlora",
-        )
         torchao = _("torchao compiles its optimizers, and torch.compile for Apple GPUs is an early prototype")
     else:
         refuse("training.optimizer", missing("bitsandbytes"), *BITSANDBYTES_OPTIMIZERS)
-        refuse("model.method", missing("bitsandbytes"), "qlora")
         torchao = missing("torchao") or inductor
         if facts.frozen:
             torchao = _("torchao compiles its optimizers, which the app can't; Hone from source can")
     if kind == "cpu":  # on a CPU bitsandbytes warns and runs the optimizer unpaged
         refuse("training.optimizer", _("pages GPU memory, which needs CUDA"), "paged-adamw-8bit")
     refuse("training.optimizer", torchao, "adamw-8bit-torchao")
+    refuse("model.method", missing("bitsandbytes"), "qlora")
 
     flash_2 = missing("flash-attn") if gpu is not None and not before_ampere else NEEDS_AMPERE
     refuse("model.attention", flash_2, "flash_attention_2")
@@ -311,8 +319,10 @@ def cautions(facts: MachineFacts, kind: str) -> Refusals:
         found["device.compile"] = {
             "true": _("torch.compile for Apple GPUs is an early prototype; it may be slower.")
         }
-        unlimited = _("Without a limit, a model that is too large can freeze the whole Mac.")
-        found["device.mps_memory_limit"] = {"0.0": unlimited}
+        found["model.method"] = {"qlora": _("New and slow on Apple GPUs. Hone has never run it on a Mac.")}
+        found["model.quantization"] = {"int8": _("Apple GPUs multiply it in fp32, which is slow.")}
+        paging = _("Above 1, macOS may move memory to the disk: steps take many times as long.")
+        found["device.mps_memory_limit"] = {ANY_OTHER: paging}
         if _emulates_bf16(facts):
             found["device.precision"] = {"bf16": _("M1 and M2 emulate bf16: it works, slower than fp32.")}
         return found

@@ -1,6 +1,6 @@
 """Chooses a run's device and resolves "auto" on it, and says why other devices are not available.
 
-Pure functions of `MachineFacts`. Source: torch 2.13's MPS backend requires macOS 14.
+Pure functions of `MachineFacts`.
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +9,15 @@ import msgspec
 
 from core.base.errors import DeviceError, Fix
 from core.base.language import _
-from core.engine.devices.capabilities import CudaDevice, MachineFacts, automatic, cautions, refusals
+from core.engine.devices.capabilities import (
+    MIN_MACOS,
+    CudaDevice,
+    MachineFacts,
+    automatic,
+    cautions,
+    has_macos,
+    refusals,
+)
 from core.options import RunOptions
 from core.options.choices import Precision
 from core.options.device_support import (
@@ -20,8 +28,6 @@ from core.options.device_support import (
     machine_problems,
     settle,
 )
-
-MIN_MACOS = 14
 
 
 @dataclass(frozen=True)
@@ -153,8 +159,7 @@ def _no_mps(facts: MachineFacts) -> str:
         return _("This Python was built for Intel processors. Install a Python for Apple silicon (arm64).")
     if facts.machine != "arm64":
         return _("This Mac has an Intel processor; PyTorch's MPS needs Apple silicon.")
-    major = facts.macos.partition(".")[0]
-    if not major.isdecimal() or int(major) < MIN_MACOS:
+    if not has_macos(facts, MIN_MACOS):
         return _("PyTorch needs macOS {needed}.0, this is {macos}. Update macOS.").format(
             needed=MIN_MACOS, macos=facts.macos
         )

@@ -228,8 +228,9 @@ def quantization_arguments(options: RunOptions, unpacked: Sequence[str]) -> dict
             llm_int8_skip_modules=list(unpacked),
         )
     arguments: dict[str, Any] = {"quantization_config": config}
-    if options.device.name == "cpu":  # by default it would take a GPU
-        arguments["device_map"] = {"": "cpu"}
+    # by default transformers takes an NVIDIA GPU, or else the CPU
+    if options.device.name == "cpu" or torch.backends.mps.is_available():
+        arguments["device_map"] = {"": "cpu" if options.device.name == "cpu" else "mps"}
     return arguments
 
 

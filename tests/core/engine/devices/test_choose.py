@@ -31,9 +31,11 @@ from tests.fakes.machines import (
     GTX_1660,
     INTEL_MAC,
     LAPTOP,
+    M1,
     M1_ON_13,
     M2_8GB,
     M3_MAX,
+    M4,
     NO_MPS_TORCH,
     OLD_CARD,
     OLDER_CARD,
@@ -71,7 +73,8 @@ REFUSED = [
     ("PC", PC, {"training__optimizer": "paged-adamw-8bit"}),
     ("bare", BARE, {"training__optimizer": "adamw-8bit"}),
     ("PC", PC, {"training__optimizer": "adamw-8bit-torchao"}),
-    ("M3", M3_MAX, {"model__method": "qlora"}),
+    ("M3", M3_MAX, {"training__optimizer": "paged-adamw-8bit"}),
+    ("M1-on-13", M1_ON_13, {"model__method": "qlora"}),
     ("bare", BARE, {"model__method": "qlora"}),
     ("bundled", variant(BUNDLED, optional={}), {"model__method": "qlora"}),
     ("old-card", OLD_CARD, {"model__attention": "flash_attention_2"}),
@@ -156,7 +159,7 @@ def test_defaults_are_never_refused_and_what_is_refused_is_checked_by_the_comman
         (PC, {"device__precision": "bf16"}, True),
         (M2_8GB, {"device__mps_memory_limit": 0.0}, True),
         (M3_MAX, {"device__mps_memory_limit": 1.0}, False),
-        (PC, {"device__mps_memory_limit": 1.0}, True),
+        (PC, {"device__mps_memory_limit": 1.5}, True),
         (M3_MAX, {"device__compile": True}, True),
     ],
     ids=["M2-bf16", "M3-bf16", "PC-bf16", "no-limit", "limit", "limit-on-PC", "compile"],
@@ -179,6 +182,8 @@ def test_automatic_suits_each_machine_and_says_why():
         "server": "bf16",
         "M3 Max": "fp32",
         "M2 8 GB": "fp32",
+        "M1": "fp32",
+        "M4": "bf16",
         "M1 on macOS 13.6": "fp32",
         "translated": "fp32",
         "Intel Mac": "fp32",
@@ -254,6 +259,40 @@ def test_the_measurement_of_bf16_is_a_fact_of_this_computer(tmp_path, monkeypatc
     stored = {software(): StoredCheck(bf16_speedup=1.25)}
     (tmp_path / "device-checks.json").write_bytes(msgspec.json.encode(stored))
     assert gather().bf16_speedup == 1.25
+
+
+@pytest.mark.parametrize(
+    ("facts", "device", "qlora", "caution", "optimizer"),
+    [
+        (M1_ON_13, "cpu", "needs macOS 14.0, and this is 13.6", "", "this is 13.6"),
+        (M1, "mps", "", "New and slow", "no MPS kernel"),
+        (M2_8GB, "mps", "", "New and slow", "no MPS kernel"),
+        (M3_MAX, "mps", "", "New and slow", "no MPS kernel"),
+        (M4, "mps", "", "New and slow", "no MPS kernel"),
+        (variant(M4, optional={}), "mps", "needs the package bitsandbytes", "New", "no MPS kernel"),
+        (PC, "cpu", "", "", ""),
+        (variant(M4, frozen=True), "mps", "", "New and slow", "no MPS kernel"),
+    ],
+    ids=["M1-on-13", "M1", "M2", "M3-Max", "M4", "M4-bare", "PC", "M4-bundled"],
+)
+def test_qlora_on_each_mac(facts, device, qlora, caution, optimizer):
+    machine = report(facts)
+    assert machine.automatic == device
+    [found] = [one for one in machine.devices if one.name == device]
+
+    def said(table: dict[str, dict[str, str]], path: str, value: str) -> str:
+        return table.get(path, {}).get(value, "")
+
+    for reason, expected in (
+        (said(found.refusals, "model.method", "qlora"), qlora),
+        (said(found.cautions, "model.method", "qlora"), caution),
+        (said(found.refusals, "training.optimizer", "adamw-8bit"), optimizer),
+    ):
+        assert expected in reason
+        assert bool(expected) is bool(reason)
+    assert not said(found.refusals, "model.quantization", "int8")
+    if not qlora:
+        resolve_run(facts, requested(model__method="qlora"))
 
 
 def test_what_bitsandbytes_has_for_apple_gpus_is_what_the_reasons_say():

@@ -240,12 +240,17 @@ def test_an_adapter_of_a_past_run_brings_that_model_along(tmp_path, monkeypatch)
     exported(second, ExportKind.MERGED, tmp_path / "merged")
 
 
-def test_what_was_trained_packed_is_merged_into_full_weights(bert, tmp_path):
+@pytest.mark.parametrize("task", [Task.TEXT_CLASSIFICATION, Task.CAUSAL_LM])
+def test_what_was_trained_packed_is_merged_into_full_weights(task, bert, tmp_path):
     pytest.importorskip("bitsandbytes")
     packed = {"method": Method.QLORA, "quantization": Quantization.NF4}
-    run, options = finished_run(tmp_path / "run", Task.TEXT_CLASSIFICATION, bert, **packed)
-    with_model(run, options, LABELS)
-    exported(run, ExportKind.MERGED, tmp_path / "merged")
+    source = bert if task.has_labels else save_tiny_llama(tmp_path / "llama")
+    run, options = finished_run(tmp_path / "run", task, source, **packed)
+    with_model(run, options, LABELS if task.has_labels else ())
+    report = exported(run, ExportKind.MERGED, tmp_path / "merged")
+    assert report.agreement is not None
+    assert (report.agreement.largest or 0) < (report.agreement.allowed or 0)
+    assert report.agreement.equal == report.agreement.counted > 0
     assert "quantization_config" not in json.loads((tmp_path / "merged" / "config.json").read_text())
     dtypes = {weight.dtype for weight in load_file(tmp_path / "merged" / "model.safetensors").values()}
     assert dtypes == {torch.float32}

@@ -1,5 +1,6 @@
 """What each method trains and what it leaves alone, in the live model and in what is saved."""
 
+import importlib
 import json
 import shutil
 import sys
@@ -11,16 +12,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from core.engine.environment import prepare_torchvision
+from core.engine.environment import hide_libraries, prepare_torchvision
 from core.engine.models import text
 from core.engine.models.check import check_model
-from core.engine.models.parts import apply_method, is_quantized
+from core.engine.models.parts import apply_method, is_quantized, quantization_arguments
 from core.engine.models.vision import load_vision_model
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Quantization, Task
 from core.options.data import DataOptions
 from core.options.presets import find_preset
-from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
 from core.options.validate import problems_of
 from core.runs.events import CheckpointSaved
 from tests.fakes.models import save_tiny_bert
@@ -236,6 +237,44 @@ def test_the_body_is_quantized_and_trains_on_after_an_evaluation(quantization, d
     saved = load_file(tiny.run.model / "adapter_model.safetensors")
     assert {value.dtype for value in saved.values()} == {torch.float32}
     assert "base_model.model.classifier.weight" in saved
+
+
+@pytest.mark.parametrize(
+    ("device", "is_mac", "placed"),
+    [
+        ("auto", True, "mps"),
+        ("mps", True, "mps"),
+        ("cpu", True, "cpu"),
+        ("cpu", False, "cpu"),
+        ("auto", False, None),
+    ],
+)
+def test_quantized_weights_are_read_onto_the_device_of_the_run(device, is_mac, placed, monkeypatch):
+    """By default they would be read onto the CPU of a Mac, and Trainer doesn't move them."""
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: is_mac)
+    options = RunOptions(task=Task.CHAT, device=DeviceOptions(name=device))
+    found = quantization_arguments(options, ())
+    assert found.get("device_map") == (placed and {"": placed})
+
+
+def test_what_packs_weights_on_apple_gpus_agrees_with_the_cpu_and_downloads_nothing(monkeypatch, tmp_path):
+    """It is computed with torch's operators, unless the package `kernels` brings others."""
+    ops = pytest.importorskip("bitsandbytes.backends.mps.ops")
+    functional = importlib.import_module("bitsandbytes.functional")
+    (tmp_path / "kernels.py").write_text("raise SystemExit('it would download')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "kernels", raising=False)
+    monkeypatch.setattr(ops, "_kernel_load_failed", False)  # as on macOS 26
+    monkeypatch.setattr(torch._dynamo.config, "disable", True)
+    hide_libraries(RunOptions(task=Task.CHAT, model=ModelOptions(method=Method.QLORA)))
+    weight = torch.randn(96, 128, generator=torch.Generator().manual_seed(0))
+    packed, scales = ops._quantize_4bit_fallback(weight, 64, "nf4", torch.uint8)
+    expected, state = functional.quantize_4bit(weight, blocksize=64, quant_type="nf4")
+    assert torch.equal(packed, expected)
+    unpacked = ops._dequantize_4bit_impl(packed, scales, 64, "nf4", weight.shape, torch.float32)
+    torch.testing.assert_close(unpacked, functional.dequantize_4bit(expected, state))
+    assert sys.modules["kernels"] is None
+    assert ops._get_kernel() is None
 
 
 def test_weights_the_checkpoint_lacks_are_trained_and_saved_and_not_quantized(bert, texts, tmp_path):

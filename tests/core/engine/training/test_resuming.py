@@ -104,13 +104,14 @@ def assert_same(run: Path, whole: Path, also: Collection[int] = ()) -> None:
         (images, (5, 7)),
         (lambda folder: conversations(folder, Task.CHAT), (3,)),
         (lambda folder: conversations(folder, Task.CHAT, packing=True), (1,)),
+        (lambda folder: conversations(folder, Task.CHAT, Method.QLORA), (2,)),
         (lambda folder: conversations(folder, Task.PREFERENCE, Method.LORA), (2,)),
         (
             lambda folder: conversations(folder, Task.CHAT, Method.LORA, lora_dora=True, lora_rslora=True),
             (2,),
         ),
     ],
-    ids=["images", "chats", "packed-chats", "preferences-by-lora", "chats-by-dora"],
+    ids=["images", "chats", "packed-chats", "chats-by-qlora", "preferences-by-lora", "chats-by-dora"],
 )
 def test_a_paused_run_comes_out_as_one_that_never_stopped(asked, pauses, tmp_path):
     options = asked(tmp_path)
