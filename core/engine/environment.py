@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from core.base.processes import is_frozen
 from core.memory.estimate import MPS_LOW_WATERMARK
 from core.monitor.nvidia import gpu_for, number_by_slot
 from core.options import RunOptions
@@ -60,6 +61,8 @@ def prepare_environment(options: RunOptions) -> None:
     major = platform.mac_ver()[0].partition(".")[0]
     if major.isdecimal() and int(major) >= RELAXED_FROM:  # mlx issue 3267; it helps on most Macs, not on all
         os.environ.setdefault("AGX_RELAX_CDM_CTXSTORE_TIMEOUT", "1")
+    if is_frozen():  # bitsandbytes would try to compile for each layer anew, and the app has no headers
+        os.environ["TORCHDYNAMO_DISABLE"] = "1"
     if not options.task.reads_images:
         # oneDNN caches a kernel for each batch shape, each with memory of its own in bf16: over 58 lengths, a small
         # Llama's process grew from 720 to 1,480 MB with the default of 1,024, to 960 MB with 64, and was no slower.

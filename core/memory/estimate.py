@@ -422,7 +422,8 @@ def unused_heap_bytes(case: Case, tensors: int, recommended: int | None) -> int:
     kept = (case.rows * one.size(case.row_places) for one in (*case.kept.blocks, *case.kept.outside))
     heap = HEAP if max(NUMBER * case.shape.largest, *kept, 0) >= IN_LARGE_HEAPS else SMALL_HEAP
     whole = math.ceil(tensors / heap) * heap
-    short = round(MPS_LOW_WATERMARK * recommended) if recommended else whole
+    limit = min(1.0, case.options.device.mps_memory_limit or 1.0)
+    short = round(MPS_LOW_WATERMARK * limit * recommended) if recommended else whole
     return min(whole, max(tensors, short)) - tensors
 
 

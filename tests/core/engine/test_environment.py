@@ -29,6 +29,7 @@ def environment(monkeypatch, task=Task.TEXT_CLASSIFICATION, before=(), **device)
         "PYTORCH_ENABLE_MPS_FALLBACK",
         "PYTORCH_MPS_HIGH_WATERMARK_RATIO",
         "PYTORCH_MPS_LOW_WATERMARK_RATIO",
+        "TORCHDYNAMO_DISABLE",
         "USE_HUB_KERNELS",
     )
     for name in names:
@@ -93,6 +94,12 @@ def test_the_other_variables(monkeypatch):
 def test_from_macos_26_on_the_display_may_wait_for_the_gpu(monkeypatch, macos, before, expected):
     monkeypatch.setattr("platform.mac_ver", lambda: (macos, ("", "", ""), "arm64"))
     assert environment(monkeypatch, before=before)[RELAXED] == expected
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_nothing_is_compiled_in_the_app(monkeypatch, frozen):
+    monkeypatch.setattr("core.engine.environment.is_frozen", lambda: frozen)
+    assert environment(monkeypatch)["TORCHDYNAMO_DISABLE"] == ("1" if frozen else None)
 
 
 SCRIPT = """
