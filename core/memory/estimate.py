@@ -5,7 +5,6 @@ accumulation, no gradients; when it ends, all gradients and no activations. All 
 """
 
 import contextlib
-import math
 import platform
 import statistics
 import time
@@ -418,13 +417,15 @@ def forecast(
 
 
 def unused_heap_bytes(case: Case, tensors: int, recommended: int | None) -> int:
-    """What `tensors` leave unused of Metal's heaps, on a Mac for whose GPU macOS recommends so many bytes."""
+    """Half of the last of Metal's heaps, less where memory is short; macOS recommends so many bytes for the GPU.
+
+    Whole heaps would be closer, but what a remedy saves would come in steps of 1 GiB.
+    """
     kept = (case.rows * one.size(case.row_places) for one in (*case.kept.blocks, *case.kept.outside))
     heap = HEAP if max(NUMBER * case.shape.largest, *kept, 0) >= IN_LARGE_HEAPS else SMALL_HEAP
-    whole = math.ceil(tensors / heap) * heap
     limit = min(1.0, case.options.device.mps_memory_limit or 1.0)
-    short = round(MPS_LOW_WATERMARK * limit * recommended) if recommended else whole
-    return min(whole, max(tensors, short)) - tensors
+    short = round(MPS_LOW_WATERMARK * limit * recommended) if recommended else tensors + heap
+    return max(0, min(heap // 2, short - tensors))
 
 
 def moments(case: Case) -> Iterator[Parts]:

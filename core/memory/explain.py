@@ -180,11 +180,11 @@ def _temporary(case: Case, forecast: Forecast) -> Explanation:
     if case.kind == "mps":
         return Explanation(
             _(
-                "Temporary buffers of a step, and the unused rest of the heaps in which PyTorch asks macOS for memory."
+                "Temporary buffers of a step, and what is unused of the heaps in which PyTorch asks macOS for memory."
             ),
-            _(
-                "widest layer, optimizer step or copies of weights + the rest of the last heap of {heap}"
-            ).format(heap=memory(estimate.HEAP)),
+            _("widest layer, optimizer step or copies of weights + up to half of a heap of {heap}").format(
+                heap=memory(estimate.HEAP)
+            ),
             _("heaps: source of PyTorch (MPSAllocator.h), never measured on a Mac"),
         )
     if not forecast.parts.activations:

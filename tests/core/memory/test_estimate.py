@@ -334,20 +334,28 @@ GB = 1 << 30
 
 
 @pytest.mark.parametrize(
-    ("recommended", "batch", "heaps"),
-    [(27, 1, 2), (27, 8, 3), (27, 32, 5), (5, 1, 2), (5, 32, None), (None, 32, 5)],  # 1.6, 2.03 and 4.4 GB
+    ("recommended", "limit", "batch", "unused"),
+    [
+        (27, 1.0, 1, 0.5),  # 1.63 GB of tensors
+        (27, 1.0, 32, 0.5),  # 4.45 GB
+        (5, 1.0, 32, 0),  # more than 0.82 x 5 GB
+        (5, 0.5, 8, 0.03),  # 2.03 GB, and 0.82 x 2.5 GB
+        (5, 2.0, 32, 0),
+        (None, 1.0, 32, 0.5),
+    ],
 )
-def test_on_a_mac_tensors_take_whole_heaps_until_memory_is_short(recommended, batch, heaps):
-    """Heaps are only as large as needed beyond the low watermark, here 0.82 x 5 GB."""
+def test_on_a_mac_half_a_heap_is_unused_until_memory_is_short(recommended, limit, batch, unused):
+    """Beyond torch's low watermark heaps are only as large as needed."""
     mac = replace(MPS, memory_bytes=recommended and recommended * GB)
-    exact, found = (parts(where, memory={"batch_size": batch}) for where in (CPU, mac))
-    assert found.total - found.overhead == (heaps * GB if heaps else exact.total - exact.overhead)
+    asks = {"memory": {"batch_size": batch}, "device": {"mps_memory_limit": limit}}
+    exact, found = (parts(where, **asks) for where in (CPU, mac))
+    more = found.total - found.overhead - (exact.total - exact.overhead)
+    assert more / GB == pytest.approx(unused, abs=0.005)
+    assert found.temporary - exact.temporary == more
 
 
 def test_small_tensors_take_small_heaps():
-    images = {"task": "image-classification", "memory": {"batch_size": 4}}
-    found = {size: parts(MPS, RESNET, **images, data={"image_size": size}) for size in (32, 224)}
-    held = {size: each.total - each.overhead for size, each in found.items()}
-    assert held[32] % estimate.SMALL_HEAP == 0
-    assert held[32] < 224 * estimate.MIB
-    assert held[224] == GB, "one feature map is larger than 10 MB"
+    for size, heap in ((32, estimate.SMALL_HEAP), (224, GB)):  # one feature map is larger than 10 MB
+        images = {"memory": {"batch_size": 4}, "data": {"image_size": size}}
+        exact, found = (parts(one, RESNET, task="image-classification", **images) for one in (CPU, MPS))
+        assert found.temporary - exact.temporary == heap // 2
