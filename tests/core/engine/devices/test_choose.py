@@ -183,7 +183,7 @@ def test_automatic_suits_each_machine_and_says_why():
         "M3 Max": "fp32",
         "M2 8 GB": "fp32",
         "M1": "fp32",
-        "M4": "bf16",
+        "M4": "fp32",
         "M1 on macOS 13.6": "fp32",
         "translated": "fp32",
         "Intel Mac": "fp32",
