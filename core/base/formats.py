@@ -42,6 +42,7 @@ METRICS = (
     Metric("eval_precision", _("precision")),
     Metric("eval_recall", _("recall")),
     Metric("eval_reward_margin", _("reward margin")),
+    Metric("eval_kl", _("KL divergence"), less_is_better=True),
     Metric("eval_bits_per_character", _("bits per character"), less_is_better=True),
     Metric("eval_nats_per_character", _("nats per character"), less_is_better=True),
 )

@@ -21,9 +21,10 @@ from transformers import TrainingArguments
 
 from core.base.errors import OptionsError, Problem
 from core.base.language import _
+from core.engine.data.chat_samples import kto_weights
 from core.engine.data.chat_tokens import marks_answers, set_template
 from core.engine.data.columns import Guess, guess_columns, guess_score_columns, guess_tag_columns
-from core.engine.data.conversations import find_shape, looks_like_messages
+from core.engine.data.conversations import find_shape, looks_like_messages, rating_of
 from core.engine.data.image_files import CROPS, ImageColumn, Images
 from core.engine.data.images import find_images, find_training_images, idx_pairs, only_table
 from core.engine.data.running_text import PlainText, read_running, text_column
@@ -49,6 +50,7 @@ from core.options.choices import (
     Optimizer,
     Padding,
     Precision,
+    PreferenceLoss,
     Quantization,
     Task,
     Toggle,
@@ -80,6 +82,7 @@ MODULES = {
     "v2": "from torchvision.transforms import v2",
     "transformers": "import transformers",
     "trl": "import trl",
+    "orpo": "from trl.experimental import orpo",
 }
 TORCHVISION = """
 try:  # beside a CPU-only PyTorch, torchvision's operators may not load, and transformers fails without their names
@@ -199,6 +202,7 @@ def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
         "All that passes between frozen layers is in 16 bits, in Hone in fp32.": (
             values["frozen"] != str(torch.float32)
         ),
+        "TRL's KTO needs one order of the samples for all epochs.": options.preference is PreferenceLoss.KTO,
         "TRL keeps LoRA's matrices in bf16, Hone in fp32.": task.reads_conversations
         and method is Method.QLORA,
         "The random changes of data.augmentation are others.": task.reads_images and values["crop"],
@@ -274,6 +278,7 @@ def _of_options(options: RunOptions) -> dict[str, Any]:
     rounding = Code(f"{multiple} if LENGTH % {multiple} == 0 else None" if multiple > 1 else "")
     return {
         "task": str(task),
+        "loss": str(options.preference or ""),
         "seed": training.seed,
         "threads": options.device.threads,
         "accumulates": options.memory.gradient_accumulation_steps > 1,
@@ -335,10 +340,11 @@ def _arguments(options: RunOptions, device: str, values: dict[str, Any]) -> dict
     found["report_to"] = "tensorboard" if output.tensorboard else "none"
     if task.reads_images:
         found["remove_unused_columns"] = False
-    if task.reads_conversations and values["rounding"]:
+    is_orpo = options.preference is PreferenceLoss.ORPO
+    if task.reads_conversations and values["rounding"] and not is_orpo:  # TRL's ORPO has no such argument
         found["pad_to_multiple_of"] = values["rounding"]
     if task is Task.PREFERENCE:
-        found["beta"] = options.training.beta
+        found |= {"beta": options.training.beta, **values.get("kto_weights", {})}
         found.pop("train_sampling_strategy", None)  # TRL's pairs have no length to group by
     if task is Task.CHAT:
         found |= {"packing": True, "eval_packing": False} if options.data.packing else {}
@@ -426,11 +432,18 @@ def _data(options: RunOptions) -> dict[str, Any]:
 def _columns(options: RunOptions, table: Table) -> dict[str, Any]:
     data, task = options.data, options.task
     if task.reads_conversations:
-        shape = find_shape(table, preference=task is Task.PREFERENCE, columns=data.columns)
+        shape = find_shape(table, preference=options.preference, columns=data.columns)
         roles = {str(role): name for role, name in shape.columns.items()}
         cells = {role: table.rows[name].slice(0, 100).to_pylist() for role, name in roles.items()}
         nested = [role for role, some in cells.items() if any(map(looks_like_messages, some))]
-        return {"roles": roles, "nested": nested}
+        found: dict[str, Any] = {"roles": roles, "nested": nested}
+        if R.RATING in roles:
+            ratings = [str(value).strip().lower() for value in table.rows[roles[R.RATING]].to_pylist()]
+            liked = [rating for rating in ratings if rating_of(rating)]
+            weights = kto_weights(len(liked), len(ratings) - len(liked))
+            names = ("desirable_weight", "undesirable_weight")
+            found |= {"liked": sorted(set(liked)), "kto_weights": dict(zip(names, weights, strict=True))}
+        return found
     if task is Task.CAUSAL_LM:
         name = text_column(table, data.text_columns)
         return {"text_columns": (name,), "needed": [name]}

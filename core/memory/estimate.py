@@ -22,7 +22,16 @@ from core.base.settings import VERSION
 from core.memory.model import Basis, Forecast, Kept, KeptTensor, ModelShape, Parts, Room
 from core.options import RunOptions
 from core.options.catalogue import row_multiple
-from core.options.choices import DeepSpeed, Method, Offload, Optimizer, Padding, Precision, Quantization, Task
+from core.options.choices import (
+    DeepSpeed,
+    Method,
+    Offload,
+    Optimizer,
+    Padding,
+    Precision,
+    PreferenceLoss,
+    Quantization,
+)
 from core.options.device_support import DeviceReport, settle
 from core.options.sources import is_scratch, parse_synthetic
 
@@ -300,8 +309,9 @@ class Case:
 
     @property
     def rows(self) -> int:
-        """Rows of a batch; preferences have two per sample."""
-        return (2 if self.options.task is Task.PREFERENCE else 1) * self.options.memory.batch_size
+        """Rows of a batch with gradients; pairs have two per sample."""
+        is_pairs = self.options.preference not in (None, PreferenceLoss.KTO)
+        return (2 if is_pairs else 1) * self.options.memory.batch_size
 
     @property
     def row_places(self) -> int:
@@ -465,13 +475,13 @@ def moments(case: Case) -> Iterator[Parts]:
 
 
 def weight_bytes(case: Case) -> int:
-    """The model's weights on the device, with LoRA's matrices, or with DPO's reference model."""
+    """The model's weights on the device, with LoRA's matrices, or with the reference model."""
     shape = case.shape
     if case.zero is not DeepSpeed.OFF:
         is_fetched = case.offloads and case.zero is DeepSpeed.ZERO_3
         return stored_number(case) * (min(shape.parameters, MOST_LIVE) if is_fetched else shape.parameters)
     packed = shape.packable if case.method is Method.QLORA else 0
-    copied = shape.parameters if case.options.task is Task.PREFERENCE and case.method is Method.FULL else 0
+    copied = shape.parameters if case.options.has_reference and case.method is Method.FULL else 0
     whole = shape.parameters - packed - case.held + added(case) + copied
     return round(packed_number(case) * packed) + HALF_NUMBER * case.held + NUMBER * whole
 

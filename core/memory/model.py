@@ -214,7 +214,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 # --- Options that affect memory or step time; forecasts stay valid when others change
 
 
-OF_TRAINING = ("optimizer", "momentum", "max_grad_norm", "deterministic")
+OF_TRAINING = ("optimizer", "momentum", "max_grad_norm", "deterministic", "preference_loss")
 """The training options that matter."""
 
 

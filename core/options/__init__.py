@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from core.options.choices import Task
+from core.options.choices import PreferenceLoss, Task
 from core.options.data import DataOptions
 from core.options.declare import Section
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
@@ -48,6 +48,16 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     def only_evaluates(self) -> bool:
         """Whether nothing is trained: with 0 epochs the model is evaluated, and not saved."""
         return not self.training.epochs and self.training.max_steps is None
+
+    @property
+    def preference(self) -> PreferenceLoss | None:
+        """How preferences are learned; None for the other tasks."""
+        return self.training.preference_loss if self.task is Task.PREFERENCE else None
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the model is compared with itself before training."""
+        return self.preference not in (None, PreferenceLoss.ORPO)
 
     @property
     def effective_batch(self) -> int:

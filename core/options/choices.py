@@ -45,7 +45,11 @@ class Task(Described):
         _("Learn to write texts like yours (language modelling, pretraining)."),
     )
     CHAT = "chat", _("Chat"), _("Answer as in the conversations or instructions of the training data.")
-    PREFERENCE = "preference", _("Preference tuning"), _("Learn to prefer the better of two answers (DPO).")
+    PREFERENCE = (
+        "preference",
+        _("Preference tuning"),
+        _("Learn from better and worse answers, or from answers that were liked or not (DPO, ORPO, KTO)."),
+    )
     IMAGE_CLASSIFICATION = (
         "image-classification",
         _("Image classification"),
@@ -277,6 +281,14 @@ class Schedule(Described):
     CONSTANT = "constant", _("Constant"), _("Does not change.")
 
 
+class PreferenceLoss(Described):
+    """How preferences are learned; the values are TRL's names of its trainers."""
+
+    DPO = "dpo", "DPO", _("Pairs of answers, compared with a reference: the model before training.")
+    ORPO = "orpo", "ORPO", _("Pairs of answers. It needs no reference, which saves time and memory.")
+    KTO = "kto", "KTO", _("Single answers, each liked or not, compared with a reference. Pairs work, too.")
+
+
 class BestMetric(Described):
     """What evaluations are compared by; the values are Trainer's names of metrics without `eval_`."""
 
@@ -295,7 +307,9 @@ class BestMetric(Described):
     REWARD_ACCURACY = (
         "reward_accuracy",
         _("Reward accuracy"),
-        _("Fraction of pairs whose better answer gets the higher reward."),
+        _(
+            "Fraction of pairs whose better answer gets the higher reward; with KTO, of answers on the right side."
+        ),
     )
 
 
@@ -325,6 +339,7 @@ class ColumnRole(Described):
     ANSWER = "answer", _("Answer"), _("The answer to learn.")
     CHOSEN = "chosen", _("Chosen"), _("The better answer.")
     REJECTED = "rejected", _("Rejected"), _("The worse answer.")
+    RATING = "rating", _("Rating"), _("Whether the answer is liked: true or false, 1 or 0, good or bad.")
     TOOLS = "tools", _("Tools"), _("Functions the assistant may call.")
     TEXT = "text", _("Text"), _("Plain text, learned from the first token to the last.")
 
@@ -335,7 +350,7 @@ CHAT_COLUMNS = (
 )
 PREFERENCE_COLUMNS = (
     *(ColumnRole.CHOSEN, ColumnRole.REJECTED, ColumnRole.CONVERSATION, ColumnRole.PROMPT, ColumnRole.INPUT),
-    *(ColumnRole.SYSTEM, ColumnRole.HISTORY, ColumnRole.TOOLS),
+    *(ColumnRole.ANSWER, ColumnRole.RATING, ColumnRole.SYSTEM, ColumnRole.HISTORY, ColumnRole.TOOLS),
 )
 
 

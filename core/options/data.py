@@ -121,7 +121,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         _("Columns"),
         _(
             "What each column contains: conversation, system, prompt, input, history, answer, chosen, rejected, "
-            "tools or text. Empty: detected."
+            "rating, tools or text. Empty: detected."
         ),
         needs=FOR_WRITING,
     )

@@ -15,7 +15,7 @@ from core.base.errors import OptionsError, Problem
 from core.base.language import _
 from core.options import SCHEMA, Tree
 from core.options.catalogue import put, value_at
-from core.options.choices import Task
+from core.options.choices import PreferenceLoss, Task
 from core.options.run_file import parse_value
 from core.options.trainer_args import is_true, translate
 from core.options.validate import read_options
@@ -62,6 +62,8 @@ def _from_python(text: str) -> dict[str, Any]:
             continue
         if function == "LoraConfig":
             arguments["use_lora"] = True
+        if (loss := function.removesuffix("Config").lower()) in tuple(PreferenceLoss):
+            arguments["preference_loss"] = loss
         if function == "from_pretrained" and call.args:
             arguments.setdefault("model_name_or_path", _literal(call.args[0]))
         for keyword in call.keywords:
@@ -226,6 +228,8 @@ def _import(arguments: dict[str, Any]) -> Imported:
 def _task(arguments: Mapping[str, Any]) -> Task:
     if "train_dir" in arguments:
         return Task.IMAGE_CLASSIFICATION
+    if "preference_loss" in arguments:
+        return Task.PREFERENCE
     is_regression = str(arguments.get("task_name")).lower() == "stsb"  # the only one among the tasks of GLUE
     return Task.TEXT_REGRESSION if is_regression else Task.TEXT_CLASSIFICATION
 

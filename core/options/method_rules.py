@@ -22,6 +22,7 @@ from core.options.choices import (
     Offload,
     Optimizer,
     Precision,
+    PreferenceLoss,
     Quantization,
     Schedule,
     Task,
@@ -320,7 +321,7 @@ def _warmup(options: RunOptions) -> Iterator[Problem]:
         yield problem
 
 
-NO_TEST = _("a preference run can't be tested: its metrics need the model from before training, too")
+NO_TEST = _("a run with DPO or KTO can't be tested: its metrics need the model from before training, too")
 
 
 def _evaluation(options: RunOptions) -> Iterator[Problem]:
@@ -343,7 +344,7 @@ def _evaluation(options: RunOptions) -> Iterator[Problem]:
     if options.only_evaluates and options.starts_random:
         message = _("with 0 epochs the model is only evaluated, but its weights are random")
         yield Problem("training.epochs", message, (_use("training.epochs", 3),))
-    if options.only_evaluates and options.task is Task.PREFERENCE:
+    if options.only_evaluates and options.has_reference:
         yield Problem("training.epochs", NO_TEST, (_use("training.epochs", 3),))
     if patience and not (data.eval or data.eval_split or data.eval_fraction):
         message = _("early stopping needs validation data")
@@ -457,6 +458,14 @@ def _compiled_batch_norm(options: RunOptions) -> Iterator[Problem]:
         )
 
 
+def _single_answers(options: RunOptions) -> Iterator[Problem]:
+    """KTO compares the answers of a batch with each other (its KL term); of one alone nothing would be left."""
+    path = "memory.batch_size"
+    if options.preference is PreferenceLoss.KTO and options.memory.batch_size == 1:
+        message = _("KTO compares an answer with another one of its batch, so it needs a batch size of 2")
+        yield Problem(path, message, (_use(path, 2),))
+
+
 def _last_layer_of_generator(options: RunOptions) -> Iterator[Problem]:
     if options.model.method is Method.HEAD and options.task.writes_text:
         message = _("a text generation model has no classifier to train")
@@ -480,5 +489,6 @@ METHOD_TASK_RULES: tuple[Rule, ...] = (
     _metric_of_task,
     _quantized_weights,
     _last_layer_of_generator,
+    _single_answers,
 )
 """Rules that depend on the task."""

@@ -251,7 +251,7 @@ def _of_text(text: str) -> Task | None:
 
 def _of_json(text: str) -> Task | None:
     keys = {key.lower() for key in _KEY.findall(text)}
-    if keys >= {"chosen", "rejected"}:
+    if keys >= {"chosen", "rejected"} or keys >= {"prompt", "completion", "label"}:
         return Task.PREFERENCE
     if keys & _CHAT_KEYS:
         return Task.CHAT

@@ -10,6 +10,7 @@ from core.options.choices import (
     Offload,
     Optimizer,
     Precision,
+    PreferenceLoss,
     Quantization,
     Schedule,
 )
@@ -427,10 +428,19 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         _("Updates the weights. Optimizers differ in the memory they need per parameter."),
         aliases=("optim",),
     )
+    preference_loss: PreferenceLoss = option(
+        PreferenceLoss.DPO,
+        _("Preference loss"),
+        _("What is computed of the answers, which decides what the data has to hold."),
+        needs=FOR_PREFERENCE,
+    )
     beta: float = option(
         0.1,
-        _("DPO beta"),
-        _("How close the model stays to the reference model. 0.1 is usual; a higher value keeps it closer."),
+        _("Beta"),
+        _(
+            "With DPO and KTO, how close the model stays to the reference; a higher value keeps it closer. With ORPO, "
+            "the weight of the preference (lambda in its paper). 0.1 is usual."
+        ),
         needs=FOR_PREFERENCE,
         aliases=("dpo_beta",),
         above=0.0,

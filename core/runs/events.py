@@ -437,6 +437,7 @@ class WhatRan(Event, frozen=True, kw_only=True):
     effective_batch: Count
     attention: str | None = None
     reasons: dict[str, str] = {}
+    preference_loss: str = ""
     optimizer_state: dict[str, int] = {}
     optimizer_numbers: dict[str, float] = {}
     decayed_parameters: Count | None = None

@@ -71,11 +71,12 @@ def options_of_test(run: RunFolder, data: str) -> RunOptions:
     How data is read, and how the model computes, is as in that run.
 
     Raises:
-        OptionsError: That run can't be read, has no model or is a preference run, or there is no such data.
+        OptionsError: That run can't be read, has no model or needs that before training, too, or there is no such data.
     """
     tested = run.options()
     memory = MemoryOptions(batch_size=tested.memory.batch_size)
-    training = TrainingOptions(epochs=0.0, seed=tested.training.seed)
+    kept = {name: getattr(tested.training, name) for name in ("seed", "preference_loss", "beta")}
+    training = TrainingOptions(epochs=0.0, **kept)
     name = _("{run}, tested on {data}").format(run=title_of(run.path, tested), data=Path(data).name)
     options = with_changes(
         msgspec.structs.replace(tested, memory=memory, training=training),

@@ -25,7 +25,7 @@ from core.base.language import _, ngettext
 from core.memory.model import key_of
 from core.options import RunOptions, past_runs
 from core.options.catalogue import options_by_path, value_of, with_changes
-from core.options.choices import Task
+from core.options.choices import PreferenceLoss, Task
 from core.options.method_rules import pretrained_fix, steps_of
 from core.options.past_runs import names_in, run_folder, short_title, title_of
 from core.options.sources import short_name
@@ -579,6 +579,8 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
     if (preferred := metrics.get("eval_reward_accuracy")) is not None:
         title = _("It prefers the better answer in {share} of the validation pairs")
         compared = _("Guessing would be right in 50 %.")
+        if options is not None and options.preference is PreferenceLoss.KTO:
+            title, compared = _("{share} of the validation answers get a reward on the right side"), ""
         return title.format(share=formats.share(preferred)), compared, not _exceeds(preferred, 0.5, count)
     perplexity, loss = metrics.get("eval_perplexity"), metrics.get("eval_loss")
     if perplexity is None or loss is None:

@@ -282,6 +282,7 @@ def _of_model(ran: WhatRan) -> Iterator[_Line]:
 
 
 def _of_training(ran: WhatRan) -> Iterator[_Line]:
+    yield _Line(_("Preference loss"), ran.preference_loss)
     yield _Line(_("Optimizer"), ran.optimizer, "training.optimizer")
     state = formats.memory(ran.optimizer_state_bytes)
     if len(ran.optimizer_state) > 1:

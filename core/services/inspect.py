@@ -192,7 +192,7 @@ def inspect_request(options: RunOptions, *, any_task: bool = False) -> InspectRe
     tree = msgspec.to_builtins(options)
     model = {name: tree["model"][name] for name in ("source", "vocabulary")}
     data = {name: value for name, value in tree["data"].items() if name not in _LOADING}
-    training = {"seed": options.training.seed}
+    training = {name: tree["training"][name] for name in ("seed", "preference_loss")}
     return InspectRequest(
         asked={"task": tree["task"], "model": model, "data": data, "training": training}, any_task=any_task
     )
@@ -243,8 +243,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """One sample as the model will see it.
 
     `row` is its number in the file. `parts` joined are its text with special tokens, truncated; `tokens` is their
-    number, None without a tokenizer. `rejected` is the other answer of a pair. `images` are PNG files as the model
-    sees them, augmented in its first epochs, `original` is one before the transform.
+    number, None without a tokenizer. `rejected` is the other answer of a pair; `liked` rates a single one. `images` are
+    PNG files as the model sees them, augmented in its first epochs, `original` is one before the transform.
     """
 
     EPOCHS: ClassVar = 3
@@ -254,6 +254,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     rejected: tuple[SeenPart, ...] = ()
     tokens: int | None = None
     is_cut: bool = False
+    liked: bool | None = None
     label: str = ""
     images: tuple[bytes, ...] = ()
     original: bytes = b""

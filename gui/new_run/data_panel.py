@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 from core.base.formats import counted
 from core.base.language import _, ngettext
 from core.options.catalogue import options_by_path
-from core.options.choices import Task
+from core.options.choices import ColumnRole, Task
 from core.services.inspect import Columns, DataReport, Finding, FindingLevel
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
@@ -181,10 +181,14 @@ def reading_text(report: DataReport) -> str:
 
 
 def counts_of(report: DataReport) -> list[str]:
-    """Return how many examples and labels there are: `6,911 of 6,920 examples`, `2 labels`."""
+    """Return how many examples and labels there are: `6,911 of 6,920 examples`, `2 labels`; of answers, how many
+    have each rating.
+    """
     examples = counted(report.rows, "example")
     if report.used not in (None, report.rows):
         examples = _("{used:,} of {examples}").format(used=report.used, examples=examples)
+    if ColumnRole.RATING in report.columns_by_role:
+        return [examples, *(f"{count:,} {rating}" for rating, count in report.labels.items())]
     return [examples, counted(len(report.labels), "label")] if report.labels else [examples]
 
 
@@ -351,7 +355,8 @@ class DataViews(QTabWidget):
         if lengths is not None and lengths.counts:
             tabs[self.lengths] = _("Lengths")
         if report is not None and report.labels:
-            tabs[self._labels_page] = _("Labels")
+            is_rated = ColumnRole.RATING in report.columns_by_role
+            tabs[self._labels_page] = _("Ratings") if is_rated else _("Labels")
         if list(tabs) != [self.widget(index) for index in range(self.count())]:
             current = self.currentWidget()
             self.clear()

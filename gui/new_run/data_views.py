@@ -347,21 +347,22 @@ class SeenPane(QWidget):
         self._stack.setCurrentIndex(1 if seen.images else 0)
 
     def _show_text(self, seen: Seen) -> None:
-        """Show a text, or the two answers of a pair below their headings."""
+        """Show a text, or below its heading each answer of a pair, or one that is rated."""
         heading = QTextCharFormat()
         heading.setFontWeight(QFont.Weight.DemiBold)
         is_all = not seen.rejected and all(part.trained for part in seen.parts)
+        titles = {True: _("Liked answer"), False: _("Answer that was not liked"), None: _("Chosen answer")}
         self.text.clear()
         cursor = self.text.textCursor()
 
         def insert(title: str, parts: tuple[SeenPart, ...]) -> None:
-            if seen.rejected:
+            if seen.rejected or seen.liked is not None:
                 cursor.insertText(f"{title}\n", heading)
             for part in parts:
                 is_marked = part.trained and not is_all
                 cursor.insertText(part.text, trained_format(self._theme) if is_marked else QTextCharFormat())
 
-        insert(_("Chosen answer"), seen.parts)
+        insert(titles[seen.liked], seen.parts)
         if seen.rejected:
             cursor.insertText("\n\n", QTextCharFormat())
             insert(_("Rejected answer"), seen.rejected)
@@ -376,6 +377,8 @@ class SeenPane(QWidget):
         text = _("{mark}: trained on (loss). The rest is context.")
         if self._task is Task.PREFERENCE:
             text = _("{mark}: made more likely in the chosen answer, less likely in the rejected one")
+        if seen.liked is not None:
+            text = _("{mark}: made more likely") if seen.liked else _("{mark}: made less likely")
         self.legend.setText(_("All tokens are trained on.") if is_all else text.format(mark=mark))
         self.legend.setVisible(bool(learned))
 

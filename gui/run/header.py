@@ -21,7 +21,6 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.errors import FixAction
 from core.base.language import _, ngettext
-from core.options.choices import Task
 from core.options.method_rules import NO_TEST
 from core.runs.events import Level, MessageRaised, Phase
 from core.runs.status import State
@@ -231,7 +230,7 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
             return _("Pause the run first.")
         case RunAction.TEST if facts.options is None:
             return _("Its run.toml can’t be read.")
-        case RunAction.TEST if facts.options is not None and facts.options.task is Task.PREFERENCE:
+        case RunAction.TEST if facts.options is not None and facts.options.has_reference:
             return sentence(NO_TEST)
         case RunAction.TRY | RunAction.TEST | RunAction.EXPORT:
             if facts.has_model or (action is RunAction.EXPORT and is_over and facts.saved_step is not None):

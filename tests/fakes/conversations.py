@@ -8,6 +8,7 @@ from typing import Any
 
 from core.engine.data.conversations import ChatRow, ConversationReader, find_shape
 from core.engine.data.tables import Table, read_table
+from core.options.choices import PreferenceLoss
 from core.services.inspect import Finding, FindingLevel, Tally
 
 # --- Tables of conversations, as `read_table` gives them, made of rows in a file of the test
@@ -36,7 +37,9 @@ def json_table(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Table:
     return read_table(path)
 
 
-def checked(table: Table, *, preference: bool = False, columns: Any = None, roles: Any = None) -> Checked:
+def checked(
+    table: Table, *, preference: PreferenceLoss | None = None, columns: Any = None, roles: Any = None
+) -> Checked:
     """All that is found in a table, and all its usable rows."""
     shape = find_shape(table, preference=preference, columns=columns)
     tally = Tally(table.row_word)

@@ -262,6 +262,22 @@ def pairs(rows: int = 24) -> list[dict[str, Any]]:
     ]
 
 
+def rated(rows: int = 24) -> list[dict[str, Any]]:
+    """TRL's form of single answers that are liked or not; every third one is."""
+    return [
+        {
+            "prompt": f"Say hello to number {row}.",
+            "completion": f"Hello, number {row}!"
+            if row % 3 == 0
+            else "No, I am tired."
+            if row % 2
+            else "No.",
+            "label": row % 3 == 0,
+        }
+        for row in range(rows)
+    ]
+
+
 def write_json(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """The rows as a JSON list."""
     path.write_text(json.dumps(rows), encoding="utf-8")

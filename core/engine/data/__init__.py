@@ -6,7 +6,10 @@ from typing import Any
 TOKENS = "input_ids"
 NO_LABEL = -100
 """The label of a token that is not learned from, as torch's cross entropy and transformers have it."""
-PAIR = PROMPT, CHOSEN, REJECTED = "prompt_ids", "chosen_ids", "rejected_ids"
+PROMPT = "prompt_ids"
+ANSWERS = CHOSEN, REJECTED, COMPLETION = "chosen_ids", "rejected_ids", "completion_ids"
+"""A pair has the first two, a single answer for KTO has the last, and its rating."""
+LIKED = "label"
 
 UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 """A tokenizer decodes the bytes of an incomplete character to it."""

@@ -128,8 +128,11 @@ class PadPairs(PadTexts):
 
     def __call__(self, samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         rows = [(sample["prompt_ids"], sample["chosen_ids"]) for sample in samples]
-        rows += [(sample["prompt_ids"], sample["rejected_ids"]) for sample in samples]
-        batch = super().__call__([{"input_ids": [*prompt, *answer]} for prompt, answer in rows])
+        return self.collate([*rows, *((sample["prompt_ids"], sample["rejected_ids"]) for sample in samples)])
+
+    def collate(self, rows: list[tuple[list[int], list[int]]]) -> dict[str, torch.Tensor]:
+        """Collate prompts with their answers."""
+        batch = PadTexts.__call__(self, [{"input_ids": [*prompt, *answer]} for prompt, answer in rows])
         width = batch["input_ids"].shape[1]
         attended = (np.ones(len(prompt) + len(answer)) for prompt, answer in rows)
         answers = (np.r_[np.zeros(len(prompt)), np.ones(len(answer))] for prompt, answer in rows)
@@ -137,6 +140,25 @@ class PadPairs(PadTexts):
             **batch,
             "attention_mask": _padded(attended, width),
             "completion_mask": _padded(answers, width),
+        }
+
+
+@dataclass(frozen=True)
+class PadRated(PadPairs):
+    """Collates `prompt_ids`, `completion_ids` and a bool `label` as TRL's KTO takes them, int64 [answers, tokens].
+
+    `KL_…` are each prompt with the answer before it in the batch, cut after `most` tokens. TRL makes these rows before
+    training, which fixes the order of the samples.
+    """
+
+    def __call__(self, samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        prompts, answers = ([sample[name] for sample in samples] for name in ("prompt_ids", "completion_ids"))
+        others = zip(prompts, [answers[-1], *answers[:-1]], strict=True)
+        apart = [(prompt, answer[: self.most - len(prompt)]) for prompt, answer in others]
+        return {
+            **self.collate(list(zip(prompts, answers, strict=True))),
+            **{f"KL_{name}": rows for name, rows in self.collate(apart).items()},
+            "label": torch.tensor([sample["label"] for sample in samples]),
         }
 
 

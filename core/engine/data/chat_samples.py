@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
 from core.base.language import _
+from core.engine.data import CHOSEN, COMPLETION, LIKED, PROMPT, REJECTED
 from core.engine.data.chat_tokens import Rendered, Renderer, TemplateRefused, set_template
 from core.engine.data.checks import DUPLICATES, IN_BOTH, refuse_problems, repeats
 from core.engine.data.conversations import ChatRow, ConversationReader, Shape, find_shape
@@ -24,7 +25,7 @@ from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
 from core.engine.data.tables import Table, lengths_of, read_held_out, read_training
 from core.engine.data.text_files import is_text
 from core.options import RunOptions
-from core.options.choices import ChatTemplate, Task
+from core.options.choices import ChatTemplate, PreferenceLoss
 from core.services.inspect import Finding, FindingKind, FindingLevel, Tally
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ EARLIER_UNTRAINED = FindingKind(
     _WARNING,
     _("{rows}: loss on the last answer only, because the chat template rewrites earlier ones."),
 )
+ONE_RATING = FindingKind(
+    "one-rating", _WARNING, _("All answers have the same rating. KTO learns from liked ones and from others.")
+)
 USE_CHATML = (Fix(_("Use ChatML"), {"data.chat_template": str(ChatTemplate.CHATML)}),)
 """ChatML can write all conversations; the model has to learn it, which takes more rows."""
 
@@ -70,6 +74,7 @@ class TokenizedTable:
         rendered: The number of those that were tokenized.
         lengths: Tokens of each tokenized row before it is cut, or characters without a tokenizer.
         too_long: Tokens of the rows that are left out because no answer begins within `length`.
+        liked: How many usable rows have each rating, if they have one.
         samples: A `datasets.Dataset` with `Rendered.columns`.
     """
 
@@ -85,6 +90,7 @@ class TokenizedTable:
     too_long: "array[int]" = field(default_factory=lambda: array("q"))
     fingerprints: set[int] = field(default_factory=set)
     last_tokens: Counter[int] = field(default_factory=Counter)
+    liked: Counter[bool] = field(default_factory=Counter)
     samples: Any = None
 
     @property
@@ -92,6 +98,10 @@ class TokenizedTable:
         """The token that most answers end with, if there is one."""
         most_common = self.last_tokens.most_common(1)
         return next((token for token, count in most_common if 2 * count > self.last_tokens.total()), None)
+
+    def findings(self) -> tuple[Finding, ...]:
+        one_rating = (ONE_RATING.finding(self.usable, self.table.row_word),) if len(self.liked) == 1 else ()
+        return (*self.tally.findings(), *one_rating)
 
     def check(self, options: RunOptions) -> None:
         """Refuse rows with problems, or a table without usable rows.
@@ -143,13 +153,13 @@ def tokenize_table(
         DataError: The columns don't fit, or `data.roles` has an unknown role.
     """
     data = options.data
-    shape = find_shape(table, preference=options.task is Task.PREFERENCE, columns=data.columns)
+    shape = find_shape(table, preference=options.preference, columns=data.columns)
     tally = Tally(table.row_word, skip=data.skip_bad_rows)
     result = TokenizedTable(table, shape, length, tally, Tally(table.row_word))
 
     def rows() -> Iterator[ChatRow]:
         for row in ConversationReader(table, shape, tally, data.roles, progress):
-            content = (row.text, row.messages, row.chosen, row.rejected, row.tools)
+            content = (row.text, row.messages, row.chosen, row.rejected, row.liked, row.tools)
             fingerprint = hash(json.dumps(content, default=str))
             if train is not None and fingerprint in train.fingerprints:
                 result.repeated.add(IN_BOTH, row.row)
@@ -159,13 +169,15 @@ def tokenize_table(
                     continue
             result.fingerprints.add(fingerprint)
             result.usable += 1
+            if row.liked is not None:
+                result.liked[row.liked] += 1
             if len(result.first) < keep_first:
                 result.first.append(row)
             if only is None or row.row in only:
                 result.rendered += 1
                 yield row
 
-    def samples() -> Iterator[dict[str, list[int]]]:
+    def samples() -> Iterator[dict[str, list[int] | bool]]:
         for row in rows():
             if renderer is None:
                 result.lengths.append(_characters(row))
@@ -213,15 +225,35 @@ def _characters(row: ChatRow) -> int:
     return len(row.text or "") + prompt + max(chosen, rejected)
 
 
-def _as_dataset(samples: Iterable[dict[str, list[int]]]) -> "Dataset":
+def _as_dataset(samples: Iterable[dict[str, list[int] | bool]]) -> "Dataset":
     """Store samples in Arrow's memory, at 4 bytes a number instead of about 40 in Python's lists."""
     from datasets import Dataset
     from datasets.table import InMemoryTable
 
     kind, rest, tables = pa.list_(pa.int32()), iter(samples), []
     while some := list(islice(rest, ROWS_AT_ONCE)):
-        tables.append(pa.table({name: pa.array([sample[name] for sample in some], kind) for name in some[0]}))
+        kinds = {name: kind if isinstance(first, list) else pa.bool_() for name, first in some[0].items()}
+        tables.append(
+            pa.table({name: pa.array([sample[name] for sample in some], kinds[name]) for name in kinds})
+        )
     return Dataset(InMemoryTable(pa.concat_tables(tables))) if tables else Dataset.from_dict({})
+
+
+def unpaired(pairs: "Dataset") -> "Dataset":
+    """Samples for KTO: of each pair the better answer, which is liked, then the worse one; others are unchanged."""
+    if CHOSEN not in pairs.column_names:
+        return pairs
+    return _as_dataset(
+        {PROMPT: pair[PROMPT], COMPLETION: pair[answer], LIKED: answer == CHOSEN}
+        for pair in pairs
+        for answer in (CHOSEN, REJECTED)
+    )
+
+
+def kto_weights(liked: int, others: int) -> tuple[float, float]:
+    """Weights of liked and other answers that bring their ratio within 1 and 4/3 (arXiv 2402.01306, equation 8)."""
+    ratio = liked / others if liked and others else 1.0
+    return (1 / ratio, 1.0) if ratio < 1 else (1.0, max(1.0, ratio * 3 / 4))
 
 
 # --- Training and evaluation data of a run
@@ -229,7 +261,8 @@ def _as_dataset(samples: Iterable[dict[str, list[int]]]) -> "Dataset":
 
 @dataclass(frozen=True)
 class Conversations:
-    """Data sets of `input_ids` and `labels`, or of `prompt_ids`, `chosen_ids` and `rejected_ids`.
+    """Data sets of `input_ids` and `labels`, of `prompt_ids`, `chosen_ids` and `rejected_ids`, or for KTO of
+    `prompt_ids`, `completion_ids` and `label`.
 
     `eval` is None if nothing is held out. `findings` are warnings about the training data, then about the evaluation
     data. `turn_end` is the token that most answers end with. `lengths` are those of training rows before they are cut.
@@ -256,9 +289,10 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
     table = read_training(data).first(data.max_train_samples)
     train = tokenize_table(table, options, renderer, length)
     train.check(options)
-    findings = train.tally.findings()
+    findings = train.findings()
     repeated = sum(finding.count for finding in train.repeated.findings()) if data.drop_duplicates else 0
     notes = (*table.messages, *repeats(repeated))
+    trained, evaluated = train.samples, None
     if apart := held_out_of(data):
         try:
             other = read_held_out(apart).first(data.max_eval_samples)
@@ -268,13 +302,16 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
             error.fixes = (*error.fixes, apart.instead)
             raise
         findings = (*findings, *held_out.tally.findings())
-        return Conversations(train.samples, held_out.samples, findings, notes, train.turn_end, train.lengths)
-    kept, rest = random_split(len(train.samples), data.eval_fraction, options.training.seed)
-    rest = rest[: data.max_eval_samples]
-    if not rest and data.eval_fraction:
-        notes = (*notes, NOTHING_HELD_OUT)
-    trained = train.samples.select(kept) if rest else train.samples
-    evaluated = train.samples.select(rest) if rest else None
+        evaluated = held_out.samples
+    else:
+        kept, rest = random_split(len(train.samples), data.eval_fraction, options.training.seed)
+        rest = rest[: data.max_eval_samples]
+        if rest:
+            trained, evaluated = train.samples.select(kept), train.samples.select(rest)
+        elif data.eval_fraction:
+            notes = (*notes, NOTHING_HELD_OUT)
+    if options.preference is PreferenceLoss.KTO:
+        trained, evaluated = unpaired(trained), evaluated and unpaired(evaluated)
     return Conversations(trained, evaluated, findings, notes, train.turn_end, train.lengths)
 
 
@@ -297,7 +334,7 @@ def longest_conversation(options: RunOptions, tokenizer: Any, most: int) -> tupl
     """
     data = options.data
     table = read_training(data).first(data.max_train_samples)
-    shape = find_shape(table, preference=options.task is Task.PREFERENCE, columns=data.columns)
+    shape = find_shape(table, preference=options.preference, columns=data.columns)
     sizes: Any = sum(_text_bytes(table.rows[name]) for name in shape.columns.values())
     if tokenizer is None:
         return 0, int(sizes.sum()), len(sizes)

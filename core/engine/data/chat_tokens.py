@@ -20,7 +20,7 @@ from jinja2.exceptions import TemplateError
 from core.base.ceiling import Pace, reading
 from core.base.errors import DataError, ModelError
 from core.base.language import _
-from core.engine.data import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS, decoded_whole
+from core.engine.data import CHOSEN, COMPLETION, LIKED, NO_LABEL, PROMPT, REJECTED, TOKENS, decoded_whole
 from core.engine.data.conversations import ChatRow, Message, common_length
 from core.options.choices import ChatTemplate, LossOn, Speaker
 from core.services.inspect import Seen, SeenPart
@@ -229,6 +229,7 @@ class Rendered:
     sequences: tuple[Tokens, ...]
     skipped: int = 0
     is_whole: bool = True
+    liked: bool | None = None
 
     def __len__(self) -> int:
         return max(len(tokens.ids) for tokens in self.sequences)
@@ -243,8 +244,12 @@ class Rendered:
         cut = tuple(Tokens(tokens.ids[:length], tokens.trained[:length]) for tokens in self.sequences)
         return replace(self, sequences=cut)
 
-    def columns(self) -> dict[str, list[int]]:
+    def columns(self) -> dict[str, list[int] | bool]:
         """Return the row as TRL's collators take it; the first token has no loss, as nothing precedes it."""
+        first = self.sequences[0]
+        if self.liked is not None:
+            prompt = first.trained.index(True)
+            return {PROMPT: first.ids[:prompt], COMPLETION: first.ids[prompt:], LIKED: self.liked}
         if len(self.sequences) == 1:
             (tokens,) = self.sequences
             pairs = zip(tokens.ids, tokens.trained, strict=True)
@@ -311,9 +316,9 @@ class Renderer:
         return Rendered((Tokens(ids, trained),), written.skipped, written.is_whole)
 
     def _render_pair(self, row: ChatRow) -> Rendered:
-        """Tokenize both answers after the prompt, to which their common beginning (such as the header) belongs."""
+        """Tokenize the answers after the prompt, to which their common beginning (such as the header) belongs."""
         answers, is_whole = [], True
-        for messages in (row.chosen, row.rejected):
+        for messages in filter(None, (row.chosen, row.rejected)):
             written = self._write((*row.messages, *messages), row.tools)
             is_whole = is_whole and written.is_whole
             end = written.answers[-1][1] if written.answers else len(written.text)
@@ -322,9 +327,9 @@ class Renderer:
                 self._tokenize(written.text if written.text[end:].strip() else written.text[:end])[0]
             )
         prompt = self._tokenize(self._text(row.messages, row.tools, add_generation_prompt=True))[0]
-        shared = common_length(prompt, answers[0][: common_length(*answers)])
+        shared = common_length(prompt, answers[0][: common_length(answers[0], answers[-1])])
         sequences = (Tokens(ids, [place >= shared for place in range(len(ids))]) for ids in answers)
-        return Rendered(tuple(sequences), is_whole=is_whole)
+        return Rendered(tuple(sequences), is_whole=is_whole, liked=row.liked)
 
     def _write(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> _Written:
         """Write a conversation as one text, and find its answers."""
@@ -438,5 +443,12 @@ def preview_row(renderer: Renderer, row: ChatRow, max_length: int | None = None)
                 for trained, stretch in stretches
             )
         )
-    rejected = parts[1] if row.chosen else ()
-    return Seen(row=row.row, parts=parts[0], rejected=rejected, tokens=len(cut), is_cut=len(cut) < len(whole))
+    rejected = parts[1] if row.rejected else ()
+    return Seen(
+        row=row.row,
+        parts=parts[0],
+        rejected=rejected,
+        tokens=len(cut),
+        is_cut=len(cut) < len(whole),
+        liked=row.liked,
+    )

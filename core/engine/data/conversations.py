@@ -7,7 +7,8 @@ Columns are recognized by their names and values; the first form that fits is us
 3. a column of plain text.
 
 For preferences: a chosen and a rejected answer, with the prompt as a column of messages, as a question, or as what both
-answers begin with. Columns chosen in the options are fixed, and the others are found around them.
+answers begin with. For KTO also a single answer, or a conversation that ends with one, beside a column that rates it.
+Columns chosen in the options are fixed, and the others are found around them.
 """
 
 import difflib
@@ -26,7 +27,7 @@ from core.base.errors import DataError, Fix
 from core.base.language import _
 from core.engine.data.tables import Table
 from core.engine.data.text_files import is_text, listed
-from core.options.choices import CHAT_COLUMNS, PREFERENCE_COLUMNS, ColumnRole, Speaker
+from core.options.choices import CHAT_COLUMNS, PREFERENCE_COLUMNS, ColumnRole, PreferenceLoss, Speaker
 from core.services.inspect import FindingKind, FindingLevel, Tally
 
 R = ColumnRole
@@ -43,6 +44,14 @@ NO_ANSWER = FindingKind(
     _PROBLEM,
     _("{rows}: an empty answer, or none."),
     _("Add the answers, or remove these examples"),
+)
+NO_RATING = FindingKind(
+    "no-rating", _PROBLEM, _("{rows}: an answer without a rating."), _("Rate it, or remove these examples")
+)
+OTHER_RATING = FindingKind(
+    "other-rating",
+    _PROBLEM,
+    _("{rows}: the rating “{detail}”. True and false, 1 and 0, good and bad can be read."),
 )
 SAME_ANSWERS = FindingKind("same-answers", _PROBLEM, _("{rows}: the same answer twice."))
 EMPTY_ROW = FindingKind("empty-row", _WARNING, _("{rows}: no text. Such examples are always left out."))
@@ -63,13 +72,15 @@ Messages = tuple[Message, ...]
 class ChatRow:
     """A conversation (`messages`), a plain `text`, or a prompt (`messages`) with two answers to compare.
 
-    `row` is its number in the file, `tools` are the functions the assistant can call.
+    Of a prompt with a single answer (`chosen`), `liked` is its rating. `row` is its number in the file, `tools` are the
+    functions the assistant can call.
     """
 
     row: int
     messages: Messages = ()
     chosen: Messages = ()
     rejected: Messages = ()
+    liked: bool | None = None
     text: str | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
 
@@ -85,6 +96,7 @@ class ShapeKind(StrEnum):
     PROMPT = "Questions and answers"
     TEXT = "Plain text"
     PREFERENCE = "Better and worse answers"
+    RATED = "Answers that were liked or not"
 
 
 @dataclass(frozen=True)
@@ -104,12 +116,15 @@ NAMES = {
     R.ANSWER: "output completion answer response reply solution target assistant gpt",
     R.CHOSEN: "chosen preferred preferred_output accepted better chosen_response response_chosen",
     R.REJECTED: "rejected dispreferred non_preferred_output worse rejected_response response_rejected",
+    R.RATING: "label rating liked is_liked kto_tag desirable is_desirable feedback thumbs_up",
     R.TOOLS: "tools functions",
     R.TEXT: "text content document body story passage code",
 }
 """Common names of the column of each role, likeliest first."""
 
 Roles = tuple[ColumnRole, ...]
+BESIDE: Roles = (R.SYSTEM, R.TOOLS, R.RATING)
+"""A row with values of these alone is empty."""
 WITH_PROMPT = (R.INPUT, R.SYSTEM, R.HISTORY, R.TOOLS)
 Form = tuple[ShapeKind, Roles, Roles]
 """A form with its required and its optional roles."""
@@ -123,13 +138,23 @@ PREFERENCE_FORMS: tuple[Form, ...] = (
     (ShapeKind.PREFERENCE, (R.CHOSEN, R.REJECTED, R.PROMPT), WITH_PROMPT),
     (ShapeKind.PREFERENCE, (R.CHOSEN, R.REJECTED), (R.SYSTEM, R.TOOLS)),
 )
+RATED_FORMS: tuple[Form, ...] = (
+    (ShapeKind.RATED, (R.RATING, R.PROMPT, R.ANSWER), WITH_PROMPT),
+    (ShapeKind.RATED, (R.RATING, R.CONVERSATION, R.ANSWER), (R.SYSTEM, R.TOOLS)),
+    (ShapeKind.RATED, (R.RATING, R.CONVERSATION), (R.SYSTEM, R.TOOLS)),
+)
 
 
-def find_shape(table: Table, *, preference: bool = False, columns: Mapping[str, str] | None = None) -> Shape:
+def find_shape(
+    table: Table,
+    *,
+    preference: PreferenceLoss | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> Shape:
     """Recognize the form of a table.
 
     Args:
-        preference: Look for a better and a worse answer instead of conversations.
+        preference: Look for what this loss learns from, instead of conversations.
         columns: The option `data.columns`: column by role; an empty name means that there is none.
 
     Raises:
@@ -137,7 +162,44 @@ def find_shape(table: Table, *, preference: bool = False, columns: Mapping[str, 
     """
     columns = columns or {}
     _check_columns(table, columns, PREFERENCE_COLUMNS if preference else CHAT_COLUMNS)
-    for kind, required, optional in PREFERENCE_FORMS if preference else CHAT_FORMS:
+    if shape := _fitting(table, columns, CHAT_FORMS if preference is None else PREFERENCE_FORMS):
+        return shape
+    rated = preference and _fitting(table, columns, RATED_FORMS)
+    if rated and preference is PreferenceLoss.KTO:
+        return rated
+    fixes: tuple[Fix, ...] = (Fix(_("Set what each column is, or choose another file")),)
+    if preference and rated:
+        title = _("{name} has single answers with a rating, not pairs")
+        needed = _("{loss} compares two answers to the same prompt; KTO learns from single ones.").format(
+            loss=preference.label
+        )
+        fixes = (Fix(_("Use KTO"), {"training.preference_loss": PreferenceLoss.KTO.value}), *fixes)
+    elif preference is PreferenceLoss.KTO:
+        title = _("{name} has no answers with a rating")
+        needed = _(
+            "KTO needs a column with the rating of each answer (true or false), or pairs: a column with the better "
+            "answer (chosen) and one with the worse (rejected)."
+        )
+    elif preference:
+        title = _("{name} has no pairs of answers")
+        needed = _(
+            "{loss} needs a column with the better answer (chosen) and one with the worse (rejected)."
+        ).format(loss=preference.label)
+    else:
+        title = _("{name} has no conversations")
+        needed = _(
+            "Chat needs a column of messages with role and content, or two columns such as “instruction” and "
+            "“output”, or a column “text”."
+        )
+    columns_are = _("{path} has the columns {columns}.").format(
+        path=table.path, columns=listed(table.columns)
+    )
+    raise DataError(title.format(name=table.path.name), f"{needed} {columns_are}", fixes)
+
+
+def _fitting(table: Table, columns: Mapping[str, str], forms: tuple[Form, ...]) -> Shape | None:
+    """The first form that fits, if any does."""
+    for kind, required, optional in forms:
         found = {ColumnRole(role): name for role, name in columns.items() if name}
         if not {*found} <= {*required, *optional}:
             continue
@@ -147,30 +209,7 @@ def find_shape(table: Table, *, preference: bool = False, columns: Mapping[str, 
         if all(role in found for role in required):
             is_alpaca = found.get(R.PROMPT, "").lower() == "instruction" or R.INPUT in found
             return Shape(ShapeKind.ALPACA if kind is ShapeKind.PROMPT and is_alpaca else kind, found)
-    title, needed = (
-        (
-            _("{name} has no pairs of answers"),
-            _(
-                "Preference tuning needs a column with the better answer (chosen) and one with the worse (rejected)."
-            ),
-        )
-        if preference
-        else (
-            _("{name} has no conversations"),
-            _(
-                "Chat needs a column of messages with role and content, or two columns such as “instruction” and "
-                "“output”, or a column “text”."
-            ),
-        )
-    )
-    columns_are = _("{path} has the columns {columns}.").format(
-        path=table.path, columns=listed(table.columns)
-    )
-    raise DataError(
-        title.format(name=table.path.name),
-        f"{needed} {columns_are}",
-        (Fix(_("Set what each column is, or choose another file")),),
-    )
+    return None
 
 
 def _check_columns(table: Table, columns: Mapping[str, str], known: Roles) -> None:
@@ -205,15 +244,21 @@ def _guess(table: Table, role: ColumnRole, taken: set[str]) -> str | None:
     if role is R.TEXT and not named:
         texts = [name for name in free if is_text(table.rows[name].type)]
         return texts[0] if len(texts) == 1 else None
+    if role is R.RATING:
+        named = [name for name in named if any(rating_of(value) is not None for value in _cells(table, name))]
     return named[0] if named else None
+
+
+def _cells(table: Table, name: str) -> list[Any]:
+    """The first cells of a column that aren't empty."""
+    return [value for value in table.rows[name].slice(0, SAMPLE_ROWS).to_pylist() if value is not None]
 
 
 def _guess_conversation(table: Table, named: list[str], free: list[str]) -> str | None:
     """Find a column that is named like one and has messages, or is full of them, or is named like one and has lists."""
     shares = {}
     for name in free:
-        first = table.rows[name].slice(0, SAMPLE_ROWS).to_pylist()
-        cells = [value for value in first if value is not None]
+        cells = _cells(table, name)
         shares[name] = sum(map(looks_like_messages, cells)) / max(1, len(cells))
     answers = " ".join(NAMES[role] for role in (R.PROMPT, R.ANSWER, R.CHOSEN, R.REJECTED)).split()
     candidates = (
@@ -328,6 +373,26 @@ def _first_value(item: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
         if value is not None:
             return value
     return None
+
+
+_RATINGS = {
+    True: "true 1 1.0 +1 yes good like liked desirable chosen positive up thumbs_up 👍",
+    False: "false 0 0.0 -1 -1.0 no bad dislike disliked undesirable rejected negative down thumbs_down 👎",
+}
+KNOWN_RATINGS = {name: liked for liked, names in _RATINGS.items() for name in names.split()}
+
+
+def rating_of(value: Any) -> bool | None:
+    """Whether an answer is liked, by the cell that rates it; None for other values."""
+    return KNOWN_RATINGS.get(str(value).strip().lower().replace(" ", "_"))
+
+
+def _rating(value: Any) -> bool:
+    liked = rating_of(value)
+    if liked is None:
+        is_missing = _is_blank(value) or (isinstance(value, float) and math.isnan(value))
+        raise RowIssue(NO_RATING) if is_missing else RowIssue(OTHER_RATING, str(value)[:SHOWN_CHARACTERS])
+    return liked
 
 
 def _text_or_empty(value: Any) -> str:
@@ -552,7 +617,7 @@ class ConversationReader:
 
     def _read(self, number: int) -> ChatRow | None:
         """Returns None for an empty row; one with a problem may be returned, too."""
-        if all(_is_blank(value) for role, value in self._cells.items() if role not in (R.SYSTEM, R.TOOLS)):
+        if all(_is_blank(value) for role, value in self._cells.items() if role not in BESIDE):
             self._add(EMPTY_ROW)
             return None
         if self.shape.kind is ShapeKind.TEXT:
@@ -567,6 +632,7 @@ class ConversationReader:
             self._messages(role, Speaker.ASSISTANT) for role in (R.CHOSEN, R.REJECTED, R.ANSWER)
         )
         messages = (*prompt, *answer)
+        liked = _rating(self._cells[R.RATING]) if self.shape.kind is ShapeKind.RATED else None
         is_whole = not self._has_problem  # the order of turns isn't judged if a message is missing
         if self.shape.kind is ShapeKind.PREFERENCE and is_whole:
             messages, chosen, rejected = _split_prompt(prompt, chosen, rejected)
@@ -574,7 +640,14 @@ class ConversationReader:
         self._check_contents(messages)
         if not is_whole:
             return None
-        if self.shape.kind is not ShapeKind.PREFERENCE and (
+        if self.shape.kind is ShapeKind.RATED:
+            is_apart = R.ANSWER in self.shape.columns
+            messages, chosen = (prompt, answer) if is_apart else (messages[:-1], messages[-1:])
+            if any(message["role"] != Speaker.ASSISTANT for message in chosen[-1:]):
+                self._add(NO_ANSWER)
+            if not _has_question(messages):
+                self._add(EMPTY_PROMPT)
+        if not chosen and (
             (R.ANSWER in self.shape.columns and not answer)
             or not any(message["role"] == Speaker.ASSISTANT for message in messages)
         ):
@@ -583,7 +656,8 @@ class ConversationReader:
             role = message["role"]
             if role == before["role"] and role in _JOINED_ROLES and "tool_calls" not in before:
                 self._add(MERGED, Speaker(role).in_words)
-        return ChatRow(number, _join_turns(messages), _join_turns(chosen), _join_turns(rejected), tools=tools)
+        answers = (_join_turns(chosen), _join_turns(rejected))
+        return ChatRow(number, _join_turns(messages), *answers, liked, tools=tools)
 
     def _check_pair(self, prompt: Messages, chosen: Messages, rejected: Messages) -> None:
         if all(map(_is_empty, chosen)) or all(map(_is_empty, rejected)):

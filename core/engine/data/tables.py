@@ -30,7 +30,7 @@ from core.base import formats, settings
 from core.base.ceiling import Pace, reading, say
 from core.base.errors import DataError, Fix
 from core.base.language import _
-from core.engine.data import PAIR, TOKENS, delimited, json_files
+from core.engine.data import ANSWERS, PROMPT, TOKENS, delimited, json_files
 from core.engine.data.splits import EVAL_SPLIT, TRAIN_SPLIT, HeldOut, files_of, header_asked
 from core.engine.data.text_files import (
     ENDINGS,
@@ -532,10 +532,10 @@ def lengths_of(samples: Any) -> list[int] | None:
     if not isinstance(samples, Dataset):
         return None
     names = set(samples.column_names)
-    if TOKENS not in names and not names.issuperset(PAIR):
+    if TOKENS not in names and PROMPT not in names:
         return None
     table = samples.with_format("arrow")[:]  # as a table, so that a selection of rows is heeded
     if TOKENS in names:
         return list(pc.list_value_length(table[TOKENS]).to_pylist())
-    prompt, chosen, rejected = (pc.list_value_length(table[name]) for name in PAIR)
-    return list(pc.add(prompt, pc.max_element_wise(chosen, rejected)).to_pylist())
+    answers = (pc.list_value_length(table[name]) for name in ANSWERS if name in names)
+    return list(pc.add(pc.list_value_length(table[PROMPT]), pc.max_element_wise(*answers)).to_pylist())

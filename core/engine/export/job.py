@@ -98,6 +98,7 @@ def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str
         "head": _front_matter(source, report.kind, status, [run for _title, run in runs]),
         "title": runs[0][0],
         "task": task,
+        "preference": source.options.preference,
         "runs": runs,
         "steps": status.step if is_model else step_of(source.folder),
         "plan": status.plan,

@@ -399,7 +399,8 @@ def prompt_and_answer(sample: dict[str, Any]) -> tuple[list[int], list[int]]:
     The prompt is the beginning of a text, all before the last answer of a conversation, or that of a pair.
     """
     if "prompt_ids" in sample:
-        return list(sample["prompt_ids"]), list(sample["chosen_ids"])
+        liked = sample.get("chosen_ids") or (sample["completion_ids"] if sample["label"] else ())
+        return list(sample["prompt_ids"]), list(liked)
     ids, labels = list(sample["input_ids"]), list(sample.get("labels", ()))
     if NO_LABEL not in labels:
         beginning = min(PROMPT_TOKENS, len(ids) // 2)

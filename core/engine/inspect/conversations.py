@@ -11,13 +11,13 @@ from core.base.language import _
 from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, TokenizedTable, tokenize_table
 from core.engine.data.chat_tokens import Renderer, TemplateRefused, preview_row, set_template
 from core.engine.data.checks import few_rows, longer, offered
-from core.engine.data.conversations import ChatRow, Message
+from core.engine.data.conversations import ChatRow, Message, ShapeKind
 from core.engine.data.running_text import all_pieces, texts_of_conversations
 from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
 from core.engine.data.tables import Table, read_held_out, read_training
 from core.engine.inspect import report as shared
 from core.options import RunOptions
-from core.options.choices import ChatTemplate, Speaker, Task
+from core.options.choices import ChatTemplate, PreferenceLoss, Speaker, Task
 from core.services.inspect import DataReport, Finding, FindingKind, FindingLevel, Seen, SeenPart
 
 NOTHING_LEFT = FindingKind(
@@ -52,7 +52,12 @@ def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataRep
     repeated = () if data.drop_duplicates else train.repeated.findings()
     draft.findings += [*_findings(train, model), *(shared.of_repeats(found, data) for found in repeated)]
     train_rows = left_rows = _rows_left(train, renderer, options, draft)
-    eval_rows = None
+    is_paired = train.shape.kind is ShapeKind.PREFERENCE and options.preference is PreferenceLoss.KTO
+    eval_rows, per_row = None, 2 if is_paired else 1
+    if is_paired:
+        draft.notes.append(
+            _("With KTO each pair is two examples: an answer that is liked and one that is not.")
+        )
     if _is_sound(train) and train.rendered < train.usable:
         draft.notes.append(
             _(
@@ -69,7 +74,7 @@ def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataRep
                 msgspec.structs.replace(found, in_eval=True) for found in other.repeated.findings()
             ]
             left = _rows_left(other, renderer, options, draft)
-            eval_rows = None if train_rows is None else left
+            eval_rows = None if train_rows is None or left is None else left * per_row
         except DataError as error:
             error.fixes = (*error.fixes, held_out.instead)
             draft.problems.append(shared.as_problem(held_out.option, error))
@@ -77,10 +82,10 @@ def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataRep
         places: Sequence[int] = range(train_rows)
         if not held_out:
             places, rest = random_split(train_rows, data.eval_fraction, options.training.seed)
-            eval_rows = len(rest[: data.max_eval_samples])
+            eval_rows = len(rest[: data.max_eval_samples]) * per_row
             if data.eval_fraction and not rest:
                 draft.notes.append(NOTHING_HELD_OUT)
-        train_rows = len(places)
+        train_rows = len(places) * per_row
         if data.packing and options.task is Task.CHAT:
             train_rows = _packed_rows(train, places) if renderer and train.rendered == train.usable else None
     unit, limit = (shared.CHARACTERS, None) if renderer is None else (shared.TOKENS, length)
@@ -88,6 +93,7 @@ def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataRep
         used=left_rows,
         columns_by_role={role.value: name for role, name in train.shape.columns.items()},
         shape=str(train.shape.kind),
+        labels={_("liked"): train.liked[True], _("not liked"): train.liked[False]} if train.liked else {},
         lengths=shared.histogram(train.lengths, unit, limit),
         seen=tuple(_seen(train.first, renderer, length)),
         train_rows=train_rows,
@@ -115,7 +121,7 @@ def _findings(result: TokenizedTable, model: shared.ModelTokenizer | None) -> It
     cut = (ANSWERS_CUT.code, ANSWERS_GONE.code)
     findings = tuple(
         msgspec.structs.replace(found, fixes=(*fixes, *found.fixes)) if found.code in cut else found
-        for found in result.tally.findings()
+        for found in result.findings()
     )
     row_word = result.table.row_word
     yield from offered(findings) if result.usable else findings
@@ -158,7 +164,8 @@ def _seen(rows: Sequence[ChatRow], renderer: Renderer | None, length: int) -> It
             prompt = tuple(_parts(row.messages, is_trained=not row.chosen))
             rejected = (*prompt, *_parts(row.rejected)) if row.rejected else ()
             text = () if row.text is None else (SeenPart(row.text, trained=True),)
-            yield Seen(row=row.row, parts=(*text, *prompt, *_parts(row.chosen)), rejected=rejected)
+            parts = (*text, *prompt, *_parts(row.chosen))
+            yield Seen(row=row.row, parts=parts, rejected=rejected, liked=row.liked)
             continue
         try:
             yield preview_row(renderer, row, length)

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from core.base.errors import DataError, Fix, ModelError, Problem
 from core.base.language import _
@@ -32,14 +33,14 @@ from core.engine.data.columns import (
     is_list,
     share_of_paths,
 )
-from core.engine.data.conversations import Shape, ShapeKind, find_shape
+from core.engine.data.conversations import Shape, ShapeKind, find_shape, rating_of
 from core.engine.data.running_text import is_plain_text
 from core.engine.data.splits import HeldOut, files_of, held_out_of, splits_of, texts_of
 from core.engine.data.tables import Table, open_parquet, read_files
 from core.engine.data.text_files import ENDINGS, Note, NoteCode, ending, first_bytes, is_parquet, size_of
 from core.engine.hub.search import SPLIT_NAMES, TRAIN, split_of
 from core.options import RunOptions
-from core.options.choices import Task
+from core.options.choices import ColumnRole, PreferenceLoss, Task
 from core.options.data import DataOptions
 from core.options.presets import JSON_ENDINGS, find_task
 from core.options.sources import Scheme, parse_synthetic, scheme_of
@@ -272,11 +273,11 @@ def _holds_images(path: Path) -> bool:
 
 def suiting_task(table: Table) -> Task | None:
     columns = {column.name: column for column in describe(table)}
-    if _shape(table, preference=True):
+    if _shape(table, PreferenceLoss.DPO) or _is_rated(table):
         return Task.PREFERENCE
     if _has_words(table):
         return Task.TOKEN_CLASSIFICATION
-    shape = _shape(table, preference=False)
+    shape = _shape(table)
     if shape is not None and _is_conversation(shape, columns):
         return Task.CHAT
     if any(share_of_paths(table, name) > IMAGES_SHARE for name in columns):
@@ -296,11 +297,23 @@ def suiting_task(table: Table) -> Task | None:
     return Task.TEXT_REGRESSION if number else Task.CAUSAL_LM
 
 
-def _shape(table: Table, *, preference: bool) -> Shape | None:
+def _shape(table: Table, preference: PreferenceLoss | None = None) -> Shape | None:
     try:
         return find_shape(table, preference=preference)
     except DataError:
         return None
+
+
+def _is_rated(table: Table) -> bool:
+    """Whether texts have ratings: columns named as TRL names them, or answers beside true and false."""
+    shape = _shape(table, PreferenceLoss.KTO)
+    if shape is None:
+        return False
+    answer, rating = shape.columns.get(ColumnRole.ANSWER, ""), shape.columns[ColumnRole.RATING]
+    first = table.first(CELLS_READ).rows
+    is_sure = answer.lower() == "completion" or pa.types.is_boolean(first.schema.field(rating).type)
+    values = first[rating].drop_null().to_pylist()
+    return is_sure and all(rating_of(value) is not None for value in values)
 
 
 def _is_conversation(shape: Shape, columns: dict[str, Column]) -> bool:

@@ -6,8 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from core.base.language import _, ngettext
-from core.engine.data.batches import PadConversations, PadPairs, StackBlocks
-from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, Conversations, load_conversations
+from core.engine.data import LIKED
+from core.engine.data.batches import PadConversations, PadPairs, PadRated, StackBlocks
+from core.engine.data.chat_samples import (
+    ANSWERS_CUT,
+    ANSWERS_GONE,
+    Conversations,
+    kto_weights,
+    load_conversations,
+)
 from core.engine.data.chat_tokens import Renderer, chatml_end, set_template
 from core.engine.data.checks import longer
 from core.engine.data.labelled_texts import length_limit, row_padding
@@ -31,7 +38,7 @@ from core.engine.tasks.metrics import HeldOut
 from core.engine.tasks.text import random_samples
 from core.engine.training.trainer import LanguageTrainer
 from core.options import RunOptions
-from core.options.choices import ChatTemplate, Method
+from core.options.choices import ChatTemplate, Method, PreferenceLoss
 from core.options.past_runs import run_folder
 from core.options.sources import is_scratch, parse_synthetic
 from core.runs.events import Phase
@@ -134,7 +141,7 @@ def _report_blocks(train: Blocks, options: RunOptions, reporter: Reporter) -> No
     reporter.note("blocks", title, " ".join(details))
 
 
-# --- Chat, by TRL's SFTTrainer, and preferences, by its DPOTrainer
+# --- Chat and preferences, by TRL's trainers
 
 
 def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
@@ -178,31 +185,50 @@ def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
 
 
 def prepare_preference(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load pairs and model. The reference is the model with the adapter disabled; for full training, a copy.
+    """Load answers and model. The reference is the model with the adapter disabled; for full training, a copy.
 
     Raises:
         DataError: The data can't be used.
         ModelError: The model can't be found, loaded or trained, or is no causal language model.
     """
+    from transformers import TrainingArguments
     from trl import DPOConfig
 
-    from core.engine.tasks.trl_trainers import PreferenceTrainer
+    from core.engine.tasks.trl_trainers import OddsRatioTrainer, PreferenceTrainer, RatedTrainer
 
     loaded = _load(options, reporter)
     more: dict[str, Any] = {}
-    if options.model.method is Method.FULL:
+    if options.model.method is Method.FULL and options.has_reference:
         more["ref_model"] = copy.deepcopy(loaded.model)
         title = _("A copy of the model is kept as the reference")
         reporter.note("reference-copy", title, _("With LoRA this needs no extra memory."))
-    settings = {"beta": options.training.beta, "max_length": None, "disable_dropout": False}
+    beta, padding = options.training.beta, loaded.tokenizer.pad_token_id
+    width = row_padding(options, loaded.longest)
+    settings = {"beta": beta, "max_length": None, "disable_dropout": False}
+    collator = PadPairs(padding, **width)
+    by = TrainedBy(PreferenceTrainer, DPOConfig, settings, more)
+    match options.preference:
+        case PreferenceLoss.ORPO:
+            # Trainer computes the loss of an evaluation where a batch has labels
+            labels = {"label_names": ["completion_mask"]}
+            by = TrainedBy(OddsRatioTrainer, TrainingArguments, labels, {"beta": beta})
+        case PreferenceLoss.KTO:
+            liked = sum(loaded.data.train[LIKED])
+            others = len(loaded.data.train) - liked
+            weights = kto_weights(liked, others)
+            title = _("{liked:,} answers are liked, {others:,} are not").format(liked=liked, others=others)
+            detail = _("In the loss, a liked one counts {liked:.2f}, another {others:.2f}.")
+            reporter.note("ratings", title, detail.format(liked=weights[0], others=weights[1]))
+            collator = PadRated(padding, **width)
+            by = TrainedBy(RatedTrainer, DPOConfig, settings, {**more, "weights": weights})
     return Prepared(
         model=apply_method(loaded.model, options),
         train=loaded.data.train,
         eval=loaded.data.eval,
-        collator=PadPairs(loaded.tokenizer.pad_token_id, **row_padding(options, loaded.longest)),
+        collator=collator,
         save_extras=loaded.model.generation_config.save_pretrained,
         processing_class=loaded.tokenizer,
-        trained_by=TrainedBy(PreferenceTrainer, DPOConfig, settings, more),
+        trained_by=by,
     )
 
 

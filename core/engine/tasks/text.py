@@ -9,10 +9,10 @@ import numpy as np
 
 from core.base.errors import DataError, Fix
 from core.base.language import _
-from core.engine.data import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS
+from core.engine.data import CHOSEN, COMPLETION, LIKED, NO_LABEL, PROMPT, REJECTED, TOKENS
 from core.engine.data.splits import NO_EVALUATION
 from core.options import RunOptions
-from core.options.choices import Task
+from core.options.choices import PreferenceLoss, Task
 from core.options.sources import parse_synthetic, synthetic, synthetic_lengths
 
 if TYPE_CHECKING:
@@ -80,9 +80,13 @@ def random_samples(options: RunOptions, vocabulary: int, longest: int) -> "Datas
     random = np.random.default_rng(options.training.seed)
     prompt = length // 2
     if task is Task.PREFERENCE:
-        widths = {PROMPT: prompt, CHOSEN: length - prompt, REJECTED: length - prompt}
+        is_kto = options.preference is PreferenceLoss.KTO
+        answers = (COMPLETION,) if is_kto else (CHOSEN, REJECTED)
+        widths = {PROMPT: prompt, **dict.fromkeys(answers, length - prompt)}
+        ratings = {LIKED: np.arange(samples) % 2 == 0} if is_kto else {}
         return Dataset.from_dict(
             {name: list(random.integers(0, vocabulary, (samples, width))) for name, width in widths.items()}
+            | ratings
         )
     ids = random.integers(0, vocabulary, (samples, length))
     if task is Task.CAUSAL_LM:

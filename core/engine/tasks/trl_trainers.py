@@ -1,13 +1,18 @@
 """TRL's trainers for chat and preferences on top of `WeightedTrainer`; their loops and losses are untouched.
 
-Turned off: telemetry, model cards, tokenizing (samples are tokens, those of the preview), and casting adapters to bf16.
+The losses of KTO and ORPO are computed here and equal to TRL's, whose KTOTrainer takes the samples in one order only,
+and whose ORPOTrainer is experimental and takes texts. Turned off: telemetry, model cards, tokenizing (samples are
+tokens, those of the preview), and casting adapters to bf16.
 """
 
 import warnings
 from typing import Any
 
 import torch
+from torch.nn.functional import logsigmoid
+from transformers import Trainer
 from trl import DPOTrainer, SFTTrainer
+from trl.trainer.utils import add_fused_lm_head
 
 from core.engine.data import NO_LABEL
 from core.engine.models.parts import base_of
@@ -24,7 +29,7 @@ REFERENCE = "ref"
 
 
 class TrlTrainer(WeightedTrainer):
-    """The base of both."""
+    """The base of those that TRL has."""
 
     def __init__(self, *args: Any, model: Any, **kwargs: Any) -> None:
         before = {name: weight.data for name, weight in model.named_parameters() if weight.requires_grad}
@@ -86,6 +91,8 @@ class ChatTrainer(TrlTrainer, SFTTrainer):
 class PreferenceTrainer(TrlTrainer, DPOTrainer):
     """Direct preference optimization. With LoRA, the reference is the model with the adapter disabled."""
 
+    preference_loss = "DPO"
+
     def __init__(self, *args: Any, optimizer_cls_and_kwargs: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.optimizer_cls_and_kwargs = optimizer_cls_and_kwargs  # TRL's trainer doesn't pass it on
@@ -109,6 +116,122 @@ class PreferenceTrainer(TrlTrainer, DPOTrainer):
     def _prepare_dataset(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
         """The pairs are tokens already."""
         return dataset
+
+
+ROWS = ("input_ids", "attention_mask", "completion_mask")
+
+
+class RatedTrainer(PreferenceTrainer):
+    """KTO, on answers of which each is liked or not (arXiv 2402.01306, equations 7 and 8).
+
+    `weights` are those of liked and of other answers. An answer is right if its reward is on its side of the KL term.
+    """
+
+    preference_loss = "KTO"
+
+    def __init__(self, *args: Any, weights: tuple[float, float] = (1.0, 1.0), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._weights = weights
+        self._figures: dict[str, torch.Tensor] = {}
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool) -> Any:
+        liked, beta = inputs["label"], self.beta
+        ratios, router_loss = self._ratios(model, {name: inputs[name] for name in ROWS})
+        with torch.no_grad():
+            apart = self._ratios(model, {name: inputs[f"KL_{name}"] for name in ROWS})[0].mean()
+            kl = self.accelerator.gather(apart).mean().clamp(min=0)
+        side = torch.where(liked, 1.0, -1.0)
+        losses = torch.where(liked, *self._weights) * (1 - torch.sigmoid(beta * side * (ratios - kl)))
+        rewards = beta * ratios.detach()
+        self._figures = {
+            "reward_accuracy": (side * (rewards - beta * kl) > 0).float(),
+            "kl": kl,
+            "liked": liked.float(),
+            "of_liked": rewards * liked,
+            "of_others": rewards * ~liked,
+        }
+        return losses.mean() + router_loss
+
+    def _ratios(self, model: Any, rows: dict[str, torch.Tensor]) -> tuple[torch.Tensor, Any]:
+        """How much likelier the model finds each answer than the reference does, and the router's loss."""
+        labels = rows["input_ids"].masked_fill(rows["completion_mask"] == 0, NO_LABEL)
+        given = {name: rows[name] for name in ROWS[:2]} | {"labels": labels, "use_cache": False}
+        if self.aux_loss_enabled:
+            given["output_router_logits"] = True
+        outputs = model(**given, fused_lm_head=True)
+        reference = torch.cat(self.compute_ref_log_probs(self.ref_model or self.model, rows))
+        router_loss = self.router_aux_loss_coef * outputs.aux_loss if self.aux_loss_enabled else 0.0
+        return outputs.log_probs.sum(dim=1) - reference, router_loss
+
+    def count_samples(self, inputs: dict[str, Any]) -> int:
+        """Answers."""
+        return len(inputs["label"])
+
+    def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
+        """Weighted by answers."""
+        figures = {name: float(values.mean()) for name, values in self._figures.items()}
+        self.means.add(self.count_samples(inputs), loss=float(loss), **figures)
+
+    def eval_metrics(self) -> dict[str, float]:
+        """With the margin between the mean rewards of liked and of other answers, if there are both."""
+        means = self.means.all()
+        liked, of_liked, of_others = (means.pop(name, 0.0) for name in ("liked", "of_liked", "of_others"))
+        return means | (
+            {"reward_margin": of_liked / liked - of_others / (1 - liked)} if 0 < liked < 1 else {}
+        )
+
+
+class OddsRatioLoss(Trainer):
+    """ORPO on pairs of answers (arXiv 2403.07691, equations 4 to 7), without a reference.
+
+    As in TRL and the paper's code, the prompt counts in the loss of the better answer.
+    """
+
+    preference_loss = "ORPO"
+    loss_is_scaled_for_ga = False
+    beta: float
+    rewards: torch.Tensor
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, *_rest: Any, **_more: Any
+    ) -> Any:
+        ids, mask, answers = (inputs[name] for name in ROWS)
+        labels = ids.masked_fill(mask == 0, NO_LABEL)
+        outputs = model(
+            input_ids=ids, attention_mask=mask, labels=labels, use_cache=False, fused_lm_head=True
+        )
+        tokens, answers = outputs.log_probs.float(), answers[:, 1:]
+        likely = (tokens * answers).sum(dim=1) / answers.sum(dim=1)
+        chosen, rejected = likely.clamp(max=-1e-6).chunk(2)  # the odds of what is certain are infinite
+        odds = chosen - rejected - (torch.expm1(chosen) / torch.expm1(rejected)).log()
+        written = labels[: len(chosen), 1:] != NO_LABEL
+        loss = -tokens[: len(chosen)][written].mean() - self.beta * logsigmoid(odds).mean()
+        self.rewards = self.beta * likely.detach()
+        return (loss, {}) if return_outputs else loss
+
+
+class OddsRatioTrainer(WeightedTrainer, OddsRatioLoss):
+    """ORPO."""
+
+    def __init__(self, *args: Any, beta: float, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.beta = beta
+        disable_dropout(self.model)
+        add_fused_lm_head(base_of(self.model))
+
+    def count_samples(self, inputs: dict[str, Any]) -> int:
+        """Pairs: a batch has a row for each answer."""
+        return len(inputs["input_ids"]) // 2
+
+    def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
+        """Weighted by pairs."""
+        chosen, rejected = self.rewards.chunk(2)
+        self.means.add(
+            len(chosen),
+            loss=float(loss),
+            reward_accuracy=float((chosen > rejected).float().mean()),
+            reward_margin=float((chosen - rejected).mean()),
+        )
 
 
 def disable_dropout(model: torch.nn.Module) -> None:

@@ -43,6 +43,7 @@ def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
         device_name=resolved.device.title,
         parameter_dtype=_dtypes(parameters),
         autocast_dtype=first_batch.autocast_dtype,
+        preference_loss=getattr(trainer, "preference_loss", ""),
         optimizer=optimizer_name(optimizer),
         optimizer_numbers=optimizer_numbers(optimizer),
         optimizer_state_bytes=sum(state.values()),

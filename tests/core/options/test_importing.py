@@ -53,6 +53,8 @@ def taken(imported: Imported) -> dict[str, Any]:
         ('{"peft_type": "LORA", "r": 4, "bias": "none"}', {"model.method": "lora", "model.lora_rank": 4}),
         ('{"deepspeed": {"zero_optimization": {"stage": 3}}}', {"memory.deepspeed": "zero-3"}),
         ("run_glue.py --fp16 ^\r\n  --seed 7", {"device.precision": "fp16", "training.seed": 7}),
+        ("trl.KTOConfig(beta=0.2, seed=3)",
+            {"training.preference_loss": "kto", "training.beta": 0.2, "training.seed": 3}),
         ("SFTConfig(seed=3)\nDataLoader(data, batch_size=64)", {"training.seed": 3}),
         ('AutoModel.from_pretrained("bert-base-cased")\nTrainingArguments(seed=1, **more)',
             {"model.source": "bert-base-cased", "training.seed": 1}),

@@ -32,6 +32,7 @@ WRITING: Tree = {
     "data": {"train": "synthetic:8x8"},
 }
 CHAT: Tree = {**WRITING, "task": "chat", "data": {"train": __file__}}
+PREFERENCE: Tree = {**CHAT, "task": "preference", "model": {"source": "HuggingFaceTB/SmolLM2-135M-Instruct"}}
 REAL = {"data.train": "hub:somebody/reviews"}
 
 
@@ -203,6 +204,9 @@ RECOMPILED = {"device.compile": True, "memory.activation_checkpointing": True}
         (TEXTS, {"memory.offload_optimizer": True, "device.precision": "fp16"}, "device.precision", ["bf16"]),
         (TEXTS, {"model.attention": "flash_attention_2", "device.precision": "fp32"},
             "model.attention", [{"device.precision": "bf16"}, "sdpa"]),
+        (PREFERENCE, {"memory.batch_size": 1, "training.preference_loss": "kto"}, "memory.batch_size", [2]),
+        (PREFERENCE, {"training.epochs": 0, "data.eval": __file__}, "training.epochs", [3]),
+        (CHAT, {"training.preference_loss": "orpo"}, "training.preference_loss", ["dpo"]),
         (IMAGES, {"device.name": "cpu", "device.precision": "fp16"}, "device.precision", ["bf16", "fp32"]),
         (IMAGES, RECOMPILED, "memory.activation_checkpointing", [False, {"device.compile": False}]),
     ],
@@ -228,6 +232,8 @@ def test_what_does_not_go_together(tree, changes, path, fixes):
         (TEXTS, {"model.source": "scratch:bert-large", "model.vocabulary": 30522}),
         (CHAT, {}),
         (CHAT, {"data.train": "synthetic:8x8"}),
+        (PREFERENCE, {"memory.batch_size": 1}),
+        (PREFERENCE, {"training.preference_loss": "orpo", "training.epochs": 0, "data.eval": __file__}),
         (IMAGES, {"data": {o.name: o.default for o in all_options() if o.section == "data" and o.name != "train"}}),
     ],
 )  # fmt: skip

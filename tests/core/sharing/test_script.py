@@ -23,6 +23,7 @@ from core.options.choices import (
     FrozenPrecision,
     Method,
     Precision,
+    PreferenceLoss,
     Quantization,
     Task,
     Toggle,
@@ -33,7 +34,15 @@ from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, Tr
 from core.runs.events import WhatRan
 from core.runs.folder import RunFolder
 from core.sharing.script import Script, ScriptRequest, script_of_run
-from tests.fakes.models import instructions, pairs, save_tiny_bert, save_tiny_talker, write_json, write_text
+from tests.fakes.models import (
+    instructions,
+    pairs,
+    rated,
+    save_tiny_bert,
+    save_tiny_talker,
+    write_json,
+    write_text,
+)
 from tests.fakes.runs import write_events
 from tests.fakes.training import write_data, write_reviews
 
@@ -59,6 +68,7 @@ def made(tmp_path_factory):
         "instructions": str(write_json(folder / "instructions.json", instructions())),
         "talks": str(write_json(folder / "talks.json", TALKS)),
         "pairs": str(write_json(folder / "pairs.json", pairs())),
+        "rated": str(write_json(folder / "rated.json", rated())),
     }
 
 
@@ -74,6 +84,11 @@ def options(task: Task, model: str, data: str, **more: Any) -> RunOptions:
     )
 
 
+def preferences(model: str, data: str, loss: PreferenceLoss) -> RunOptions:
+    asked = options(Task.PREFERENCE, model, data, method=Method.LORA)
+    return with_changes(asked, {"training.preference_loss": loss})
+
+
 CASES: dict[str, Callable[[dict[str, str]], RunOptions]] = {
     "texts": lambda made: options(Task.TEXT_CLASSIFICATION, made["bert"], made["reviews"]),
     "lora": lambda made: options(Task.TEXT_CLASSIFICATION, made["bert"], made["reviews"], method=Method.LORA),
@@ -84,6 +99,8 @@ CASES: dict[str, Callable[[dict[str, str]], RunOptions]] = {
     "chat": lambda made: options(Task.CHAT, made["talker"], made["instructions"], method=Method.LORA),
     "talks": lambda made: options(Task.CHAT, made["talker"], made["talks"], packing=True),
     "preferences": lambda made: options(Task.PREFERENCE, made["talker"], made["pairs"], method=Method.LORA),
+    "rated": lambda made: preferences(made["talker"], made["rated"], PreferenceLoss.KTO),
+    "odds-ratio": lambda made: preferences(made["talker"], made["pairs"], PreferenceLoss.ORPO),
     "random": lambda made: options(Task.TEXT_CLASSIFICATION, made["bert"], "synthetic:16x8"),
     "from-nothing": lambda made: options(Task.CAUSAL_LM, "scratch:llama-tiny", made["text"]),
 }
@@ -107,7 +124,7 @@ def test_scripts_are_short_and_clean(made, tmp_path):
 
 
 def test_scripts_train_without_hone(made, tmp_path):
-    cases = {"texts": 2, "chat": 3}
+    cases = {"texts": 2, "chat": 3, "rated": 3, "odds-ratio": 3}
     never_better = {
         "training.eval_steps": 1.0,
         "training.early_stopping_patience": 1,

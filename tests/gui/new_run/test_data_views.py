@@ -70,6 +70,18 @@ def test_augmented_images_are_shown_in_the_first_epochs(seen_of):
     ]
 
 
+@pytest.mark.parametrize(
+    ("liked", "title", "words"),
+    [(True, "Liked answer\n", "more likely"), (False, "Answer that was not liked\n", "less likely")],
+)
+def test_a_single_answer_says_how_it_was_rated(seen_of, liked, title, words):
+    pane, report = seen_of(Task.PREFERENCE), report_for(Task.PREFERENCE, "x")
+    seen = tuple(replace(one, rejected=(), liked=liked) for one in report.seen)
+    pane.show_report(replace(report, seen=seen), Task.PREFERENCE, {})
+    assert pane.text.toPlainText().startswith(title)
+    assert words in pane.legend.text()
+
+
 @pytest.mark.parametrize(("limit", "known"), [(64, (37, True)), (100, (0, True)), (50, None), (1, None)])
 def test_truncated_rows_are_counted_from_the_bars_until_they_are_known(limit, known):
     lengths = bell(middle=40, spread=0.4, longest=100, samples=1000, limit=64, cut=37)

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 
 from core.options import run_file
 from core.options.catalogue import with_changes
-from core.options.choices import Task
+from core.options.choices import PreferenceLoss, Task
 from core.runs.events import Evaluated, Outcome, Phase, PhaseChanged, RunFinished, RunPlanned, RunStarted
 from core.runs.folder import ExitRecord
 from core.runs.library import create_all, options_of_test
@@ -151,4 +151,6 @@ def test_what_cannot_be_tested_says_why():
     assert not refusal(RunAction.TEST, facts)
     assert "run.toml" in refusal(RunAction.TEST, dataclasses.replace(facts, options=None))
     preference = msgspec.structs.replace(OPTIONS, task=Task.PREFERENCE)
-    assert "preference" in refusal(RunAction.TEST, dataclasses.replace(facts, options=preference))
+    assert "DPO" in refusal(RunAction.TEST, dataclasses.replace(facts, options=preference))
+    without_reference = with_changes(preference, {"training.preference_loss": PreferenceLoss.ORPO})
+    assert refusal(RunAction.TEST, dataclasses.replace(facts, options=without_reference)) == ""

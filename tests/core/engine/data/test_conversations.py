@@ -8,6 +8,7 @@ import pytest
 from core.base.errors import DataError
 from core.engine.data.conversations import ChatRow, ShapeKind, find_shape
 from core.engine.data.tables import read_table
+from core.options.choices import PreferenceLoss
 from core.services.inspect import FindingLevel
 from tests.fakes.conversations import GOOD, Checked, checked, json_table
 
@@ -28,6 +29,7 @@ def read(folder: Any, *rows: dict[str, Any], **options: Any) -> Checked:
     return checked(json_table(folder, rows), **options)
 
 
+KTO = PreferenceLoss.KTO
 MESSAGES, ALPACA, PROMPT, PAIRS = ShapeKind.MESSAGES, ShapeKind.ALPACA, ShapeKind.PROMPT, ShapeKind.PREFERENCE
 
 
@@ -60,10 +62,10 @@ MESSAGES, ALPACA, PROMPT, PAIRS = ShapeKind.MESSAGES, ShapeKind.ALPACA, ShapeKin
     ids=str,
 )
 def test_every_shape_gives_the_same_row(tmp_path, kind, row):
-    is_pair = kind is PAIRS
+    is_pair, loss = kind is PAIRS, PreferenceLoss.DPO if kind is PAIRS else None
     table = json_table(tmp_path, [row])
-    assert find_shape(table, preference=is_pair).kind is kind
-    result = checked(table, preference=is_pair)
+    assert find_shape(table, preference=loss).kind is kind
+    result = checked(table, preference=loss)
     assert result.rows == (ChatRow(1, (QUESTION,), (BETTER,), (WORSE,)) if is_pair else TALK,)
     assert result.problems == ()
 
@@ -71,9 +73,70 @@ def test_every_shape_gives_the_same_row(tmp_path, kind, row):
 def test_pairs_with_several_turns_and_a_system_prompt(tmp_path):
     turns = [QUESTION, assistant(content="To whom?"), QUESTION]
     row = {"system": "be kind", "chosen": [*turns, BETTER], "rejected": [*turns, WORSE]}
-    (pair,) = read(tmp_path, row, preference=True).rows
+    (pair,) = read(tmp_path, row, preference=PreferenceLoss.DPO).rows
     assert [message["role"] for message in pair.messages] == ["system", "user", "assistant", "user"]
     assert (pair.chosen, pair.rejected) == ((BETTER,), (WORSE,))
+
+
+LIKED = ChatRow(1, (QUESTION,), (BETTER,), liked=True)
+RATED = {"prompt": "Greet Ada", "completion": "Hello Ada"}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        RATED | {"label": True},
+        RATED | {"label": 1},
+        RATED | {"rating": " Good "},
+        {"instruction": "Greet Ada", "input": "", "output": "Hello Ada", "liked": "thumbs up"},
+        {"prompt": [QUESTION], "completion": [BETTER], "label": 1.0},
+        {"messages": [QUESTION, BETTER], "kto_tag": "true"},
+        {"conversations": [QUESTION], "response": "Hello Ada", "label": "yes"},
+    ],
+    ids=str,
+)
+def test_every_shape_of_rated_answers_gives_the_same_row(tmp_path, row):
+    table = json_table(tmp_path, [row])
+    assert find_shape(table, preference=KTO).kind is ShapeKind.RATED
+    result = checked(table, preference=KTO)
+    assert (result.rows, result.findings) == ((LIKED,), ())
+    rating = list(row)[-1]
+    bad = "bad" if isinstance(row[rating], str) else type(row[rating])(0)
+    (other,) = checked(json_table(tmp_path, [row | {rating: bad}]), preference=KTO).rows
+    assert (other.liked, other.chosen) == (False, LIKED.chosen)
+
+
+@pytest.mark.parametrize(
+    ("code", "row"),
+    [
+        ("no-rating", {"label": None}),
+        ("no-rating", {"label": "  "}),
+        ("other-rating", {"label": "maybe"}),
+        ("empty-answer", {"completion": ""}),
+        ("empty-prompt", {"prompt": ""}),
+        ("empty-row", {"prompt": "", "completion": ""}),
+    ],
+    ids=str,
+)
+def test_an_issue_of_a_rated_answer_has_its_row(tmp_path, code, row):
+    good = RATED | {"label": "good"}
+    result = read(tmp_path, good, good | row, preference=KTO)
+    (finding,) = (finding for finding in result.findings if 2 in finding.rows)
+    assert (finding.code, finding.where) == (code, "line 2")
+    assert (2 in [row.row for row in result.rows]) == (code == "empty-prompt")
+
+
+def test_pairs_are_read_for_kto_too_and_single_answers_for_nothing_else(tmp_path):
+    pair = {"prompt": "Greet Ada", "chosen": "Hello Ada", "rejected": "Bye Ada"}
+    assert read(tmp_path, pair, preference=KTO).rows == (ChatRow(1, (QUESTION,), (BETTER,), (WORSE,)),)
+    for loss in (PreferenceLoss.DPO, PreferenceLoss.ORPO):
+        with pytest.raises(DataError, match="single answers with a rating, not pairs") as refused:
+            read(tmp_path, RATED | {"label": 0}, preference=loss)
+        assert refused.value.fixes[0].changes == {"training.preference_loss": "kto"}
+    with pytest.raises(DataError, match="no answers with a rating"):
+        read(tmp_path, RATED, preference=KTO)
+    with pytest.raises(DataError, match="no pairs"):
+        read(tmp_path, RATED | {"label": "astronomy"}, preference=PreferenceLoss.DPO)
 
 
 INSTRUCTION = {"system": "brief", "instruction": "sum up", "input": "a text", "output": "done"}
@@ -116,7 +179,7 @@ def test_chosen_columns_are_used(tmp_path, row, columns, expected):
         ({"columns": {"prompt": "instruction", "answer": "output"}}, {"data.columns": {}}),
         ({"columns": {"label": "messages"}}, {"data.columns": {}}),
         ({"roles": {"bob": "helper"}}, {"data.roles": {"bob": "assistant"}}),
-        ({"preference": True}, {}),
+        ({"preference": PreferenceLoss.DPO}, {}),
     ],
     ids=str,
 )
@@ -213,7 +276,7 @@ ROWS = [
     ids=lambda value: str(value)[:60],
 )
 def test_an_issue_is_reported_with_its_row(*, tmp_path, level, code, before, row):
-    result = read(tmp_path, before, row, preference="chosen" in row)
+    result = read(tmp_path, before, row, preference=PreferenceLoss.DPO if "chosen" in row else None)
     (finding,) = (finding for finding in result.findings if 2 in finding.rows)
     assert (finding.level, finding.code, finding.where) == (level, code, "line 2")
     assert (2 in [row.row for row in result.rows]) == (code in ("merged", "empty-prompt"))
@@ -247,6 +310,6 @@ def test_unknown_roles_can_be_mapped_as_their_fixes_propose(tmp_path):
 
 @pytest.mark.data
 def test_turns_of_real_pairs(shared_data):
-    pairs = checked(read_table(shared_data / "instruct" / "dpo_en_demo.json"), preference=True)
+    pairs = checked(read_table(shared_data / "instruct" / "dpo_en_demo.json"), preference=PreferenceLoss.DPO)
     turns = [len(row.messages) for row in pairs.rows]
     assert (len(turns), turns.count(1), turns.count(2), max(turns)) == (300, 114, 80, 13)

@@ -16,9 +16,9 @@ from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.tables import read_files
 from core.engine.inspect.report import WHOLE, Stages, find_suiting_task, histogram, inspect
 from core.options import RunOptions
-from core.options.choices import Task
+from core.options.choices import PreferenceLoss, Task
 from core.options.data import DataOptions
-from core.options.sections import ModelOptions
+from core.options.sections import ModelOptions, TrainingOptions
 from core.services.inspect import DataReport, Finding, FindingLevel
 from tests.fakes.machines import FakeClock
 from tests.fakes.models import save_tiny_bert
@@ -79,6 +79,13 @@ SUITS = [
     ("a.csv", csv("question,answer", "What is {n}?,It is {n}."), CHAT),
     ("a.csv", csv("question,answer", "Is it {n}?,{yes}"), CLASSIFY),
     ("a.jsonl", lines(*({"prompt": f"{n}", "chosen": f"a{n}", "rejected": "b"} for n in N)), Task.PREFERENCE),
+    (
+        "a.jsonl",
+        lines(*({"prompt": f"{n}", "completion": f"a{n}", "label": n % 2} for n in N)),
+        Task.PREFERENCE,
+    ),
+    ("a.jsonl", lines(*({"messages": TALK, "rating": n > 5} for n in N)), Task.PREFERENCE),
+    ("a.jsonl", lines(*({"question": f"{n}?", "answer": f"a{n}", "label": n % 2} for n in N)), CHAT),
     ("a.jsonl", lines(*({"tokens": ["a", "b"], "ner_tags": ["O", "B-X"]} for _ in N)), WORDS),
     ("a.txt", "EU B-ORG\nrejects O\n\n" * 20, WORDS),
     ("a.csv", csv("path,label", "{n}.png,{ab}"), IMAGES),
@@ -97,6 +104,27 @@ SUITS = [
 @pytest.mark.parametrize(("name", "content", "task"), SUITS, ids=range(len(SUITS)))
 def test_a_file_suits_a_task(tmp_path, name, content, task):
     assert find_suiting_task(DataOptions(train=str(write(tmp_path, content, name))))[0] is task
+
+
+def test_rated_answers_are_counted_and_previewed(tmp_path):
+    def report_of(*rows: dict[str, Any], loss: PreferenceLoss = PreferenceLoss.KTO) -> DataReport:
+        path = write(tmp_path, lines(*rows), "a.jsonl")
+        training = TrainingOptions(preference_loss=loss)
+        data = DataOptions(train=str(path), eval_fraction=0.25)
+        return inspect(RunOptions(task=Task.PREFERENCE, data=data, training=training))
+
+    rows = [{"prompt": f"Say {n}", "completion": f"{n}", "label": n % 4 == 0} for n in range(20)]
+    report = report_of(*rows)
+    assert (report.labels, report.train_rows, report.eval_rows) == ({"liked": 5, "not liked": 15}, 15, 5)
+    assert [seen.liked for seen in report.seen[:5]] == [True, False, False, False, True]
+    assert (report.shape, report.problems, report.findings) == ("Answers that were liked or not", (), ())
+    one_kind = report_of(*(row | {"label": True} for row in rows))
+    assert [finding.code for finding in one_kind.findings] == ["one-rating"]
+    paired = report_of(*({"prompt": f"{n}", "chosen": f"a{n}", "rejected": "b"} for n in N))
+    assert (paired.labels, paired.train_rows, paired.eval_rows) == ({}, 2 * 45, 2 * 15)
+    assert any("two examples" in note for note in paired.notes)
+    [problem] = report_of(*rows, loss=PreferenceLoss.DPO).problems
+    assert problem.fixes[0].changes == {"training.preference_loss": "kto"}
 
 
 def test_a_folder_or_a_source_suits_a_task(tmp_path):

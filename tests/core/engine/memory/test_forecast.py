@@ -21,7 +21,8 @@ from core.engine.reporter import Reporter
 from core.memory import estimate
 from core.memory.model import Basis, Forecast, Parts, Room
 from core.options import RunOptions
-from core.options.choices import Method, Padding, Precision, Task
+from core.options.catalogue import with_changes
+from core.options.choices import Method, Padding, Precision, PreferenceLoss, Task
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
@@ -161,11 +162,12 @@ def test_image_files_are_counted_and_not_opened_for_a_forecast(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
-@pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
-def test_a_forecast_counts_the_tensors_of_a_dry_run(made, tmp_path, task, method):
+@pytest.mark.parametrize("loss", [None, *PreferenceLoss])
+def test_a_forecast_counts_the_tensors_of_a_dry_run(made, tmp_path, loss, method):
     from core.engine.memory.measure import DryTrainer, state_bytes_on, weight_bytes_on
 
-    run = options(made, task, method)
+    run = options(made, Task.PREFERENCE if loss else Task.CHAT, method)
+    run = with_changes(run, {"training.preference_loss": loss}) if loss else run
     trainer = built(run, tmp_path, DryTrainer)
     trainer.options = run
     trainer.train()
@@ -174,7 +176,7 @@ def test_a_forecast_counts_the_tensors_of_a_dry_run(made, tmp_path, task, method
     assert parts.optimizer == pytest.approx(state_bytes_on("cpu", trainer.optimizer), rel=0.01)
     reference = getattr(trainer, "ref_model", None)
     models = [model for model in (trainer.model, reference) if model is not None]
-    assert len(models) == (2 if (task, method) == (Task.PREFERENCE, Method.FULL) else 1)
+    assert len(models) == (2 if run.has_reference and method is Method.FULL else 1)
     assert parts.weights == pytest.approx(sum(weight_bytes_on("cpu", model) for model in models), rel=0.001)
 
 

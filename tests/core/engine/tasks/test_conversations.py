@@ -14,15 +14,17 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from core.base.errors import DataError
 from core.engine.data import NO_LABEL
+from core.engine.data.chat_samples import kto_weights
 from core.engine.reporter import Reporter
 from core.engine.training.train import prepare
 from core.options import RunOptions
-from core.options.choices import Method, Optimizer, Padding, Precision, Task, Toggle
+from core.options.choices import Method, Optimizer, Padding, Precision, PreferenceLoss, Task, Toggle
 from core.runs.events import Evaluated, Event, MessageRaised
-from tests.fakes.models import instructions, pairs, save_tiny_talker, write_json
+from tests.fakes.models import instructions, pairs, rated, save_tiny_talker, write_json
 from tests.fakes.training import TinyRun, built, inputs_of, run_options, train
 
 ROWS = 24
+KTO, ORPO = PreferenceLoss.KTO, PreferenceLoss.ORPO
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +142,175 @@ def test_a_preference_run_begins_at_chance_learns_and_leaves_one_adapter(learned
         "eval_reward_accuracy": pytest.approx(sum(margin > 0 for margin in margins) / count),
         "eval_reward_margin": pytest.approx(sum(margins) / count, rel=1e-3),
     }
+
+
+# --- KTO and ORPO
+
+
+def test_a_run_with_single_answers_learns_which_side_each_is_on(learned, folder):
+    """Of those that are trained on 5 are liked and 14 are not: a liked one counts 2.8 times as much."""
+    answers = write_json(folder / "rated.json", rated(ROWS))
+    run = learned(Task.PREFERENCE, train=answers, preference_loss=KTO, beta=0.3, learning_rate=2e-3)
+    assert run.steps[0].loss == pytest.approx(0.5 * (1 * 2.8 + 5) / 6, rel=1e-4), "half of each weight"
+    assert [step.samples for step in run.steps] == [6, 6, 6, 1] * 2
+    assert set(run.trainer.model.peft_config) == {"default"}
+    assert run.what_ran.preference_loss == "KTO"
+    assert any("5 answers are liked, 14 are not" in text for text in titles(run))
+
+    # the metrics are those of KTO's paper (arXiv 2402.01306, equations 7 and 8), answer by answer
+    model, rewards = run.trainer.model.eval(), []
+    for row in run.trainer.eval_dataset:
+        now = likelihood(model, row["prompt_ids"], row["completion_ids"])
+        with model.disable_adapter():
+            rewards.append(
+                (row["label"], 0.3 * (now - likelihood(model, row["prompt_ids"], row["completion_ids"])))
+            )
+    of_liked, of_others = ([reward for liked, reward in rewards if liked is side] for side in (True, False))
+    metrics = metrics_of(run)
+    assert set(metrics) == {f"eval_{name}" for name in ("loss", "reward_accuracy", "reward_margin", "kl")}
+    margin = sum(of_liked) / len(of_liked) - sum(of_others) / len(of_others)
+    assert metrics["eval_reward_margin"] == pytest.approx(margin, rel=1e-3)
+    assert 0 <= metrics["eval_reward_accuracy"] <= 1
+
+
+def test_an_orpo_run_has_no_reference_and_says_what_its_metrics_say(learned):
+    run = learned(Task.PREFERENCE, preference_loss=ORPO, beta=0.5, learning_rate=2e-3)
+    assert [step.samples for step in run.steps] == [6, 6, 6, 1] * 2
+    assert getattr(run.trainer, "ref_model", None) is None
+    assert run.what_ran.preference_loss == "ORPO"
+    model, margins = run.trainer.model.eval(), []
+    for pair in run.trainer.eval_dataset:
+        likely = [
+            likelihood(model, pair["prompt_ids"], answer) / len(answer)
+            for answer in (pair["chosen_ids"], pair["rejected_ids"])
+        ]
+        margins.append(0.5 * (likely[0] - likely[1]))
+    metrics = metrics_of(run)
+    assert metrics["eval_reward_margin"] == pytest.approx(sum(margins) / len(margins), rel=1e-3)
+    right = sum(margin > 0 for margin in margins)
+    assert metrics["eval_reward_accuracy"] == pytest.approx(right / len(margins))
+
+
+def titles(run: TinyRun) -> list[str]:
+    return [event.title for event in run.events if isinstance(event, MessageRaised)]
+
+
+def moved(trainer: Any) -> Any:
+    """The model after a step of its own, so that it differs from its reference."""
+    torch.manual_seed(1)
+    for weight in trainer.model.parameters():
+        weight.data += 0.02 * torch.randn_like(weight)
+    return trainer.model.train()
+
+
+def like(model: Any, folder: Path) -> Any:
+    """Another model with the same weights, which no trainer has changed."""
+    other = AutoModelForCausalLM.from_pretrained(folder / "writer")
+    other.load_state_dict(model.state_dict())
+    return other.train()
+
+
+@pytest.mark.parametrize("rows", [rated(5), pairs(3)], ids=["rated", "pairs"])
+def test_the_loss_of_kto_is_that_of_trl(folder, tmp_path, rows):
+    from datasets import Dataset
+    from trl import KTOConfig, KTOTrainer
+
+    class Tokenized(KTOTrainer):
+        def _prepare_dataset(self, dataset: Any, *_rest: Any) -> Any:
+            return dataset
+
+    data = write_json(tmp_path / "rows.json", rows)
+    trainer = built(
+        chosen(folder, Task.PREFERENCE, train=data, preference_loss=KTO, method=Method.FULL), tmp_path
+    )
+    batch = trainer.data_collator([trainer.train_dataset[row] for row in range(len(trainer.train_dataset))])
+    model = moved(trainer)
+    liked, others = trainer._weights
+    settings = KTOConfig(
+        str(tmp_path), use_cpu=True, bf16=False, report_to="none", beta=0.1, disable_dropout=False
+    )
+    settings.desirable_weight, settings.undesirable_weight = liked, others
+    reference = AutoModelForCausalLM.from_pretrained(folder / "writer")
+    theirs = Tokenized(
+        like(model, folder),
+        reference,
+        settings,
+        train_dataset=Dataset.from_list([dict(trainer.train_dataset[0])]),
+        processing_class=trainer.processing_class,
+    )
+    expected = theirs.compute_loss(theirs.model.train(), dict(batch))
+    loss = trainer.compute_loss(model, dict(batch))
+    torch.testing.assert_close(loss, expected)
+    for mine, other in zip(
+        *(gradients(one, of) for one, of in ((loss, model), (expected, theirs.model))), strict=True
+    ):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-6)
+
+
+def gradients(loss: torch.Tensor, model: Any) -> list[torch.Tensor]:
+    return list(
+        torch.autograd.grad(loss, list(model.parameters()), allow_unused=True, materialize_grads=True)
+    )
+
+
+def test_the_loss_of_orpo_is_that_of_trl(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
+    from trl.experimental.orpo import ORPOTrainer
+
+    options = chosen(folder, Task.PREFERENCE, preference_loss=ORPO, method=Method.FULL, beta=0.25)
+    trainer = built(options, tmp_path)
+    batch = trainer.data_collator([trainer.train_dataset[row] for row in range(5)])
+    model, given = moved(trainer), {}
+    for name, half in (("chosen", slice(0, 5)), ("rejected", slice(5, 10))):
+        ids, mask, answer = (batch[key][half] for key in ("input_ids", "attention_mask", "completion_mask"))
+        given |= {f"{name}_input_ids": ids, f"{name}_attention_mask": mask}
+        given[f"{name}_labels"] = ids.masked_fill(answer == 0, NO_LABEL)
+    theirs = ORPOTrainer.__new__(ORPOTrainer)
+    theirs.beta, theirs.is_encoder_decoder, theirs.aux_loss_enabled, theirs.padding_value = (
+        0.25,
+        False,
+        False,
+        0,
+    )
+    theirs.accelerator = trainer.accelerator
+    other = like(model, folder)
+    expected, _figures = theirs.get_batch_loss_metrics(other, given)
+    loss = trainer.compute_loss(model, dict(batch))
+    torch.testing.assert_close(loss, expected)
+    for mine, its in zip(
+        *(gradients(one, of) for one, of in ((loss, model), (expected, other))), strict=True
+    ):
+        torch.testing.assert_close(mine, its, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("liked", "others", "weights"),
+    [
+        (10, 10, (1.0, 1.0)),
+        (12, 10, (1.0, 1.0)),
+        (10, 100, (10.0, 1.0)),
+        (100, 10, (1.0, 7.5)),
+        (3, 0, (1.0, 1.0)),
+    ],
+)
+def test_the_rarer_answers_weigh_more(liked, others, weights):
+    assert kto_weights(liked, others) == pytest.approx(weights)
+
+
+@pytest.mark.parametrize("loss", [KTO, ORPO])
+@pytest.mark.parametrize("method", [Method.LORA, Method.QLORA, Method.FULL])
+def test_each_method_learns_with_each_loss_in_bf16_and_recomputed(folder, tmp_path, loss, method):
+    if method is Method.QLORA:
+        pytest.importorskip("bitsandbytes")
+    half = {"precision": Precision.BF16, "activation_checkpointing": True, "learning_rate": 1e-3}
+    trainer = built(chosen(folder, Task.PREFERENCE, method=method, preference_loss=loss, **half), tmp_path)
+    trainer.args.num_train_epochs = 3
+    before = trainer.evaluate(trainer.train_dataset)["eval_loss"]
+    trainer.train()
+    assert trainer.evaluate(trainer.train_dataset)["eval_loss"] < before
+    assert (trainer.first_batch.recomputed, trainer.first_batch.autocast_dtype) == (2, "bfloat16")
+    copies = [getattr(trainer, "ref_model", None)]
+    assert any(copies) is (loss is KTO and method is Method.FULL)
 
 
 def likelihood(model: Any, prompt: list[int], answer: list[int]) -> float:

@@ -72,6 +72,7 @@ ELSEWHERE = {
     "training.early_stopping_patience",
     "training.early_stopping_threshold",
     "training.metric_for_best_model",
+    "training.preference_loss",
 }
 """Options whose effect is held by tests of their own, such as those of chats, predictions and compiling."""
 

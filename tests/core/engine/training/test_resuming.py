@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from core.engine.training import checkpoints
 from core.options import RunOptions
-from core.options.choices import Augmentation, Method, Schedule, Task, Toggle
+from core.options.choices import Augmentation, Method, PreferenceLoss, Schedule, Task, Toggle
 from core.options.sections import OutputOptions
 from core.runs.events import (
     CheckpointSaved,
@@ -110,8 +110,18 @@ def assert_same(run: Path, whole: Path, also: Collection[int] = ()) -> None:
             lambda folder: conversations(folder, Task.CHAT, Method.LORA, lora_dora=True, lora_rslora=True),
             (2,),
         ),
+        (
+            lambda folder: conversations(
+                folder, Task.PREFERENCE, Method.LORA, preference_loss=PreferenceLoss.KTO
+            ),
+            (5,),
+        ),
+        (lambda folder: conversations(folder, Task.PREFERENCE, preference_loss=PreferenceLoss.ORPO), (2,)),
     ],
-    ids=["images", "chats", "packed-chats", "chats-by-qlora", "preferences-by-lora", "chats-by-dora"],
+    ids=[
+        *("images", "chats", "packed-chats", "chats-by-qlora", "preferences-by-lora", "chats-by-dora"),
+        *("kto-by-lora", "orpo"),
+    ],
 )
 def test_a_paused_run_comes_out_as_one_that_never_stopped(asked, pauses, tmp_path):
     options = asked(tmp_path)
