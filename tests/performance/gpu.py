@@ -207,7 +207,7 @@ METHODS = {
     "QLoRA": Method(forecast.QLORA, lambda ran: ran.adapter, r"QLoRA \(nf4\).*"),
     "compile": Method({"device.compile": True}, lambda ran: ran.compiled, "inductor.*"),
 }
-IN_DRY_RUN = ("fp32", "bf16")
+IN_DRY_RUN = ("fp32", "LoRA, 16-bit base")
 
 
 def methods(part: Part) -> list[Figure]:
