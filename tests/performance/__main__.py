@@ -361,6 +361,7 @@ def run(benchmark: Benchmark, form: Form, data: Path | None) -> Outcome:
         ) as process:
             assert process.stderr is not None
             limit = threading.Timer(benchmark.seconds or threading.TIMEOUT_MAX, end, [process.pid])
+            limit.daemon = True  # else the program would wait for it after Ctrl-C
             limit.start()
             for line in process.stderr:
                 print(line, end="", file=sys.stderr, flush=True)

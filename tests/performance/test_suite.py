@@ -1,5 +1,6 @@
 """The developers' benchmarks run, keep their results, and show in the exit status that a goal was missed."""
 
+import threading
 from datetime import date
 
 import pytest
@@ -143,6 +144,20 @@ def test_a_benchmark_that_takes_too_long_is_ended(tmp_path):
     assert status == 1
     assert "ended with status" in record.outcomes[0].problem
     assert record.outcomes[0].seconds < 30
+
+
+def test_an_interrupted_benchmark_leaves_nothing_that_the_program_waits_for(tmp_path, monkeypatch):
+    def interrupted(*_args, **_options):
+        raise KeyboardInterrupt
+
+    (tmp_path / "tests" / "performance" / "loud.py").write_text(
+        "import sys\nprint('a line', file=sys.stderr)\n"
+    )
+    monkeypatch.setattr(suite, "print", interrupted, raising=False)
+    before = threading.enumerate()
+    with pytest.raises(KeyboardInterrupt):
+        suite.run(Benchmark("loud", "a line", "", "loud"), Form.FULL, None)
+    assert [one for one in threading.enumerate() if one not in before and not one.daemon] == []
 
 
 def test_results_of_a_card_stand_on_a_page_of_their_own(tmp_path):
