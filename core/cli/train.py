@@ -236,7 +236,9 @@ def train(arguments: argparse.Namespace) -> int:
         note(_("Note: {text}").format(text=renaming))
     if hub.is_forbidden() and not hub.is_complete(options):
         raise hub.not_here(options.model.source)
-    values = {path: texts for path, _equals, texts in (each.partition("=") for each in arguments.sweep)}
+    values = dict[str, str]()
+    for path, _equals, texts in (each.partition("=") for each in arguments.sweep):
+        values[path] = f"{values.get(path, '')},{texts}"  # an option may be named twice
     if values and arguments.run_dir:
         refuse(_("--run-dir is the folder of one run, and --sweep makes several"))
     asked = list(sweep(options, values).values()) if values else [options]
@@ -312,8 +314,8 @@ def _check_machine(asked: Sequence[RunOptions], file: Path) -> MachineReport | N
     if not doubted:
         return None
     machine = run_job("devices", None, MachineReport)
-    if problems := tuple(problem for options in doubted for problem in machine_problems(machine, options)):
-        raise OptionsError(problems, str(file))
+    if problems := {str(found): found for options in doubted for found in machine_problems(machine, options)}:
+        raise OptionsError(tuple(problems.values()), str(file))
     return machine
 
 

@@ -228,7 +228,7 @@ def sweep(options: RunOptions, values: Mapping[str, str]) -> dict[str, RunOption
     for path in values:
         if path not in known:
             likely = difflib.get_close_matches(path, known, 1) or list(known)
-            text = _("there are no values of it to try here; did you mean {option}?")
+            text = _("several values of it can't be tried here; did you mean {option}?")
             problems.append(Problem(path, text.format(option=likely[0])))
     lists = [[(path, one.strip()) for one in text.split(",") if one.strip()] for path, text in values.items()]
     if (count := math.prod(map(len, lists))) > MOST:
@@ -253,10 +253,7 @@ def sweep(options: RunOptions, values: Mapping[str, str]) -> dict[str, RunOption
     if not problems and len(runs) < FEWEST:
         problems.append(Problem("", _("give two values or more, with commas between them")))
     if not problems and len(set(map(_evaluated_on, runs.values()))) > 1:
-        text = _(
-            "the runs would have different validation examples, and their results couldn’t be compared; choose a file "
-            "or split for validation first"
-        )
+        text = _("the runs would have different validation examples; choose a validation file or split first")
         problems.append(Problem("", text))
     if problems:
         raise OptionsError(tuple(problems))

@@ -120,7 +120,8 @@ def test_a_wrong_request_makes_no_run(home, tmp_path, jobs, hone):
         ),
         ((DIGITS, "--sweep=memory.batch_size=8,0"), ["batch 0: must be"]),
         ((DIGITS, "--sweep=memory.batch_size=8,9", "--run-dir", tmp_path / "run"), ["--run-dir"]),
-        ((DIGITS, "--sweep=model.lora_targets=a,b", *LORA), ["no values of it to try"]),
+        ((DIGITS, "--sweep=model.lora_targets=a,b", *LORA), ["several values of it can't be tried"]),
+        ((DIGITS, "--sweep=memory.batch_size=8", "--sweep=memory.batch_size=0"), ["batch 0: must be"]),
         ((DIGITS, *LORA), ["model.lora_targets: matches no layer", "Let Hone choose"]),
     ):
         err = hone("train", *arguments, status=2).err
@@ -139,6 +140,14 @@ def test_a_sweep_trains_one_run_after_the_other_also_if_one_fails_and_compares_t
     first, second = ([event.time for event in EventReader(run.events_file).read_all()] for run in made)
     assert first[-1] <= second[0]  # no race for the device
     assert [text for text in ("lr 1e-5", "lr 0.001") if text not in out] == []
+
+
+def test_what_the_machine_refuses_is_said_once_for_all_runs_of_a_sweep(jobs, hone):
+    refusals = {"training.optimizer": {"adamw-8bit": "needs an NVIDIA GPU"}}
+    cpu = DeviceReport(name="cpu", title="CPU", available=True, refusals=refusals)
+    jobs["devices"] = MachineReport(devices=(cpu,), automatic="cpu")
+    refused = ("--set=training.optimizer=adamw-8bit", "--sweep=memory.batch_size=8,16")
+    assert hone("train", DIGITS, *refused, status=2).err.count("needs an NVIDIA GPU") == 1
 
 
 def test_hints_are_printed_before_the_run_also_that_the_model_was_not_checked(jobs, tmp_path, hone):

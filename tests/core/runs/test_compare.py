@@ -179,7 +179,7 @@ def test_a_sweep_is_a_run_for_each_pair_of_values_named_after_them():
         ({SIZE: "8, many"}, "batch many: must be a whole number"),
         ({SIZE: "1,2,3,4", RATE: "1e-5,2e-5,3e-5,4e-5"}, "16 runs; at most 12"),
         ({"learning_rate": "1,2"}, f"did you mean {RATE}?"),
-        ({"output.keep_best": "true,false"}, "no values of it to try"),
+        ({"output.keep_best": "true,false"}, "several values of it can't be tried"),
         ({"training.seed": "1,2"}, "different validation examples"),
         ({"training.warmup": "0,0.1", "training.max_steps": "5,none"}, ""),
         ({"device.precision": "fp32,fp17"}, "Precision fp17: must be one of"),
