@@ -247,10 +247,10 @@ def _groups(imported: Imported) -> list[Group]:
 
 
 def first_values(option: Option, value: Any) -> str:
-    """What to try first: half, once and twice a number that isn't 0, else the value itself."""
+    """What to try first: half (of whole numbers a whole one), once and twice a number, else the value itself."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "" if value is None else str(value).lower()
-    half = value // 2 if value == int(value) else value / 2
+    half = value / 2 if isinstance(value, float) and (value % 1 or value == 1) else value // 2
     shown = (plain_number(one) for one in (half, value, 2 * value) if not option.broken_limit(one))
     return ", ".join(dict.fromkeys(shown))
 

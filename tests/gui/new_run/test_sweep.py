@@ -3,8 +3,9 @@
 import pytest
 
 from core.memory.model import Room
+from core.options.catalogue import options_by_path
 from core.runs.compare import sweep
-from gui.new_run.header import SweepSheet
+from gui.new_run.header import SweepSheet, first_values
 from tests.fakes.jobs import CPU_ONLY
 from tests.fakes.memory import GB, MEASURED
 from tests.gui.new_run.steps import put, settle
@@ -34,6 +35,20 @@ def choose(sheet, row, path):
     choice = sheet.rows[row][0]
     choice.setCurrentIndex(choice.findData(path))
     choice.activated.emit(choice.currentIndex())
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "shown"),
+    [
+        ("training.epochs", 1.0, "0.5, 1, 2"),  # none would only evaluate
+        ("training.epochs", 3.0, "1, 3, 6"),
+        ("training.epochs", 4.0, "2, 4, 8"),
+        (SIZE, 1, "1, 2"),
+        (RATE, 5e-5, "2.5e-5, 5e-5, 0.0001"),
+    ],
+)
+def test_half_and_twice_a_number_are_proposed(path, value, shown):
+    assert first_values(options_by_path()[path], value) == shown
 
 
 def test_values_become_a_request_and_each_refusal_names_the_value(qtbot, ready, sheet):
