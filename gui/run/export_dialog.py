@@ -60,7 +60,7 @@ NUMBERS = {
     NumberFormat.FP16: _("fp16: 2 bytes each, slightly rounded"),
     NumberFormat.Q8_0: _("q8_0: about 1 byte each, slightly rounded"),
     NumberFormat.Q4_0: _("q4_0: about half a byte each, answers differ"),
-    NumberFormat.Q4_K_M: _("q4_k_m: about half a byte each, nearer than q4_0"),
+    NumberFormat.Q4_K_M: _("q4_k_m: about half a byte each, more exact than q4_0"),
 }
 SIZE = (700, 640)
 OUTCOME_HEIGHT = 104
@@ -220,7 +220,7 @@ def result_text(report: ExportReport) -> tuple[str, str]:
     if report.agreement is None:
         title = _("{kind}: done, not checked")
     elif report.agreement.equal < report.agreement.counted:
-        title = _("{kind}: done, with nearly the answers of the trained model")
+        title = _("{kind}: done, with nearly the same answers as the trained model")
     else:
         title = _("{kind}: done, with the same answers as the trained model")
     where = _("{size} in {path}").format(size=memory(report.size), path=report.path)

@@ -114,8 +114,8 @@ FROM_QUANTIZED = _(
     "slightly from those during training."
 )
 IN_FORMAT = _(
-    "The adapter was merged in fp32 into the weights as they were published, in whatever format the run held them; "
-    "written in {numbers}."
+    "The adapter was merged in fp32 into the published weights, not into those that the run held, and written in "
+    "{numbers}."
 )
 DTYPES = {
     NumberFormat.FP32: torch.float32,

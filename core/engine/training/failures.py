@@ -296,8 +296,8 @@ KNOWN = (
         _("The graphics driver was reset"),
         _(
             "{error}\nWindows resets the driver when one computation on the GPU takes longer than 2 seconds (TDR, "
-            "timeout detection and recovery). It also happens when the computer slept. Resume, or use a smaller batch; "
-            "TdrDelay in the Windows registry raises the limit."
+            "timeout detection and recovery). It also happens after the computer has slept. Resume, or use a smaller "
+            "batch; TdrDelay in the Windows registry raises the limit."
         ),
         (Fix(_("Compute one example at a time"), {"memory.batch_size": 1}),),
     ),

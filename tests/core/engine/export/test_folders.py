@@ -116,7 +116,7 @@ def test_the_card_tells_of_the_run_and_not_of_this_computer(lora, tmp_path, monk
     assert json.loads(head["library_name"]) == "transformers"
     assert "license" not in head
     for words in (
-        "merged in fp32 into the weights as they were published, in whatever format the run held them;",
+        "merged in fp32 into the published weights, not into those that the run held,",
         "| accuracy | 0.875 |",
         "`reviews`",
         "torch 2.13.0",
