@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import Signal
@@ -14,7 +13,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base.errors import OptionsError
 from core.base.formats import compact_count
 from core.base.language import _
 from core.benchmark.device_plan import (
@@ -29,16 +27,14 @@ from core.benchmark.device_plan import (
     title_of,
 )
 from core.benchmark.plan import SIZES, Plan
-from core.options import RunOptions, run_file
+from core.options import RunOptions
 from core.options.choices import device_title
 from core.options.device_support import MachineReport, find_device, refusal
-from core.options.validate import check_tree
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
-from gui.new_run.header import FILE_FILTER
 from gui.widgets.form_row import label_width
-from gui.widgets.inputs import CalmSpinBox, ChoiceList, Chooser, PathLine, Segment, Segmented
-from gui.widgets.labels import push_button, role_label
+from gui.widgets.inputs import CalmSpinBox, ChoiceList, Segment, Segmented
+from gui.widgets.labels import role_label
 from gui.widgets.layout import FlowLayout
 
 AUTOMATIC = "auto"
@@ -107,7 +103,7 @@ class Setup(QWidget):
         """Arguments of `make_plan` other than passes and steps."""
         raise NotImplementedError
 
-    def add_row(self, title: str, *parts: QWidget | str, is_wide: bool = False) -> QHBoxLayout:
+    def add_row(self, title: str, *parts: QWidget | str, is_wide: bool = False) -> None:
         """Add a label and a line of controls. A text labels the next control; `is_wide` lets the first one grow."""
         line = QHBoxLayout()
         line.setSpacing(SPACING)
@@ -119,7 +115,6 @@ class Setup(QWidget):
         label = role_label(Role.LABEL, title)
         label.setMinimumWidth(label_width(self))
         self.rows.addRow(label, line)
-        return line
 
     def number_box(self, least: int, most: int, name: str) -> CalmSpinBox:
         box = CalmSpinBox()
@@ -136,7 +131,7 @@ class Setup(QWidget):
 # --- Methods
 
 
-FITTING, FORM, FILE = "fitting", "form", "file"
+FITTING, FORM = "fitting", "form"
 """Entries of the list of models, in addition to the sizes."""
 
 
@@ -160,26 +155,19 @@ class MethodsSetup(Setup):
                 ),
                 *sizes,
                 Segment(FORM, _("As on New run"), _("Your model and data, as the form is now.")),
-                Segment(FILE, _("A run file"), _("Your model and data, from a file.")),
             ]
         )
         self.models.setAccessibleName(_("Model"))
-        self.file = PathLine(_("A run file whose model and data are used"))
-        self.file.setAccessibleName(_("Run file"))
-        choose = push_button(_("Choose…"), self._ask_file, name=_("Choose a run file"))
         self.devices = ChoiceList([Segment(AUTOMATIC, _("Automatic"))])
         self.devices.setAccessibleName(_("Device"))
         self.compiled = QCheckBox(_("Also with torch.compile (takes longer)"))
         self.compiled.setChecked(True)
         self.add_row(_("Model"), self.models, is_wide=True)
-        self._file_row = self.add_row(_("Run file"), self.file, choose, is_wide=True)
         self.add_row(_("Device"), self.devices, is_wide=True)
         self.add_row(_("Repetitions"), self.passes, _("Timed steps"), self.steps, self.compiled)
-        self.models.currentIndexChanged.connect(self._choose_model)
-        self.file.textChanged.connect(self.emit_changed)
+        self.models.currentIndexChanged.connect(self.emit_changed)
         self.devices.currentIndexChanged.connect(self._choose_device)
         self.compiled.toggled.connect(self.emit_changed)
-        self._choose_model()
 
     def show_machine(self, machine: MachineReport) -> None:
         best = device_title(machine.automatic.removesuffix(":0"))
@@ -191,13 +179,8 @@ class MethodsSetup(Setup):
         self._choose_device()
 
     def mistake(self) -> str:
-        match self.models.currentData():
-            case "form" if self._form() is None:
-                return _("The form on New run contains errors; fix them first.")
-            case "file" if not self.file.text().strip():
-                return _("Choose a run file.")
-            case "file":
-                return self._read()[1]
+        if self.models.currentData() == FORM and self._form() is None:
+            return _("The form on New run contains errors; fix them first.")
         return ""
 
     def device(self) -> str:
@@ -205,32 +188,12 @@ class MethodsSetup(Setup):
 
     def arguments(self) -> dict[str, Any]:
         chosen = str(self.models.currentData())
-        options = self._form() if chosen == FORM else self._read()[0] if chosen == FILE else None
         return {
             "size": chosen if chosen in SIZES else None,
-            "options": options,
+            "options": self._form() if chosen == FORM else None,
             "device": self.device(),
             "with_compile": self.compiled.isEnabled() and self.compiled.isChecked(),
         }
-
-    def _read(self) -> tuple[RunOptions | None, str]:
-        """The options of the run file, or the first problem with it."""
-        try:
-            tree = run_file.read_tree(Path(self.file.text().strip()).expanduser())
-            options, problems = check_tree(tree)
-        except OptionsError as error:
-            options, problems = None, error.problems
-        return (None, str(problems[0])) if problems else (options, "")
-
-    def _ask_file(self) -> None:
-        kinds = _("Run files ({patterns})").format(patterns=FILE_FILTER)
-        chosen = Chooser.file(self, _("Open a run file"), kinds)
-        if chosen:
-            self.file.setText(chosen)
-
-    def _choose_model(self) -> None:
-        self.rows.setRowVisible(self._file_row, self.models.currentData() == FILE)
-        self.emit_changed()
 
     def _choose_device(self) -> None:
         device = find_device(self.machine, self.device()) if self.machine else None
@@ -245,11 +208,10 @@ class MethodsSetup(Setup):
 
 LARGEST_BATCH = 4096
 MOST_IMAGES = 60_000
-DIGITS, FOLDER = "digits", "folder"
 
 
 class DevicesSetup(Setup):
-    """The devices, models, batch sizes and data."""
+    """The devices, models, batch sizes and number of images."""
 
     def __init__(self, make_plan: Callable[..., Plan]) -> None:
         super().__init__(make_plan, passes=1)
@@ -260,16 +222,6 @@ class DevicesSetup(Setup):
         self.batches.setToolTip(_("Batch sizes; each model is measured with each"))
         self.images = self.number_box(1, MOST_IMAGES, _("Images"))
         self.images.setValue(IMAGES)
-        self.data = ChoiceList(
-            [
-                Segment(DIGITS, _("Handwritten digits that come with Hone")),
-                Segment(FOLDER, _("A folder of mine, such as MNIST's")),
-            ]
-        )
-        self.data.setAccessibleName(_("Data"))
-        self.folder = PathLine(_("A folder with MNIST's files, or with a folder of images for each label"))
-        self.folder.setAccessibleName(_("Folder of images"))
-        choose = push_button(_("Choose…"), self._ask_folder, name=_("Choose a folder of images"))
         boxes = QWidget()
         flow = FlowLayout(2 * SPACING, 0, boxes)
         for box in self.models.values():
@@ -279,14 +231,9 @@ class DevicesSetup(Setup):
         self.add_row(_("Compare"), self.sides)
         self.add_row(_("Models"), boxes, is_wide=True)
         self.add_row(_("Batches"), self.batches, _("Images"), self.images)
-        self.add_row(_("Data"), self.data, is_wide=True)
-        self._folder_row = self.add_row(_("Folder"), self.folder, choose, is_wide=True)
         self.add_row(_("Repetitions"), self.passes, _("Timed steps"), self.steps)
         self.sides.chosen.connect(self.emit_changed)
-        for line in (self.batches, self.folder):
-            line.textChanged.connect(self.emit_changed)
-        self.data.currentIndexChanged.connect(self._choose_data)
-        self._choose_data()
+        self.batches.textChanged.connect(self.emit_changed)
 
     def show_machine(self, machine: MachineReport) -> None:
         """Offer what this machine can compare; initially what suits it best."""
@@ -314,9 +261,6 @@ class DevicesSetup(Setup):
         if not self._batches():
             words = _("Batches are whole numbers from 1 to {most}, such as 4, 64.")
             return words.format(most=f"{LARGEST_BATCH:,}")
-        folder = self.folder.text().strip()
-        if self.data.currentData() == FOLDER and not (folder and Path(folder).expanduser().is_dir()):
-            return _("Choose an existing folder of images.")
         return ""
 
     def device(self) -> str:
@@ -324,13 +268,11 @@ class DevicesSetup(Setup):
 
     def arguments(self) -> dict[str, Any]:
         assert self.machine is not None
-        folder = str(Path(self.folder.text().strip()).expanduser())
         is_automatic = self.sides.value() == pair_of(self.machine).sides
         return {
             "models": tuple(name for name, box in self.models.items() if box.isChecked()),
             "batches": self._batches(),
             "images": self.images.value(),
-            "data": folder if self.data.currentData() == FOLDER else None,
             "sides": None if is_automatic else Sides(self.sides.value()),
         }
 
@@ -340,12 +282,3 @@ class DevicesSetup(Setup):
         if not all(word.isascii() and word.isdigit() and 1 <= int(word) <= LARGEST_BATCH for word in words):
             return ()
         return tuple(dict.fromkeys(map(int, words)))
-
-    def _choose_data(self) -> None:
-        self.rows.setRowVisible(self._folder_row, self.data.currentData() == FOLDER)
-        self.emit_changed()
-
-    def _ask_folder(self) -> None:
-        chosen = Chooser.directory(self, _("A folder of images"))
-        if chosen:
-            self.folder.setText(chosen)

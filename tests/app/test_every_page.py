@@ -112,12 +112,10 @@ class Pages:
         self.window.go_to(Place.BENCHMARK)
         page = self.window.benchmark
         self.qtbot.waitUntil(page.methods.start.isEnabled)
-        page.methods.setup.models.setCurrentIndex(page.methods.setup.models.findData("file"))
 
     def benchmark_of_devices(self):
         page = self.window.benchmark
         page.tabs.setCurrentWidget(page.devices)
-        page.devices.setup.data.setCurrentIndex(page.devices.setup.data.findData("folder"))
 
     def benchmark_under_way(self):
         page = self.window.benchmark

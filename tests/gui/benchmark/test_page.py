@@ -24,7 +24,6 @@ from tests.fakes.jobs import CPU_ONLY
 from tests.gui.new_run.steps import press
 
 AHEAD = TurnAwaited(ahead=1, behind="2026-digits", title="Digits", time=0.0, attempt=1)
-RUN_FILE = 'task = "image-classification"\n[model]\nsource = "resnet18"\n[data]\ntrain = "builtin:digits"\n'
 
 
 @pytest.fixture
@@ -121,7 +120,7 @@ def test_what_is_chosen_is_what_is_planned(qtbot, ready, benches):
     assert (asked["size"], asked["device"], asked["passes"], asked["options"]) == ("minilm", "cpu", 2, None)
 
 
-def test_options_of_the_form_or_a_run_file_have_to_be_valid(qtbot, ready, tmp_path, benches):
+def test_options_of_the_form_have_to_be_valid(qtbot, ready, benches):
     setup, tab = ready.methods.setup, ready.methods
     choose(setup.models, "form")
     assert "contains errors" in tab.status.text()
@@ -130,18 +129,6 @@ def test_options_of_the_form_or_a_run_file_have_to_be_valid(qtbot, ready, tmp_pa
     ready.show()
     qtbot.waitUntil(lambda: benches.asked[-1]["options"] == ready.form)
     assert tab.start.isEnabled()
-    choose(setup.models, "file")
-    assert setup.file.isVisible()
-    assert tab.status.text() == "Choose a run file."
-    file = tmp_path / "mine.hone"
-    file.write_text("task = 7\n")
-    setup.file.setText(str(file))
-    assert "task" in tab.status.text()
-    assert not tab.start.isEnabled()
-    file.write_text(RUN_FILE)
-    setup.file.setText(f"{file} ")
-    qtbot.waitUntil(lambda: benches.asked[-1]["options"] not in (None, ready.form))
-    assert benches.asked[-1]["options"].data.train == "builtin:digits"
 
 
 def test_why_no_plan_can_be_made_is_shown(qtbot, ready, monkeypatch):
@@ -155,7 +142,7 @@ def test_why_no_plan_can_be_made_is_shown(qtbot, ready, monkeypatch):
     assert not tab.start.isEnabled()
 
 
-def test_devices_are_planned_as_chosen_and_mistakes_are_named(qtbot, ready, benches, tmp_path):
+def test_devices_are_planned_as_chosen_and_mistakes_are_named(qtbot, ready, benches):
     tab, setup = ready.devices, ready.devices.setup
     for name, box in setup.models.items():
         box.setChecked(name in ("resnet18", "alexnet"))
@@ -168,10 +155,6 @@ def test_devices_are_planned_as_chosen_and_mistakes_are_named(qtbot, ready, benc
     qtbot.waitUntil(lambda: benches.asked_devices[-1]["images"] == 64)
     asked = benches.asked_devices[-1]
     assert (asked["batches"], set(asked["models"])) == ((8, 16), {"resnet18", "alexnet"})
-    choose(setup.data, "folder")
-    assert tab.status.text() == "Choose an existing folder of images."
-    setup.folder.setText(str(tmp_path))
-    qtbot.waitUntil(lambda: benches.asked_devices[-1]["data"] == str(tmp_path))
     for box in setup.models.values():
         box.setChecked(False)
     assert tab.status.text() == "Choose a model."
