@@ -82,15 +82,11 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
         other_load: The fraction of all cores (0 to 1) that other programs used.
         gpu_others: GPU memory used by other programs, in bytes.
         throttled: The reasons for a reduced clock.
-        watts: Mean power of the device during the timed steps.
-        power_source: What `watts` was read from.
     """
 
     other_load: float | None = None
     gpu_others: int | None = None
     throttled: tuple[str, ...] = ()
-    watts: float | None = None
-    power_source: str = ""
     on_battery: bool | None = None
 
     @property
@@ -201,15 +197,6 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"})
     @property
     def peak(self) -> int | None:
         return self.fullest.peak if self.fullest else None
-
-    @property
-    def samples_per_joule(self) -> float | None:
-        per_pass = [
-            sample.samples_a_step * len(sample.seconds) / (sum(sample.seconds) * one.conditions.watts)
-            for one in self.passes
-            if (sample := one.sample) is not None and sample.seconds and one.conditions.watts
-        ]
-        return statistics.median(per_pass) if per_pass else None
 
     def speed_against(self, other: "Row") -> float | None:
         mine, theirs = self.samples_per_second, other.samples_per_second

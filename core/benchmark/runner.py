@@ -35,7 +35,7 @@ from core.runs.library import run_title
 from core.runs.queue import Entry
 from core.services.memory import GuardedJob, probable_device, room_of, too_large
 
-# --- Conditions: load of other programs, throttling, power draw, battery
+# --- Conditions: load of other programs, throttling, battery
 
 
 INTERVAL_SECONDS = 1.0
@@ -45,15 +45,6 @@ MIN_SECONDS = 0.2
 
 SLACK_SECONDS = 0.2
 """A GPU's figures read this long after the last timed step still belong to it."""
-
-SETTLED_SECONDS = 1.0
-"""Power read before this time since the first timed step is an average that includes the time before.
-
-NVML averages over the last second (NVML API reference, nvmlDeviceGetPowerUsage), Apple since the last reading.
-"""
-
-POWER = {"cuda": (Source.NVML, "NVML"), "mps": (Source.APPLE, _("Apple's GPU counters"))}
-"""Where the power of a device is read; that of a CPU needs administrator rights."""
 
 Kind = TypeVar("Kind", bound=Event)
 
@@ -120,8 +111,7 @@ class Watch:
         interval: float = INTERVAL_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._kind = device.partition(":")[0]
-        gpu = (lambda: gpu_of(device)) if self._kind == "cuda" else None
+        gpu = (lambda: gpu_of(device)) if device.startswith("cuda") else None
         self._new_sampler = sampler or (lambda pid: Sampler(pid, gpu))
         self._new_reader, self._interval, self._clock = load, interval, clock
         self._read_load: Callable[[], Load | None] = lambda: None
@@ -149,22 +139,12 @@ class Watch:
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
-        source, name = POWER.get(self._kind, (None, ""))
         devices = self._timed(DeviceSampled)
-        watts = [
-            event.power
-            for event in devices
-            if event.source is source
-            and event.power is not None
-            and event.time >= self._marks[0][0] + SETTLED_SECONDS
-        ]
         plugged = [event.is_plugged for event in self._of(BatterySampled)]
         return Conditions(
             other_load=self._other_load(),
             gpu_others=self._gpu_others(),
             throttled=tuple(dict.fromkeys(reason for event in devices for reason in held_back(event))),
-            watts=sum(watts) / len(watts) if watts else None,
-            power_source=name if watts else "",
             on_battery=None if not plugged or plugged[-1] is None else not plugged[-1],
         )
 
@@ -299,9 +279,6 @@ class EnginePass:
             problem = reason_of(error)
         finally:
             conditions = self._watch.stop()
-        if sample is not None and sample.device.partition(":")[0] != self._device.partition(":")[0]:
-            # the power is that of an idle GPU
-            conditions = msgspec.structs.replace(conditions, watts=None, power_source="")
         return Pass(begun=begun, sample=sample, problem=problem, conditions=conditions)
 
     def kill(self) -> None:

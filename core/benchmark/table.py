@@ -293,10 +293,6 @@ def columns_of(result: Result, *, published: bool = False, all_of_them: bool = F
             "compile_seconds", _("Compiling"), lambda row, _first: row.compile_seconds, formats.step_time,
             _("Once, before the first step; not included in any other figure"), is_optional=True,
         ),
-        Column(
-            "samples_per_joule", _("Examples/J"), lambda row, _first: row.samples_per_joule,
-            formats.three_figures, _("Examples per joule, by the power of the GPU alone"), is_optional=True,
-        ),
     ]  # fmt: skip
     if not is_methods:
         tip = _("Whether both compute the same, by the loss of the first batch")
@@ -439,7 +435,6 @@ def text(result: Result, *, published: bool = False) -> str:
 
 def how_measured(result: Result, *, published: bool = False) -> list[str]:
     machine = result.machine
-    source = next((one.power_source for row in result.rows for one in row.conditions if one.power_source), "")
     cores = ngettext("{count} core", "{count} cores", machine.cores).format(count=machine.cores)
     parts = (machine.processor, cores, formats.memory(machine.memory), machine.accelerator, machine.system)
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
@@ -448,9 +443,6 @@ def how_measured(result: Result, *, published: bool = False) -> list[str]:
         _("Measured on {machine}.").format(machine=", ".join(filter(None, parts))),
         _("With {versions}.").format(versions=versions) if versions else "",
         _("{when}, {how}: medians of all steps, with their quartiles.").format(when=when, how=how),
-        _("Examples/J: by the power of the GPU alone, read from {source}.").format(source=source)
-        if source
-        else "",
         "" if result.is_whole else _("It ended before all passes were made."),
         *result.plan.notes,
         SOURCES[result.kind] if published else "",

@@ -246,9 +246,7 @@ def _passes(of: Figures, chance: random.Random, speed: float) -> tuple[Pass, ...
             peak=parts.total,
         )
         load = of.other_load if number == 1 else 0.04
-        conditions = Conditions(
-            other_load=load, watts=31 + chance.random(), power_source="Apple", on_battery=False
-        )
+        conditions = Conditions(other_load=load, on_battery=False)
         passes.append(Pass(begun=BEGUN + 60 * number, sample=taken, conditions=conditions))
     return tuple(passes)
 

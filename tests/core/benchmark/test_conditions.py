@@ -57,8 +57,8 @@ def watched(device, *events, loads=(None, None, None), is_timed=True):
     return watch.stop()
 
 
-def gpu(time, watts=300.0, throttled=()):
-    return DeviceSampled(time=time, source=Source.NVML, power=watts, busy=1.0, throttled=throttled)
+def gpu(time, throttled=()):
+    return DeviceSampled(time=time, source=Source.NVML, busy=1.0, throttled=throttled)
 
 
 def held(time, total, own):
@@ -89,21 +89,6 @@ def test_the_job_and_this_process_are_hones_own(monkeypatch):
         assert (reading.busy, reading.total) == (1.0, 2.0)
         job.kill()
     assert read() is None
-
-
-@pytest.mark.parametrize(
-    ("device", "events", "watts"),
-    [
-        ("cuda:0", [gpu(BEGIN - 1, 50.0), gpu(BEGIN + 1), gpu(END, 500.0), gpu(END + 5, 60.0)], 400.0),
-        ("cuda:0", [gpu(BEGIN + 0.01, 50.0), gpu(END, 500.0)], 500.0),  # the first averages the time before
-        ("cuda:0", [gpu(BEGIN + 0.01, 50.0)], None),
-        ("cuda:0", [gpu(END, None)], None),
-        ("cpu", [gpu(END, 300.0)], None),  # of a GPU that computes something else
-    ],
-)
-def test_power_is_the_mean_of_the_device_during_the_timed_steps(device, events, watts):
-    result = watched(device, *events)
-    assert (result.watts, result.power_source) == (watts, "NVML" if watts else "")
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_two_of_a_kind_are_compared(page):
     page.compare.click()
     assert page._pages.currentWidget() is page.compared
     lines = lines_of(page.compared.table)
-    assert texts(lines["bf16"])[1:5] == ["5.81", "6.45", "1.11 ×", "faster"]
+    assert texts(lines["bf16"])[1:5] == ["5.76", "6.40", "1.11 ×", "faster"]
     assert texts(lines["plain"])[4] == "within the spread"
     assert texts(lines["adafactor"])[4] == "slower"
     assert "torch: earlier 2.13.0, later 2.14.0." in page.compared.notes.text()
