@@ -5,7 +5,6 @@ Nothing here opens a connection.
 
 import os
 import re
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -20,7 +19,6 @@ from core.base import formats, settings
 from core.base.errors import Fix, ModelError
 from core.base.jobs import JobProgress
 from core.base.language import _
-from core.base.processes import is_frozen
 from core.memory.model import OptionsRequest, options_request
 from core.options import RunOptions
 from core.options.data import DataOptions
@@ -57,8 +55,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
     `size` is bytes of a model's safetensors weights or of a whole data set, `parameters` the number of weights; None if
     unknown. `licence` is the Hub's abbreviation, `purpose` its `pipeline_tag`. `gated`: its terms must be accepted.
-    `here` are bytes on this computer, `complete` if all that a run needs is there. `refusal`, `remedy` and `command`
-    are as in `Standing`.
+    `here` are bytes on this computer, `complete` if all that a run needs is there. `refusal` and `remedy` are
+    as in `Standing`.
     """
 
     id: str
@@ -75,7 +73,6 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool = False
     refusal: str = ""
     remedy: str = ""
-    command: str = ""
 
 
 class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,27 +236,16 @@ _BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2,
 
 
 class Standing(NamedTuple):
-    """Why a model or data set can't be used, what to do, and a command that does it; empty if it can."""
+    """Why a model or data set can't be used, and what to do; empty if it can."""
 
     refusal: str = ""
     remedy: str = ""
-    command: str = ""
 
 
 def standing(
-    name: str,
-    files: Collection[str],
-    *,
-    tags: Collection[str] = (),
-    config: Mapping[str, Any] | None = None,
-    purpose: str = "",
+    files: Collection[str], *, tags: Collection[str] = (), config: Mapping[str, Any] | None = None
 ) -> Standing:
-    """Whether Hone can train a model.
-
-    Args:
-        config: Its config.json as far as the Hub tells.
-        purpose: Its `pipeline_tag`.
-    """
+    """Whether Hone can train a model; `config` is its config.json as far as the Hub tells."""
     if "custom_code" in tags or (config or {}).get("auto_map"):
         return Standing(
             _(
@@ -278,35 +264,13 @@ def standing(
     if any(file.endswith((".bin", ".pt", ".pth", ".ckpt")) for file in top):
         return Standing(
             _("Its weights are pickled (.bin, .pt), which can run code when opened. Hone loads safetensors."),
-            _(
-                "Look for a converted copy on its page, under Files, among the pull requests. Or convert it yourself, "
-                "if you trust its author, and choose the new folder:"
-            ),
-            conversion(name, purpose),
+            _("Look for a converted copy on its page, under Files, among the pull requests."),
         )
     if any(file.endswith((".gguf", ".onnx", ".h5", ".msgpack", ".tflite")) for file in files):
         return Standing(
             _("Its weights are for other programs (GGUF, ONNX, TensorFlow, Flax), not for PyTorch.")
         )
     return Standing(_("It has no weights in the safetensors format."))
-
-
-def conversion(name: str, purpose: str = "") -> str:
-    """The command that saves a model with pickled weights as safetensors in a new folder.
-
-    transformers opens such weights with torch's restricted reader (`weights_only`), which runs no code.
-    """
-    classes = {"text-generation": "AutoModelForCausalLM", "fill-mask": "AutoModelForMaskedLM"}
-    kind = classes.get(purpose, "AutoModel")
-    folder = f"{name.rpartition('/')[2]}-safetensors"
-    python = "python" if is_frozen() else sys.executable
-    # with a torch for CPUs only, transformers can't import torchvision by itself
-    ready = "" if is_frozen() else "from core.engine.environment import prepare_torchvision as p; p(); "
-    code = (
-        f"{ready}from transformers import {kind} as M, AutoTokenizer as T; "
-        f"[k.from_pretrained('{name}').save_pretrained('{folder}') for k in (M, T)]"
-    )
-    return f'{python} -c "{code}"'
 
 
 def weights(files: Iterable[str]) -> list[str]:

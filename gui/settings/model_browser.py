@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QGuiApplication, QPalette, QResizeEvent
+from PySide6.QtGui import QDesktopServices, QPalette, QResizeEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QDialogButtonBox,
@@ -100,14 +100,10 @@ class HubDetails(QFrame):
         self.page = link_button(_("Open its page"), self._open_page)
         self.refusal = text_label(role=Role.WARNING)
         self.text = text_label(role=Role.MUTED, selectable=True)
-        self.command = QLineEdit(readOnly=True)
-        self.command.setAccessibleName(_("Command that converts it"))
-        self._copy = push_button(_("Copy"), self._copy_command, name=_("Copy the command"))
         layout = vbox(
             hbox((self._name, 1), self._facts, self.page),
             self.refusal,
             self.text,
-            hbox((self.command, 1), self._copy),
             spacing=SPACING // 2,
         )
         layout.setContentsMargins(2 * SPACING, SPACING, SPACING, SPACING + 2)
@@ -128,13 +124,6 @@ class HubDetails(QFrame):
         ):
             label.setText(text)
             label.setVisible(bool(text))
-        for widget in (self.command, self._copy):
-            widget.setVisible(bool(found.command))
-        self.command.setText(found.command)
-        self.command.setCursorPosition(0)
-
-    def _copy_command(self) -> None:
-        QGuiApplication.clipboard().setText(self.command.text())
 
     def _open_page(self) -> None:
         if self._found is not None:

@@ -151,8 +151,8 @@ def measured(options: RunOptions, room: Room) -> Measurement:
 
 HALF = "distilbert/distilbert-base-uncased"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
-PICKLED = standing("somebody/old-bert", ("config.json", "pytorch_model.bin"), purpose="fill-mask")
-NO_PICKLE = {"refusal": PICKLED.refusal, "remedy": PICKLED.remedy, "command": PICKLED.command}
+PICKLED = standing(("config.json", "pytorch_model.bin"))
+NO_PICKLE = {"refusal": PICKLED.refusal, "remedy": PICKLED.remedy}
 FOUND = tuple(
     Found(id=name, downloads=downloads, likes=likes, licence="apache-2.0", purpose="fill-mask", **more)
     for name, downloads, likes, more in (

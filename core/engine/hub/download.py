@@ -344,7 +344,7 @@ def download(request: hub.DownloadRequest, on_progress: OnProgress) -> hub.Downl
         found = found_of(record)
         if found.refusal:
             refusal = subject.error(_("Hone can't use {id}").format(id=request.id), found.refusal)
-            refusal.fixes = tuple(Fix(line) for line in (found.remedy, found.command) if line)
+            refusal.fixes = (Fix(found.remedy),) if found.remedy else ()
             raise refusal
         repository = Repository(subject, record.sha or "", record.siblings or [])
         files = repository.needed(request.subset)

@@ -270,7 +270,7 @@ def found_of(record: Info) -> hub.Found:
     parameters = None
     if isinstance(record, ModelInfo):
         kind, needed, purpose = hub.Kind.MODEL, hub.wanted(names), record.pipeline_tag or ""
-        judged = hub.standing(record.id, names, tags=tags, config=record.config, purpose=purpose)
+        judged = hub.standing(names, tags=tags, config=record.config)
         tensors, size = record.safetensors, None
         if tensors:
             parameters = tensors.total

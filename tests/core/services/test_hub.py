@@ -174,16 +174,16 @@ def test_the_engine_checks_a_downloaded_model_without_a_connection(  # noqa: PLR
     ],
 )
 def test_which_files_can_be_trained(files, words):
-    refusal = standing("org/x", files).refusal
+    refusal = standing(files).refusal
     assert words in refusal
     assert bool(refusal) == bool(words)
 
 
 def test_code_of_its_own_weighs_more_than_safe_weights():
     files = ["config.json", "model.safetensors", "modeling_x.py"]
-    assert standing("org/x", files).refusal == ""
-    assert "Python code" in standing("org/x", files, tags=["custom_code"]).refusal
-    assert "Python code" in standing("org/x", files, config={"auto_map": {"AutoModel": "x.X"}}).refusal
+    assert standing(files).refusal == ""
+    assert "Python code" in standing(files, tags=["custom_code"]).refusal
+    assert "Python code" in standing(files, config={"auto_map": {"AutoModel": "x.X"}}).refusal
 
 
 def test_which_files_of_a_model_are_downloaded():
