@@ -45,12 +45,11 @@ from gui.base.trash import NotOverError, RunTrash, reveal
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of, titled
 from gui.run.header import TITLES, RunAction
-from gui.runs import table
 from gui.runs.columns import Column, metric_in_full, state_of
 from gui.runs.queue_card import QueueCard
 from gui.runs.table import RunsFilter, RunsModel, RunsReader, RunsTable
 from gui.widgets.cards import UNDO, Card, MessageStrip
-from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, text_label
+from gui.widgets.labels import ElidedLabel, push_button, role_label, text_label
 from gui.widgets.layout import hbox, vbox
 
 # --- The card of the selected runs
@@ -283,8 +282,6 @@ class RunsPage(QWidget):
         self.words.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._error = ""
         self.count = role_label(Role.MUTED)
-        tip = _("Select the columns of the list")
-        self._columns = link_button(_("Columns"), self._show_columns_menu, tip)
         self.search = QLineEdit(placeholderText=_("Filter: words, tag:night"))
         self.search.setAccessibleName(_("Filter runs"))
         self.search.setToolTip(
@@ -303,7 +300,6 @@ class RunsPage(QWidget):
         self._kept: list[RunFolder] = []  # to be selected
         self._lay_out()
         self._connect()
-        self.table.hide_columns(table.hidden_columns())
         self._show_count()
 
     def refresh(self) -> None:
@@ -500,7 +496,6 @@ class RunsPage(QWidget):
         if size is not None:
             parts.append(formats.memory(size))
         self.count.setText(", ".join(parts) if total else "")
-        self._columns.setVisible(total > 0)
         self.panel.setVisible(total > 0)
         text = self._error
         if not text and not total:
@@ -559,11 +554,6 @@ class RunsPage(QWidget):
     def _open(self, index: QModelIndex) -> None:
         self.run_opened.emit(self._summary_at(index).run)
 
-    def _show_columns_menu(self) -> None:
-        menu = self.table.columns_menu()
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.popup(self._columns.mapToGlobal(QPoint(0, self._columns.height())))
-
     def _show_menu(self, position: QPoint) -> None:
         index = self.table.indexAt(position)
         if index.isValid():
@@ -578,7 +568,6 @@ class RunsPage(QWidget):
         self.search.textChanged.connect(self._search)
         self.table.opened.connect(self._open)
         self.table.bin_requested.connect(self._throw_chosen_away)
-        self.table.columns_chosen.connect(lambda hidden: self.work.put(partial(table.save_hidden, hidden)))
         self.table.customContextMenuRequested.connect(self._show_menu)
         self.table.selectionModel().selectionChanged.connect(self._show_chosen)
         self.panel.renamed.connect(self._rename)
@@ -597,7 +586,7 @@ class RunsPage(QWidget):
 
     def _lay_out(self) -> None:
         title = role_label(Role.PAGE_TITLE, _("Runs"))
-        head = hbox(title, None, self._columns, self.search)
+        head = hbox(title, None, self.search)
         head.insertSpacing(1, SPACING)
         head.insertWidget(2, self.count, alignment=Qt.AlignmentFlag.AlignBottom)
         self._stack = QStackedWidget()

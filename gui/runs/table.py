@@ -2,28 +2,23 @@
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from PySide6.QtCore import (
     QAbstractTableModel,
     QModelIndex,
     QObject,
-    QPoint,
     QSortFilterProxyModel,
     Qt,
     QThread,
     Signal,
 )
-from PySide6.QtGui import QAction, QColor, QIcon, QKeyEvent, QPainter, QPen, QPixmap, QResizeEvent
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
+from PySide6.QtGui import QColor, QIcon, QKeyEvent, QPainter, QPen, QPixmap, QResizeEvent
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
-from core.base import formats, settings
-from core.base.files import read_record, write_atomically
-from core.base.language import _
+from core.base import formats
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs
 from core.runs.status import State
@@ -35,34 +30,6 @@ from gui.run.words import STATE_COLOURS
 from gui.runs.columns import Column, ColumnKind, RunRow, columns, metric_in_full
 from gui.widgets.labels import tip_of
 from gui.widgets.tables import Index, set_up_rows
-
-FILE = "runs-list.json"
-
-
-class RunsLayout(msgspec.Struct, frozen=True, kw_only=True):
-    """The columns that a person has hidden."""
-
-    hidden: tuple[str, ...] = ()
-
-
-def hidden_columns() -> frozenset[Column]:
-    """The hidden columns; empty if the file is missing or damaged."""
-    layout = read_record(settings.home() / FILE, RunsLayout) or RunsLayout()
-    return frozenset(
-        column for column in Column if column.name in layout.hidden and column is not Column.NAME
-    )
-
-
-def save_hidden(columns: Iterable[Column]) -> None:
-    """Save the hidden columns.
-
-    Raises:
-        OSError: They can't be written.
-    """
-    layout = RunsLayout(hidden=tuple(column.name for column in sorted(columns)))
-    settings.home().mkdir(parents=True, exist_ok=True)
-    write_atomically(settings.home() / FILE, msgspec.json.encode(layout))
-
 
 SORT_ROLE = int(Qt.ItemDataRole.UserRole)
 """Raw values: seconds, bytes, shares. Unknown values sort below all others."""
@@ -368,7 +335,6 @@ class RunsTable(QTableView):
 
     opened = Signal(QModelIndex)  # the index of the row to open
     bin_requested = Signal()
-    columns_chosen = Signal(object)  # a set of hidden `Column`s
 
     def __init__(self, rows: RunsModel) -> None:
         super().__init__()
@@ -379,11 +345,7 @@ class RunsTable(QTableView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self._kinds = columns()
-        self._hidden: frozenset[Column] = frozenset()
-        header = self.horizontalHeader()
-        header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        header.customContextMenuRequested.connect(self._pop_up_columns)
+        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         self.doubleClicked.connect(self.opened)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -399,27 +361,6 @@ class RunsTable(QTableView):
         super().resizeEvent(event)
         self.fit_columns()
 
-    def hide_columns(self, hidden: Collection[Column]) -> None:
-        self._hidden = frozenset(hidden)
-        self.fit_columns()
-
-    def columns_menu(self) -> QMenu:
-        """A switch for each column but the name, with a note if there is no space for it."""
-        menu = QMenu(self)
-        menu.setToolTipsVisible(True)
-        shown = self._widths()
-        for column, kind in self._kinds.items():
-            if column is Column.NAME:
-                continue
-            action = QAction(kind.title, menu, checkable=True, checked=column not in self._hidden)
-            if column not in shown and action.isChecked():
-                is_unused = column is Column.TAGS and not self._rows.has_tags
-                note = _("{column} (no run has one)") if is_unused else _("{column} (no space for it)")
-                action.setText(note.format(column=kind.title))
-            action.toggled.connect(partial(self._switch, column))
-            menu.addAction(action)
-        return menu
-
     def fit_columns(self) -> None:
         """Set the widths of columns; call it when their texts have changed."""
         header = self.horizontalHeader()
@@ -432,8 +373,9 @@ class RunsTable(QTableView):
 
     def _widths(self) -> dict[Column, int]:
         """Widths of all columns that are shown; the name takes what the others leave."""
-        hidden = self._hidden if self._rows.has_tags else self._hidden | {Column.TAGS}
-        widths = {column: self._width(column) for column in Column if column not in hidden}
+        widths = {column: self._width(column) for column in Column}
+        if not self._rows.has_tags:
+            del widths[Column.TAGS]
         widths[Column.NAME] = NAME_WIDTH
         for column in DROPPED:
             if sum(widths.values()) > self.viewport().width():
@@ -449,12 +391,3 @@ class RunsTable(QTableView):
         text = min(advance(self._rows.longest_text(column)), most)
         dot_width = DOT_WIDTH if column is Column.STATE else 0
         return max(text, advance(kind.title), advance(kind.sample)) + PADDING + dot_width
-
-    def _pop_up_columns(self, position: QPoint) -> None:
-        menu = self.columns_menu()
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.popup(self.horizontalHeader().mapToGlobal(position))
-
-    def _switch(self, column: Column, is_shown: bool) -> None:
-        self.hide_columns(self._hidden - {column} if is_shown else self._hidden | {column})
-        self.columns_chosen.emit(self._hidden)

@@ -134,19 +134,13 @@ def test_without_runs_or_a_readable_folder_the_page_says_why(qtbot, page, tmp_pa
     qtbot.waitUntil(page.table.isVisible, timeout=2000)
 
 
-def test_columns_leave_where_room_is_short_and_those_hidden_by_hand_stay_hidden(qtbot, page, folder):
+def test_columns_leave_where_room_is_short(page):
     table = page.table
     page.resize(800, 600)
     assert table.isColumnHidden(Column.DEVICE)
     assert table.horizontalHeader().length() <= table.viewport().width()
     page.resize(1700, 600)
     assert not table.isColumnHidden(Column.DEVICE)
-    next(action for action in table.columns_menu().actions() if action.text().startswith("Device")).trigger()
-    assert table.isColumnHidden(Column.DEVICE)
-    page.work.end_work()
-    other = RunsPage(Theme(Appearance.LIGHT), lambda: folder)
-    qtbot.addWidget(other)
-    assert other.table._hidden == {Column.DEVICE}
 
 
 # --- What can be done with a run
