@@ -247,7 +247,7 @@ def _outcome(end: EndedRun, most: int | None = None) -> str:
 
 
 JUMP_SECONDS = 5.0
-"""Later after the window has opened, a run that trains is offered and not opened."""
+"""Later after the window has opened, a run that trains is not opened by itself."""
 
 MOST_NAMES = 3
 """Number of runs that are named."""
@@ -258,7 +258,7 @@ class Notices(QWidget):
 
     Above every page: `home`: Hone's folder can't be used; `trouble`: an error; `aside`: files that were not opened.
     In the sidebar, as they appear by themselves and must not move a page: `ended`: a run has just ended or paused;
-    `interrupted`: runs crashed; `training`: runs train.
+    `interrupted`: runs crashed.
     """
 
     show_requested = Signal(object)  # a `RunFolder`; None: the list of runs
@@ -267,13 +267,12 @@ class Notices(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._training: list[LiveRun] = []
         self._interrupted: list[Interrupted] = []
         self._ended: RunFolder | None = None
         self._above = [MessageStrip(closable=True) for _number in range(3)]
         self.home, self.trouble, self.aside = self._above
-        beside = [MessageStrip(closable=True, narrow=True) for _number in range(3)]
-        self.ended, self.interrupted, self.training = beside
+        beside = [MessageStrip(closable=True, narrow=True) for _number in range(2)]
+        self.ended, self.interrupted = beside
         self.beside = QWidget()
         self.beside.setLayout(vbox(*beside))
         layout = vbox(*self._above)
@@ -282,23 +281,10 @@ class Notices(QWidget):
         self.setLayout(layout)
         for strip in (*self._above, *beside):
             strip.closed.connect(self._fit)
-        self.training.fix_chosen.connect(self._on_training_pressed)
         self.ended.fix_chosen.connect(lambda: self.show_requested.emit(self._ended))
         self.interrupted.fix_chosen.connect(self._on_interrupted_fix)
         self.interrupted.closed.connect(self.seen)
         self.hide()
-
-    def show_training(self, live: Sequence[LiveRun]) -> None:
-        """Show that runs train, the newest first."""
-        self._training = list(live)
-        count = len(live)
-        title = ngettext("“{run}” is training", "{count} runs are training", count)
-        text = _("It kept training while Hone was closed.")
-        if count > 1:
-            text = listed([_with_percent(one) for one in live])
-        fix = Fix(ngettext("Show it", "Show them", count), action=FixAction.REVEAL)
-        title = title.format(run=live[0].title, count=count)
-        self.training.show_message(Level.INFO, title, text, (fix,))
 
     def show_end(self, end: EndedRun) -> None:
         """Show how a run ended, in place of the one before, until the run is shown or this is closed."""
@@ -306,11 +292,6 @@ class Notices(QWidget):
         level = Level.ERROR if end.state in (State.FAILED, State.CRASHED) else Level.INFO
         fix = Fix(_("Show it"), action=FixAction.REVEAL)
         self.ended.show_message(level, _end_title(end), _outcome(end, most=1), (fix,))
-
-    def _hide_end(self, runs: Collection[RunFolder]) -> None:
-        if self._ended is not None and self._ended in runs:
-            self._ended = None
-            self.ended.hide()
 
     def show_interrupted(self, runs: Sequence[Interrupted]) -> None:
         """Offer to resume runs that ended without reporting it, or one that is paused."""
@@ -338,34 +319,23 @@ class Notices(QWidget):
         self.interrupted.show_message(Level.INFO if is_paused else Level.WARNING, title, text, fixes)
 
     def update_live(self, live: Sequence[LiveRun]) -> None:
-        """Remove runs from the notices that have ended, or have been resumed."""
-        now = {one.run: one for one in live}
-        training = (now.get(old.run) for old in self._training)
-        self._keep(
-            _training([one for one in training if one is not None]),
-            [one for one in self._interrupted if one.run not in now],
-        )
-        self._hide_end(now)
+        """Remove runs from the notices that have been resumed."""
+        self._leave_out([one.run for one in live])
 
     def leave_out(self, run: RunFolder) -> None:
         """Remove a run whose page is shown."""
-        self._keep(
-            [one for one in self._training if one.run != run],
-            [one for one in self._interrupted if one.run != run],
-        )
-        self._hide_end([run])
+        self._leave_out([run])
 
-    def _keep(self, training: list[LiveRun], interrupted: list[Interrupted]) -> None:
-        """Show only these runs in the notices that are still shown."""
-        if not training:
-            self.training.hide()
-        elif training != self._training and not self.training.isHidden():
-            self.show_training(training)
+    def _leave_out(self, runs: Collection[RunFolder]) -> None:
+        interrupted = [one for one in self._interrupted if one.run not in runs]
         if not interrupted and not self.interrupted.isHidden():
             self.interrupted.hide()
             self.seen.emit()
         elif interrupted != self._interrupted and not self.interrupted.isHidden():
             self.show_interrupted(interrupted)
+        if self._ended is not None and self._ended in runs:
+            self._ended = None
+            self.ended.hide()
 
     def show_home_error(self, error: OSError) -> None:
         """Show why Hone's own folder can't be used, and what to do."""
@@ -392,11 +362,6 @@ class Notices(QWidget):
         self.trouble.show_error(error)
         self._fit()
 
-    def _on_training_pressed(self) -> None:
-        runs = [one.run for one in self._training]
-        self.training.hide()
-        self.show_requested.emit(runs[0] if len(runs) == 1 else None)
-
     def _on_interrupted_fix(self, fix: Fix) -> None:
         runs = [one.run for one in self._interrupted]
         if fix.action is FixAction.RESUME:
@@ -408,11 +373,6 @@ class Notices(QWidget):
 
     def _fit(self) -> None:
         self.setVisible(not all(strip.isHidden() for strip in self._above))
-
-
-def _with_percent(live: LiveRun) -> str:
-    done = percent(live)
-    return f"“{live.title}”" if done is None else f"“{live.title}” ({done} %)"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -498,13 +458,10 @@ class UnfinishedRuns(QObject):
             self._card.show_waiting(waiting)
 
     def _on_first_poll(self, interrupted: Sequence[Interrupted]) -> None:
-        """Open the run that trains, or show a notice if the person is busy already."""
+        """Open the run that trains, unless the person is busy already: the sidebar tells that it trains."""
         training = _training(self._live)
-        shown = self._window.run_on_screen()
         if training and self._is_idle():
             self._window.show_run(training[0].run)
-        elif training and shown not in [one.run for one in training]:
-            self.strip.show_training(training)
         unseen = [one for one in interrupted if one.run != self._window.run_on_screen()]
         if unseen:
             self.strip.show_interrupted(unseen)

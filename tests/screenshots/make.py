@@ -205,7 +205,7 @@ class Stage:
         self.memory.room.room = PLENTY
         self.fit_card.state._measured.clear()
         strip = self.window.found.strip
-        for shown in (strip.training, strip.interrupted, strip.ended):
+        for shown in (strip.interrupted, strip.ended):
             shown.hide()
         if self.window.runs is not None:
             self.window.runs.queue.show_waiting(())
@@ -386,7 +386,6 @@ class Stage:
     def found_runs(self) -> None:
         self.digits()
         paused, _, done = self.survived
-        self.window.found.strip.show_training(self._waiting()[:1])
         self.window.found.strip.show_interrupted(
             [Interrupted(paused, "Reviews, LoRA", 120), Interrupted(done, "Names in news")]
         )

@@ -130,7 +130,7 @@ def test_a_window_that_opens_while_a_run_trains_shows_it(qtbot, open_window, tra
     qtbot.waitUntil(lambda: len(window.run.view._history.loss) == 180, timeout=5000)
 
 
-def test_while_the_form_is_edited_a_notice_offers_the_run_instead(qtbot, make_window, training, monkeypatch):
+def test_while_the_form_is_edited_no_run_is_opened(qtbot, make_window, training, monkeypatch):
     monkeypatch.setattr("gui.app.live_runs.FIRST_SECONDS", 60.0)
     window = make_window()
     window.activateWindow()
@@ -139,12 +139,8 @@ def test_while_the_form_is_edited_a_notice_offers_the_run_instead(qtbot, make_wi
     qtbot.waitUntil(field.hasFocus, timeout=2000)
     with qtbot.waitSignal(window._live_runs.polled_first, timeout=5000):
         window._live_runs.poll_soon()
-    strip = window.found.strip.training
-    assert strip.isVisible()
-    assert strip.accessibleName() == "“Handwritten digits” is training"
-    press(strip, "Show it")
-    assert window.run.view.run == training
-    assert not strip.isVisible()
+    qtbot.waitUntil(lambda: window.sidebar._group.button(Place.RUNS).text() == "Runs · 1 training")
+    assert window.run_on_screen() is None
 
 
 def test_escape_closes_the_topmost_banner(qtbot, make_window):
@@ -162,19 +158,8 @@ def test_notices_shrink_and_go_as_runs_end_or_are_shown(make_window, training, f
     window = make_window()
     strip, seen = window.found.strip, []
     strip.seen.connect(lambda: seen.append(True))
-    live = [LiveRun(training, "Digits", 0.0, State.TRAINING), LiveRun(other, "Reviews", 0.0, State.TRAINING)]
-    strip.show_training(live)
-    assert strip.training.accessibleName() == "2 runs are training"
-    window.found._on_live((live[1],))
-    assert strip.training.accessibleName() == "“Reviews” is training"
-    window.show_run(other)
-    assert strip.training.isHidden()
-    for now in ((replace(live[0], state=State.QUEUED),), ()):
-        strip.show_training(live[:1])
-        window.found._on_live(now)
-        assert strip.training.isHidden()
     strip.show_interrupted([Interrupted(training, "Digits"), Interrupted(other, "Reviews")])
-    window.found._on_live((live[0],))
+    window.found._on_live((LiveRun(training, "Digits", 0.0, State.TRAINING),))
     strip.show_error(UserError("The queue can't be written", "No space left"))
     assert strip.trouble.accessibleName() == "The queue can't be written"
     assert strip.interrupted.accessibleName() == "“Reviews” crashed"
