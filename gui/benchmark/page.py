@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 from functools import partial
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -11,7 +10,7 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QTabWidget, QVBoxLayout, QWidget
 
 from core.base import formats
-from core.base.errors import Fix, RunFolderError, UserError
+from core.base.errors import Fix, UserError
 from core.base.language import _, ngettext
 from core.benchmark import result as results
 from core.benchmark.device_plan import devices_plan
@@ -19,13 +18,10 @@ from core.benchmark.plan import Kind, Plan, methods_plan
 from core.benchmark.result import Result, Saved, this_machine
 from core.benchmark.runner import Bench, DeviceBusy, EnginePass, Progress
 from core.options.device_support import MachineReport
-from core.runs import queue
-from core.runs.events import Level, TurnAwaited
-from core.runs.folder import Action
+from core.runs.events import Level
 from gui.base.background import Call, Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
-from gui.base.trash import Question
 from gui.benchmark.results import ResultView, fill_page
 from gui.benchmark.saved import SavedResults
 from gui.benchmark.setup import DevicesSetup, FormOptions, MakePlan, MethodsSetup, Setup
@@ -42,26 +38,13 @@ def make_bench(plan: Plan, *, machine: MachineReport, beside: bool) -> Bench:
     return Bench(plan, this_machine(machine), measure=EnginePass, save=results.save, beside=beside)
 
 
-def ask_to_pause(awaited: TurnAwaited) -> None:
-    """Ask the run that trains to pause.
-
-    Raises:
-        OSError: Its folder can't be written to.
-    """
-    for run in queue.training():
-        if run.name == awaited.behind:
-            run.request(Action.PAUSE)
-
-
 @dataclass(frozen=True)
 class Tools:
-    """Makes plans, measures them, and finds what else uses the device."""
+    """Makes plans, and measures them."""
 
     methods: Callable[..., Plan] = methods_plan
     devices: Callable[..., Plan] = devices_plan
     make: Callable[..., Bench] = make_bench
-    ahead_of: Callable[[str], TurnAwaited | None] = queue.ahead_of
-    pause: Callable[[TurnAwaited], None] = ask_to_pause
 
 
 class Benchmarking(QObject):
@@ -150,42 +133,6 @@ class Benchmarking(QObject):
         self.ended.emit(False)
 
 
-# --- Measuring while a run trains
-
-
-class Turn(Enum):
-    """When a benchmark begins."""
-
-    AFTER_PAUSE = auto()
-    BESIDE = auto()
-    NEVER = auto()
-
-
-def turn_question(awaited: TurnAwaited, parent: QWidget | None) -> Question[Turn]:
-    """Asks when to begin on a device that is in use.
-
-    A pause is offered only if one run is ahead: of several, the next would begin instead.
-    """
-    words = _(
-        "Measured beside other work, rows are slower, have less memory, and are marked as disturbed. The "
-        "other work becomes slower, too.",
-    )
-    answers = {Turn.BESIDE: _("Measure at the same time anyway")}
-    if awaited.behind == queue.BENCHMARK:
-        title = _("Another benchmark is running")
-    elif awaited.ahead == 1:
-        title = _("“{run}” trains on this device").format(run=awaited.title or awaited.behind)
-        answers = {Turn.AFTER_PAUSE: _("Pause it, then measure"), **answers}
-        words += " " + _("A paused run can be resumed under Runs; nothing is lost.")
-    else:
-        title = _("{count} runs train on this device, or wait for it").format(count=awaited.ahead)
-    return Question(title, words, answers, parent)
-
-
-def ask_turn(awaited: TurnAwaited, parent: QWidget) -> Turn:
-    return turn_question(awaited, parent).ask(Turn.NEVER)
-
-
 # --- A tab: one of the two benchmarks
 
 
@@ -225,14 +172,12 @@ class BenchmarkTab(QWidget):
         self._lay_out()
         self._refresh()
 
-    def show_progress(self, measuring: Benchmarking, waits_for: str = "") -> None:
+    def show_progress(self, measuring: Benchmarking) -> None:
         is_new = not self._is_running
         self._is_running, self._busy_elsewhere, self._is_choosing_again = True, "", False
         progress, plan = measuring.progress, measuring.plan
         left = ""
-        if waits_for:
-            doing = _("Waiting until “{run}” has paused…").format(run=waits_for)
-        elif measuring.is_stopping:
+        if measuring.is_stopping:
             doing = _("Ending the current pass; finished measurements are kept…")
         elif plan is None:
             doing = _("Checking what this computer can measure…")
@@ -390,30 +335,17 @@ def outlook(plan: Plan, saved: Sequence[Saved]) -> str:
 # --- The page
 
 
-POLL_MS = 500
-
-
 class BenchmarkPage(QWidget):
     """Measures one benchmark at a time, also while another page is shown."""
 
     use_requested = Signal(object)  # the `Variant` whose options are to be used in New run
     progressed = Signal(object)  # how much of a benchmark is done, from 0 to 1; None if none runs
 
-    def __init__(
-        self,
-        theme: Theme,
-        form: FormOptions,
-        tools: Tools | None = None,
-        *,
-        ask: Callable[[TurnAwaited, QWidget], Turn] = ask_turn,
-    ) -> None:
+    def __init__(self, theme: Theme, form: FormOptions, tools: Tools | None = None) -> None:
         super().__init__()
         set_role(self, Role.PAGE)
-        self._tools, self._ask = tools or Tools(), ask
+        self._tools = tools or Tools()
         self.measuring = Benchmarking(self)
-        self._waiting: tuple[BenchmarkTab, TurnAwaited] | None = None
-        self._poll = QTimer(self, interval=POLL_MS)
-        self._poll.timeout.connect(self.check_turn)
         self.head = ElidedLabel(role=Role.MUTED)
         self.methods = BenchmarkTab(
             MethodsSetup(self._tools.methods, form),
@@ -446,33 +378,12 @@ class BenchmarkPage(QWidget):
             tab.setup.set_machine(machine)
 
     def start(self) -> None:
-        """Start what the current tab has chosen; asks first if a run uses the device."""
+        """Start what the current tab has chosen; if a run uses the device, `DeviceBusy` is shown."""
         tab = self.tabs.currentWidget()
-        if not isinstance(tab, BenchmarkTab) or not (tab.card.isVisibleTo(tab) and tab.start.isEnabled()):
-            return
-        awaited = self._tools.ahead_of(tab.setup.device())
-        turn = self._ask(awaited, self) if awaited is not None else Turn.BESIDE
-        if awaited is None or turn is Turn.BESIDE:
-            self._start(tab, beside=awaited is not None)
-        elif turn is Turn.AFTER_PAUSE:
-            try:
-                self._tools.pause(awaited)
-            except OSError as error:
-                tab.show_error(RunFolderError(_("The run can't be paused"), str(error)))
-                return
-            self._waiting = (tab, awaited)
-            self._poll.start()
-            self._show_state()
-
-    def check_turn(self) -> None:
-        """Start once the run that was asked to pause has done so."""
-        if self._waiting is not None and self._tools.ahead_of(self._waiting[0].setup.device()) is None:
-            tab = self._waiting[0]
-            self._stop_waiting()
+        if isinstance(tab, BenchmarkTab) and tab.card.isVisibleTo(tab) and tab.start.isEnabled():
             self._start(tab, beside=False)
 
     def end_work(self) -> None:
-        self._stop_waiting()
         self.measuring.close()
         self.earlier.end_work()
         for tab in self._tabs.values():
@@ -492,17 +403,6 @@ class BenchmarkPage(QWidget):
         make = partial(self._tools.make, machine=machine, beside=beside)
         self.measuring.start(tab.view.kind, tab.setup.plan(), make)
 
-    def _stop_waiting(self) -> None:
-        self._poll.stop()
-        self._waiting = None
-
-    def _cancel(self) -> None:
-        if self._waiting is not None:
-            self._stop_waiting()
-            self._show_state()
-        else:
-            self.measuring.cancel()
-
     def _on_result(self, result: Result) -> None:
         self._tabs[self.measuring.kind].show_result(result)
         self._show_head()
@@ -518,12 +418,9 @@ class BenchmarkPage(QWidget):
 
     def _show_state(self) -> None:
         busy = self._tabs[self.measuring.kind] if self.measuring.is_running else None
-        waits_for = ""
-        if self._waiting is not None:
-            busy, waits_for = self._waiting[0], self._waiting[1].title or self._waiting[1].behind
         for tab in self._tabs.values():
             if tab is busy:
-                tab.show_progress(self.measuring, waits_for)
+                tab.show_progress(self.measuring)
             elif busy is None:
                 tab.show_idle()
             else:
@@ -550,7 +447,7 @@ class BenchmarkPage(QWidget):
         for tab in self._tabs.values():
             tab.view.use_requested.connect(self.use_requested)
             tab.start.clicked.connect(self.start)
-            tab.cancel.clicked.connect(self._cancel)
+            tab.cancel.clicked.connect(self.measuring.cancel)
             self.earlier.listed.connect(tab.show_saved)
             tab.strip.fix_chosen.connect(lambda _fix, tab=tab: self._start(tab, beside=True))
         self.measuring.changed.connect(self._show_state)

@@ -95,10 +95,6 @@ class Setup(QWidget):
         """What is wrong with the choice, in a sentence; empty if nothing is."""
         raise NotImplementedError
 
-    def device(self) -> str:
-        """The device to measure on, as in `device.name`."""
-        raise NotImplementedError
-
     def arguments(self) -> dict[str, Any]:
         """Arguments of `make_plan` other than passes and steps."""
         raise NotImplementedError
@@ -262,9 +258,6 @@ class DevicesSetup(Setup):
             words = _("Batches are whole numbers from 1 to {most}, such as 4, 64.")
             return words.format(most=f"{LARGEST_BATCH:,}")
         return ""
-
-    def device(self) -> str:
-        return AUTOMATIC
 
     def arguments(self) -> dict[str, Any]:
         assert self.machine is not None

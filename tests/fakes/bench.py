@@ -17,7 +17,6 @@ from core.benchmark.runner import Bench
 from core.memory.model import Parts
 from core.options.device_support import MachineReport
 from core.options.sources import VISION_MODELS
-from core.runs.events import TurnAwaited
 from gui.benchmark.page import Tools
 
 MB = 1 << 20
@@ -333,8 +332,7 @@ class HeldBenches:
 
     `waiting` are the names of variants whose passes don't end until they are removed from it, or killed; `failing`
     those that fail. `kept` is what was saved, `is_full` whether nothing can be, `asked` and `asked_devices` the
-    options of plans, `ahead` the run that is waited for, `paused` the runs that were paused, and `beside` whether
-    each benchmark was made beside others.
+    options of plans, and `beside` whether each benchmark was made beside others.
     """
 
     def __init__(self) -> None:
@@ -344,8 +342,6 @@ class HeldBenches:
         self.kept: list[Result] = []
         self.asked: list[dict[str, object]] = []
         self.asked_devices: list[dict[str, object]] = []
-        self.ahead: TurnAwaited | None = None
-        self.paused: list[TurnAwaited] = []
         self.beside: list[bool] = []
         self.refuses = ""
         self.is_full = False
@@ -385,8 +381,6 @@ class HeldBenches:
             methods=self.make_methods,
             devices=self.make_devices,
             make=self.make,
-            ahead_of=lambda _device: self.ahead,
-            pause=self.paused.append,
         )
 
 

@@ -12,18 +12,15 @@ from core.benchmark.plan import Kind, Variant
 from core.options import RunOptions
 from core.options.choices import Task
 from core.runs import queue
-from core.runs.events import TurnAwaited
 from core.runs.folder import KeeperRecord
 from gui.app.live_runs import Closing
 from gui.app.sidebar import Place
 from gui.base.theme import Theme
-from gui.benchmark.page import Benchmarking, BenchmarkPage, Turn, turn_question
+from gui.benchmark.page import Benchmarking, BenchmarkPage
 from gui.widgets.layout import PageScroll
 from tests.fakes.bench import HeldBenches, always, plan
 from tests.fakes.jobs import CPU_ONLY
 from tests.gui.new_run.steps import press
-
-AHEAD = TurnAwaited(ahead=1, behind="2026-digits", title="Digits", time=0.0, attempt=1)
 
 
 @pytest.fixture
@@ -33,13 +30,8 @@ def benches():
 
 @pytest.fixture
 def page(qtbot, benches, own_home):
-    page = BenchmarkPage(
-        Theme(Appearance.LIGHT),
-        lambda: page.form,
-        benches.tools,
-        ask=lambda awaited, _parent: (page.asked.append(awaited), page.turn)[1],
-    )
-    page.form, page.asked, page.turn = None, [], Turn.NEVER
+    page = BenchmarkPage(Theme(Appearance.LIGHT), lambda: page.form, benches.tools)
+    page.form = None
     qtbot.addWidget(page)
     page.resize(900, 700)
     page.show()
@@ -211,29 +203,7 @@ def test_cancelling_keeps_its_message_in_view(qtbot, ready, benches):
 # --- While something else computes
 
 
-def test_a_benchmark_beside_a_run_is_asked_about_and_may_pause_it_first(qtbot, ready, benches):
-    benches.ahead = AHEAD
-    ready.start()
-    assert ready.asked == [AHEAD]
-    assert not ready.measuring.is_running
-    ready.turn = Turn.AFTER_PAUSE
-    ready.start()
-    assert benches.paused == [AHEAD]
-    assert ready.methods.doing.text() == "Waiting until “Digits” has paused…"
-    ready.methods.cancel.click()
-    assert ready.methods.card.isVisible()
-    ready.start()
-    benches.ahead = None
-    with qtbot.waitSignal(ready.measuring.ended):
-        ready.check_turn()
-    benches.ahead, ready.turn = AHEAD, Turn.BESIDE
-    ready.methods.again.click()
-    with qtbot.waitSignal(ready.measuring.ended):
-        ready.start()
-    assert benches.beside == [False, True]
-
-
-def test_on_a_device_that_is_taken_meanwhile_it_can_be_measured_all_the_same(qtbot, ready, benches):
+def test_on_a_device_that_is_taken_it_can_be_measured_all_the_same(qtbot, ready, benches):
     keeper = KeeperRecord.of(os.getpid())
     queue.measure(
         queue.Entry(run="/elsewhere", device="auto", keeper=keeper, benchmark="Another"), beside=True
@@ -247,20 +217,6 @@ def test_on_a_device_that_is_taken_meanwhile_it_can_be_measured_all_the_same(qtb
         beside.click()
     assert benches.beside == [False, True]
     assert ready.methods.view.result.is_whole
-
-
-@pytest.mark.parametrize(
-    ("ahead", "behind", "answers"),
-    [
-        (1, "2026-digits", {Turn.AFTER_PAUSE, Turn.BESIDE}),
-        (2, "2026-digits", {Turn.BESIDE}),
-        (1, queue.BENCHMARK, {Turn.BESIDE}),
-    ],
-)
-def test_a_pause_is_offered_only_where_it_frees_the_device(qtbot, ahead, behind, answers):
-    question = turn_question(TurnAwaited(ahead=ahead, behind=behind, time=0.0, attempt=1), None)
-    qtbot.addWidget(question)
-    assert set(question.says().values()) == answers
 
 
 # --- In the window
