@@ -51,7 +51,6 @@ from core.benchmark.table import (
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.charts.bars import Bar, BarChart, Piece
-from gui.charts.bars import Line as LineAcross
 from gui.charts.overlays import Reading
 from gui.new_run.memory_card import bar_parts
 from gui.widgets.cards import Note
@@ -277,7 +276,7 @@ class ResultView(QWidget):
             self.speed.set_title(title.format(side=sides[1], first=sides[0]))
         meaning = Reading(_("The line is at 1 ×: as fast as {side}.").format(side=sides[0] if sides else ""))
         bars = [self._speed_up_bar(row, result) for row in rows]
-        self.speed.show_bars(bars, line=LineAcross(1.0), meanings=[meaning])
+        self.speed.show_bars(bars, line=1.0, meanings=[meaning])
 
     def _speed_bar(self, row: Row, result: Result) -> Bar:
         speed = row.samples_per_second

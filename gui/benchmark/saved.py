@@ -17,15 +17,12 @@ from core.benchmark.plan import Kind
 from core.benchmark.result import Result, Saved
 from core.benchmark.table import (
     Cell,
-    Change,
-    Compared,
     Heading,
     Line,
     ResultTable,
     Tone,
     compare,
     comparison_table,
-    times,
 )
 from core.runs.events import Level
 from core.runs.trash import move_path
@@ -33,9 +30,6 @@ from gui.base.background import FileWork
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.benchmark.results import ResultTableView, ResultView, fill_page, on_card
-from gui.charts.bars import Bar, BarChart
-from gui.charts.bars import Line as LineAcross
-from gui.charts.overlays import Reading
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, text_label
 from gui.widgets.layout import FLUSH, PageScroll, fill, hbox, vbox
@@ -75,13 +69,12 @@ class OpenedPage(SubPage):
 
 
 class ComparedPage(SubPage):
-    """Two results of a kind: what differs between them, their speeds as bars and in a table."""
+    """Two results of a kind: what differs between them, and their speeds and memory in a table."""
 
     def __init__(self, theme: Theme) -> None:
         self.notes = text_label(role=Role.MUTED)
-        self.chart = BarChart(_("Speed, later relative to earlier"), _("more is better"), theme)
         self.table = ResultTableView(_("Both results"), theme)
-        super().__init__(self.notes, self.chart, on_card(self.table))
+        super().__init__(self.notes, on_card(self.table))
 
     def show_results(self, one: Result, other: Result) -> None:
         found = compare(one, other)
@@ -90,14 +83,6 @@ class ComparedPage(SubPage):
         self.details.setText(_("Earlier: {earlier} · later: {later}").format(earlier=earlier, later=later))
         self.notes.setText("\n".join(found.notes))
         self.notes.setVisible(bool(found.notes))
-        meanings = (
-            Reading(_("faster"), "activations"),
-            Reading(_("slower"), "optimizer"),
-            Reading(_("within the spread"), "others"),
-            Reading(_("the line is at 1 ×")),
-        )
-        bars = [_bar(row) for row in found.rows]
-        self.chart.show_bars(bars, line=LineAcross(1.0, is_origin=True), meanings=meanings)
         self.table.show_table(comparison_table(found))
 
 
@@ -264,12 +249,3 @@ def _line(saved: Saved) -> Line:
 
 def _moment_and_machine(result: Result) -> str:
     return f"{formats.moment(result.begun)}, {result.machine.title}"
-
-
-def _bar(row: Compared) -> Bar:
-    if row.speed is None:
-        return Bar(row.title, words=row.reason)
-    colours = {Change.FASTER: "activations", Change.SLOWER: "optimizer"}
-    is_marked = any(side is not None and side.is_disturbed for side in (row.earlier, row.later))
-    colour = colours.get(row.change, "others")
-    return Bar(row.title, row.speed, times(row.speed), colour=colour, is_marked=is_marked)

@@ -25,9 +25,6 @@ RADIUS = 3.0
 WHISKER = 6.0
 """Height of the ends of a whisker."""
 
-LEAST_CHANGE = 0.1
-"""Range of bars that show differences, at least: noise should not look large."""
-
 MARK = "†"
 """Follows figures that were measured while another program used the machine."""
 
@@ -92,16 +89,8 @@ class Placed:
     line: QRectF | None = None
 
 
-@dataclass(frozen=True)
-class Line:
-    """A thin line across all rows at a value, at which bars begin if `is_origin`; else they begin at 0."""
-
-    at: float
-    is_origin: bool = False
-
-
-def placed(bars: Sequence[Bar], width: float, metrics: QFontMetrics, line: Line | None = None) -> Placed:
-    """Lay out everything in `width` pixels, all bars at one scale."""
+def placed(bars: Sequence[Bar], width: float, metrics: QFontMetrics, line: float | None = None) -> Placed:
+    """Lay out everything in `width` pixels, all bars at one scale, with a line across all rows at a value."""
     height, advance = metrics.height() + GAP, metrics.horizontalAdvance
     longest_name = max((advance(bar.title) for bar in bars), default=0) + 1.0
     names = min(NAMES * width, longest_name)
@@ -113,16 +102,11 @@ def placed(bars: Sequence[Bar], width: float, metrics: QFontMetrics, line: Line 
         - max((advance(bar.text) for bar in bars if bar.length is not None), default=0)
         - SPACING,
     )
-    low, origin = 0.0, 0.0
-    high = max([*(bar.reach for bar in bars), line.at if line else 0.0])
-    if line is not None and line.is_origin:
-        origin = line.at
-        low = min([*(bar.length for bar in bars if bar.length is not None), (1 - LEAST_CHANGE) * origin])
-        high = max(high, (1 + LEAST_CHANGE) * origin)
-    pixels = space / (high - low) if high > low else 0.0
+    most = max([*(bar.reach for bar in bars), line or 0.0])
+    pixels = space / most if most else 0.0
 
     def x_of(value: float) -> float:
-        return left + (value - low) * pixels
+        return left + value * pixels
 
     rows = []
     for place, bar in enumerate(bars):
@@ -131,14 +115,13 @@ def placed(bars: Sequence[Bar], width: float, metrics: QFontMetrics, line: Line 
         if bar.length is None:
             body, after = QRectF(left, top, 0, height), left
         else:
-            begin, end = sorted((x_of(origin), x_of(bar.length)))
-            body = QRectF(begin, middle - thick / 2, max(THINNEST, end - begin), thick)
-            after = max(body.right(), x_of(bar.reach), x_of(origin)) + SPACING - 2
+            body = QRectF(left, middle - thick / 2, max(THINNEST, x_of(bar.length) - left), thick)
+            after = max(body.right(), x_of(bar.reach)) + SPACING - 2
             if bar.lowest is not None and bar.highest is not None and bar.lowest < bar.highest:
                 wide = max(THINNEST, x_of(bar.highest) - x_of(bar.lowest))
                 whisker = QRectF(x_of(bar.lowest), middle - WHISKER / 2, wide, WHISKER)
         rows.append(Row(bar, name, body, QRectF(after, top, max(0.0, width - after), height), whisker))
-    across = None if line is None else QRectF(x_of(line.at) - 0.5, 0, 1, len(bars) * height)
+    across = None if line is None else QRectF(x_of(line) - 0.5, 0, 1, len(bars) * height)
     return Placed(tuple(rows), across)
 
 
@@ -156,11 +139,11 @@ class Bars(QWidget):
         super().__init__()
         self._theme = theme
         self.bars: tuple[Bar, ...] = ()
-        self._line: Line | None = None
+        self._line: float | None = None
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.update)
 
-    def show_bars(self, bars: Sequence[Bar], line: Line | None = None) -> None:
+    def show_bars(self, bars: Sequence[Bar], line: float | None = None) -> None:
         self.bars, self._line = tuple(bars), line
         self.setAccessibleDescription("; ".join(f"{bar.title}: {bar.text}" for bar in bars))
         self.updateGeometry()
@@ -262,7 +245,7 @@ class BarChart(Card):
         self.bars.setAccessibleName(title)
 
     def show_bars(
-        self, bars: Sequence[Bar], *, meanings: Sequence[Reading] = (), line: Line | None = None
+        self, bars: Sequence[Bar], *, meanings: Sequence[Reading] = (), line: float | None = None
     ) -> None:
         """Show bars; `meanings` explain their colours."""
         self.bars.show_bars(bars, line)
