@@ -14,7 +14,6 @@ import PySide6
 from PySide6.QtCore import QObject, Qt, QUrl
 from PySide6.QtGui import (
     QAction,
-    QActionGroup,
     QColor,
     QKeySequence,
     QShortcut,
@@ -43,9 +42,9 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.language import _
-from core.base.settings import VERSION, Appearance
+from core.base.settings import VERSION
 from gui.app.sidebar import Place, place_titles
-from gui.base.theme import APPEARANCES, RESOURCES, Role, Theme
+from gui.base.theme import RESOURCES, Role, Theme
 from gui.base.tokens import SPACING
 from gui.base.trash import MessageBox
 from gui.run.header import KEYS, TITLES, RunAction
@@ -161,13 +160,6 @@ class Commands(QObject):
             turn = self._add(title, partial(self._turn, by), keys, lambda: self._tabs() is not None)
         turn.setShortcuts([turn.shortcut(), QKeySequence("Ctrl+Shift+Tab")])  # X11 sends the latter
         self._menus[-1].addSeparator()
-        group = QActionGroup(self)
-        for appearance, title in APPEARANCES.items():
-            action = self._add(title, partial(self._window.set_appearance, appearance))
-            action.setCheckable(True)
-            group.addAction(action)
-            self._menus[-1].aboutToShow.connect(partial(self._show_appearance, action, appearance))
-        self._menus[-1].addSeparator()
         self._add(
             _("Full screen"),
             partial(self._switch_state, Qt.WindowState.WindowFullScreen),
@@ -267,9 +259,6 @@ class Commands(QObject):
 
     def _switch_state(self, state: Qt.WindowState) -> None:
         self._window.setWindowState(self._window.windowState() ^ state)
-
-    def _show_appearance(self, action: QAction, appearance: Appearance) -> None:
-        action.setChecked(self._theme.appearance is appearance)
 
     def _edits(self) -> dict[Standard, Do]:
         """What the entries of Edit can do now with the text, the table or the page that has the focus."""

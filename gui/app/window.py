@@ -28,7 +28,7 @@ from core.base import settings
 from core.base.errors import UserError
 from core.base.files import is_there
 from core.base.language import _
-from core.base.settings import Appearance, Settings
+from core.base.settings import Settings
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.device_support import MachineReport
@@ -180,12 +180,6 @@ class MainWindow(QMainWindow):
         if self.runs is not None and shown is self.runs:
             return self.runs.commands(self.runs.chosen())
         return {}
-
-    def set_appearance(self, appearance: Appearance) -> None:
-        """Switch to light or dark colours, or to the system's."""
-        self._save_settings(msgspec.structs.replace(self._settings, appearance=appearance))
-        if self.settings is not None:
-            self.settings.show_settings(self._settings)
 
     def ask_for_devices(self) -> None:
         """Find out in the background what this machine can do."""

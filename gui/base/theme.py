@@ -153,11 +153,6 @@ class Theme(QObject):
     def tokens(self) -> Tokens:
         return self._tokens
 
-    @property
-    def appearance(self) -> Appearance:
-        """What the person chose, which may be the system's."""
-        return self._appearance
-
     def set_appearance(self, appearance: Appearance) -> None:
         self._appearance = appearance
         # Title bars and native dialogs follow too.
