@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from gguf import GGUFReader, dequantize
+from gguf import GGUFReader, GGUFWriter, dequantize
 
 from core.base.errors import ModelError
 from core.engine.data.chat_tokens import set_template
@@ -123,6 +123,21 @@ def test_a_gguf_file_is_read_back_and_compared_with_the_model(talker, converter,
     inside = np.sign(blocks) == np.sign(np.take_along_axis(blocks, np.abs(blocks).argmax(1)[:, None], 1))
     assert (errors / steps).max() <= (0.57 if numbers is NumberFormat.Q8_0 else 1.01)
     assert (errors / steps)[inside].max() <= 0.57, "a whole step only at the other sign of the largest"
+
+
+def test_rows_without_whole_blocks_stay_in_fp16_and_a_tied_output_layer_keeps_8_bits(tmp_path):
+    full, file = tmp_path / "tied.fp16", tmp_path / "tied.gguf"
+    writer = GGUFWriter(full, "llama")
+    for name, width in (("token_embd", 64), ("blk.0.ffn_down", 64), ("blk.0.ffn_up", 48)):
+        writer.add_tensor(f"{name}.weight", np.sin(np.arange(4 * width, dtype=np.float16)).reshape(4, width))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    formats._write_quantized(full, file, "Q4_0")
+    kinds = [tensor.tensor_type.name for tensor in GGUFReader(file).tensors]
+    assert kinds == ["Q8_0", "Q4_0", "F16"]
+    assert 0.01 < formats._rounding(full, file) < 0.1
 
 
 def test_a_weight_that_was_written_wrong_is_found(talker, converter, monkeypatch):
