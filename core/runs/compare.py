@@ -7,6 +7,7 @@ one.
 import difflib
 import itertools
 import math
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base import formats
-from core.base.errors import OptionsError, Problem
+from core.base.errors import OptionsError, Problem, UserError
 from core.base.formats import LESS_IS_BETTER
 from core.base.language import _, ngettext
 from core.options import RunOptions, past_runs, run_file
@@ -264,8 +265,13 @@ def create_sweep(options: RunOptions, values: Mapping[str, str], runs_folder: Pa
     """Make the folders of the runs of a `sweep`, which get a tag of their own, such as `sweep-1`; see `create`."""
     taken = {tag for run in list_runs(runs_folder) for tag in past_runs.read(run.path).tags}
     tag = next(name for number in itertools.count(1) if (name := f"sweep-{number}") not in taken)
-    swept = sweep(numbered(options, runs_folder), values).values()
-    runs = [create(one, runs_folder) for one in swept]
-    for run in runs:
-        past_runs.write(run.path, RunNotes(tags=(tag,)))
+    runs: list[RunFolder] = []
+    try:
+        for one in sweep(numbered(options, runs_folder), values).values():
+            runs.append(create(one, runs_folder))
+            past_runs.write(runs[-1].path, RunNotes(tags=(tag,)))
+    except (UserError, OSError):
+        for run in runs:
+            shutil.rmtree(run.path, ignore_errors=True)
+        raise
     return runs

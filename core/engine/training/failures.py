@@ -299,7 +299,7 @@ KNOWN = (
             "timeout detection and recovery). It also happens after the computer has slept. Resume, or use a smaller "
             "batch; TdrDelay in the Windows registry raises the limit."
         ),
-        (Fix(_("Compute one example at a time"), {"memory.batch_size": 1}),),
+        (RESUME,),
     ),
     _Known((GPU_HELD_UP,), _("macOS stopped the GPU's work"), DISPLAY_CAME_FIRST, (RESUME,)),
     _Known(

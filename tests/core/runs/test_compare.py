@@ -1,5 +1,7 @@
 """Runs side by side: the options in which they differ, their results and machines."""
 
+import errno
+
 import pytest
 from msgspec.structs import replace
 
@@ -205,3 +207,17 @@ def test_the_runs_of_a_sweep_get_one_tag_and_another_sweep_another_name(tmp_path
         made = create_sweep(PLAIN, {RATE: "1e-5,1e-4"}, tmp_path)
         assert [run_title(run) for run in made] == [f"{name} · lr {rate}" for rate in ("1e-5", "0.0001")]
         assert {past_runs.read(run.path).tags for run in made} == {(f"sweep-{number}",)}
+
+
+def test_of_a_sweep_that_cannot_be_made_nothing_is_left(tmp_path, monkeypatch):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    writes = iter([None, full])
+
+    def write(_folder, _notes):
+        if (error := next(writes)) is not None:
+            raise error
+
+    monkeypatch.setattr(past_runs, "write", write)
+    with pytest.raises(OSError, match="No space"):
+        create_sweep(PLAIN, {RATE: "1e-5,1e-4"}, tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -28,7 +28,7 @@ from tests.fakes.training import options_of, run_options, write_reviews
 
 MEMORY, DISK = "Not enough memory", "The disk is full"
 STOPPED = "macOS stopped the GPU's work"
-NO_WORKERS, SMALLER = {"data.workers": 0}, {"memory.batch_size": 1}
+NO_WORKERS, RESUMED = {"data.workers": 0}, {}
 CUDA = """
 Search for `cudaErrorAssert' in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more.
 CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
@@ -62,10 +62,10 @@ Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.
         (RuntimeError("DataLoader worker (pid(s) 4711, 4712) exited unexpectedly"), NO_WORKERS),
         (torch.AcceleratorError(f"CUDA error: device-side assert triggered{CUDA}"), {"device.name": "cpu"}),
         (torch.AcceleratorError(f"CUDA error: an illegal memory access was encountered{CUDA}"), {}),
-        (torch.AcceleratorError(f"CUDA error: the launch timed out and was terminated{CUDA}"), SMALLER),
-        (RuntimeError(f"CUDA error: unknown error{CUDA}"), SMALLER),
-        (RuntimeError("CUDA error: driver shutting down"), SMALLER),
-        (RuntimeError("CUDA driver error: device not ready"), SMALLER),
+        (torch.AcceleratorError(f"CUDA error: the launch timed out and was terminated{CUDA}"), RESUMED),
+        (RuntimeError(f"CUDA error: unknown error{CUDA}"), RESUMED),
+        (RuntimeError("CUDA error: driver shutting down"), RESUMED),
+        (RuntimeError("CUDA driver error: device not ready"), RESUMED),
         (
             RuntimeError(
                 "Cannot find a working triton installation. Either the package is not installed or it is too old. More "
