@@ -249,8 +249,9 @@ def train(arguments: argparse.Namespace) -> int:
     if values:
         runs: Sequence[RunFolder] = create_sweep(options, values, settings.runs_folder())
         status = _start(arguments, runs, forced=arguments.yes, are_alone=True)
-        if not arguments.json:
-            compare_runs([str(run.path) for run in runs], as_json=False)
+        left = [str(run.path) for run in runs if run.options_file.exists()]
+        if not arguments.json and len(left) > 1:
+            compare_runs(left, as_json=False)
         return status
     runs = create_all(options, settings.runs_folder(), arguments.run_dir)
     status = _start(arguments, runs, forced=arguments.yes)

@@ -48,7 +48,7 @@ class Task(Described):
     PREFERENCE = (
         "preference",
         _("Preference tuning"),
-        _("Learn from better and worse answers, or from answers that were liked or not (DPO, ORPO, KTO)."),
+        _("Learn which answers people like (DPO, ORPO, KTO)."),
     )
     IMAGE_CLASSIFICATION = (
         "image-classification",

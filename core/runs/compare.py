@@ -26,7 +26,7 @@ from core.options.past_runs import RunNotes, asked_title, run_folder
 from core.options.validate import check_tree
 from core.runs.folder import RunFolder
 from core.runs.library import TITLE_JOIN, create, list_runs, numbered
-from core.runs.status import RunStatus, State
+from core.runs.status import State
 from core.runs.summary import CERTAIN, RunSummary, state_at_end, status_at_end, summarize
 from core.runs.words import statements
 
@@ -87,7 +87,11 @@ def compare(runs: Sequence[RunFolder]) -> Comparison:
     rows = (Difference(title, tuple(ran.get(title, "") for ran in facts)) for title in titles)
     summaries, options = tuple(map(summarize, runs)), [run.readable_options() for run in runs]
     known = next(filter(None, options), None)  # nothing is said against runs whose options can't be read
-    validated = {_validation(status, one or known) for status, one in zip(statuses, options, strict=True)}
+    validated = {
+        _validation(status.plan.eval_samples, one or known)
+        for status, one in zip(statuses, options, strict=True)
+        if status.plan is not None  # else it has not read its data yet
+    }
     conclusion, best = _conclusion(summaries, validated)
     return Comparison(
         runs=summaries,
@@ -95,13 +99,12 @@ def compare(runs: Sequence[RunFolder]) -> Comparison:
         ran=tuple(row for row in rows if _differ(row.values, unknown="")),
         conclusion=conclusion,
         best=best,
-        is_fair=len(validated) == 1,
+        is_fair=len(validated) <= 1,
     )
 
 
-def _validation(status: RunStatus, options: RunOptions | None) -> tuple[int, object]:
+def _validation(count: int, options: RunOptions | None) -> tuple[int, object]:
     """The number of validation examples, and the options that decide which they are."""
-    count = status.plan.eval_samples if status.plan is not None else 0
     return count, options and _evaluated_on(options)
 
 
@@ -199,7 +202,16 @@ TRIED_MOST = {
     "seed": _("seed"),
 }
 """The options of which people try several values, the most frequent first, and what they are called in a run's name."""
-TRIED_TOO = ("max_length", "max_train_samples", "image_size", "packing", "loss_on", "precision")
+TRIED_TOO = (
+    "max_length",
+    "max_train_samples",
+    "image_size",
+    "augmentation",
+    "horizontal_flip",
+    "packing",
+    "loss_on",
+    "precision",
+)
 """Options outside the sections of model, memory and training."""
 TRIED_KINDS = (Kind.WHOLE, Kind.NUMBER, Kind.CHOICE, Kind.SWITCH)
 
@@ -242,17 +254,20 @@ def sweep(options: RunOptions, values: Mapping[str, str]) -> dict[str, RunOption
         tree = run_file.to_tree(options)
         put(tree, {path: run_file.parse_value(path, text) for path, text in chosen})
         one, refused = check_tree(tree)
-        shown = ((known[path], value_of(one, path) if one else text) for path, text in chosen)
+        names = {
+            path: known[path].title if refused else TRIED_MOST.get(known[path].name, known[path].title)
+            for path, _text in chosen
+        }
         words = ", ".join(
-            f"{TRIED_MOST.get(option.name, option.title)} {value_text(option, value)}"
-            for option, value in shown
+            f"{names[path]} {value_text(known[path], value_of(one, path) if one else text)}"
+            for path, text in chosen
         )
         problems += (Problem(found.path, f"{words}: {found.message}", found.fixes) for found in refused)
         if one is not None:
             name = f"{asked_title(options)}{TITLE_JOIN}{words}"
             runs[words] = with_changes(one, {"output.name": name})
     if not problems and len(runs) < FEWEST:
-        problems.append(Problem("", _("give two values or more, with commas between them")))
+        problems.append(Problem("", _("give two different values or more, with commas between them")))
     if not problems and len(set(map(_evaluated_on, runs.values()))) > 1:
         text = _("the runs would have different validation examples; choose a validation file or split first")
         problems.append(Problem("", text))

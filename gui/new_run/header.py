@@ -23,7 +23,7 @@ from core.base.language import _
 from core.options import RunOptions
 from core.options.catalogue import options_by_path, value_of, value_text
 from core.options.choices import Task
-from core.options.declare import Option
+from core.options.declare import Kind, Option
 from core.options.importing import Imported, import_file, import_text
 from core.options.presets import comes_complete, examples, presets
 from core.runs.compare import sweepable
@@ -247,9 +247,13 @@ def _groups(imported: Imported) -> list[Group]:
 
 
 def first_values(option: Option, value: Any) -> str:
-    """What to try first: half (of whole numbers a whole one), once and twice a number, else the value itself."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return "" if value is None else str(value).lower()
+    """What to try first: all choices; half (of whole numbers a whole one), once and twice a number."""
+    if option.kind is Kind.CHOICE:
+        return ", ".join(choice.value for choice in option.choices if choice.value != "auto")
+    if option.kind is Kind.SWITCH:
+        return "false, true"
+    if value is None:
+        return ""
     half = value / 2 if isinstance(value, float) and (value % 1 or value == 1) else value // 2
     shown = (plain_number(one) for one in (half, value, 2 * value) if not option.broken_limit(one))
     return ", ".join(dict.fromkeys(shown))

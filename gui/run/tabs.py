@@ -54,7 +54,9 @@ class MetricsModel(QStandardItemModel):
             names = [_("Step"), _("Epoch"), _("Took"), *map(formats.metric_title, metrics)]
             self.setHorizontalHeaderLabels(names)
             for place, name in enumerate(names):
-                self.horizontalHeaderItem(place).setToolTip(meanings_in(name))
+                self.setHeaderData(
+                    place, Qt.Orientation.Horizontal, meanings_in(name), Qt.ItemDataRole.ToolTipRole
+                )
         self._evaluations, self._metrics = list(evaluations), metrics
         for evaluated in evaluations[known:]:
             texts = (

@@ -381,9 +381,12 @@ class CompareTable(QFrame):
 
     def _paint_header(self) -> None:
         for index, (name, colour) in enumerate(zip(*self._shown[1:], strict=True)):
-            item = self.model.horizontalHeaderItem(index + 1)
-            item.setIcon(dot(QColor(getattr(self._theme.tokens, colour))))
-            item.setToolTip(tip_of(name))
+            icon = dot(QColor(getattr(self._theme.tokens, colour)))
+            for role, value in (
+                (Qt.ItemDataRole.DecorationRole, icon),
+                (Qt.ItemDataRole.ToolTipRole, tip_of(name)),
+            ):
+                self.model.setHeaderData(index + 1, Qt.Orientation.Horizontal, value, role)
 
     def _fit(self) -> None:
         rows, names, _colours = self._shown

@@ -158,9 +158,8 @@ class HubResults(QTableWidget):
         self.found: tuple[hub.Found, ...] = ()
         titles = (_("Name"), _("Size"), _("Parameters"), _("Downloads"), _("Likes"), _("Licence"), "")
         set_up_texts(self, _("Results"), titles, widest=NAME)
-        downloads = self.horizontalHeaderItem(3)
-        assert downloads is not None
-        downloads.setToolTip(_("In the last 30 days"))
+        last = (_("In the last 30 days"), Qt.ItemDataRole.ToolTipRole)
+        self.model().setHeaderData(3, Qt.Orientation.Horizontal, *last)
         self.setItemDelegate(_Greying(self))
         self.empty = text_label(role=Role.MUTED)
         self.empty.setParent(self.viewport())

@@ -12,7 +12,7 @@ from gui.base.theme import Role, set_flag
 from gui.base.tokens import SPACING
 from gui.widgets.cards import Note
 from gui.widgets.fields import Field, Refused
-from gui.widgets.labels import link_button, role_label
+from gui.widgets.labels import link_button, plain_tip, role_label
 from gui.widgets.layout import hbox, keep_place
 
 LONGEST_LABEL = "Pretrained weights"
@@ -53,7 +53,7 @@ class FormRow(QWidget):
         line_height = field.control.sizeHint().height()
         label = role_label(Role.LABEL, field.option.title)
         label.setWordWrap(True)
-        label.setToolTip(field.option.help)
+        label.setToolTip(plain_tip(field.option.help))
         label.setBuddy(field.control)
         label.setFixedWidth(label_width(label))
         label.setMinimumHeight(line_height)

@@ -112,6 +112,9 @@ def inspect(options: RunOptions, progress: Progress | None = None, *, any_task: 
             raise
     task = suited if any_task and suited else options.task
     change = (checks.change_to(suited),) if suited is not None and suited is not task else ()
+    if change and suited is Task.PREFERENCE and _table is not None and _is_rated(_table):
+        changes = {**change[0].changes, "training.preference_loss": PreferenceLoss.KTO.value}
+        change = (msgspec.structs.replace(change[0], changes=changes),)
 
     def with_change(fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
         return (*change, *(fix for fix in fixes if fix not in change))

@@ -118,10 +118,10 @@ def test_a_wrong_request_makes_no_run(home, tmp_path, jobs, hone):
             (DIGITS, "--set=memory.batch_size=0", "--set=training.epochs=-1"),
             ["memory.batch_size:", "training.epochs:"],
         ),
-        ((DIGITS, "--sweep=memory.batch_size=8,0"), ["batch 0: must be"]),
+        ((DIGITS, "--sweep=memory.batch_size=8,0"), ["Batch size 0: must be"]),
         ((DIGITS, "--sweep=memory.batch_size=8,9", "--run-dir", tmp_path / "run"), ["--run-dir"]),
         ((DIGITS, "--sweep=model.lora_targets=a,b", *LORA), ["several values of it can't be tried"]),
-        ((DIGITS, "--sweep=memory.batch_size=8", "--sweep=memory.batch_size=0"), ["batch 0: must be"]),
+        ((DIGITS, "--sweep=memory.batch_size=8", "--sweep=memory.batch_size=0"), ["Batch size 0: must be"]),
         ((DIGITS, *LORA), ["model.lora_targets: matches no layer", "Let Hone choose"]),
     ):
         err = hone("train", *arguments, status=2).err

@@ -139,6 +139,8 @@ def test_the_conclusion_says_which_run_is_better_by_how_much_if_that_can_be_said
     assert found.conclusion.endswith(expected)
     assert bool(found.conclusion) == bool(expected)
     assert found.is_fair == (other is PLAIN)
+    (waits,) = create_all(replace(PLAIN, training=replace(PLAIN.training, learning_rate=0.5)), tmp_path)
+    assert compare([*runs, waits]).is_fair == found.is_fair, "it hasn't read its data yet"
 
 
 def test_the_best_partner_is_the_source_then_what_began_with_the_run_then_the_most_similar(tmp_path):
@@ -176,9 +178,9 @@ def test_a_sweep_is_a_run_for_each_pair_of_values_named_after_them():
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({RATE: "1e-4"}, "two values or more"),
-        ({RATE: "1e-4, -1"}, "lr -1: must be above 0"),
-        ({SIZE: "8, many"}, "batch many: must be a whole number"),
+        ({RATE: "1e-4"}, "two different values or more"),
+        ({RATE: "1e-4, -1"}, "Learning rate -1: must be above 0"),
+        ({SIZE: "8, many"}, "Batch size many: must be a whole number"),
         ({SIZE: "1,2,3,4", RATE: "1e-5,2e-5,3e-5,4e-5"}, "16 runs; at most 12"),
         ({"learning_rate": "1,2"}, f"did you mean {RATE}?"),
         ({"output.keep_best": "true,false"}, "several values of it can't be tried"),

@@ -56,15 +56,15 @@ def test_values_become_a_request_and_each_refusal_names_the_value(qtbot, ready, 
     assert sheet.status.text() == "3 runs."
     line = sheet.rows[0][1]
     for text, said in (
-        ("1e-3", "Give two values or more, with commas between them"),
-        ("1e-3, 2", "Lr 2: 2 would destroy"),
-        ("1e-3, x", "Lr x: must be"),
+        ("1e-3", "Give two different values or more, with commas between them"),
+        ("1e-3, 2", "Learning rate 2: 2 would destroy"),
+        ("1e-3, x", "Learning rate x: must be"),
     ):
         line.setText(text)
         assert sheet.status.text().startswith(said)
         assert not sheet.start.isEnabled()
     choose(sheet, 0, "device.precision")
-    assert line.text() == "auto"
+    assert line.text() == "fp32, tf32, bf16, fp16"
     line.setText("fp32, fp16")
     assert sheet.status.text().startswith("Precision fp16: ")  # as this computer says
     choose(sheet, 0, RATE)

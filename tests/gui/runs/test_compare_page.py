@@ -5,6 +5,8 @@ import time
 import msgspec
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QMenu
 
 from core.base.settings import Appearance
 from core.options import run_file
@@ -17,7 +19,7 @@ from gui.base.theme import Theme
 from gui.charts.axes import XKind
 from gui.charts.history import Smoothing
 from gui.run.export_dialog import ExportSheet
-from gui.runs.compare import ComparePage, CompareReader
+from gui.runs.compare import ComparePage, CompareReader, CompareTable
 from tests.fakes.charts import box_at, legend_of
 from tests.fakes.runs import (
     OPTIONS,
@@ -233,3 +235,13 @@ def test_a_hidden_page_reads_no_runs(qtbot, page, tmp_path):
     page.show()
     assert page._reader is not None
     qtbot.waitUntil(lambda: len(page._histories[0].loss) == 30, timeout=5000)
+
+
+def test_after_a_table_is_filled_again_a_menu_has_its_own_actions(qtbot, runs):
+    """PySide took actions for the header items that `clear` had deleted, and the window crashed."""
+    table, menu, comparison = CompareTable(Theme(Appearance.LIGHT)), QMenu(), compare(runs)
+    for widget in (table, menu):
+        qtbot.addWidget(widget)
+    for number in range(40):
+        table.show_comparison(comparison, (f"first {number}", "second"), ("curve1", "curve2"))
+        assert {type(menu.addAction("Show")) for _index in range(6)} == {QAction}

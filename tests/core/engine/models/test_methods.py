@@ -265,7 +265,6 @@ def test_what_packs_weights_on_apple_gpus_agrees_with_the_cpu_and_downloads_noth
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "kernels", raising=False)
     monkeypatch.setattr(ops, "_kernel_load_failed", False)  # as on macOS 26
-    monkeypatch.setattr(torch._dynamo.config, "disable", True)
     hide_libraries(RunOptions(task=Task.CHAT, model=ModelOptions(method=Method.QLORA)))
     weight = torch.randn(96, 128, generator=torch.Generator().manual_seed(0))
     packed, scales = ops._quantize_4bit_fallback(weight, 64, "nf4", torch.uint8)
