@@ -240,13 +240,16 @@ def _as_dataset(samples: Iterable[dict[str, list[int] | bool]]) -> "Dataset":
 
 
 def unpaired(pairs: "Dataset") -> "Dataset":
-    """Samples for KTO: of each pair the better answer, which is liked, then the worse one; others are unchanged."""
+    """Samples for KTO: of all pairs the better answers, which are liked, then the worse ones; others are unchanged."""
     if CHOSEN not in pairs.column_names:
         return pairs
     return _as_dataset(
         {PROMPT: pair[PROMPT], COMPLETION: pair[answer], LIKED: answer == CHOSEN}
+        for answer in (
+            CHOSEN,
+            REJECTED,
+        )  # one after the other: KL is estimated with the answer of another prompt
         for pair in pairs
-        for answer in (CHOSEN, REJECTED)
     )
 
 

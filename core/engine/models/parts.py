@@ -20,6 +20,8 @@ from core.options.choices import Attention, FrozenPrecision, Method, Precision, 
 COMPUTED_IN = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
 """What a model computes in under autocast; float32 for other precisions."""
 HELD_IN = {FrozenPrecision.BF16: torch.bfloat16, FrozenPrecision.FP16: torch.float16}
+READ_DIRECTLY = ("dt_proj", "x_proj")
+"""Layers of which Mamba's code takes the matrix itself; transformers names others that need fp32, such as T5's."""
 MATRIX_LAYERS = (torch.nn.Linear, torch.nn.Embedding, torch.nn.Conv2d)
 
 
@@ -266,12 +268,14 @@ def frozen_layers(model: Any) -> dict[str, Any]:
     multiply by them directly need them in fp32.
     """
     trained = tuple(f"{name}." for name in fully_trained(model))
+    exact = {*READ_DIRECTLY, *(getattr(base_of(model), "_keep_in_fp32_modules", None) or ())}
     return {
         name: layer
         for name, layer in model.named_modules()
         if (isinstance(layer, MATRIX_LAYERS) or type(layer).__name__ == "Conv1D")
         and type(layer.weight) is torch.nn.Parameter
         and not f"{name}.".startswith(trained)
+        and name.rpartition(".")[2] not in exact
     }
 
 
@@ -279,8 +283,8 @@ def frozen_layers(model: Any) -> dict[str, Any]:
 def loading_frozen_in(dtype: torch.dtype) -> Iterator[None]:
     """Have transformers read the matrices of `frozen_layers` in `dtype`, and all else in fp32.
 
-    Its own `dtype` would round new heads, norms and tables of positions, too. In fp32 first, the model would take twice
-    the memory. The method is private in transformers 5.23, which reads there what a model's class keeps in fp32.
+    Its own `dtype` would round new heads and norms, too. In fp32 first, the model would take twice the memory. The
+    method is private in transformers 5.23, which reads there what a model's class keeps in fp32.
     """
     from transformers import PreTrainedModel
 

@@ -193,3 +193,26 @@ def test_full_training_and_deepspeed_have_no_such_option(tmp_path):
     options = run_options(source=tmp_path / "bert", frozen_precision="bf16", method=Method.LORA)
     assert frozen_dtype(options) is BF16
     assert frozen_dtype(with_changes(options, {"memory.deepspeed": "zero-3"})) is FP32
+
+
+def test_layers_that_a_model_needs_in_fp32_or_reads_directly_stay_so():
+    from transformers import MambaConfig, MambaForCausalLM, T5Config, T5ForSequenceClassification
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "vocab_size": 64}
+    mamba = MambaForCausalLM(MambaConfig(**sizes))
+    t5 = T5ForSequenceClassification(
+        T5Config(vocab_size=64, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)
+    )
+    for one in (mamba, t5):
+        hold_frozen(one, torch.bfloat16)
+    held = {
+        name.rpartition(".")[2]
+        for name, layer in mamba.named_modules()
+        if getattr(layer, "weight", None) is not None and layer.weight.dtype is torch.bfloat16
+    }
+    assert "in_proj" in held
+    assert not {"dt_proj", "x_proj"} & held
+    assert mamba(torch.arange(8)[None]).logits.isfinite().all()
+    assert {layer.weight.dtype for name, layer in t5.named_modules() if name.endswith(".wo")} == {
+        torch.float32
+    }

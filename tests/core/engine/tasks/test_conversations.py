@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from core.base.errors import DataError
 from core.engine.data import NO_LABEL
-from core.engine.data.chat_samples import kto_weights
+from core.engine.data.chat_samples import kto_weights, unpaired
 from core.engine.reporter import Reporter
 from core.engine.training.train import prepare
 from core.options import RunOptions
@@ -461,3 +462,12 @@ def test_answers_that_are_cut_off_have_a_remedy(folder, tmp_path):
 def test_evaluation_data_of_another_kind_is_refused(folder, tmp_path):
     other = write_json(tmp_path / "other.json", [{"number": row} for row in range(4)])
     assert {"data.eval": None} in refusal(folder, eval=other)
+
+
+def test_the_answers_of_a_pair_are_no_neighbours_whose_kl_would_be_that_of_the_prompts_own_answer():
+    pairs = Dataset.from_dict(
+        {"prompt_ids": [[1], [2]], "chosen_ids": [[10], [20]], "rejected_ids": [[11], [21]]}
+    )
+    single = unpaired(pairs)
+    assert single["completion_ids"][:] == [[10], [20], [11], [21]]
+    assert single["label"][:] == [True, True, False, False]
