@@ -1,5 +1,7 @@
 """Options of device, memory, model, output and training."""
 
+import re
+
 from core.base.language import _
 from core.options.choices import (
     Attention,
@@ -28,6 +30,9 @@ from core.options.declare import (
     option,
 )
 
+DEVICE_NAME = re.compile(r"(auto|cpu|mps|cuda(?::[0-9]+)?)(?:@([\w.-]+(?:\+[\w.-]+)*))?", re.ASCII)
+"""A value of `device.name`: a device, and the other computers whose it is, such as `cuda@workshop+attic`."""
+
 
 class DeviceOptions(Section, frozen=True, kw_only=True):
     """Device and number format."""
@@ -35,7 +40,10 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
     name: str = option(
         "auto",
         _("Device"),
-        _("`auto` selects CUDA, then MPS, then the CPU. Or `cuda`, `cuda:1`, `mps`, `cpu`."),
+        _(
+            "`auto` selects CUDA, then MPS, then the CPU. Or `cuda`, `cuda:1`, `mps`, `cpu`. `cuda@workshop` is "
+            "that of another computer, `cuda@workshop+attic` trains on both together."
+        ),
     )
     precision: Precision = option(
         Precision.AUTO,
@@ -104,6 +112,16 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
         needs={"device.compile": (True,), "device.compile_backend": ("inductor",)},
         aliases=("torch_compile_mode",),
     )
+
+    @property
+    def there(self) -> str:
+        """The device without the computer: `cuda` of `cuda@workshop`."""
+        return self.name.partition("@")[0]
+
+    @property
+    def computers(self) -> tuple[str, ...]:
+        """The names of the other computers that train; empty for this one."""
+        return tuple(name for name in self.name.partition("@")[2].split("+") if name)
 
 
 class MemoryOptions(Section, frozen=True, kw_only=True):

@@ -5,7 +5,6 @@ A rule is a function from options to problems. `RULES` don't depend on the task,
 
 import difflib
 import math
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from core.options.data import DataOptions
 from core.options.declare import Option
 from core.options.method_rules import METHOD_RULES, METHOD_TASK_RULES, Rule
 from core.options.past_runs import problem_with
-from core.options.sections import ModelOptions
+from core.options.sections import DEVICE_NAME, ModelOptions
 from core.options.sources import (
     DIGITS,
     HUB_MODELS,
@@ -266,10 +265,12 @@ def _image_size(options: RunOptions) -> Iterator[Problem]:
 
 def _device(options: RunOptions) -> Iterator[Problem]:
     name = options.device.name
-    if re.fullmatch(r"auto|cpu|mps|cuda(:[0-9]+)?", name) is None:
-        message = _('must be auto, cuda, cuda:NUMBER, mps or cpu, got "{name}"').format(name=name)
-        yield Problem("device.name", message)
-    if name == "cpu" and options.device.precision is Precision.FP16:
+    if DEVICE_NAME.fullmatch(name) is None:
+        message = _(
+            'must be auto, cuda, cuda:NUMBER, mps or cpu, for other computers with @NAME after it, got "{name}"'
+        )
+        yield Problem("device.name", message.format(name=name))
+    if options.device.there == "cpu" and options.device.precision is Precision.FP16:
         fixes = tuple(_use("device.precision", value) for value in ("bf16", "fp32"))
         yield Problem("device.precision", FP16_NEEDS_GPU, fixes)
 

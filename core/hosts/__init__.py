@@ -1,0 +1,1 @@
+"""Other computers: reached with OpenSSH, they run Hone's engine; their runs are followed here."""
