@@ -83,7 +83,8 @@ def test_every_problem_is_reported_at_once_with_its_path():
         "training.epochs": "must be 0 or more, got -1",
         "training.schedule": 'must be one of linear, cosine, polynomial, inverse-sqrt, constant, got "cosin"',
         "device.precision": 'must be one of auto, fp32, tf32, bf16, fp16, got "bf61"',
-        "device.name": 'must be auto, cuda, cuda:NUMBER, mps or cpu, got "tpu"',
+        "device.name": "must be auto, cuda, cuda:NUMBER, mps or cpu, for other computers with @NAME after it, got "
+        '"tpu"',
         "output": "must be a section ([output] and its options below), got 3",
     }
     assert found["training.schedule"][1] == [{"training.schedule": "cosine"}]
