@@ -15,6 +15,7 @@ Layout (everything can be read without Hone)::
     requests/       requests to a running run (stop, pause, ...), one file each
     keeper.json     process of the keeper
     exit.json       exit status of the engine, written last
+    connection.json link to the computer that the run trains on, if that is another one
     .lock           locked while the run is started
     .engine.lock    locked while the engine works
     .spare          reserved space, freed for exit.json if the disk is full
@@ -152,6 +153,25 @@ class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
         return self if self.code is not None else self.before
 
 
+class Connection(msgspec.Struct, frozen=True, kw_only=True):
+    """`connection.json` of a run that trains on another computer; its other files are copies of those there.
+
+    `folder` is the run's name there, empty before it was sent; `heard` is when that computer last answered (unix
+    seconds, 0: never). While not `connected`, `problem` says why in plain words. `doing` is what goes on apart from
+    training, such as what is being sent. `queued`: it was to wait for its turn there. `over`: the run has ended there
+    and nothing more comes, or it was given up here.
+    """
+
+    computer: str
+    folder: str = ""
+    connected: bool = False
+    heard: Moment = 0.0
+    problem: str = ""
+    doing: str = ""
+    queued: bool = False
+    over: bool = False
+
+
 def is_same_process(pid: int, started: float, booted: float | None = None) -> bool:
     """Whether process `pid` lives, isn't a zombie, and is the one that started at `started` (unix seconds).
 
@@ -207,6 +227,7 @@ class RunFolder:
     requests = _Entry("requests")
     keeper_file = _Entry("keeper.json")
     exit_file = _Entry("exit.json")
+    connection_file = _Entry("connection.json")
     spare_file = _Entry(".spare")
 
     @property
@@ -276,6 +297,10 @@ class RunFolder:
         """
         write_atomically(self.keeper_file, msgspec.json.encode(KeeperRecord.of(pid, attempt)))
 
+    def connection(self) -> Connection | None:
+        """The link to the computer that the run trains on; None for a run of this one."""
+        return read_record(self.connection_file, Connection)
+
     def keeper_is_alive(self) -> bool:
         record = self.keeper_record()
         return record is not None and record.is_alive
@@ -290,7 +315,13 @@ class RunFolder:
         return self.keeper_is_alive() or is_locked(self.path, ENGINE_LOCK)
 
     def is_alive(self) -> bool:
-        """Whether a process works on the run; for a run of another computer (a shared folder) its files show it."""
+        """Whether a process works on the run; for a run of another computer (a shared folder) its files show it.
+
+        A run that trains elsewhere goes on there, whether or not its keeper here follows it.
+        """
+        connection = self.connection()
+        if connection is not None and not connection.over and self.exit_record() is None:
+            return True
         record = self.keeper_record()
         if record is None:
             return abs(time.time() - changed_at(self.options_file) / 1e9) < STARTING_SECONDS

@@ -5,6 +5,7 @@ import json
 import os
 import time
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -15,7 +16,7 @@ from core.options.sections import ModelOptions
 from core.options.validate import check_tree
 from core.runs import folder
 from core.runs.events import MemorySampled, RunStarted, Source, encode
-from core.runs.folder import Action
+from core.runs.folder import Action, ExitRecord
 from core.runs.library import create, create_all, list_runs, pretraining_pair, read_status, run_title
 from core.runs.status import RunStatus, State
 from tests.fakes.runs import digits_options, new_run, record_keeper, write_events
@@ -206,6 +207,20 @@ def test_a_run_on_another_computer_lives_as_long_as_it_writes(run):
     assert not run.is_alive()
     run.machine_file.touch()
     assert run.is_alive()
+
+
+def test_a_run_on_a_named_computer_lives_without_a_keeper_here_until_it_is_over(run):
+    record_keeper(run, started=0.0)
+    assert not run.is_alive()
+    link = folder.Connection(computer="workshop", folder="digits")
+    run.connection_file.write_bytes(msgspec.json.encode(link))
+    assert run.connection() == link
+    assert run.is_alive(), "the keeper here was killed, which ends nothing there"
+    run.connection_file.write_bytes(msgspec.json.encode(replace(link, over=True)))
+    assert not run.is_alive(), "it was given up"
+    run.connection_file.write_bytes(msgspec.json.encode(link))
+    run.record_exit(ExitRecord(time=0.0, code=0))
+    assert not run.is_alive()
 
 
 def test_a_new_folder_is_starting_and_an_old_one_without_a_keeper_has_crashed(run):
