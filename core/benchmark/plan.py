@@ -220,7 +220,7 @@ def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> t
     free = _(", and {free} are free").format(free=formats.memory(room.free)) if room else ""
     reason = ""
     for size in SIZES.values():
-        needed = size.bytes(plain.effective_batch, plain.data.max_length, device.name.partition(":")[0])
+        needed = size.bytes(plain.effective_batch, plain.data.max_length, device.kind)
         memory = _("is estimated to take {needed}{free}").format(needed=formats.memory(needed), free=free)
         seconds = cpu_seconds(size, plain, device)
         if verdict(needed, room) not in (Verdict.FITS, Verdict.UNKNOWN):
@@ -344,7 +344,7 @@ def methods_plan(
         notes = (*filter(None, (reason,)), *NOTES_OF_GUIDE)
     if problems := _problems(machine, plain):
         raise OptionsError(problems, _("The plain row"))
-    kind = found.name.partition(":")[0]
+    kind = found.kind
     seconds = cpu_seconds(chosen, plain, found) if chosen else None
     if steps is None and seconds:
         steps = round(min(MAX_CPU_STEPS, max(MIN_CPU_STEPS, CPU_SECONDS / seconds)))

@@ -388,7 +388,7 @@ def case_of(options: RunOptions, shape: ModelShape, device: DeviceReport, length
         multiple = row_multiple(settled)
         length = max(length, min(-(-length // multiple) * multiple, settled.data.max_length))
         length = min(length, shape.positions) if shape.positions else length
-    return Case(settled, shape, device.name.partition(":")[0], length)
+    return Case(settled, shape, device.kind, length)
 
 
 def forecast(

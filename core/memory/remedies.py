@@ -88,7 +88,7 @@ class Request:
     @property
     def kind(self) -> str:
         """`cuda`, `mps` or `cpu`."""
-        return self.device.name.partition(":")[0]
+        return self.device.kind
 
     @property
     def pads_needlessly(self) -> bool:

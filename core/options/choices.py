@@ -374,9 +374,13 @@ DEVICE_KINDS = {"cuda": "CUDA", "mps": "MPS", "cpu": "CPU"}
 
 
 def device_title(name: str) -> str:
-    """A device's kind and index: `CUDA 1`; an unknown name is returned unchanged."""
-    kind, _colon, index = name.partition(":")
-    return f"{DEVICE_KINDS[kind]} {index}".rstrip() if kind in DEVICE_KINDS else name
+    """A device's kind and index: `CUDA 1`, `CUDA on workshop`; an unknown kind is returned unchanged."""
+    there, _at, computers = name.partition("@")
+    kind, _colon, index = there.partition(":")
+    title = f"{DEVICE_KINDS[kind]} {index}".rstrip() if kind in DEVICE_KINDS else there
+    if computers:
+        title = _("{device} on {computers}").format(device=title, computers=computers.replace("+", " + "))
+    return title
 
 
 def model_title(short_name: str) -> str:

@@ -93,6 +93,11 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
     cautions: dict[str, dict[str, str]] = {}
     automatic: dict[str, Settled] = {}
 
+    @property
+    def kind(self) -> str:
+        """`cuda`, `mps` or `cpu`."""
+        return self.name.partition("@")[0].partition(":")[0]
+
 
 class MachineReport(msgspec.Struct, frozen=True, kw_only=True):
     """All devices, and the name of the one that `device.name = "auto"` selects.
@@ -116,8 +121,17 @@ ANY_OTHER = "*"
 
 
 def find_device(machine: MachineReport, name: str) -> DeviceReport | None:
-    """The device that a value of `device.name` selects. Returns None if there is no such device."""
-    wanted = machine.automatic if name == "auto" else "cuda:0" if name == "cuda" else name
+    """The device that a value of `device.name` selects, that of the first computer if it names several.
+
+    Returns None if there is no such device.
+    """
+    there, at, computers = name.partition("@")
+    place = at + computers.partition("+")[0]
+    if there == "auto" and place:
+        there = next(
+            (one.kind for one in machine.devices if one.available and one.name.endswith(place)), there
+        )
+    wanted = machine.automatic if name == "auto" else ("cuda:0" if there == "cuda" else there) + place
     return next((device for device in machine.devices if device.name == wanted), None)
 
 
@@ -248,7 +262,7 @@ def _batch_multiples(options: RunOptions, device: DeviceReport | None) -> Iterat
     below 4 are left alone.
     """
     size, path = options.memory.batch_size, "memory.batch_size"
-    if device is None or not device.name.startswith("cuda") or size < TILE // 2:
+    if device is None or device.kind != "cuda" or size < TILE // 2:
         return
     resolved = settle(device, options) if device.automatic else options
     is_large = resolved.device.precision == "fp16" and any(name in device.title for name in LARGE_TILE_GPUS)

@@ -212,7 +212,7 @@ def room_of(
     Returns:
         None if unknown: an NVIDIA GPU without its driver's library.
     """
-    kind = device.name.partition(":")[0]
+    kind = device.kind
     ceiling = mps_ceiling(device, mps_limit) if kind == "mps" else None
     if kind == "cuda":
         gpu = gpu or gpu_of(device.name)

@@ -201,7 +201,7 @@ def computed(machine: MachineReport | None, options: RunOptions) -> tuple[str, s
     device, precision = find_device(machine, options.device.name), options.device.precision
     if device is None:
         return options.device.name, precision.value
-    kind = device_title(device.name.partition(":")[0])
+    kind = device_title((options.device.name if options.device.computers else device.name).replace(":0", ""))
     title = kind if device.title in (kind, "") else f"{kind} · {device.title}"
     settled = device.automatic.get("device.precision")
     name = settled.value if precision is Precision.AUTO and settled else precision.value

@@ -6,11 +6,12 @@ import pytest
 
 from core.options import RunOptions
 from core.options.catalogue import with_changes
-from core.options.choices import Method, Optimizer, Task
+from core.options.choices import Method, Optimizer, Task, device_title
 from core.options.device_support import (
     DeviceReport,
     MachineReport,
     Settled,
+    find_device,
     hints,
     machine_may_refuse,
     machine_problems,
@@ -148,3 +149,23 @@ def test_cautions_of_the_device_are_among_the_hints():
     young = gpu("GPU", cautions={"device.compile": {"true": "is a prototype"}})
     assert [hint.message for hint in hints(options(device={"compile": True}), young)] == ["is a prototype"]
     assert hints(options(), young) == ()
+
+
+def test_devices_of_other_computers_are_found_by_their_names():
+    names = "cpu", "cpu@workshop", "cuda:0@workshop", "cuda:1@workshop", "mps@studio"
+    devices = tuple(DeviceReport(name=name, title=name, available=True) for name in names)
+    machine = MachineReport(devices=devices, automatic="cpu")
+    found = {
+        name: find_device(machine, name)
+        for name in ("auto", "cuda", "cuda@workshop", "cuda@workshop+attic", "cuda:1@workshop", "auto@studio")
+    }
+    assert {name: device and device.name for name, device in found.items()} == {
+        "auto": "cpu",
+        "cuda": None,
+        "cuda@workshop": "cuda:0@workshop",
+        "cuda@workshop+attic": "cuda:0@workshop",
+        "cuda:1@workshop": "cuda:1@workshop",
+        "auto@studio": "mps@studio",
+    }
+    assert [device.kind for device in devices] == ["cpu", "cpu", "cuda", "cuda", "mps"]
+    assert device_title("cuda:1@workshop+attic") == "CUDA 1 on workshop + attic"
