@@ -10,6 +10,7 @@ The tree of errors::
     ├── OutOfMemory         the device or the computer ran out of memory
     │   └── DoesntFit       it would, by forecast
     ├── RunFolderError      a run's folder can't be created, read or written
+    ├── ComputerError       another computer can't be reached or used
     └── TargetError         a file that the person named can't be written there
 
 Everything else that is raised is a bug and is shown with its report.
@@ -128,6 +129,14 @@ class DoesntFit(OutOfMemory):
 
 class RunFolderError(UserError):
     """A run's folder can't be created, read or written."""
+
+
+class ComputerError(UserError):
+    """Another computer can't be reached or used; `code` says in a word why, such as `no-answer`."""
+
+    def __init__(self, code: str, title: str, detail: str = "", fixes: tuple[Fix, ...] = ()) -> None:
+        super().__init__(title, detail, fixes)
+        self.code = code
 
 
 class TargetError(UserError):

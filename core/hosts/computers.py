@@ -6,10 +6,11 @@ Nothing here asks a question: host keys and passwords are the business of ssh in
 import os
 import re
 import shlex
+from typing import NamedTuple
 
 import msgspec
 
-from core.base.errors import Fix, UserError
+from core.base.errors import ComputerError, Fix, UserError
 from core.base.files import read_record, write_atomically
 from core.base.language import _
 from core.base.settings import home
@@ -26,6 +27,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", re.ASCII)
 ADDRESS = re.compile(
     r"(ssh://)?([^@\s\"'`$;&|<>\\-][^@\s\"'`$;&|<>\\]*@)?[A-Za-z0-9_.:\[\]%][A-Za-z0-9_.:\[\]%-]*"
 )
+FOLDER = re.compile(r"(?![~-])(?!(.*/)?\.{1,2}(/|\Z))(?!/*\Z)[^\x00-\x1f\x7f]+")
+"""Neither the home folder nor `/`, without `..`; anything else is quoted, spaces and quotes too."""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +84,7 @@ def save(computer: Computer) -> None:
     """Add a computer, or replace the one of its name.
 
     Raises:
-        UserError: Its name or address can't be used.
+        UserError: Its name, address or folder can't be used.
     """
     if not NAME.fullmatch(computer.name):
         raise UserError(
@@ -93,15 +96,20 @@ def save(computer: Computer) -> None:
             _("“{address}” can't be an address").format(address=computer.address),
             _("An address is as for ssh: user@host, or a name from your ~/.ssh/config."),
         )
+    if not FOLDER.fullmatch(computer.folder):
+        raise UserError(
+            _("“{folder}” can't be Hone's folder").format(folder=computer.folder),
+            _("It is a folder below your home folder there, such as hone, or an absolute path."),
+        )
     others = {known.name: known for known in computers()}
-    _write((others | {computer.name: computer}).values())
+    _write(tuple((others | {computer.name: computer}).values()))
 
 
 def forget(name: str) -> None:
-    _write(computer for computer in computers() if computer.name != name)
+    _write(tuple(computer for computer in computers() if computer.name != name))
 
 
-def _write(known: object) -> None:
+def _write(known: tuple[Computer, ...]) -> None:
     home().mkdir(parents=True, exist_ok=True)
     write_atomically(home() / "computers.json", msgspec.json.format(msgspec.json.encode(known)))
 
@@ -109,10 +117,11 @@ def _write(known: object) -> None:
 # --- ssh
 
 
-def ssh_command(computer: Computer, line: str) -> list[str]:
-    """The command that runs a line of shell in Hone's folder on another computer.
+def ssh_command(computer: Computer, script: str) -> list[str]:
+    """The command that runs a script of POSIX sh in the home folder of another computer.
 
-    ssh neither asks (BatchMode) nor accepts an unknown host key; a dead connection ends it within 15 s.
+    ssh neither asks (BatchMode) nor accepts an unknown host key; a dead connection ends it within 15 s. The person's
+    login shell there, which may be another one than sh, sees one quoted word.
     """
     settings = {
         "BatchMode": "yes",
@@ -123,15 +132,7 @@ def ssh_command(computer: Computer, line: str) -> list[str]:
     options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
     config = os.environ.get(SSH_CONFIG)
     options += ["-F", config] if config else []
-    folder = shlex.quote(computer.folder)
-    return [
-        "ssh",
-        "-T",
-        *options,
-        "--",
-        computer.address,
-        f"mkdir -p -- {folder} && cd -- {folder} && {line}",
-    ]
+    return ["ssh", "-T", *options, "--", computer.address, f"exec sh -c {shlex.quote(script)}"]
 
 
 def python_command(computer: Computer, *arguments: str) -> list[str]:
@@ -140,4 +141,173 @@ def python_command(computer: Computer, *arguments: str) -> list[str]:
     In Hone's folder there, `env` is its environment, `source` its source, `home` its HONE_HOME with the runs.
     """
     places = 'HONE_HOME="$PWD/home" PYTHONPATH="$PWD/source" PYTHONUTF8=1'
-    return ssh_command(computer, f"{places} exec env/bin/python -P -s -m {shlex.join(arguments)}")
+    line = f"cd -- {shlex.quote(computer.folder)} && {places} exec env/bin/python -P -s -m {shlex.join(arguments)}"
+    return ssh_command(computer, line)
+
+
+SSH_FAILED = 255
+"""Exit status of ssh when it failed itself; any other is that of the command there."""
+
+_SHOWN_LINES = 4
+
+
+class _Cause(NamedTuple):
+    code: str
+    pattern: str
+    title: str
+    detail: str
+    remedies: tuple[str, ...]
+
+
+_OF_SSH = (
+    _Cause(
+        "no-ssh",
+        r"No such file or directory: '?ssh'?|WinError 2\b",
+        _("ssh isn't installed on this computer"),
+        _("Hone reaches other computers with the ssh program of OpenSSH."),
+        (
+            _(
+                "Install it: the package openssh-client on Linux, the optional feature OpenSSH Client on Windows"
+            ),
+        ),
+    ),
+    _Cause(
+        "changed-key",
+        r"HOST IDENTIFICATION HAS CHANGED|[Hh]ost key for .* has changed",
+        _("{name} shows another host key than before"),
+        _(
+            "Somebody may be pretending to be this computer, or it was installed anew. Until you know which, nothing "
+            "is sent to it."
+        ),
+        (
+            _("Ask whoever set it up for its new fingerprint"),
+            _(
+                "Only if it is the same: forget the old key with `ssh-keygen -R`, then run `ssh {address}` once"
+            ),
+        ),
+    ),
+    _Cause(
+        "unknown-key",
+        r"Host key verification failed|No .* host key is known",
+        _("The host key of {name} isn't known yet"),
+        _("ssh can't tell whether this is the right computer, so nothing is sent to it."),
+        (
+            _(
+                "Open a terminal, run `ssh {address}` once, and compare the fingerprint that it shows with that of "
+                "the computer"
+            ),
+        ),
+    ),
+    _Cause(
+        "refused-key",
+        r"Permission denied \(|Too many authentication failures",
+        _("{name} doesn't let you in"),
+        _("It knows no user of that name, or doesn't accept your key. Hone can't type a password."),
+        (
+            _("Check the user in the address {address}"),
+            _("Let it accept your key: `ssh-copy-id {address}`"),
+            _("If your key has a passphrase, give it to ssh once with `ssh-add`"),
+        ),
+    ),
+    _Cause(
+        "no-name",
+        r"[Cc]ould not resolve|hostname contains invalid",
+        _("There is no computer at {address}"),
+        _("Its name leads to no address. A rented computer that was ended has lost its name for good."),
+        (
+            _("Check the address and the network (is a VPN needed?)"),
+            _("If the computer is gone for good: `hone hosts remove {name} --here-only`"),
+        ),
+    ),
+    _Cause(
+        "no-server",
+        r"Connection refused",
+        _("{name} is on, but accepts no ssh connections"),
+        _("No ssh server listens at {address}."),
+        (
+            _(
+                "Turn it on there: Remote Login in the settings of a Mac, the package openssh-server on Linux. A "
+                "rented computer may need another port: ssh://user@host:port"
+            ),
+        ),
+    ),
+    _Cause(
+        "bad-config",
+        r"[Bb]ad configuration option|bad configuration options|Can't open user config|Bad owner or permissions",
+        _("ssh can't read its settings"),
+        "",
+        (_("Correct your ~/.ssh/config"),),
+    ),
+    _Cause(
+        "closed",
+        r"not responding|closed by|[Cc]onnection reset|Broken pipe|Connection to .* closed|"
+        r"kex_exchange_identification",
+        _("The connection to {name} was closed"),
+        _("The network failed, or the computer went to sleep, was restarted or switched off."),
+        (_("Wake it up, or check the network, and try again"),),
+    ),
+    _Cause(
+        "no-answer",
+        r"timed out|No route to host|Network is (unreachable|down)|Host is down",
+        _("{name} doesn't answer"),
+        _("It sleeps, is switched off, or is in another network. A rented computer may have been ended."),
+        (
+            _("Switch it on or wake it up, and let it not sleep while it trains"),
+            _("If the computer is gone for good: `hone hosts remove {name} --here-only`"),
+        ),
+    ),
+)
+"""Causes by pattern in ssh's messages (OpenSSH 9.2); the first match counts: a changed key is an unknown one, too."""
+
+_OF_THE_COMPUTER = (
+    _Cause(
+        "windows",
+        r"is not recognized as|CommandNotFoundException",
+        _("{name} has no POSIX shell"),
+        _("Hone trains on other computers with Linux or macOS."),
+        (_("On Windows, install WSL with an ssh server inside, and give its address"),),
+    ),
+    _Cause(
+        "no-room",
+        r"No space left|[Dd]isk quota exceeded|os error (28|122)",
+        _("The disk of {name} is full"),
+        _("Hone's folder there is {folder}."),
+        (_("Free some disk space there, or choose a folder on another disk"),),
+    ),
+    _Cause(
+        "not-writable",
+        r"[Pp]ermission denied|Read-only file system|cannot create directory|mkdir: |Operation not permitted",
+        _("Hone's folder on {name} can't be written"),
+        _("Its folder there is {folder}."),
+        (_("Choose a folder that belongs to you"),),
+    ),
+    _Cause(
+        "no-hone",
+        r"env/bin/python|cd: .*|No module named '?core",
+        _("Hone isn't installed on {name}"),
+        _("Its folder there, {folder}, has no Hone that works."),
+        (_("Install it there: `hone hosts install {name}`"),),
+    ),
+)
+"""Causes by pattern in what the shell, or a program, printed there."""
+
+
+def explain(computer: Computer, stderr: str, code: int) -> ComputerError:
+    """The error of a command for another computer.
+
+    Args:
+        stderr: What it printed; if ssh couldn't be started, the OSError as text.
+        code: Its exit status; if ssh couldn't be started, `SSH_FAILED`.
+    """
+    lines = [line.strip() for line in stderr.splitlines() if line.strip(" @\r\n")]
+    words = {"name": computer.name, "address": computer.address, "folder": computer.folder}
+    shown = "\n".join(lines[-_SHOWN_LINES:])
+    for cause in _OF_SSH if code == SSH_FAILED else _OF_THE_COMPUTER:
+        if re.search(cause.pattern, stderr):
+            detail = "\n".join(filter(None, (cause.detail.format(**words), shown)))
+            fixes = tuple(Fix(remedy.format(**words)) for remedy in cause.remedies)
+            return ComputerError(cause.code, cause.title.format(**words), detail, fixes)
+    if code < 0 or code == SSH_FAILED:
+        return ComputerError("closed", _("The connection to {name} was closed").format(**words), shown)
+    title = _("A command on {name} failed with exit status {code}").format(code=code, **words)
+    return ComputerError("failed", title, shown)
