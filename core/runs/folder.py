@@ -13,6 +13,7 @@ Layout (everything can be read without Hone)::
     examples/       images of sample predictions
     tensorboard/    TensorBoard's event files, optional
     requests/       requests to a running run (stop, pause, ...), one file each
+    rendezvous.json where the computers of a run on several meet (only there)
     keeper.json     process of the keeper
     exit.json       exit status of the engine, written last
     connection.json link to the computer that the run trains on, if that is another one
@@ -172,6 +173,21 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     over: bool = False
 
 
+class Rendezvous(msgspec.Struct, frozen=True, kw_only=True):
+    """`rendezvous.json` on each computer of a run on several: where they meet, and which of them this is.
+
+    `names` are the computers, in the order of their ranks; the first one's writes events and checkpoints. `host` and
+    `port` are where it listens, as the others reach it. `id` is that of this attempt: what is left of another one that
+    comes to the same port is not let in.
+    """
+
+    rank: int
+    names: tuple[str, ...]
+    host: str
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
+    id: str
+
+
 def is_same_process(pid: int, started: float, booted: float | None = None) -> bool:
     """Whether process `pid` lives, isn't a zombie, and is the one that started at `started` (unix seconds).
 
@@ -227,6 +243,7 @@ class RunFolder:
     requests = _Entry("requests")
     keeper_file = _Entry("keeper.json")
     exit_file = _Entry("exit.json")
+    rendezvous_file = _Entry("rendezvous.json")
     connection_file = _Entry("connection.json")
     spare_file = _Entry(".spare")
 
@@ -267,6 +284,10 @@ class RunFolder:
     def validation(self) -> Validation | None:
         """Examples of a classifier's newest evaluation."""
         return read_record(self.validation_file, Validation)
+
+    def rendezvous(self) -> Rendezvous | None:
+        """Where the computers of a run on several meet; None for a run on one."""
+        return read_record(self.rendezvous_file, Rendezvous)
 
     def exit_record(self) -> ExitRecord | None:
         """How the engine of the newest attempt ended; None while it runs, or if that was never written."""
