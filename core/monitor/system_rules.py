@@ -330,13 +330,13 @@ def starving(recent: Recent, *, raised: str) -> Finding | None:
         fix = Fix(_("Prepare batches in {count} workers").format(count=more), {"data.workers": more})
     elif workers:
         remedy = _(
-            "Workers prepare them already, so the files are slow: copy them to a disk inside this computer, or make "
+            "Workers prepare them already, so the files are slow: copy them to a disk inside the computer, or make "
             "images smaller beforehand."
         )
     else:
         remedy = _(
-            "This computer has no core to spare for workers: make images smaller beforehand, or move the files to a "
-            "disk inside this computer."
+            "The computer has no core to spare for workers: make images smaller beforehand, or move the files to a "
+            "disk inside the computer."
         )
     share = formats.whole_percent(waiting)
     return Finding(

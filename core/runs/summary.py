@@ -207,7 +207,10 @@ def summarize(run: RunFolder) -> RunSummary:
     result = last
     if metric is not None and status.finished is not None and status.finished.wrote_model:
         result = status.metrics.get(metric.name)
-    planned = status.plan.device if status.plan is not None else ""
+    device = status.plan.device if status.plan is not None else ""
+    device = status.what_ran.device if status.what_ran is not None else device
+    if options is not None and options.device.computers:
+        device = f"{device or options.device.there}@{'+'.join(options.device.computers)}"
     notes = past_runs.read(run.path)
     return RunSummary(
         run=run,
@@ -216,7 +219,7 @@ def summarize(run: RunFolder) -> RunSummary:
         task=options.task if options else "",
         model=short_title(options.model.source) if options else "",
         data=_data_of(options) if options else "",
-        device=status.what_ran.device if status.what_ran is not None else planned,
+        device=device,
         metric=metric.name if metric is not None else None,
         best=best,
         last=last,

@@ -264,7 +264,7 @@ class MemoryChart(ClockChart):
     def decorate(self, x: Span, y: Span) -> None:
         memory, picture = self.history.memory, self.shown
         rows = self._canvas.rows()
-        text = _("the GPU has {memory}") if memory.is_of_card else _("this computer has {memory}")
+        text = _("the GPU has {memory}") if memory.is_of_card else _("the computer has {memory}")
         self._ceiling.draw(picture.ceiling, _with_memory(text, picture.ceiling), y, rows)
         limit, ceiling = picture.limit, picture.ceiling
         if limit is not None and ceiling is not None and limit >= SAME_CEILING * ceiling:

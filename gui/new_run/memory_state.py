@@ -171,7 +171,7 @@ def find_case(
         return _("The estimate appears once the training data can be read.")
     device = find_device(machine, options.device.name)
     if device is None or not device.available:
-        return _("Choose a device that this computer has.")
+        return _("Choose a device that is there.")
     listed, shaped = None, model.shaped
     if is_elsewhere(options, questions):
         listed = HUB_MODELS.get(options.model.source)

@@ -18,7 +18,7 @@ from core.base.language import _
 from core.runs import models
 from core.runs.crash import Crash, crash_before, crash_of
 from core.runs.event_log import RunFollower
-from core.runs.folder import Action, ExitRecord, RunFolder
+from core.runs.folder import Action, Connection, ExitRecord, RunFolder
 from core.runs.models import TrainedModel, trained_model
 from core.runs.status import RunStatus, State
 from core.runs.summary import status_at_end
@@ -118,6 +118,7 @@ class JobThread(QThread):
     state_changed = Signal(object)  # a `core.runs.status.State`, after the update that led to it
     ended = Signal(object)  # a `core.runs.folder.ExitRecord`, before the state that follows from it
     remains_changed = Signal(object)  # the `Remains` of a run that is over, or waits; before that state, too
+    connection_changed = Signal(object)  # the `core.runs.folder.Connection` of a run on another computer
     job_failed = Signal(object)  # a `UserError`: the run can't be started, or a request can't be written
 
     def __init__(self, run: RunFolder, *, begin: Begin | None = None, parent: QObject | None = None) -> None:
@@ -131,6 +132,7 @@ class JobThread(QThread):
         self._log = LogTail(run.log_file)
         self._follower, self._builder = RunFollower(run), BatchBuilder()
         self._state: State | None = None
+        self._connection: Connection | None = None
         self._reading = (0, "", False)
         self._first_status = RunStatus()
         self.finished.connect(self._run_again)
@@ -172,10 +174,12 @@ class JobThread(QThread):
                 next_report = time.monotonic() + POLL_SECONDS
                 self._report_update()
                 self._report_log()
+            self._report_connection()
             if follower.is_caught_up:
                 self._report_state(follower.state, follower.status, follower.exit_record)
                 self._wake.wait(POLL_SECONDS)
                 self._wake.clear()
+        self._report_connection()
         if follower.is_over:
             while self._report_log():
                 pass
@@ -208,6 +212,7 @@ class JobThread(QThread):
         status = self._first_status = status_at_end(self._run, and_beginning=True, and_between=False)
         self.updated.emit(RunUpdate(status, [], is_complete=False))
         self._report_log()
+        self._report_connection()
         self._report_state(self._run.state(status), status, self._run.exit_record())
 
     def _report_update(self) -> None:
@@ -231,6 +236,12 @@ class JobThread(QThread):
         if state.is_over or state is State.QUEUED:
             self.remains_changed.emit(remains_of(self._run, status, record, state))
         self.state_changed.emit(state)
+
+    def _report_connection(self) -> None:
+        connection = self._run.connection()
+        if connection != self._connection:
+            self._connection = connection
+            self.connection_changed.emit(connection)
 
     def _report_log(self) -> str:
         text = self._log.read()

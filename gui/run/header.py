@@ -439,6 +439,7 @@ class RunHeader(QWidget):
         self.buttons = RunActions()
         self.name = ElidedLabel(name, Role.PAGE_TITLE)
         self.state_line = ElidedLabel(role=Role.MUTED)
+        self.connection = ElidedLabel(role=Role.HINT)
         self.other = link_button("", flush=True)
         self.other.hide()
         self._place = ""  # of a run that is one of two
@@ -448,6 +449,8 @@ class RunHeader(QWidget):
 
     def show_facts(self, facts: RunFacts) -> None:
         self.state_line.setText(words.state_line(facts))
+        self.connection.setText(words.connection_line(facts))
+        self.connection.setVisible(bool(self.connection.text()))
         elapsed = words.elapsed(facts, time.time())
         self.elapsed.setText(_("{duration} so far").format(duration=elapsed) if elapsed else "")
         left = words.time_left(facts, time.time())
@@ -475,7 +478,7 @@ class RunHeader(QWidget):
         self.other.show()
 
     def _lay_out(self) -> None:
-        below = fill(QVBoxLayout(), self.state_line, spacing=2)
+        below = fill(QVBoxLayout(), self.state_line, self.connection, spacing=2)
         below.addWidget(self.other, alignment=Qt.AlignmentFlag.AlignLeft)
         top = hbox((self.name, 1), self.buttons)
         times = fill(QHBoxLayout(), self.elapsed, None, self.time_left)

@@ -1,5 +1,6 @@
 """The page of one run: header, figures, messages and tabs."""
 
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from core.options.past_runs import run_folder, title_of
 from core.runs import queue
 from core.runs import start as starting
 from core.runs.events import Level, MessageRaised
-from core.runs.folder import Action, ExitRecord, RunFolder
+from core.runs.folder import Action, Connection, ExitRecord, RunFolder
 from core.runs.library import list_runs, newest_test, pretraining_pair, run_title
 from core.runs.models import TrainedModel
 from core.runs.start import Extension
@@ -87,6 +88,7 @@ class RunView(QWidget):
         self._state: State | None = None
         self._is_read = False
         self._exit_record: ExitRecord | None = None
+        self._connection: Connection | None = None
         self._is_gone = self._is_only = False
         self._remains = Remains()
         self._attempt_left = -1
@@ -180,10 +182,11 @@ class RunView(QWidget):
         self.job.updated.connect(self._on_update)
         self.job.log_arrived.connect(self.details.add_log)
         self.job.ended.connect(self._on_end)
+        self.job.connection_changed.connect(self._on_connection)
         self.job.remains_changed.connect(self._on_remains)
         self.job.state_changed.connect(self._on_state)
         self.job.job_failed.connect(self.show_error)
-        self._tick.timeout.connect(self._show_facts)
+        self._tick.timeout.connect(self._on_tick)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -202,6 +205,15 @@ class RunView(QWidget):
 
     def _on_end(self, record: ExitRecord) -> None:
         self._exit_record = record
+
+    def _on_connection(self, connection: Connection | None) -> None:
+        self._connection = connection
+        self._refresh()
+
+    def _on_tick(self) -> None:
+        self._show_facts()
+        if self._connection is not None:  # how long ago it was heard
+            self._show_messages()
 
     def _on_remains(self, remains: Remains) -> None:
         self._remains = remains
@@ -276,6 +288,7 @@ class RunView(QWidget):
             self._remains.crash,
             self._status.attempt <= self._attempt_left,
             self._is_only,
+            self._connection,
         )
 
     def _show_facts(self) -> None:
@@ -318,7 +331,11 @@ class RunView(QWidget):
         facts = self._facts()
         crash = run_text.crash_message(facts) or run_text.left_queue_message(facts)
         own = self._failures or ([crash] if crash else [])
-        notes = (self._note, run_text.unread_message(self._status))
+        notes = (
+            run_text.connection_message(facts, time.time()),
+            self._note,
+            run_text.unread_message(self._status),
+        )
         raised = (
             message for message in self._status.messages.values() if message.attempt > self._attempt_left
         )

@@ -15,11 +15,12 @@ from core.options.choices import DEVICE_KINDS, device_title
 from core.runs import queue
 from core.runs.crash import Crash
 from core.runs.events import Level, MessageRaised, Phase, TurnAwaited
-from core.runs.folder import ExitRecord
+from core.runs.folder import Connection, ExitRecord
 from core.runs.status import RunStatus, State
 from core.runs.summary import seconds_spent
 from core.runs.words import awaited_text, dtypes, out_of_memory, phase_text
 from gui.base.trash import Question
+from gui.widgets.form_row import sentence
 
 
 def forecast_text(past: Sequence[PastRun]) -> str:
@@ -29,8 +30,8 @@ def forecast_text(past: Sequence[PastRun]) -> str:
     if error is None:
         return ""
     return ngettext(
-        "The estimate of {count} run on this computer was off by {error}.",
-        "The estimates of {count} runs on this computer were off by {error} (median).",
+        "The estimate of {count} run was off by {error}.",
+        "The estimates of {count} runs were off by {error} (median).",
         len(runs),
     ).format(error=formats.whole_percent(error), count=formats.count(len(runs)))
 
@@ -122,6 +123,7 @@ class RunFacts:
     `options` is None if `run.toml` can't be read. `is_gone`: the folder doesn't exist any more. `saved_step` is that of
     the checkpoint from which a run that is over can continue. `crash` explains an end that the engine didn't report.
     `is_between`: a new attempt has begun, but `status` is still that of the one before. `is_only`: no other run exists.
+    `connection` is the link to the computer it trains on, if that is another one.
     """
 
     status: RunStatus
@@ -134,12 +136,23 @@ class RunFacts:
     crash: Crash | None = None
     is_between: bool = False
     is_only: bool = False
+    connection: Connection | None = None
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the run goes on elsewhere and Hone can't reach it now."""
+        link = self.connection
+        is_tried = link is not None and not link.connected and bool(link.heard or link.problem)
+        return is_tried and not self.state.is_over
 
 
 def state_line(facts: RunFacts) -> str:
     """The line below a run's name."""
     status, state, progress = facts.status, facts.state, progress_of(facts.status)
-    if state is State.STARTING:
+    link = facts.connection
+    if link is not None and link.connected and link.doing and not state.is_over:
+        parts = [sentence(link.doing), *progress]
+    elif state is State.STARTING:
         parts = [("" if facts.is_between else _phase_text(status)) or _("Starting – loading PyTorch…")]
     elif state is State.QUEUED:
         is_new = status.attempt and facts.saved_step is None
@@ -159,7 +172,7 @@ def state_line(facts: RunFacts) -> str:
         duration = "" if summary(facts) else elapsed(facts, now=0.0)
         after = [_("after {duration}").format(duration=duration)] if duration else []
         title = state_title(state, stopped_early=status.stopped_early)
-        parts = [title, *after, *progress, _device_text(status)]
+        parts = [title, *after, *progress, _device_text(facts)]
     return DOT.join(filter(None, parts))
 
 
@@ -168,7 +181,7 @@ def _training_text(facts: RunFacts) -> str:
         return _("Testing")
     if facts.status.phase in (Phase.EVALUATING, Phase.SAVING, Phase.COMPILING):
         return _phase_text(facts.status)
-    device = _device_text(facts.status)
+    device = _device_text(facts)
     if not device:
         return state_title(State.TRAINING)
     is_cpu = device.startswith(DEVICE_KINDS["cpu"])
@@ -183,12 +196,45 @@ def _phase_text(status: RunStatus) -> str:
     return phase_text(status.phase, status.phase_detail, status.examples)
 
 
-def _device_text(status: RunStatus) -> str:
-    """Device and precision as reported by the run, else the planned device."""
-    ran, plan = status.what_ran, status.plan
+def _device_text(facts: RunFacts) -> str:
+    """Device and precision as reported by the run, else the planned device; of another computer with its name."""
+    ran, plan = facts.status.what_ran, facts.status.plan
+    computers = "+".join(facts.options.device.computers) if facts.options is not None else ""
     if ran is not None:
-        return f"{device_title(ran.device)}, {dtypes(ran.autocast_dtype or ran.parameter_dtype)}"
-    return device_title(plan.device) if plan is not None and plan.device else ""
+        precision = dtypes(ran.autocast_dtype or ran.parameter_dtype)
+        return f"{device_title(f'{ran.device}@{computers}')}, {precision}"
+    return device_title(f"{plan.device}@{computers}") if plan is not None and plan.device else ""
+
+
+def connection_line(facts: RunFacts) -> str:
+    """Whether the computer is reached that the run trains on, and what a lost connection means; empty for this one."""
+    link = facts.connection
+    if link is None or facts.state.is_over or facts.is_cut_off:
+        return ""
+    if not link.connected:
+        return _("Connecting to {computer}…").format(computer=link.computer)
+    text = _("Connected to {computer}. Without a connection the run goes on there.")
+    return text.format(computer=link.computer)
+
+
+def connection_message(facts: RunFacts, now: float) -> MessageRaised | None:
+    """A message about a run elsewhere that can't be reached. `now` is unix seconds."""
+    link = facts.connection
+    if link is None or not facts.is_cut_off:
+        return None
+    title, heard = _("No connection to {computer}"), ""
+    if link.heard:
+        title = _("Connection to {computer} lost")
+        heard = _("Last heard {duration} ago.").format(duration=formats.about(now - link.heard))
+    goes_on = _("The run goes on there; Hone tries again. Pause and Stop reach it then.")
+    if not link.folder:
+        goes_on = _("The run begins once it is reached; Hone tries again.")
+    return MessageRaised(
+        id="connection",
+        level=Level.WARNING,
+        title=title.format(computer=link.computer),
+        detail="\n".join(filter(None, (f"{heard} {goes_on}".strip(), link.problem))),
+    )
 
 
 def progress_of(status: RunStatus) -> list[str]:

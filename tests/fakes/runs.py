@@ -20,6 +20,7 @@ import msgspec
 import pytest
 
 from core.base.errors import Fix
+from core.base.files import write_atomically
 from core.memory.model import Basis, Parts
 from core.monitor.system_rules import PAGING as MESSAGE
 from core.options import RunOptions, run_file
@@ -50,7 +51,7 @@ from core.runs.events import (
     WhatRan,
     split_non_finite,
 )
-from core.runs.folder import ExitRecord, KeeperRecord, RunFolder
+from core.runs.folder import Connection, ExitRecord, KeeperRecord, RunFolder
 from core.runs.library import create
 from core.runs.models import MARKER, STATE, FileEntry
 from core.runs.start import QUEUE_FLAG
@@ -96,6 +97,13 @@ def record_keeper(run: RunFolder, **changes: Any) -> KeeperRecord:
     record = msgspec.structs.replace(KeeperRecord.of(os.getpid()), **changes)
     run.keeper_file.write_bytes(msgspec.json.encode(record))
     return record
+
+
+def link(run: RunFolder, **changes: Any) -> None:
+    """Record that a run trains on the computer workshop, which was heard just now, with changes."""
+    known = {"folder": run.name, "connected": True, "heard": time.time()}
+    connection = Connection(computer="workshop", **{**known, **changes})
+    write_atomically(run.connection_file, msgspec.json.encode(connection))
 
 
 def save_checkpoint(run: RunFolder, step: int) -> None:

@@ -1,0 +1,69 @@
+"""The page of a run on another computer: where it trains, and what is said while that can't be reached."""
+
+import time
+
+from msgspec.structs import replace
+
+from core.options import run_file
+from core.options.sections import DeviceOptions
+from core.runs.status import State
+from core.runs.summary import summarize
+from gui.runs.columns import Column, RunRow, columns
+from tests.fakes.runs import OPTIONS, Plot, finish, link, write_story
+
+ELSEWHERE = replace(OPTIONS, device=DeviceOptions(name="cpu@workshop"))
+
+
+def train(run, **how):
+    run_file.write(ELSEWHERE, run.options_file)
+    link(run, **how)
+    return write_story(run, Plot(reached=90, start=time.time() - 60))
+
+
+def test_the_page_says_where_a_run_trains_and_that_it_goes_on_there(qtbot, run, show):
+    train(run)
+    view = show(State.TRAINING)
+    assert view.header.state_line.text().startswith("Training on the CPU on workshop, bf16 · step 90 of 360")
+    assert (
+        view.header.connection.text() == "Connected to workshop. Without a connection the run goes on there."
+    )
+    assert view.messages.titles() == []
+    row = RunRow(summarize(run), None, "", columns())
+    assert row.texts[Column.DEVICE] == "CPU on workshop"
+
+
+def test_a_lost_connection_is_told_and_ends_nothing(qtbot, run, show):
+    train(run)
+    view = show(State.TRAINING)
+    link(run, connected=False, heard=time.time() - 118, problem="The connection was closed")
+    qtbot.waitUntil(lambda: view.messages.titles() == ["Connection to workshop lost"], timeout=5000)
+    detail = view.messages.findChildren(type(view.header.elapsed))
+    told = "\n".join(label.text() for label in detail)
+    assert "Last heard 2 min ago. The run goes on there; Hone tries again." in told
+    assert "The connection was closed" in told
+    assert view.state is State.TRAINING
+    assert view.header.connection.isHidden()
+    link(run)
+    qtbot.waitUntil(lambda: not view.messages.titles(), timeout=5000)
+    assert not view.header.connection.isHidden()
+
+
+def test_what_is_sent_and_brought_back_is_told(qtbot, run, show):
+    run_file.write(ELSEWHERE, run.options_file)
+    link(run, folder="", connected=False, heard=0.0)
+    view = show(State.STARTING)
+    assert view.header.connection.text() == "Connecting to workshop…"
+    link(run, folder="", doing="sending the data, 34 of 120 MB")
+    line = view.header.state_line
+    qtbot.waitUntil(lambda: line.text() == "Sending the data, 34 of 120 MB", timeout=5000)
+    link(run, folder="", connected=False, heard=0.0, problem="workshop doesn't answer")
+    qtbot.waitUntil(lambda: view.messages.titles() == ["No connection to workshop"], timeout=5000)
+
+
+def test_nothing_is_said_about_the_connection_of_a_run_that_has_ended(qtbot, run, show):
+    finish(run, Plot(), train(run))
+    link(run, connected=False, over=True)
+    view = show(State.FINISHED)
+    assert view.header.connection.isHidden()
+    assert view.messages.titles() == []
+    assert "CPU on workshop, bf16" in view.header.state_line.text()
