@@ -1,6 +1,8 @@
 """Starting and ending processes on every operating system: detached, at lower priority, with their children."""
 
 import contextlib
+import functools
+import hashlib
 import os
 import shlex
 import signal
@@ -182,6 +184,19 @@ def _jetsam_reports(root: Path) -> int | None:
 
 
 SOURCE_ROOT = Path(core.__file__).resolve().parents[1]
+
+
+@functools.cache
+def source_digest() -> str:
+    """The SHA-256 of this Hone's own files, core and resources: two computers with the same one run the same code."""
+    found = hashlib.sha256()
+    files = (path for part in ("core", "resources") for path in (SOURCE_ROOT / part).rglob("*"))
+    names = {path.relative_to(SOURCE_ROOT).as_posix(): path for path in files if path.is_file()}
+    for name, path in sorted(names.items()):
+        if "__pycache__" not in path.parts and path.suffix != ".pyc":
+            found.update(f"{name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return found.hexdigest()
+
 
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)

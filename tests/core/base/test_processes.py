@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from core.base import settings
+from core.base import processes, settings
 from core.base.processes import OUT_OF_MEMORY, awake, describe, log_tail, out_of_memory_kills, signal_name
 from core.base.settings import Settings
 
@@ -121,3 +121,16 @@ def test_a_desktop_that_can_not_do_it_costs_one_line_and_none_at_all_costs_nothi
 def test_the_keeper_imports_wakepy_only_to_keep_the_computer_awake():
     code = "import sys, core.monitor.keeper; sys.exit('wakepy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_two_hones_of_the_same_source_have_the_same_digest(tmp_path, monkeypatch):
+    digests = []
+    for name, text in (("first", "1"), ("second", "1"), ("third", "2")):
+        root = tmp_path / name
+        (root / "core" / "__pycache__").mkdir(parents=True)
+        (root / "core" / "a.py").write_text(text)
+        (root / "core" / "__pycache__" / "a.pyc").write_text(name)
+        (root / "tests.py").write_text(name)
+        monkeypatch.setattr(processes, "SOURCE_ROOT", root)
+        digests.append(processes.source_digest.__wrapped__())
+    assert digests[0] == digests[1] != digests[2]
