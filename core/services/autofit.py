@@ -1,6 +1,6 @@
-"""Dry runs of combinations of remedies until one fits ("Fit it for me"), and of each remedy alone ("Measure all").
+"""Dry runs of combinations of remedies until one fits ("Fit it for me").
 
-Both are iterated in a thread of the caller, and may be stopped from another one.
+They are iterated in a thread of the caller, and may be stopped from another one.
 """
 
 import threading
@@ -13,7 +13,7 @@ from core.base.errors import UserError
 from core.base.jobs import EngineCrashed, JobCancelled
 from core.base.language import _
 from core.memory.model import TIGHT, Forecast, Measurement, ModelReport, Room, Verdict, verdict
-from core.memory.remedies import AS_ASKED, Candidate, Remedy, candidates, request_of
+from core.memory.remedies import Candidate, candidates, request_of
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.device_support import DeviceReport
@@ -67,68 +67,7 @@ OnBegin = Callable[[Begun], None]
 """Called as each try begins, in the thread that iterates."""
 
 
-class DryRuns:
-    """Makes one dry run at a time on a device."""
-
-    def __init__(
-        self, options: RunOptions, device: DeviceReport, room: Room | None, dry_run: MakeDryRun
-    ) -> None:
-        self._on_begin: OnBegin = lambda _begun: None
-        self._count = 0
-        self._options = options
-        self._device = device
-        self._room = room
-        self._dry_run = dry_run
-        self._lock = threading.Lock()
-        self._running: DryRun | None = None
-        self._stopped = False
-
-    def on_begin(self, callback: OnBegin) -> None:
-        self._on_begin = callback
-
-    def stop(self) -> None:
-        """End the current try and make no other; may be called from any thread."""
-        with self._lock:
-            self._stopped = True
-            if self._running is not None:
-                self._running.kill()
-
-    def attempt(
-        self,
-        title: str,
-        changes: dict[str, Any],
-        forecast: Forecast,
-        slower: float,
-        *,
-        then: Sequence[str] = (),
-    ) -> Try | None:
-        """Make one dry run; `then` are the titles of those that may follow. Returns None if it was stopped."""
-        options = with_changes(self._options, {"device.name": self._device.name, **changes})
-        with self._lock:
-            if self._stopped:
-                return None
-            self._running = self._dry_run(options, self._room)
-        self._count += 1
-        self._on_begin(Begun(self._count, (title, *then)))
-        measurement, problem = None, ""
-        try:
-            measurement = self._running.run()
-        except JobCancelled:
-            return None
-        except (UserError, EngineCrashed) as error:
-            problem = str(error)
-        return Try(
-            title=title,
-            changes=changes,
-            forecast=forecast,
-            slower=slower,
-            verdict=verdict_of(measurement, self._room),
-            measurement=measurement,
-            problem=problem,
-        )
-
-
-class Fitting(DryRuns):
+class Fitting:
     """Find the fastest combination of remedies that fits with 10 % to spare, among those that lose least.
 
     Candidates are tried in the order of their forecasts. Each result improves the others' forecasts: candidates that
@@ -159,7 +98,15 @@ class Fitting(DryRuns):
         length: int | None = None,
         correction: float = 1.0,
     ) -> None:
-        super().__init__(options, device, room, dry_run)
+        self._on_begin: OnBegin = lambda _begun: None
+        self._count = 0
+        self._options = options
+        self._device = device
+        self._room = room
+        self._dry_run = dry_run
+        self._lock = threading.Lock()
+        self._running: DryRun | None = None
+        self._stopped = False
         self._request = request_of(options, report, device, room, length=length, correction=correction)
         self._left: list[Candidate] = []
         self._limit = TIGHT * room.free if room else None
@@ -171,7 +118,18 @@ class Fitting(DryRuns):
         self.reason = ""
         self.is_too_large = False
 
+    def on_begin(self, callback: OnBegin) -> None:
+        self._on_begin = callback
+
+    def stop(self) -> None:
+        """End the current try and make no other; may be called from any thread."""
+        with self._lock:
+            self._stopped = True
+            if self._running is not None:
+                self._running.kill()
+
     def tries(self) -> Iterator[Try]:
+        """Make one dry run after the other until a combination fits."""
         if self._request is None:
             self.reason = _("The model can't be inspected before its run, so its memory can't be estimated.")
             return
@@ -213,8 +171,29 @@ class Fitting(DryRuns):
         return plan
 
     def _try(self, candidate: Candidate, then: Sequence[str] = ()) -> Try | None:
-        return self.attempt(
-            candidate.title, candidate.changes, candidate.forecast, candidate.slower, then=then
+        """Make one dry run; `then` are the titles of those that may follow. Returns None if it was stopped."""
+        changes = {"device.name": self._device.name, **candidate.changes}
+        with self._lock:
+            if self._stopped:
+                return None
+            self._running = self._dry_run(with_changes(self._options, changes), self._room)
+        self._count += 1
+        self._on_begin(Begun(self._count, (candidate.title, *then)))
+        measurement, problem = None, ""
+        try:
+            measurement = self._running.run()
+        except JobCancelled:
+            return None
+        except (UserError, EngineCrashed) as error:
+            problem = str(error)
+        return Try(
+            title=candidate.title,
+            changes=candidate.changes,
+            forecast=candidate.forecast,
+            slower=candidate.slower,
+            verdict=verdict_of(measurement, self._room),
+            measurement=measurement,
+            problem=problem,
         )
 
     def _take(self, done: Try) -> None:
@@ -242,38 +221,6 @@ class Fitting(DryRuns):
 
     def _has_hope(self, candidate: Candidate) -> bool:
         return self._limit is None or candidate.total * self._factor <= self._limit * self._slack
-
-
-class MeasuringEach(DryRuns):
-    """Dry runs of the requested options, then of each remedy alone.
-
-    Args:
-        remedies: The ladder; those without changes are left out.
-        as_asked: The forecast of `options`.
-    """
-
-    def __init__(
-        self,
-        options: RunOptions,
-        remedies: Sequence[Remedy],
-        device: DeviceReport,
-        room: Room | None,
-        dry_run: MakeDryRun = DryRun,
-        *,
-        as_asked: Forecast,
-    ) -> None:
-        super().__init__(options, device, room, dry_run)
-        self._as_asked = as_asked
-        self._remedies = [remedy for remedy in remedies if remedy.changes]
-
-    def tries(self) -> Iterator[Try]:
-        alone = [(remedy.title, remedy.changes, remedy.forecast, remedy.slower) for remedy in self._remedies]
-        all_of_them = [(AS_ASKED, {}, self._as_asked, 1.0), *alone]
-        for number, arguments in enumerate(all_of_them, 1):
-            done = self.attempt(*arguments, then=[title for title, *_rest in all_of_them[number:]])
-            if done is None:
-                return
-            yield done
 
 
 def verdict_of(measurement: Measurement | None, room: Room | None) -> Verdict:

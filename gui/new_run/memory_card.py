@@ -291,16 +291,14 @@ class Ladder(QWidget):
         self.link.toggled.connect(self._on_toggled)
         self.explain = link_button(_("What is this?"), tip=_("Explains each part and how it is computed"))
         fit_tip = _("Test lighter settings in short real runs and suggest the fastest that fits")
-        each_tip = _("Measure in short real runs what each change saves and costs")
         self.fit = push_button(_("Fit it for me…"), tip=fit_tip)
-        self.each = link_button(_("Measure all…"), tip=each_tip, flush=True)
         self._nothing = text_label(_("No setting can reduce the memory further."), Role.HINT)
         self._list, self._remedies = QWidget(), vbox()
         fill(
             QVBoxLayout(self._list),
             self._remedies,
             self._nothing,
-            hbox(self.fit, self.each, None),
+            hbox(self.fit, None),
             margins=(0, SPACING // 2, 0, 0),
             spacing=SPACING,
         )
@@ -469,8 +467,7 @@ class FitCard(Card):
             self._was_short = is_short
             self.ladder.link.setChecked(is_short)
         self.ladder.link.setText(_("How to make it fit") if is_short else _("Reduce memory"))
-        for button in (self.ladder.fit, self.ladder.each):
-            button.setEnabled(self.state.can_measure)
+        self.ladder.fit.setEnabled(self.state.can_measure)
         if self.ladder.is_open:
             self._show_remedies()
 

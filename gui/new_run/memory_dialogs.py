@@ -25,7 +25,7 @@ from core.memory.remedies import Remedy
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.runs import queue
-from core.services.autofit import Begun, Fitting, MeasuringEach, Try
+from core.services.autofit import Begun, Fitting, Try
 from gui.base.background import Call, Task
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
@@ -120,25 +120,24 @@ class TriesTable(QTableWidget):
 
 
 class FitSheet(Sheet):
-    """ "Fit it for me" and "Measure all": shows each short run as it ends. Closing it ends them."""
+    """ "Fit it for me": shows each short run as it ends. Closing it ends them."""
 
     tried = Signal(object)  # a `core.services.autofit.Try` that has ended
     chosen = Signal(object)  # the one whose changes the person wants
 
-    def __init__(self, title: str, text: str, tries: Fitting | MeasuringEach, parent: QWidget) -> None:
+    def __init__(self, title: str, text: str, tries: Fitting, parent: QWidget) -> None:
         super().__init__(title, parent)
         self.resize(760, 520)
         self._tries = tries
         self._began = self._try_began = time.monotonic()
         self._begun: Begun | None = None
-        self._is_stopped = False
         self.status = text_label(role=Role.STRONG)
         self._time = text_label(role=Role.HINT)
         self._progress = progress_bar(_("Tries"))
         self.table = TriesTable()
         self.table.itemSelectionChanged.connect(self._show_button)
         tip = _("Change the form to the selected settings. You can undo this.")
-        self._stop = push_button(_("Stop"), self._stop_trying)
+        self._stop = push_button(_("Stop"), tries.stop)
         self.apply = push_button(_("Apply"), tip=tip, role=Role.PRIMARY)
         buttons = self.button_box(QDialogButtonBox.StandardButton.Close)
         buttons.addButton(self.apply, QDialogButtonBox.ButtonRole.AcceptRole)
@@ -193,24 +192,18 @@ class FitSheet(Sheet):
             self.tried.emit(progress)
         self._show_status()
 
-    def _stop_trying(self) -> None:
-        self._is_stopped = True
-        self._tries.stop()
-
     def _on_settled(self) -> None:
         self._clock.stop()
         self._progress.hide()
         self._time.hide()
         self._stop.hide()
         self.table.show_plan(())
-        changes = self._tries.changes if isinstance(self._tries, Fitting) else None
-        tries = self.table.tries
+        changes, tries = self._tries.changes, self.table.tries
         result = next((trial for trial in tries if changes is not None and trial.changes == changes), None)
         if self._task.failure is not None:
             text = str(self._task.failure)
         elif result is None:
-            text = self._tries.reason if isinstance(self._tries, Fitting) else ""
-            text = text or (_("Stopped.") if self._is_stopped else _("All changes are measured."))
+            text = self._tries.reason
         elif result.changes:
             text = _("Suggestion: {changes}").format(changes=result.title)
         else:
@@ -227,8 +220,6 @@ class FitSheet(Sheet):
             self.status.setText(_("Preparing…"))
             return
         text = _("Try {number} of at most {most}: {title}")
-        if isinstance(self._tries, MeasuringEach):
-            text = _("Try {number} of {most}: {title}")
         self.status.setText(text.format(number=begun.number, most=begun.most, title=begun.plan[0]))
         spent = duration(now - self._began)
         if not done:
@@ -268,7 +259,6 @@ class MemoryActions(QObject):
         self._confirmed = b""
         card.ladder.remedy_chosen.connect(self.apply)
         card.ladder.fit.clicked.connect(self.fit)
-        card.ladder.each.clicked.connect(self.measure_all)
         card.ladder.explain.clicked.connect(self.explain)
         card.set_steps.clicked.connect(self.limit_time)
 
@@ -357,21 +347,6 @@ class MemoryActions(QObject):
             "10 % to spare. Settings that may change the result come last. The form changes only when you press Apply."
         )
         self._open(FitSheet(_("Fit it for me"), text, fitting, self._card.window()), case.options)
-
-    def measure_all(self) -> None:
-        """Measure what each remedy saves and costs."""
-        state = self._state
-        state.read_room()
-        case, forecast = state.case, state.forecast
-        if case is None or forecast is None or not state.can_measure:
-            return
-        dry_run, remedies = state.tools.dry_run, state.remedies()
-        each = MeasuringEach(case.options, remedies, case.device, state.room, dry_run, as_asked=forecast)
-        text = _(
-            "Tests your settings, then each change alone, in short real runs. The card keeps what each saves and "
-            "costs. The form changes only when you select a line and press Apply."
-        )
-        self._open(FitSheet(_("Measure all"), text, each, self._card.window()), case.options)
 
     def close(self) -> None:
         """Close the dialog, which ends what it runs."""

@@ -1,4 +1,4 @@
-"""What finds a run that fits, and what measures each remedy, with dry runs that answer from a table."""
+"""What finds a run that fits, with dry runs that answer from a table."""
 
 import threading
 
@@ -9,10 +9,10 @@ from core.base.jobs import JobCancelled
 from core.engine.devices.choose import report as devices_of
 from core.memory.estimate import forecast
 from core.memory.model import Measurement, ModelReport, Parts, Room, Verdict
-from core.memory.remedies import candidates, ladder, request_of
+from core.memory.remedies import candidates, request_of
 from core.options import RunOptions
 from core.options.choices import Method, Precision
-from core.services.autofit import MOST_TRIES, Fitting, MeasuringEach
+from core.services.autofit import MOST_TRIES, Fitting
 from tests.fakes.machines import LAPTOP
 from tests.fakes.model_shapes import BERT, MODEL, asked
 
@@ -199,15 +199,3 @@ def test_stopping_ends_the_try_under_way():
     assert not thread.is_alive()
     assert (tries, found.result, found.reason) == ([], None, "It was stopped.")
     assert list(found.tries()) == [], "once stopped it tries nothing"
-
-
-def test_measure_all_runs_each_remedy_alone():
-    room = Room(free=3 << 30, ceiling=6 << 30)
-    remedies = ladder(asked(), MODEL, DEVICE, room)
-    now = forecast(asked(), BERT, DEVICE)
-    tries = list(MeasuringEach(asked(), remedies, DEVICE, room, DryRuns(as_forecast), as_asked=now).tries())
-    assert [(done.title, done.changes) for done in tries] == [
-        ("As requested", {}),
-        *[(remedy.title, remedy.changes) for remedy in remedies if remedy.changes],
-    ]
-    assert {done.verdict for done in tries} >= {Verdict.TOO_LARGE}

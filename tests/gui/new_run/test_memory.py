@@ -602,12 +602,6 @@ def by_batch(options):
     return replace(MEASURED, peak=size, parts=Parts(activations=size), out_of_memory=message)
 
 
-def by_checkpointing(options):
-    checkpointing = options.memory.activation_checkpointing
-    size, seconds = 2 * GB - (312 * MB if checkpointing else 0), 0.56 if checkpointing else 0.5
-    return replace(MEASURED, peak=size, parts=Parts(activations=size), step_seconds=seconds)
-
-
 class TestFitSheet:
     @pytest.fixture
     def short(self, texts, memory):
@@ -616,8 +610,8 @@ class TestFitSheet:
         set_free(texts, memory, 2 * GB, 4 * GB)
         return texts
 
-    def open(self, qtbot, page, button="fit"):
-        getattr(card(page).ladder, button).click()
+    def open(self, qtbot, page):
+        card(page).ladder.fit.click()
         sheet = page._fit_actions.sheet
         qtbot.waitUntil(lambda: not sheet.is_running)
         return sheet
@@ -639,13 +633,13 @@ class TestFitSheet:
 
     def test_stopping_or_closing_it_ends_the_dry_run_and_the_page_continues(self, qtbot, short, memory):
         memory.dry_runs.gate.clear()
-        for end in ("_stop_trying", "reject"):
+        for end in ("_stop", "reject"):
             card(short).ladder.fit.click()
             sheet = short._fit_actions.sheet
             readings, killed = memory.room.readings, memory.dry_runs.killed
             qtbot.waitUntil(lambda sheet=sheet: sheet.table.rowCount() > 1)
             assert not sheet.table.tries, "they are planned"
-            getattr(sheet, end)()
+            sheet._stop.click() if end == "_stop" else sheet.reject()
             qtbot.waitUntil(lambda sheet=sheet: not sheet.is_running)
             assert memory.dry_runs.killed == killed + 1
             assert not sheet.apply.isEnabled()
@@ -665,28 +659,6 @@ class TestFitSheet:
         assert sheet.table.chosen.changes == {}
         assert not sheet.apply.isEnabled()
         sheet.reject()
-
-    def test_each_remedy_is_measured_and_what_it_brings_stays_beside_it(self, qtbot, short, memory):
-        sheet = self.open(qtbot, short, "each")
-        titles = [trial.title for trial in sheet.table.tries]
-        assert titles[0] == "As requested"
-        assert "Activation checkpointing" in titles
-        for trial in sheet.table.tries:
-            sheet.table.choose(trial)
-            assert sheet.apply.isEnabled() == (
-                bool(trial.changes) and trial.verdict in (Verdict.FITS, Verdict.TIGHT)
-            )
-        sheet.reject()
-        memory.dry_runs.answer = by_checkpointing
-        put(short, training__optimizer="sgd")  # nothing is measured of this
-        set_free(short, memory, 8 * GB)
-        card(short).ladder.link.setChecked(True)
-        self.open(qtbot, short, "each").reject()
-        remedy = remedies(short)[CHECKPOINTING]
-        assert remedy.worth.text() == "−312 MB · 12 % slower (measured)"
-        remedy.button.click()
-        assert basis(short) == "measured"
-        assert short._fit.forecast.parts.total == 2 * GB - 312 * MB
 
 
 def test_the_time_of_a_run_has_its_steps_and_a_forward_pass_for_each_validation_example():
