@@ -6,6 +6,7 @@ window has been painted, and ends: that is how `tests/performance/window_start.p
 
 import faulthandler
 import gc
+import hashlib
 import importlib
 import locale
 import logging
@@ -15,15 +16,28 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
+import msgspec
 import PySide6
-from PySide6.QtCore import QEvent, QEventLoop, QLocale, QObject, Qt, QTimer, Signal
+from PySide6.QtCore import (
+    QDeadlineTimer,
+    QEvent,
+    QEventLoop,
+    QLocale,
+    QLockFile,
+    QObject,
+    Qt,
+    QThread,
+    QTimer,
+    Signal,
+)
 from PySide6.QtGui import QFileOpenEvent, QFont, QGuiApplication, QIcon, QShortcut
+from PySide6.QtNetwork import QLocalServer, QLocalSocket
 from PySide6.QtWidgets import (
     QApplication,
     QDialogButtonBox,
@@ -38,7 +52,6 @@ from core.base.settings import Settings
 from core.options import presets
 from core.runs.library import list_runs
 from gui.app.sidebar import Place
-from gui.app.single_instance import SingleInstance
 from gui.app.window import MainWindow
 from gui.base.background import ask_real_engine, end_program
 from gui.base.theme import ICONS, Role, Theme
@@ -172,6 +185,108 @@ class FormAutosave(QObject):
             self._saved = tree
 
 
+# --- One window per person and folder: a second start of Hone passes its files to the first one, and ends
+
+
+CONNECT_MS, RETRY_MS = 1000, 50
+"""How long, and how often, the second one tries to connect to the first, which may have begun a moment ago."""
+
+ANSWER_MS = 10_000
+"""How long the second one waits for an answer: the first one may be about to create its window."""
+
+HEARD = b"heard\n"
+
+
+class SingleInstance(QObject):
+    """Is the first Hone of a folder, or passes files to the first one.
+
+    The first one holds a lock file, which the operating system releases when its owner dies, and listens on a local
+    socket (a named pipe on Windows) that only this person may use. A message is a line of JSON, a list of paths.
+    """
+
+    called = Signal(object)  # Hone was started again with these files, a tuple of `Path`
+
+    def __init__(self, home: Path, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._lock = QLockFile(str(home / "window.lock"))
+        self._lock.setStaleLockTime(0)  # it is valid as long as its process lives
+        self._server = QLocalServer(self)
+        self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
+        self._server.newConnection.connect(self._on_connection)
+        digest = hashlib.sha256(str(home.absolute()).encode(errors="surrogateescape")).hexdigest()
+        self._name = f"hone-{digest[:20]}" if os.name == "nt" else str(home.absolute() / "window.socket")
+
+    def claim(self, paths: Sequence[Path], late: Callable[[], Sequence[Path]] = tuple) -> bool:
+        """Become the first one; returns False if there is another one, which has received `paths`.
+
+        If the other one doesn't answer, or the folder can't be written to, there are two windows rather than none.
+
+        Args:
+            late: Waits for files to open; called only if there is another one, and no path yet.
+        """
+        Path(self._lock.fileName()).parent.mkdir(parents=True, exist_ok=True)
+        if not self._lock.tryLock(0):
+            is_taken = self._lock.error() is QLockFile.LockError.LockFailedError
+            return not (is_taken and self._send(paths or late()))
+        QLocalServer.removeServer(self._name)  # left by one that was killed
+        if not self._server.listen(self._name):
+            log.warning("another Hone can't reach this one: %s", self._server.errorString())
+        return True
+
+    def close(self) -> None:
+        self._server.close()
+        self._lock.unlock()
+
+    def _send(self, paths: Sequence[Path]) -> bool:
+        """Send the paths to the first one; returns whether it has answered."""
+        socket = QLocalSocket()
+        patience = QDeadlineTimer(CONNECT_MS)
+        socket.connectToServer(self._name)
+        while not socket.waitForConnected(max(0, patience.remainingTime())):
+            if patience.hasExpired():
+                return False
+            QThread.msleep(RETRY_MS)
+            socket.connectToServer(self._name)
+        if (
+            sys.platform == "win32"
+        ):  # let the first one raise its window: only the person's newest process may
+            import ctypes
+
+            any_process = -1
+            ctypes.windll.user32.AllowSetForegroundWindow(any_process)
+        texts = [os.fsencode(path.absolute()).decode(errors="replace") for path in paths]  # JSON is text
+        socket.write(msgspec.json.encode(texts) + b"\n")
+        socket.waitForBytesWritten(ANSWER_MS)
+        while not socket.canReadLine():
+            if not socket.waitForReadyRead(ANSWER_MS):
+                return False
+        return bytes(socket.readLine().data()) == HEARD
+
+    def _on_connection(self) -> None:
+        while (socket := self._server.nextPendingConnection()) is not None:
+            socket.readyRead.connect(partial(self._read, socket))
+            socket.disconnected.connect(socket.deleteLater)
+            self._read(socket)
+
+    def _read(self, socket: QLocalSocket) -> None:
+        """Answer a line that is a message; close the connection after any line."""
+        if not socket.canReadLine():
+            return
+        try:
+            paths = msgspec.json.decode(socket.readLine().data(), type=tuple[str, ...])
+        except msgspec.MsgspecError:
+            log.warning("a message to the window can't be read")
+            socket.abort()
+            return
+        socket.write(HEARD)
+        socket.flush()
+        socket.disconnectFromServer()
+        self.called.emit(tuple(map(Path, paths)))
+
+
+# --- Starting
+
+
 SWITCH_SECONDS = 0.0005
 """How long another thread computes while the window's waits for Python's lock, instead of 5 ms.
 
@@ -274,7 +389,11 @@ def run_app(argv: Sequence[str]) -> int:
 def claim_place(application: QApplication, paths: Sequence[Path]) -> SingleInstance | None:
     """Become the only Hone of this person; None if another one is open, which opens `paths` then."""
     first = SingleInstance(settings.home(), application)
-    if first.claim(paths, partial(late_files, application)):
+    try:
+        if first.claim(paths, partial(late_files, application)):
+            return first
+    except OSError as error:  # of Hone's folder, which the window is about to show
+        log.warning("this Hone can't know of another one: %s", error)
         return first
     print(_("Hone is already open. Its window was brought to the front."), flush=True)
     return None
