@@ -86,7 +86,7 @@ def test_the_one_window_opens_files_whichever_way_they_come(tmp_path, own_home):
     with tempfile.TemporaryDirectory(dir="/tmp") as runtime:  # a path short enough for a socket
         ended = subprocess.run(
             [sys.executable, "-c", FIRST, *map(str, files)],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_RUNTIME_DIR": runtime},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "HONE_HOME": runtime},
             capture_output=True,
             text=True,
             check=False,
