@@ -30,7 +30,7 @@ from core.cli.output import (
 from core.options import RunOptions, Tree, run_file
 from core.options.catalogue import as_markdown, as_text, put
 from core.options.choices import Task
-from core.options.device_support import ANY_OTHER, DeviceReport, MachineReport, find_device
+from core.options.device_support import ANY_OTHER, MORE_THAN, DeviceReport, MachineReport, find_device
 from core.options.importing import Imported, import_file, import_text
 from core.options.method_rules import starting_options
 from core.options.presets import changes, find_preset, find_task, presets
@@ -432,15 +432,21 @@ def _device_text(device: DeviceReport) -> str:
 def _limit_rows(device: DeviceReport) -> list[tuple[str, str]]:
     """What can't be chosen on a device, and what to know before choosing."""
     return [
-        (path if value == ANY_OTHER else f"{path}={value}", template.format(reason=reason))
+        (_limited(path, value), template.format(reason=reason))
         for template, limits in (
             (_("not available: {reason}"), device.refusals),
             (_("note: {reason}"), device.cautions),
         )
         for path, by_value in limits.items()
         for value, reason in by_value.items()
-        if limits is device.refusals or value not in device.refusals.get(path, {})
+        if reason and (limits is device.refusals or value not in device.refusals.get(path, {}))
     ]
+
+
+def _limited(path: str, value: str) -> str:
+    if value == ANY_OTHER:
+        return path
+    return f"{path}{value}" if value.startswith(MORE_THAN) else f"{path}={value}"
 
 
 def _check_lines(report: DeviceCheckReport) -> Iterator[str]:

@@ -33,8 +33,9 @@ from core.engine.environment import (
     prepare_torchvision,
     stay_offline,
 )
+from core.engine.launch import Launch, is_rank, launch_of, lead, rank
 from core.engine.reporter import Reporter
-from core.engine.training.checkpoints import find_checkpoint
+from core.engine.training.checkpoints import Start, find_checkpoint
 from core.memory.model import OptionsRequest
 from core.monitor.nvidia import number_by_slot
 from core.options import RunOptions, Tree
@@ -129,6 +130,9 @@ class LenientStream:
 
 def _train(run: RunFolder) -> int:
     sys.stderr = LenientStream(sys.stderr)
+    if is_rank():
+        exit_with_parent()
+        _exit_now(_train_here(run))  # the others must not wait for what Python does at its end
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(locked(run.path, LOCK_SECONDS, ENGINE_LOCK))
@@ -137,25 +141,32 @@ def _train(run: RunFolder) -> int:
             return 1
         except OSError:  # the disk is full or gone: the first event reports it
             pass
-        from core.engine.devices.capabilities import versions
+        options = run.readable_options()
+        launch = Launch() if options is None else launch_of(options)
+        return lead(run, launch) if launch.needs_agent else _train_here(run)
 
-        start = find_checkpoint(run)
-        reporter = Reporter(run)
-        reporter.start(versions(), start.step)
-        start.warn(reporter)
-        try:
-            options = run.options()
-        except UserError as error:
-            reporter.fail(error)
-            return 1
-        prepare(options, offline=False)
-        if hub.may_be_there(options) and not is_complete(options):
-            from core.engine.hub.account import lend_token
 
-            lend_token()  # the run downloads its model
-        from core.engine.training.train import train_run
+def _train_here(run: RunFolder) -> int:
+    """Train in this process, alone or as a rank; rank 0 finds the checkpoint and writes the events."""
+    from core.engine.devices.capabilities import versions
 
-        return train_run(run, options, reporter, start.checkpoint)
+    start = find_checkpoint(run) if rank() == 0 else Start()
+    reporter = Reporter(run, writes=rank() == 0)
+    reporter.start(versions(), start.step)
+    start.warn(reporter)
+    try:
+        options = run.options()
+    except UserError as error:
+        reporter.fail(error)
+        return 1
+    prepare(options, offline=False)
+    if hub.may_be_there(options) and not is_complete(options):
+        from core.engine.hub.account import lend_token
+
+        lend_token()  # the run downloads its model
+    from core.engine.training.train import train_run
+
+    return train_run(run, options, reporter, start.checkpoint)
 
 
 # --- Jobs that answer a request

@@ -11,7 +11,9 @@ import msgspec
 
 from core.base.ceiling import say
 from core.base.errors import DoesntFit, Fix, UserError
+from core.base.jobs import FailureReport
 from core.base.language import _
+from core.engine.launch import Failure, is_rank, tell_agent
 from core.runs.event_log import EventWriter
 from core.runs.events import (
     Event,
@@ -46,16 +48,19 @@ class Reporter:
 
     Args:
         run: The run's folder; None for a dry run, which only prints.
+        writes: Whether it writes and prints: of several processes, one does.
     """
 
-    def __init__(self, run: RunFolder | None) -> None:
+    def __init__(self, run: RunFolder | None, *, writes: bool = True) -> None:
         self.attempt = 1 if run is None else current_attempt(run)
         self.status = RunStatus()
         self.listeners: list[Callable[[Event], None]] = []
-        self._writer = None if run is None else EventWriter(run.events_file, attempt=self.attempt)
+        self._writer = None
+        if run is not None and writes:
+            self._writer = EventWriter(run.events_file, attempt=self.attempt)
         self._lock = threading.RLock()  # writing an event may raise a warning, which becomes another event
         self._start = time.monotonic()
-        self._log = Progress(self.status, sys.stderr)
+        self._log = Progress(self.status, sys.stderr) if writes else None
 
     def write(self, *events: Event) -> None:
         """Append events, with one access to the file; thread-safe."""
@@ -70,8 +75,9 @@ class Reporter:
                 self._writer.write(*events)
             for event in events:
                 self.status.apply(event)
-                with contextlib.suppress(OSError):  # the log can't be written; the events have it all
-                    self._log.show(event)
+                if self._log is not None:
+                    with contextlib.suppress(OSError):  # the log can't be written; the events have it all
+                        self._log.show(event)
                 for listener in tuple(self.listeners):
                     listener(event)
 
@@ -94,13 +100,18 @@ class Reporter:
         """Report why the run can't go on for now, and end the attempt as paused."""
         self._end(error, PAUSED_ITSELF, Outcome.PAUSED)
 
-    def fail(self, error: UserError) -> None:
-        """Report why the run can't go on, and end it as failed."""
-        self._end(error, DOESNT_FIT if isinstance(error, DoesntFit) else "failed", Outcome.FAILED)
+    def fail(self, error: UserError, *, known: bool = True) -> None:
+        """Report why the run can't go on, and end it as failed; `known` unless Hone has no sentence for it."""
+        self._end(error, DOESNT_FIT if isinstance(error, DoesntFit) else "failed", Outcome.FAILED, known)
 
-    def _end(self, error: UserError, message_id: str, outcome: Outcome) -> None:
+    def _end(self, error: UserError, message_id: str, outcome: Outcome, known: bool = True) -> None:
+        if is_rank():  # the others fail with it: the agent writes the one reason
+            report = FailureReport(title=error.title, detail=error.detail, fixes=error.fixes)
+            tell_agent(Failure(error=report, message_id=message_id, outcome=outcome, known=known))
+            return
         with contextlib.suppress(OSError):
-            self._log.say(str(error))
+            if self._log is not None:
+                self._log.say(str(error))
         self.write(
             MessageRaised(
                 id=message_id, level=Level.ERROR, title=error.title, detail=error.detail, fixes=error.fixes

@@ -117,6 +117,17 @@ def find_gpu(name: str = "0", nvml: Any = pynvml) -> NvidiaGpu | None:
         return None
 
 
+def cards(visible: str | None, nvml: Any = pynvml) -> tuple[str, ...]:
+    """The NVIDIA GPUs, by number or UUID, in CUDA_VISIBLE_DEVICES; all if that is None."""
+    if visible is not None:
+        return tuple(name.strip() for name in visible.split(",") if name.strip())
+    try:
+        nvml.nvmlInit()
+        return tuple(map(str, range(nvml.nvmlDeviceGetCount())))
+    except nvml.NVMLError:
+        return ()
+
+
 def driver_version(nvml: Any = pynvml) -> int | None:
     """The driver's major version, such as 580; None if unknown. NVML must be initialized: call `find_gpu` first."""
     try:
@@ -178,7 +189,7 @@ def gpu_for(device: str, visible: str | None) -> str:
     index = int(device.removeprefix("cuda:")) if device.startswith("cuda:") else 0
     if visible is None:
         return str(index)
-    listed = [name.strip() for name in visible.split(",") if name.strip()]
+    listed = cards(visible)
     return listed[index] if index < len(listed) else ""
 
 

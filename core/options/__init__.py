@@ -61,8 +61,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def effective_batch(self) -> int:
-        """Samples per optimizer step: batch size times gradient accumulation."""
-        return self.memory.batch_size * self.memory.gradient_accumulation_steps
+        """Samples per optimizer step: batch size times gradient accumulation times processes, as far as chosen."""
+        return (
+            self.memory.batch_size * self.memory.gradient_accumulation_steps * max(1, self.device.processes)
+        )
 
     @property
     def keeps_best(self) -> bool:

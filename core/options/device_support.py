@@ -117,7 +117,9 @@ class MachineReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ANY_OTHER = "*"
-"""In a report: every value but the option's default."""
+"""In a report: every value but the option's default and those that have an entry of their own."""
+MORE_THAN = ">"
+"""In a report, before a number: all numbers above it."""
 
 
 def find_device(machine: MachineReport, name: str) -> DeviceReport | None:
@@ -147,8 +149,12 @@ def caution(device: DeviceReport, path: str, value: object) -> str:
 
 def _entry(table: dict[str, dict[str, str]], path: str, value: object) -> str:
     by_value = table.get(path, {})
-    is_default = value == options_by_path()[path].default
-    return by_value.get(text_of(value), "") or ("" if is_default else by_value.get(ANY_OTHER, ""))
+    if text_of(value) in by_value or value == options_by_path()[path].default:
+        return by_value.get(text_of(value), "")
+    for key, reason in by_value.items():
+        if key.startswith(MORE_THAN) and isinstance(value, int) and value > int(key.removeprefix(MORE_THAN)):
+            return reason
+    return by_value.get(ANY_OTHER, "")
 
 
 def text_of(value: object) -> str:

@@ -401,6 +401,10 @@ def _offloaded_optimizer(options: RunOptions) -> Iterator[Problem]:
     if options.memory.deepspeed is not DeepSpeed.OFF:
         fix = Fix(_("Leave it to DeepSpeed"), {path: False})
         yield Problem(path, _("DeepSpeed offloads the optimizer itself; choose one"), (fix,))
+    if options.device.processes != 1:
+        fix = Fix(_("Use one process"), {"device.processes": 1})
+        message = _("offloaded gradients leave the GPU before the processes can average them")
+        yield Problem("device.processes", message, (fix,))
     if training.max_grad_norm:
         fix = Fix(_("Don't clip"), {"training.max_grad_norm": 0.0})
         yield Problem("training.max_grad_norm", _("offloaded gradients can't be clipped; use 0"), (fix,))

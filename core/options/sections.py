@@ -50,6 +50,16 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
         _("Precision"),
         _("Number format of forward and backward pass. Fewer bits: less memory, usually faster."),
     )
+    processes: int = option(
+        1,
+        _("Processes"),
+        _(
+            "Processes that train one model together, each on its own NVIDIA GPU or on a share of the processor's "
+            "cores. Each has the batch size. 0: one for each NVIDIA GPU."
+        ),
+        aliases=("num_processes", "nproc_per_node"),
+        limits=(0, 64),
+    )
     mps_fallback: bool = option(
         True,
         _("CPU for missing operators"),
@@ -73,18 +83,10 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
     threads: int | None = option(
         None,
         _("CPU threads"),
-        _("Threads used for computation on the CPU. Empty: one per core."),
+        _("Threads with which each process computes on the CPU. Empty: one per core."),
         unit=Unit.THREADS,
         group=_("Processor"),
         limits=(1, 1024),
-    )
-    processes: int = option(
-        1,
-        _("Processes"),
-        _("Processes that train one model together. Hone supports one."),
-        group=_("Processor"),
-        aliases=("num_processes", "nproc_per_node"),
-        limits=(1, 64),
     )
     compile: bool = option(
         False,

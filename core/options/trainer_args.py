@@ -76,7 +76,7 @@ GONE = _by_name(
             "replaced by torch's autocast (device.precision)"
         ): "fp16_backend half_precision_backend fp16_opt_level",
         _("replaced by memory.deepspeed"): "sharded_ddp",
-        _("Hone trains in one process"): "xpu_backend",
+        _("Hone chooses it"): "xpu_backend",
         _("Hone trains on CUDA, Apple's MPS and the CPU"): "tpu_num_cores tpu_metrics_debug",
         _("Hone sends nothing to the Hub during training"): "push_to_hub_model_id push_to_hub_token",
         _("replaced by device.precision"): "use_ipex ipex",
@@ -97,7 +97,7 @@ UNSUPPORTED = _by_name(
         _("evaluation uses the batch size of training"): "per_device_eval_batch_size",
         _("set output.save_steps and output.keep_checkpoints instead"): "save_strategy",
         _(
-            "Hone trains in one process"
+            "Hone sets it for several processes"
         ): "ddp_find_unused_parameters local_rank average_tokens_across_devices "
         "log_level_replica log_on_each_node",
         _("Hone never runs code that comes with a model"): "trust_remote_code",

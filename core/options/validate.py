@@ -270,6 +270,10 @@ def _device(options: RunOptions) -> Iterator[Problem]:
             'must be auto, cuda, cuda:NUMBER, mps or cpu, for other computers with @NAME after it, got "{name}"'
         )
         yield Problem("device.name", message.format(name=name))
+    if options.device.there.startswith("cuda:") and options.device.processes > 1:
+        message = _("{device} is a single GPU; choose cuda for several processes")
+        fix = _use("device.name", "cuda")
+        yield Problem("device.processes", message.format(device=options.device.there), (fix,))
     if options.device.there == "cpu" and options.device.precision is Precision.FP16:
         fixes = tuple(_use("device.precision", value) for value in ("bf16", "fp32"))
         yield Problem("device.precision", FP16_NEEDS_GPU, fixes)

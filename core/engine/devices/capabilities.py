@@ -21,7 +21,7 @@ from core.base.language import _
 from core.base.processes import is_frozen
 from core.monitor.nvidia import find_gpu
 from core.options.choices import FP16_NEEDS_GPU, Task
-from core.options.device_support import ANY_OTHER, Instead, Settled
+from core.options.device_support import ANY_OTHER, MORE_THAN, Instead, Settled
 from core.services.devices import software, stored_checks
 
 
@@ -173,7 +173,8 @@ def _cores() -> int:
     if fast.isdecimal():
         return int(fast)
     cores = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
-    return min(cores, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else cores
+    usable = min(cores, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else cores
+    return max(1, usable // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))  # each process computes on a share
 
 
 def _cpu_has_bf16() -> bool:
@@ -257,11 +258,17 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
         refuse("data.pin_memory", _("serves NVIDIA GPUs only, which copy batches by themselves"), "on")
     elif before_ampere:
         refuse("device.precision", NEEDS_AMPERE, "bf16", "tf32")
-    refuse(
-        "device.processes",
-        _("Hone trains in one process. Use gradient accumulation for a larger effective batch."),
-        ANY_OTHER,
-    )
+    if kind == "mps":
+        alone = _(
+            "a Mac's GPU can't work with others. Use gradient accumulation for a larger effective batch"
+        )
+        found["device.processes"] = {"0": "", ANY_OTHER: alone}
+    elif facts.system == "Windows":
+        linux = _("several processes need Linux, or WSL: PyTorch for Windows lacks what joins their work")
+        found["device.processes"] = {"0": "", ANY_OTHER: linux}
+    elif kind == "cuda":
+        fewer = _("each process needs an NVIDIA GPU of its own, and there are fewer")
+        refuse("device.processes", fewer, f"{MORE_THAN}{len(facts.cuda)}")
 
     if facts.frozen:
         compiler = _("needs a compiler and headers, which the app doesn't contain; Hone from source has it")

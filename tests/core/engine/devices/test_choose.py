@@ -86,7 +86,7 @@ REFUSED = [
     ("old-card", OLD_CARD, {"memory__offload_optimizer": True}),
     ("laptop", LAPTOP, {"memory__offload_optimizer": True}),
     ("M3", M3_MAX, {"device__processes": 2}),
-    ("two-GPUs", TWO_GPUS, {"device__processes": 2}),
+    ("two-GPUs", TWO_GPUS, {"device__processes": 3}),
     ("bundled", BUNDLED, {"device__compile": True}),
     ("PC", PC, {"device__compile_backend": "cudagraphs", "device__compile": True}),
     ("older-card", OLDER_CARD, {"device__compile_backend": "inductor", "device__compile": True}),
