@@ -21,8 +21,7 @@ from core.monitor.sampler import MachinePicture, MachineView, Sampler
 from core.monitor.system_rules import held_back
 from core.options.device_support import MachineReport
 from core.runs.events import THERMAL, DeviceSampled, Event, MemorySampled, Pressure, Throttle
-from gui.base.icons import icon
-from gui.base.theme import Role, Theme, set_flag, set_role
+from gui.base.theme import Role, Theme, icon, set_flag, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.bars import Meter
 from gui.widgets.labels import text_label, tip_with_keys

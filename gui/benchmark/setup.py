@@ -32,7 +32,7 @@ from core.options.choices import device_title
 from core.options.device_support import MachineReport, find_device, refusal
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
-from gui.widgets.form_row import label_width
+from gui.widgets.form import label_width
 from gui.widgets.inputs import CalmSpinBox, ChoiceList, Segment, Segmented
 from gui.widgets.labels import role_label
 from gui.widgets.layout import FlowLayout

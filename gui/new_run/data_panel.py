@@ -25,8 +25,7 @@ from gui.base.tokens import SPACING
 from gui.new_run.data_views import LengthsPane, RowsPane, SeenPane, row_numbers
 from gui.new_run.state import DataReading
 from gui.widgets.bars import LabelBars, progress_bar
-from gui.widgets.form import Form
-from gui.widgets.form_row import FormRow, field_indent, label_width
+from gui.widgets.form import Form, FormRow, field_indent, label_width
 from gui.widgets.inputs import Segment, Segmented, WheelGuard
 from gui.widgets.labels import LinkLabel, link_button, role_label, text_label
 from gui.widgets.layout import FLUSH, FlowLayout, PageScroll, Sheet, clear, fill, fill_dialog, hbox, vbox

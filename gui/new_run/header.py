@@ -29,7 +29,7 @@ from core.options.presets import comes_complete, examples, presets
 from core.runs.compare import sweepable
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.form_row import sentence
+from gui.widgets.form import sentence
 from gui.widgets.inputs import SECOND_LINE, ChoiceList, Chooser, Segment
 from gui.widgets.labels import ButtonMenu, link_button, push_button, role_label, text_label, tip_of
 from gui.widgets.layout import FLUSH, PageScroll, Sheet, fill, fill_dialog, hbox, keep_place

@@ -64,8 +64,7 @@ from gui.widgets.fields import (
     SwitchField,
     refused,
 )
-from gui.widgets.form import Form, Starts
-from gui.widgets.form_row import FormRow, field_indent, sentence
+from gui.widgets.form import Form, FormRow, Starts, field_indent, sentence
 from gui.widgets.inputs import PathLine, Segment
 from gui.widgets.labels import link_button, role_label
 from gui.widgets.layout import FLUSH, fill, keep_place, order_tabs

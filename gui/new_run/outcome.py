@@ -22,8 +22,7 @@ from core.options.past_runs import is_run
 from core.options.sources import short_name
 from core.runs.events import Level
 from core.services.inspect import DataReport, FindingLevel
-from gui.base.icons import icon
-from gui.base.theme import Role, Theme, set_role
+from gui.base.theme import Role, Theme, icon, set_role
 from gui.base.tokens import GUTTER, SPACING
 from gui.new_run.data_panel import PROBLEM_MARK, WARNING_MARK, counts_of, marked_line
 from gui.new_run.memory_card import FitCard, headline
@@ -31,8 +30,7 @@ from gui.new_run.memory_state import MemoryState
 from gui.new_run.model_field import download_note, model_title
 from gui.new_run.state import Checked, FormQuestions, is_counted, known_extent
 from gui.widgets.cards import Card
-from gui.widgets.form import Start
-from gui.widgets.form_row import sentence
+from gui.widgets.form import Start, sentence
 from gui.widgets.labels import LinkLabel, link_button, margins, push_button, text_label, tip_with_keys
 from gui.widgets.layout import FLUSH, PageScroll, clear, fill, hbox
 from gui.widgets.tables import KeyValue

@@ -46,7 +46,7 @@ from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.base.trash import Question, reveal
 from gui.widgets.cards import MessageStrip
-from gui.widgets.form_row import sentence
+from gui.widgets.form import sentence
 from gui.widgets.inputs import ChoiceList, PathLine, Segment
 from gui.widgets.labels import margins, push_button, role_label, text_label
 from gui.widgets.layout import FLUSH, PageScroll, Sheet, fill, fill_dialog, hbox

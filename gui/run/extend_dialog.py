@@ -23,7 +23,7 @@ from core.runs.summary import status_at_end
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.widgets.fields import PathField
-from gui.widgets.form_row import sentence
+from gui.widgets.form import sentence
 from gui.widgets.inputs import CalmSpinBox, Segment, Segmented
 from gui.widgets.labels import text_label
 from gui.widgets.layout import FLUSH, Sheet, fill, fill_dialog, hbox

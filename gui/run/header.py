@@ -24,14 +24,13 @@ from core.base.language import _, ngettext
 from core.options.method_rules import NO_TEST
 from core.runs.events import Level, MessageRaised, Phase
 from core.runs.status import State
-from gui.base.icons import icon
-from gui.base.theme import Role, set_role
+from gui.base.theme import Role, icon, set_role
 from gui.base.tokens import SPACING
 from gui.run import words
 from gui.run.words import RunFacts
 from gui.widgets.bars import progress_bar
 from gui.widgets.cards import MessageStrip
-from gui.widgets.form_row import sentence
+from gui.widgets.form import sentence
 from gui.widgets.labels import ButtonMenu, ElidedLabel, link_button, meanings_in, role_label, tip_with_keys
 from gui.widgets.layout import FLUSH, FlowLayout, clear, fill, hbox
 

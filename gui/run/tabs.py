@@ -28,7 +28,7 @@ from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, SPACING
 from gui.charts.history import RunHistory
 from gui.run.predictions import ConfusionGrid, RunPredictions
-from gui.widgets.form_row import sentence
+from gui.widgets.form import sentence
 from gui.widgets.inputs import WheelGuard
 from gui.widgets.labels import meanings_in, role_label
 from gui.widgets.layout import FLUSH, PageScroll, fill

@@ -20,7 +20,7 @@ from core.runs.status import RunStatus, State
 from core.runs.summary import seconds_spent
 from core.runs.words import awaited_text, dtypes, out_of_memory, phase_text
 from gui.base.trash import Question
-from gui.widgets.form_row import sentence
+from gui.widgets.form import sentence
 
 
 def forecast_text(past: Sequence[PastRun]) -> str:

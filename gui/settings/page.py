@@ -36,7 +36,7 @@ from gui.settings.gpu_install import GpuCard, GpuInstaller
 from gui.settings.hub import CacheCard, HubCard, link_to
 from gui.widgets.bars import progress_bar
 from gui.widgets.cards import Card, MessageStrip
-from gui.widgets.form_row import label_width
+from gui.widgets.form import label_width
 from gui.widgets.inputs import Segment, Segmented
 from gui.widgets.labels import LinkLabel, margins, push_button, role_label, text_label
 from gui.widgets.layout import PageScroll, Sheet, fill_dialog, hbox, vbox

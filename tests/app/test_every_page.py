@@ -27,7 +27,7 @@ from core.runs.folder import RunFolder
 from gui.app.application import set_up
 from gui.app.sidebar import Place
 from gui.widgets.cards import Note
-from gui.widgets.form_row import FormRow
+from gui.widgets.form import FormRow
 from tests.fakes.bench import methods_result
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import FakeEngine

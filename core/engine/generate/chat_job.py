@@ -173,8 +173,7 @@ def answer(
     """
     import torch
 
-    from core.engine.generate.predict import classify
-    from core.engine.generate.write import write
+    from core.engine.generate.predict import classify, write
 
     started = time.perf_counter()
     with torch.no_grad(), model.computing():

@@ -499,7 +499,7 @@ def model_tokenizer(
     notes: tuple[str, ...] = ()
     try:
         if scheme is Scheme.SCRATCH and texts:
-            from core.engine.models.scratch import QUICK_CHARACTERS, sample, train_tokenizer
+            from core.engine.models.text import QUICK_CHARACTERS, sample, train_tokenizer
 
             tokenizer = train_tokenizer(options, sample(texts(), QUICK_CHARACTERS))
             notes = (_("Token counts are estimates: the run will train its own tokenizer."),)

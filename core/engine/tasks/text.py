@@ -30,7 +30,7 @@ from core.engine.data.labelled_texts import (
 from core.engine.models import text
 from core.engine.models.parts import apply_method
 from core.engine.models.refusals import check_word_ids
-from core.engine.models.scratch import sample
+from core.engine.models.text import sample
 from core.engine.reporter import Reporter
 from core.engine.tasks import SHOWN_CHARACTERS, Prepared, named, refuse_other_labels
 from core.engine.tasks.metrics import classification_metrics, most_likely, regression_metrics, tag_metrics

@@ -15,20 +15,20 @@ from msgspec.structs import replace
 
 from core.base.system import process_tree, resident_bytes, system_memory
 from core.monitor import nvidia, system
-from core.monitor.apple import (
+from core.monitor.nvidia import find_gpu, gpu_of
+from core.monitor.sampler import (
+    COMPRESSED_SECONDS,
     IOREG,
-    SLOW_SECONDS,
-    STALE_SECONDS,
+    PROGRAM_SECONDS,
     VM_STAT,
     AppleGpu,
     AppleSource,
+    Sampler,
     compressed_bytes,
     read_gpu,
     thermal_level,
 )
-from core.monitor.apple import THERMAL_COMMAND as THERMAL
-from core.monitor.nvidia import find_gpu, gpu_of
-from core.monitor.sampler import Sampler
+from core.monitor.sampler import THERMAL_COMMAND as THERMAL
 from core.monitor.system import (
     DEAR_SECONDS,
     Background,
@@ -434,10 +434,10 @@ def test_what_changes_slowly_is_read_less_often_and_goes_stale():
     mac = FakeMac()
     for _ in range(3):
         assert mac.device().thermal == 0, "the last one is repeated"
-        mac.clock.now += SLOW_SECONDS / 4
+        mac.clock.now += PROGRAM_SECONDS / 4
     assert (mac.calls.count(IOREG), mac.calls.count(THERMAL), mac.calls.count(VM_STAT)) == (3, 1, 1)
     mac.answers |= {THERMAL: recorded("notifyutil-heavy.txt"), VM_STAT: b""}
-    mac.clock.now += STALE_SECONDS
+    mac.clock.now += COMPRESSED_SECONDS
     assert (mac.device().thermal, mac.source.compressed()) == (2, None)
 
 

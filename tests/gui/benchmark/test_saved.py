@@ -6,7 +6,7 @@ from core.base.settings import Appearance
 from core.benchmark import result as results
 from core.benchmark.plan import Kind
 from gui.base.theme import Theme
-from gui.benchmark.saved import SavedResults
+from gui.benchmark.page import SavedResults
 from tests.fakes.bench import BEGUN, NOTEBOOK, devices_result, methods_result, updated_result
 
 OLD, NEW = methods_result(), updated_result()

@@ -5,8 +5,14 @@ import torch
 
 from core.engine.environment import prepare_torchvision
 from core.engine.models.check import check_model
-from core.engine.models.scratch import sample, scratch_config, train_tokenizer
-from core.engine.models.text import longest_text, random_model, tokenizer_for
+from core.engine.models.text import (
+    longest_text,
+    random_model,
+    sample,
+    scratch_config,
+    tokenizer_for,
+    train_tokenizer,
+)
 from core.options import RunOptions
 from core.options.choices import Precision, Task
 from core.options.data import DataOptions
