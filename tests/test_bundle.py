@@ -18,7 +18,7 @@ import recipe
 from bootstrap import bundle, debian, linux, smoke
 from bootstrap.environment import Environment
 from bootstrap.errors import SetupError
-from core.services import gpu_install
+from core.hosts import install
 
 ROOT = Path(__file__).resolve().parents[1]
 LINUX = sys.platform.startswith("linux")
@@ -74,10 +74,10 @@ def test_no_dependency_is_left_out_but_that_of_cuda():
 
 def test_the_pins_are_where_installing_cuda_reads_them(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    monkeypatch.setattr(gpu_install, "SOURCE_ROOT", tmp_path)
+    monkeypatch.setattr(install, "SOURCE_ROOT", tmp_path)
     (tmp_path / "pins").mkdir()
     (tmp_path / "pins" / "constraints.txt").write_text("numpy==2.4.6\n")
-    assert gpu_install.requirements()[1] == ["numpy==2.4.6"]
+    assert install.requirements()[1] == ["numpy==2.4.6"]
 
 
 def test_sizes_are_listed_largest_first_and_links_count_nothing(stand_in):

@@ -186,15 +186,19 @@ def _jetsam_reports(root: Path) -> int | None:
 SOURCE_ROOT = Path(core.__file__).resolve().parents[1]
 
 
+def source_files() -> dict[str, Path]:
+    """This Hone's own files, core and resources, by their relative paths."""
+    files = (path for part in ("core", "resources") for path in (SOURCE_ROOT / part).rglob("*"))
+    own = (path for path in files if path.is_file() and path.suffix != ".pyc")
+    return dict(sorted((path.relative_to(SOURCE_ROOT).as_posix(), path) for path in own))
+
+
 @functools.cache
 def source_digest() -> str:
-    """The SHA-256 of this Hone's own files, core and resources: two computers with the same one run the same code."""
+    """The SHA-256 of this Hone's own files: two computers with the same one run the same code."""
     found = hashlib.sha256()
-    files = (path for part in ("core", "resources") for path in (SOURCE_ROOT / part).rglob("*"))
-    names = {path.relative_to(SOURCE_ROOT).as_posix(): path for path in files if path.is_file()}
-    for name, path in sorted(names.items()):
-        if "__pycache__" not in path.parts and path.suffix != ".pyc":
-            found.update(f"{name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    for name, path in source_files().items():
+        found.update(f"{name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
     return found.hexdigest()
 
 

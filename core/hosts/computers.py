@@ -34,8 +34,10 @@ FOLDER = re.compile(r"(?![~-])(?!(.*/)?\.{1,2}(/|\Z))(?!/*\Z)[^\x00-\x1f\x7f]+")
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """What a check found on a computer, at `time` (unix seconds).
 
-    `source` is the digest of the Hone installed there, empty without one; `uv` and `python` are versions, empty where
-    absent; `versions` those of the libraries that train; `free` bytes on the disk of its folder.
+    `source` and `packages` are digests of the Hone installed there and of its list of libraries, `hone` its version,
+    empty without one; `uv` and `python` are versions, empty where absent; `versions` those of the libraries that
+    train; `free` bytes on the disk of its folder, which Hone may have if it is `writable`; `capability` that of the
+    oldest NVIDIA card, empty without one. `problem` says why the latest check failed: the rest is of an earlier one.
     """
 
     time: float
@@ -44,6 +46,11 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     python: str = ""
     uv: str = ""
     free: int | None = None
+    capability: str = ""
+    writable: bool = True
+    hone: str = ""
+    packages: str = ""
+    problem: str = ""
     source: str = ""
     versions: dict[str, str] = {}
     machine: MachineReport | None = None

@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -29,14 +28,13 @@ from core.base.jobs import GpuEnvironment, JobProgress, TellProgress, gpu_enviro
 from core.base.language import _
 from core.base.processes import SOURCE_ROOT, is_frozen, kill_with_children, start_worker
 from core.base.settings import VERSION, home
+from core.hosts.install import GB, requirements, why_not_installed
 from core.monitor.nvidia import driver_version, find_gpu
 from core.services import hub
 
-GB = 1 << 30
 DOWNLOAD, INSTALLED, FREE_NEEDED = int(2.7 * GB), int(5.6 * GB), int(7.5 * GB)
 """Bytes of the wheels of CUDA 13 for Linux: PyTorch 0.5 GB, NVIDIA's libraries 2.0 GB, all others 0.2 GB."""
 
-WINDOW_PACKAGES = frozenset({"pyqtgraph", "pyside6-essentials", "send2trash", "wakepy"})
 TITLE = _("PyTorch with CUDA wasn't installed")
 AGAIN = Fix(_("Install it again; finished downloads are reused"))
 
@@ -170,32 +168,6 @@ def why_not(card: Card | None) -> str:
     return _(
         "{name} has driver {driver}, which is too old: install NVIDIA's driver {needed} or newer."
     ).format(name=card.name, driver=card.driver, needed=needed)
-
-
-def requirements() -> tuple[list[str], list[str]]:
-    """The engine's requirements and constraints, as pip takes them.
-
-    Raises:
-        UserError: This Hone has no list of its libraries.
-    """
-    from importlib import metadata  # slow to import
-
-    # see packaging/hone.spec
-    pins = SOURCE_ROOT / ("pins" if is_frozen() else "packaging") / "constraints.txt"
-    try:
-        wanted = metadata.requires("hone") or []
-        pinned = pins.read_text(encoding="utf-8").splitlines()
-    except (metadata.PackageNotFoundError, OSError) as error:
-        raise UserError(_("This Hone has no list of the libraries it needs"), str(error)) from error
-    return [
-        line for line in wanted if "extra ==" not in line and name_of(line) not in WINDOW_PACKAGES
-    ], pinned
-
-
-def name_of(requirement: str) -> str:
-    """The normalized name of a requirement's package."""
-    found = re.match(r"[\w.-]+", requirement, re.ASCII)
-    return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
 
 
 class Install:
@@ -419,46 +391,8 @@ def _uv_environment() -> dict[str, str]:
     return {name: value for name, value in wanted.items() if name not in known} | own
 
 
-_CAUSES = {
-    r"No space left|not enough space|os error (28|112)": (_("The disk is full."), _("Free some disk space")),
-    r"\b407\b|[Pp]roxy": (
-        _("A proxy refused the connection."),
-        _("Set HTTPS_PROXY to its address, with name and password if it wants them"),
-    ),
-    r"certificate|CERTIFICATE|UnknownIssuer": (
-        _("The server's certificate isn't trusted by this system."),
-        _("Set SSL_CERT_FILE to the certificates of your network"),
-    ),
-    r"[Nn]o solution found|no version of|not found in the": (
-        _("A library that Hone needs has no build for this computer."),
-        _("Look for a newer version of Hone"),
-    ),
-    r"dns error|[Cc]onnect|[Tt]imed? ?out|Name or service|error sending request|Network|response body|end of file": (
-        _("The internet can't be reached, or is too slow."),
-        _("Check the connection, and set HTTPS_PROXY if there is a proxy"),
-    ),
-    r"Permission denied|Access is denied|os error (5|13)\b": (
-        _("A file couldn't be read or written."),
-        _("Check that Hone's folder belongs to you, and that no other program blocks it"),
-    ),
-    r"[Hh]ash mismatch|[Ii]nvalid zip|CRC|Wheel .* is invalid|corrupt|Failed to (read|extract)|deflate": (
-        _("A downloaded file is damaged."),
-        _("Remove what was downloaded"),
-    ),
-}
-"""Cause and fix by pattern in uv's output; the first match counts.
-
-Damage comes last: uv prints "Failed to extract" for broken connections and full disks, too.
-"""
-
-
 def explain(output: str) -> UserError:
     """The error of a failed program, from the end of its output."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if re.match(r"(error|cause|×|├|╰)|.*\bError\b", line, re.IGNORECASE)]
-    shown = (*lines[-3:], f"Log: {log_file()}")
-    for text in ("\n".join(errors), output):
-        for pattern, (cause, fix) in _CAUSES.items():
-            if re.search(pattern, text):
-                return UserError(TITLE, "\n".join((cause, *shown)), (Fix(fix), AGAIN))
-    return UserError(TITLE, "\n".join(shown), (AGAIN,))
+    cause, fix, lines = why_not_installed(output)
+    shown = "\n".join(filter(None, (cause, *lines, f"Log: {log_file()}")))
+    return UserError(TITLE, shown, (*((Fix(fix),) if fix else ()), AGAIN))

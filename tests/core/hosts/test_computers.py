@@ -1,96 +1,34 @@
 """Other computers: how they are kept, and what ssh's errors mean. The errors come from a real sshd on 127.0.0.1."""
 
-import getpass
-import os
-import shutil
 import socket
 import subprocess
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from core.base.errors import ComputerError, UserError
 from core.hosts import computers
-from core.hosts.computers import SSH_CONFIG, SSH_FAILED, Computer, explain, ssh_command
+from core.hosts.computers import SSH_FAILED, Computer, explain, ssh_command
+from tests.fakes.network import Sshd, free_port, ssh_config, without_sshd
 
-SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 HERE = Computer(name="workshop", address="workshop")
 
 
-@dataclass
-class Server:
-    """An sshd of this test's own; `settings` is the ssh configuration with `Host workshop` for it."""
-
-    folder: Path
-    port: int
-
-    def configure(self, *first: str, known: str = "host.pub") -> None:
-        """Write the ssh configuration; `first` come before the ordinary settings and therefore win."""
-        key = " ".join((self.folder / known).read_text().split()[:2]) if known else ""
-        (self.folder / "known").write_text(f"[127.0.0.1]:{self.port} {key}\n" if key else "")
-        usual = (
-            "HostName 127.0.0.1",
-            f"Port {self.port}",
-            f"User {getpass.getuser()}",
-            f"IdentityFile {self.folder / 'user'}",
-            "IdentitiesOnly yes",
-            f"UserKnownHostsFile {self.folder / 'known'}",
-            "GlobalKnownHostsFile /dev/null",
-        )
-        (self.folder / "config").write_text("\n".join(("Host workshop", *first, *usual, "")))
-
-
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    if not Path(SSHD).exists() or shutil.which("ssh") is None:
-        pytest.skip("no OpenSSH server on this machine")
-    if os.getuid() == 0:
-        Path("/run/sshd").mkdir(parents=True, exist_ok=True)
-    for name in ("host", "user", "other"):
-        subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)], check=True
-        )
-    port = free_port()
-    settings = (
-        f"Port {port}",
-        "ListenAddress 127.0.0.1",
-        f"HostKey {tmp_path / 'host'}",
-        f"AuthorizedKeysFile {tmp_path / 'user.pub'}",
-        f"PidFile {tmp_path / 'pid'}",
-        "StrictModes no",
-        "UsePAM no",
-        "PasswordAuthentication no",
-        "",
-    )
-    (tmp_path / "sshd.conf").write_text("\n".join(settings))
-    process = subprocess.Popen([SSHD, "-D", "-f", tmp_path / "sshd.conf", "-E", tmp_path / "sshd.log"])
-    try:
-        wait_for_port(port)
-        monkeypatch.setenv(SSH_CONFIG, str(tmp_path / "config"))
-        found = Server(tmp_path, port)
-        found.configure()
-        yield found
-    finally:
-        process.terminate()
-        process.wait()
+def server(tmp_path):
+    if without_sshd():
+        pytest.skip(without_sshd())
+    with Sshd(tmp_path / "workshop") as server:
+        ssh_config(tmp_path, server)
+        yield server
 
 
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
-
-
-def wait_for_port(port: int) -> None:
-    for _attempt in range(100):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise AssertionError("sshd doesn't listen")
+def configure(server: Sshd, *first: str) -> Path:
+    """Put settings before those of the server, so that they win."""
+    config = ssh_config(server.folder, server)
+    host, rest = config.read_text().split("\n", 1)
+    config.write_text("\n".join((host, *first, rest)))
+    return config
 
 
 def tried(script: str = "true", computer: Computer = HERE) -> ComputerError:
@@ -100,22 +38,25 @@ def tried(script: str = "true", computer: Computer = HERE) -> ComputerError:
     return explain(computer, answer.stderr, answer.returncode)
 
 
-def test_a_script_runs_in_sh_whatever_is_quoted_in_it(server: Server) -> None:
+def test_a_script_runs_in_sh_whatever_is_quoted_in_it(server: Sshd) -> None:
     script = """printf '%s|' "it's" '$HOME "x"'"""
     answer = subprocess.run(ssh_command(HERE, script), capture_output=True, text=True, check=True)
     assert answer.stdout == """it's|$HOME "x"|"""
 
 
-def test_an_unknown_host_key_is_never_accepted(server: Server) -> None:
-    server.configure(known="")
+def test_an_unknown_host_key_is_never_accepted(server: Sshd) -> None:
+    server.known = False
+    config = configure(server, "StrictHostKeyChecking ask")  # as it is unless someone changed it
     error = tried()
     assert error.code == "unknown-key"
     assert "ssh workshop" in error.fixes[0].label
-    assert (server.folder / "known").read_text() == ""
+    assert (config.parent / "known_hosts").read_text() == ""
 
 
-def test_a_changed_host_key_warns(server: Server) -> None:
-    server.configure(known="other.pub")
+def test_a_changed_host_key_warns(server: Sshd) -> None:
+    known_hosts = configure(server).parent / "known_hosts"
+    kind, key, *_rest = (server.folder / "user_key.pub").read_text().split()
+    known_hosts.write_text(f"[127.0.0.1]:{server.port} {kind} {key}\n")
     error = tried()
     assert error.code == "changed-key"
     assert "pretending" in error.detail
@@ -125,7 +66,7 @@ def test_a_changed_host_key_warns(server: Server) -> None:
     ("setting", "code"),
     [
         ("User no-such-user", "refused-key"),
-        ("IdentityFile {folder}/other", "refused-key"),
+        ("IdentityFile none\nIdentityFile {folder}/host_key", "refused-key"),
         ("HostName no-such-host.invalid", "no-name"),
         ("Port {closed}", "no-server"),
         ("Port {silent}", "no-answer"),
@@ -133,18 +74,24 @@ def test_a_changed_host_key_warns(server: Server) -> None:
         ("NoSuchSetting yes", "bad-config"),
     ],
 )
-def test_errors_of_ssh(server: Server, setting: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_ssh(server: Sshd, setting: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(computers, "CONNECT_SECONDS", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        only_other = "IdentityFile none" if "other" in setting else ""
-        if only_other:
-            (server.folder / "user").unlink()
-        server.configure(only_other, setting.format(folder=server.folder, closed=free_port(), silent=port))
+        config = configure(server, setting.format(folder=server.folder, closed=free_port(), silent=port))
+        if code == "refused-key" and "IdentityFile" in setting:  # any of several keys may open the door
+            config.write_text(config.read_text().replace(f"IdentityFile {server.folder / 'user_key'}", ""))
         assert tried().code == code
 
 
-def test_a_connection_that_ends_in_the_middle_was_closed(server: Server) -> None:
+def test_a_computer_that_sleeps_does_not_answer(server: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(computers, "CONNECT_SECONDS", 1)
+    server.sleep()
+    assert tried().code == "no-answer"
+    server.resume()
+
+
+def test_a_connection_that_ends_in_the_middle_was_closed(server: Sshd) -> None:
     assert tried("kill $PPID; sleep 5").code == "closed"
 
 
@@ -157,7 +104,7 @@ def test_a_connection_that_ends_in_the_middle_was_closed(server: Server) -> None
         ("exit 3", "failed"),
     ],
 )
-def test_errors_of_the_shell_there(server: Server, script: str, code: str) -> None:
+def test_errors_of_the_shell_there(server: Sshd, script: str, code: str) -> None:
     assert tried(script).code == code
 
 

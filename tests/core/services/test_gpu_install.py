@@ -13,8 +13,9 @@ from core.base.errors import UserError
 from core.base.jobs import GpuEnvironment, JobCancelled, gpu_environment, gpu_folder, gpu_marker, gpu_python
 from core.base.processes import SOURCE_ROOT
 from core.cli import data, main
+from core.hosts.install import WINDOW_PACKAGES, name_of, requirements
 from core.services import gpu_install
-from core.services.gpu_install import GB, Card, GpuState, Install, look, name_of, remove, requirements
+from core.services.gpu_install import GB, Card, GpuState, Install, look, remove
 from tests.fakes import machines
 from tests.fakes.devices import CARD, CHECK, ENVIRONMENT, OFFERED, put_fake_uv
 from tests.fakes.machines import FakeNvml
@@ -220,7 +221,7 @@ def test_it_needs_what_trains_at_the_versions_of_this_hone():
     wanted, pinned = requirements()
     names = {name_of(line) for line in wanted}
     assert {"torch", "transformers", "bitsandbytes", "msgspec", "keyring"} <= names
-    assert not names & {*gpu_install.WINDOW_PACKAGES, "pytest", "pyinstaller"}
+    assert not names & {*WINDOW_PACKAGES, "pytest", "pyinstaller"}
     assert "torch==2.13.0" in pinned
 
 
