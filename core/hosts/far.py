@@ -74,9 +74,10 @@ class Hello(_Asked, frozen=True, kw_only=True):
 
 
 class Greeting(msgspec.Struct, frozen=True, kw_only=True):
-    """The digest of the Hone there, its home, and the time of its clock."""
+    """The digest of the Hone there, its home, this process, and the time of its clock."""
 
     protocol: int
+    pid: int
     source: str
     home: str
     time: float
@@ -302,7 +303,13 @@ def answer(asked: Any, _source: BinaryIO) -> Any:
 
 @answer.register
 def _greet(_asked: Hello, _source: BinaryIO) -> Greeting:
-    return Greeting(protocol=PROTOCOL, source=source_digest(), home=str(settings.home()), time=time.time())
+    return Greeting(
+        protocol=PROTOCOL,
+        source=source_digest(),
+        home=str(settings.home()),
+        pid=os.getpid(),
+        time=time.time(),
+    )
 
 
 @answer.register

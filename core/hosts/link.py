@@ -59,6 +59,8 @@ class Link:
             raise explain(computer, str(error), SSH_FAILED) from error
         try:
             self.greeting = self.ask(far.Hello(), far.Greeting, noise=NOISE_LINES)
+            if self.greeting.protocol != far.PROTOCOL:
+                raise self._other_hone()
             self.clock = time.time() - self.greeting.time
         except BaseException:
             self.close()
@@ -86,18 +88,21 @@ class Link:
             ComputerError: It has.
         """
         if self.greeting.source != source_digest():
-            raise ComputerError(
-                "other-hone",
-                _("{name} has another version of Hone").format(name=self.computer.name),
-                _("A run starts only where the same version is installed."),
-                (
-                    Fix(
-                        _("Install this version there: `hone hosts install {name}`").format(
-                            name=self.computer.name
-                        )
-                    ),
+            raise self._other_hone()
+
+    def _other_hone(self) -> ComputerError:
+        return ComputerError(
+            "other-hone",
+            _("{name} has another version of Hone").format(name=self.computer.name),
+            _("A run starts only where the same version is installed."),
+            (
+                Fix(
+                    _("Install this version there: `hone hosts install {name}`").format(
+                        name=self.computer.name
+                    )
                 ),
-            )
+            ),
+        )
 
     def ask(
         self,

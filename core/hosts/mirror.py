@@ -82,7 +82,16 @@ class Mirror:
                         self._heard(clock=round(link.clock, 1) if abs(link.clock) > 1.0 else 0.0)
                         if not self._has_begun:
                             self._begin(link)
-                        self._follow(link)
+                        ending = self._follow(link)
+                    if ending is None:
+                        self._end(
+                            _(
+                                "On {name} it ended without a word: that computer was restarted or switched off."
+                            ).format(name=self._connection.computer)
+                        )
+                    else:
+                        write_atomically(self._run.exit_file, ending)
+                    self._heard(doing="", over=True)
                 except (UserError, OSError) as error:
                     is_passing = isinstance(error, OSError)
                     if isinstance(error, ComputerError):
@@ -141,20 +150,21 @@ class Mirror:
     def _give_up(self, reason: str, request: Request | None = None) -> None:
         if self._run.is_removed:
             return
-        if request is not None:
+        if request is not None and not self._has_begun:
             with contextlib.suppress(OSError):  # the next connection makes the file equal again
                 writer = EventWriter(self._run.machine_file, attempt=self._attempt)
                 writer.write(RequestAnswered(request=request.id, action=request.action, accepted=True))
                 writer.close()
-                self._run.close_request(request)
+        if request is not None:
+            self._run.close_request(request)
         self._end(reason)
+        self._tell(connected=False, problem=reason, doing="", over=True)
 
     def _end(self, reason: str) -> None:
         last = self._run.last_exit_record()
         before = last.of_engine if last is not None else None
         record = ExitRecord(time=time.time(), code=None, reason=reason, attempt=self._attempt, before=before)
         self._run.record_exit(record)
-        self._tell(connected=False, problem=reason, doing="", over=True)
 
     # --- Begin
 
@@ -186,8 +196,8 @@ class Mirror:
 
     # --- Follow
 
-    def _follow(self, link: Link) -> None:
-        """Copy what is new until the run is over and all of it is here."""
+    def _follow(self, link: Link) -> bytes | None:
+        """Copy what is new until the run is over and all of it is here; returns its `exit.json`, if there is one."""
         self._verify(link)
         name = self._connection.folder
         while True:
@@ -208,8 +218,13 @@ class Mirror:
             if news.is_gone:
                 raise _GivenUp(_("Its folder on {name} is gone.").format(name=self._connection.computer))
             if not news.pieces and (news.has_ended or not news.is_alive):
-                self._finish(link, news)
-                return
+                self._verify(link)
+                if news.state is not State.PAUSED:
+                    self._bring_results(link)
+                if not news.has_ended:
+                    return None
+                link.ask(far.Get(run=name, path=self._run.exit_file.name))
+                return b"".join(link.blocks())
             if time.monotonic() - self._told >= HEARD_SECONDS:
                 self._heard()
             time.sleep(max(0.0, begun + PACE_SECONDS - time.monotonic()))
@@ -249,19 +264,6 @@ class Mirror:
         return news
 
     # --- The end
-
-    def _finish(self, link: Link, news: far.Watched) -> None:
-        self._verify(link)
-        if news.state is not State.PAUSED:
-            self._bring_results(link)
-        if not news.has_ended:
-            name = link.computer.name
-            reason = _("On {name} it ended without a word: that computer was restarted or switched off.")
-            self._end(reason.format(name=name))
-            return
-        link.ask(far.Get(run=self._connection.folder, path=self._run.exit_file.name))
-        write_atomically(self._run.exit_file, b"".join(link.blocks()))
-        self._heard(doing="", over=True)
 
     def _bring_results(self, link: Link) -> None:
         """Bring the model back, or the checkpoint that is newer; what is here already isn't fetched again."""

@@ -175,6 +175,11 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     clock: float = 0.0
     over: bool = False
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the run was ended here while it was out of reach: it may still train there."""
+        return self.over and not self.connected and self.attempt > 0
+
 
 class Rendezvous(msgspec.Struct, frozen=True, kw_only=True):
     """`rendezvous.json` on each computer of a run on several: where they meet, and which of them this is.

@@ -14,7 +14,7 @@ import psutil
 
 from core.base import formats
 from core.base.errors import OptionsError, Problem, RunFolderError
-from core.base.files import is_link, is_plain, locked, write_atomically
+from core.base.files import is_link, is_plain, locked, remove, write_atomically
 from core.base.language import _
 from core.base.processes import is_frozen, own_program, start_detached
 from core.options import RunOptions, run_file
@@ -185,13 +185,17 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
     path = run.path.absolute()
     before = run.keeper_file.read_bytes() if run.keeper_file.exists() else None
     attempt = max(status_at_end(run).attempt, run.attempt_kept()) + 1
+    if is_given_up := (known := run.connection()) is not None and known.is_given_up:
+        attempt -= 1  # it may still train there
     keeper: subprocess.Popen[bytes] | None = None
     try:
         for request in run.open_requests(clean=True):  # to an earlier attempt, and never answered
             run.close_request(request)
         run.record_keeper(os.getpid(), attempt)  # from now on it is starting: how it ended before is past
         if computers := _computers_of(run):
-            known = run.connection() or Connection(computer=computers[0])
+            if is_given_up:
+                remove(run.exit_file)
+            known = known or Connection(computer=computers[0])
             run.record_connection(
                 msgspec.structs.replace(known, queued=queued, problem="", doing="", over=False)
             )
