@@ -26,7 +26,6 @@ from core.runs.events import (
     MemorySampled,
     MessageRaised,
     MessageWithdrawn,
-    Outcome,
     Phase,
     PhaseChanged,
     Predicted,
@@ -105,15 +104,6 @@ def chosen_examples(events_file: Path) -> tuple[Example, ...]:
 # --- Active time
 
 
-@dataclass(frozen=True)
-class Interruption:
-    """A pause of `seconds` between two attempts, at `clock` in active time."""
-
-    clock: float
-    seconds: float
-    was_paused: bool
-
-
 class WorkClock:
     """Converts the time of events into active time: each attempt directly follows the one before.
 
@@ -124,21 +114,16 @@ class WorkClock:
         self.origin = 0.0
         self._attempt = -1
         self._last = 0.0
-        self._was_paused = False
 
     def begins_with(self, event: Event) -> bool:
         """Whether an attempt begins with this event; some are also written while no engine works."""
         at_rest = (TurnAwaited, TurnCame, RequestAnswered, MessageRaised, MessageWithdrawn)
         return event.attempt > self._attempt and not isinstance(event, at_rest)
 
-    def begin(self, event: Event) -> Interruption | None:
-        """Begin an attempt with this event; returns the pause before it, None for the first attempt."""
-        is_first = self._attempt < 0
-        worked = 0.0 if is_first else self._last - self.origin
-        away = event.time - self._last
-        was_paused, self._was_paused = self._was_paused, False
+    def begin(self, event: Event) -> None:
+        """Begin an attempt with this event."""
+        worked = 0.0 if self._attempt < 0 else self._last - self.origin
         self._attempt, self.origin, self._last = event.attempt, event.time - worked, event.time
-        return None if is_first else Interruption(worked, max(0.0, away), was_paused)
 
     def at(self, event: Event) -> float:
         """Active time in seconds at this event; constant while the next attempt waits."""
@@ -149,8 +134,6 @@ class WorkClock:
         for event in events:
             if event.attempt <= self._attempt:
                 self._last = max(self._last, event.time)
-            if isinstance(event, RunFinished):
-                self._was_paused = event.state is Outcome.PAUSED
 
 
 # --- Status
