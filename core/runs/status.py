@@ -15,7 +15,6 @@ import msgspec
 
 from core.base.files import open_plain
 from core.runs.events import (
-    SCHEMA,
     CheckpointSaved,
     ConfusionCounted,
     Evaluated,
@@ -228,7 +227,6 @@ class RunStatus:
     peaks: dict[int, Peak] = field(default_factory=dict)
     recent_parts: deque[StepFinished] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
     recent_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
-    schema: int = SCHEMA
     skipped: int = 0
     trouble: str = ""
     clock_moved: float = 0.0
@@ -330,7 +328,6 @@ class RunStatus:
         self.attempt_started = event.time
         self.engine_pid = event.pid
         self.versions = dict(event.versions)
-        self.schema = event.schema
         self.step = event.from_step
         self.evaluations = [one for one in self.evaluations if one.step <= event.from_step]
         if self.last_checkpoint is not None and self.last_checkpoint.step > event.from_step:
@@ -369,11 +366,6 @@ class RunStatus:
             if step.loss is not None or step.non_finite is not None:
                 self.loss = step.loss_value
                 break
-
-    @property
-    def is_of_newer_hone(self) -> bool:
-        """Whether a newer Hone wrote the run, so that there may be more to it than is read here."""
-        return self.schema > SCHEMA
 
     @property
     def total_steps(self) -> int | None:
