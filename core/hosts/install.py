@@ -368,6 +368,27 @@ INSTALLABLE = ("no-hone", "other-version")
 """Codes of obstacles that an installation clears."""
 
 
+def with_devices(machine: MachineReport) -> MachineReport:
+    """The devices of this computer, and as `cuda:0@NAME` those that were found on the others.
+
+    They can be chosen unless there are obstacles, which are their reasons then.
+    """
+    devices = list(machine.devices)
+    for computer in computers():
+        checked = computer.checked
+        if checked is None or checked.machine is None:
+            continue
+        reason = next((obstacle.title for obstacle in obstacles(computer, checked)), "")
+        devices += [
+            msgspec.structs.replace(
+                device, name=f"{device.name}@{computer.name}", available=not reason, reason=reason
+            )
+            for device in checked.machine.devices
+            if device.available
+        ]
+    return msgspec.structs.replace(machine, devices=tuple(devices))
+
+
 def differences(first: Computer, second: Computer) -> list[str]:
     """Libraries of two checked computers that differ in version, such as `torch: 2.13.0 on workshop, ...`."""
     one, other = ((each.checked or Checked(time=0.0)).versions for each in (first, second))

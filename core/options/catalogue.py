@@ -100,6 +100,7 @@ def is_changed(option: Option, value: object, start: object) -> bool:
 
 
 ZEROS = {
+    "device.processes": _("One per GPU"),
     "memory.empty_cache_steps": _("Never"),
     "output.save_steps": _("Each epoch"),
     "training.eval_steps": _("Each epoch"),

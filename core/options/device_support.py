@@ -10,7 +10,7 @@ from core.base.formats import plain_number
 from core.base.language import _
 from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path, value_of, with_changes
-from core.options.choices import Precision
+from core.options.choices import Precision, device_title
 from core.options.declare import Option
 from core.options.method_rules import pretrained_fix, rate_hint
 from core.options.sources import VISION_MODELS, Scheme
@@ -170,20 +170,25 @@ def half_precision(device: DeviceReport) -> Precision | None:
 
 
 def machine_problems(machine: MachineReport, options: RunOptions) -> Iterator[Problem]:
-    """The options that this machine doesn't support, with fixes."""
-    name = options.device.name
-    device = find_device(machine, name)
-    if device is None or not device.available:
-        if device is not None:
-            reason = device.reason
-        elif name == "auto":
-            reason = _("this computer has no device that Hone can train on")
-        else:
-            reason = _("{name} is not a device of this computer").format(name=name)
-        yield Problem("device.name", reason, _reset(options_by_path()["device.name"], name))
-    else:
+    """The options that this machine doesn't support, or one of several computers, with fixes."""
+    there, refused = options.device.there, set()
+    for name in [f"{there}@{computer}" for computer in options.device.computers] or [there]:
+        device = find_device(machine, name)
+        if device is None or not device.available:
+            if device is not None:
+                reason = device.reason
+            elif name == "auto":
+                reason = _("this computer has no device that Hone can train on")
+            elif options.device.computers:
+                reason = _("{device} is not known: add or check the computer in Settings")
+                reason = reason.format(device=device_title(name))
+            else:
+                reason = _("{name} is not a device of this computer").format(name=name)
+            yield Problem("device.name", reason, _reset(options_by_path()["device.name"], name))
+            continue
         for option, value in _applicable(options):
-            if reason := refusal(device, option.path, value):
+            if option.path not in refused and (reason := refusal(device, option.path, value)):
+                refused.add(option.path)
                 yield Problem(option.path, reason, _reset(option, value))
     for path, values in machine.choices.items():
         option, value = options_by_path()[path], value_of(options, path)

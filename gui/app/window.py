@@ -29,6 +29,7 @@ from core.base.errors import UserError
 from core.base.files import is_there
 from core.base.language import _
 from core.base.settings import Settings
+from core.hosts.install import with_devices
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.device_support import MachineReport
@@ -518,6 +519,7 @@ class MainWindow(QMainWindow):
             page.set_machine(self._machine)
             page.settings_changed.connect(self._save_settings)
             page.check_requested.connect(self.check_device)
+            page.computers.changed.connect(self._offer_devices)
             self._add_page(page)
         return self.settings
 
@@ -579,13 +581,18 @@ class MainWindow(QMainWindow):
         except OSError as error:
             log.error("the settings can't be saved: %s", error)
 
+    def _offer_devices(self) -> None:
+        """Offer the devices of this computer and of the others for new runs."""
+        if self._machine is not None:
+            self.new_run.set_machine(with_devices(self._machine))
+
     def _on_machine(self, machine: MachineReport) -> None:
         if self._machine is None:  # not while the window is created, which should be fast
             self.new_run.show_gpu(self.gpu)
         self._machine = machine
         self.gpu.look()
         self.sidebar.machine.set_machine(machine)
-        self.new_run.set_machine(machine)
+        self._offer_devices()
         if self.settings is not None:
             self.settings.set_machine(machine)
         if self.benchmark is not None:

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from core.base.language import _
 from core.options import RunOptions, Tree, presets
 from core.options.catalogue import options_by_path, options_of, value_at, value_of, value_text
-from core.options.choices import DEVICE_KINDS, Task, Toggle, device_title
+from core.options.choices import Task, Toggle
 from core.options.declare import Kind, Option
 from core.options.device_support import MachineReport, Settled, find_device, settled_beside
 from core.options.importing import Imported
@@ -49,6 +49,7 @@ from core.services.inspect import (
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.new_run.data_panel import FILE, SPLIT, TRAIN_SPLIT, DataOverview, SplitChoice
+from gui.new_run.device_field import DeviceField, has_parts
 from gui.new_run.model_field import ModelField
 from gui.new_run.state import DataReading, ModelCheck, check_form
 from gui.widgets.cards import Card, Change, ChangesStrip, Note
@@ -60,12 +61,10 @@ from gui.widgets.fields import (
     LinesField,
     PairsField,
     PathField,
-    SegmentedField,
     SwitchField,
-    refused,
 )
 from gui.widgets.form import Form, FormRow, Starts, field_indent, sentence
-from gui.widgets.inputs import PathLine, Segment
+from gui.widgets.inputs import PathLine
 from gui.widgets.labels import link_button, role_label
 from gui.widgets.layout import FLUSH, fill, keep_place, order_tabs
 
@@ -105,7 +104,7 @@ class SpecialFields:
     def __init__(self) -> None:
         options = options_by_path()
         self.model = ModelField(options["model.source"])
-        self.device = SegmentedField(options["device.name"])
+        self.device = DeviceField(options["device.name"])
         self.train = DataPathField(options["data.train"])
         evaluated = PathField(options["data.eval"], _("Choose the validation data"))
         evaluated.near = self.train
@@ -140,11 +139,11 @@ class OptionsCard(Card):
         self._hidden: frozenset[str] = frozenset()
         self._rows: dict[str, FormRow] = {}
         self._headings: dict[str, QLabel] = {}
-        self._more = link_button("")
-        self._more.setCheckable(True)
-        self._more.toggled.connect(self._on_more)
-        self.set_trailing(self._more)
-        keep_place(self._more)
+        self.more = link_button("")
+        self.more.setCheckable(True)
+        self.more.toggled.connect(self._on_more)
+        self.set_trailing(self.more)
+        keep_place(self.more)
         self._advanced = QWidget()
         self._more_body = fill(QVBoxLayout(self._advanced), margins=FLUSH, spacing=SPACING // 2)
         self.body.setSpacing(SPACING // 2)
@@ -171,7 +170,7 @@ class OptionsCard(Card):
         layout.addWidget(row)
 
     def parts_in_order(self) -> Iterator[QWidget]:
-        yield self._more
+        yield self.more
         for layout in (self.body, self._more_body):
             items = filter(None, map(layout.itemAt, range(layout.count())))
             yield from (part for item in items if (part := item.widget()) not in (None, self._advanced))
@@ -200,12 +199,12 @@ class OptionsCard(Card):
                 shown.append(option)
         for group, heading in self._headings.items():
             heading.setVisible(any(option.group == group for option in shown))
-        self._more.setVisible(bool(shown))
-        self._advanced.setVisible(self._more.isChecked() and bool(shown))
+        self.more.setVisible(bool(shown))
+        self._advanced.setVisible(self.more.isChecked() and bool(shown))
 
     def open(self) -> None:
         """Show the options behind "More"."""
-        self._more.setChecked(True)
+        self.more.setChecked(True)
 
     def show_changed(self) -> None:
         """Say at "More" how many of the options behind it are changed."""
@@ -216,13 +215,13 @@ class OptionsCard(Card):
         )
         changed = sum(row.is_changed and self._form.applies(row.field.option) for row in rows)
         more = _("More ({count:,} changed)").format(count=changed) if changed else _("More")
-        self._more.setText(_("Less") if self._more.isChecked() else more)
+        self.more.setText(_("Less") if self.more.isChecked() else more)
 
     def _on_more(self, is_open: bool) -> None:
         self.show_relevant()
         self.show_changed()
         name = _("Fewer options: {card}") if is_open else _("More options: {card}")
-        self._more.setAccessibleName(name.format(card=self.title))
+        self.more.setAccessibleName(name.format(card=self.title))
 
     def _on_revealed(self, path: str) -> None:
         if path in self._rows and is_advanced(options_by_path()[path]):
@@ -356,19 +355,6 @@ def _names(values: Iterable[object]) -> set[str]:
     return names
 
 
-def device_segments(machine: MachineReport | None) -> list[Segment]:
-    """Return the devices to choose from; all kinds before the machine is known."""
-    segments = [Segment("auto", _("Automatic"))]
-    if machine is None:
-        return [*segments, *(Segment(name, title) for name, title in DEVICE_KINDS.items())]
-    kinds = [device.name.partition(":")[0] for device in machine.devices]
-    for device, kind in zip(machine.devices, kinds, strict=True):
-        name = device.name if kinds.count("cuda") > 1 else kind
-        refusal = "" if device.available else device.reason
-        segments.append(Segment(name, device_title(name), device.title, refusal))
-    return segments
-
-
 def automatic_text(option: Option, settled: Settled) -> str:
     """Return what "automatic" resolves to and why; only why if the control shows the value."""
     if option.kind is Kind.WHOLE or len(option.choices) <= ROOM_FOR_AUTOMATIC:
@@ -413,7 +399,7 @@ class OptionsColumn(QWidget):
         self._split = SplitChoice(self.form)
         self._data_card.insert_below(TRAIN, self._split)
         self._data_card.insert_below(TRAIN, self.data)
-        check = link_button(
+        self._check = check = link_button(
             _("Check this device…"),
             lambda: self.check_requested.emit(str(self.fields.device.value())),
             _("Compare its results with those of the CPU"),
@@ -434,6 +420,7 @@ class OptionsColumn(QWidget):
                 control.installEventFilter(self)
         self.form.changed.connect(self._on_change)
         self.form.fix_chosen.connect(self.fix_chosen)
+        self._device_card.more.toggled.connect(self._hide_rows)
         self.form.revealed.connect(self._on_revealed)
         self._split.changed.connect(self.changed)
         self.data.views.rows.use_chosen.connect(self.guesses.choose)
@@ -561,6 +548,11 @@ class OptionsColumn(QWidget):
         self._model_card.hide_rows({"model.pretrained"} if model.is_run else ())
         has_no_table = not self.data.has_table and reading.report is None and not reading.is_waiting
         shown = {path for path in PATHS if has_no_table and form.field(path).value()} | self._revealed
+        device = find_device(self._machine, str(self.fields.device.value())) if self._machine else None
+        is_cpu, processes = device is not None and device.kind == "cpu", "device.processes"
+        is_wanted = has_parts(self._machine, device) and (not is_cpu or self._device_card.more.isChecked())
+        is_wanted |= processes in self._revealed or form.field(processes).value() != 1
+        self._device_card.hide_rows(() if is_wanted else {processes})
         self._data_card.hide_rows(set(PATHS) - shown | self._split.hidden)  # columns are chosen in the table
 
     def _on_revealed(self, path: str) -> None:
@@ -594,9 +586,8 @@ class OptionsColumn(QWidget):
         """Offer what the chosen device can do."""
         device = find_device(self._machine, str(self.fields.device.value())) if self._machine else None
         self.form.show_machine(self._machine, device, but=frozenset({"device.name"}))
-        segments = device_segments(self._machine)
-        self.fields.device.segmented.set_segments(segments)
-        self.form.row("device.name").set_refusals(refused(segments))
+        self._check.setEnabled("@" not in str(self.fields.device.value()))
+        self.form.row("device.name").set_refusals(self.fields.device.show_machine(self._machine))
 
 
 Values = dict[str, Any]

@@ -32,6 +32,7 @@ from gui.base.background import Ask, JobTask, ask_real_engine
 from gui.base.theme import APPEARANCES, Role, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.base.trash import reveal
+from gui.settings.computers import ComputersCard
 from gui.settings.gpu_install import GpuCard, GpuInstaller
 from gui.settings.hub import CacheCard, HubCard, link_to
 from gui.widgets.bars import progress_bar
@@ -137,6 +138,7 @@ class SettingsPage(QWidget):
         self.hub.offline_chosen.connect(lambda on: self._change(offline=on))
         self.cache = CacheCard(ask)
         self.gpu = GpuCard(gpu or GpuInstaller(parent=self))
+        self.computers = ComputersCard()
         self.strip = MessageStrip(closable=True)
         self._computer = self._computer_card()
         content = QWidget()
@@ -149,6 +151,7 @@ class SettingsPage(QWidget):
             self.cache,
             self._computer,
             self.gpu,
+            self.computers,
             self._versions_card(),
             None,
             spacing=SPACING + 4,
@@ -251,6 +254,7 @@ class SettingsPage(QWidget):
     def end_work(self) -> None:
         self.hub.token.task.close()
         self.cache.close_tasks()
+        self.computers.end_work()
 
     def _choose_folder(self) -> None:
         start = str(runs_folder(self._settings))

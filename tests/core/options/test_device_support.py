@@ -169,3 +169,24 @@ def test_devices_of_other_computers_are_found_by_their_names():
     }
     assert [device.kind for device in devices] == ["cpu", "cpu", "cuda", "cuda", "mps"]
     assert device_title("cuda:1@workshop+attic") == "CUDA 1 on workshop + attic"
+
+
+def test_each_of_several_computers_may_refuse():
+    refusals = {"model.method": {"qlora": "needs the package bitsandbytes"}}
+    devices = (
+        DeviceReport(name="cuda:0@workshop", title="RTX 4090", available=True),
+        DeviceReport(name="cuda:0@attic", title="RTX 3060", available=True, refusals=refusals),
+        DeviceReport(name="cuda:0@shed", title="RTX 3060", available=False, reason="shed doesn't answer"),
+    )
+    machine = MachineReport(devices=devices, automatic="cpu")
+
+    def found(name):
+        model, device = ModelOptions(**BERT, method=Method.QLORA), DeviceOptions(name=name)
+        options = RunOptions(task=Task.TEXT_CLASSIFICATION, model=model, device=device)
+        return [(problem.path, problem.message) for problem in machine_problems(machine, options)]
+
+    assert found("cuda@workshop") == []
+    assert found("cuda@workshop+attic") == [("model.method", "needs the package bitsandbytes")]
+    assert found("cuda@workshop+shed") == [("device.name", "shed doesn't answer")]
+    unknown = "CUDA on garage is not known: add or check the computer in Settings"
+    assert found("cuda@garage") == [("device.name", unknown)]

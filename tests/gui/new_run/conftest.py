@@ -64,7 +64,7 @@ def page(shared, engine, memory):
     page._fit_actions._confirmed = b""
     page._options.set_machine(None)
     for card in page._options.cards:
-        card._more.setChecked(False)
+        card.more.setChecked(False)
     page._outcome.fit.ladder.link.setChecked(False)
     page._outcome.fit._was_short = False
     page.load_example(presets.find_example("digits"))

@@ -116,7 +116,7 @@ def test_a_card_without_more_options_is_as_high(page, places):
     for method in Method.HEAD, Method.LORA:
         put(page, model__method=method)
         of_model = {path: y for path, y in places().items() if path in ("model.source", "model.method")}
-        seen[card._more.isVisible()] = of_model
+        seen[card.more.isVisible()] = of_model
     assert seen[False] == seen[True]
 
 

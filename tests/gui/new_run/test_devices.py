@@ -1,0 +1,125 @@
+"""The choice of a device: of this computer side by side, with other computers a list; several of them together."""
+
+import pytest
+from msgspec.structs import replace
+
+from core.base.processes import source_digest
+from core.hosts.computers import Checked, Computer, save
+from core.hosts.install import with_devices
+from core.options.device_support import DeviceReport, MachineReport
+from gui.new_run.device_field import TogetherSheet
+from tests.fakes.jobs import CPU_ONLY
+from tests.gui.new_run.steps import checks, put, row, rows, start_text
+
+GB = 1 << 30
+
+
+def device(name, title, **known):
+    return DeviceReport(name=name, title=title, available=True, memory_bytes=24 * GB, **known)
+
+
+RTX = device("cuda:0@workshop", "NVIDIA RTX 4090", refusals={"model.method": {"qlora": "needs bitsandbytes"}})
+SECOND = device("cuda:1@workshop", "NVIDIA RTX 4090")
+ATTIC = device("cuda:0@attic", "NVIDIA RTX 3060")
+STUDIO = device("mps@studio", "Apple M2"), device("cpu@studio", "Apple M2 CPU")
+
+
+def with_others(*others):
+    return replace(CPU_ONLY, devices=(*CPU_ONLY.devices, *others))
+
+
+@pytest.fixture
+def field(page):
+    return page._options.fields.device
+
+
+def choices(field):
+    return [field.list.itemText(place) for place in range(field.list.count())]
+
+
+def choose(field, title):
+    field.list.setCurrentIndex(choices(field).index(title))
+    field.list.activated.emit(field.list.currentIndex())
+
+
+def test_devices_of_other_computers_make_a_list(page, field):
+    page.set_machine(CPU_ONLY)
+    assert field.segmented.isVisible()
+    assert not field.list.isVisible()
+    asleep = replace(ATTIC, available=False, reason="attic doesn't answer")
+    page.set_machine(with_others(RTX, asleep))
+    assert not field.segmented.isVisible()
+    assert choices(field) == ["Automatic", "CUDA", "MPS", "CPU", "CUDA on workshop", "CUDA on attic"]
+    assert not field.list._items().item(5).isEnabled()
+    assert field.list._items().item(5).toolTip() == "attic doesn't answer"
+    assert field.list.itemData(4) == "cuda@workshop"
+    choose(field, "CUDA on workshop")
+    assert page.tree()["device"]["name"] == "cuda@workshop"
+    assert rows(page)["Device"].startswith("CUDA on workshop · NVIDIA RTX 4090")
+    assert row(page, "model.method").field.segmented.buttons()["qlora"].toolTip() == "needs bitsandbytes"
+    assert start_text(page) == "Start training"
+    page.set_machine(CPU_ONLY)
+    assert field.value() == "cuda@workshop"
+    assert ("error", "device.name") in checks(page)
+
+
+def test_several_computers_train_together_but_no_macs(qtbot, page, field):
+    page.set_machine(with_others(RTX, *STUDIO))
+    assert choices(field)[-1] == "Several computers…"
+    page.set_machine(with_others(RTX, ATTIC, *STUDIO))
+    choose(field, "Several computers…")
+    assert field.value() == "auto"
+    sheet = field.findChild(TogetherSheet)
+    assert not sheet.use.isEnabled()
+    sheet.boxes["workshop"].click()
+    sheet.boxes["studio"].click()
+    assert sheet.value == "cpu@workshop+studio"
+    sheet.boxes["studio"].click()
+    sheet.boxes["attic"].click()
+    sheet.use.click()
+    assert field.value() == "cuda@workshop+attic"
+    assert field.list.currentText() == "CUDA on workshop + attic"
+    assert choices(field)[-1] == "Several computers…"
+
+
+def test_processes_are_asked_for_where_there_are_several_cards(page, field):
+    processes = row(page, "device.processes")
+    page.set_machine(with_others(RTX))
+    assert not processes.isVisible()
+    page._options._device_card.open()
+    assert processes.isVisible(), "several processes can share a CPU"
+    put(page, device__name="cuda@workshop")
+    assert not processes.isVisible()
+    page._options._device_card.more.setChecked(False)
+    page.set_machine(with_others(RTX, SECOND))
+    put(page, device__name="cuda@workshop")
+    assert processes.isVisible()
+    put(page, device__processes=0)
+    assert processes.field.control.text() == "One per GPU"
+    assert choices(field)[-2:] == ["CUDA on workshop", "CUDA 1 on workshop"]
+    put(page, device__processes=2, device__name="cpu")
+    assert processes.isVisible(), "it isn't one"
+
+
+def test_two_cards_of_this_computer_are_one_choice_for_both(page, field):
+    cards = replace(RTX, name="cuda:0"), replace(SECOND, name="cuda:1")
+    page.set_machine(MachineReport(devices=(*cards, CPU_ONLY.devices[2]), automatic="cuda:0"))
+    buttons = field.segmented.buttons()
+    assert list(buttons) == ["auto", "cuda", "cuda:1", "cpu"]
+    assert buttons["cuda"].toolTip() == "NVIDIA RTX 4090; with several processes all 2 GPUs"
+
+
+def test_devices_found_on_computers_are_offered_until_something_prevents_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    there = MachineReport(
+        devices=(replace(RTX, name="cuda:0"), replace(CPU_ONLY.devices[1])), automatic="cuda:0"
+    )
+    ready = Checked(time=1.0, source=source_digest(), machine=there)
+    save(Computer(name="workshop", address="workshop", checked=ready))
+    save(Computer(name="attic", address="attic"))
+    (found,) = with_devices(CPU_ONLY).devices[3:]
+    assert found == RTX
+    save(Computer(name="workshop", address="workshop", checked=replace(ready, source="another")))
+    (found,) = with_devices(CPU_ONLY).devices[3:]
+    assert not found.available
+    assert found.reason == "workshop has another version of Hone"
