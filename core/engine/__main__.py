@@ -142,8 +142,10 @@ def _train(run: RunFolder) -> int:
         except OSError:  # the disk is full or gone: the first event reports it
             pass
         options = run.readable_options()
-        launch = Launch() if options is None else launch_of(options)
-        return lead(run, launch) if launch.needs_agent else _train_here(run)
+        launch = Launch() if options is None else launch_of(options, run.rendezvous())
+        if launch.count > 1:
+            _exit_now(lead(run, launch))  # a thread may wait for a computer that is gone
+        return _train_here(run)
 
 
 def _train_here(run: RunFolder) -> int:
