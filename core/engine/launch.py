@@ -138,7 +138,7 @@ def lead(run: RunFolder, launch: Launch) -> int:
         os.environ.update(GLOO_SOCKET_IFNAME=interface, NCCL_SOCKET_IFNAME=interface)
     if launch.cards:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(launch.cards)
-    os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # of the agent: each lost connection would fill a page of the log
+    os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # or each lost connection fills a page of the log
     from torch.distributed import run as torchrun
     from torch.distributed.elastic.multiprocessing import api
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
