@@ -48,7 +48,7 @@ from core.runs.words import (
     queued_text,
     said_text,
     time_spent_text,
-    unread_text,
+    unread_message,
     what_ran_text,
 )
 from core.sharing import support
@@ -355,11 +355,10 @@ def _run_lines(run: RunFolder, summary: RunSummary) -> Iterator[str]:
         _("Note: {text}").format(text=summary.note) if summary.note else "",
         what_ran_text(status) if status.what_ran is not None else "",
         time_spent_text(status.time_spent),
-        unread_text(status),
     ]
     lines += [
         message_text(message, run.path, is_over=is_over)
-        for message in status.messages.values()
+        for message in filter(None, (unread_message(status), *status.messages.values()))
         if not (is_over and message.level is Level.ERROR)  # it is part of the ending
     ]
     if is_over:

@@ -55,7 +55,7 @@ from core.runs.queue import Move
 from core.runs.start import CantResume, Extension, HasFinished
 from core.runs.status import DOESNT_FIT, PAUSED_ITSELF, State
 from core.runs.summary import RunSummary, summarize
-from core.runs.words import ONLY_IF_IT_FITS, ending_text, error_text, name_of, unread_text
+from core.runs.words import ONLY_IF_IT_FITS, ending_text, error_text, message_text, name_of, unread_message
 from core.services import hub
 
 POLL_SECONDS = 0.1
@@ -181,8 +181,8 @@ def _conclude(follower: RunFollower) -> int:
         note(REMOVED)
         return 1
     status = follower.status
-    if unread := unread_text(status):
-        note(unread)
+    if (unread := unread_message(status)) is not None:
+        note(message_text(unread))
     note(ending_text(follower.run, status, follower.state, follower.exit_record))
     if (
         follower.state in (State.FINISHED, State.STOPPED, State.PAUSED)

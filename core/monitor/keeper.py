@@ -4,7 +4,7 @@ The keeper of a queued run is started at once and waits for its turn before it s
 
 Only the parent of a process learns how it ended, and an engine that hangs can't sample itself. So the keeper also runs
 the warning rules and keeps the computer awake. It needs no torch, and continues when the window is closed. Started as
-`python -P -m core.monitor.keeper RUN_DIR [--queue]`.
+`python -P -m core.monitor.keeper RUN_DIR [--queue]`. The keeper of a run on another computer only follows it.
 """
 
 import contextlib
@@ -38,6 +38,7 @@ from core.base.processes import (
     start_worker,
 )
 from core.base.system import system_memory
+from core.hosts.mirror import Mirror
 from core.monitor import loss_rules, system_rules
 from core.monitor.nvidia import gpu_of
 from core.monitor.recent import Finding, Recent
@@ -365,6 +366,12 @@ def main(arguments: Sequence[str]) -> int:
         print(_("A training process works in {path} already.").format(path=path), file=sys.stderr)
         return 1
     os.chdir(path)  # where the folder is renamed, moved or unmounted, it still is this one
+    options = RunFolder(Path()).readable_options()
+    if options is not None and options.device.computers:
+        for number in SIGNALS:
+            signal.signal(number, lambda *_rest: sys.exit(0))  # which ends nothing there
+        Mirror(RunFolder(Path())).keep()
+        return 0
     keeper = Keeper(RunFolder(Path()), engine_command("train", "."), queued=QUEUE_FLAG in arguments)
     for number in SIGNALS:
         signal.signal(number, lambda *_rest: keeper.request_stop())

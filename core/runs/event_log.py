@@ -243,7 +243,7 @@ class RunFollower:
 
     def look_again(self) -> None:
         """Check the run's processes again at the next poll, even if it was over."""
-        self._is_alive, self._next_look = True, 0.0
+        self._is_alive, self._next_look, self.exit_record = True, 0.0, None
 
     def _check_processes(self) -> None:
         if time.monotonic() >= self._next_look:

@@ -157,20 +157,28 @@ class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
     """`connection.json` of a run that trains on another computer; its other files are copies of those there.
 
-    `folder` is the run's name there, empty before it was sent; `heard` is when that computer last answered (unix
-    seconds, 0: never). While not `connected`, `problem` says why in plain words. `doing` is what goes on apart from
-    training, such as what is being sent. `queued`: it was to wait for its turn there. `over`: the run has ended there
+    `folder` is the run's name there, empty before it was sent, `attempt` the newest attempt begun there; `heard` is
+    when that computer last answered (unix seconds, 0: never). While not `connected`, `problem` says why in plain words.
+    `doing` is what goes on apart from training, such as what is being sent. `queued`: it was to wait for its turn
+    there. `clock` is by how many seconds this computer's clock is ahead of that one's. `over`: the run has ended there
     and nothing more comes, or it was given up here.
     """
 
     computer: str
     folder: str = ""
+    attempt: Attempt = 0
     connected: bool = False
     heard: Moment = 0.0
     problem: str = ""
     doing: str = ""
     queued: bool = False
+    clock: float = 0.0
     over: bool = False
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the run was ended here while it was out of reach: it may still train there."""
+        return self.over and not self.connected and self.attempt > 0
 
 
 class Rendezvous(msgspec.Struct, frozen=True, kw_only=True):
@@ -322,12 +330,17 @@ class RunFolder:
         """The link to the computer that the run trains on; None for a run of this one."""
         return read_record(self.connection_file, Connection)
 
+    def record_connection(self, connection: Connection) -> None:
+        write_atomically(self.connection_file, msgspec.json.encode(connection))
+
     def keeper_is_alive(self) -> bool:
         record = self.keeper_record()
         return record is not None and record.is_alive
 
     def clock_moved(self) -> float:
-        """Seconds by which this computer's clock was set forward since the keeper started."""
+        """Seconds by which this computer's clock was set forward since the keeper started, or is ahead of the run's."""
+        if (connection := self.connection()) is not None:
+            return connection.clock
         record = self.keeper_record()
         return clock_moved(record.booted) if record is not None and record.is_here else 0.0
 

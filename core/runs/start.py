@@ -14,7 +14,7 @@ import psutil
 
 from core.base import formats
 from core.base.errors import OptionsError, Problem, RunFolderError
-from core.base.files import is_link, is_plain, locked, write_atomically
+from core.base.files import is_link, is_plain, locked, remove, write_atomically
 from core.base.language import _
 from core.base.processes import is_frozen, own_program, start_detached
 from core.options import RunOptions, run_file
@@ -22,11 +22,13 @@ from core.options.validate import read_options
 from core.runs import models, queue
 from core.runs.event_log import EventWriter
 from core.runs.events import Event, Outcome, TurnCame
-from core.runs.folder import ExitRecord, RunFolder
+from core.runs.folder import Connection, ExitRecord, RunFolder
 from core.runs.status import RunStatus, State
 from core.runs.summary import status_at_end
 
 QUEUE_FLAG = "--queue"
+KEEPER_LOG = "connection.log"
+"""What the keeper of a run that trains elsewhere prints."""
 
 
 class CantResume(RunFolderError):  # noqa: N818 - said as the window says it
@@ -128,7 +130,7 @@ def _check(run: RunFolder, *, is_longer: bool) -> tuple[RunOptions, RunStatus]:
         raise CantResume(_("The run is under way already"), where)
     if state is State.FINISHED and not is_longer:
         raise HasFinished(_("The run has finished"), _("It can be trained for more epochs or steps."))
-    if state is State.FINISHED and models.newest(run) is None:
+    if state is State.FINISHED and run.connection() is None and models.newest(run) is None:
         detail = _(
             "It has no checkpoint to resume from: it would start again and replace its model. A new run "
             "can start from its model, run:{name}."
@@ -183,30 +185,68 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
     path = run.path.absolute()
     before = run.keeper_file.read_bytes() if run.keeper_file.exists() else None
     attempt = max(status_at_end(run).attempt, run.attempt_kept()) + 1
+    if is_given_up := (known := run.connection()) is not None and known.is_given_up:
+        attempt -= 1  # it may still train there
     keeper: subprocess.Popen[bytes] | None = None
     try:
         for request in run.open_requests(clean=True):  # to an earlier attempt, and never answered
             run.close_request(request)
         run.record_keeper(os.getpid(), attempt)  # from now on it is starting: how it ended before is past
-        awaited = queue.ahead_of(queue.device_of(run), queue.source_of(run)) if queued else None
+        if computers := _computers_of(run):
+            if is_given_up:
+                remove(run.exit_file)
+            known = known or Connection(computer=computers[0])
+            run.record_connection(
+                msgspec.structs.replace(known, queued=queued, problem="", doing="", over=False)
+            )
+        waits = queued and not computers  # a run elsewhere waits there
+        awaited = queue.ahead_of(queue.device_of(run), queue.source_of(run)) if waits else None
         if awaited is not None:
             _tell(run, attempt, awaited)  # as its keeper will, once it has begun
-        keeper = start_detached(command or keeper_command(path, queued=queued), run.log_file, path)
+        # log.txt of a run elsewhere is a copy of the one there
+        log = run.path / KEEPER_LOG if computers else run.log_file
+        keeper = start_detached(command or keeper_command(path, queued=queued), log, path)
         record = run.keeper_record()
         if record is None or record.pid != keeper.pid:  # the keeper may have been quicker and recorded itself
             run.record_keeper(keeper.pid, attempt)
             record = run.keeper_record()
         # in the order in which they are started, not in that of their keepers
-        if queued and record is not None:
+        if waits and record is not None:
             queue.enter(run, queue.device_of(run), record)
     except (OSError, psutil.Error) as error:
         if keeper is not None:
             keeper.kill()
             keeper.wait()
-        with contextlib.suppress(OSError):
-            _tell(run, attempt, TurnCame())  # it doesn't wait any more
+        if not _computers_of(run):
+            with contextlib.suppress(OSError):
+                _tell(run, attempt, TurnCame())  # it doesn't wait any more
         raise _not_started(run, before, error) from error
     return keeper
+
+
+def _computers_of(run: RunFolder) -> tuple[str, ...]:
+    options = run.readable_options()
+    return options.device.computers if options is not None else ()
+
+
+def follow_again(run: RunFolder) -> bool:
+    """Start the keeper again of a run that trains elsewhere, if it has lost it; returns whether it had.
+
+    Raises:
+        RunFolderError: It can't be started.
+    """
+    if run.connection() is None or run.keeper_is_alive() or not run.is_alive():
+        return False
+    try:
+        with locked(run.path):
+            if run.keeper_is_alive():
+                return False
+            path = run.path.absolute()
+            keeper = start_detached(keeper_command(path), run.path / KEEPER_LOG, path)
+            run.record_keeper(keeper.pid, run.attempt_kept())
+    except (OSError, psutil.Error) as error:
+        raise RunFolderError(_("The run can't be followed"), str(error)) from error
+    return True
 
 
 def _tell(run: RunFolder, attempt: int, event: Event) -> None:

@@ -15,7 +15,6 @@ import msgspec
 
 from core.base.files import open_plain
 from core.runs.events import (
-    SCHEMA,
     CheckpointSaved,
     ConfusionCounted,
     Evaluated,
@@ -26,7 +25,6 @@ from core.runs.events import (
     MemorySampled,
     MessageRaised,
     MessageWithdrawn,
-    Outcome,
     Phase,
     PhaseChanged,
     Predicted,
@@ -105,15 +103,6 @@ def chosen_examples(events_file: Path) -> tuple[Example, ...]:
 # --- Active time
 
 
-@dataclass(frozen=True)
-class Interruption:
-    """A pause of `seconds` between two attempts, at `clock` in active time."""
-
-    clock: float
-    seconds: float
-    was_paused: bool
-
-
 class WorkClock:
     """Converts the time of events into active time: each attempt directly follows the one before.
 
@@ -124,21 +113,16 @@ class WorkClock:
         self.origin = 0.0
         self._attempt = -1
         self._last = 0.0
-        self._was_paused = False
 
     def begins_with(self, event: Event) -> bool:
         """Whether an attempt begins with this event; some are also written while no engine works."""
         at_rest = (TurnAwaited, TurnCame, RequestAnswered, MessageRaised, MessageWithdrawn)
         return event.attempt > self._attempt and not isinstance(event, at_rest)
 
-    def begin(self, event: Event) -> Interruption | None:
-        """Begin an attempt with this event; returns the pause before it, None for the first attempt."""
-        is_first = self._attempt < 0
-        worked = 0.0 if is_first else self._last - self.origin
-        away = event.time - self._last
-        was_paused, self._was_paused = self._was_paused, False
+    def begin(self, event: Event) -> None:
+        """Begin an attempt with this event."""
+        worked = 0.0 if self._attempt < 0 else self._last - self.origin
         self._attempt, self.origin, self._last = event.attempt, event.time - worked, event.time
-        return None if is_first else Interruption(worked, max(0.0, away), was_paused)
 
     def at(self, event: Event) -> float:
         """Active time in seconds at this event; constant while the next attempt waits."""
@@ -149,8 +133,6 @@ class WorkClock:
         for event in events:
             if event.attempt <= self._attempt:
                 self._last = max(self._last, event.time)
-            if isinstance(event, RunFinished):
-                self._was_paused = event.state is Outcome.PAUSED
 
 
 # --- Status
@@ -245,7 +227,6 @@ class RunStatus:
     peaks: dict[int, Peak] = field(default_factory=dict)
     recent_parts: deque[StepFinished] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
     recent_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
-    schema: int = SCHEMA
     skipped: int = 0
     trouble: str = ""
     clock_moved: float = 0.0
@@ -347,7 +328,6 @@ class RunStatus:
         self.attempt_started = event.time
         self.engine_pid = event.pid
         self.versions = dict(event.versions)
-        self.schema = event.schema
         self.step = event.from_step
         self.evaluations = [one for one in self.evaluations if one.step <= event.from_step]
         if self.last_checkpoint is not None and self.last_checkpoint.step > event.from_step:
@@ -386,11 +366,6 @@ class RunStatus:
             if step.loss is not None or step.non_finite is not None:
                 self.loss = step.loss_value
                 break
-
-    @property
-    def is_of_newer_hone(self) -> bool:
-        """Whether a newer Hone wrote the run, so that there may be more to it than is read here."""
-        return self.schema > SCHEMA
 
     @property
     def total_steps(self) -> int | None:

@@ -418,16 +418,16 @@ def _value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else "none" if value is None else str(value)
 
 
-def unread_text(status: RunStatus) -> str:
-    """What of a run could not be read; empty if all of it was."""
-    if status.is_of_newer_hone:
-        return _("Note: a newer Hone wrote this run; there may be more to it than is shown.")
-    if status.trouble:
-        return _("Note: some of the run's events can't be read: {reason}").format(reason=status.trouble)
-    if status.skipped:
-        lines = formats.counted(status.skipped, "line")
-        return _("Note: {lines} of the run's events can't be read and were left out.").format(lines=lines)
-    return ""
+def unread_message(status: RunStatus) -> MessageRaised | None:
+    """A message about events of a run that can't be read."""
+    left_out = ngettext(
+        "{count} line can't be read and is left out.",
+        "{count} lines can't be read and are left out.",
+        status.skipped,
+    ).format(count=formats.count(status.skipped))
+    detail = status.trouble or (left_out if status.skipped else "")
+    title = _("Not all of this run can be read")
+    return MessageRaised(id="unread", level=Level.INFO, title=title, detail=detail) if detail else None
 
 
 def time_spent_text(shares: Mapping[str, float] | None) -> str:

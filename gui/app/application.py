@@ -208,13 +208,13 @@ class SingleInstance(QObject):
 
     def __init__(self, home: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._lock = QLockFile(str(home / "window.lock"))
+        self._lock = QLockFile(str(home / "hone.lock"))
         self._lock.setStaleLockTime(0)  # it is valid as long as its process lives
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.newConnection.connect(self._on_connection)
         digest = hashlib.sha256(str(home.absolute()).encode(errors="surrogateescape")).hexdigest()
-        self._name = f"hone-{digest[:20]}" if os.name == "nt" else str(home.absolute() / "window.socket")
+        self._name = f"hone-{digest[:20]}" if os.name == "nt" else str(home.absolute() / "hone.socket")
 
     def claim(self, paths: Sequence[Path], late: Callable[[], Sequence[Path]] = tuple) -> bool:
         """Become the first one; returns False if there is another one, which has received `paths`.

@@ -37,7 +37,7 @@ from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING, Tokens
 from gui.base.trash import MessageBox
 from gui.charts import overlays
-from gui.charts.axes import CLOCK, AxisUnit, Canvas, RoundAxis, SharedView, XScale
+from gui.charts.axes import AxisUnit, Canvas, RoundAxis, SharedView, XScale
 from gui.charts.history import RunHistory
 from gui.charts.series import FENCE, FENCE_KEPT, DrawnLine, Floats, Line, Look, Span, usual_span
 from gui.widgets.cards import Card
@@ -171,7 +171,6 @@ class Chart(Card):
         self._queue = stage.queue
         self._view = stage.view
         self._lines: list[DrawnLine] = []
-        self._moments = overlays.MomentLines()
         self._is_hovered = self._shows_all = False
         self.can_be_log = can_be_log
         self.is_over: bool | None = False
@@ -272,19 +271,11 @@ class Chart(Card):
         """Draw what is no line, from `low` to `high`."""
 
     def decorate(self, x: Span, y: Span) -> None:
-        """Draw what depends on the ranges of both axes (ceilings, bands)."""
+        """Draw what depends on the ranges of both axes, such as ceilings."""
 
     def extra_columns(self) -> list[Line]:
         """Series that are saved with the lines, for the positions at which these have a point."""
         return []
-
-    def moments(self) -> list[overlays.Moment]:
-        """Moments to point out if the chart is over time."""
-        return overlays.interruption_moments(self.history.interruptions)
-
-    def width_at_top(self, y: Span) -> float:
-        """Pixels at the right end of the topmost line of text that a text takes."""
-        return 0.0
 
     def paint_with(self, tokens: Tokens) -> None:
         """Set the colours of decorations."""
@@ -314,8 +305,6 @@ class Chart(Card):
         y = self._draw_lines(x, scale)
         self._canvas.set_ranges(*x, *y)
         self.decorate(x, y)
-        moments = self.moments() if scale.unit is CLOCK else []
-        self._moments.draw(self._canvas, moments, x, self.width_at_top(y))
         self._mark_items.draw(self.history.marks, scale, x, y)
         empty = self.empty_text()
         if empty and self.is_over is None:
@@ -419,7 +408,6 @@ class Chart(Card):
         self._canvas.set_axis_font(font)
         self._mark_items.paint_with(tokens)
         self._outliers.paint_with(tokens, font)
-        self._moments.paint_with(tokens)
         for drawn in self._lines:
             drawn.paint_with(tokens)
         self.paint_with(tokens)

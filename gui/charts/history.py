@@ -36,7 +36,7 @@ from core.runs.events import (
     Source,
     StepFinished,
 )
-from core.runs.status import Interruption, PredictionLog, RunStatus, WorkClock
+from core.runs.status import PredictionLog, RunStatus, WorkClock
 from gui.charts.series import Floats, Series
 
 
@@ -360,15 +360,13 @@ SAMPLE_WEIGHT = 16
 class Batch:
     """Events of at most one attempt; a `RunStarted` is always the first. All arrays have the shape (n,).
 
-    `events` are all but the steps, each at `clocks` seconds of work; `interruption` is what came before an attempt's
-    first batch. `steps` are the numbers of the steps, `columns` their figures by the names of `STEP_COLUMNS`. `losses`
-    and `norms` are steps with values, NaN if not finite. `first_non_finite` is the first step whose loss wasn't, and
-    that loss.
+    `events` are all but the steps, each at `clocks` seconds of work. `steps` are the numbers of the steps, `columns`
+    their figures by the names of `STEP_COLUMNS`. `losses` and `norms` are steps with values, NaN if not finite.
+    `first_non_finite` is the first step whose loss wasn't, and that loss.
     """
 
     events: tuple[Event, ...]
     clocks: tuple[float, ...]
-    interruption: Interruption | None
     steps: Floats
     columns: dict[str, Floats]
     losses: tuple[Floats, Floats]
@@ -394,7 +392,6 @@ class BatchBuilder:
     def __init__(self) -> None:
         self._clock = WorkClock()
         self._median = RunningMedian()
-        self._interruption: Interruption | None = None
         self._batches: list[Batch] = []
         self._weight = 0
         self._begin_batch()
@@ -411,7 +408,7 @@ class BatchBuilder:
                 self._end_batch()
                 first = place
             if begins:
-                self._interruption = self._clock.begin(event)
+                self._clock.begin(event)
             if isinstance(event, RunStarted):
                 self._median = RunningMedian()
         self._add_to_batch(events[first:])
@@ -427,7 +424,6 @@ class BatchBuilder:
         self._steps: list[StepFinished] = []
         self._events: list[Event] = []
         self._clocks: list[float] = []
-        self._interruption = None
 
     def _add_to_batch(self, events: Sequence[Event]) -> None:
         steps = [event for event in events if isinstance(event, StepFinished)]
@@ -448,7 +444,6 @@ class BatchBuilder:
         batch = Batch(
             tuple(self._events),
             tuple(self._clocks),
-            self._interruption,
             _column(steps, "step"),
             self._step_columns(steps),
             (_column(losses, "step"), _finite(_column(losses, "loss_value"))),
@@ -502,7 +497,7 @@ class RunHistory:
     `tokens_per_second` (NaN for a step in which something was compiled).
 
     All clocks are in seconds worked (`WorkClock`), also those of `memory`, `devices`, `phases` (each with its
-    beginning), `interruptions` (a new attempt began), `pauses` and `marks`.
+    beginning), `pauses` and `marks`.
     """
 
     def __init__(self) -> None:
@@ -529,15 +524,12 @@ class RunHistory:
         self._messages: dict[str, Mark] = {}  # by their ids
         self.predictions = PredictionLog()
         self.phases: list[tuple[float, Phase]] = []
-        self.interruptions: list[Interruption] = []
         self.pauses: list[Pause] = []
         self.evaluations: list[Evaluated] = []
         self.model_step: int | None = None  # of a run that has kept its best model
         self.first_non_finite: tuple[int, float] | None = None
 
     def add(self, batch: Batch) -> None:
-        if batch.interruption is not None:
-            self.interruptions.append(batch.interruption)
         for event, clock in zip(batch.events, batch.clocks, strict=True):
             self._apply(event, clock)
         if len(batch.steps):

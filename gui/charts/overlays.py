@@ -1,4 +1,4 @@
-"""Items over the lines of a chart: legend, values at the cursor, marks, outliers, ceilings, moments, pressure."""
+"""Items over the lines of a chart: legend, values at the cursor, marks, outliers, ceilings."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -7,23 +7,16 @@ from html import escape
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QBrush, QColor, QFont
+from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QLabel
 
-from core.base import formats
 from core.base.language import _
-from core.runs.events import Phase
-from core.runs.status import Interruption
-from core.runs.words import phase_title
 from gui.base.theme import Role, set_role
 from gui.base.tokens import Tokens
 from gui.charts.axes import Canvas, XScale
 from gui.charts.history import Mark, MarkKind
 from gui.charts.series import Floats, Span
 from gui.widgets.labels import meanings_in
-
-LINES_BELOW_TOP = 2.5
-"""The text of a ceiling is in the topmost line of text if the ceiling is at most so many lines below the top."""
 
 
 class CeilingLine(pg.InfiniteLine):
@@ -53,12 +46,6 @@ class CeilingLine(pg.InfiniteLine):
             self.label.anchors = [(self.label.orthoPos, 1.0 if fits else 0.0)] * 2
             self.setValue(level)
             self.label.updatePosition()
-
-    def width_at_top(self, y: Span, rows: int) -> float:
-        """Width of the text in pixels if it is in the topmost line of text, else 0."""
-        text = self.label.textItem.boundingRect()
-        below_top = (y[1] - self.value()) / (y[1] - y[0]) * rows
-        return text.width() if self.isVisible() and below_top < LINES_BELOW_TOP * text.height() else 0.0
 
 
 PAIRS_PER_ROW = 2
@@ -297,148 +284,3 @@ def _mark_text(mark: Mark) -> tuple[str, str]:
     }
     title = _("{title} (no longer so)").format(title=mark.title) if mark.is_over else mark.title
     return names[mark.kind], title or step
-
-
-Moment = tuple[float, str]
-"""Seconds worked, with a text."""
-
-
-def first_phases(phases: list[tuple[float, Phase]]) -> list[Moment]:
-    """The phases before the first step, and the beginning of that step."""
-    moments: list[Moment] = []
-    for clock, phase in phases:
-        if phase is Phase.TRAINING:
-            return [*moments, (clock, _("First step"))]
-        moments.append((clock, phase_title(phase)))
-    return moments
-
-
-def interruption_moments(interruptions: list[Interruption]) -> list[Moment]:
-    """The beginnings of later attempts."""
-    paused, resumed = _("Paused {duration}"), _("Resumed")
-    return [
-        (pause.clock, paused.format(duration=formats.about(pause.seconds)) if pause.was_paused else resumed)
-        for pause in interruptions
-    ]
-
-
-LEAST_PIXELS = 6
-"""Moments nearer than this to the next one, or to the left edge, are left out."""
-
-BELOW_MARKS = 10
-"""Pixels between the top and the texts."""
-
-GROUND_ALPHA = 140
-
-
-def placed_moments(
-    moments: list[Moment], x: Span, columns: int, width: Callable[[str], int], taken: float = 0.0
-) -> list[Moment]:
-    """The moments that fit side by side, the newest first; their texts are empty if these don't fit.
-
-    Args:
-        moments: In ascending order.
-        x: Range of the plot, in seconds.
-        columns: Its width in pixels.
-        width: Measures a text, in pixels.
-        taken: Pixels at the right end that another text takes.
-    """
-    shown: list[Moment] = []
-    line, end = float(columns), columns - taken  # where the next line and the next text begin
-    for clock, text in reversed(moments):
-        at = (clock - x[0]) * columns / (x[1] - x[0])
-        if LEAST_PIXELS <= at <= line - LEAST_PIXELS:
-            fits = at + width(text) + 2 * LEAST_PIXELS <= end
-            shown.append((clock, text if fits else ""))
-            line, end = at, min(end, at)
-    return shown
-
-
-class MomentLines:
-    """Upright lines at moments, with their texts at the top."""
-
-    def __init__(self) -> None:
-        self._lines: list[pg.InfiniteLine] = []
-        self._tokens: Tokens | None = None
-
-    def draw(self, canvas: Canvas, moments: list[Moment], x: Span, taken: float) -> None:
-        """Draw the moments inside the plot; `taken` is as in `placed_moments`."""
-        shown = placed_moments(moments, x, canvas.columns(), canvas.axis_metrics.horizontalAdvance, taken)
-        is_new = len(self._lines) < len(shown)
-        while len(self._lines) < len(shown):
-            self._lines.append(self._new_line(canvas))
-        if is_new and self._tokens is not None:
-            self.paint_with(self._tokens)
-        for line in self._lines[len(shown) :]:
-            line.hide()
-        for (clock, text), line in zip(shown, self._lines, strict=False):
-            line.show()
-            line.label.setFormat(text)
-            line.label.setVisible(bool(text))
-            line.label.setPosition(1 - BELOW_MARKS / canvas.rows())
-            line.setValue(clock)
-
-    def paint_with(self, tokens: Tokens) -> None:
-        self._tokens = tokens
-        ground = QColor(tokens.surface)
-        ground.setAlpha(GROUND_ALPHA)
-        for line in self._lines:
-            line.setPen(pg.mkPen(tokens.muted, width=1, dash=[1, 3]))
-            line.label.setColor(tokens.muted)
-            line.label.fill = pg.mkBrush(ground)
-
-    def _new_line(self, canvas: Canvas) -> pg.InfiniteLine:
-        line = pg.InfiniteLine(angle=90, label="", labelOpts={"anchors": [(-0.04, 0.0)] * 2})
-        line.setZValue(5)
-        line.label.textItem.document().setDocumentMargin(1)
-        line.label.textItem.setFont(canvas.axis_font)
-        canvas.addItem(line, ignoreBounds=True)
-        return line
-
-
-BAND_HEIGHT = 5
-"""Pixels."""
-
-LAST_SECONDS = 1.0
-"""Assumed duration of the newest sample."""
-
-
-def level_spans(x: Floats, levels: Floats) -> tuple[Floats, Floats, Floats]:
-    """Begin, end and level of each stretch of a level above 0; NaN counts as 0.
-
-    Args:
-        x: Times of the samples, ascending; each level lasts until the next sample.
-    """
-    known = np.nan_to_num(levels)
-    starts = np.flatnonzero(np.diff(known, prepend=np.nan) != 0)
-    begins, values = x[starts], known[starts]
-    ends: Floats = np.append(begins[1:], x[-1:] + LAST_SECONDS)
-    is_raised = values > 0
-    return begins[is_raised], ends[is_raised], values[is_raised]
-
-
-class PressureBand(pg.BarGraphItem):
-    """A band at the bottom of the plot: amber at level 1, red at level 2."""
-
-    def __init__(self) -> None:
-        super().__init__(x0=[0.0], x1=[0.0], y0=[0.0], y1=[0.0], pen=None)
-        self.setZValue(10)
-        self._colours: dict[float, QBrush] = {}
-        self.hide()
-
-    def paint_with(self, tokens: Tokens) -> None:
-        self._colours = {1.0: pg.mkBrush(tokens.warn), 2.0: pg.mkBrush(tokens.bad)}
-
-    def draw(self, spans: tuple[Floats, Floats, Floats], x: Span, y: Span, canvas: Canvas) -> None:
-        """Draw `level_spans` in a plot with the ranges `x` and `y`."""
-        begins, ends, levels = spans
-        self.setVisible(len(levels) > 0)
-        if len(levels):
-            pixel, top = (x[1] - x[0]) / canvas.columns(), y[0] + (y[1] - y[0]) * BAND_HEIGHT / canvas.rows()
-            self.setOpts(
-                x0=begins,
-                x1=np.maximum(ends, begins + pixel),
-                y0=np.full(len(begins), y[0]),
-                y1=np.full(len(begins), top),
-                brushes=[self._colours[float(level)] for level in levels],
-            )

@@ -30,6 +30,7 @@ from core.runs.models import TrainedModel
 from core.runs.start import Extension
 from core.runs.status import RunStatus, State
 from core.runs.summary import Finding, summarize, verdict
+from core.runs.words import unread_message
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.base.trash import reveal
@@ -334,7 +335,7 @@ class RunView(QWidget):
         notes = (
             run_text.connection_message(facts, time.time()),
             self._note,
-            run_text.unread_message(self._status),
+            unread_message(self._status),
         )
         raised = (
             message for message in self._status.messages.values() if message.attempt > self._attempt_left

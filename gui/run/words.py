@@ -338,22 +338,6 @@ def _resume_fixes(facts: RunFacts) -> tuple[Fix, ...]:
     return (Fix(title, action=FixAction.RESUME),)
 
 
-def unread_message(status: RunStatus) -> MessageRaised | None:
-    """A message about events of a run that can't be read."""
-    if status.is_of_newer_hone:
-        detail = _("A newer version of Hone wrote it.")
-    elif status.trouble:
-        detail = status.trouble
-    elif status.skipped:
-        detail = ngettext(
-            "{count} damaged line is left out.", "{count} damaged lines are left out.", status.skipped
-        ).format(count=formats.count(status.skipped))
-    else:
-        return None
-    title = _("Not all of this run can be read")
-    return MessageRaised(id="unread", level=Level.INFO, title=title, detail=detail)
-
-
 def left_queue_message(facts: RunFacts) -> MessageRaised | None:
     """A message about a run that left the queue before it was resumed, with the end of the attempt before."""
     status, record, crash = facts.status, facts.exit_record, facts.crash

@@ -47,7 +47,7 @@ def send(qtbot, home, line):
     """Write to the socket; returns the answer when the other side has closed it."""
     socket = QLocalSocket()
     with qtbot.waitSignal(socket.disconnected, timeout=5000):
-        socket.connectToServer(str(home / "window.socket"))
+        socket.connectToServer(str(home / "hone.socket"))
         assert socket.waitForConnected(2000)
         socket.write(line)
     return bytes(socket.readAll().data())
@@ -75,7 +75,7 @@ def test_a_second_start_in_a_terminal_says_that_hone_is_open(home, monkeypatch, 
 def test_the_lock_and_socket_of_a_killed_process_stop_no_start(qapp, home):
     killed = subprocess.run([sys.executable, "-c", CLAIM, str(home), "be killed"], check=False)
     assert killed.returncode == -9
-    assert (home / "window.socket").exists()
+    assert (home / "hone.socket").exists()
     next_start = SingleInstance(home)
     assert next_start.claim(())
     assert next_start._server.isListening()
@@ -84,7 +84,7 @@ def test_the_lock_and_socket_of_a_killed_process_stop_no_start(qapp, home):
 
 def test_a_first_one_that_doesnt_answer_leaves_two_windows_rather_than_none(qapp, home, monkeypatch):
     monkeypatch.setattr(application, "CONNECT_MS", 20)
-    stuck = QLockFile(str(home / "window.lock"))
+    stuck = QLockFile(str(home / "hone.lock"))
     assert stuck.tryLock(0)
     assert SingleInstance(home).claim(())
     stuck.unlock()
@@ -97,7 +97,7 @@ def test_a_folder_that_cant_be_written_to_leaves_two_windows_rather_than_none(qa
 
 
 def test_only_its_owner_may_use_the_socket(first, home):
-    mode = (home / "window.socket").stat().st_mode
+    mode = (home / "hone.socket").stat().st_mode
     assert stat.S_ISSOCK(mode)
     assert not mode & 0o077
 

@@ -30,9 +30,8 @@ from core.runs.events import (
     TurnAwaited,
     TurnCame,
 )
-from core.runs.status import Interruption, RunStatus
+from core.runs.status import RunStatus
 from gui.charts.history import BatchBuilder, DeviceHistory, MarkKind, MemoryHistory, Pause
-from gui.charts.overlays import interruption_moments
 from gui.charts.series import Series
 from tests.fakes.charts import EventHistory
 from tests.fakes.runs import make_folder, write_on_card
@@ -132,7 +131,7 @@ def attempt(number, begin, first):
     ]
 
 
-def test_time_is_time_worked_and_pauses_between_attempts_are_pointed_out():
+def test_time_is_time_worked_without_the_pauses_between_attempts():
     history = history_of(*attempt(1, 1000.0, 1), *attempt(2, 1910.0, 3))
     clock = history.step_clock
     assert clock.y.tolist() == [5, 8, 15, 18]
@@ -142,9 +141,6 @@ def test_time_is_time_worked_and_pauses_between_attempts_are_pointed_out():
     assert history.last_clock == 20
     # What is reported while it waits is placed where work goes on.
     assert [mark.clock for mark in history.marks[MarkKind.NOTE]] == [0, 10]
-    assert history.interruptions == [Interruption(10.0, 900.0, was_paused=True)]
-    assert interruption_moments(history.interruptions) == [(10.0, "Paused 15 min")]
-    assert interruption_moments([Interruption(10.0, 900.0, was_paused=False)]) == [(10.0, "Resumed")]
 
 
 @pytest.mark.parametrize("seed", [0, 1])

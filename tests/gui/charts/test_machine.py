@@ -1,22 +1,18 @@
-"""The chart of memory: bands, ceilings, legend, the box at the cursor, moments, pressure."""
+"""The chart of memory: areas, ceilings, legend, the box at the cursor."""
 
-import math
-
-import numpy as np
 import pytest
 from PySide6.QtWidgets import QToolTip
 
 from core.base.settings import Appearance
 from core.runs.event_log import EventReader
-from core.runs.events import MemorySampled, Phase, RunStarted, Source
+from core.runs.events import MemorySampled, RunStarted, Source
 from gui.base.theme import Theme
 from gui.charts.axes import SharedView
 from gui.charts.chart import RepaintQueue, Stage
 from gui.charts.grid import MemoryChart
-from gui.charts.overlays import first_phases, level_spans, placed_moments
 from gui.charts.series import Look
 from tests.fakes.charts import EventHistory, box_at, legend_of
-from tests.fakes.runs import FIRST_STEP, LOADED, make_folder, write_on_card, write_paging
+from tests.fakes.runs import make_folder, write_on_card, write_paging
 
 MINUTES = 4.0
 SECONDS = 60 * MINUTES
@@ -62,7 +58,6 @@ def test_memory_that_is_paged_out(qtbot, chart, tmp_path):
     picture, areas = chart.history.memory.picture, [line for line in chart.lines if line.look is Look.AREA]
     bands = picture.used, picture.run, picture.held, picture.tensors
     assert [area.series for area in areas] == list(bands), "each is drawn over the larger one"
-    assert chart._band.isVisible()
 
     for hovered in (1.0, 0.5 * SECONDS, 0.99 * SECONDS):
         chart._canvas.hovered.emit(hovered)
@@ -72,11 +67,6 @@ def test_memory_that_is_paged_out(qtbot, chart, tmp_path):
     chart.redraw()
     qtbot.waitUntil(lambda: not QToolTip.isVisible(), timeout=2000)
 
-    chart._view.zoom((0.0, 60.0))
-    chart.redraw()
-    shown = {line.label.format: line.value() for line in chart._moments._lines if line.isVisible()}
-    assert shown["Loading the model"] == pytest.approx(LOADED, abs=0.5)
-    assert shown["First step"] == pytest.approx(FIRST_STEP, abs=0.5)
     assert picture.used.x[0] < 1.0, "loading is in the picture from the first second"
 
 
@@ -86,7 +76,6 @@ def test_a_card_is_drawn_with_the_computers_memory_as_a_reading(chart, tmp_path)
     assert "swap" not in legend_of(chart)
     assert chart._ceiling.value() == 24 << 30
     assert not chart._limit.isVisible()
-    assert not chart._band.isVisible()
 
 
 def test_the_axis_fits_a_run_that_takes_little_of_the_memory(chart):
@@ -102,27 +91,3 @@ def test_the_axis_fits_a_run_that_takes_little_of_the_memory(chart):
     assert chart._canvas._view.viewRange()[1][1] <= 2**30
     assert not chart._ceiling.isVisible()
     assert "5.20 GB" in legend_of(chart)
-
-
-@pytest.mark.parametrize(
-    ("first", "columns", "taken", "shown"),
-    [
-        (0, 2000, 0, [(20.0, "First step"), (10.0, "Loading the model"), (1.0, "Loading the data")]),
-        (0, 1000, 0, [(20.0, "First step"), (10.0, ""), (1.0, "")]),
-        (0, 20, 0, []),
-        (2, 200, 100, [(20.0, "")]),
-    ],
-)
-def test_moments_without_space_have_no_text_and_then_no_line(first, columns, taken, shown):
-    loading = [(1.0, Phase.LOADING_DATA), (10.0, Phase.LOADING_MODEL)]
-    moments = first_phases([*loading, (20.0, Phase.TRAINING), (50.0, Phase.EVALUATING)])[first:]
-    assert placed_moments(moments, (0.0, 100.0), columns, lambda text: 6 * len(text), taken) == shown
-
-
-def test_pressure_lasts_until_the_next_sample():
-    levels = np.array([0.0, 1.0, 1.0, math.nan, 2.0, 2.0, 0.0, 1.0])
-    begins, ends, values = level_spans(np.arange(8.0), levels)
-    assert begins.tolist() == [1.0, 4.0, 7.0]
-    assert ends.tolist() == [3.0, 6.0, 8.0]
-    assert values.tolist() == [1.0, 2.0, 1.0]
-    assert [len(part) for part in level_spans(np.array([]), np.array([]))] == [0, 0, 0]

@@ -14,7 +14,6 @@ from core.base.errors import RunFolderError, UserError
 from core.monitor.recent import END, REVEAL, STOP
 from core.runs import start
 from core.runs.events import (
-    SCHEMA,
     CheckpointSaved,
     Example,
     ExamplesChosen,
@@ -101,11 +100,6 @@ def fail_at_once(run):
     run.record_exit(ExitRecord(time=103.0, code=1))
 
 
-def run_by_newer(run):
-    finished = RunFinished(time=103.0, state=Outcome.FINISHED, seconds=2.0)
-    write_events(run.events_file, RunStarted(time=100.0, pid=1, schema=SCHEMA + 1), finished)
-
-
 def damage(run):
     finish_all(run)
     with run.events_file.open("a") as file:
@@ -187,7 +181,6 @@ RESUMES, ANEW = "Resume, Stop and save model", "Start again, Stop and save model
         ),
         (finish_all, State.FINISHED, FINISHED, "", {}),
         (fail_at_once, State.FAILED, "Failed · after 3 s", ANEW, {}),
-        (run_by_newer, State.FINISHED, "Finished · after ", "", {UNREAD: ""}),
         (damage, State.FINISHED, "Finished · ", "", {UNREAD: ""}),
         (
             kill,

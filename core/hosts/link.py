@@ -1,0 +1,292 @@
+"""The near end of a session with another computer (the far one is `far`), and what is sent there before a run.
+
+Files are sent once: they are kept there by their hash, and one of which a part has arrived goes on from there.
+"""
+
+import contextlib
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from core.base.errors import ComputerError, DataError, Fix, UserError
+from core.base.files import is_plain, open_plain
+from core.base.language import _
+from core.base.processes import kill_with_children, source_digest, start_worker
+from core.hosts import far
+from core.hosts.computers import SSH_FAILED, Computer, explain, python_command
+from core.options import RunOptions
+from core.options.catalogue import value_of, with_changes
+from core.options.past_runs import holds_adapter, run_folder
+from core.options.sources import ADAPTER, Scheme, scheme_of
+
+Answer = TypeVar("Answer")
+Tell = Callable[[str, int, int], None]
+"""Told what is being sent, and how many bytes of how many."""
+
+ENDING_SECONDS = 5.0
+NOISE_LINES = 200
+"""Of what a shell there prints before the first answer so many lines are skipped."""
+
+FILES_AT_ONCE = 200
+
+
+class Link:
+    """A session with another computer; use it in one thread.
+
+    Raises:
+        ComputerError: The computer can't be reached, or has no Hone; as every method does when the connection is lost.
+    """
+
+    def __init__(self, computer: Computer) -> None:
+        self.computer = computer
+        self._messages = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
+        try:
+            self._process = start_worker(
+                python_command(computer, "core.hosts.far"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._messages.fileno(),
+            )
+        except OSError as error:
+            self._messages.close()
+            raise explain(computer, str(error), SSH_FAILED) from error
+        try:
+            self.greeting = self.ask(far.Hello(), far.Greeting, noise=NOISE_LINES)
+            if self.greeting.protocol != far.PROTOCOL:
+                raise self._other_hone()
+            self.clock = time.time() - self.greeting.time
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_rest: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        kill_with_children(self._process)
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):  # what was left to be sent
+                    stream.close()
+        self._process.wait()
+        self._messages.close()
+
+    def require_this_hone(self) -> None:
+        """Refuse a computer that has another version of Hone.
+
+        Raises:
+            ComputerError: It has.
+        """
+        if self.greeting.source != source_digest():
+            raise self._other_hone()
+
+    def _other_hone(self) -> ComputerError:
+        return ComputerError(
+            "other-hone",
+            _("{name} has another version of Hone").format(name=self.computer.name),
+            _("A run starts only where the same version is installed."),
+            (
+                Fix(
+                    _("Install this version there: `hone hosts install {name}`").format(
+                        name=self.computer.name
+                    )
+                ),
+            ),
+        )
+
+    def ask(
+        self,
+        asked: far.Asked,
+        kind: type[Answer] | Any = None,
+        sent: Iterable[bytes] = (),
+        noise: int = 0,
+    ) -> Any:
+        """Ask for something, with bytes `sent` after it; what the answer announces is to be read with `read`.
+
+        Raises:
+            UserError: It is refused.
+        """
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        try:
+            stdin.write(msgspec.json.encode(asked) + b"\n")
+            for block in sent:
+                stdin.write(block)
+            stdin.flush()
+            line = stdout.readline()
+            while noise and line and not line.startswith(b'{"size":'):
+                line, noise = stdout.readline(), noise - 1
+        except OSError:
+            raise self._lost() from None
+        if not line.endswith(b"\n"):
+            raise self._lost()
+        head = msgspec.json.decode(line, type=far.Answer)
+        if head.error is not None:
+            raise UserError(head.error.title, head.error.detail, head.error.fixes)
+        self.size = head.size
+        return msgspec.json.decode(head.answer, type=kind)
+
+    def read(self, size: int) -> bytes:
+        """Bytes that follow an answer."""
+        assert self._process.stdout is not None
+        content = self._process.stdout.read(size)
+        if len(content) < size:
+            raise self._lost()
+        return content
+
+    def blocks(self) -> Iterator[bytes]:
+        """All bytes that follow an answer, as they come."""
+        left = self.size
+        while left:
+            block = self.read(min(left, far.BLOCK_BYTES))
+            left -= len(block)
+            yield block
+
+    def _lost(self) -> ComputerError:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            code = self._process.wait(ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            code = SSH_FAILED
+        self._messages.seek(0)
+        return explain(self.computer, self._messages.read().decode(errors="replace"), code or SSH_FAILED)
+
+    # --- Sources
+
+    def send_sources(self, options: RunOptions, tell: Tell) -> RunOptions:
+        """Send the data and the model of a run; returns its options with the paths there.
+
+        What the Hub, torchvision or Hone itself has is fetched there.
+
+        Raises:
+            DataError: A file can't be sent.
+        """
+        changes: dict[str, Any] = {"device.name": options.device.there}
+        if options.memory.offload_folder:
+            changes["memory.offload_folder"] = self.greeting.home
+        for option in ("data.train", "data.eval", "model.source"):
+            source = value_of(options, option) or ""
+            folder = run_folder(source)
+            if folder is not None:
+                changes[option] = Scheme.RUN.of(f"{self._send(_files_of_run(folder), tell)}/{folder.name}")
+            elif scheme_of(source) is None and Path(source).is_absolute():
+                changes[option] = f"{self._send(files_in(Path(source)), tell)}/{Path(source).name}"
+        return with_changes(options, changes)
+
+    def _send(self, files: dict[str, Path], tell: Tell) -> str:
+        """Send files by their names there; returns the folder that has them."""
+        sizes = {name: path.stat().st_size for name, path in files.items()}
+        total, done = sum(sizes.values()), 0
+        digests: dict[str, str] = {}
+        for name, path in files.items():
+            tell(_("Reading {name}").format(name=path.name), done, total)
+            with _readable(path):
+                digests[name] = far.hash_of(path)
+            done += sizes[name]
+        missing = self.ask(far.Missing(files=tuple(set(digests.values()))), dict[str, int])
+        names = {digest: name for name, digest in digests.items() if digest in missing}
+        total, done = sum(sizes[name] for name in names.values()), sum(missing.values())
+
+        def content(part: tuple[str, ...]) -> Iterator[bytes]:
+            nonlocal done
+            for digest in part:
+                path = files[names[digest]]
+                left = sizes[names[digest]] - missing[digest]
+                with path.open("rb") as file:
+                    file.seek(missing[digest])
+                    while left:
+                        tell(_("Sending {name}").format(name=path.name), done, total)
+                        # of a file that became shorter something else is sent, and its hash refused there
+                        block = file.read(min(left, far.PIECE_BYTES)) or bytes(min(left, far.PIECE_BYTES))
+                        left -= len(block)
+                        done += len(block)
+                        yield block
+
+        for index in range(0, len(names), FILES_AT_ONCE):
+            part = tuple(sorted(names)[index : index + FILES_AT_ONCE])
+            put = far.Put(files=tuple((one, missing[one], sizes[names[one]]) for one in part))
+            self.ask(put, sent=content(part))
+        return str(self.ask(far.MakeTree(files=digests), str))
+
+
+def _refused(path: Path, why: str) -> DataError:
+    return DataError(_("{path} can't be sent").format(path=path), why)
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _refused(path, error.strerror or str(error)) from error
+
+
+def files_in(path: Path) -> dict[str, Path]:
+    """A file, or all files of a folder, by their names relative to its parent.
+
+    Raises:
+        DataError: Some of it can't be read, or has no name that another computer could give it.
+    """
+    found: dict[str, Path] = {}
+
+    def add(file: Path) -> None:
+        name = file.relative_to(path.parent).as_posix()
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise _refused(file, _("Its name is not Unicode.")) from None
+        if not is_plain(file):
+            raise _refused(file, _("It is neither a file nor a folder."))
+        with _readable(file), open_plain(file):
+            found[name] = file
+
+    def stop(error: OSError) -> None:
+        raise _refused(Path(error.filename or path), error.strerror or str(error)) from error
+
+    if not path.is_dir():
+        add(path)
+        return found
+    for folder, folders, names in os.walk(path, onerror=stop):
+        for name in folders:
+            if (link := Path(folder, name)).is_symlink():
+                raise _refused(
+                    link, _("It is a link to a folder: copy that folder there, or name it itself.")
+                )
+        for name in names:
+            add(Path(folder, name))
+    if not found:
+        raise _refused(path, _("The folder is empty."))
+    return found
+
+
+def _files_of_run(folder: Path) -> dict[str, Path]:
+    """What another run needs of one whose model it starts from; an adapter's base model that is a folder goes along."""
+    model = folder / "model"
+    found = {**files_in(folder / "run.toml"), **files_in(model)}
+    if holds_adapter(model) and not (model / "base").is_dir():
+        with _readable(model / ADAPTER):
+            base = Path(msgspec.json.decode((model / ADAPTER).read_bytes())["base_model_name_or_path"])
+        if base.is_absolute():
+            below = files_in(base)
+            found |= {
+                f"model/base/{name.removeprefix(f'{base.name}/')}": path for name, path in below.items()
+            }
+    return {f"{folder.name}/{name}": path for name, path in found.items()}
+
+
+def name_there(name: str) -> str:
+    """A name for a run's folder on another computer, like that here; the caller adds what makes it unique."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip(".-")[:80] or "run"
