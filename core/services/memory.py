@@ -17,6 +17,8 @@ from core.base.formats import counted, memory
 from core.base.jobs import EngineJob, JobCancelled, TellProgress, decoded
 from core.base.language import _
 from core.base.system import GroupMemory, SystemMemory, group_memory, system_memory
+from core.hosts.computers import find, python_command
+from core.hosts.link import Link
 from core.memory.model import Measurement, Parts, Room, options_request
 from core.monitor.nvidia import NvidiaGpu, gpu_of
 from core.options import RunOptions
@@ -95,8 +97,8 @@ class GuardedJob:
                 self._job.kill()
 
     def _limit(self, _memory: SystemMemory) -> int | None:
-        """The limit in bytes. None for a GPU with its own memory, where torch raises an error."""
-        if self._room is None or self._device.startswith("cuda"):
+        """The limit in bytes. None for a GPU with its own memory, where torch raises an error, and elsewhere."""
+        if self._room is None or self._device.startswith("cuda") or "@" in self._device:
             return None
         return but_a_reserve(self._room.free)
 
@@ -135,7 +137,7 @@ MEASURE_SECONDS = 3600.0
 
 
 class DryRun(GuardedJob):
-    """Some steps of a run in an engine process of its own; for one use.
+    """Some steps of a run in an engine process of its own, on the computer that is to train it; for one use.
 
     Args:
         options: The run's options, preferably with a device other than `auto`.
@@ -161,7 +163,7 @@ class DryRun(GuardedJob):
             JobCancelled: `kill` was called.
             OSError: The process can't be started.
         """
-        request = options_request(self._options)
+        request = options_request(self._elsewhere() if self._options.device.computers else self._options)
         try:
             answer = self.ask(msgspec.json.encode(request), MEASURE_SECONDS)
         except RanOut as ran_out:
@@ -174,6 +176,19 @@ class DryRun(GuardedJob):
                 out_of_memory=too_large(self._options, self._room, ran_out),
             )
         return msgspec.structs.replace(decoded("measure", answer, Measurement), room=self._room)
+
+    def _elsewhere(self) -> RunOptions:
+        """Send data and model to the computer that measures; returns the options with the paths there."""
+
+        def tell(_what: str, _done: int, _total: int) -> None:
+            if self._cancelled:
+                raise JobCancelled(self.name)
+
+        computer = find(self._options.device.computers[0])
+        self._command = python_command(computer, "core.hosts.far", self.name)
+        with Link(computer) as link:
+            link.require_this_hone()
+            return link.send_sources(self._options, tell)
 
 
 # --- Memory of a device

@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import psutil
 import pytest
 
 from core.base.errors import ComputerError, DataError, UserError
+from core.base.jobs import JobCancelled
 from core.hosts import computers, far
 from core.hosts.far import hash_of
 from core.hosts.link import Link
@@ -23,6 +25,7 @@ from core.runs.events import StepFinished
 from core.runs.folder import Action, RunFolder
 from core.runs.library import create
 from core.runs.status import State
+from core.services.memory import DryRun
 from tests.fakes.network import ROOT, Sshd, ssh_config, without_sshd
 from tests.fakes.runs import digits_options
 
@@ -77,9 +80,10 @@ def is_equal(server: Sshd, run: RunFolder) -> bool:
 
 def play(server: Sshd, scenario: str) -> None:
     """Let the runs there play a scenario of the fake engine."""
-    (server.far / "env").unlink()
+    if (server.far / "env").is_symlink():
+        (server.far / "env").unlink()
     python = server.far / "env" / "bin" / "python"
-    python.parent.mkdir(parents=True)
+    python.parent.mkdir(parents=True, exist_ok=True)
     fake = ROOT / "tests" / "fakes" / "far.py"
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "{fake}" {scenario} "$@"\n')
     python.chmod(0o755)
@@ -319,3 +323,41 @@ def test_a_session_stays_in_its_folder_and_ends_with_its_input(workshop):
     far_end.wait(10)
     with pytest.raises(ComputerError), Link(workshop.computer) as link:
         link.ask(far.Get(run="../..", path="secret"))
+
+
+def test_a_dry_run_elsewhere_measures_there_and_is_ended_there(workshop, tmp_path):
+    data = tmp_path / "data.csv"
+    data.write_text("text,label\n")
+    options = with_changes(digits_options(), {"device.name": "cuda@workshop", "data.train": str(data)})
+    play(workshop, "answer")
+    found = DryRun(options).run()
+    assert (found.device, found.peak) == ("cuda", 100)
+    play(workshop, "hang")
+    run = DryRun(options)
+    ended = []
+
+    def measure() -> None:
+        with pytest.raises(JobCancelled) as error:
+            run.run()
+        ended.append(error)
+
+    thread = threading.Thread(target=measure)
+    thread.start()
+    deadline = time.monotonic() + 20
+    while not (measuring := jobs_there()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    run.kill()
+    thread.join(10)
+    assert ended
+    assert not psutil.wait_procs(measuring, 10)[1], "nothing goes on there for nobody"
+
+
+def jobs_there() -> list[psutil.Process]:
+    """The processes of dry runs that hang."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.cmdline()[-2:] == [str(ROOT / "tests" / "fakes" / "measuring_job.py"), "hang"]:
+                found.append(process)
+    return found
