@@ -10,7 +10,7 @@ from typing import Any
 
 from core.base.processes import is_frozen
 from core.memory.estimate import MPS_LOW_WATERMARK
-from core.monitor.nvidia import gpu_for, number_by_slot
+from core.monitor.nvidia import CARDS, cards, gpu_for, number_by_slot
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Method
 
@@ -45,9 +45,11 @@ def prepare_environment(options: RunOptions) -> None:
     then calls it `cuda:0`. See https://docs.pytorch.org/docs/stable/mps_environment_variables.html for MPS.
     """
     number_by_slot()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ.setdefault(CARDS, str(len(cards(visible))))
     high, low = mps_watermarks(options.device.mps_memory_limit)
     os.environ.update(
-        CUDA_VISIBLE_DEVICES=gpu_for(options.device.name, os.environ.get("CUDA_VISIBLE_DEVICES")),
+        CUDA_VISIBLE_DEVICES=gpu_for(options.device.name, visible),
         PYTORCH_ENABLE_MPS_FALLBACK="1" if options.device.mps_fallback else "0",
         PYTORCH_MPS_HIGH_WATERMARK_RATIO=f"{high:.4f}",
         PYTORCH_MPS_LOW_WATERMARK_RATIO=f"{low:.4f}",

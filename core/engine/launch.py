@@ -30,7 +30,7 @@ from core.base.files import write_atomically
 from core.base.jobs import FailureReport, engine_command
 from core.base.language import _
 from core.base.processes import ASKER, SIGNALS, describe, end_group, out_of_memory_kills
-from core.monitor.nvidia import cards, number_by_slot
+from core.monitor.nvidia import CARDS, cards, number_by_slot
 from core.options import RunOptions
 from core.runs.event_log import EventWriter
 from core.runs.events import Level, MessageRaised, Outcome, RunFinished
@@ -137,7 +137,7 @@ def lead(run: RunFolder, launch: Launch) -> int:
     if launch.rendezvous is not None and (interface := interface_to(launch.rendezvous.host)):
         os.environ.update(GLOO_SOCKET_IFNAME=interface, NCCL_SOCKET_IFNAME=interface)
     if launch.cards:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(launch.cards)
+        os.environ.update({"CUDA_VISIBLE_DEVICES": ",".join(launch.cards), CARDS: str(len(launch.cards))})
     os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # or each lost connection fills a page of the log
     from torch.distributed import run as torchrun
     from torch.distributed.elastic.multiprocessing import api

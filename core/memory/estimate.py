@@ -115,8 +115,11 @@ def corrected(forecast: Forecast, factor: float) -> Forecast:
     change = factor / forecast.correction
     if forecast.basis is Basis.MEASURED or change == 1.0:
         return forecast
-    parts = {name: round(getattr(forecast.parts, name) * change) for name in Parts.__struct_fields__}
-    return msgspec.structs.replace(forecast, parts=Parts(**parts), correction=factor)
+    return msgspec.structs.replace(forecast, parts=scaled(forecast.parts, change), correction=factor)
+
+
+def scaled(parts: Parts, factor: float) -> Parts:
+    return Parts(**{name: round(getattr(parts, name) * factor) for name in Parts.__struct_fields__})
 
 
 def teaching(past: Iterable[PastRun]) -> tuple[PastRun, ...]:
@@ -308,6 +311,27 @@ class Case:
         return self.options.memory.gradient_accumulation_steps > 1
 
     @property
+    def processes(self) -> int:
+        """Processes that train together on this computer."""
+        return max(1, self.options.device.processes)
+
+    @property
+    def copies(self) -> int:
+        """Processes that share the memory, each with all parts of its own: a CPU's; each GPU has one."""
+        return self.processes if self.kind == "cpu" else 1
+
+    @property
+    def shards(self) -> int:
+        """Parts into which gradients and optimizer state are divided; FSDP2 and ZeRO-3 divide the weights, too."""
+        return self.processes if self.options.memory.fsdp or self.zero is not DeepSpeed.OFF else 1
+
+    @property
+    def keeps_gradients(self) -> bool:
+        """Whether gradients exist during the forward pass: of earlier batches, or as DDP's buckets."""
+        is_ddp = self.processes > 1 and self.shards == 1
+        return is_ddp or self.accumulates
+
+    @property
     def rows(self) -> int:
         """Rows of a batch with gradients; pairs have two per sample."""
         is_pairs = self.options.preference not in (None, PreferenceLoss.KTO)
@@ -413,12 +437,13 @@ def forecast(
     tensors = parts.total - parts.overhead
     cached = round(CUDA_UNUSED * tensors) if case.kind == "cuda" else 0
     unused = unused_heap_bytes(case, tensors, device.memory_bytes) if case.kind == "mps" else 0
+    parts = msgspec.structs.replace(
+        parts, overhead=parts.overhead + cached + data, temporary=parts.temporary + unused
+    )
     found = Forecast(
         basis=Basis.FORMULA,
         device=device.name,
-        parts=msgspec.structs.replace(
-            parts, overhead=parts.overhead + cached + data, temporary=parts.temporary + unused
-        ),
+        parts=scaled(parts, case.copies),
         room=room,
         length=case.length if case.is_text else None,
         notes=tuple(_notes(case, length)),
@@ -443,15 +468,15 @@ def moments(case: Case) -> Iterator[Parts]:
     gradients, casts = gradient_bytes(case), cast_bytes(case)
     lasting = Parts(weights=weight_bytes(case), optimizer=state_bytes(case), overhead=overhead_bytes(case))
     moment = partial(msgspec.structs.replace, lasting)
-    earlier = gradients if case.accumulates else 0
-    block = block_bytes(case) if case.recomputes else 0
+    earlier = gradients if case.keeps_gradients else 0
+    block, whole = block_bytes(case) if case.recomputes else 0, whole_bytes(case)
     unpacked = case.number * case.shape.largest_linear if case.method is Method.QLORA else 0
     if case.held and not case.computes_as_held:
         has_head = case.shape.vocabulary and not case.options.task.reads_conversations
         unpacked = case.number * (case.shape.largest if has_head else case.shape.largest_linear)
     first = 0 if case.is_text else min(gradients, NUMBER * case.largest_trained)  # a large classifier's
     if case.recomputes:  # end of the forward pass, with autocast's copies of all weights
-        yield moment(gradients=earlier, activations=kept_bytes(case), temporary=casts)
+        yield moment(gradients=earlier, activations=kept_bytes(case), temporary=casts + whole)
         casts //= max(1, case.shape.layers)
     at_the_end = passing_bytes(case) * (1 if case.is_text else LAST_MAPS)
     # the last block comes after the logits; DoRA's lengths take B @ A, scaled, added, and an identity
@@ -460,12 +485,12 @@ def moments(case: Case) -> Iterator[Parts]:
     yield moment(  # beginning of the backward pass
         gradients=max(earlier, first),
         activations=kept_bytes(case) + block,
-        temporary=casts + widest + unpacked,
+        temporary=casts + widest + unpacked + whole,
     )
     yield moment(  # the first block: gradients exist except its own and those of embeddings
         gradients=max(earlier, gradients - _first_block_gradients(case)),
         activations=_last_kept_bytes(case),
-        temporary=passing_bytes(case) + unpacked,
+        temporary=passing_bytes(case) + unpacked + whole,
     )
     added_gradient = NUMBER * case.largest_trained if case.accumulates else 0
     yield moment(gradients=gradients, temporary=max(added_gradient, step_bytes(case)))  # optimizer step
@@ -478,12 +503,15 @@ def weight_bytes(case: Case) -> int:
     """The model's weights on the device, with LoRA's matrices, or with the reference model."""
     shape = case.shape
     if case.zero is not DeepSpeed.OFF:
-        is_fetched = case.offloads and case.zero is DeepSpeed.ZERO_3
-        return stored_number(case) * (min(shape.parameters, MOST_LIVE) if is_fetched else shape.parameters)
+        is_divided = case.zero is DeepSpeed.ZERO_3
+        held = shape.parameters // (case.shards if is_divided else 1)
+        is_fetched = case.offloads and is_divided
+        return stored_number(case) * (min(shape.parameters, MOST_LIVE) if is_fetched else held)
     packed = shape.packable if case.method is Method.QLORA else 0
     copied = shape.parameters if case.options.has_reference and case.method is Method.FULL else 0
     whole = shape.parameters - packed - case.held + added(case) + copied
-    return round(packed_number(case) * packed) + HALF_NUMBER * case.held + NUMBER * whole
+    total = round(packed_number(case) * packed) + HALF_NUMBER * case.held + NUMBER * whole
+    return total // case.shards
 
 
 def packed_number(case: Case) -> float:
@@ -502,7 +530,7 @@ def added(case: Case) -> int:
 
 def gradient_bytes(case: Case) -> int:
     """Gradients of all trained weights. With offloading, ZeRO moves them at once."""
-    return 0 if case.offloads else stored_number(case) * case.trainable
+    return 0 if case.offloads else stored_number(case) * case.trainable // case.shards
 
 
 def _first_block_gradients(case: Case) -> int:
@@ -510,7 +538,7 @@ def _first_block_gradients(case: Case) -> int:
     if case.method is not Method.FULL or not case.is_text:
         return gradient_bytes(case)
     block = (case.trainable - case.trained_tables) // max(1, case.shape.layers)
-    return min(gradient_bytes(case), stored_number(case) * (block + case.trained_tables))
+    return min(gradient_bytes(case), stored_number(case) * (block + case.trained_tables) // case.shards)
 
 
 def state_bytes(case: Case) -> int:
@@ -519,7 +547,7 @@ def state_bytes(case: Case) -> int:
     apart = tables_apart(case)
     in_full = apart * TABLES_IN_32_BITS.get(case.options.training.optimizer, 0)
     master = MASTER * case.trainable if case.zero is not DeepSpeed.OFF else 0
-    return round(state_each(case) * (case.trainable - apart)) + in_full + master
+    return (round(state_each(case) * (case.trainable - apart)) + in_full + master) // case.shards
 
 
 def state_each(case: Case) -> float:
@@ -556,6 +584,24 @@ def step_bytes(case: Case) -> int:
     if not case.trained_tables:
         return of_packed * NUMBER * case.largest_trained
     return NUMBER * max(of_full * case.largest_trained, of_packed * case.shape.largest_linear)
+
+
+def whole_bytes(case: Case) -> int:
+    """What FSDP2 puts together of divided weights, and their gradients before they are divided.
+
+    Two blocks, as the next one is sent while one computes, and the output layer, whose weights stay until the backward
+    pass; of gradients the largest layer's and, in fp32, what is being added up of it and of the layer before. Source:
+    torch.distributed.fsdp's fully_shard; on two processes of a CPU 318 MiB were measured for equal layers of 64 MiB,
+    which are 320 without an output layer.
+    """
+    if not case.options.memory.fsdp or case.shards == 1:
+        return 0
+    largest = case.shape.largest
+    block = (case.shape.parameters - case.shape.embeddings) // max(1, case.shape.layers)
+    weights = case.number * (2 * block + largest)
+    if case.method is not Method.FULL:
+        return weights
+    return weights + (case.number + NUMBER) * max(block, largest) + NUMBER * block
 
 
 # --- Activations and temporary buffers
@@ -653,7 +699,7 @@ def cast_bytes(case: Case) -> int:
     again = int(case.has_dora and case.options.model.lora_dropout > 0)
     has_none = case.method is Method.QLORA or case.held > 0
     copies = case.number * case.shape.packable * again if has_none else 0
-    if not case.is_half:
+    if not case.is_half or case.options.memory.fsdp:  # which puts weights together in 16 bits
         return copies
     casts = copies if has_none else case.kept.casts * (1 + again)
     return casts + HALF_NUMBER * case.lora_weights
@@ -726,6 +772,12 @@ def _notes(case: Case, length: int | None) -> Iterator[str]:
         if options.data.padding is Padding.FIXED:
             text = _("All examples are padded to {length:,} tokens.")
         yield text.format(length=case.length)
+    if case.copies > 1:
+        text = _("The {count} processes share this memory, and each has the whole model.")
+        yield text.format(count=case.copies)
+    elif case.processes > 1:
+        text = _("The forecast is for each of {count} GPUs. Buffers of NVIDIA's NCCL are not counted.")
+        yield text.format(count=case.processes)
     if case.zero is not DeepSpeed.OFF:
         yield _("DeepSpeed's own buffers are not counted: the forecast is rough.")
     if is_elsewhere(case):

@@ -54,9 +54,31 @@ def explain_parts(
         "overhead": _overhead(case),
     }
     return tuple(
-        PartExplained(name, PART_TITLES[name], getattr(forecast.parts, name), *explanations[name])
+        PartExplained(
+            name, PART_TITLES[name], getattr(forecast.parts, name), *_together(case, name, explanations[name])
+        )
         for name in Parts.__struct_fields__
     )
+
+
+def _together(case: Case, name: str, one: Explanation) -> Explanation:
+    """The explanation of a part where several processes train: each has one, or a share of one."""
+    is_whole = name == "weights" and case.zero is DeepSpeed.ZERO_2
+    if case.copies > 1:
+        formula = _("{count} processes × ({formula})").format(count=case.copies, formula=one.formula)
+        return one._replace(formula=formula)
+    if case.shards > 1 and name in ("weights", "gradients", "optimizer") and not is_whole:
+        formula = _("{formula}, divided among {count} processes")
+        return one._replace(formula=formula.format(formula=one.formula, count=case.shards))
+    if name == "temporary" and estimate.whole_bytes(case):
+        return Explanation(
+            _(
+                "Layers that are put together from their parts, their gradients, and those of the widest layer."
+            ),
+            _("2 blocks and the output layer + their gradients before they are divided"),
+            _("PyTorch, page “torch.distributed.fsdp.fully_shard”"),
+        )
+    return one
 
 
 def _weights(case: Case) -> Explanation:

@@ -166,8 +166,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     text). `longest_step_seconds` is the time of a step on that batch, `step_seconds` the mean of ordinary ones;
     `compile_seconds` is apart. `train_samples` and `total_steps` are those of the whole run, `run_seconds` its time
     without evaluation and saving. `other_load` is the fraction of the CPU's cores that other programs used, None if the
-    steps took too short a time. `out_of_memory` is empty unless memory ran out; the other figures are then those of
-    that moment.
+    steps took too short a time. `processes` are those of the run, of which one was measured. `out_of_memory` is empty
+    unless memory ran out; the other figures are then those of that moment.
     """
 
     device: str
@@ -185,6 +185,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     run_seconds: float | None = None
     out_of_memory: str = ""
     other_load: float | None = None
+    processes: int = 1
 
     @property
     def is_undivided(self) -> bool:
@@ -208,7 +209,17 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
             room=self.room,
             length=self.longest,
             longest_text=self.longest_text,
+            notes=tuple(self._notes()),
         )
+
+    def _notes(self) -> Iterator[str]:
+        if self.processes > 1 and self.device == "cpu":
+            text = _("Measured with one process; {count} take {count} times as much, and share the cores.")
+            yield text.format(count=self.processes)
+        elif self.processes > 1:
+            yield _(
+                "Measured with one process, which is what each GPU takes, without buffers of NVIDIA's NCCL."
+            )
 
 
 # --- Options that affect memory or step time; forecasts stay valid when others change

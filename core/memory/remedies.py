@@ -17,7 +17,7 @@ from core.memory import estimate
 from core.memory.estimate import STATE
 from core.memory.model import TIGHT, Forecast, ModelReport, ModelShape, Room, can_be_made
 from core.options import RunOptions
-from core.options.catalogue import with_changes
+from core.options.catalogue import value_of, with_changes
 from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Precision
 from core.options.device_support import DeviceReport, caution, settle
 from core.options.device_support import half_precision as half_of
@@ -43,6 +43,8 @@ LORA = 0.8
 """LoRA's paper (arXiv 2106.09685, 4.2): 25 % faster than training all of GPT-3."""
 QLORA_OVER_LORA = 1.39
 """S. Raschka, Finetuning LLMs with LoRA and QLoRA (2023): 39 % more time than LoRA, for a model of 7 billion."""
+DIVIDED = 1.3
+"""A guess: layers are sent between GPUs while others compute; with fast links less."""
 OFFLOAD_OPTIMIZER, ZERO_2, ZERO_3 = 1.2, 1.5, 2.0
 """Guesses: gradients and weights cross to main memory; the CPU updates the state; each layer's weights cross."""
 
@@ -159,7 +161,8 @@ def shorter_rows(request: Request) -> Iterator[Step]:
 
 def smaller_batches(request: Request) -> Iterator[Step]:
     """Half the batch size, a quarter, down to 1, with accumulation to about as many samples per step."""
-    before, size, halvings = request.options.effective_batch, request.options.memory.batch_size, 0
+    memory, processes, halvings = request.options.memory, max(1, request.options.device.processes), 0
+    size, before = memory.batch_size, memory.batch_size * memory.gradient_accumulation_steps
     while size > 1:
         size, halvings = size // 2, halvings + 1
         steps = round(before / size)
@@ -174,7 +177,7 @@ def smaller_batches(request: Request) -> Iterator[Step]:
         yield Step(
             "batch",
             _("Batch size {size:,}, {steps:,} accumulation steps").format(size=size, steps=steps),
-            help_text.format(samples=size * steps, before=before),
+            help_text.format(samples=size * steps * processes, before=before * processes),
             {"memory.batch_size": size, "memory.gradient_accumulation_steps": steps},
             HALF_BATCH**halvings,
         )
@@ -219,6 +222,36 @@ def checkpointing(request: Request) -> Iterator[Step]:
             {"memory.activation_checkpointing": True},
             CHECKPOINTING,
         )
+
+
+def dividing(request: Request) -> Iterator[Step]:
+    """Divide the model among all NVIDIA GPUs; the effective batch stays where it can be divided, too."""
+    options, automatic = request.options, request.device.automatic.get("device.processes")
+    before = max(1, options.device.processes)
+    count = max(before, int(automatic.value) if automatic else 1)
+    if request.kind != "cuda" or options.memory.fsdp or count == 1:
+        return
+    changes: dict[str, Any] = {"memory.fsdp": True}
+    help_text = _("Each GPU holds a part and puts layers together as they compute. The result is the same.")
+    if before != count:
+        paths = ("memory.batch_size", "memory.gradient_accumulation_steps")
+        even = [path for path in paths if value_of(options, path) * before % count == 0][:1]
+        changes |= {path: value_of(options, path) * before // count for path in even}
+        changes |= {
+            "device.processes": count,
+            "device.name": options.device.name.replace(options.device.there, "cuda"),
+        }
+        if not even:
+            help_text = _(
+                "Each GPU holds a part and puts layers together as they compute. The effective batch grows."
+            )
+    yield Step(
+        "divide",
+        _("Divide the model among {count} GPUs (FSDP2)").format(count=count),
+        help_text,
+        changes,
+        DIVIDED * before / count,
+    )
 
 
 def leaner_optimizers(request: Request) -> Iterator[Step]:
@@ -398,8 +431,9 @@ def together(steps: tuple[Step, ...]) -> dict[str, Any]:
 
 
 def _same_effective_batches(request: Request) -> Iterator[Step]:
+    memory = request.options.memory
     for step in smaller_batches(request):
-        if math.prod(step.changes.values()) == request.options.effective_batch:
+        if math.prod(step.changes.values()) == memory.batch_size * memory.gradient_accumulation_steps:
             yield step
 
 
@@ -429,6 +463,7 @@ RUNGS: tuple[Steps, ...] = (
     half_precision,
     held_in_half,
     checkpointing,
+    dividing,
     leaner_optimizers,
     lora,
     qlora,

@@ -117,6 +117,10 @@ def find_gpu(name: str = "0", nvml: Any = pynvml) -> NvidiaGpu | None:
         return None
 
 
+CARDS = "HONE_CARDS"
+"""The environment variable with the number of GPUs for a run's processes, of which a rank sees its own only."""
+
+
 def cards(visible: str | None, nvml: Any = pynvml) -> tuple[str, ...]:
     """The NVIDIA GPUs, by number or UUID, in CUDA_VISIBLE_DEVICES; all if that is None."""
     if visible is not None:

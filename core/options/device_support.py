@@ -30,6 +30,7 @@ OF_MACHINES: Mapping[str, tuple[str, ...]] = {
     "data.pin_memory": ("off",),
     "memory.deepspeed": (),
     "memory.empty_cache_steps": (),
+    "memory.fsdp": (),
     "memory.offload_optimizer": (),
     "training.optimizer": ("adam", "adafactor", "sgd"),
 }
@@ -323,5 +324,6 @@ def automatic_paths(device: DeviceReport, options: RunOptions) -> dict[str, Sett
     return {
         path: settled_beside(settled, options)
         for path, settled in device.automatic.items()
-        if value_of(options, path) in ("auto", None) and options_by_path()[path].applies_to(options)
+        if value_of(options, path) in (0 if path == "device.processes" else None, "auto")
+        and options_by_path()[path].applies_to(options)
     }

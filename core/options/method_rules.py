@@ -118,7 +118,7 @@ def extent(options: RunOptions, rows: int) -> Extent:
 
 def steps_of(options: RunOptions, trained: int) -> tuple[int, int]:
     """The steps of a run on so many samples, and those of an epoch."""
-    batches = math.ceil(trained / options.memory.batch_size)
+    batches = math.ceil(trained / (options.memory.batch_size * max(1, options.device.processes)))
     per_epoch = max(1, math.ceil(batches / options.memory.gradient_accumulation_steps))
     return options.training.max_steps or math.ceil(options.training.epochs * per_epoch), per_epoch
 
@@ -450,6 +450,35 @@ def _zero(options: RunOptions) -> Iterator[Problem]:
         yield Problem("device.compile", _("DeepSpeed runs models uncompiled"), (DONT_COMPILE,))
 
 
+def _shards(options: RunOptions) -> Iterator[Problem]:
+    """What FSDP2 can't divide: tried with torch 2.13 and accelerate 1.15 on two processes of a CPU."""
+    path = "memory.fsdp"
+    if not options.memory.fsdp:
+        return
+    off = Fix(_("Off"), {path: False})
+    if options.device.processes == 1:
+        message = _("divides a model among processes, and this run has one")
+        yield Problem(path, message, (Fix(_("Use all GPUs"), {"device.processes": 0}), off))
+    if options.memory.deepspeed is not DeepSpeed.OFF:
+        yield Problem(path, _("DeepSpeed divides the model itself; choose one"), (off,))
+    if options.model.method is Method.QLORA:
+        message = _("quantized weights can't be divided; without FSDP2 each GPU has all of them")
+        yield Problem(path, message, (off, TRAIN_LORA))
+    if options.task.reads_images:
+        yield Problem(path, _("divides text models; vision models are small enough to be whole"), (off,))
+    if options.has_reference and options.model.method is Method.FULL:
+        message = _(
+            "the model before training, which each GPU needs too, isn't divided; LoRA needs no second model"
+        )
+        yield Problem(path, message, (TRAIN_LORA, off))
+    optimizer = options.training.optimizer
+    if optimizer not in OPTIMIZERS_FOR_ZERO:
+        message = _("{optimizer} doesn't compute with divided weights").format(optimizer=optimizer)
+        yield Problem("training.optimizer", message, (USE_ADAMW, off))
+    if options.device.compile:
+        yield Problem("device.compile", _("FSDP2 runs models uncompiled"), (DONT_COMPILE, off))
+
+
 def _compiled_batch_norm(options: RunOptions) -> Iterator[Problem]:
     """With torch 2.13 the compiled recomputation reads statistics that the forward pass has already changed."""
     path, name = "memory.activation_checkpointing", Scheme.TORCHVISION.name_of(options.model.source) or ""
@@ -485,6 +514,7 @@ METHOD_RULES: tuple[Rule, ...] = (
     _offload_folder,
     _compiled_batch_norm,
     _zero,
+    _shards,
 )
 """Rules that don't depend on the task."""
 

@@ -189,6 +189,15 @@ class MemoryOptions(Section, frozen=True, kw_only=True):
         needs={"memory.deepspeed": (DeepSpeed.ZERO_2, DeepSpeed.ZERO_3), "memory.offload": (Offload.NVME,)},
         is_path=True,
     )
+    fsdp: bool = option(
+        False,
+        _("FSDP2"),
+        _(
+            "Divide weights, gradients and optimizer state among the processes, for a model that one GPU can't hold. "
+            "Steps take longer: each layer is put together when it computes."
+        ),
+        group=_("Large models"),
+    )
     offload_optimizer: bool = option(
         False,
         _("CPU offload of the optimizer"),

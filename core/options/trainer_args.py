@@ -113,7 +113,7 @@ UNSUPPORTED = _by_name(
         _(
             "Hone has no option for it"
         ): "accelerator_config batch_eval_metrics data_seed dataloader_drop_last debug "
-        "enable_jit_checkpoint fsdp fsdp_config greater_is_better ignore_data_skip label_smoothing_factor "
+        "enable_jit_checkpoint fsdp_config greater_is_better ignore_data_skip label_smoothing_factor "
         "liger_kernel_config lr_scheduler_kwargs neftune_noise_alpha optim_args optim_target_modules "
         "parallelism_config prediction_loss_only restore_callback_states_from_checkpoint resume_from_checkpoint "
         "use_liger_kernel",
@@ -136,6 +136,7 @@ PATHS: Mapping[str, str] = {
     "train_sampling_strategy": "data.group_by_length",
     "per_gpu_train_batch_size": "memory.batch_size",
     "deepspeed": "memory.deepspeed",
+    "fsdp": "memory.fsdp",
 }
 """Options by names of Trainer and its scripts, besides the aliases that options declare."""
 
@@ -207,6 +208,8 @@ def _convert(name: str, path: str, value: Any) -> Any:
             return "zero-3"
         case "deepspeed", _value:  # of a file with settings, which isn't read, the stage is unknown
             return "zero-2" if value else None
+        case "fsdp", _value:  # older ones name the kind of division
+            return bool(value)
     return spelling(path, value)
 
 

@@ -423,6 +423,7 @@ class WhatRan(Event, frozen=True, kw_only=True):
       `frozen_dtype` the format of the other frozen ones; biases and norms don't count.
     - `workers` are the process ids of the data loaders, `worker_start` their start method; `padded_to`, `sampling` and
       `augmentation` describe how batches were made.
+    - `shards` is the number of parts into which FSDP2 has divided the model (0: it is whole).
     - `reasons` has, by option, what Hone chose and why.
     """
 
@@ -460,6 +461,7 @@ class WhatRan(Event, frozen=True, kw_only=True):
     pinned: bool = False
     threads: Count | None = None
     deepspeed: str = ""
+    shards: Count = 0
     deterministic: bool = False
     fell_back: tuple[str, ...] = ()
 

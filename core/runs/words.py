@@ -330,6 +330,8 @@ def _of_memory(ran: WhatRan, status: RunStatus | None) -> Iterator[_Line]:
         steps = formats.counted(ran.empty_cache_steps, "step")
         yield _Line(_("Cache"), _("emptied every {steps}").format(steps=steps))
     yield _Line("DeepSpeed", ran.deepspeed)
+    shards = _("weights, gradients and optimizer state in {count} parts").format(count=ran.shards)
+    yield _Line("FSDP2", shards if ran.shards else "")
     error = status.forecast_error if status is not None else None
     if status is not None and error is not None:
         above, below = (

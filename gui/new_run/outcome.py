@@ -116,6 +116,8 @@ def memory_text(options: RunOptions) -> str:
         parts.append(_("cache emptied every {steps}").format(steps=counted(memory.empty_cache_steps, "step")))
     if memory.deepspeed is not DeepSpeed.OFF:
         parts.append(f"DeepSpeed {memory.deepspeed.label}")
+    if memory.fsdp:
+        parts.append("FSDP2")
     if memory.offload_optimizer:
         parts.append(_("optimizer in main memory"))
     return ", ".join(parts)
@@ -156,7 +158,7 @@ def changes_by_row(options: RunOptions, changed: Mapping[str, Start]) -> dict[st
         _("Batch"): "memory.batch_size memory.gradient_accumulation_steps",
         _(
             "Memory"
-        ): "memory.activation_checkpointing memory.empty_cache_steps memory.deepspeed memory.offload "
+        ): "memory.activation_checkpointing memory.empty_cache_steps memory.deepspeed memory.fsdp memory.offload "
         "memory.offload_folder memory.offload_optimizer",
         _("Steps"): "training.epochs training.max_steps",
         _("Evaluation"): "training.eval_steps training.early_stopping_patience "

@@ -19,7 +19,7 @@ import psutil
 
 from core.base.language import _
 from core.base.processes import is_frozen
-from core.monitor.nvidia import find_gpu
+from core.monitor.nvidia import CARDS, find_gpu
 from core.options.choices import FP16_NEEDS_GPU, Task
 from core.options.device_support import ANY_OTHER, MORE_THAN, Instead, Settled
 from core.services.devices import software, stored_checks
@@ -47,6 +47,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
         bf16_speedup: Of the Mac's GPU, as in `StoredCheck`; None if not measured yet.
         macos: The version such as "14.5"; empty elsewhere.
         translated: An x86 Python runs on an Apple chip.
+        cards: NVIDIA GPUs of the computer for a run's processes, where this one sees a single one; 0: those of `cuda`.
         optional: Versions of the installed ones of `OPTIONAL_LIBRARIES`.
         compile_backends: As torch.compile lists them, and `compile_modes` inductor's; empty if not requested.
     """
@@ -60,6 +61,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     nvidia_driver: bool
     cores: int = 1
     cuda: tuple[CudaDevice, ...] = ()
+    cards: int = 0
     mps_built: bool = False
     mps_available: bool = False
     mps_memory_bytes: int | None = None
@@ -111,6 +113,7 @@ def gather(*, with_compilers: bool = False) -> MachineFacts:
         torch_cuda=torch.backends.cuda.is_built(),
         nvidia_driver=find_gpu() is not None,
         cuda=_cuda_devices(),
+        cards=int(os.environ.get(CARDS, "0")),
         mps_built=torch.backends.mps.is_built(),
         mps_available=mps_available,
         mps_memory_bytes=torch.mps.recommended_max_memory() if mps_available else None,
@@ -223,6 +226,11 @@ def has_macos(facts: MachineFacts, needed: int) -> bool:
     return major.isdecimal() and int(major) >= needed
 
 
+def cards_of(facts: MachineFacts) -> int:
+    """The NVIDIA GPUs that a run's processes can have."""
+    return facts.cards or len(facts.cuda)
+
+
 def _emulates_bf16(facts: MachineFacts) -> bool:
     """M1 and M2 compute bf16 through fp32; torch doesn't report it, so the chip's name decides."""
     return any(chip in facts.cpu_name for chip in ("Apple M1", "Apple M2"))
@@ -268,7 +276,7 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
         found["device.processes"] = {"0": "", ANY_OTHER: linux}
     elif kind == "cuda":
         fewer = _("each process needs an NVIDIA GPU of its own, and there are fewer")
-        refuse("device.processes", fewer, f"{MORE_THAN}{len(facts.cuda)}")
+        refuse("device.processes", fewer, f"{MORE_THAN}{cards_of(facts)}")
 
     if facts.frozen:
         compiler = _("needs a compiler and headers, which the app doesn't contain; Hone from source has it")
@@ -306,6 +314,8 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
     if kind == "mps":
         deepspeed = _("needs nccl or gloo, and PyTorch has neither for MPS")
     refuse("memory.deepspeed", deepspeed, "zero-2", "zero-3")
+    whole = _("needs NVIDIA GPUs: processes on a CPU share the same memory") if kind == "cpu" else ""
+    refuse("memory.fsdp", _("a Mac has one GPU") if kind == "mps" else whole, "true")
     on_cpu = _("is only for GPUs, where PyTorch keeps unused memory") if kind == "cpu" else ""
     refuse("memory.empty_cache_steps", on_cpu, ANY_OTHER)
     offload = missing("torchao")
@@ -400,10 +410,18 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
     held_beside = (
         Instead("device.precision", value, value.replace("tf", "fp"), frozen.reason) for value in computed
     )
+    processes = Settled("1", _("0 counts NVIDIA GPUs"))
+    if kind == "cuda":
+        alone = tuple(
+            Instead("device.name", f"cuda:{index}", "1", _("a single GPU was chosen"))
+            for index in range(len(facts.cuda))
+        )
+        processes = Settled(str(cards_of(facts)), _("one for each NVIDIA GPU"), alone)
     fixed_length = Instead("data.padding", "fixed", "off", _("every example has the same length anyway"))
     return {
         "device.precision": precision,
         "model.frozen_precision": msgspec.structs.replace(frozen, instead=tuple(held_beside)),
+        "device.processes": processes,
         "device.threads": Settled(str(facts.cores), _("one for each core")),
         "data.group_by_length": Settled(
             "on", _("batches of texts of similar length need less padding"), (fixed_length,)

@@ -75,7 +75,8 @@ def resolve_run(facts: MachineFacts, options: RunOptions, *, sees_one_gpu: bool 
                 _("This computer's NVIDIA GPUs are numbered from 0; `hone devices` lists them."),
                 (Fix(_("Let Hone choose"), {"device.name": "auto"}),),
             )
-        device_options = msgspec.structs.replace(options.device, name="cuda")
+        processes = options.device.processes or 1
+        device_options = msgspec.structs.replace(options.device, name="cuda", processes=processes)
         options = msgspec.structs.replace(options, device=device_options)
     machine = report(facts)
     problems = tuple(machine_problems(machine, options))

@@ -27,7 +27,8 @@ import psutil
 import torch
 from transformers import TrainerCallback
 
-from core.base.errors import OutOfMemory
+from core.base.errors import Fix, OutOfMemory, UserError
+from core.base.language import _
 from core.base.system import process_tree, processor_times, resident_bytes
 from core.benchmark.result import Sample
 from core.engine.data.tables import lengths_of
@@ -38,6 +39,7 @@ from core.engine.training.failures import explain
 from core.engine.training.train import build_trainer, chosen_device, load_libraries, prepare
 from core.engine.training.trainer import WatchedTrainer, generators, remember_random_state
 from core.engine.training.what_ran import bare, report_mps_fallbacks, state_bytes, what_ran
+from core.memory.estimate import scaled
 from core.memory.model import Measurement, Parts
 from core.monitor.nvidia import find_gpu
 from core.options import RunOptions
@@ -526,8 +528,15 @@ def measure(options: RunOptions) -> Measurement:
     """Train a few steps and return their memory and time, also if memory runs out.
 
     Raises:
-        UserError: The options or the data can't be used.
+        UserError: The options or the data can't be used, or FSDP2 would divide the model.
     """
+    if options.memory.fsdp:
+        text = _(
+            "Measure trains in one process, where nothing can be divided. The forecast says what each GPU takes."
+        )
+        raise UserError(
+            _("A divided model can't be measured"), text, (Fix(_("Off"), {"memory.fsdp": False}),)
+        )
     with weighing(options) as (resolved, held):
         run = DryRun(resolved, held)
         return run.result(run.train())
@@ -600,9 +609,19 @@ class DryTrainer(WeighingTrainer):
 
 
 class DryRun(WeighedRun):
-    """The dry run of a run."""
+    """The dry run of a run.
+
+    Of several processes it is one: all gradients exist before the first step, like DDP's buckets, and on a CPU memory
+    and time are those of all.
+    """
 
     trainer_class = DryTrainer
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.options.device.processes > 1:
+            for weight in self.trainer.model.parameters():
+                if weight.requires_grad and weight.grad is None:
+                    weight.grad = torch.zeros_like(weight)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         super().on_train_begin(args, state, control, **kwargs)
@@ -615,6 +634,7 @@ class DryRun(WeighedRun):
         return change(
             options,
             memory=change(options.memory, batch_size=size, gradient_accumulation_steps=accumulated),
+            device=change(options.device, processes=1),
             training=change(options.training, epochs=1.0, max_steps=None),
         )
 
@@ -629,14 +649,17 @@ class DryRun(WeighedRun):
 
     def result(self, out_of_memory: str) -> Measurement:
         """The figures so far; `out_of_memory` as in `Measurement`."""
-        parts, trainer, seconds = self.parts(), self.trainer, self.seconds
+        processes = self.options.device.processes
+        copies = processes if self.resolved.kind == "cpu" else 1
+        parts, trainer = scaled(self.parts(), copies), self.trainer
+        seconds = [one * copies for one in self.seconds]
         # the last step on the longest batch: the first includes one-time work
         longest = seconds[: trainer.batches.repeats][-1] if seconds else None
         ordinary = (seconds[trainer.batches.repeats :] or seconds[-1:]) if seconds else []
         mean = statistics.fmean(ordinary) if ordinary else None
         steps = steps_of(self.options, self.rows)[0] if self.rows else None
         load = None
-        if sum(seconds) > 0.3 and not self.compile_seconds:  # its processes would count as others
+        if sum(self.seconds) > 0.3 and not self.compile_seconds:  # its processes would count as others
             now, (before, own) = processor_times(), self._before
             others = now.busy - before.busy - (sum(os.times()[:4]) - own)
             load = min(1.0, max(0.0, others / (now.total - before.total)))
@@ -653,6 +676,7 @@ class DryRun(WeighedRun):
             train_samples=self.rows or None,
             total_steps=steps,
             run_seconds=self.compile_seconds + steps * mean if mean is not None and steps else None,
+            processes=processes,
             other_load=load,
             out_of_memory=out_of_memory,
         )

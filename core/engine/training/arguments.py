@@ -149,6 +149,12 @@ def _place(offload: Any) -> str:
     return PLACES.get(str(getattr(device, "value", device)), "")
 
 
+def shards_of(model: torch.nn.Module) -> int:
+    """The number of parts into which FSDP2 has divided the weights of a model; 0: it hasn't."""
+    meshes = (getattr(weight, "device_mesh", None) for weight in model.parameters())
+    return max((mesh.size() for mesh in meshes if mesh is not None), default=0)
+
+
 HARMLESS = {
     "deepspeed.runtime.fp16.loss_scaler": ("LossScaler", "DynamicLossScaler"),
     "deepspeed.runtime.zero.config": ("ZeroStageEnum",),
@@ -199,6 +205,8 @@ def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: boo
         "output_dir": str(checkpoints),
         "use_cpu": resolved.kind == "cpu" and zero is None,  # accelerate uses DeepSpeed on GPUs only
         "deepspeed": zero,
+        "fsdp": memory.fsdp or None,
+        "fsdp_config": {"version": 2} if memory.fsdp else None,
         "per_device_train_batch_size": memory.batch_size,
         "per_device_eval_batch_size": memory.batch_size,
         "gradient_accumulation_steps": memory.gradient_accumulation_steps,

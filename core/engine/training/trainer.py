@@ -16,9 +16,11 @@ import numpy as np
 import torch
 from accelerate.data_loader import SeedableRandomSampler
 from accelerate.utils import is_compiled_module
+from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader, Dataset, Sampler
 from transformers import Trainer, TrainerState
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from core.base.errors import ModelError
@@ -200,6 +202,31 @@ class WatchedTrainer(Trainer):
         self._undo_evaluation: Callable[[], None] = lambda: None
         self._restore_random_state: Callable[[], None] | None = None
         self.forget_step()
+
+    # Several processes
+
+    def _build_accelerator_args(self, **kwargs: Any) -> dict[str, Any]:
+        """Trainer's, for DDP without a second copy of all gradients, for FSDP2 with fp32 where it counts.
+
+        Weights that are put together in 16 bits need no copies of autocast's, which would stay until the backward
+        pass; gradients are added, and losses computed, in fp32.
+        """
+        found: dict[str, Any] = super()._build_accelerator_args(**kwargs)
+        for handler in found["kwargs_handlers"]:
+            handler.gradient_as_bucket_view = True
+        if plugin := found["fsdp_plugin"]:
+            blocks = (
+                module for module in self.model.modules() if isinstance(module, GradientCheckpointingLayer)
+            )
+            plugin.transformer_cls_names_to_wrap = sorted({type(block).__name__ for block in blocks})
+            if dtype := {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.args.mixed_precision):
+                plugin.mixed_precision_policy = MixedPrecisionPolicy(dtype, torch.float32, torch.float32)
+        return found
+
+    def autocast_smart_context_manager(self, *args: Any, **kwargs: Any) -> Any:
+        if self.is_fsdp_enabled:  # the one case in which accelerate doesn't start it in the model's forward
+            return self.accelerator.autocast()
+        return super().autocast_smart_context_manager(*args, **kwargs)
 
     # Data loaders
 

@@ -17,7 +17,7 @@ from core.engine.devices.memory import memory_limit
 from core.engine.environment import torch_settings
 from core.engine.models.parts import HELD_IN, base_of, count, describe_adapter, is_quantized, weights_of
 from core.engine.reporter import Reporter
-from core.engine.training.arguments import IN_MAIN_MEMORY, IN_NVME, describe_zero
+from core.engine.training.arguments import IN_MAIN_MEMORY, IN_NVME, describe_zero, shards_of
 from core.engine.training.trainer import WatchedTrainer, live_loader
 from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path, row_multiple
@@ -65,6 +65,7 @@ def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
         **torch_settings(resolved.kind),
         fell_back=tuple(trainer.fell_back),
         deepspeed=describe_zero(trainer.deepspeed),
+        shards=shards_of(model),
         compiled=trainer.compilation.label if trainer.compilation else "",
         compile_seconds=trainer.compilation.seconds if trainer.compilation else None,
         reasons=resolved.reasons | _reason_of_attention(trainer, resolved),
@@ -328,6 +329,7 @@ def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, object, 
         memory.offload is Offload.NVME,
     ):
         yield "memory.offload", memory.offload.value, places or "none"
+    yield "memory.fsdp", "FSDP2" if memory.fsdp else "no FSDP2", "FSDP2" if ran.shards else "no FSDP2"
     yield "memory.batch_size", options.effective_batch, ran.effective_batch
     yield "memory.empty_cache_steps", memory.empty_cache_steps, ran.empty_cache_steps
     optimizer = OFFLOADED_OPTIMIZER if memory.offload_optimizer else OPTIMIZERS[training.optimizer]

@@ -288,6 +288,57 @@ def test_a_correction_and_the_room_come_with_the_forecast():
     assert (plain.verdict, taught.verdict) == (Verdict.UNKNOWN, Verdict.TOO_LARGE)
 
 
+FOUR: dict[str, Any] = {"device": {"processes": 4}, "memory": {"fsdp": True}}
+
+
+def test_processes_on_a_cpu_share_its_memory_and_have_all_of_it_each():
+    whole, both = (parts(CPU, device={"processes": count}) for count in (1, 2))
+    assert both.weights == 2 * whole.weights
+    assert both.overhead == 2 * whole.overhead
+    options = asked(device={"processes": 2})
+    forecast = estimate.forecast(options, BERT, CPU)
+    assert any("2 processes share this memory" in note for note in forecast.notes)
+    assert explain_parts(options, BERT, CPU, forecast)[0].formula.startswith("2 processes × (")
+
+
+def test_on_gpus_nothing_is_divided_and_the_gradients_stay():
+    whole, both = (parts(CUDA, device={"processes": count}, memory={"batch_size": 64}) for count in (1, 2))
+    assert (whole.gradients, both.gradients) == (0, both.weights)
+    assert (both.weights, both.optimizer, both.activations) == (
+        whole.weights,
+        whole.optimizer,
+        whole.activations,
+    )
+
+
+def test_fsdp_divides_what_lasts_and_puts_layers_together():
+    whole = parts(CUDA, device={"processes": 4}, memory={"batch_size": 64})
+    shard = parts(CUDA, device={"processes": 4}, memory={"batch_size": 64, "fsdp": True})
+    assert shard.weights == pytest.approx(whole.weights / 4, abs=4)
+    assert shard.optimizer == pytest.approx(whole.optimizer / 4, abs=4)
+    assert shard.activations == whole.activations
+    block = (BERT.parameters - BERT.embeddings) // BERT.layers
+    gathered = 4 * (2 * block + BERT.largest) + 8 * max(block, BERT.largest) + 4 * block
+    assert shard.temporary == whole.temporary + gathered
+    half = {"device": {"processes": 4, "precision": "bf16"}}
+    copies = parts(CUDA, **half, memory={"batch_size": 64}).temporary
+    # no copies of autocast's stay, which would not be divided
+    assert parts(CUDA, **half, memory={"batch_size": 64, "fsdp": True}).temporary < copies + gathered
+    frozen = {"model": {"method": "lora"}, "training": {"learning_rate": 1e-4}}
+    adapter = (
+        parts(CUDA, **frozen, **FOUR).temporary - parts(CUDA, **frozen, device={"processes": 4}).temporary
+    )
+    assert adapter == 4 * (2 * block + BERT.largest)
+
+
+@pytest.mark.parametrize(("stage", "divides_weights"), [("zero-2", False), ("zero-3", True)])
+def test_deepspeed_divides_among_processes_too(stage, divides_weights):
+    memory = {"deepspeed": stage, "batch_size": 64}
+    one, four = (parts(CPU, device={"processes": count}, memory=memory) for count in (1, 4))
+    assert four.optimizer == pytest.approx(one.optimizer, abs=16)  # a quarter, four times
+    assert (four.weights == pytest.approx(one.weights, abs=16)) is divides_weights
+
+
 EVERY_RUN: dict[str, dict[str, Any]] = {
     "plain": {},
     "QLoRA": {"model": {"method": "qlora"}},
@@ -298,6 +349,8 @@ EVERY_RUN: dict[str, dict[str, Any]] = {
     "8-bit": {"training": {"optimizer": "adamw-8bit"}},
     "Adafactor": {"training": {"optimizer": "adafactor"}, "memory": {"batch_size": 1}},
     "DeepSpeed": {"memory": {"deepspeed": "zero-3"}},
+    "processes": {"device": {"processes": 2}},
+    "FSDP2": FOUR,
 }
 
 

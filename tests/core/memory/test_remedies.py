@@ -13,7 +13,7 @@ from core.memory.remedies import Remedy, ladder
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.device_support import DeviceReport, settle
-from tests.fakes.machines import LAPTOP, M2_8GB, M3_MAX, OLD_CARD, PC, SERVER
+from tests.fakes.machines import LAPTOP, M2_8GB, M3_MAX, OLD_CARD, PC, SERVER, TWO_GPUS
 from tests.fakes.model_shapes import BERT, MODEL, asked
 
 GB = 1 << 30
@@ -65,6 +65,32 @@ def test_rows_are_made_shorter_as_far_as_nothing_is_cut():
 )
 def test_padding_is_left_alone_where_nothing_is_known_to_be_gained(data, length):
     assert not {"padding", "length"} & set(names(climb(asked(data=data), length=length)))
+
+
+def test_a_model_is_divided_among_all_cards_with_the_same_effective_batch():
+    found = one(climb(asked(), TWO_GPUS), "divide")
+    assert found.title == "Divide the model among 2 GPUs (FSDP2)"
+    assert found.changes == {
+        "memory.fsdp": True,
+        "memory.batch_size": asked().memory.batch_size // 2,
+        "device.processes": 2,
+        "device.name": "cuda",
+    }
+    assert with_changes(asked(), found.changes).effective_batch == asked().effective_batch
+    single = with_changes(asked(), {"memory.batch_size": 1})
+    assert "effective batch grows" in one(climb(single, TWO_GPUS), "divide").help
+    both = with_changes(asked(), {"device.processes": 2, "device.name": "cuda"})
+    assert one(climb(both, TWO_GPUS), "divide").changes == {"memory.fsdp": True}
+    for facts in (LAPTOP, PC, M3_MAX):
+        assert "divide" not in names(climb(asked(), facts))
+    assert "divide" not in names(climb(with_changes(asked(), {"model.method": "qlora"}), TWO_GPUS))
+
+
+def test_smaller_batches_count_per_process():
+    both = with_changes(asked(), {"device.processes": 2, "memory.batch_size": 4})
+    found = one(climb(both, TWO_GPUS, room=None), "batch")
+    assert found.changes == {"memory.batch_size": 2, "memory.gradient_accumulation_steps": 2}
+    assert with_changes(both, found.changes).effective_batch == both.effective_batch == 8
 
 
 @pytest.mark.parametrize("facts", [PC, LAPTOP, SERVER, M3_MAX, M2_8GB])

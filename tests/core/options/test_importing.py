@@ -51,6 +51,8 @@ def taken(imported: Imported) -> dict[str, Any]:
         ("SFTConfig(pad_to_multiple_of=8)", {"data.pad_to_multiple_of": 8}),
         ('SFTConfig(pad_to_multiple_of="auto", learning_rate=1e-4)', {"training.learning_rate": 1e-4}),
         ('{"peft_type": "LORA", "r": 4, "bias": "none"}', {"model.method": "lora", "model.lora_rank": 4}),
+        ('{"fsdp": "full_shard auto_wrap"}', {"memory.fsdp": True}),
+        ('{"fsdp": ""}', {"memory.fsdp": False}),
         ('{"deepspeed": {"zero_optimization": {"stage": 3}}}', {"memory.deepspeed": "zero-3"}),
         ("run_glue.py --fp16 ^\r\n  --seed 7", {"device.precision": "fp16", "training.seed": 7}),
         ("trl.KTOConfig(beta=0.2, seed=3)",

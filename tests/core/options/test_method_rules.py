@@ -9,7 +9,7 @@ from core.options.catalogue import put
 from core.options.choices import BestMetric, Task
 from core.options.data import DataOptions
 from core.options.method_rules import Extent, batch_hint, extent, steps_hint, useful_steps, warmup_problem
-from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
 from core.options.validate import check_tree, problems_of
 
 
@@ -32,6 +32,10 @@ def test_steps_are_counted_as_trainer_counts_them():
     ("sections", "steps"),
     [
         ({"memory": MemoryOptions(batch_size=32, gradient_accumulation_steps=4)}, 60),  # 45 batches an epoch
+        (
+            {"device": DeviceOptions(processes=2)},
+            115,
+        ),  # 23 an epoch: the last step of each has a smaller batch
         ({"training": TrainingOptions(max_steps=7)}, 7),
         ({"training": TrainingOptions(epochs=0.5)}, 23),
         ({"data": DataOptions(train="x", eval_fraction=0.0, max_train_samples=64)}, 10),

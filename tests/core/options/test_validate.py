@@ -129,6 +129,7 @@ def test_reading_options_looks_at_no_file_and_optional_ones_may_be_empty():
 
 
 NVME = {"memory.deepspeed": "zero-3", "memory.offload": "nvme"}
+DIVIDED = {"memory.fsdp": True, "device.processes": 0}
 SMALL = {"data.image_size": 32, "memory.batch_size": 1}
 ALEXNET = {"model.source": "torchvision:alexnet"}
 RECOMPILED = {"device.compile": True, "memory.activation_checkpointing": True}
@@ -197,6 +198,16 @@ RECOMPILED = {"device.compile": True, "memory.activation_checkpointing": True}
         (TEXTS, {"memory.deepspeed": "zero-2", "training.optimizer": "paged-adamw-8bit"},
             "training.optimizer", ["adamw"]),
         (TEXTS, {"memory.deepspeed": "zero-3", "device.compile": True}, "device.compile", [False]),
+        (TEXTS, {"memory.fsdp": True}, "memory.fsdp", [{"device.processes": 0}, False]),
+        (TEXTS, {**DIVIDED, "memory.deepspeed": "zero-3"}, "memory.fsdp", [False]),
+        (TEXTS, {**DIVIDED, "model.method": "qlora"}, "memory.fsdp", [False, {"model.method": "lora"}]),
+        (IMAGES, DIVIDED, "memory.fsdp", [False]),
+        (PREFERENCE, DIVIDED, "memory.fsdp", [{"model.method": "lora"}, False]),
+        (TEXTS, {**DIVIDED, "training.optimizer": "adafactor"}, "training.optimizer",
+            ["adamw", {"memory.fsdp": False}]),
+        (TEXTS, {**DIVIDED, "training.optimizer": "adamw-8bit"}, "training.optimizer",
+            ["adamw", {"memory.fsdp": False}]),
+        (TEXTS, {**DIVIDED, "device.compile": True}, "device.compile", [False, {"memory.fsdp": False}]),
         (TEXTS, {"memory.offload_optimizer": True, "training.optimizer": "sgd"},
             "memory.offload_optimizer", [{"training.optimizer": "adamw"}]),
         (TEXTS, {"memory.offload_optimizer": True, "memory.deepspeed": "zero-2"},
@@ -233,6 +244,8 @@ def test_what_does_not_go_together(tree, changes, path, fixes):
         (TEXTS, {"model.source": "scratch:bert-large", "model.vocabulary": 30522}),
         (CHAT, {}),
         (CHAT, {"data.train": "synthetic:8x8"}),
+        (CHAT, {**DIVIDED, "training.optimizer": "sgd"}),
+        (PREFERENCE, {**DIVIDED, "training.preference_loss": "orpo"}),
         (PREFERENCE, {"memory.batch_size": 1}),
         (PREFERENCE, {"training.preference_loss": "orpo", "training.epochs": 0, "data.eval": __file__}),
         (IMAGES, {"data": {o.name: o.default for o in all_options() if o.section == "data" and o.name != "train"}}),

@@ -87,6 +87,8 @@ REFUSED = [
     ("laptop", LAPTOP, {"memory__offload_optimizer": True}),
     ("M3", M3_MAX, {"device__processes": 2}),
     ("two-GPUs", TWO_GPUS, {"device__processes": 3}),
+    ("M3", M3_MAX, {"memory__fsdp": True}),
+    ("PC", PC, {"memory__fsdp": True}),
     ("bundled", BUNDLED, {"device__compile": True}),
     ("PC", PC, {"device__compile_backend": "cudagraphs", "device__compile": True}),
     ("older-card", OLDER_CARD, {"device__compile_backend": "inductor", "device__compile": True}),
@@ -110,6 +112,32 @@ def test_the_form_the_command_line_and_the_run_refuse_the_same(facts, values):
         resolve_run(facts, requested(**values))
     assert message in refused.value.detail
     assert refused.value.fixes
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "count"),
+    [
+        (TWO_GPUS, "auto", 2),
+        (TWO_GPUS, "cuda", 2),
+        (TWO_GPUS, "cuda:1", 1),
+        (LAPTOP, "auto", 1),
+        (TWO_GPUS, "cpu", 1),
+        (M3_MAX, "auto", 1),
+        (PC, "auto", 1),
+    ],
+)
+def test_no_number_of_processes_is_one_for_each_card(facts, name, count):
+    asked = requested(device__name=name, device__processes=0)
+    assert resolve_run(facts, asked).options.device.processes == count
+    # the engine sees one card, but knows how many there are
+    sees = variant(facts, cuda=facts.cuda[:1], cards=len(facts.cuda))
+    assert resolve_run(sees, asked, sees_one_gpu=True).options.device.processes == count
+
+
+def test_a_process_that_sees_one_card_of_two_is_one_of_two():
+    sees = variant(TWO_GPUS, cuda=TWO_GPUS.cuda[:1], cards=2)
+    asked = requested(device__name="cuda", device__processes=2, memory__fsdp=True)
+    assert resolve_run(sees, asked, sees_one_gpu=True).options.device.processes == 2
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from core.base.errors import DataError
+from core.base.errors import DataError, UserError
 from core.base.system import ProcessorTimes
 from core.engine.environment import prepare_torchvision
 from core.memory.model import Measurement, Parts, Room
 from core.options import RunOptions
+from core.options.catalogue import with_changes
 from core.options.choices import Optimizer, Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
@@ -45,14 +46,17 @@ def folder(tmp_path_factory):
     return folder
 
 
-def options(folder: Path, batch: int = BATCH, data: str = "texts.csv", **training: Any) -> RunOptions:
-    return runs.options(
+def options(
+    folder: Path, batch: int = BATCH, data: str = "texts.csv", processes: int = 1, **training: Any
+) -> RunOptions:
+    found = runs.options(
         Task.TEXT_CLASSIFICATION,
         ModelOptions(source=str(folder / "bert")),
         DataOptions(train=str(folder / data), eval_fraction=0.0, max_length=64),
         memory=MemoryOptions(batch_size=batch),
         training=TrainingOptions(**{"epochs": 3.0, **training}),
     )
+    return with_changes(found, {"device.processes": processes})
 
 
 @pytest.fixture
@@ -94,7 +98,9 @@ def test_a_slow_or_short_run_is_measured_for_fewer_steps(folder, widths, monkeyp
 
 
 def test_the_load_of_other_programs_is_what_this_process_did_not_use(monkeypatch):
-    run = DryRun(SimpleNamespace(options=None, kind="cpu", label="cpu"), SimpleNamespace(base=0))
+    run = DryRun(
+        SimpleNamespace(options=RunOptions(task=Task.CHAT), kind="cpu", label="cpu"), SimpleNamespace(base=0)
+    )
     trainer = SimpleNamespace(
         batches=SimpleNamespace(repeats=2), longest=None, longest_text=None, compilation=None
     )
@@ -197,6 +203,36 @@ def test_it_is_ended_where_there_is_no_room(folder):
     assert result.room == room
     assert "300 MB of 64.0 GB were free" in result.out_of_memory
     assert result.peak > 0.9 * room.free
+
+
+def test_of_several_processes_one_is_measured(folder, monkeypatch):
+    one, both = (measure(options(folder, processes=count)) for count in (1, 2))
+    assert both.total_steps == one.total_steps / 2
+    assert both.parts.weights == 2 * one.parts.weights
+    assert both.peak == both.parts.total > 1.7 * one.peak
+    assert any("2 take 2 times as much" in note for note in both.forecast.notes)
+    assert one.forecast.notes == ()
+
+
+def test_gradients_are_there_from_the_beginning_as_in_buckets(folder, monkeypatch):
+    found: list[list[bool]] = []
+    compute = DryTrainer.training_step
+
+    def watched(self: Any, model: Any, *more: Any) -> torch.Tensor:
+        found.append([weight.grad is not None for weight in model.parameters()])
+        return compute(self, model, *more)
+
+    monkeypatch.setattr(DryTrainer, "training_step", watched)
+    measure(options(folder, processes=2))
+    assert all(map(all, found))
+    found.clear()
+    measure(options(folder))
+    assert not any(map(any, found))
+
+
+def test_a_divided_model_is_not_measured(folder):
+    with pytest.raises(UserError, match="can't be measured"):
+        measure(with_changes(options(folder, processes=2), {"memory.fsdp": True}))
 
 
 @pytest.mark.long
