@@ -66,7 +66,7 @@ def test_the_app_listens_at_nothing_but_its_own_local_socket(tmp_path, qtbot):
     app = subprocess.Popen([sys.executable, "-m", "gui"], cwd=ROOT, env=environment)
     try:
         qtbot.waitUntil(
-            lambda: any("hone" in name.lower() for name in local_sockets(app.pid)), timeout=30_000
+            lambda: any(name.startswith(str(tmp_path)) for name in local_sockets(app.pid)), timeout=30_000
         )
         assert listening(app.pid) == []
         with socket.create_server(("127.0.0.1", 0)):
