@@ -27,6 +27,7 @@ from core.cli.output import (
     refuse,
     say,
 )
+from core.hosts.install import with_computers
 from core.options import RunOptions, Tree, run_file
 from core.options.catalogue import as_markdown, as_text, put
 from core.options.choices import Task
@@ -395,7 +396,7 @@ def _add_devices(commands: Commands) -> None:
 
 def devices(arguments: argparse.Namespace) -> int:
     if not arguments.check:
-        machine = run_job("devices", None, MachineReport)
+        machine = with_computers(run_job("devices", None, MachineReport))
         lines = [*device_lines(machine), *gpu_lines(gpu_install.GpuState(installed=gpu_environment()))]
         print_answer(machine, lines, as_json=arguments.json)
         return 0

@@ -13,6 +13,7 @@ from core.base.files import new_file, writing
 from core.base.jobs import EngineCrashed, run_job
 from core.base.language import _
 from core.cli.output import OFFLINE_HELP, TOO_LARGE, Commands, add_flag, add_json, add_set, note, print_answer
+from core.hosts.install import with_computers
 from core.memory import estimate
 from core.memory.estimate import corrected, correction
 from core.memory.model import (
@@ -142,7 +143,7 @@ class _Request:
 
 def _read_request(arguments: argparse.Namespace, *, needs_weights: bool) -> _Request:
     options = run_file.read(arguments.file, tuple(arguments.overrides))
-    machine = run_job("devices", None, MachineReport)
+    machine = with_computers(run_job("devices", None, MachineReport))
     if problems := tuple(machine_problems(machine, options)):
         raise OptionsError(problems, str(arguments.file))
     device = find_device(machine, options.device.name)

@@ -32,6 +32,7 @@ from core.cli.output import (
     refuse,
 )
 from core.cli.runs import compare_runs, find_run
+from core.hosts.install import with_computers
 from core.memory.model import ModelReport
 from core.options import RunOptions, run_file
 from core.options.device_support import (
@@ -314,7 +315,7 @@ def _check_machine(asked: Sequence[RunOptions], file: Path) -> MachineReport | N
     doubted = [options for options in asked if machine_may_refuse(options)]
     if not doubted:
         return None
-    machine = run_job("devices", None, MachineReport)
+    machine = with_computers(run_job("devices", None, MachineReport))
     if problems := {str(found): found for options in doubted for found in machine_problems(machine, options)}:
         raise OptionsError(tuple(problems.values()), str(file))
     return machine

@@ -223,7 +223,9 @@ _OF_SSH = (
         _("Its name leads to no address. A rented computer that was ended has lost its name for good."),
         (
             _("Check the address and the network (is a VPN needed?)"),
-            _("If the computer is gone for good: `hone hosts remove {name} --here-only`"),
+            _(
+                "If it is gone for good, remove it in Settings, or with `hone hosts remove {name} --here-only`"
+            ),
         ),
     ),
     _Cause(
@@ -260,7 +262,9 @@ _OF_SSH = (
         _("It sleeps, is switched off, or is in another network. A rented computer may have been ended."),
         (
             _("Switch it on or wake it up, and let it not sleep while it trains"),
-            _("If the computer is gone for good: `hone hosts remove {name} --here-only`"),
+            _(
+                "If it is gone for good, remove it in Settings, or with `hone hosts remove {name} --here-only`"
+            ),
         ),
     ),
 )
@@ -293,7 +297,7 @@ _OF_THE_COMPUTER = (
         r"env/bin/python|cd: .*|No module named '?core",
         _("Hone isn't installed on {name}"),
         _("Its folder there, {folder}, has no Hone that works."),
-        (_("Install it there: `hone hosts install {name}`"),),
+        (_("Install it in Settings, or with `hone hosts install {name}`"),),
     ),
 )
 """Causes by pattern in what the shell, or a program, printed there."""

@@ -42,7 +42,7 @@ from core.hosts.computers import (
     save,
     ssh_command,
 )
-from core.options.device_support import MachineReport
+from core.options.device_support import DeviceReport, MachineReport
 
 GB = 1 << 30
 CPU_NEEDED, CUDA_NEEDED = int(2.5 * GB), int(7.5 * GB)
@@ -324,9 +324,10 @@ def _look(computer: Computer) -> Checked:
 def obstacles(computer: Computer, checked: Checked) -> list[ComputerError]:
     """Why nothing can be trained there yet, most important first; empty if it can."""
     words = {"name": computer.name, "folder": computer.folder}
-    if checked.problem:
-        check_again = Fix(_("Check it again: `hone hosts check {name}`").format(**words))
-        return [ComputerError("check-failed", checked.problem, "", (check_again,))]
+    if checked.problem or not checked.time:
+        check_it = Fix(_("Check it in Settings, or with `hone hosts check {name}`").format(**words))
+        title = checked.problem or _("{name} wasn't checked yet").format(**words)
+        return [ComputerError("unchecked", title, "", (check_it,))]
     if checked.source == source_digest():
         return []
     found = []
@@ -350,7 +351,7 @@ def obstacles(computer: Computer, checked: Checked) -> list[ComputerError]:
         )
         fix = Fix(_("Free some disk space there, or choose a folder on another disk"))
         found.append(ComputerError("no-room", title, detail, (fix,)))
-    install_it = (Fix(_("Install it there: `hone hosts install {name}`").format(**words)),)
+    install_it = (Fix(_("Install it in Settings, or with `hone hosts install {name}`").format(**words)),)
     if checked.source:
         title = _("{name} has another version of Hone").format(**words)
         detail = _("Hone {there} is there, {here} is here; both need the very same.").format(
@@ -403,6 +404,32 @@ def differences(first: Computer, second: Computer) -> list[str]:
         for name in sorted(one.keys() & other.keys())
         if one[name] != other[name]
     ]
+
+
+def with_computers(machine: MachineReport) -> MachineReport:
+    """The devices of this computer, and those of the other known ones by names such as `cuda:0@workshop`.
+
+    Those of a computer on which nothing can be trained yet have the reason. If its devices are unknown, one device
+    called `auto@workshop` stands for them.
+    """
+    devices = list(machine.devices)
+    for computer in computers():
+        checked = computer.checked or Checked(time=0.0)
+        obstacle = next(iter(obstacles(computer, checked)), None)
+        why = "" if obstacle is None else f"{obstacle.title}. {obstacle.fixes[0].label}"
+        unknown = DeviceReport(name="auto", title=computer.name, available=False)
+        for device in checked.machine.devices if checked.machine is not None else (unknown,):
+            title = _("{device} on {computer}").format(device=device.title, computer=computer.name)
+            devices.append(
+                msgspec.structs.replace(
+                    device,
+                    name=f"{device.name}@{computer.name}",
+                    title=computer.name if device is unknown else title,
+                    available=device.available and not why,
+                    reason=why or device.reason,
+                )
+            )
+    return msgspec.structs.replace(machine, devices=tuple(devices))
 
 
 # --- Install and remove

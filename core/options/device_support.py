@@ -131,11 +131,11 @@ def find_device(machine: MachineReport, name: str) -> DeviceReport | None:
     there, at, computers = name.partition("@")
     place = at + computers.partition("+")[0]
     if there == "auto" and place:
-        there = next(
-            (one.kind for one in machine.devices if one.available and one.name.endswith(place)), there
-        )
+        own = [device for device in machine.devices if device.name.endswith(place)]
+        return next((device for device in own if device.available), own[0] if own else None)
     wanted = machine.automatic if name == "auto" else ("cuda:0" if there == "cuda" else there) + place
-    return next((device for device in machine.devices if device.name == wanted), None)
+    unknown = f"auto{place}"  # a computer that wasn't checked yet
+    return next((device for device in machine.devices if device.name in (wanted, unknown)), None)
 
 
 def refusal(device: DeviceReport, path: str, value: object) -> str:
@@ -191,6 +191,8 @@ def machine_problems(machine: MachineReport, options: RunOptions) -> Iterator[Pr
             if option.path not in refused and (reason := refusal(device, option.path, value)):
                 refused.add(option.path)
                 yield Problem(option.path, reason, _reset(option, value))
+    if options.device.computers:
+        return  # what is installed here doesn't matter
     for path, values in machine.choices.items():
         option, value = options_by_path()[path], value_of(options, path)
         if values and option.applies_to(options) and value not in values:

@@ -218,7 +218,7 @@ def room_of(
     """The free memory of a device, and its total.
 
     A CPU has that of the computer or of its control group. A Mac's GPU shares it, up to `mps_ceiling`. An NVIDIA GPU
-    has its own, or (GB10) that of the computer.
+    has its own, or (GB10) that of the computer. Of another computer's device only the total is known.
 
     Args:
         gpu: The NVIDIA GPU as seen by the driver; None: find it.
@@ -227,6 +227,9 @@ def room_of(
     Returns:
         None if unknown: an NVIDIA GPU without its driver's library.
     """
+    if "@" in device.name:
+        total = device.memory_bytes
+        return Room(free=total, ceiling=total) if total else None
     kind = device.kind
     ceiling = mps_ceiling(device, mps_limit) if kind == "mps" else None
     if kind == "cuda":

@@ -17,7 +17,10 @@ from core.base.jobs import JobCancelled
 from core.base.processes import SOURCE_ROOT, source_digest
 from core.hosts import computers, install
 from core.hosts.computers import Checked, Computer, find, python_command, save
-from core.options.device_support import MachineReport
+from core.memory.model import Room
+from core.options.device_support import DeviceReport, MachineReport, machine_problems
+from core.options.validate import check_tree
+from core.services.memory import room_of
 from tests.fakes.network import Sshd, ssh_config, without_sshd
 
 pytestmark = pytest.mark.skipif(without_sshd() != "", reason=without_sshd())
@@ -262,7 +265,7 @@ def checked(**changes):
         ({"free": 3 << 30}, ["no-hone"]),
         ({"free": 3 << 30, "capability": "8.6"}, ["no-room", "no-hone"]),
         ({"source": "older", "hone": "0.0.9", "free": 0, "python": ""}, ["other-version"]),
-        ({"problem": "workshop doesn't answer"}, ["check-failed"]),
+        ({"problem": "workshop doesn't answer"}, ["unchecked"]),
     ],
 )
 def test_obstacles(changes, codes):
@@ -311,3 +314,74 @@ def test_the_engine_there_tells_its_devices(tmp_path):
     assert "cpu" in [device.name for device in found.machine.devices]
     assert found.versions["torch"] == find("workshop").checked.versions["torch"]
     assert computers.find("workshop").checked == found
+
+
+def options(device):
+    found, problems = check_tree(
+        {
+            "task": "text-classification",
+            "data": {"train": "synthetic:64x64"},
+            "model": {"source": "bert-base-cased"},
+            "device": {"name": device},
+        }
+    )
+    assert problems == ()
+    return found
+
+
+def test_devices_of_known_computers_stand_beside_those_of_this_one():
+    cpu = DeviceReport(name="cpu", title="Ryzen", available=True)
+    here = MachineReport(devices=(cpu,), automatic="cpu")
+    card = DeviceReport(
+        name="cuda:0",
+        title="RTX 4090",
+        available=True,
+        memory_bytes=24 << 30,
+        refusals={"model.method": {"a": "b"}},
+    )
+    there = MachineReport(devices=(card, msgspec.structs.replace(cpu, title="Xeon")), automatic="cuda:0")
+    found = {"source": source_digest(), "machine": there}
+    for name, state in (
+        ("workshop", checked(**found)),
+        ("older", checked(**{**found, "source": "older"})),
+        ("asleep", checked(**found, problem="asleep doesn't answer")),
+        ("new", None),
+    ):
+        save(Computer(name=name, address=name, checked=state))
+    machine = install.with_computers(here)
+    assert machine.automatic == "cpu"
+    assert machine.devices[0] == cpu
+    assert [(each.name, each.title, each.available) for each in machine.devices[1:]] == [
+        ("cuda:0@workshop", "RTX 4090 on workshop", True),
+        ("cpu@workshop", "Xeon on workshop", True),
+        ("cuda:0@older", "RTX 4090 on older", False),
+        ("cpu@older", "Xeon on older", False),
+        ("cuda:0@asleep", "RTX 4090 on asleep", False),
+        ("cpu@asleep", "Xeon on asleep", False),
+        ("auto@new", "new", False),
+    ]
+    gpu = machine.devices[1]
+    assert (gpu.memory_bytes, gpu.refusals) == (card.memory_bytes, card.refusals)
+    assert room_of(gpu) == Room(free=24 << 30, ceiling=24 << 30)
+
+    def problems(name):
+        return [str(each) for each in machine_problems(machine, options(name))]
+
+    assert problems("cuda@workshop") == problems("auto@workshop") == problems("auto") == []
+    for name, sentence in (
+        (
+            "cuda@older",
+            "older has another version of Hone. Install it in Settings, or with `hone hosts install older`",
+        ),
+        (
+            "auto@asleep",
+            "asleep doesn't answer. Check it in Settings, or with `hone hosts check asleep`",
+        ),
+        (
+            "cpu@workshop+new",
+            "new wasn't checked yet. Check it in Settings, or with `hone hosts check new`",
+        ),
+        ("cpu@nowhere", "CPU on nowhere is not known: add or check the computer in Settings"),
+        ("mps@workshop", "MPS on workshop is not known: add or check the computer in Settings"),
+    ):
+        assert problems(name) == [f"device.name: {sentence}"]
