@@ -29,10 +29,12 @@ from core.cli.output import (
     refuse,
     say,
 )
+from core.hosts.mirror import remove_there
 from core.options import past_runs
 from core.options.catalogue import number_words
 from core.options.declare import Kind, Option
 from core.options.past_runs import close_to, folder_called, folders_given, run_folders
+from core.runs import start as runs_start
 from core.runs import trash
 from core.runs.compare import FEWEST, MOST, Absent, compare
 from core.runs.event_log import EventReader
@@ -161,6 +163,8 @@ def runs(arguments: argparse.Namespace) -> int:
         refuse(_("use --compare or --delete with the names of runs; `hone show RUN` shows one"))
     folder = settings.runs_folder()
     found = list_runs(folder)
+    for run in found:
+        runs_start.follow_again(run)
     summaries = [summarize(run) for run in found]
     print_answer(list(map(_as_plain, summaries)), _list_lines(folder, summaries), as_json=arguments.json)
     return 0
@@ -244,6 +248,14 @@ def delete(names: list[str], *, agreed: bool, permanently: bool) -> int:
 
 
 def _delete(run: RunFolder, *, agreed: bool, permanently: bool) -> bool:
+    connection = run.connection()
+    is_gone = _delete_here(run, agreed=agreed, permanently=permanently)
+    if is_gone and (reason := remove_there(connection)):
+        note(reason)
+    return is_gone
+
+
+def _delete_here(run: RunFolder, *, agreed: bool, permanently: bool) -> bool:
     if not permanently:
         try:
             trash.move(run)

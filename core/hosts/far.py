@@ -36,7 +36,7 @@ from core.base.language import _
 from core.base.processes import ASKER, kill_with_children, source_digest, start_worker
 from core.runs import models
 from core.runs import start as runs_start
-from core.runs.folder import Attempt, Request, RunFolder
+from core.runs.folder import Attempt, Rendezvous, Request, RunFolder
 from core.runs.status import State
 from core.runs.summary import status_at_end
 
@@ -101,19 +101,10 @@ class MakeTree(_Asked, frozen=True, kw_only=True):
     files: dict[str, Digest]
 
 
-class Rendezvous(msgspec.Struct, frozen=True, kw_only=True):
-    """What one computer of several has to know: its rank, their number, and where the first one listens."""
-
-    rank: int
-    nodes: int
-    endpoint: str
-    address: str = ""
-
-
 class Start(_Asked, frozen=True, kw_only=True):
     """Start or resume a run, unless that attempt of it was begun already; answered with the attempt.
 
-    `goes_on`: it has trained there before.
+    `goes_on`: it has trained there before. `rendezvous`: it trains on several computers.
     """
 
     run: Name
@@ -373,7 +364,7 @@ def _start(asked: Start, _source: BinaryIO) -> int:
     if asked.forecast:
         write_atomically(run.forecast_file, asked.forecast.encode())
     if asked.rendezvous is not None:
-        write_atomically(run.path / "rendezvous.json", msgspec.json.encode(asked.rendezvous))
+        write_atomically(run.rendezvous_file, msgspec.json.encode(asked.rendezvous))
     write_atomically(run.options_file, text)
     keeper = runs_start.start(run, queued=asked.queued)
     threading.Thread(target=keeper.wait, daemon=True).start()  # no zombie is left while the session lasts

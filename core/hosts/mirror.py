@@ -321,3 +321,16 @@ def begin(link: Link, run: RunFolder, start: far.Start) -> int:
     """Start a run there with the forecast that it has here; returns the attempt that trains there."""
     forecast = run.forecast_file.read_text("utf-8") if run.forecast_file.is_file() else ""
     return int(link.ask(msgspec.structs.replace(start, forecast=forecast), int))
+
+
+def remove_there(connection: Connection | None) -> str:
+    """Delete, on the computer it trained on, a run that was deleted here; returns why it stays there, if it does."""
+    if connection is None or not connection.folder:
+        return ""
+    try:
+        with Link(find(connection.computer)) as link:
+            link.ask(far.Remove(run=connection.folder))
+    except UserError as error:
+        stays = _("Its folder {folder} on {name} stays there: {reason}")
+        return stays.format(folder=connection.folder, name=connection.computer, reason=error)
+    return ""

@@ -50,6 +50,8 @@ log = logging.getLogger("hone")
 POLL_SECONDS = 2.0
 FIRST_SECONDS = 0.5
 """Delay of the first poll, before which the window is painted."""
+AGAIN_SECONDS = 10.0
+"""A run elsewhere gets a new keeper if the one it had was started so long ago, and is gone."""
 
 
 class LiveRunsThread(QThread):
@@ -125,6 +127,10 @@ class LiveRunsThread(QThread):
             self._runs.follow(run)
         ended = self._runs.look(self._folder())
         live = self._live = self._runs.live
+        for one in live:
+            if time.time() - one.begun > AGAIN_SECONDS:
+                with contextlib.suppress(UserError):
+                    starting.follow_again(one.run)
         state = [(one.run.path, one.title, one.state, percent(one)) for one in live]
         if state != self._reported:
             self._reported = state

@@ -15,6 +15,7 @@ from core.base import formats
 from core.base.errors import RunFolderError, UserError
 from core.base.files import is_there
 from core.base.language import _, ngettext
+from core.hosts.mirror import remove_there
 from core.runs import trash as run_trash
 from core.runs.folder import RunFolder
 from core.runs.trash import NoTrashError, Trash, TrashItem, TrashPlan
@@ -223,14 +224,17 @@ class RunTrash(QObject):
         self.moved.emit(paths)
 
     def _remove(self, items: Sequence[TrashItem], remove: Callable[[RunFolder], None]) -> None:
-        def work() -> Failures:
+        def work() -> tuple[Failures, list[str]]:
             failures: Failures = []
+            left: list[str] = []
             for item in items:
+                connection = item.run.connection()
                 try:
                     remove(item.run)
+                    left.append(remove_there(connection))
                 except UserError as error:
                     failures.append((item, error))
-            return failures
+            return failures, [*filter(None, left)]
 
         self.work.put(work, partial(self._report, items))
 
@@ -252,7 +256,8 @@ class RunTrash(QObject):
 
         self._dialog.ask(title, text, _("Delete permanently"), delete)
 
-    def _report(self, items: Sequence[TrashItem], failures: Failures) -> None:
+    def _report(self, items: Sequence[TrashItem], found: tuple[Failures, list[str]]) -> None:
+        failures, left = found
         paths = {item.run.path for item in items}
         self.leaving -= paths
         gone = paths - {item.run.path for item, _error in failures}
@@ -262,6 +267,8 @@ class RunTrash(QObject):
         if errors:
             details = "\n".join(dict.fromkeys(error.detail for error in errors))
             self.failed.emit(RunFolderError(errors[0].title, details))
+        if left:
+            self.failed.emit(RunFolderError(_("Not all of it could be deleted"), "\n".join(left)))
         self._offer_to_delete(failures)
 
 

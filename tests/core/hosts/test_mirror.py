@@ -18,6 +18,7 @@ from core.base.jobs import JobCancelled
 from core.hosts import computers, far
 from core.hosts.far import hash_of
 from core.hosts.link import Link
+from core.hosts.mirror import remove_there
 from core.options.catalogue import with_changes
 from core.runs import start as runs_start
 from core.runs.event_log import EventReader, RunFollower
@@ -220,7 +221,13 @@ def test_two_runs_for_one_device_wait_in_the_queue_there(workshop, own_home):
     runs[0].request(Action.STOP)
     until(runs[1], lambda follower: follower.status.step > 3)
     runs[1].request(Action.STOP)
-    until(runs[1], lambda follower: follower.is_over)
+    end(runs[1], State.STOPPED)
+    end(runs[0], State.STOPPED)
+    links = [run.connection() for run in runs]
+    assert remove_there(links[0]) == ""
+    assert not there(workshop, runs[0]).path.exists()
+    workshop.stop()
+    assert links[1].folder in remove_there(links[1])
 
 
 def test_out_of_reach_it_can_be_ended_here_and_followed_again_later(workshop, own_home):

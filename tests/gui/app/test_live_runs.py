@@ -16,14 +16,24 @@ from core.runs import crash as runs_crash
 from core.runs import queue
 from core.runs.crash import Interrupted
 from core.runs.events import TurnAwaited
-from core.runs.folder import Action, RunFolder
+from core.runs.folder import Action, Connection, RunFolder
 from core.runs.library import create_all
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
 from gui.app.live_runs import LiveRunsThread
 from gui.app.sidebar import Place
 from gui.run.words import Turn
-from tests.fakes.runs import OPTIONS, Plot, crash, finish, keep_alive, make_folder, write_events, write_story
+from tests.fakes.runs import (
+    OPTIONS,
+    Plot,
+    crash,
+    finish,
+    keep_alive,
+    make_folder,
+    record_keeper,
+    write_events,
+    write_story,
+)
 
 HALF = Plot(reached=180)
 PAIR = RunOptions(
@@ -107,6 +117,17 @@ def test_a_change_and_an_end_are_each_emitted_once(qtbot, thread, folder):
     qtbot.waitUntil(lambda: thread.ends == [("terminal", State.FINISHED)])
     assert thread.seen[1:] == [()]
     assert (thread.known(), thread.trains()) == ([], False)
+
+
+def test_a_run_elsewhere_whose_keeper_here_is_gone_is_followed_again(qtbot, thread, folder, monkeypatch):
+    again = []
+    monkeypatch.setattr("core.runs.start.follow_again", again.append)
+    run, _clock = start_training(folder / "elsewhere")
+    record_keeper(run, started=1.0)
+    run.record_connection(Connection(computer="workshop", folder="elsewhere", attempt=1))
+    thread.begin()
+    qtbot.waitUntil(lambda: again == [run])
+    assert thread.trains()
 
 
 def test_it_can_be_stopped_and_begun_again_and_follows_a_run_of_another_folder(qtbot, thread, tmp_path):
