@@ -25,7 +25,10 @@ from core.base.language import _, ngettext
 
 
 class FixAction(StrEnum):
-    """What a fix does with a run: stop, pause or end it, go on with it, train it longer, show its folder."""
+    """What a fix does with a run: stop, pause or end it, go on with it, train it longer, show its folder.
+
+    Of a run on another computer that isn't reached: try now, follow it no longer.
+    """
 
     STOP = "stop"
     PAUSE = "pause"
@@ -33,6 +36,8 @@ class FixAction(StrEnum):
     RESUME = "resume"
     EXTEND = "extend"
     REVEAL = "reveal"
+    RECONNECT = "reconnect"
+    GIVE_UP = "give-up"
 
     @property
     def is_end(self) -> bool:

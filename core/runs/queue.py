@@ -180,7 +180,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return self.keeper.is_here and self.trains
 
     def blocks(self, device: str) -> bool:
-        """Whether it takes a device that another run on this computer requests."""
+        """Whether it takes a device that another run on this computer requests; runs elsewhere wait there."""
+        if "@" in device:
+            return False
         devices = {"cuda:0" if one == "cuda" else one for one in (self.device, device)}
         return self.keeper.is_here and ("auto" in devices or len(devices) == 1)
 

@@ -27,6 +27,7 @@ from core.runs.status import RunStatus, State
 from core.runs.summary import status_at_end
 
 QUEUE_FLAG = "--queue"
+END_SECONDS = 5.0
 KEEPER_LOG = "connection.log"
 """What the keeper of a run that trains elsewhere prints."""
 
@@ -229,13 +230,28 @@ def _computers_of(run: RunFolder) -> tuple[str, ...]:
     return options.device.computers if options is not None else ()
 
 
-def follow_again(run: RunFolder) -> bool:
-    """Start the keeper again of a run that trains elsewhere, if it has lost it; returns whether it had.
+def follow_again(run: RunFolder, *, at_once: bool = False) -> bool:
+    """Start the keeper again of a run that trains elsewhere, if it has lost it; returns whether it was started.
+
+    Args:
+        at_once: End one that waits before it tries to connect again, so that it is tried now.
 
     Raises:
         RunFolderError: It can't be started.
     """
-    if run.connection() is None or run.keeper_is_alive() or not run.is_alive():
+    connection, record = run.connection(), run.keeper_record()
+    if (
+        at_once
+        and connection is not None
+        and not connection.connected
+        and record is not None
+        and record.is_alive
+    ):
+        with contextlib.suppress(psutil.Error):
+            keeper_here = psutil.Process(record.pid)
+            keeper_here.terminate()
+            keeper_here.wait(END_SECONDS)
+    if connection is None or run.keeper_is_alive() or not run.is_alive():
         return False
     try:
         with locked(run.path):

@@ -361,6 +361,8 @@ _COMMANDS = {
     FixAction.PAUSE: "pause",
     FixAction.RESUME: "resume",
     FixAction.EXTEND: "resume --epochs N",
+    FixAction.RECONNECT: "follow",
+    FixAction.GIVE_UP: "stop --now",
 }
 _LEVELS = {
     Level.INFO: _("Note: {title}"),

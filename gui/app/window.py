@@ -250,7 +250,9 @@ class MainWindow(QMainWindow):
         self._sweeps.put(begin, show)
 
     def _turn_of(self, options: RunOptions) -> Turn:
-        """When a run begins: now if nothing trains on its device; else the person is asked."""
+        """When a run begins: now if nothing trains on its device; else the person is asked. Elsewhere it may wait."""
+        if options.device.computers:
+            return Turn.WAIT
         awaited = queue.ahead_of(options.device.name)
         return Turn.NOW if awaited is None else self._ask_turn(awaited, self)
 
@@ -408,10 +410,10 @@ class MainWindow(QMainWindow):
 
     def end_session(self, manager: QSessionManager) -> None:
         """When the computer shuts down: ask about unfinished runs, or pause them if questions aren't allowed."""
+        self._session_ends = True
         if not manager.allowsInteraction():
             request_all(self._underway(), Action.PAUSE)
             return
-        self._session_ends = True
         if not self.close():
             manager.cancel()
         self._session_ends = False
@@ -569,7 +571,9 @@ class MainWindow(QMainWindow):
         return settings.runs_folder(self._settings)
 
     def _underway(self) -> list[Underway]:
-        return underway(self._runs_folder(), self._live_runs.known())
+        """The unfinished runs; while this computer shuts down, without those that train on others."""
+        found = underway(self._runs_folder(), self._live_runs.known())
+        return [one for one in found if not (self._session_ends and one.run.connection() is not None)]
 
     def _save_settings(self, chosen: Settings) -> None:
         self._settings = chosen

@@ -54,7 +54,7 @@ _gpu = cache(gpu_of)  # finding a GPU takes longer than reading its memory
 
 def read_room(device: DeviceReport, options: RunOptions) -> Room | None:
     """Return how much memory a device has and has free, None if unknown."""
-    gpu = _gpu(device.name) if device.name.startswith("cuda") else None
+    gpu = _gpu(device.name) if device.kind == "cuda" and "@" not in device.name else None
     return room_of(device, gpu=gpu, mps_limit=options.device.mps_memory_limit)
 
 

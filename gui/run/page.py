@@ -31,9 +31,10 @@ from core.runs.start import Extension
 from core.runs.status import RunStatus, State
 from core.runs.summary import Finding, summarize, verdict
 from core.runs.words import unread_message
+from gui.base.background import Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
-from gui.base.trash import reveal
+from gui.base.trash import Question, reveal
 from gui.charts.grid import RunCharts
 from gui.charts.history import RunHistory, RunUpdate
 from gui.run import words as run_text
@@ -114,6 +115,7 @@ class RunView(QWidget):
         self.sharing = RunSharing(run, self)
         self._lay_out()
         self.job = JobThread(run, begin=begin, parent=self)
+        self._reconnecting: Task[bool] = Task(self, failed=self.show_error)
         self._tick = QTimer(self, interval=TICK_MS)
         self._connect()
         self._show_options()
@@ -134,6 +136,7 @@ class RunView(QWidget):
         for sheet in self.findChildren(ExportSheet):
             sheet.done(0)
         self.sharing.close()
+        self._reconnecting.close()
         self.job.stop_following()
         self.job.wait()
         self.charts.end_work()
@@ -438,8 +441,22 @@ class RunView(QWidget):
             self.job.request(Action.KILL)
         elif fix.action is FixAction.REVEAL:
             self._reveal()
+        elif fix.action is FixAction.RECONNECT:
+            self._reconnecting.start(lambda _call: starting.follow_again(self.run, at_once=True))
+        elif fix.action is FixAction.GIVE_UP:
+            self._give_up()
         else:
             self.header.buttons.request(buttons[fix.action])
+
+    def _give_up(self) -> None:
+        assert self._connection is not None, "only a run elsewhere offers it"
+        text = _(
+            "What was received stays here. The run may still train on {computer}; its model doesn't come back. If the "
+            "computer is found again, Resume follows it again."
+        ).format(computer=self._connection.computer)
+        title = _("Give up “{run}”?").format(run=self.title)
+        if Question(title, text, {True: _("Give up")}, self).ask(False):
+            self.job.request(Action.KILL)
 
     def _read_options(self) -> RunOptions | None:
         try:

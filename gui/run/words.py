@@ -109,6 +109,9 @@ def starts_now(awaited: TurnAwaited | None, parent: QWidget) -> bool:
 
 DOT = " · "
 
+GONE_SECONDS = 300.0
+"""After so long without an answer a run elsewhere can be given up."""
+
 RESULTS = (
     *("eval_loss", "eval_accuracy", "eval_f1", "eval_pearson", "eval_spearman", "eval_mae"),
     *("eval_perplexity", "eval_reward_accuracy"),
@@ -229,11 +232,15 @@ def connection_message(facts: RunFacts, now: float) -> MessageRaised | None:
     goes_on = _("The run goes on there; Hone tries again. Pause and Stop reach it then.")
     if not link.folder:
         goes_on = _("The run begins once it is reached; Hone tries again.")
+    fixes = [Fix(_("Try now"), action=FixAction.RECONNECT)]
+    if now - link.heard > GONE_SECONDS:
+        fixes.append(Fix(_("Give up…"), action=FixAction.GIVE_UP))
     return MessageRaised(
         id="connection",
         level=Level.WARNING,
         title=title.format(computer=link.computer),
         detail="\n".join(filter(None, (f"{heard} {goes_on}".strip(), link.problem))),
+        fixes=tuple(fixes),
     )
 
 

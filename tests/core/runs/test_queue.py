@@ -194,3 +194,9 @@ def test_of_processes_that_race_no_two_have_their_turn_at_once(tmp_path):
     assert len(lines) == 2 * 3 * 4
     for begin, end in zip(lines[::2], lines[1::2], strict=True):
         assert (begin.split()[0], end.split()[0], begin.split()[1]) == ("begin", "end", end.split()[1])
+
+
+def test_a_run_on_another_computer_waits_for_none_here():
+    ahead("trains")
+    assert queue.ahead_of("cpu") is not None
+    assert queue.ahead_of("cpu@workshop") is None

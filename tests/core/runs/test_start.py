@@ -27,6 +27,7 @@ from core.runs.summary import summarize
 from tests.fakes.runs import (
     follow_until,
     keeper_command,
+    link,
     plan,
     record_keeper,
     save_checkpoint,
@@ -261,3 +262,25 @@ def test_a_run_whose_length_is_in_steps_is_extended_by_steps_and_only_from_a_che
     with pytest.raises(CantResume, match=f"run:{run.name}"):
         runs_start.resume(run, longer=Extension(max_steps=9))
     assert run.options().training.max_steps == 7
+
+
+@posix
+def test_a_run_elsewhere_is_followed_by_one_keeper_here_which_tries_at_once_if_asked(
+    run, keepers, monkeypatch
+):
+    def start_one(*_how):
+        keepers.append(subprocess.Popen(SLEEPING))
+        return keepers[-1]
+
+    monkeypatch.setattr(runs_start, "start_detached", start_one)
+    record_keeper(run, started=0.0)
+    assert not runs_start.follow_again(run), "it trains here"
+    link(run, connected=False)
+    assert runs_start.follow_again(run)
+    assert not runs_start.follow_again(run), "it is followed"
+    first = run.keeper_record().pid
+    assert runs_start.follow_again(run, at_once=True)
+    assert not psutil.pid_exists(first) or keepers[0].wait(5) is not None
+    assert run.keeper_record().pid == keepers[1].pid
+    link(run)
+    assert not runs_start.follow_again(run, at_once=True), "it is connected"

@@ -13,7 +13,7 @@ from core.runs.events import TurnAwaited
 from core.runs.folder import Action, RunFolder
 from gui.app import live_runs
 from gui.app.live_runs import Closing, Underway, may_close, question_about, underway
-from tests.fakes.runs import Plot, keep_alive, make_folder, write_events, write_story
+from tests.fakes.runs import Plot, keep_alive, link, make_folder, write_events, write_story
 
 pytestmark = pytest.mark.usefixtures("own_home")
 BENCHMARK = "Results so far are saved"
@@ -164,3 +164,11 @@ def test_a_shutdown_pauses_runs_where_no_question_is_allowed_and_can_be_called_o
     assert "shuts down" in asked[0].informativeText()
     window.end_session(session(is_interactive=False))
     assert requests(training) == [Action.PAUSE]
+
+
+def test_a_shutdown_leaves_runs_on_other_computers_alone(make_window, training):
+    link(training)
+    window = make_window(on_close=lambda _question: pytest.fail("nothing ends here"))
+    session = SimpleNamespace(allowsInteraction=lambda: False, cancel=pytest.fail, release=lambda: None)
+    window.end_session(session)
+    assert requests(training) == []

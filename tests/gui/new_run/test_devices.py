@@ -6,8 +6,12 @@ from msgspec.structs import replace
 from core.base.processes import source_digest
 from core.hosts.computers import Checked, Computer, save
 from core.hosts.install import with_devices
+from core.memory.model import Room
+from core.options import RunOptions
+from core.options.choices import Task
 from core.options.device_support import DeviceReport, MachineReport
 from gui.new_run.device_field import TogetherSheet
+from gui.new_run.memory_state import read_room
 from tests.fakes.jobs import CPU_ONLY
 from tests.gui.new_run.steps import checks, put, row, rows, start_text
 
@@ -123,3 +127,8 @@ def test_devices_found_on_computers_are_offered_until_something_prevents_it(tmp_
     (found,) = with_devices(CPU_ONLY).devices[3:]
     assert not found.available
     assert found.reason == "workshop has another version of Hone"
+
+
+@pytest.mark.parametrize("device", [RTX, replace(STUDIO[1], name="cpu@studio")])
+def test_the_memory_of_another_computer_is_that_of_its_device(device):
+    assert read_room(device, RunOptions(task=Task.CHAT)) == Room(free=24 * GB, ceiling=24 * GB)

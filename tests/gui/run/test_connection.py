@@ -3,11 +3,15 @@
 import time
 
 from msgspec.structs import replace
+from PySide6.QtWidgets import QPushButton
 
 from core.options import run_file
 from core.options.sections import DeviceOptions
+from core.runs import start as starting
+from core.runs.folder import Action
 from core.runs.status import State
 from core.runs.summary import summarize
+from gui.run import page as run_page
 from gui.runs.columns import Column, RunRow, columns
 from tests.fakes.runs import OPTIONS, Plot, finish, link, write_story
 
@@ -67,3 +71,32 @@ def test_nothing_is_said_about_the_connection_of_a_run_that_has_ended(qtbot, run
     assert view.header.connection.isHidden()
     assert view.messages.titles() == []
     assert "CPU on workshop, bf16" in view.header.state_line.text()
+
+
+def press(view, text):
+    next(button for button in view.messages.findChildren(QPushButton) if button.text() == text).click()
+
+
+def test_a_lost_connection_is_tried_at_once_or_given_up(qtbot, monkeypatch, run, show):
+    train(run, connected=False, heard=time.time() - 60)
+    view = show(State.TRAINING)
+    qtbot.waitUntil(lambda: bool(view.messages.titles()), timeout=5000)
+    offered = {button.text() for button in view.messages.findChildren(QPushButton)}
+    assert "Try now" in offered
+    assert "Give up…" not in offered, "it may come back soon"
+    tried = []
+    monkeypatch.setattr(starting, "follow_again", lambda *given, **how: tried.append((given, how)))
+    press(view, "Try now")
+    qtbot.waitUntil(lambda: tried == [((run,), {"at_once": True})], timeout=5000)
+    link(run, connected=False, heard=time.time() - 400)
+    qtbot.waitUntil(
+        lambda: "Give up…" in [button.text() for button in view.messages.findChildren(QPushButton)],
+        timeout=5000,
+    )
+    answers = iter((False, True))
+    monkeypatch.setattr(run_page.Question, "ask", lambda self, otherwise: next(answers))
+    press(view, "Give up…")
+    assert not run.open_requests()
+    press(view, "Give up…")
+    qtbot.waitUntil(lambda: bool(run.open_requests()), timeout=5000)
+    assert run.open_requests()[0].action is Action.KILL
