@@ -369,27 +369,6 @@ INSTALLABLE = ("no-hone", "other-version")
 """Codes of obstacles that an installation clears."""
 
 
-def with_devices(machine: MachineReport) -> MachineReport:
-    """The devices of this computer, and as `cuda:0@NAME` those that were found on the others.
-
-    They can be chosen unless there are obstacles, which are their reasons then.
-    """
-    devices = list(machine.devices)
-    for computer in computers():
-        checked = computer.checked
-        if checked is None or checked.machine is None:
-            continue
-        reason = next((obstacle.title for obstacle in obstacles(computer, checked)), "")
-        devices += [
-            msgspec.structs.replace(
-                device, name=f"{device.name}@{computer.name}", available=not reason, reason=reason
-            )
-            for device in checked.machine.devices
-            if device.available
-        ]
-    return msgspec.structs.replace(machine, devices=tuple(devices))
-
-
 def differences(first: Computer, second: Computer) -> list[str]:
     """Libraries of two checked computers that differ in version, such as `torch: 2.13.0 on workshop, ...`."""
     one, other = ((each.checked or Checked(time=0.0)).versions for each in (first, second))
@@ -409,7 +388,8 @@ def differences(first: Computer, second: Computer) -> list[str]:
 def with_computers(machine: MachineReport) -> MachineReport:
     """The devices of this computer, and those of the other known ones by names such as `cuda:0@workshop`.
 
-    Those of a computer on which nothing can be trained yet have the reason. If its devices are unknown, one device
+    Titles stay as they are, as past runs on the device have them. Those of a computer on which nothing can be trained
+    yet have the reason. If its devices are unknown, one device
     called `auto@workshop` stands for them.
     """
     devices = list(machine.devices)
@@ -419,12 +399,10 @@ def with_computers(machine: MachineReport) -> MachineReport:
         why = "" if obstacle is None else f"{obstacle.title}. {obstacle.fixes[0].label}"
         unknown = DeviceReport(name="auto", title=computer.name, available=False)
         for device in checked.machine.devices if checked.machine is not None else (unknown,):
-            title = _("{device} on {computer}").format(device=device.title, computer=computer.name)
             devices.append(
                 msgspec.structs.replace(
                     device,
                     name=f"{device.name}@{computer.name}",
-                    title=computer.name if device is unknown else title,
                     available=device.available and not why,
                     reason=why or device.reason,
                 )

@@ -29,7 +29,7 @@ from core.base.errors import UserError
 from core.base.files import is_there
 from core.base.language import _
 from core.base.settings import Settings
-from core.hosts.install import with_devices
+from core.hosts.install import with_computers
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.device_support import MachineReport
@@ -588,7 +588,7 @@ class MainWindow(QMainWindow):
     def _offer_devices(self) -> None:
         """Offer the devices of this computer and of the others for new runs."""
         if self._machine is not None:
-            self.new_run.set_machine(with_devices(self._machine))
+            self.new_run.set_machine(with_computers(self._machine))
 
     def _on_machine(self, machine: MachineReport) -> None:
         if self._machine is None:  # not while the window is created, which should be fast

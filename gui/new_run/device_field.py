@@ -27,8 +27,15 @@ def device_segments(machine: MachineReport | None) -> list[Segment]:
     segments = [Segment("auto", _("Automatic"))]
     if machine is None:
         return [*segments, *(Segment(name, title) for name, title in DEVICE_KINDS.items())]
+    ready = {computer_of(device) for device in machine.devices if device.available}
     for device in machine.devices:
         place, text = computer_of(device), device.title
+        if place and place not in ready:  # one entry says why
+            waiting = Segment(f"auto@{place}", place, refusal=device.reason)
+            segments += [waiting] if waiting not in segments else []
+            continue
+        if place and not device.available:
+            continue
         name = device.name.replace(":0", "")
         if device.kind == "cuda" and cards(machine, place) > 1 and name != device.name:
             text = _("{title}; with several processes all {count} GPUs").format(

@@ -352,12 +352,12 @@ def test_devices_of_known_computers_stand_beside_those_of_this_one():
     assert machine.automatic == "cpu"
     assert machine.devices[0] == cpu
     assert [(each.name, each.title, each.available) for each in machine.devices[1:]] == [
-        ("cuda:0@workshop", "RTX 4090 on workshop", True),
-        ("cpu@workshop", "Xeon on workshop", True),
-        ("cuda:0@older", "RTX 4090 on older", False),
-        ("cpu@older", "Xeon on older", False),
-        ("cuda:0@asleep", "RTX 4090 on asleep", False),
-        ("cpu@asleep", "Xeon on asleep", False),
+        ("cuda:0@workshop", "RTX 4090", True),
+        ("cpu@workshop", "Xeon", True),
+        ("cuda:0@older", "RTX 4090", False),
+        ("cpu@older", "Xeon", False),
+        ("cuda:0@asleep", "RTX 4090", False),
+        ("cpu@asleep", "Xeon", False),
         ("auto@new", "new", False),
     ]
     gpu = machine.devices[1]

@@ -3,9 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from core.base.processes import source_digest
-from core.hosts.computers import Checked, Computer, save
-from core.hosts.install import with_devices
 from core.memory.model import Room
 from core.options import RunOptions
 from core.options.choices import Task
@@ -50,10 +47,12 @@ def test_devices_of_other_computers_make_a_list(page, field):
     page.set_machine(CPU_ONLY)
     assert field.segmented.isVisible()
     assert not field.list.isVisible()
+    no_mps = replace(RTX, name="mps@workshop", available=False, reason="MPS is the GPU of Apple computers.")
     asleep = replace(ATTIC, available=False, reason="attic doesn't answer")
-    page.set_machine(with_others(RTX, asleep))
+    asleep = asleep, replace(asleep, name="cpu@attic")
+    page.set_machine(with_others(RTX, no_mps, *asleep))
     assert not field.segmented.isVisible()
-    assert choices(field) == ["Automatic", "CUDA", "MPS", "CPU", "CUDA on workshop", "CUDA on attic"]
+    assert choices(field) == ["Automatic", "CUDA", "MPS", "CPU", "CUDA on workshop", "attic"]
     assert not field.list._items().item(5).isEnabled()
     assert field.list._items().item(5).toolTip() == "attic doesn't answer"
     assert field.list.itemData(4) == "cuda@workshop"
@@ -111,22 +110,6 @@ def test_two_cards_of_this_computer_are_one_choice_for_both(page, field):
     buttons = field.segmented.buttons()
     assert list(buttons) == ["auto", "cuda", "cuda:1", "cpu"]
     assert buttons["cuda"].toolTip() == "NVIDIA RTX 4090; with several processes all 2 GPUs"
-
-
-def test_devices_found_on_computers_are_offered_until_something_prevents_it(tmp_path, monkeypatch):
-    monkeypatch.setenv("HONE_HOME", str(tmp_path))
-    there = MachineReport(
-        devices=(replace(RTX, name="cuda:0"), replace(CPU_ONLY.devices[1])), automatic="cuda:0"
-    )
-    ready = Checked(time=1.0, source=source_digest(), machine=there)
-    save(Computer(name="workshop", address="workshop", checked=ready))
-    save(Computer(name="attic", address="attic"))
-    (found,) = with_devices(CPU_ONLY).devices[3:]
-    assert found == RTX
-    save(Computer(name="workshop", address="workshop", checked=replace(ready, source="another")))
-    (found,) = with_devices(CPU_ONLY).devices[3:]
-    assert not found.available
-    assert found.reason == "workshop has another version of Hone"
 
 
 @pytest.mark.parametrize("device", [RTX, replace(STUDIO[1], name="cpu@studio")])
