@@ -56,6 +56,8 @@ def crash_of(run: RunFolder, status: RunStatus, record: ExitRecord | None) -> Cr
             title = _("The operating system ended the training process for lack of memory.")
         elif record.signal is not None:
             title = _("The training process was ended by {signal}.").format(signal=record.signal)
+        elif record.code is None:
+            title = _("The training process was not started.")
         return Crash(title, record.reason, record.log_tail, record.out_of_memory, step)
     keeper, awaited = run.keeper_record(), status.awaited
     waited = awaited is not None and awaited.attempt >= max(run.attempt_kept(), status.attempt)

@@ -87,7 +87,7 @@ def page_of(run: RunFolder) -> str:
         _("What ran"): _table((_("What"), _("As"), _("Because")), ran),
         _("Memory"): _memory(status),
         _("Charts"): _charts(history, status),
-        _("Evaluations"): _evaluations(history.evaluations),
+        _("Evaluations"): _evaluations(status.evaluations),
         _("Predictions"): _predictions(run, history.predictions),
         _("Confusion matrix"): _confusion(history.predictions.confusion),
         _("Messages"): _table((_("Kind"), _("Message"), _("Details")), messages),
@@ -136,7 +136,6 @@ class History:
     """Figures by step, and memory by seconds worked."""
 
     loss: Points = field(default_factory=list)
-    evaluations: list[Evaluated] = field(default_factory=list)
     memory: dict[Source, Points] = field(default_factory=dict)
     ceilings: dict[Source, int] = field(default_factory=dict)
     predictions: PredictionLog = field(default_factory=PredictionLog)
@@ -154,14 +153,11 @@ def read_history(run: RunFolder) -> History:
             case RunStarted():  # steps after the checkpoint it resumes from no longer count
                 while history.loss and history.loss[-1][0] > event.from_step:
                     history.loss.pop()
-                history.evaluations = [one for one in history.evaluations if one.step <= event.from_step]
             case StepFinished():
                 loss = event.loss_value
                 history.loss.append(
                     (event.step, loss if loss is not None and math.isfinite(loss) else math.nan)
                 )
-            case Evaluated():
-                history.evaluations.append(event)
             case MemorySampled():
                 count = event.bytes if event.reserved is None else event.reserved
                 history.memory.setdefault(event.source, []).append((clock.at(event), count))
@@ -329,7 +325,7 @@ def _machine(status: RunStatus, history: History) -> str:
 
 
 def _charts(history: History, status: RunStatus) -> str:
-    losses = [(found.step, found.metrics.get("eval_loss")) for found in history.evaluations]
+    losses = [(found.step, found.metrics.get("eval_loss")) for found in status.evaluations]
     lines: dict[str, Points] = {
         _("training"): history.loss,
         _("validation"): [(step, loss) for step, loss in losses if loss is not None],

@@ -310,16 +310,9 @@ def crash_message(facts: RunFacts) -> MessageRaised | None:
         return MessageRaised(id="crashed", level=Level.WARNING, title=title, detail=detail)
     record, crash = facts.exit_record, facts.crash
     fixes: tuple[Fix, ...] = ()
-    if record is not None:
-        title, reason = _("The training process crashed"), record.reason
-        if record.signal:
-            title = _("The training process was ended by {signal}").format(signal=record.signal)
-        elif record.code is None:
-            title = _("The training process was not started")
-    elif crash is not None:
+    title, reason = _("The training process has ended"), ""
+    if crash is not None:
         title, reason = crash.title.rstrip("."), crash.reason
-    else:
-        title, reason = _("The training process has ended"), ""
     if record is not None and record.out_of_memory and facts.options is not None:
         shortage = out_of_memory(facts.options, facts.status.forecast)
         title, reason, fixes = shortage.title, f"{shortage.detail}\n{reason}", shortage.fixes

@@ -171,7 +171,6 @@ def test_steps_that_no_longer_count_are_not_drawn_and_a_pause_takes_no_room(tmp_
         write_events(run.machine_file, *samples, attempt=attempt)
     history = read_history(run)
     assert history.loss == [(1, 9.0), (2, 9.0), (3, 1.0)]
-    assert history.evaluations == []
     assert [x for x, _ in history.memory[Source.PROCESS]] == [0, 10, 20, 20, 30, 40]
 
 
