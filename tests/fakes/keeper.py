@@ -15,7 +15,7 @@ from pathlib import Path
 from core.base import ceiling
 from core.base.system import SystemMemory
 from core.monitor import keeper as keeping
-from core.monitor import sampler, system, system_rules
+from core.monitor import sampler, system_rules
 from core.monitor.keeper import Keeper
 from core.runs import queue
 from core.runs.folder import RunFolder
@@ -40,7 +40,7 @@ def never_answer() -> None:
         threading.Event().wait()
 
     keeping.gpu_of = hang
-    system.psutil.disk_usage = hang
+    sampler.psutil.disk_usage = hang
     keeping.SAMPLE_SECONDS = 0.05
 
 

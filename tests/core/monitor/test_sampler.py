@@ -14,31 +14,29 @@ import pytest
 from msgspec.structs import replace
 
 from core.base.system import process_tree, resident_bytes, system_memory
-from core.monitor import nvidia, system
+from core.monitor import nvidia, sampler
 from core.monitor.nvidia import find_gpu, gpu_of
 from core.monitor.sampler import (
     COMPRESSED_SECONDS,
+    DEAR_SECONDS,
     IOREG,
     PROGRAM_SECONDS,
     VM_STAT,
     AppleGpu,
     AppleSource,
-    Sampler,
-    compressed_bytes,
-    read_gpu,
-    thermal_level,
-)
-from core.monitor.sampler import THERMAL_COMMAND as THERMAL
-from core.monitor.system import (
-    DEAR_SECONDS,
     Background,
     Query,
+    Sampler,
     battery,
+    compressed_bytes,
     disk,
     memory_pressure,
     processor_clock,
     processor_temperature,
+    read_gpu,
+    thermal_level,
 )
+from core.monitor.sampler import THERMAL_COMMAND as THERMAL
 from core.runs.events import DeviceSampled, DiskSampled, Event, MemorySampled, Pressure, Source
 from tests.fakes.machines import FakeClock, FakeNvml
 
@@ -127,7 +125,7 @@ def psi(waited: str) -> str:
     ],
 )
 def test_memory_pressure_on_linux(text, expected, tmp_path, monkeypatch):
-    monkeypatch.setattr(system, "PSI", tmp_path / "memory")
+    monkeypatch.setattr(sampler, "PSI", tmp_path / "memory")
     if text is not None:
         (tmp_path / "memory").write_text(text)
     assert memory_pressure("linux")() is expected
@@ -147,7 +145,7 @@ def test_memory_pressure_on_linux(text, expected, tmp_path, monkeypatch):
 )
 def test_memory_pressure_on_macos(value, expected, monkeypatch):
     sysctl = Mock(side_effect=[value])
-    monkeypatch.setattr(system, "sysctl", sysctl)
+    monkeypatch.setattr(sampler, "sysctl", sysctl)
     assert memory_pressure("darwin")() is expected
     sysctl.assert_called_once_with("kern.memorystatus_vm_pressure_level")
 

@@ -15,7 +15,6 @@ from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
 from core.runs.events import (
     MOST_LABELS,
     ConfusionCounted,
-    Evaluated,
     Example,
     ExamplesChosen,
     Level,
@@ -161,9 +160,8 @@ def test_a_damaged_run_and_one_with_too_many_labels_are_described_as_far_as_poss
 
 def test_steps_that_no_longer_count_are_not_drawn_and_a_pause_takes_no_room(tmp_path):
     run = make_folder(tmp_path / "run")
-    evaluated = Evaluated(step=5, epoch=1.0, metrics={"eval_loss": 9.0}, seconds=1.0)
     first = [step(number, loss=9.0, time=100.0) for number in range(1, 6)]
-    write_events(run.events_file, RunStarted(time=100.0), *first, evaluated)
+    write_events(run.events_file, RunStarted(time=100.0), *first)
     again = (RunStarted(time=5000.0, from_step=2), step(3, loss=1.0, time=5000.0))
     write_events(run.events_file, *again, attempt=2)
     for attempt, begun in ((1, 100.0), (2, 5000.0)):
