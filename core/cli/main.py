@@ -12,7 +12,7 @@ from core.base.errors import OptionsError, TargetError, UserError
 from core.base.jobs import EngineCrashed
 from core.base.language import _
 from core.base.settings import VERSION
-from core.cli import benchmark, data, memory, models, runs, train
+from core.cli import benchmark, data, hosts, memory, models, runs, train
 from core.cli.output import INTERRUPTED, WRONG_REQUEST, Commands, Parser, did_you_mean, note, refuse, say
 from core.runs.words import error_text
 
@@ -79,7 +79,7 @@ def _parser() -> tuple[Parser, Commands]:
 
     helping = commands.add("help", explain, summary=_("explain Hone, or a command"), example="train")
     helping.add_argument("command", nargs="?", metavar="COMMAND", help=_("default: the first steps"))
-    for module in (data, train, runs, models, memory, benchmark):
+    for module in (data, train, runs, models, memory, benchmark, hosts):
         module.add_commands(commands)
     return parser, commands
 

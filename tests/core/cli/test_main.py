@@ -37,7 +37,7 @@ def test_every_command_has_an_example_that_it_understands():
     [
         (["new", "--data", "x"], 2, "usage: hone new ", "unrecognized arguments: --data x\n"),
         (["trian"], 2, "usage: hone ", "There is no command trian. Did you mean train?\n"),
-        (["zzz"], 2, "usage: hone ", "bench.\n"),
+        (["zzz"], 2, "usage: hone ", "hosts.\n"),
         (["--version"], 0, f"Hone {VERSION}", "\n"),
     ],
 )
