@@ -141,7 +141,11 @@ def remove(arguments: argparse.Namespace) -> int:
         for run in list_runs(settings.runs_folder()):
             link = run.connection()
             if link is not None and link.computer == computer.name and not link.over:
-                note(_("Note: {run} isn't over there, or wasn't brought back whole.").format(run=run_title(run)))
+                note(
+                    _("Note: {run} isn't over there, or wasn't brought back whole.").format(
+                        run=run_title(run)
+                    )
+                )
         question = _("Delete Hone and all its runs in {folder} on {name}?").format(
             folder=computer.folder, name=computer.name
         )
