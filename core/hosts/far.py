@@ -104,6 +104,7 @@ class MakeTree(_Asked, frozen=True, kw_only=True):
 class Start(_Asked, frozen=True, kw_only=True):
     """Start or resume a run, unless that attempt of it was begun already; answered with the attempt.
 
+    Whether its device is free there can't be seen from here, so it is `queued`: it waits for its turn.
     `goes_on`: it has trained there before. `rendezvous`: it trains on several computers.
     """
 
@@ -111,7 +112,7 @@ class Start(_Asked, frozen=True, kw_only=True):
     attempt: Attempt
     options: str
     forecast: str = ""
-    queued: bool = False
+    queued: bool = True
     goes_on: bool = False
     rendezvous: Rendezvous | None = None
 
@@ -256,7 +257,7 @@ def _receive(source: BinaryIO, digest: str, offset: int, size: int) -> bool:
     """
     part, whole, hashed = _part(digest), _store() / digest, hashlib.sha256()
     part.parent.mkdir(parents=True, exist_ok=True)
-    with locked(part.parent, SENDING_SECONDS, f"{digest[:8]}.lock"):
+    with locked(part.parent, SENDING_SECONDS, f"{digest[:2]}.lock"):
         if not whole.is_file() and size_of(part) != offset:
             raise BlockingIOError("Another session is sending the same file")
         with part.open("a+b") as file:

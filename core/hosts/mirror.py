@@ -179,7 +179,6 @@ class Mirror:
                 run=self._connection.folder,
                 attempt=self._attempt,
                 options=run_file.dumps(link.send_sources(self._options, self._progress)),
-                queued=self._connection.queued,
                 goes_on=bool(self._connection.attempt),
             ),
         )

@@ -159,9 +159,9 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
 
     `folder` is the run's name there, empty before it was sent, `attempt` the newest attempt begun there; `heard` is
     when that computer last answered (unix seconds, 0: never). While not `connected`, `problem` says why in plain words.
-    `doing` is what goes on apart from training, such as what is being sent. `queued`: it was to wait for its turn
-    there. `clock` is by how many seconds this computer's clock is ahead of that one's. `over`: the run has ended there
-    and nothing more comes, or it was given up here.
+    `doing` is what goes on apart from training, such as what is being sent. `clock` is by how many seconds this
+    computer's clock is ahead of that one's. `over`: the run has ended there and nothing more comes, or it was given up
+    here.
     """
 
     computer: str
@@ -171,7 +171,6 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     heard: Moment = 0.0
     problem: str = ""
     doing: str = ""
-    queued: bool = False
     clock: float = 0.0
     over: bool = False
 

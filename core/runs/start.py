@@ -197,10 +197,8 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
             if is_given_up:
                 remove(run.exit_file)
             known = known or Connection(computer=computers[0])
-            run.record_connection(
-                msgspec.structs.replace(known, queued=queued, problem="", doing="", over=False)
-            )
-        waits = queued and not computers  # a run elsewhere waits there
+            run.record_connection(msgspec.structs.replace(known, problem="", doing="", over=False))
+        waits = queued and not computers  # a run elsewhere always waits for its turn there
         awaited = queue.ahead_of(queue.device_of(run), queue.source_of(run)) if waits else None
         if awaited is not None:
             _tell(run, attempt, awaited)  # as its keeper will, once it has begun

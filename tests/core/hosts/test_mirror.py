@@ -139,7 +139,7 @@ def test_connections_that_break_lose_nothing_and_double_nothing(workshop, own_ho
     keeper = runs_start.start(run)
     chance = random.Random(7)
     follower = until(run, lambda follower: follower.status.step > 3)
-    for _ in range(20):
+    for _ in range(6):  # tests/performance/hosts.py does it more often
         time.sleep(chance.uniform(0.0, 0.3))
         for process in connections(run):
             process.kill()
@@ -215,7 +215,7 @@ def test_two_runs_for_one_device_wait_in_the_queue_there(workshop, own_home):
     play(workshop, "wait")
     runs = [run_on(workshop, own_home) for _ in range(2)]
     for run in runs:
-        runs_start.start(run, queued=run is runs[1])
+        runs_start.start(run)
         until(run, lambda follower: follower.status.step > 3 or follower.state is State.QUEUED)
     assert until(runs[1], lambda _follower: True).state is State.QUEUED
     runs[0].request(Action.STOP)
