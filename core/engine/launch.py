@@ -136,14 +136,17 @@ def lead(run: RunFolder, launch: Launch) -> int:
     os.environ[ASKER] = str(os.getpid())
     if launch.rendezvous is not None and (interface := interface_to(launch.rendezvous.host)):
         os.environ.update(GLOO_SOCKET_IFNAME=interface, NCCL_SOCKET_IFNAME=interface)
+    if launch.rendezvous is None:  # no port is open to other computers
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
     if launch.cards:
         os.environ.update({"CUDA_VISIBLE_DEVICES": ",".join(launch.cards), CARDS: str(len(launch.cards))})
-    os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # or each lost connection fills a page of the log
+    os.environ["TORCH_CPP_LOG_LEVEL"] = (
+        "ERROR"  # or lost connections and DDP's search for unused weights fill the log
+    )
     from torch.distributed import run as torchrun
     from torch.distributed.elastic.multiprocessing import api
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-    del os.environ["TORCH_CPP_LOG_LEVEL"]
     api._get_default_signal = lambda: ENDS_RANKS
     for name in ("torch.distributed.run", "torch.distributed.elastic"):
         logging.getLogger(name).setLevel(

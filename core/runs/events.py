@@ -424,6 +424,7 @@ class WhatRan(Event, frozen=True, kw_only=True):
     - `workers` are the process ids of the data loaders, `worker_start` their start method; `padded_to`, `sampling` and
       `augmentation` describe how batches were made.
     - `shards` is the number of parts into which FSDP2 has divided the model (0: it is whole).
+    - `parallel` says how several processes work together; empty for one.
     - `reasons` has, by option, what Hone chose and why.
     """
 
@@ -462,6 +463,7 @@ class WhatRan(Event, frozen=True, kw_only=True):
     threads: Count | None = None
     deepspeed: str = ""
     shards: Count = 0
+    parallel: str = ""
     deterministic: bool = False
     fell_back: tuple[str, ...] = ()
 

@@ -245,6 +245,7 @@ def _of_device(ran: WhatRan) -> Iterator[_Line]:
     device = device_title(ran.device)
     name = device if ran.device_name in ("", ran.device) else f"{device} ({ran.device_name})"
     yield _Line(_("Device"), name, "device.name")
+    yield _Line(_("Processes"), ran.parallel, "device.processes")
     weights = dtypes(ran.parameter_dtype)
     if ran.frozen_dtype not in ("", "float32"):
         weights = _("{frozen} where frozen, what learns in fp32").format(frozen=dtypes(ran.frozen_dtype))

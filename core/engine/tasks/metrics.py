@@ -3,7 +3,7 @@
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -249,6 +249,14 @@ class Means:
             self._weight += weight
             for name, value in figures.items():
                 self._sums[name] += weight * value
+
+    @classmethod
+    def of_all(cls, parts: "Iterable[Means]") -> "Means":
+        """The means over the batches of all parts."""
+        found = cls()
+        for part in parts:
+            found.add(part._weight, **part.all())
+        return found
 
     def all(self) -> dict[str, float]:
         """The means by name; empty if nothing was added."""

@@ -38,6 +38,17 @@ class TrlTrainer(WeightedTrainer):
             # TRL casts to bf16 on quantized weights
             if name in before and weight.dtype != before[name].dtype:
                 weight.data = before[name].to(weight.device)
+        self.accelerator.gather_for_metrics = lambda figures, *_rest: (
+            figures
+        )  # each rank counts its own batches
+
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate with figures of each batch by itself, as with one process."""
+        self.accelerator.gather = lambda figures: figures
+        try:
+            return super().evaluation_loop(*args, **kwargs)
+        finally:
+            del self.accelerator.gather  # its own again
 
     def forget_step(self) -> None:
         """Begin a new optimizer step; TRL's own metrics would grow with the run."""

@@ -1,10 +1,6 @@
 """Hone's options as Trainer's arguments."""
 
-import os
 import platform
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -103,32 +99,9 @@ def zero_config(resolved: ResolvedRun) -> dict[str, Any] | None:
     }
 
 
-SINGLE_PROCESS = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
-"""Without these, accelerate ignores DeepSpeed, and DeepSpeed looks for MPI."""
-BACKENDS = {"cuda": "nccl", "cpu": "gloo"}
 IN_MAIN_MEMORY, IN_NVME = "in main memory", "in NVMe"
 PLACES = {"cpu": IN_MAIN_MEMORY, "nvme": IN_NVME}
 """As stored in `WhatRan.deepspeed`."""
-
-
-@contextmanager
-def single_process_group(kind: str) -> Iterator[None]:
-    """A process group of one for DeepSpeed, with a store in memory: a launcher would open a port."""
-    before = {name: os.environ.get(name) for name in (*SINGLE_PROCESS, "DS_ACCELERATOR")}
-    os.environ.update(SINGLE_PROCESS, DS_ACCELERATOR=kind)
-    store = torch.distributed.HashStore()
-    torch.distributed.init_process_group(BACKENDS[kind], store=store, rank=0, world_size=1)
-    try:
-        with warnings.catch_warnings():  # DeepSpeed 0.19.8 uses deprecated names of torch 2.13 at each step
-            warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed.c10d_logger")
-            yield
-    finally:
-        torch.distributed.destroy_process_group()
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def describe_zero(engine: Any) -> str:
@@ -207,6 +180,7 @@ def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: boo
         "deepspeed": zero,
         "fsdp": memory.fsdp or None,
         "fsdp_config": {"version": 2} if memory.fsdp else None,
+        "ddp_find_unused_parameters": True,  # with activation checkpointing, too, where Trainer doesn't
         "per_device_train_batch_size": memory.batch_size,
         "per_device_eval_batch_size": memory.batch_size,
         "gradient_accumulation_steps": memory.gradient_accumulation_steps,

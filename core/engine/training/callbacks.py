@@ -6,6 +6,7 @@ import time
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,15 @@ from core.base.formats import METRIC_NAMES, METRICS, Metric
 from core.base.language import _
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import DeviceMemory
-from core.engine.generate.predict import MOST_WRONG, MOST_WRONG_IN_TEST, Predictor, judge
+from core.engine.generate.predict import MOST_WRONG, MOST_WRONG_IN_TEST, Predictor, ShouldStop, judge
+from core.engine.launch import rank
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.metrics import confusion_of, constant_baseline, first_of
 from core.engine.training import checkpoints
 from core.engine.training.failures import diverged_error
 from core.engine.training.observe import Part
+from core.engine.training.ranks import agreed, summed, world_size
 from core.engine.training.requests import EndRequested, RequestBox
 from core.engine.training.trainer import EXTENDED_TO, WatchedTrainer
 from core.engine.training.what_ran import differences, what_ran
@@ -44,6 +47,7 @@ from core.runs.events import (
     Phase,
     Predicted,
     RunPlanned,
+    Said,
     StepFinished,
     Validation,
     split_non_finite,
@@ -68,7 +72,7 @@ class BestCallback(TrainerCallback):
         self._stop_early(state, control)  # it may have been killed between its last checkpoint and its end
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if best_kept(args, state, self._training.metric_for_best_model) == state.global_step:
+        if agreed(best_kept(args, state, self._training.metric_for_best_model)) == state.global_step:
             control.should_save = True
         self._stop_early(state, control)
 
@@ -139,18 +143,19 @@ def load_best(trainer: Any, training: TrainingOptions, reporter: Reporter) -> in
         Their step: the last, if that was the best or the best is damaged.
     """
     last = int(trainer.state.global_step)
-    best = best_kept(trainer.args, trainer.state, training.metric_for_best_model)
+    best = agreed(best_kept(trainer.args, trainer.state, training.metric_for_best_model))
     if best is None or best == last:
         return last
     folder = trainer.checkpoint_at(best)
-    if not is_undamaged(folder):
+    if not agreed(is_undamaged(folder)):
         reporter.warn(
             "best-gone",
             _("The best checkpoint is damaged: the model has the last weights"),
             _("{name} was the best. Its files have changed since.").format(name=folder.name),
         )
         return last
-    trainer.load_weights(folder)
+    if rank() == 0 or trainer.is_divided:
+        trainer.load_weights(folder)
     return best
 
 
@@ -188,15 +193,31 @@ class PredictionCallback(TrainerCallback):
         if self._has_failed or self._requests.cuts_short():
             return
         self._reporter.phase(Phase.EVALUATING, SAMPLE_PREDICTIONS)
-        # before the first step there is nothing to judge: any request interrupts
-        ends = self._requests.cuts_short if state.global_step else self._requests.end_requested
+        predictions: tuple[Said, ...] = ()
         start = time.perf_counter()
+        if rank() == 0 or self._trainer.is_divided:
+            predictions = self._predictions(state)
+        self._has_failed = agreed(self._has_failed)
+        if self._requests.end_requested() and self._requests.ending is Outcome.PAUSED:
+            raise EndRequested(Outcome.PAUSED)  # repeated when the run is resumed
+        if not self._has_failed:
+            seconds = time.perf_counter() - start
+            self._reporter.write(
+                Predicted(step=state.global_step, epoch=state.epoch or 0.0, said=predictions, seconds=seconds)
+            )
+
+    def _predictions(self, state: Any) -> tuple[Said, ...]:
+        # before the first step there is nothing to judge: any request interrupts
+        asks = self._requests.cuts_short if state.global_step else self._requests.end_requested
+        ends: ShouldStop = partial(asks, alone=True)
+        if self._trainer.is_divided and world_size() > 1:
+            ends = bool  # all ranks have to generate as many tokens
         model = self._trainer.model
         was_training = model.training
         model.eval()
         try:
             with torch.no_grad():
-                predictions = self._predictor.predict(model, ends)
+                return self._predictor.predict(model, ends)
         except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
             self._has_failed = True
             traceback.print_exc(file=sys.stderr)
@@ -205,15 +226,9 @@ class PredictionCallback(TrainerCallback):
                 _("The model's predictions can't be shown"),
                 _("{name}: {error}. Training continues.").format(name=type(error).__name__, error=error),
             )
-            return
+            return ()
         finally:
             model.train(was_training)
-        if self._requests.ending is Outcome.PAUSED:  # repeated when the run is resumed
-            raise EndRequested(Outcome.PAUSED)
-        seconds = time.perf_counter() - start
-        self._reporter.write(
-            Predicted(step=state.global_step, epoch=state.epoch or 0.0, said=predictions, seconds=seconds)
-        )
 
 
 class ValidationCallback(TrainerCallback):
@@ -238,6 +253,8 @@ class ValidationCallback(TrainerCallback):
 
     def __call__(self, prediction: Any) -> dict[str, float]:
         assert self._prepared.metrics is not None, "without metrics there is nothing to wrap"
+        if rank():
+            return {}  # rank 0's are given to all
         if labels := self._prepared.labels:
             self._confusion = confusion_of(prediction, labels)
         if labels and np.ndim(prediction.label_ids) == 1:
@@ -314,11 +331,12 @@ class StepLog:
             seconds=seconds - compiling,
             compile_seconds=compiling,
             learning_rate=learning_rate,
-            samples=trainer.step_samples,
+            samples=trainer.step_samples * world_size(),
         )
         if not compiling:
             event = msgspec.structs.replace(event, **parts)
-        self._steps.append(_Step(event, trainer.step_losses, trainer.grad_norm, trainer.step_tokens))
+        losses, tokens = _over_ranks(trainer.step_losses, trainer.step_tokens)
+        self._steps.append(_Step(event, losses, trainer.grad_norm, tokens))
         self._is_asynchronous = trainer.parts.is_asynchronous
         trainer.forget_step()
         if time.monotonic() - self._flushed >= FLUSH_SECONDS:
@@ -374,6 +392,17 @@ class StepLog:
         return events
 
 
+def _over_ranks(
+    losses: list[torch.Tensor], tokens: list[torch.Tensor]
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """The mean losses of all ranks' batches, and the sums of their tokens."""
+    if world_size() == 1:
+        return losses, tokens
+    device = losses[0].device
+    figures = summed(torch.stack([one.to(device, torch.float64) for one in (*losses, *tokens)]))
+    return [*(figures[: len(losses)] / world_size())], [*figures[len(losses) :]]
+
+
 def _fetched(lists: list[list[torch.Tensor]]) -> list[list[float]]:
     """The numbers of lists of scalars, read from the device at once."""
     scalars = [tensor for tensors in lists for tensor in tensors]
@@ -424,7 +453,7 @@ class ReportCallback(TrainerCallback):
                 epochs=epochs,
                 train_samples=samples,
                 eval_samples=0 if evaluation is None else len(evaluation),
-                effective_batch=self._options.effective_batch,
+                effective_batch=self._trainer.step_size,
                 labels=self._labels,
                 device=self._resolved.label,
             )
@@ -503,7 +532,7 @@ class ReportCallback(TrainerCallback):
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Report the checkpoint that was just written, and remove old ones."""
         saved = self._trainer.last_saved
-        if saved is None or not self._trainer.saved_anew:
+        if saved is None or not self._trainer.saved_anew or rank():
             return
         output = self._options.output
         metric = self._options.training.metric_for_best_model

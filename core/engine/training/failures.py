@@ -41,6 +41,25 @@ def _says(error: BaseException, phrases: tuple[str, ...]) -> bool:
     return any(phrase in text for phrase in phrases)
 
 
+# --- Another number of processes
+
+
+def require_processes(checkpoint: Checkpoint | None, count: int) -> None:
+    """Make sure that a run goes on with as many processes as it was saved with.
+
+    Raises:
+        UserError: It would go on at another place of its data, with random numbers of nobody.
+    """
+    if checkpoint is None:
+        return
+    saved = max(1, len([*checkpoint.path.glob("rng_state_[0-9]*.pth")]))
+    if saved != count:
+        title = _("The checkpoint is that of {saved:,} processes, and this is {count:,}")
+        detail = _("A run continues where it was with the same number of processes only.")
+        fix = Fix(_("Use {count:,} processes").format(count=saved), {"device.processes": saved})
+        raise UserError(title.format(saved=saved, count=count), detail, (fix,))
+
+
 # --- A full disk
 
 

@@ -10,7 +10,9 @@ from types import FrameType
 
 from core.base.language import _
 from core.base.processes import SIGNALS
+from core.engine.launch import is_rank, rank
 from core.engine.reporter import Reporter
+from core.engine.training.ranks import agreed_numbers
 from core.runs.events import Outcome, RequestAnswered
 from core.runs.folder import Action, Request, RunFolder
 
@@ -62,7 +64,7 @@ class RequestBox:
         self._reporter = reporter
         self._clock = clock
         self._next_poll = 0.0
-        self._save_requested = False
+        self._save_requested = self._is_signalled = False
         self.ending: Outcome | None = None
         self.evaluates = False
         self.can_save = False
@@ -71,26 +73,36 @@ class RequestBox:
     def stop_at_signal(self, number: int, _frame: FrameType | None) -> None:
         """Request a stop; the same signal again ends the process at once."""
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-        self.ending, self.evaluates = self.ending or Outcome.STOPPED, False
+        if is_rank():
+            self._is_signalled = True  # until the next step, so that all ranks end after the same one
+        else:
+            self.ending, self.evaluates = self.ending or Outcome.STOPPED, False
 
-    def end_requested(self) -> bool:
-        """Whether a stop or a pause was requested so far; cheap enough for every step."""
-        self._poll()
+    def end_requested(self, *, alone: bool = False) -> bool:
+        """Whether a stop or a pause was requested so far; cheap enough for every step.
+
+        Rank 0 decides for all, unless it asks `alone`.
+        """
+        if rank() == 0:
+            self._poll()
+        if not alone:
+            self._agree()
         return self.ending is not None
 
-    def cuts_short(self) -> bool:
+    def cuts_short(self, *, alone: bool = False) -> bool:
         """Whether an evaluation has to end at once."""
-        return self.end_requested() and not self.evaluates
+        return self.end_requested(alone=alone) and not self.evaluates
 
     def save_requested(self) -> bool:
-        """Whether a checkpoint was requested since the last call."""
-        self._poll()
+        """Whether a checkpoint was requested since the last call; of several ranks, until `end_requested`."""
+        if not is_rank():
+            self._poll()
         is_asked, self._save_requested = self._save_requested, False
         return is_asked
 
     def raise_if_ending(self) -> None:
-        """Raise EndRequested if a stop or a pause was requested."""
-        if self.end_requested() and self.ending is not None:
+        """Raise EndRequested if a stop or a pause was requested, as of the last question."""
+        if self.ending is not None:
             raise EndRequested(self.ending)
 
     def refuse_rest(self) -> None:
@@ -99,7 +111,16 @@ class RequestBox:
             if request.action is not Action.KILL:
                 self._answer(request, refusal=_("The run has just ended."))
 
+    def _agree(self) -> None:
+        outcomes = [None, *OUTCOMES.values()]
+        ending, evaluates, saves = agreed_numbers(
+            [outcomes.index(self.ending), self.evaluates, self._save_requested]
+        )
+        self.ending, self.evaluates, self._save_requested = outcomes[ending], bool(evaluates), bool(saves)
+
     def _poll(self) -> None:
+        if self._is_signalled:
+            self.ending, self.evaluates = self.ending or Outcome.STOPPED, False
         if self._clock() < self._next_poll:
             return
         self._next_poll = self._clock() + POLL_INTERVAL
@@ -134,6 +155,8 @@ class RequestBox:
 def end_while_loading(run: RunFolder, requests: RequestBox) -> Iterator[None]:
     """Let a stop or a pause interrupt loading: a thread interrupts the main thread, as Ctrl-C would.
 
+    Of several processes, rank 0 ends, and the agent the others.
+
     A process that a shell started in the background ignores Ctrl-C; while loading, it doesn't.
 
     Raises:
@@ -142,7 +165,7 @@ def end_while_loading(run: RunFolder, requests: RequestBox) -> Iterator[None]:
     done = threading.Event()
 
     def watch() -> None:
-        while not done.wait(LOADING_POLL_SECONDS):
+        while rank() == 0 and not done.wait(LOADING_POLL_SECONDS):
             if any(request.action in OUTCOMES for request in run.open_requests()):
                 _thread.interrupt_main()
                 return
@@ -162,6 +185,7 @@ def end_while_loading(run: RunFolder, requests: RequestBox) -> Iterator[None]:
         watcher.join()
         if is_ignored:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-    requests.raise_if_ending()
+    if rank() == 0 and requests.end_requested(alone=True):
+        requests.raise_if_ending()
     if interruption is not None:
         raise interruption

@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from core.engine.devices.memory import (
     process_peak,
 )
 from core.engine.generate.predict import choose
+from core.engine.launch import is_rank, rank
 from core.engine.memory.forecast import foretell, refuse_too_large, remember
 from core.engine.models.parts import COMPUTED_IN, same_random_numbers
 from core.engine.models.past_runs import save_base_model
@@ -43,7 +45,6 @@ from core.engine.training import checkpoints, failures
 from core.engine.training.arguments import (
     allow_zero_state,
     optimizer_class,
-    single_process_group,
     trainer_arguments,
 )
 from core.engine.training.callbacks import (
@@ -56,10 +57,12 @@ from core.engine.training.callbacks import (
     load_best,
 )
 from core.engine.training.compile import Compilation
+from core.engine.training.ranks import agreed, process_group, world_size
 from core.engine.training.requests import EndRequested, RequestBox, end_while_loading, on_signals
 from core.engine.training.trainer import WatchedTrainer, fix_loss_scaling, loss_by_label, share_router_loss
 from core.engine.training.what_ran import report_mps_fallbacks
 from core.options import RunOptions
+from core.options.catalogue import with_changes
 from core.options.choices import DeepSpeed, Method, Task
 from core.runs.events import Outcome, Phase, RunFinished, split_non_finite
 from core.runs.folder import RunFolder
@@ -80,12 +83,14 @@ def chosen_device(options: RunOptions) -> Iterator[ResolvedRun]:
     transformers.utils.logging.disable_progress_bar()  # redrawn bars fill a log
     loading = logging.getLogger("transformers.modeling_utils")  # reports that the new head has no weights
     loading.addFilter(lambda record: "LOAD REPORT" not in record.getMessage())
-    resolved = resolve_run(gather(with_compilers=options.device.compile), options, sees_one_gpu=True)
+    alone = with_changes(options, {"device.processes": 1}) if is_rank() else options
+    resolved = resolve_run(gather(with_compilers=options.device.compile), alone, sees_one_gpu=True)
     environment.apply(resolved.options)
     limit_memory(resolved)
     with_zero = resolved.options.memory.deepspeed is not DeepSpeed.OFF
-    with single_process_group(resolved.kind) if with_zero else nullcontext():
-        yield resolved
+    with process_group(resolved.kind) if with_zero or is_rank() else nullcontext():
+        processes = {"device.processes": world_size()}
+        yield replace(resolved, options=with_changes(resolved.options, processes))
 
 
 def load_libraries(options: RunOptions) -> Callable[[RunOptions, Reporter], Prepared]:
@@ -162,7 +167,7 @@ def build_trainer(
         trainer.args.activation_checkpointing_kwargs["context_fn"] = partial(
             same_random_numbers, resolved.kind
         )
-    if memory.gradient_accumulation_steps > 1 and trainer.loss_is_scaled_for_ga is None:
+    if memory.gradient_accumulation_steps * world_size() > 1 and trainer.loss_is_scaled_for_ga is None:
         _fix_loss_scale(trainer, resolved, prepared)
     if resolved.options.device.compile:
         trainer.compilation = Compilation(resolved, reporter, trainer.first_batch)
@@ -195,12 +200,12 @@ def train_run(
 
     Returns:
         The exit status: 0 finished, stopped or paused; 1 failed, which the events explain; `CANT_WRITE` if not even
-        that could be written.
+        that could be written. 1, too, for a rank that was interrupted while loading: the agent ends the others.
     """
-    with on_signals(signal.default_int_handler):
+    with on_signals(signal.SIG_IGN if rank() else signal.default_int_handler):
         try:
             tensorboard: AbstractContextManager[Any] = nullcontext()
-            if options.output.tensorboard:
+            if options.output.tensorboard and rank() == 0:
                 from core.engine.training.tensorboard import TensorBoardFiles
 
                 tensorboard = TensorBoardFiles(run.tensorboard, reporter)
@@ -211,17 +216,20 @@ def train_run(
                 _train(run, resolved, reporter, checkpoint)
         except EndRequested as ended:  # while loading: there is nothing to save yet
             reporter.write(RunFinished(state=ended.outcome, steps=reporter.status.step))
+            return int(is_rank())
         except KeyboardInterrupt:  # also the one that interrupts loading, if it came just afterwards
             with on_signals(signal.SIG_IGN):  # a shutdown sends a second one at once
                 requests = RequestBox(run, reporter)
-                outcome = requests.ending if requests.end_requested() else None
+                outcome = requests.ending if requests.end_requested(alone=True) else None
                 reporter.write(RunFinished(state=outcome or Outcome.STOPPED, steps=reporter.status.step))
+            return int(is_rank())
         except Exception as error:  # noqa: BLE001 - the outer edge of this process: logged whole, shown as failed
             return _report_failure(error, run, options, reporter)
     return 0
 
 
 def _report_failure(error: Exception, run: RunFolder, options: RunOptions, reporter: Reporter) -> int:
+    known = True
     is_full = failures.is_disk_full(error)
     if not isinstance(error, UserError):
         if not is_full:
@@ -230,7 +238,9 @@ def _report_failure(error: Exception, run: RunFolder, options: RunOptions, repor
         if is_full and reporter.status.plan is not None:  # the events, after training has begun
             error = failures.cant_save(error, run.path)
         else:
-            error = failures.explain(error, options, reporter.status.forecast) or UserError(
+            explained = failures.explain(error, options, reporter.status.forecast)
+            known = explained is not None
+            error = explained or UserError(
                 _("Training ended with an unexpected error"),
                 _("{name}: {error}\nThe whole report is at the end of the log.").format(
                     name=type(error).__name__, error=error
@@ -243,19 +253,21 @@ def _report_failure(error: Exception, run: RunFolder, options: RunOptions, repor
         if isinstance(error, failures.CantSave):
             reporter.pause(error)
             return 0
-        reporter.fail(error)
+        reporter.fail(error, known=known)
     except OSError:  # the disk is full or gone: the exit status alone is left
         return CANT_WRITE
     return 1
 
 
 def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint: Checkpoint | None) -> None:
+    checkpoint = agreed(checkpoint)
+    failures.require_processes(checkpoint, world_size())
     memory, requests = DeviceMemory(resolved.kind, ceiling_of(resolved)), RequestBox(run, reporter)
     requests.is_test = resolved.options.only_evaluates
     log = StepLog(reporter, memory)
     with MemoryReports(memory, reporter) as memory_reports:
         prepared, trainer = _load(run, resolved, log, requests)
-        with on_signals(requests.stop_at_signal):
+        with on_signals(signal.SIG_IGN if rank() else requests.stop_at_signal):
             start = time.perf_counter()
             outcome = _learn(trainer, requests, checkpoint)
             seconds = time.perf_counter() - start
@@ -265,9 +277,11 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
                 waited = resolved.options.training.early_stopping_patience
             if outcome is not Outcome.PAUSED and not resolved.options.only_evaluates:
                 step = _save_model(run, resolved, reporter, prepared, trainer)
+            memory_reports.stop()
+            if rank():
+                return
             if outcome is Outcome.FINISHED and not resolved.options.output.keep_checkpoints:
                 checkpoints.keep(run.checkpoints, 0)  # of an earlier pause
-            memory_reports.stop()
             requests.refuse_rest()
             reporter.write(
                 RunFinished(
@@ -296,18 +310,22 @@ def _load(
         fell_back = report_mps_fallbacks(reporter)
     only_if_it_fits = ONLY_IF_IT_FITS in os.environ
     with end_while_loading(run, requests):
-        if only_if_it_fits:
+        if only_if_it_fits and rank() == 0:
             with torch.random.fork_rng(()):  # or the head's random weights would differ
                 refuse_too_large(foretell(resolved, None, run.forecast()))
         prepared = prepare(resolved.options, reporter)
-        checkpoints.clean(run.checkpoints)
-        forecast = foretell(resolved, prepared, run.forecast())
-        if forecast is not None:
-            reporter.write(forecast)
-        if only_if_it_fits:
-            refuse_too_large(forecast)
+        if rank():
+            prepared = replace(prepared, picture=None)  # rank 0 writes them
+        else:
+            checkpoints.clean(run.checkpoints)
+            forecast = foretell(resolved, prepared, run.forecast())
+            if forecast is not None:
+                reporter.write(forecast)
+            if only_if_it_fits:
+                refuse_too_large(forecast)
         trainer = build_trainer(run.checkpoints, resolved, prepared, reporter)
-        trainer.checkpoint_bytes = failures.require_disk_space(run, trainer, resolved.options).checkpoint
+        if rank() == 0:
+            trainer.checkpoint_bytes = failures.require_disk_space(run, trainer, resolved.options).checkpoint
     trainer.fell_back = fell_back
     trainer.save_extras = prepared.save_extras
     # the order counts: predictions are no part of a step, and requests come last
@@ -364,6 +382,9 @@ def _save_model(
     if resolved.options.keeps_best:
         step = load_best(trainer, resolved.options.training, reporter)
     failures.check_weights_finite(trainer.model, trainer.args)
+    if rank():
+        trainer.save_model(str(run.model))  # gives rank 0 its part of the weights, if they are divided
+        return step
     with (
         failures.writing(run.path, failures.saved_bytes(trainer.model)),
         checkpoints.replaced(run.model) as new,

@@ -6,20 +6,23 @@ import multiprocessing
 import random
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from accelerate.data_loader import SeedableRandomSampler
-from accelerate.utils import is_compiled_module
+from accelerate.utils import is_compiled_module, recursively_apply
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.optim.lr_scheduler import LambdaLR
-from torch.utils.data import DataLoader, Dataset, Sampler
-from transformers import Trainer, TrainerState
+from torch.utils.data import BatchSampler, DataLoader, Dataset, Sampler
+from transformers import Trainer, TrainerState, set_seed
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
@@ -29,12 +32,14 @@ from core.engine.data import NO_LABEL
 from core.engine.data.batches import PRELOADED, Collator, SentCollator, SentSamples, begin_worker, received
 from core.engine.data.image_files import ImageSet
 from core.engine.data.tables import lengths_of
+from core.engine.launch import rank
 from core.engine.models.parts import base_of
 from core.engine.tasks.metrics import HeldOut, Means, perplexity_metrics
 from core.engine.training import checkpoints
 from core.engine.training.arguments import norm_parameters
 from core.engine.training.failures import check_weights_finite, reading, writing
 from core.engine.training.observe import FirstBatch, Part, StepParts, wait_for
+from core.engine.training.ranks import agreed, gathered, rows_of_all, wait_for_all, world_size
 from core.engine.training.requests import on_signals
 from core.runs.models import STATE, Checkpoint, is_complete
 
@@ -59,11 +64,14 @@ class OrderedByLength(LengthGroupedSampler):
     begin_with: torch.Tensor | None = None
 
     def __iter__(self) -> Iterator[int]:
+        yield from agreed(self._drawn() if rank() == 0 else [])
+
+    def _drawn(self) -> list[int]:
         if self.begin_with is not None:
             torch.set_rng_state(self.begin_with)
             self.begin_with = None
         self.begun_with = torch.get_rng_state()
-        yield from super().__iter__()
+        return [*super().__iter__()]
 
 
 class WithEpochs(Sampler[tuple[int, int]]):
@@ -92,6 +100,13 @@ class SameEachTime(LengthGroupedSampler):
     def __iter__(self) -> Iterator[int]:
         self.generator.manual_seed(self._seed)
         yield from super().__iter__()
+
+
+def one_batch_each(batches: BatchSampler, number: int, count: int) -> Iterator[list[int]]:
+    """The batches of rank `number` of `count` in an evaluation: all have as many, so the last one may come again."""
+    remaining = iter(batches)
+    while together := [*islice(remaining, count)]:
+        yield together[min(number, len(together) - 1)]
 
 
 def live_loader(loader: Any) -> DataLoader:
@@ -180,6 +195,7 @@ class WatchedTrainer(Trainer):
         step_losses: A detached scalar for each batch of the step, divided by the accumulation steps.
         step_tokens: A scalar for each batch of the step: its tokens without padding.
         step_samples: Samples of the step.
+        batch_sizes: Of an evaluation, how many samples of each rank's batch count.
         grad_norm: The gradient norm of the step before clipping.
         last_step: Samples and batches of the step before.
     """
@@ -198,6 +214,8 @@ class WatchedTrainer(Trainer):
         self.fell_back: list[str] = []
         self.evaluates_eagerly = False
         self.has_trained = False
+        self.batch_sizes = [0]
+        self._evaluated = 0
         self._stage: Path | None = None
         self._undo_evaluation: Callable[[], None] = lambda: None
         self._restore_random_state: Callable[[], None] | None = None
@@ -238,7 +256,9 @@ class WatchedTrainer(Trainer):
 
     def _get_dataloader(self, dataset: Any, description: str, batch_size: int, **kwargs: Any) -> DataLoader:
         if not self.args.dataloader_num_workers:
-            return super()._get_dataloader(dataset, description, batch_size, **kwargs)
+            return self._share_out(
+                super()._get_dataloader(dataset, description, batch_size, **kwargs), **kwargs
+            )
         if self.args.dataloader_multiprocessing_context == "forkserver":
             multiprocessing.set_forkserver_preload(list(PRELOADED))
             with on_signals(signal.SIG_IGN):  # at a shutdown the engine ends the fork server
@@ -250,8 +270,16 @@ class WatchedTrainer(Trainer):
         finally:
             self.data_collator = collator
         live_loader(loader).worker_init_fn = begin_worker
+        self._share_out(loader, **kwargs)
         if not kwargs.get("is_training") and any("eval_loss" in entry for entry in self.state.log_history):
             use_own_generator(loader)
+        return loader
+
+    def _share_out(self, loader: DataLoader, **kwargs: Any) -> DataLoader:
+        """Of an evaluation, give each rank batches as one process would make them; accelerate's would be filled up."""
+        if world_size() > 1 and not kwargs.get("is_training"):
+            shard: Any = live_loader(loader).batch_sampler
+            shard._iter_with_no_split = partial(one_batch_each, shard.batch_sampler, rank(), world_size())
         return loader
 
     def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Sampler | None:
@@ -261,12 +289,11 @@ class WatchedTrainer(Trainer):
         if self.args.train_sampling_strategy == "group_by_length":
             lengths = lengths_of(dataset)
             if lengths is not None:
-                step = self.args.train_batch_size * self.args.gradient_accumulation_steps  # as in Trainer
-                self.train_order = OrderedByLength(step, lengths=lengths)
+                self.train_order = OrderedByLength(self.step_size, lengths=lengths)  # as in Trainer
                 return self.train_order
         sampler = super()._get_train_sampler(dataset)
         if isinstance(sampler, LengthGroupedSampler):
-            sampler = self.train_order = OrderedByLength(sampler.batch_size, lengths=sampler.lengths)
+            sampler = self.train_order = OrderedByLength(self.step_size, lengths=sampler.lengths)
         return sampler
 
     def _get_eval_sampler(self, eval_dataset: Any) -> Sampler | None:
@@ -283,6 +310,16 @@ class WatchedTrainer(Trainer):
             live_loader(loader)._iterator = None  # torch ends them when the iterator is deleted
 
     # Steps
+
+    @property
+    def step_size(self) -> int:
+        """Samples of an optimizer step, of all ranks."""
+        return int(self.args.train_batch_size * self.args.gradient_accumulation_steps * world_size())
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether no rank has all weights, so that all take part in whatever computes with them or saves them."""
+        return bool(self.is_fsdp_enabled or (self.is_deepspeed_enabled and is_deepspeed_zero3_enabled()))
 
     def forget_step(self) -> None:
         self.last_step = (getattr(self, "step_samples", 0), len(getattr(self, "step_losses", ())))
@@ -373,7 +410,19 @@ class WatchedTrainer(Trainer):
         Raises:
             UserError: A worker found a sample that can't be used.
         """
+        first, size = self._evaluated * world_size(), self.args.eval_batch_size
+        rest = len(self.callback_handler.eval_dataloader.dataset) - first * size
+        self.batch_sizes = [min(size, max(0, rest - number * size)) for number in range(world_size())]
+        self._evaluated += 1
         return super().prediction_step(model, received(inputs), *args, **kwargs)
+
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate as Trainer does; of several ranks' batches as if one process had computed them."""
+        self._evaluated = 0
+        if world_size() > 1:
+            self.gather_function = lambda found: recursively_apply(rows_of_all, found, self.batch_sizes)
+        output = super().evaluation_loop(*args, **kwargs)
+        return output._replace(metrics=agreed(output.metrics))
 
     def undo_evaluation(self) -> None:
         """Undo an interrupted evaluation, which the resumed run makes again."""
@@ -425,22 +474,48 @@ class WatchedTrainer(Trainer):
         self.last_saved, self.saved_anew = None, False
         folder, step = Path(self.args.output_dir), self.state.global_step
         path = self.checkpoint_at(step)
-        if is_complete(path):
+        if agreed(is_complete(path)):
             self.last_saved = Checkpoint(step, path, _size(path))
             return
         self.when_saving()  # Trainer calls its callbacks afterwards, which may be minutes later
         check_weights_finite(self.model, self.args)
-        with writing(folder, self.checkpoint_bytes), checkpoints.staged(folder, step) as stage:
+        with writing(folder, self.checkpoint_bytes), self._staged(folder, step) as stage:
             self._stage = stage.parent
             try:
                 super()._save_checkpoint(model, trial)
             finally:
                 self._stage = None
-            self.save_extras(stage)  # a checkpoint can be exported, too
-            order = self.train_order.begun_with if self.train_order else None
-            save_random_state(stage, self.args.device.type, order)
-        self.checkpoint_bytes = _size(path)
+            wait_for_all()
+            if rank() == 0:
+                self.save_extras(stage)  # a checkpoint can be exported, too
+                order = self.train_order.begun_with if self.train_order else None
+                save_random_state(stage, self.args.device.type, order)
+        wait_for_all()
+        self.checkpoint_bytes = agreed(_size(path))
         self.last_saved, self.saved_anew = Checkpoint(step, path, self.checkpoint_bytes), True
+
+    @contextmanager
+    def _staged(self, folder: Path, step: int) -> Iterator[Path]:
+        """The folder that all ranks write a checkpoint into, which rank 0 makes and completes."""
+        if rank():
+            wait_for_all()
+            yield folder / checkpoints.STAGE / f"checkpoint-{step}"
+            return
+        with checkpoints.staged(folder, step) as stage:
+            wait_for_all()
+            yield stage
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        """Save as Trainer does; rank 0 writes the states of all, which may be on other computers."""
+        if world_size() == 1:
+            super()._save_rng_state(output_dir)
+            return
+        with TemporaryDirectory() as own:
+            super()._save_rng_state(own)
+            files = {path.name: path.read_bytes() for path in Path(own).iterdir()}
+        for states in gathered(files):
+            for name, content in states.items() if rank() == 0 else ():
+                (Path(output_dir) / name).write_bytes(content)
 
     def _get_output_dir(self, trial: Any) -> str:
         return str(self._stage) if self._stage is not None else super()._get_output_dir(trial)
@@ -467,7 +542,12 @@ class WatchedTrainer(Trainer):
             if self.args.dataloader_num_workers:
                 use_own_generator(kwargs["train_dataloader"])
             order = Path(checkpoint) / ORDER_STATE
-            if kwargs["steps_trained_in_current_epoch"] and self.train_order and order.is_file():
+            if (
+                kwargs["steps_trained_in_current_epoch"]
+                and self.train_order
+                and rank() == 0
+                and order.is_file()
+            ):
                 with reading(checkpoint):
                     self.train_order.begin_with = torch.load(order, weights_only=True)
             self._load_rng_state(checkpoint)
@@ -475,6 +555,10 @@ class WatchedTrainer(Trainer):
             if self.control.should_training_stop:  # by that evaluation
                 return
             self._restore_random_state = remember_random_state(self.args.device.type)
+        elif checkpoint is None and kwargs["epoch"] == kwargs["epochs_trained"] and rank():
+            set_seed(
+                self.args.seed + rank()
+            )  # or dropout would take the same places from each rank's samples
         super()._run_epoch(**kwargs)
 
     def _load_from_checkpoint(self, checkpoint: str, model: torch.nn.Module | None = None) -> None:
@@ -555,12 +639,13 @@ class WeightedTrainer(WatchedTrainer):
         """Evaluate as Trainer does, with the metrics of `eval_metrics`."""
         self.means = Means()
         output = super().evaluation_loop(*args, **kwargs)
+        self.means = Means.of_all(gathered(self.means))
         output.metrics.update({f"eval_{name}": value for name, value in self.eval_metrics().items()})
         return output
 
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         result = super().compute_loss(model, inputs, *args, **kwargs)
-        if not model.training:
+        if not model.training and self.batch_sizes[rank()]:
             self.add_eval_batch(result[0] if isinstance(result, tuple) else result, inputs)
         return result
 

@@ -18,6 +18,7 @@ from core.engine.environment import torch_settings
 from core.engine.models.parts import HELD_IN, base_of, count, describe_adapter, is_quantized, weights_of
 from core.engine.reporter import Reporter
 from core.engine.training.arguments import IN_MAIN_MEMORY, IN_NVME, describe_zero, shards_of
+from core.engine.training.ranks import world_size
 from core.engine.training.trainer import WatchedTrainer, live_loader
 from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path, row_multiple
@@ -66,9 +67,24 @@ def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
         fell_back=tuple(trainer.fell_back),
         deepspeed=describe_zero(trainer.deepspeed),
         shards=shards_of(model),
+        parallel=_parallel(trainer),
         compiled=trainer.compilation.label if trainer.compilation else "",
         compile_seconds=trainer.compilation.seconds if trainer.compilation else None,
-        reasons=resolved.reasons | _reason_of_attention(trainer, resolved),
+        reasons=resolved.reasons | _reason_of_attention(trainer, resolved) | _reason_of_rate(resolved),
+    )
+
+
+def _parallel(trainer: WatchedTrainer) -> str:
+    """How several processes work together, such as "DDP, 2 processes"; empty for one."""
+    name = "" if trainer.deepspeed else "FSDP2, " if trainer.is_fsdp_enabled else "DDP, "
+    return f"{name}{world_size()} processes" if world_size() > 1 else ""
+
+
+def _reason_of_rate(resolved: ResolvedRun) -> dict[str, str]:
+    rate = resolved.options.training.learning_rate
+    reason = _("the learning rate stays {rate:g}; scaled with the processes it would be {scaled:g}")
+    return (
+        {"device.processes": reason.format(rate=rate, scaled=rate * world_size())} if world_size() > 1 else {}
     )
 
 
@@ -103,8 +119,10 @@ def _batches(trainer: WatchedTrainer) -> dict[str, Any]:
     active = trainer.accelerator.gradient_state.active_dataloader  # of an epoch that was resumed
     loader: Any = live_loader(trainer.callback_handler.train_dataloader if active is None else active)
     workers = list(getattr(loader._iterator, "_workers", ()))  # torch's attribute for persistent workers
-    # accelerate wraps the batch sampler of an epoch that was resumed, to skip batches
-    batch_sampler = getattr(loader.batch_sampler, "batch_sampler", loader.batch_sampler)
+    # accelerate wraps the batch sampler of several ranks, and of an epoch that was resumed
+    batch_sampler = loader.batch_sampler
+    while hasattr(batch_sampler, "batch_sampler"):
+        batch_sampler = batch_sampler.batch_sampler
     accumulated = trainer.args.gradient_accumulation_steps
     epoch_steps = math.ceil(len(trainer.callback_handler.train_dataloader) / accumulated)
     samples = trainer.last_step[0]
@@ -119,7 +137,7 @@ def _batches(trainer: WatchedTrainer) -> dict[str, Any]:
         "augmentation": getattr(getattr(trainer.train_dataset, "transform", None), "changes", ""),
         "sampling": GROUPED if isinstance(batch_sampler.sampler, LengthGroupedSampler) else "random",
         "batches_per_step": accumulated,
-        "effective_batch": samples,
+        "effective_batch": samples * world_size(),
     }
 
 
