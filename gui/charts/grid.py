@@ -3,6 +3,7 @@
 import math
 from functools import partial
 
+import numpy as np
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QScrollArea, QVBoxLayout, QWidget
@@ -17,7 +18,7 @@ from gui.base.tokens import GUTTER, SPACING, Tokens
 from gui.charts.axes import BYTES, CLOCK_SCALE, PERCENT, SHORTEST_CLOCK, SharedView, XKind, XScale, clock_text
 from gui.charts.chart import Chart, RepaintQueue, Stage
 from gui.charts.history import DevicePicture, MemoryPicture, RunHistory, Smoothing
-from gui.charts.overlays import CeilingLine, Reading
+from gui.charts.overlays import CeilingLine, PressureBand, Reading, level_spans
 from gui.charts.series import Line, Look, Series, Span
 from gui.charts.training import (
     LossChart,
@@ -83,7 +84,9 @@ class DeviceChart(ClockChart):
     """
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
+        self._band = PressureBand()
         super().__init__(_("Device"), stage, history, PERCENT)
+        self.add_decoration(self._band)
 
     @property
     def shown(self) -> DevicePicture:
@@ -116,6 +119,14 @@ class DeviceChart(ClockChart):
             *_reading(_("battery"), devices.battery, x, formats.whole_percent),
             *_reading(_("free on disk"), devices.disk_free, x, formats.memory),
         ]
+
+    def decorate(self, x: Span, y: Span) -> None:
+        spans = [span for span in self.shown.throttled if span[1] >= x[0] and span[0] <= x[1]]
+        begins, ends = (np.array([span[edge] for span in spans]) for edge in (0, 1))
+        self._band.draw((begins, ends + 1.0, np.ones(len(spans))), x, y, self._canvas)
+
+    def paint_with(self, tokens: Tokens) -> None:
+        self._band.paint_with(tokens)
 
     def wanted_lines(self) -> list[Line]:
         picture = self.shown
@@ -187,8 +198,9 @@ class MemoryChart(ClockChart):
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._ceiling, self._limit = CeilingLine(0.995), CeilingLine(0.4)
+        self._band = PressureBand()
         super().__init__(_("Memory"), stage, history, BYTES)
-        for item in (self._ceiling, self._limit):
+        for item in (self._ceiling, self._limit, self._band):
             self.add_decoration(item)
 
     @property
@@ -252,8 +264,11 @@ class MemoryChart(ClockChart):
         if limit is not None and ceiling is not None and limit >= SAME_CEILING * ceiling:
             limit = None
         self._limit.draw(limit, _with_memory(_("its GPU may have {memory}"), limit), y, rows)
+        spans = level_spans(*memory.pressure.reduced(*x, self._canvas.columns()))
+        self._band.draw(spans, x, y, self._canvas)
 
     def paint_with(self, tokens: Tokens) -> None:
+        self._band.paint_with(tokens)
         for line in (self._ceiling, self._limit):
             line.paint_with(tokens, self._canvas.axis_font)
 

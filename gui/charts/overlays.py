@@ -1,4 +1,4 @@
-"""Items over the lines of a chart: legend, values at the cursor, marks, outliers, ceilings."""
+"""Items over the lines of a chart: legend, values at the cursor, marks, outliers, ceilings, pressure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont
+from PySide6.QtGui import QBrush, QFont
 from PySide6.QtWidgets import QLabel
 
 from core.base.language import _
@@ -284,3 +284,51 @@ def _mark_text(mark: Mark) -> tuple[str, str]:
     }
     title = _("{title} (no longer so)").format(title=mark.title) if mark.is_over else mark.title
     return names[mark.kind], title or step
+
+
+BAND_HEIGHT = 5
+"""Pixels."""
+
+LAST_SECONDS = 1.0
+"""Assumed duration of the newest sample."""
+
+
+def level_spans(x: Floats, levels: Floats) -> tuple[Floats, Floats, Floats]:
+    """Begin, end and level of each stretch of a level above 0; NaN counts as 0.
+
+    Args:
+        x: Times of the samples, ascending; each level lasts until the next sample.
+    """
+    known = np.nan_to_num(levels)
+    starts = np.flatnonzero(np.diff(known, prepend=np.nan) != 0)
+    begins, values = x[starts], known[starts]
+    ends: Floats = np.append(begins[1:], x[-1:] + LAST_SECONDS)
+    is_raised = values > 0
+    return begins[is_raised], ends[is_raised], values[is_raised]
+
+
+class PressureBand(pg.BarGraphItem):
+    """A band at the bottom of the plot: amber at level 1, red at level 2."""
+
+    def __init__(self) -> None:
+        super().__init__(x0=[0.0], x1=[0.0], y0=[0.0], y1=[0.0], pen=None)
+        self.setZValue(10)
+        self._colours: dict[float, QBrush] = {}
+        self.hide()
+
+    def paint_with(self, tokens: Tokens) -> None:
+        self._colours = {1.0: pg.mkBrush(tokens.warn), 2.0: pg.mkBrush(tokens.bad)}
+
+    def draw(self, spans: tuple[Floats, Floats, Floats], x: Span, y: Span, canvas: Canvas) -> None:
+        """Draw `level_spans` in a plot with the ranges `x` and `y`."""
+        begins, ends, levels = spans
+        self.setVisible(len(levels) > 0)
+        if len(levels):
+            pixel, top = (x[1] - x[0]) / canvas.columns(), y[0] + (y[1] - y[0]) * BAND_HEIGHT / canvas.rows()
+            self.setOpts(
+                x0=begins,
+                x1=np.maximum(ends, begins + pixel),
+                y0=np.full(len(begins), y[0]),
+                y1=np.full(len(begins), top),
+                brushes=[self._colours[float(level)] for level in levels],
+            )

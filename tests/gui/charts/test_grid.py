@@ -157,6 +157,7 @@ def test_a_run_on_a_gpu(on_card, digits):
     device.redraw()
     power = next(drawn for drawn in device._lines if drawn.line.column == "power_watts")
     assert power.item.yData.max() == pytest.approx(100 * 348 / 350, rel=0.01), "in percent of its limit"
+    assert device._band.isVisible()
     values = box_at(device, 0.55 * 240)
     assert values["held back by"] == "great heat"
     assert values["power"].endswith("of 350 W")

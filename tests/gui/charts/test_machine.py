@@ -1,5 +1,8 @@
-"""The chart of memory: areas, ceilings, legend, the box at the cursor."""
+"""The chart of memory: areas, ceilings, legend, the box at the cursor, pressure."""
 
+import math
+
+import numpy as np
 import pytest
 from PySide6.QtWidgets import QToolTip
 
@@ -10,6 +13,7 @@ from gui.base.theme import Theme
 from gui.charts.axes import SharedView
 from gui.charts.chart import RepaintQueue, Stage
 from gui.charts.grid import MemoryChart
+from gui.charts.overlays import level_spans
 from gui.charts.series import Look
 from tests.fakes.charts import EventHistory, box_at, legend_of
 from tests.fakes.runs import make_folder, write_on_card, write_paging
@@ -58,6 +62,7 @@ def test_memory_that_is_paged_out(qtbot, chart, tmp_path):
     picture, areas = chart.history.memory.picture, [line for line in chart.lines if line.look is Look.AREA]
     bands = picture.used, picture.run, picture.held, picture.tensors
     assert [area.series for area in areas] == list(bands), "each is drawn over the larger one"
+    assert chart._band.isVisible()
 
     for hovered in (1.0, 0.5 * SECONDS, 0.99 * SECONDS):
         chart._canvas.hovered.emit(hovered)
@@ -76,6 +81,7 @@ def test_a_card_is_drawn_with_the_computers_memory_as_a_reading(chart, tmp_path)
     assert "swap" not in legend_of(chart)
     assert chart._ceiling.value() == 24 << 30
     assert not chart._limit.isVisible()
+    assert not chart._band.isVisible()
 
 
 def test_the_axis_fits_a_run_that_takes_little_of_the_memory(chart):
@@ -91,3 +97,12 @@ def test_the_axis_fits_a_run_that_takes_little_of_the_memory(chart):
     assert chart._canvas._view.viewRange()[1][1] <= 2**30
     assert not chart._ceiling.isVisible()
     assert "5.20 GB" in legend_of(chart)
+
+
+def test_pressure_lasts_until_the_next_sample():
+    levels = np.array([0.0, 1.0, 1.0, math.nan, 2.0, 2.0, 0.0, 1.0])
+    begins, ends, values = level_spans(np.arange(8.0), levels)
+    assert begins.tolist() == [1.0, 4.0, 7.0]
+    assert ends.tolist() == [3.0, 6.0, 8.0]
+    assert values.tolist() == [1.0, 2.0, 1.0]
+    assert [len(part) for part in level_spans(np.array([]), np.array([]))] == [0, 0, 0]
