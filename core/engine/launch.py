@@ -345,8 +345,8 @@ class Heartbeat:
         if len(self._heard) < len(meeting.names) - 1:
             title = _("{names} did not join within {seconds} s").format(names=names, seconds=seconds)
             detail = _(
-                "The computers meet at {host}, port {port}. The others must reach that address, and no firewall may "
-                "be closed between them."
+                "Another run may train there, which was started first. Or they don't reach each other: they meet at "
+                "{host}, port {port}, and no firewall may be closed between them."
             ).format(host=meeting.host, port=meeting.port)
         else:
             title = _("No sign of life from {names} for {seconds} s").format(names=names, seconds=seconds)

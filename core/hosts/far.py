@@ -11,26 +11,30 @@ as it says. It ends when standard input does, and works only in Hone's home ther
 `core.hosts.far JOB` runs a job of the engine, and ends it once nobody listens any more.
 """
 
+import contextlib
 import hashlib
 import io
 import os
+import platform
 import select
 import shutil
 import signal
+import socket
 import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import singledispatch
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
 import msgspec
+import psutil
 
 from core.base import settings
 from core.base.errors import RunFolderError, UserError
-from core.base.files import is_link, locked, open_plain, write_atomically
+from core.base.files import is_link, locked, open_plain, remove, write_atomically
 from core.base.jobs import FailureReport, engine_command
 from core.base.language import _
 from core.base.processes import ASKER, kill_with_children, source_digest, start_worker
@@ -45,6 +49,12 @@ PROTOCOL = 1
 
 STREAMS = ("events.jsonl", "machine.jsonl", "log.txt")
 """The files of a run that only grow."""
+
+REACH_SECONDS = 3.0
+LIBRARIES = (
+    *("torch", "transformers", "accelerate", "datasets", "tokenizers"),
+    *("peft", "trl", "bitsandbytes", "deepspeed"),
+)
 
 PIECE_BYTES, BLOCK_BYTES = 1 << 20, 64 << 10
 POLL_SECONDS = 0.05
@@ -105,16 +115,52 @@ class Start(_Asked, frozen=True, kw_only=True):
     """Start or resume a run, unless that attempt of it was begun already; answered with the attempt.
 
     Whether its device is free there can't be seen from here, so it is `queued`: it waits for its turn.
-    `goes_on`: it has trained there before. `rendezvous`: it trains on several computers.
+    `goes_on`: it has trained there before. `rendezvous`: it trains on several computers; `attempt` is None on all but
+    the first of them: a new one.
     """
 
     run: Name
-    attempt: Attempt
+    attempt: Attempt | None
     options: str
     forecast: str = ""
     queued: bool = True
     goes_on: bool = False
     rendezvous: Rendezvous | None = None
+
+
+class Facts(_Asked, frozen=True, kw_only=True):
+    """What has to be the same on all computers of a run: the system, Python and the libraries; versions by name."""
+
+
+class Listen(_Asked, frozen=True, kw_only=True):
+    """Open a port, until the run starts."""
+
+
+class Listening(msgspec.Struct, frozen=True, kw_only=True):
+    """The port, and this computer's addresses."""
+
+    port: int
+    addresses: tuple[str, ...]
+
+
+class Reach(_Asked, frozen=True, kw_only=True):
+    """Which of these addresses answer at that port?"""
+
+    addresses: tuple[str, ...]
+    port: int
+
+
+class Newest(_Asked, frozen=True, kw_only=True):
+    """The files of a run's newest checkpoint, with size and hash."""
+
+    run: Name
+
+
+class Place(_Asked, frozen=True, kw_only=True):
+    """Move stored files into a run's folder as its only checkpoint."""
+
+    run: Name
+    files: dict[str, Digest]
 
 
 class Watch(_Asked, frozen=True, kw_only=True):
@@ -186,7 +232,24 @@ class Remove(_Asked, frozen=True, kw_only=True):
     run: Name
 
 
-Asked = Hello | Missing | Put | MakeTree | Start | Watch | Hashes | Forward | Results | Get | Remove
+Asked = (
+    Hello
+    | Facts
+    | Listen
+    | Reach
+    | Newest
+    | Place
+    | Missing
+    | Put
+    | MakeTree
+    | Start
+    | Watch
+    | Hashes
+    | Forward
+    | Results
+    | Get
+    | Remove
+)
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -350,7 +413,8 @@ def _start(asked: Start, _source: BinaryIO) -> int:
     if run.options_file.exists():
         kept, status = run.attempt_kept(), status_at_end(run, and_beginning=True)
         is_done = run.state(status) is State.FINISHED and run.options_file.read_bytes() == text
-        if kept and (kept >= asked.attempt or run.is_worked_on() or is_done):
+        was_begun = asked.attempt is not None and (kept >= asked.attempt or is_done)
+        if kept and (was_begun or run.is_worked_on()):
             return kept
         if run.state(status) is State.FINISHED and models.newest(run) is None:
             raise RunFolderError(
@@ -364,12 +428,67 @@ def _start(asked: Start, _source: BinaryIO) -> int:
     run.path.mkdir(parents=True, exist_ok=True)
     if asked.forecast:
         write_atomically(run.forecast_file, asked.forecast.encode())
+    _listening.clear()  # the engine listens at that port now
+    remove(run.rendezvous_file)
     if asked.rendezvous is not None:
         write_atomically(run.rendezvous_file, msgspec.json.encode(asked.rendezvous))
     write_atomically(run.options_file, text)
     keeper = runs_start.start(run, queued=asked.queued)
     threading.Thread(target=keeper.wait, daemon=True).start()  # no zombie is left while the session lasts
     return run.attempt_kept()
+
+
+@answer.register
+def _facts(_asked: Facts, _source: BinaryIO) -> dict[str, str]:
+    from importlib import metadata  # slow to import
+
+    found = {"system": platform.system(), "python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = ""
+    return found
+
+
+_listening: list[socket.socket] = []
+
+
+@answer.register
+def _listen(_asked: Listen, _source: BinaryIO) -> Listening:
+    _listening[:] = [socket.create_server(("", 0))]
+    found = [one for have in psutil.net_if_addrs().values() for one in have if one.family == socket.AF_INET]
+    addresses = tuple(one.address for one in found if not one.address.startswith("127."))
+    return Listening(port=_listening[0].getsockname()[1], addresses=addresses)
+
+
+@answer.register
+def _reach(asked: Reach, _source: BinaryIO) -> list[str]:
+    reached = []
+    for address in asked.addresses:
+        with contextlib.suppress(OSError), socket.create_connection((address, asked.port), REACH_SECONDS):
+            reached.append(address)
+    return reached
+
+
+@answer.register
+def _newest(asked: Newest, _source: BinaryIO) -> dict[str, tuple[int, str]]:
+    run = _run(asked.run)
+    kept = models.newest(run)
+    return _listed(run, [kept.path] if kept is not None else [])
+
+
+@answer.register
+def _place(asked: Place, _source: BinaryIO) -> None:
+    run = _run(asked.run)
+    if run.checkpoints.exists():
+        shutil.rmtree(run.checkpoints)
+    for name, digest in asked.files.items():
+        path = inside(run.path, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_store() / digest, path)
+    for digest in set(asked.files.values()):
+        (_store() / digest).unlink()
 
 
 @answer.register
@@ -456,6 +575,10 @@ def _results(asked: Results, _source: BinaryIO) -> dict[str, tuple[int, str]]:
     newest = models.trained_model(run)
     folders = [run.tensorboard, run.model]
     folders += [newest.folder] if newest is not None and newest.is_checkpoint else []
+    return _listed(run, folders)
+
+
+def _listed(run: RunFolder, folders: Iterable[Path]) -> dict[str, tuple[int, str]]:
     files = [
         path
         for folder in folders

@@ -7,6 +7,7 @@ grow. Whatever happens to the connection, or to this process, ends nothing there
 import contextlib
 import hashlib
 import json
+import math
 import os
 import secrets
 import shutil
@@ -23,6 +24,7 @@ from core.base.language import _
 from core.hosts import far
 from core.hosts.computers import find
 from core.hosts.link import Link, name_there
+from core.hosts.several import GRACE_SECONDS, Others, ask_to_end, start_others
 from core.options import run_file
 from core.options.sources import ADAPTER
 from core.runs import queue
@@ -69,6 +71,7 @@ class Mirror:
         self._connection = msgspec.structs.replace(known, connected=False)
         self._stamps: dict[str, tuple[int, int]] = {}
         self._told = 0.0
+        self._others, self._blamed = Others(self._options.device.computers[1:]), ""
 
     def keep(self) -> None:
         """Follow the run until it is over, through any number of connections; writes `exit.json` last of all."""
@@ -82,7 +85,9 @@ class Mirror:
                         self._heard(clock=round(link.clock, 1) if abs(link.clock) > 1.0 else 0.0)
                         if not self._has_begun:
                             self._begin(link)
+                        self._others.watch(self._connection.folder)
                         ending = self._follow(link)
+                    self._others.end()
                     if ending is None:
                         self._end(
                             _(
@@ -90,7 +95,7 @@ class Mirror:
                             ).format(name=self._connection.computer)
                         )
                     else:
-                        write_atomically(self._run.exit_file, ending)
+                        write_atomically(self._run.exit_file, self._with_blame(ending))
                     self._heard(doing="", over=True)
                 except (UserError, OSError) as error:
                     is_passing = isinstance(error, OSError)
@@ -102,6 +107,7 @@ class Mirror:
                     self._wait(PAUSES[min(failures, len(PAUSES) - 1)])
                     failures += 1
         except _GivenUp as end:
+            self._others.end()
             self._give_up(str(end), end.request)
 
     @property
@@ -160,6 +166,13 @@ class Mirror:
         self._end(reason)
         self._tell(connected=False, problem=reason, doing="", over=True)
 
+    def _with_blame(self, ending: bytes) -> bytes:
+        """The record of how it ended; of a run that another computer's failure ended, with that as the reason."""
+        if not self._blamed:
+            return ending
+        record = msgspec.json.decode(ending, type=ExitRecord)
+        return msgspec.json.encode(msgspec.structs.replace(record, reason=self._blamed))
+
     def _end(self, reason: str) -> None:
         last = self._run.last_exit_record()
         before = last.of_engine if last is not None else None
@@ -172,16 +185,13 @@ class Mirror:
         link.require_this_hone()
         if not self._connection.folder:
             self._tell(folder=f"{name_there(self._run.path.absolute().name)}-{secrets.token_hex(2)}")
-        attempt = begin(
-            link,
-            self._run,
-            far.Start(
-                run=self._connection.folder,
-                attempt=self._attempt,
-                options=run_file.dumps(link.send_sources(self._options, self._progress)),
-                goes_on=bool(self._connection.attempt),
-            ),
+        start = far.Start(
+            run=self._connection.folder,
+            attempt=self._attempt,
+            options=run_file.dumps(link.send_sources(self._options, self._progress)),
+            goes_on=bool(self._connection.attempt),
         )
+        attempt = begin(link, self._run, start_others(link, self._options, start, self._progress))
         if attempt != self._attempt:  # it went on there while it was given up here
             self._attempt = attempt
             self._run.record_keeper(os.getpid(), attempt)
@@ -198,7 +208,7 @@ class Mirror:
     def _follow(self, link: Link) -> bytes | None:
         """Copy what is new until the run is over and all of it is here; returns its `exit.json`, if there is one."""
         self._verify(link)
-        name = self._connection.folder
+        name, until = self._connection.folder, 0.0
         while True:
             begun = time.monotonic()
             answered = [
@@ -214,6 +224,12 @@ class Mirror:
                     far.Forward(run=name, request=Request(id=uuid.uuid4().hex, action=Action.KILL)), bool
                 )
                 raise _GivenUp("")
+            if self._others.problem and not self._blamed and news.is_alive:
+                self._blamed = self._others.problem
+                until = time.monotonic() + GRACE_SECONDS
+            if self._blamed and time.monotonic() > until:  # it waits for one that has ended
+                ask_to_end(link, name)
+                until = math.inf
             if news.is_gone:
                 raise _GivenUp(_("Its folder on {name} is gone.").format(name=self._connection.computer))
             if not news.pieces and (news.has_ended or not news.is_alive):

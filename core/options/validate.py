@@ -274,6 +274,16 @@ def _device(options: RunOptions) -> Iterator[Problem]:
         message = _("{device} is a single GPU; choose cuda for several processes")
         fix = _use("device.name", "cuda")
         yield Problem("device.processes", message.format(device=options.device.there), (fix,))
+    there, at, names = name.partition("@")
+    if len(options.device.computers) > 1 and there.startswith("cuda:"):
+        message = _(
+            "{device} is a single GPU; on several computers choose cuda, and processes for the GPUs of each"
+        )
+        yield Problem("device.name", message.format(device=there), (_use("device.name", f"cuda{at}{names}"),))
+    if len(options.device.computers) > 1 and there == "mps":
+        message = _("Macs can't train together: PyTorch has no way for Apple GPUs to exchange gradients")
+        first = f"{there}{at}{options.device.computers[0]}"
+        yield Problem("device.name", message, (_use("device.name", first),))
     if options.device.there == "cpu" and options.device.precision is Precision.FP16:
         fixes = tuple(_use("device.precision", value) for value in ("bf16", "fp32"))
         yield Problem("device.precision", FP16_NEEDS_GPU, fixes)

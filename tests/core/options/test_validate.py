@@ -180,6 +180,9 @@ RECOMPILED = {"device.compile": True, "memory.activation_checkpointing": True}
         (TEXTS, {"training.learning_rate": 1.0}, "training.learning_rate", [2e-5]),
         (TEXTS, {"training.warmup": 50, "training.max_steps": 50}, "training.warmup", [0.1]),
         (TEXTS, {"training.warmup": 2.5}, "training.warmup", []),
+        # several computers
+        (TEXTS, {"device.name": "cuda:1@workshop+attic"}, "device.name", ["cuda@workshop+attic"]),
+        (TEXTS, {"device.name": "mps@studio+attic"}, "device.name", ["mps@studio"]),
         # methods
         (TEXTS, {"model.method": "qlora", "model.pretrained": False}, "model.method",
             ["full", {"model.pretrained": True}]),
