@@ -1,12 +1,23 @@
 """Several computers that train one model: what is refused before the start, and two network namespaces that do it."""
 
+import signal
+import time
+
+import psutil
 import pytest
 
 from core.base.errors import UserError
-from core.hosts import far
+from core.hosts import computers, far
 from core.hosts.computers import Computer
 from core.hosts.several import _meeting_point, _refuse_differences
 from core.options.catalogue import with_changes
+from core.runs import start as runs_start
+from core.runs.event_log import EventReader, RunFollower
+from core.runs.events import CheckpointSaved, MessageRaised, RunStarted
+from core.runs.folder import RunFolder
+from core.runs.library import create
+from core.runs.status import State
+from tests.fakes.network import Network, without_namespaces
 from tests.fakes.runs import digits_options
 
 # --- Before the start
@@ -60,3 +71,70 @@ def test_they_meet_at_an_address_that_all_reach():
     with pytest.raises(UserError, match="attic can't reach workshop") as refused:
         _meeting_point(workshop, [FakeLink("attic")])
     assert "10.0.0.1, 192.168.1.7, each at port 4711" in refused.value.detail
+
+
+# --- Two network namespaces
+
+SMALL = {
+    "device.name": "cpu@workshop+attic",
+    "device.threads": 1,
+    "training.max_steps": 400,
+    "memory.batch_size": 4,
+    "data.max_train_samples": 64,
+    "data.max_eval_samples": 16,
+    "output.save_steps": 5,
+}
+
+
+def until(run: RunFolder, holds, seconds: float = 120.0) -> RunFollower:
+    follower = RunFollower(run)
+    deadline = time.monotonic() + seconds
+    while follower.poll() or not holds(follower):
+        assert time.monotonic() < deadline, (
+            run.connection(),
+            follower.state,
+            run.log_file.read_text()[-2000:],
+        )
+        time.sleep(0.05)
+    return follower
+
+
+def said(run: RunFolder) -> list[str]:
+    return [
+        event.title for event in EventReader(run.events_file).read_all() if isinstance(event, MessageRaised)
+    ]
+
+
+@pytest.mark.skipif(without_namespaces() != "", reason=without_namespaces() or "-")
+def test_two_computers_end_together_when_a_process_of_one_dies_and_go_on_together(tmp_path, own_home):
+    with Network(tmp_path) as network:
+        for host in network.hosts.values():
+            computers.save(host.computer)
+        run = create(with_changes(digits_options(), SMALL), own_home / "runs")
+        keeper = runs_start.start(run)
+        follower = until(run, lambda follower: follower.status.step >= 6 or follower.is_over)
+        assert not follower.is_over, said(run)
+        ranks = [one for one in network["attic"].processes() if "RANK" in one.environ()]
+        assert [one.environ()["RANK"] for one in ranks] == ["1"]
+        ranks[0].send_signal(signal.SIGKILL)
+        killed = time.monotonic()
+        assert until(run, lambda follower: follower.is_over).state is State.FAILED
+        assert time.monotonic() - killed < 30.0
+        assert said(run)[-1] == "attic: Process 2 of 2 ended, and training with it"
+        keeper.wait(60)
+        assert not [one for host in network.hosts.values() for one in host.processes()]
+
+        (run.path / "run.toml").write_text(
+            (run.path / "run.toml").read_text().replace("max_steps = 400", "max_steps = 20")
+        )
+        saved = [
+            one.step for one in EventReader(run.events_file).read_all() if isinstance(one, CheckpointSaved)
+        ]
+        keeper = runs_start.resume(run)
+        assert until(run, lambda follower: follower.is_over).state is State.FINISHED, said(run)
+        keeper.wait(60)
+        begun = [one for one in EventReader(run.events_file).read_all() if isinstance(one, RunStarted)]
+        assert begun[-1].from_step == saved[-1]
+        assert not [
+            one for host in network.hosts.values() for one in host.processes() if psutil.pid_exists(one.pid)
+        ]
