@@ -46,10 +46,15 @@ class Crash:
     step: int | None = None
 
 
+def saved_step(run: RunFolder, status: RunStatus) -> int | None:
+    """From which step a run can go on: that of its newest complete checkpoint, of a run elsewhere of the one there."""
+    checkpoint = models.newest(run) if run.connection() is None else status.last_checkpoint
+    return None if checkpoint is None else checkpoint.step
+
+
 def crash_of(run: RunFolder, status: RunStatus, record: ExitRecord | None) -> Crash:
     """What is known of a crash, with how its engine ended as far as its keeper saw it; reads a small file or two."""
-    checkpoint = models.newest(run)
-    step = None if checkpoint is None else checkpoint.step
+    step = saved_step(run, status)
     if record is not None:
         title = _("The training process ended before the run was over.")
         if record.out_of_memory:
@@ -114,12 +119,13 @@ def find(folder: Path, since: float) -> list[Interrupted]:
     found = []
     for place, (changed, run) in enumerate(runs):
         if (changed > since or not place) and run.keeper_record() is not None:
-            state, checkpoint = run.state(status_at_end(run)), models.newest(run)
+            status = status_at_end(run)
+            state = run.state(status)
             is_paused = state is State.PAUSED and not place
             if is_paused or (state is State.CRASHED and changed > since):
                 with contextlib.suppress(OptionsError):  # it couldn't be started again
-                    step = None if checkpoint is None else checkpoint.step
-                    found.append(Interrupted(run, title_of(run.path, run.options()), step, is_paused))
+                    title, step = title_of(run.path, run.options()), saved_step(run, status)
+                    found.append(Interrupted(run, title, step, is_paused))
     return [one for one in found if not one.is_paused] or found
 
 

@@ -22,8 +22,7 @@ from core.options import RunOptions
 from core.options.catalogue import options_by_path
 from core.options.choices import device_title
 from core.options.device_support import DeviceReport
-from core.runs import models
-from core.runs.crash import Crash, crash_before, crash_of
+from core.runs.crash import Crash, crash_before, crash_of, saved_step
 from core.runs.events import (
     SAMPLE_PREDICTIONS,
     Level,
@@ -524,11 +523,11 @@ def queued_text(run: RunFolder, status: RunStatus) -> str:
     """Where a queued run will go on from; empty for one that has never begun."""
     if not status.attempt:
         return ""
-    checkpoint = models.newest(run)
-    if checkpoint is None:
+    step = saved_step(run, status)
+    if step is None:
         return _("When its turn comes it starts again: it has no complete checkpoint.")
     return _("When its turn comes it continues from step {step:,}, its newest complete checkpoint.").format(
-        step=checkpoint.step
+        step=step
     )
 
 
@@ -569,11 +568,11 @@ def _resuming(run: RunFolder, status: RunStatus, state: State) -> Iterator[str]:
         template = _("It can't be resumed. {file}: {reason}")
         yield template.format(file=run.options_file, reason=error.detail)
         return
-    checkpoint = models.newest(run)
+    step = saved_step(run, status)
     command = f"`hone resume {shlex.quote(name_of(run))}`"
-    if checkpoint is not None:
+    if step is not None:
         template = _("{command} continues from step {step:,}, its newest complete checkpoint.")
-        yield template.format(command=command, step=checkpoint.step)
+        yield template.format(command=command, step=step)
     elif state in (State.PAUSED, State.CRASHED) or status.finished is None:
         yield _("{command} starts again: it has no complete checkpoint.").format(command=command)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QDialogButtonBox, QWidget
 
 from core.base.formats import memory
@@ -120,8 +120,9 @@ class DeviceField(Field):
         self.segmented, self.list = Segmented(), ChoiceList()
         self._value, self._segments = str(option.default), device_segments(None)
         self._kinds: dict[str, list[str]] = {}
-        self._add_control(self.segmented, stretch=False)
-        self._add_control(self.list, stretch=True)
+        for control in (self.segmented, self.list):
+            self._add_control(control, stretch=True)
+        self._row.setAlignment(self.segmented, Qt.AlignmentFlag.AlignLeading)
         self.segmented.chosen.connect(self._choose)
         self.list.activated.connect(lambda: self._choose(str(self.list.currentData())))
         self._fill()

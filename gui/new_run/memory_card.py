@@ -38,6 +38,11 @@ SAME_TIME = 0.015
 """Smaller changes of the step time, as a share, are not shown."""
 
 
+def is_elsewhere(state: MemoryState) -> bool:
+    """Whether the memory is another computer's, of which it isn't known how much is free."""
+    return state.case is not None and bool(state.case.options.device.computers)
+
+
 def headline(state: MemoryState, forecast: Forecast) -> tuple[str, str, Role]:
     """Return the verdict in a word or two, its figures, and the role of the word."""
     total, room = forecast.parts.total, forecast.room
@@ -50,6 +55,8 @@ def headline(state: MemoryState, forecast: Forecast) -> tuple[str, str, Role]:
     if state.is_upper_bound or is_least:
         size = (_("at least {size}") if is_least else _("at most {size}")).format(size=size)
         text = _("{size}, {free} free")
+    if is_elsewhere(state):
+        text = _("{size} of {free} in total")
     text = text.format(size=size, free=memory(room.free))
     match state.verdict:
         case Verdict.TOO_LARGE if state.is_upper_bound:
@@ -415,10 +422,8 @@ class FitCard(Card):
             self._basis.setToolTip(basis_help(state, forecast))
             room, limits = forecast.room, []
             if room is not None:
-                limits = [
-                    Part(_("free now"), room.free, "text"),
-                    Part(_("in total"), room.ceiling, "bad"),
-                ]
+                free = [] if is_elsewhere(state) else [Part(_("free now"), room.free, "text")]
+                limits = [*free, Part(_("in total"), room.ceiling, "bad")]
             self._bar.show_parts(bar_parts(forecast.parts, is_undivided=state.is_undivided), limits)
             self._note.setText(state.note)
             self._note.setVisible(bool(state.note))

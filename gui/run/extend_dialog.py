@@ -14,7 +14,7 @@ from core.options import RunOptions, Tree
 from core.options.catalogue import copied, options_by_path, put
 from core.options.choices import Schedule
 from core.options.sources import Scheme
-from core.runs import models
+from core.runs.crash import saved_step
 from core.runs.folder import RunFolder
 from core.runs.library import options_of_test
 from core.runs.start import Extension
@@ -78,10 +78,10 @@ def length_of(run: RunFolder) -> Length:
     Raises:
         UserError: It can't train longer, as it has neither a checkpoint nor a model.
     """
-    has_checkpoint, has_model = models.newest(run) is not None, any(run.model.glob("*.safetensors"))
+    status = status_at_end(run, and_beginning=True)
+    has_checkpoint, has_model = saved_step(run, status) is not None, any(run.model.glob("*.safetensors"))
     if not has_checkpoint and not has_model:
         raise UserError(_("The run can't train longer"), _("It has no checkpoint to continue from."))
-    status = status_at_end(run, and_beginning=True)
     return Length(run.options(), status, has_checkpoint, has_model)
 
 

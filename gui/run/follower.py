@@ -15,8 +15,7 @@ from PySide6.QtCore import QObject, QThread, Signal
 from core.base.errors import RunFolderError, UserError
 from core.base.files import open_plain
 from core.base.language import _
-from core.runs import models
-from core.runs.crash import Crash, crash_before, crash_of
+from core.runs.crash import Crash, crash_before, crash_of, saved_step
 from core.runs.event_log import RunFollower
 from core.runs.folder import Action, Connection, ExitRecord, RunFolder
 from core.runs.models import TrainedModel, trained_model
@@ -103,8 +102,7 @@ def remains_of(run: RunFolder, status: RunStatus, record: ExitRecord | None, sta
     if state is State.CRASHED:
         crash = crash_of(run, status, record)
         return Remains(crash.step, crash, model)
-    saved = models.newest(run)
-    return Remains(None if saved is None else saved.step, crash_before(run, status, record), model)
+    return Remains(saved_step(run, status), crash_before(run, status, record), model)
 
 
 class JobThread(QThread):

@@ -97,7 +97,9 @@ class RunMessages(QWidget):
         left.sort(key=lambda message: message.level is Level.INFO)
         wanted = {message.id: _without(message, without) for message in left}
         for gone in self._shown.keys() - wanted.keys():
-            self._strips.pop(gone).deleteLater()
+            strip = self._strips.pop(gone)
+            strip.release_focus()
+            strip.deleteLater()
         for name, message in wanted.items():
             if name not in self._strips:
                 strip = self._strips[name] = MessageStrip(self, closable=True)

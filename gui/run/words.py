@@ -212,11 +212,13 @@ def _device_text(facts: RunFacts) -> str:
 def connection_line(facts: RunFacts) -> str:
     """Whether the computer is reached that the run trains on, and what a lost connection means; empty for this one."""
     link = facts.connection
-    if link is None or facts.state.is_over or facts.is_cut_off:
+    if link is None or facts.state.is_over:
         return ""
-    if not link.connected:
-        return _("Connecting to {computer}…").format(computer=link.computer)
     text = _("Connected to {computer}. Without a connection the run goes on there.")
+    if facts.is_cut_off:
+        text = _("No connection to {computer} now.")
+    elif not link.connected:
+        text = _("Connecting to {computer}…")
     return text.format(computer=link.computer)
 
 
@@ -239,7 +241,7 @@ def connection_message(facts: RunFacts, now: float) -> MessageRaised | None:
         id="connection",
         level=Level.WARNING,
         title=title.format(computer=link.computer),
-        detail="\n".join(filter(None, (f"{heard} {goes_on}".strip(), link.problem))),
+        detail="\n".join((f"{heard} {goes_on}".strip(), *link.problem.splitlines()[:1])),
         fixes=tuple(fixes),
     )
 

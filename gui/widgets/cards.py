@@ -45,7 +45,13 @@ class Strip(QFrame):
     is_closable = True
 
     def dismiss(self) -> None:
-        """Close it, as its link does; the keyboard goes from there to what the page is for.
+        """Close it, as its link does."""
+        self.release_focus()
+        self.hide()
+        self.closed.emit()
+
+    def release_focus(self) -> None:
+        """Let the keyboard go from here to what the page is for.
 
         The parents are not asked for one after another: PySide would drop the wrapper of a scroll area's viewport
         again, and with it those of all actions of menus below.
@@ -53,8 +59,6 @@ class Strip(QFrame):
         pages, focused = self.window().findChild(QWidget, PAGES), QApplication.focusWidget()
         if pages is not None and focused is not None and self.isAncestorOf(focused):
             pages.setFocus()
-        self.hide()
-        self.closed.emit()
 
     def show_message(self, level: Level, title: str, detail: str = "", fixes: tuple[Fix, ...] = ()) -> None:
         """Show a message in place of the one before."""

@@ -194,6 +194,14 @@ def test_the_longest_row_stays_known_while_the_same_texts_are_truncated_no_later
     )
 
 
+def test_of_another_computer_only_the_memory_in_total_is_known(texts, memory):
+    memory.room.room = Room(free=16 * GB, ceiling=16 * GB)
+    there = replace(CPU_ONLY.devices[2], name="cpu@workshop")
+    texts.set_machine(replace(CPU_ONLY, devices=(*CPU_ONLY.devices, there)))
+    put(texts, device__name="cpu@workshop")
+    assert card(texts).headline.endswith("of 16.0 GB in total")
+
+
 def test_free_memory_is_read_again_without_flicker_and_not_while_hidden(qtbot, texts, memory):
     set_free(texts, memory, 8 * GB - 10 * MB)
     assert card(texts).headline.endswith("of 8.00 GB free")

@@ -1,5 +1,6 @@
 """The page of a run on another computer: where it trains, and what is said while that can't be reached."""
 
+import shutil
 import time
 
 from msgspec.structs import replace
@@ -8,12 +9,13 @@ from PySide6.QtWidgets import QPushButton
 from core.options import run_file
 from core.options.sections import DeviceOptions
 from core.runs import start as starting
-from core.runs.folder import Action
+from core.runs.events import CheckpointSaved, Outcome, RunFinished
+from core.runs.folder import Action, ExitRecord
 from core.runs.status import State
 from core.runs.summary import summarize
 from gui.run import page as run_page
 from gui.runs.columns import Column, RunRow, columns
-from tests.fakes.runs import OPTIONS, Plot, finish, link, write_story
+from tests.fakes.runs import OPTIONS, Plot, finish, link, write_events, write_story
 
 ELSEWHERE = replace(OPTIONS, device=DeviceOptions(name="cpu@workshop"))
 
@@ -39,17 +41,17 @@ def test_the_page_says_where_a_run_trains_and_that_it_goes_on_there(qtbot, run, 
 def test_a_lost_connection_is_told_and_ends_nothing(qtbot, run, show):
     train(run)
     view = show(State.TRAINING)
-    link(run, connected=False, heard=time.time() - 118, problem="The connection was closed")
+    link(run, connected=False, heard=time.time() - 118, problem="The connection was closed\nTry: x")
     qtbot.waitUntil(lambda: view.messages.titles() == ["Connection to workshop lost"], timeout=5000)
     detail = view.messages.findChildren(type(view.header.elapsed))
     told = "\n".join(label.text() for label in detail)
     assert "Last heard 2 min ago. The run goes on there; Hone tries again." in told
     assert "The connection was closed" in told
     assert view.state is State.TRAINING
-    assert view.header.connection.isHidden()
+    assert view.header.connection.text() == "No connection to workshop now."
     link(run)
     qtbot.waitUntil(lambda: not view.messages.titles(), timeout=5000)
-    assert not view.header.connection.isHidden()
+    assert view.header.connection.text().startswith("Connected to workshop")
 
 
 def test_what_is_sent_and_brought_back_is_told(qtbot, run, show):
@@ -100,3 +102,19 @@ def test_a_lost_connection_is_tried_at_once_or_given_up(qtbot, monkeypatch, run,
     press(view, "Give up…")
     qtbot.waitUntil(lambda: bool(run.open_requests()), timeout=5000)
     assert run.open_requests()[0].action is Action.KILL
+
+
+def test_a_run_that_is_paused_elsewhere_goes_on_from_its_checkpoint_there(run, show):
+    clock = train(run)
+    shutil.rmtree(run.checkpoints)
+    ended = RunFinished(time=clock + 0.5, state=Outcome.PAUSED, steps=90)
+    write_events(
+        run.events_file,
+        CheckpointSaved(time=clock + 0.4, step=90, path="checkpoints/checkpoint-90", bytes=1, seconds=0.1),
+        ended,
+    )
+    run.record_exit(ExitRecord(time=clock + 0.8, code=0))
+    link(run, over=True)
+    view = show(State.PAUSED)
+    assert view.header.buttons.resume.text() == "Resume"
+    assert "Continues from the checkpoint of step 90." in view.header.buttons.resume.toolTip()
