@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -215,7 +214,7 @@ def test_a_signal_while_the_run_is_started_stops_it(tmp_path, monkeypatch, hone)
         return [runs.start(run, "wait") for run in made]
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr("core.cli.train.runs_start", SimpleNamespace(start_all=interrupted_start))
+    monkeypatch.setattr("core.cli.train.runs_start.start_all", interrupted_start)
     hone("train", DIGITS, "--run-dir", tmp_path / "run", status=130)
     assert RunFolder(tmp_path / "run").exit_record().code == 0
     assert signal.getsignal(signal.SIGINT) is before
