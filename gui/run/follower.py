@@ -226,7 +226,9 @@ class JobThread(QThread):
             self.updated.emit(RunUpdate(shown, batches, is_complete=is_complete))
 
     def _report_state(self, state: State, status: RunStatus, record: ExitRecord | None) -> None:
-        if state is self._state:
+        link = self._connection
+        brings_back = link is not None and not link.over and record is None and state.is_over
+        if state is self._state or brings_back:  # its model comes before exit.json does
             return
         self._state = state
         if record is not None:

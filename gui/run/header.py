@@ -394,7 +394,7 @@ class RunActions(QWidget):
         self.stop.setEnabled(is_working and (since is None or state is State.PAUSING or self._can_skip))
         self.stop.setText(text)
         self.stop.setToolTip(tip_with_keys(KEYS[RunAction.STOP], tip))
-        self.end.setVisible(is_working and is_stuck)
+        self.end.setVisible(is_working and is_stuck and not facts.is_cut_off)
 
     @contextmanager
     def _keyboard_kept(self, state: State | None = None) -> Iterator[None]:

@@ -155,6 +155,11 @@ def state_line(facts: RunFacts) -> str:
     link = facts.connection
     if link is not None and link.connected and link.doing and not state.is_over:
         parts = [sentence(link.doing), *progress]
+    elif link is not None and facts.is_cut_off and state in (State.PAUSING, State.STOPPING):
+        waits = _("{state} – once {computer} is reached").format(
+            state=state_title(state), computer=link.computer
+        )
+        parts = [waits, *progress]
     elif state is State.STARTING:
         parts = [("" if facts.is_between else _phase_text(status)) or _("Starting – loading PyTorch…")]
     elif state is State.QUEUED:

@@ -20,11 +20,15 @@ from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtGui import QFont, QFontDatabase
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 
+from core.base.processes import source_digest
 from core.base.settings import Appearance, Settings
 from core.benchmark import result as benchmark_result
+from core.hosts import computers
+from core.hosts.computers import Checked, Computer
 from core.memory.model import Room
 from core.options import past_runs, presets, run_file
 from core.options.choices import Task
+from core.options.device_support import DeviceReport, MachineReport
 from core.options.past_runs import RunNotes
 from core.runs.crash import Interrupted
 from core.runs.folder import ExitRecord, RunFolder
@@ -39,6 +43,7 @@ from gui.base.theme import Theme
 from gui.base.trash import Question
 from gui.benchmark.page import BenchmarkPage
 from gui.charts.chart import RepaintQueue
+from gui.new_run.device_field import SEVERAL
 from gui.new_run.header import ImportSheet
 from gui.new_run.memory_card import FitCard
 from gui.new_run.page import starting_tree
@@ -47,12 +52,14 @@ from gui.run.header import RunAction
 from gui.run.share import SupportSheet
 from gui.try_it.input import Question as Asked
 from gui.try_it.page import TryPage
+from gui.widgets.layout import PageScroll
 from tests.fakes.bench import BEGUN, NOTEBOOK, devices_result, methods_result, updated_result
 from tests.fakes.memory import RAN_OUT, FakeMemory
 from tests.fakes.runs import (
     Plot,
     finish,
     keep_alive,
+    link,
     make_folder,
     make_memory_run,
     pause,
@@ -101,6 +108,25 @@ WRONG = {
     "training": {"learning_rate": 20.0},
 }
 MORE = {"model": {"method": "lora"}, "device": {"compile": True}, "training": {"learning_rate": 2e-5}}
+RTX = DeviceReport(name="cuda:0", title="NVIDIA GeForce RTX 4090", available=True, memory_bytes=24 * GB)
+READY = Checked(
+    time=time.time() - 600,
+    system="Linux",
+    free=812 * GB,
+    source=source_digest(),
+    writable=True,
+    python="3.12.3",
+    machine=MachineReport(devices=(RTX,), automatic="cuda:0"),
+)
+COMPUTERS = (
+    Computer(name="workshop", address="sam@workshop.local", checked=READY),
+    Computer(name="attic", address="sam@192.168.1.20", checked=READY),
+    Computer(
+        name="rented-a100",
+        address="ssh://root@gpu.example:2222",
+        checked=msgspec.structs.replace(READY, problem="rented-a100 doesn't answer"),
+    ),
+)
 OTHER_RATES = (
     ("Digits, lr 3e-4", 3e-4, 0.55, RunNotes(tags=("lr",), text="Too slow, still falling.")),
     ("Digits, lr 3e-3", 3e-3, 1.7, RunNotes(tags=("lr", "best"), text="The best so far.")),
@@ -198,6 +224,16 @@ class Stage:
             "bench-compared": lambda: self.bench("earlier").earlier.show_comparison(*self.two),
             "bench-running": self.bench_running,
             "settings": partial(go_to, Place.SETTINGS),
+            "computers-none": self.computers,
+            "computers": partial(self.computers, *COMPUTERS),
+            "device-elsewhere": self.device_elsewhere,
+            "computers-together": self.together,
+            "elsewhere-live": partial(self.elsewhere, heard=0),
+            "elsewhere-sending": partial(
+                self.elsewhere, heard=0, doing="Sending the data: 34.1 MB of 120 MB"
+            ),
+            "elsewhere-lost": partial(self.elsewhere, heard=130),
+            "elsewhere-gone": partial(self.elsewhere, heard=4000),
         }
 
     def tidy(self) -> None:
@@ -235,6 +271,10 @@ class Stage:
             listed / "2026-11-21-0915-handwritten-digits", part(start=now - REACHED * 0.23 - 8)
         )
         keep_alive(live)
+        away = msgspec.structs.replace(example.device, name="cuda@workshop")
+        self.away = self._digits(aside / "away", part(start=now - REACHED * 0.23 - 8), device=away)
+        keep_alive(self.away)
+        link(self.away)
         finished = self._digits(listed / "2026-11-20-2012-handwritten-digits", whole(start=now - DAY), finish)
         finished.model.mkdir()
         paused = self._digits(aside / "paused", part(start=now - 3600), pause)
@@ -324,6 +364,42 @@ class Stage:
         assert sheet is not None
         sheet.words.setText("bert")
         sheet.button.click()
+
+    # Other computers
+
+    def computers(self, *known: Computer) -> None:
+        for one in computers.computers():
+            computers.forget(one.name)
+        for one in known:
+            computers.save(one)
+        self.window.go_to(Place.SETTINGS)
+        page = self.window.settings_page()
+        page.computers.end_work()
+        for row in page.computers.rows.values():
+            row.reload()
+        page.computers._on_change()
+        wait(0.2)
+        scroll = page.findChild(PageScroll)
+        assert scroll is not None
+        scroll.verticalScrollBar().setValue(page.computers.y() - 90)
+
+    def device_elsewhere(self) -> None:
+        self.computers(*COMPUTERS)
+        self.texts("device.name", device={"name": "cuda@workshop"}, model={"source": str(self.model)})
+
+    def together(self) -> None:
+        self.device_elsewhere()
+        self.window.new_run._options.fields.device._choose(SEVERAL)
+
+    def elsewhere(self, heard: float, **how: Any) -> None:
+        """A run on workshop, which was heard so many seconds ago; 0: it is connected."""
+        lost: dict[str, Any] = {
+            "connected": False,
+            "heard": time.time() - heard,
+            "problem": "workshop doesn't answer",
+        }
+        link(self.away, **(lost if heard else {}), **how)
+        self.window.show_run(self.away)
 
     # Will it fit?
 

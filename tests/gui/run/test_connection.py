@@ -13,7 +13,9 @@ from core.runs.events import CheckpointSaved, Outcome, RunFinished
 from core.runs.folder import Action, ExitRecord
 from core.runs.status import State
 from core.runs.summary import summarize
+from gui.run import header as run_header
 from gui.run import page as run_page
+from gui.run.header import RunAction
 from gui.runs.columns import Column, RunRow, columns
 from tests.fakes.runs import OPTIONS, Plot, finish, link, write_events, write_story
 
@@ -118,3 +120,36 @@ def test_a_run_that_is_paused_elsewhere_goes_on_from_its_checkpoint_there(run, s
     view = show(State.PAUSED)
     assert view.header.buttons.resume.text() == "Resume"
     assert "Continues from the checkpoint of step 90." in view.header.buttons.resume.toolTip()
+
+
+def test_what_is_asked_of_a_run_out_of_reach_waits_until_it_is_reached(qtbot, monkeypatch, run, show):
+    monkeypatch.setattr(run_header, "PATIENCE_SECONDS", 0.0)
+    train(run, connected=False, heard=time.time() - 60)
+    run.request(Action.PAUSE)
+    view = show(State.PAUSING)
+    qtbot.waitUntil(lambda: bool(view.messages.titles()), timeout=5000)
+    assert view.header.state_line.text().startswith("Pausing – once workshop is reached · step 90 of 360")
+    assert view.header.buttons.end.isHidden(), "it can't be ended there"
+    link(run)
+    qtbot.waitUntil(view.header.buttons.end.isVisible, timeout=5000)
+
+
+def test_a_run_is_over_once_its_model_is_back(qtbot, run, show):
+    clock = train(run)
+    view = show(State.TRAINING)
+    write_events(
+        run.events_file, RunFinished(time=clock + 0.5, state=Outcome.FINISHED, steps=90, model_step=90)
+    )
+    link(run, doing="Bringing back model/model.safetensors: 3 of 44 MB")
+    line = view.header.state_line
+    qtbot.waitUntil(
+        lambda: line.text().startswith("Bringing back model/model.safetensors: 3 of 44 MB"), timeout=5000
+    )
+    assert view.state is State.TRAINING
+    run.model.mkdir()
+    (run.model / "model.safetensors").touch()
+    shutil.rmtree(run.checkpoints)
+    run.record_exit(ExitRecord(time=clock + 0.8, code=0))
+    link(run, over=True)
+    qtbot.waitUntil(lambda: view.state is State.FINISHED, timeout=5000)
+    assert RunAction.TRY in view.header.buttons.offers()
