@@ -257,7 +257,8 @@ class Keeper:
         return self._exit_record(engine.returncode, ceiling.over)
 
     def _watch(self, engine: subprocess.Popen[bytes], ceiling: Ceiling) -> None:
-        sampler = Sampler(engine.pid, partial(gpu_of, self._device), folder=self._run.path)
+        processes = self._options.device.processes if self._options else 1
+        sampler = Sampler(engine.pid, partial(gpu_of, self._device, processes), folder=self._run.path)
         others = OtherPrograms(engine.pid, os.cpu_count() or 1)
         watchdog = Watchdog(self._options, activity=Activity(engine.pid), others=others)
         next_sample = time.monotonic()

@@ -1,9 +1,12 @@
 """Samples of an NVIDIA GPU, read with NVML. Unknown values are None, never zero and never an error."""
 
+import math
 import os
-from collections.abc import Callable, Collection, MutableMapping
+from collections.abc import Callable, Collection, MutableMapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
+import msgspec
 import pynvml
 
 from core.base.language import _
@@ -106,6 +109,43 @@ class NvidiaGpu:
         return (*found, Throttle.HARDWARE) if mask & HARDWARE and not is_told_apart else found
 
 
+class SeveralGpus(NvidiaGpu):
+    """The GPUs that train one model as one: memory and power together, load on average, the hottest, the slowest."""
+
+    def __init__(self, gpus: Sequence[NvidiaGpu]) -> None:
+        self._gpus = gpus
+        self.name = f"{len(gpus)} × {gpus[0].name}"
+
+    def memory(self) -> GpuMemory | None:
+        found = [gpu.memory() for gpu in self._gpus]
+        known = [one for one in found if one is not None]
+        together = GpuMemory(sum(one.used for one in known), sum(one.ceiling for one in known))
+        return together if len(known) == len(found) else None
+
+    def memory_of(self, processes: Collection[int]) -> int | None:
+        found = [gpu.memory_of(processes) for gpu in self._gpus]
+        return None if None in found else sum(filter(None, found))
+
+    def sample(self) -> DeviceSampled:
+        found = [gpu.sample() for gpu in self._gpus]
+        slowest = min(found, key=lambda one: math.inf if one.clock is None else one.clock)
+
+        def of_all(name: str, combine: Callable[[list[float]], float]) -> float | None:
+            numbers = [getattr(one, name) for one in found]
+            return None if None in numbers else combine(numbers)
+
+        reasons = [reason for one in found for reason in one.throttled or ()]
+        return msgspec.structs.replace(
+            slowest,
+            name=self.name,
+            busy=of_all("busy", fmean),
+            power=of_all("power", sum),
+            power_limit=of_all("power_limit", sum),
+            temperature=of_all("temperature", max),
+            throttled=tuple(dict.fromkeys(reasons)) if slowest.throttled is not None else None,
+        )
+
+
 def find_gpu(name: str = "0", nvml: Any = pynvml) -> NvidiaGpu | None:
     """The GPU with this number (in the driver's order) or UUID; None if there is no such GPU or no driver."""
     try:
@@ -197,7 +237,12 @@ def gpu_for(device: str, visible: str | None) -> str:
     return listed[index] if index < len(listed) else ""
 
 
-def gpu_of(device: str) -> NvidiaGpu | None:
-    """The GPU that a run on `device` would use; None if there is none."""
-    name = gpu_for(device, os.environ.get("CUDA_VISIBLE_DEVICES"))
+def gpu_of(device: str, processes: int = 1) -> NvidiaGpu | None:
+    """The GPU that a run on `device` would use, or all of those of its processes (0: of every one); None without."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if processes != 1 and device in ("auto", "cuda"):
+        found = [gpu for name in cards(visible)[: processes or None] if (gpu := find_gpu(name))]
+        if len(found) > 1:
+            return SeveralGpus(found)
+    name = gpu_for(device, visible)
     return find_gpu(name) if name else None

@@ -201,9 +201,10 @@ def benchmarks() -> list[Entry]:
 
 
 def device_of(run: RunFolder) -> str:
-    """The device that a run requests; the default if its options can't be read."""
+    """The device that a run requests, "auto" for several GPUs; the default if its options can't be read."""
     options = run.readable_options()
-    return (options.device if options else DeviceOptions()).name
+    device = options.device if options else DeviceOptions()
+    return "auto" if device.name == "cuda" and device.processes != 1 else device.name
 
 
 def move(run: RunFolder, to: Move | int) -> bool:

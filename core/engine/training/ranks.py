@@ -97,6 +97,12 @@ def summed(figures: torch.Tensor) -> torch.Tensor:
     return figures
 
 
+def share_buffers(model: torch.nn.Module) -> None:
+    """Give all ranks rank 0's buffers, such as the statistics of batch norms; DDP does so at the begin of a step."""
+    for buffer in model.buffers() if _talk is not None else ():
+        distributed.broadcast(buffer, src=0)
+
+
 def rows_of_all(rows: torch.Tensor, sizes: list[int]) -> torch.Tensor:
     """The rows of all ranks' batches, one after another; `sizes` are how many count of each."""
     width = max(*sizes, len(rows))

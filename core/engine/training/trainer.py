@@ -39,7 +39,7 @@ from core.engine.training import checkpoints
 from core.engine.training.arguments import norm_parameters
 from core.engine.training.failures import check_weights_finite, reading, writing
 from core.engine.training.observe import FirstBatch, Part, StepParts, wait_for
-from core.engine.training.ranks import agreed, gathered, rows_of_all, wait_for_all, world_size
+from core.engine.training.ranks import agreed, gathered, rows_of_all, share_buffers, wait_for_all, world_size
 from core.engine.training.requests import on_signals
 from core.runs.models import STATE, Checkpoint, is_complete
 
@@ -420,6 +420,7 @@ class WatchedTrainer(Trainer):
         """Evaluate as Trainer does; of several ranks' batches as if one process had computed them."""
         self._evaluated = 0
         if world_size() > 1:
+            share_buffers(self.model)
             self.gather_function = lambda found: recursively_apply(rows_of_all, found, self.batch_sizes)
         output = super().evaluation_loop(*args, **kwargs)
         return output._replace(metrics=agreed(output.metrics))

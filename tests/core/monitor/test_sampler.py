@@ -497,3 +497,22 @@ class TestSampler:
     def test_compressed_memory_of_a_mac(self):
         found = settled(Sampler(apple=FakeMac().source))
         assert [e.compressed for e in found if getattr(e, "compressed", None)] == [COMPRESSED]
+
+
+def test_the_gpus_of_several_processes_are_sampled_as_one(monkeypatch):
+    monkeypatch.setattr(nvidia, "find_gpu", lambda name: find_gpu(name, FakeNvml(count=4)))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2,3")
+    one, two, all_of_them = gpu_of("cuda"), gpu_of("cuda", 2), gpu_of("auto", 0)
+    assert one is not None
+    assert two is not None
+    assert all_of_them is not None
+    single, both = one.sample(), two.sample()
+    assert (both.power, both.power_limit) == (2 * (single.power or 0), 2 * (single.power_limit or 0))
+    assert (both.busy, both.temperature, both.clock) == (single.busy, single.temperature, single.clock)
+    assert two.name == f"2 × {one.name}"
+    assert all_of_them.name.startswith("3 ×")
+    memory, of_all = one.memory(), two.memory()
+    assert memory is not None
+    assert of_all == (2 * memory.used, 2 * memory.ceiling)
+    assert gpu_of("cuda:1", 2) is not None
+    assert gpu_of("cuda:1", 2).name == one.name  # type: ignore[union-attr]
