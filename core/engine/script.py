@@ -223,6 +223,8 @@ def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
         f"Evaluations are compared by {best}; Hone compares them by {in_hone}.": (
             options.keeps_best and values["has_eval"] and best is not in_hone
         ),
+        f"It trains in one process; device.processes was {options.device.processes}.": options.device.processes
+        != 1,
         "It can't be paused, makes no memory forecast, and shows no predictions.": True,
     }
 

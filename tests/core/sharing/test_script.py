@@ -159,7 +159,7 @@ def test_scripts_train_without_hone(made, tmp_path):
         assert any("eval_loss" in entry for entry in log)
 
 
-NOT_TRAINING = {"output.predictions", "output.prompts", "device.processes", "output.name"}
+NOT_TRAINING = {"output.predictions", "output.prompts", "output.name"}
 FOUND_IN_DATA = {
     *("data.columns", "data.header", "data.train_split", "data.eval_split", "data.image_column"),
     *("data.chat_template", "data.train", "data.eval", "model.source"),
@@ -171,6 +171,7 @@ VALUES: dict[str, Any] = {
     "device.compile_backend": "eager",
     "device.compile_mode": "max-autotune",
     "device.threads": 3,
+    "device.processes": 2,
     "device.name": "mps",
     "memory.offload_folder": "/fast",
     "data.roles": {"client": "user"},

@@ -94,7 +94,7 @@ class Together:
 
 @pytest.fixture(scope="module")
 def options(tmp_path_factory):
-    return texts(tmp_path_factory.mktemp("texts"), batch_size=4, processes=2, keep_best=True, eval_steps=4)
+    return texts(tmp_path_factory.mktemp("texts"), batch_size=4, processes=2, keep_best=True, eval_steps=4.0)
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +168,7 @@ def test_a_killed_process_ends_both_with_its_reason_and_the_run_goes_on(options,
     assert not psutil.wait_procs(ranks, 10)[1]
 
 
+@pytest.mark.long
 def test_a_stop_while_loading_ends_all(options, tmp_path):
     run = Together(tmp_path / "run", options)
     run.until(lambda story: story.of(PhaseChanged))
