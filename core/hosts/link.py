@@ -276,6 +276,8 @@ def _files_of_run(folder: Path) -> dict[str, Path]:
     """What another run needs of one whose model it starts from; an adapter's base model that is a folder goes along."""
     model = folder / "model"
     found = {**files_in(folder / "run.toml"), **files_in(model)}
+    if (ended := folder / "exit.json").is_file():  # nobody there needs to wait for it
+        found |= files_in(ended)
     if holds_adapter(model) and not (model / "base").is_dir():
         with _readable(model / ADAPTER):
             base = Path(msgspec.json.decode((model / ADAPTER).read_bytes())["base_model_name_or_path"])

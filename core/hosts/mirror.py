@@ -70,18 +70,16 @@ class Mirror:
         known = run.connection() or Connection(computer=self._options.device.computers[0])
         self._connection = msgspec.structs.replace(known, connected=False)
         self._stamps: dict[str, tuple[int, int]] = {}
-        self._told = 0.0
+        self._told, self._failures = 0.0, 0
         self._others, self._blamed = Others(self._options.device.computers[1:]), ""
 
     def keep(self) -> None:
         """Follow the run until it is over, through any number of connections; writes `exit.json` last of all."""
-        failures = 0
         try:
             self._wait_for_source()
             while not self._connection.over:
                 try:
                     with Link(find(self._connection.computer)) as link:
-                        failures = 0
                         self._heard(clock=round(link.clock, 1) if abs(link.clock) > 1.0 else 0.0)
                         if not self._has_begun:
                             self._begin(link)
@@ -104,8 +102,8 @@ class Mirror:
                     if not is_passing and not self._has_begun:
                         raise _GivenUp(str(error)) from error
                     self._tell(connected=False, problem=str(error), doing="")
-                    self._wait(PAUSES[min(failures, len(PAUSES) - 1)])
-                    failures += 1
+                    self._wait(PAUSES[min(self._failures, len(PAUSES) - 1)])
+                    self._failures += 1
         except _GivenUp as end:
             self._others.end()
             self._give_up(str(end), end.request)
@@ -274,6 +272,7 @@ class Mirror:
             elif piece.name in sizes:
                 with (self._run.path / piece.name).open("ab") as file:
                     file.write(content)
+        self._failures = 0
         for name in set(news.shrunk) & set(sizes):
             self._copy_whole(link, name)
         return news
@@ -307,22 +306,23 @@ class Mirror:
         for path in self._run.model.rglob("*"):  # of an earlier attempt
             if path.is_file() and path.relative_to(self._run.path).as_posix() not in listed:
                 path.unlink()
-        for name in sorted(lacking, key=lambda one: one.endswith(MARKER)):
-            path = far.inside(self._run.path, name)
+        moved = [
+            far.inside(self._run.path, name) for name in sorted(lacking, key=lambda one: one.endswith(MARKER))
+        ]
+        for path in moved:
             path.parent.mkdir(parents=True, exist_ok=True)
-            (arriving / name).replace(path)
+            far.inside(arriving, path.relative_to(self._run.path).as_posix()).replace(path)
+        for path in moved:
             if path.name == ADAPTER:
-                self._name_base_model(path)
+                self._name_base_model(path, link.greeting.home)
         shutil.rmtree(arriving, ignore_errors=True)
 
-    def _name_base_model(self, adapter: Path) -> None:
-        """Let an adapter name its base model by the path here instead of that of the copy there."""
+    def _name_base_model(self, adapter: Path, home: str) -> None:
+        """Let an adapter name its base model by the path here instead of that in Hone's home there."""
         config = json.loads(adapter.read_bytes())
-        source = self._options.model.source
-        if (
-            "/store/trees/" not in str(config.get("base_model_name_or_path"))
-            or not Path(source).is_absolute()
-        ):
+        beside = adapter.with_name("base").absolute()
+        source = str(beside) if beside.is_dir() else self._options.model.source
+        if not str(config.get("base_model_name_or_path")).startswith(f"{home}/"):
             return
         content = json.dumps(config | {"base_model_name_or_path": source}, indent=2).encode()
         write_atomically(adapter, content)

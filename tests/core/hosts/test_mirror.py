@@ -1,6 +1,7 @@
 """A run on another computer: an sshd on this one, and the real keeper there, with the real engine or a fake one."""
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -19,6 +20,7 @@ from core.hosts import computers, far
 from core.hosts.far import hash_of
 from core.hosts.link import Link
 from core.hosts.mirror import remove_there
+from core.options import past_runs
 from core.options.catalogue import with_changes
 from core.runs import start as runs_start
 from core.runs.event_log import EventReader, RunFollower
@@ -314,6 +316,41 @@ def test_sources_are_sent_once_with_any_name_and_go_on_where_they_were(workshop,
     (folder / "elsewhere").symlink_to(tmp_path)
     with Link(workshop.computer) as link, pytest.raises(DataError, match="can't be sent"):
         link.send_sources(options, lambda *_words: None)
+
+
+def test_an_adapter_of_a_run_is_sent_with_its_base_model_and_one_that_comes_back_names_that_of_here(
+    workshop, own_home, tmp_path
+):
+    play(workshop, "wait")
+    base = tmp_path / "base model"
+    base.mkdir()
+    (base / "config.json").write_text("{}")
+    past = run_on(workshop, own_home)
+    past.model.mkdir()
+    (past.model / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(base)}))
+    options = with_changes(
+        digits_options(), {"model.source": f"run:{past.path}", "device.name": "cpu@workshop"}
+    )
+    with Link(workshop.computer) as link:
+        sent = link.send_sources(options, lambda *_words: None)
+        copy = past_runs.run_folder(sent.model.source)
+        assert (copy.name, (copy / "model" / "base" / "config.json").read_text()) == (past.name, "{}")
+        assert RunFolder(copy).options() == past.options()
+        home = link.greeting.home
+    run = create(with_changes(options, {"model.source": str(base)}), own_home / "runs")
+    runs_start.start(run)
+    until(run, lambda follower: follower.status.step > 3)
+    model = there(workshop, run).model
+    model.mkdir()
+    (model / "adapter_config.json").write_text(
+        json.dumps({"base_model_name_or_path": f"{home}/store/trees/x"})
+    )
+    (model / "adapter_model.safetensors").write_bytes(b"")
+    run.request(Action.STOP)
+    end(run, State.STOPPED)
+    assert json.loads((run.model / "adapter_config.json").read_text()) == {
+        "base_model_name_or_path": str(base)
+    }
 
 
 def test_a_session_stays_in_its_folder_and_ends_with_its_input(workshop):
