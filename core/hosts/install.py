@@ -263,15 +263,18 @@ def _last_line(output: IO[bytes]) -> str:
 # --- Check
 
 
-def check(computer: Computer) -> Checked:
+def check(computer: Computer, watch: Callable[[str], None] = lambda line: None) -> Checked:
     """Look what is there; kept with the computer, if it is a known one, as is a failure.
+
+    Args:
+        watch: Called about once a second while it isn't reached yet; what it raises ends the check.
 
     Raises:
         ComputerError: It can't be reached, or isn't one that Hone can use.
     """
     before = computer.checked or Checked(time=0.0)
     try:
-        checked = _look(computer)
+        checked = _look(computer, watch)
     except ComputerError as error:
         _keep(computer, msgspec.structs.replace(before, problem=error.title))
         raise
@@ -296,8 +299,9 @@ def _keep(computer: Computer, checked: Checked) -> None:
         save(msgspec.structs.replace(known, checked=checked))
 
 
-def _look(computer: Computer) -> Checked:
-    code, output = _run(computer, _assigned(_PROBE, folder=computer.folder), seconds=PROBE_SECONDS)
+def _look(computer: Computer, watch: Callable[[str], None] = lambda line: None) -> Checked:
+    script = _assigned(_PROBE, folder=computer.folder)
+    code, output = _run(computer, script, watch=watch, seconds=PROBE_SECONDS)
     facts = dict(re.findall(r"^hone:(\w+)=(.*?)\r?$", output, re.MULTILINE))
     system = facts.get("system", "")
     if not system or re.match("MINGW|MSYS|CYGWIN", system):

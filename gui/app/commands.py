@@ -193,7 +193,7 @@ class Commands(QObject):
         self._add(_("Keyboard shortcuts"), self._show_keys)
         self._add(_("Report a problem…"), self._report_problem)
         self._menus[-1].addSeparator()
-        self._add(_("Licences"), partial(self._open_guide, str(NOTICE)))
+        self._add(_("Licences"), partial(self.open_guide, str(NOTICE)))
         self._add(_("About Qt"), QApplication.aboutQt).setMenuRole(QAction.MenuRole.AboutQtRole)
         self._add(_("About Hone"), self.show_about).setMenuRole(QAction.MenuRole.AboutRole)
 
@@ -251,7 +251,7 @@ class Commands(QObject):
     def _report_problem(self) -> None:
         """Show the support file of the run on screen; without one, the guide says what to do."""
         support = self._window.run_commands().get(RunAction.SUPPORT)
-        support() if support is not None else self._open_guide("troubleshooting.md")
+        support() if support is not None else self.open_guide("troubleshooting.md")
 
     def _on_new_run(self, do: Do) -> None:
         self._window.go_to(Place.NEW_RUN)
@@ -315,9 +315,10 @@ class Commands(QObject):
         """Open the guide's chapter about the page that is shown."""
         shown = self._window.pages.currentWidget()
         pages = (chapter for name, chapter in CHAPTERS.items() if getattr(self._window, name) is shown)
-        self._open_guide(next(pages, CONTENTS))
+        self.open_guide(next(pages, CONTENTS))
 
-    def _open_guide(self, name: str) -> GuideWindow:
+    def open_guide(self, name: str) -> GuideWindow:
+        """Open a chapter by its file's name, or another text by its path."""
         if self.guide is None:
             self.guide = GuideWindow(self._theme)
         self.guide.open_chapter(name)
@@ -331,7 +332,7 @@ class Commands(QObject):
             for action in menu.actions():
                 keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
                 lines += [f"| {action.text().replace('&', '')} | {keys} |"] if keys else []
-        self._open_guide(CONTENTS).browser.show_markdown("\n".join(lines))
+        self.open_guide(CONTENTS).browser.show_markdown("\n".join(lines))
 
     def show_about(self) -> QMessageBox:
         """Show name, versions and licence."""
@@ -349,7 +350,7 @@ class Commands(QObject):
         box = MessageBox(_("Hone {version}").format(version=VERSION), text, self._window)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         licences = box.addButton(_("Licences"), QMessageBox.ButtonRole.ActionRole)
-        licences.clicked.connect(partial(self._open_guide, str(NOTICE)))
+        licences.clicked.connect(partial(self.open_guide, str(NOTICE)))
         box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Close))
         box.open()
         return box

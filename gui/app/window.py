@@ -522,6 +522,7 @@ class MainWindow(QMainWindow):
             page.settings_changed.connect(self._save_settings)
             page.check_requested.connect(self.check_device)
             page.computers.changed.connect(self._offer_devices)
+            page.computers.guide_wanted.connect(partial(self.commands.open_guide, "computers.md"))
             self._add_page(page)
         return self.settings
 

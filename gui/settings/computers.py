@@ -19,7 +19,7 @@ from gui.base.tokens import SPACING
 from gui.base.trash import Question
 from gui.widgets.bars import progress_bar
 from gui.widgets.cards import Card, MessageStrip
-from gui.widgets.labels import ElidedLabel, push_button, role_label, text_label
+from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, text_label
 from gui.widgets.layout import Sheet, fill_dialog, hbox, vbox
 
 SHEET_WIDTH = 480
@@ -104,7 +104,7 @@ class ComputerRow(QWidget):
         self._show()
 
     def check(self) -> None:
-        self._begin(_("Checking…"), lambda _call: install.check(self.computer))
+        self._begin(_("Checking…"), lambda call: install.check(self.computer, lambda _line: _go_on(call)))
 
     def reload(self) -> None:
         """Show what is known of it now."""
@@ -119,8 +119,7 @@ class ComputerRow(QWidget):
     def _install(self) -> None:
         def work(call: Call) -> None:
             def tell(progress: JobProgress) -> None:
-                if call.is_cancelled:
-                    raise JobCancelled("install")
+                _go_on(call)
                 call.tell(progress)
 
             install.install(self.computer, tell)
@@ -186,6 +185,12 @@ class ComputerRow(QWidget):
             self.check_button.setFocus()
 
 
+def _go_on(call: Call) -> None:
+    """Raises JobCancelled if the call is cancelled."""
+    if call.is_cancelled:
+        raise JobCancelled("computers")
+
+
 def found_text(checked: Checked | None, obstacle: ComputerError | None) -> str:
     """What a check found, in a line; `obstacle` is what prevents training there."""
     if checked is None:
@@ -202,6 +207,7 @@ class ComputersCard(Card):
     """The list of the other computers."""
 
     changed = Signal()  # the list, or what is known of one
+    guide_wanted = Signal()
 
     def __init__(self) -> None:
         super().__init__(_("Other computers"))
@@ -215,9 +221,10 @@ class ComputersCard(Card):
         )
         self.list = vbox(spacing=2 * SPACING)
         add = push_button(_("Add a computer…"), self.add)
+        guide = link_button(_("What it takes"), self.guide_wanted.emit)
         self.body.addLayout(self.list)
         self.body.addWidget(self.hint)
-        self.body.addLayout(hbox(add, None))
+        self.body.addLayout(hbox(add, guide, None))
         self._show()
 
     def add(self) -> None:

@@ -375,7 +375,7 @@ class Stage:
         self.window.go_to(Place.SETTINGS)
         page = self.window.settings_page()
         page.computers.end_work()
-        for row in page.computers.rows.values():
+        for row in list(page.computers.rows.values()):
             row.reload()
         page.computers._on_change()
         wait(0.2)

@@ -120,7 +120,7 @@ def test_help_opens_the_chapter_about_the_page_without_a_network(window, place, 
 
 
 def test_the_guide_goes_to_headings_and_by_keyboard_to_the_chapters_it_names(qtbot, window):
-    guide = window.commands._open_guide("README.md")
+    guide = window.commands.open_guide("README.md")
     for key in (Qt.Key.Key_Tab, Qt.Key.Key_Tab, Qt.Key.Key_Return):
         qtbot.keyClick(guide.browser, key)
     assert guide.browser.source().toLocalFile() == str(GUIDE / "first-run.md")
@@ -149,7 +149,7 @@ def test_the_guide_goes_to_headings_and_by_keyboard_to_the_chapters_it_names(qtb
 def test_what_is_found_in_the_guide_is_listed_and_return_opens_one_after_the_other(
     qtbot, window, text, chapters, selected
 ):
-    guide = window.commands._open_guide("README.md")
+    guide = window.commands.open_guide("README.md")
     guide.search.setText(text)
     assert guide.browser.source().fileName() == "README.md"
     assert guide.hits.isHidden() is not bool(chapters)
@@ -166,7 +166,7 @@ def test_what_is_found_in_the_guide_is_listed_and_return_opens_one_after_the_oth
 
 
 def test_every_hit_in_the_guide_leads_to_its_line(window):
-    guide = window.commands._open_guide("README.md")
+    guide = window.commands.open_guide("README.md")
     for text in ("run", "validation", "F1"):
         guide.search.setText(text)
         for row in range(guide.hits.count()):

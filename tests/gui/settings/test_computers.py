@@ -24,11 +24,13 @@ class FakeComputer:
     """Stands in for `core.hosts.install`: what is found there, and what was done to it."""
 
     def __init__(self):
-        self.found, self.failure, self.calls = BARE, None, []
+        self.found, self.failure, self.calls, self.is_slow = BARE, None, [], False
         self.go_on = threading.Event()
 
-    def check(self, computer):
+    def check(self, computer, watch=None):
         self.calls.append("check")
+        while self.is_slow:
+            watch("")
         if self.failure is not None:
             raise self.failure
         computers.save(replace(computer, checked=self.found))
@@ -120,6 +122,15 @@ def test_hone_is_installed_or_that_is_cancelled(qtbot, card, there, row):
         row.install.click()
     assert row.found.text().startswith("Ready · Old processor · Linux · ")
     assert not row.install.isVisible()
+
+
+def test_a_check_that_gets_no_answer_can_be_cancelled(qtbot, there, row):
+    there.is_slow = True
+    row.check_button.click()
+    qtbot.waitUntil(row.cancel.isVisible)
+    row.cancel.click()
+    qtbot.waitUntil(row.check_button.isEnabled)
+    assert row.found.text().startswith("Hone isn't installed on workshop")
 
 
 def test_another_version_is_updated(qtbot, card, there, row):

@@ -33,6 +33,14 @@ def page(qtbot, engine, tmp_path):
     return page
 
 
+def test_what_other_computers_take_is_in_the_guide(make_window):
+    window = make_window()
+    window.go_to(Place.SETTINGS)
+    window.settings_page().computers.guide_wanted.emit()
+    assert window.commands.guide.browser.source().fileName() == "computers.md"
+    window.commands.close_guide()
+
+
 def test_a_change_keeps_the_other_settings(page, tmp_path):
     changed = []
     page.settings_changed.connect(changed.append)
