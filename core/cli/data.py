@@ -417,7 +417,7 @@ def device_lines(report: MachineReport) -> Iterator[str]:
     yield ""
     yield formats.table((_("AUTOMATIC"), _("IS"), _("BECAUSE")), automatic)
     for device in report.devices:
-        if device.available and (limits := _limit_rows(device)):
+        if device.available and "@" not in device.name and (limits := _limit_rows(device)):
             yield ""
             yield formats.table((_("ON {name}").format(name=device.name.upper()), _("WHY")), limits)
     yield from report.notes

@@ -160,7 +160,7 @@ if [ "$with_packages" = yes ]; then
   if command -v uv >/dev/null; then
     uv=uv
     uv venv --quiet --clear --managed-python --python "$wanted" env 2>/dev/null ||
-      uv venv --quiet --clear --python "$python" env
+      uv venv --quiet --clear --python "${{python:-$wanted}}" env
   else
     "$python" -m venv --clear env
     env/bin/python -m pip install --no-cache-dir --disable-pip-version-check uv
@@ -170,7 +170,7 @@ if [ "$with_packages" = yes ]; then
     --requirement source.new/requirements.txt --constraint source.new/constraints.txt
 fi
 echo "$checking"
-PYTHONPATH="$PWD/source.new" env/bin/python -P -s -c "$try_it"
+printed=$(PYTHONPATH="$PWD/source.new" env/bin/python -P -s -c "$try_it" 2>&1) || {{ echo "$printed"; exit 1; }}
 rm -rf source
 mv source.new source
 printf '%s' "$installed" > installed.new
@@ -393,24 +393,18 @@ def with_computers(machine: MachineReport) -> MachineReport:
     """The devices of this computer, and those of the other known ones by names such as `cuda:0@workshop`.
 
     Titles stay as they are, as past runs on the device have them. Those of a computer on which nothing can be trained
-    yet have the reason. If its devices are unknown, one device
-    called `auto@workshop` stands for them.
+    yet have the reason. If its devices are unknown, one device called `auto@workshop` stands for them.
     """
     devices = list(machine.devices)
     for computer in computers():
         checked = computer.checked or Checked(time=0.0)
         obstacle = next(iter(obstacles(computer, checked)), None)
         why = "" if obstacle is None else f"{obstacle.title}. {obstacle.fixes[0].label}"
-        unknown = DeviceReport(name="auto", title=computer.name, available=False)
-        for device in checked.machine.devices if checked.machine is not None else (unknown,):
-            devices.append(
-                msgspec.structs.replace(
-                    device,
-                    name=f"{device.name}@{computer.name}",
-                    available=device.available and not why,
-                    reason=why or device.reason,
-                )
-            )
+        there = checked.machine.devices if checked.machine is not None else ()
+        known = [device for device in there if device.available]
+        for device in known or [DeviceReport(name="auto", title=computer.name, available=False)]:
+            name = f"{device.name}@{computer.name}"
+            devices.append(msgspec.structs.replace(device, name=name, available=not why, reason=why))
     return msgspec.structs.replace(machine, devices=tuple(devices))
 
 
