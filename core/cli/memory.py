@@ -223,10 +223,8 @@ def forecast_lines(found: Forecast) -> Iterator[str]:
     rows = [(title, formats.megabytes(getattr(found.parts, name))) for name, title in PART_TITLES.items()]
     rows.append((_("Total"), formats.megabytes(found.parts.total)))
     if found.room is not None:
-        rows += [
-            (_("Free now"), formats.megabytes(found.room.free)),
-            (_("Total memory"), formats.megabytes(found.room.ceiling)),
-        ]
+        rows += [] if "@" in found.device else [(_("Free now"), formats.megabytes(found.room.free))]
+        rows.append((_("Total memory"), formats.megabytes(found.room.ceiling)))
     width = max(len(megabytes) for _title, megabytes in rows)
     yield formats.table(
         (_("PART"), _("MEMORY").rjust(width)), [(title, text.rjust(width)) for title, text in rows]

@@ -222,13 +222,13 @@ def gpu_for(device: str, visible: str | None) -> str:
     """The GPU that a run on `device` uses.
 
     Args:
-        device: Value of `device.name`: `auto`, `cuda`, `cuda:1`, `mps` or `cpu`.
+        device: Value of `device.name`: `auto`, `cuda`, `cuda:1`, `mps` or `cpu`; another computer's uses none here.
         visible: Value of CUDA_VISIBLE_DEVICES, None if unset; `cuda:1` is the second GPU in it.
 
     Returns:
         The GPU's number or UUID, as in CUDA_VISIBLE_DEVICES; empty if there is none.
     """
-    if device in ("cpu", "mps"):
+    if device in ("cpu", "mps") or "@" in device:
         return ""
     index = int(device.removeprefix("cuda:")) if device.startswith("cuda:") else 0
     if visible is None:

@@ -18,6 +18,7 @@ from core.engine.devices.capabilities import (
     has_macos,
     refusals,
 )
+from core.hosts.install import with_computers
 from core.options import RunOptions
 from core.options.choices import Precision
 from core.options.device_support import (
@@ -56,11 +57,11 @@ class ResolvedRun:
     @property
     def kind(self) -> str:
         """`cuda`, `mps` or `cpu`."""
-        return self.device.name.partition(":")[0]
+        return self.device.kind
 
 
 def resolve_run(facts: MachineFacts, options: RunOptions, *, sees_one_gpu: bool = False) -> ResolvedRun:
-    """Choose the device and resolve automatic options.
+    """Choose the device, which for a forecast may be another computer's, and resolve automatic options.
 
     `sees_one_gpu`: this process sees only the requested CUDA device (`prepare_environment`).
 
@@ -68,7 +69,7 @@ def resolve_run(facts: MachineFacts, options: RunOptions, *, sees_one_gpu: bool 
         DeviceError: Some options are not available here; its detail names all of them.
     """
     requested = options.device.name
-    if sees_one_gpu and requested.startswith("cuda:"):
+    if sees_one_gpu and requested.startswith("cuda:") and not options.device.computers:
         if not facts.cuda and facts.torch_cuda and facts.nvidia_driver and requested != "cuda:0":
             raise DeviceError(
                 _("{device} is not available here").format(device=requested),
@@ -78,7 +79,7 @@ def resolve_run(facts: MachineFacts, options: RunOptions, *, sees_one_gpu: bool 
         processes = options.device.processes or 1
         device_options = msgspec.structs.replace(options.device, name="cuda", processes=processes)
         options = msgspec.structs.replace(options, device=device_options)
-    machine = report(facts)
+    machine = with_computers(report(facts)) if options.device.computers else report(facts)
     problems = tuple(machine_problems(machine, options))
     if problems and problems[0].path == "device.name":
         title = _("{device} is not available here").format(device=options.device.name)

@@ -8,9 +8,11 @@ import msgspec
 import pytest
 
 from core.base.errors import DeviceError
+from core.base.processes import source_digest
 from core.engine.devices.capabilities import MachineFacts, gather
 from core.engine.devices.choose import report, resolve_run
 from core.engine.environment import prepare_environment
+from core.hosts.computers import Checked, Computer, save
 from core.options import RunOptions
 from core.options.catalogue import options_by_path, row_multiple, with_changes
 from core.options.choices import Task
@@ -372,6 +374,20 @@ def test_a_chosen_gpu_is_the_first_one_its_run_sees(monkeypatch):
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "6"
     chosen = resolve_run(LAPTOP, options, sees_one_gpu=True)
     assert (chosen.device.name, chosen.label, chosen.kind) == ("cuda:0", "cuda:1", "cuda")
+
+
+def test_a_forecast_for_another_computer_uses_what_its_check_found(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    checked = Checked(time=1.0, source=source_digest(), machine=report(LAPTOP))
+    save(Computer(name="workshop", address="workshop", checked=checked))
+    options = requested(device__name="cuda:0@workshop")
+    prepare_environment(options)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
+    chosen = resolve_run(M1, options, sees_one_gpu=True)
+    assert (chosen.device.name, chosen.kind) == ("cuda:0@workshop", "cuda")
+    assert chosen.device.memory_bytes == resolve_run(LAPTOP, requested()).device.memory_bytes
+    with pytest.raises(DeviceError, match="not available here"):
+        resolve_run(M1, requested(device__name="cuda:0@attic"), sees_one_gpu=True)
 
 
 def test_memory_shared_with_the_cpu_is_that_of_the_gpu():
