@@ -364,7 +364,16 @@ class Heartbeat:
         while not self._over.is_set():
             try:
                 if store is None:
-                    store = TCPStore(meeting.host, meeting.port, None, False, limit, wait_for_workers=False)
+                    # of the first computer it is the server, too, which torchrun closes before the others have told
+                    store = TCPStore(
+                        meeting.host,
+                        meeting.port,
+                        None,
+                        meeting.rank == 0,
+                        limit,
+                        wait_for_workers=False,
+                        multi_tenant=True,
+                    )
                 own, number = msgspec.structs.replace(self._own, number=number), number + 1
                 store.set(self._key(meeting.rank), msgspec.json.encode(own).decode())
                 if own.over:

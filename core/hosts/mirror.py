@@ -7,7 +7,6 @@ grow. Whatever happens to the connection, or to this process, ends nothing there
 import contextlib
 import hashlib
 import json
-import math
 import os
 import secrets
 import shutil
@@ -24,7 +23,7 @@ from core.base.language import _
 from core.hosts import far
 from core.hosts.computers import find
 from core.hosts.link import Link, name_there
-from core.hosts.several import GRACE_SECONDS, Others, ask_to_end, start_others
+from core.hosts.several import BLAME_SECONDS, Others, ask_to_end, start_others
 from core.options import run_file
 from core.options.sources import ADAPTER
 from core.runs import queue
@@ -183,6 +182,7 @@ class Mirror:
         link.require_this_hone()
         if not self._connection.folder:
             self._tell(folder=f"{name_there(self._run.path.absolute().name)}-{secrets.token_hex(2)}")
+        self._tell(others=self._options.device.computers[1:])
         start = far.Start(
             run=self._connection.folder,
             attempt=self._attempt,
@@ -206,7 +206,7 @@ class Mirror:
     def _follow(self, link: Link) -> bytes | None:
         """Copy what is new until the run is over and all of it is here; returns its `exit.json`, if there is one."""
         self._verify(link)
-        name, until = self._connection.folder, 0.0
+        name, blame_at = self._connection.folder, 0.0
         while True:
             begun = time.monotonic()
             answered = [
@@ -222,12 +222,11 @@ class Mirror:
                     far.Forward(run=name, request=Request(id=uuid.uuid4().hex, action=Action.KILL)), bool
                 )
                 raise _GivenUp("")
-            if self._others.problem and not self._blamed and news.is_alive:
-                self._blamed = self._others.problem
-                until = time.monotonic() + GRACE_SECONDS
-            if self._blamed and time.monotonic() > until:  # it waits for one that has ended
-                ask_to_end(link, name)
-                until = math.inf
+            if self._others.problem and not self._blamed:
+                blame_at = blame_at or time.monotonic() + BLAME_SECONDS
+                if time.monotonic() > blame_at:  # it waits for one that never came
+                    self._blamed = self._others.problem
+                    ask_to_end(link, name)
             if news.is_gone:
                 raise _GivenUp(_("Its folder on {name} is gone.").format(name=self._connection.computer))
             if not news.pieces and (news.has_ended or not news.is_alive):
@@ -342,10 +341,12 @@ def remove_there(connection: Connection | None) -> str:
     """Delete, on the computer it trained on, a run that was deleted here; returns why it stays there, if it does."""
     if connection is None or not connection.folder:
         return ""
-    try:
-        with Link(find(connection.computer)) as link:
-            link.ask(far.Remove(run=connection.folder))
-    except UserError as error:
-        stays = _("Its folder {folder} on {name} stays there: {reason}")
-        return stays.format(folder=connection.folder, name=connection.computer, reason=error)
-    return ""
+    problems = []
+    for name in (connection.computer, *connection.others):
+        try:
+            with Link(find(name)) as link:
+                link.ask(far.Remove(run=connection.folder))
+        except UserError as error:
+            stays = _("Its folder {folder} on {name} stays there: {reason}")
+            problems.append(stays.format(folder=connection.folder, name=name, reason=error))
+    return "\n".join(problems)

@@ -30,6 +30,8 @@ GRACE_SECONDS = 15.0
 """How long the others may take to end by themselves after the first one has."""
 
 END_SECONDS = 45.0
+BLAME_SECONDS = 40.0
+"""How long the first computer may take to notice by itself that another one has ended."""
 
 
 def start_others(first: Link, options: RunOptions, start: far.Start, tell: Tell) -> far.Start:
@@ -198,13 +200,15 @@ class Others:
         while over_at is None or time.monotonic() - over_at < END_SECONDS:
             try:
                 with Link(find(name)) as link:
-                    while _look(link, run, far.LONGEST_WAIT).is_alive:
+                    while (seen := _look(link, run, far.LONGEST_WAIT)).is_alive:
                         if self._is_over.is_set():
                             over_at = over_at or time.monotonic()
                             if time.monotonic() - over_at > GRACE_SECONDS:
                                 _end_now(link, run)
                     if not self._is_over.is_set():
-                        why = _why_failed(link, run)
+                        why = (
+                            _why_failed(link, run) if seen.has_ended else _("It ended there without a word.")
+                        )
                         self.problem = f"{name}: {why}" if why else ""
                     return
             except (UserError, OSError):

@@ -157,14 +157,15 @@ class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
     """`connection.json` of a run that trains on another computer; its other files are copies of those there.
 
-    `folder` is the run's name there, empty before it was sent, `attempt` the newest attempt begun there; `heard` is
-    when that computer last answered (unix seconds, 0: never). While not `connected`, `problem` says why in plain words.
-    `doing` is what goes on apart from training, such as what is being sent. `clock` is by how many seconds this
-    computer's clock is ahead of that one's. `over`: the run has ended there and nothing more comes, or it was given up
-    here.
+    `others` train with it. `folder` is the run's name there, empty before it was sent, `attempt` the newest attempt
+    begun there; `heard` is when that computer last answered (unix seconds, 0: never). While not `connected`, `problem`
+    says why in plain words. `doing` is what goes on apart from training, such as what is being sent. `clock` is by how
+    many seconds this computer's clock is ahead of that one's. `over`: the run has ended there and nothing more comes,
+    or it was given up here.
     """
 
     computer: str
+    others: tuple[str, ...] = ()
     folder: str = ""
     attempt: Attempt = 0
     connected: bool = False

@@ -272,6 +272,11 @@ class Host(Sshd):
     def plug_in(self) -> None:
         ip("link", "set", self.cable, "up")
 
+    def carried(self) -> int:
+        """Bytes that have gone through the cable, in both directions."""
+        counters = psutil.net_io_counters(pernic=True)[self.cable]
+        return int(counters.bytes_sent + counters.bytes_recv)
+
     def processes(self) -> list[psutil.Process]:
         """What runs there, without its sshd and connections."""
         listed = subprocess.run(

@@ -158,6 +158,13 @@ BENCHMARKS = (
         "disk --count 1",
     ),
     Benchmark(
+        "hosts",
+        "runs on other computers whose connection, keeper, ranks or cable fail",
+        "the run that was left alone",
+        "hosts",
+        quick="connections --count 2 --good",
+    ),
+    Benchmark(
         "digits",
         "the first example, as a person trains it",
         "its first evaluation",

@@ -74,10 +74,11 @@ def two_computers(monkeypatch):
     monkeypatch.setattr(launch, "JOIN_SECONDS", 20.0)
     ended: list[Heartbeat] = []
     monkeypatch.setattr(Heartbeat, "_end_ranks", lambda self: ended.append(self))  # noqa: PLW0108 - bound to it
-    store = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+    store = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False, multi_tenant=True)  # torchrun's
     exits: list[Failure | None] = []
     beats = [Heartbeat(meeting(rank, store.port), exits.append) for rank in range(2)]
     wait_until(lambda: all(beat._heard for beat in beats))
+    del store  # it closes its own before all ranks have ended
     yield *beats, ended, exits
     for beat in beats:
         beat._over.set()

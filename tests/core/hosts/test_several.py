@@ -3,18 +3,19 @@
 import signal
 import time
 
-import psutil
+import msgspec
 import pytest
 
 from core.base.errors import UserError
-from core.hosts import computers, far
+from core.hosts import computers, far, several
 from core.hosts.computers import Computer
+from core.hosts.mirror import remove_there
 from core.hosts.several import _meeting_point, _refuse_differences
 from core.options.catalogue import with_changes
 from core.runs import start as runs_start
 from core.runs.event_log import EventReader, RunFollower
-from core.runs.events import CheckpointSaved, MessageRaised, RunStarted
-from core.runs.folder import RunFolder
+from core.runs.events import CheckpointSaved, Level, MessageRaised, RunStarted
+from core.runs.folder import ExitRecord, RunFolder
 from core.runs.library import create
 from core.runs.status import State
 from tests.fakes.network import Network, without_namespaces
@@ -73,6 +74,48 @@ def test_they_meet_at_an_address_that_all_reach():
     assert "10.0.0.1, 192.168.1.7, each at port 4711" in refused.value.detail
 
 
+class Ended(FakeLink):
+    """A session with a computer on which its part of a run failed, or that was switched off meanwhile."""
+
+    is_off = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_rest):
+        pass
+
+    def ask(self, asked, _kind=None):
+        match asked:
+            case far.Watch():
+                return far.Watched(pieces=(), shrunk=(), is_alive=False, has_ended=not self.is_off)
+            case far.Get(path="exit.json"):
+                self.content = msgspec.json.encode(ExitRecord(time=1.0, code=1, attempt=2))
+            case far.Get(path="events.jsonl"):
+                said = [(1, "an old reason"), (2, "The disk is full")]
+                events = [
+                    MessageRaised(id="failed", attempt=attempt, level=Level.ERROR, title=title, time=1.0)
+                    for attempt, title in said
+                ]
+                self.content = b"\n".join(msgspec.json.encode(event) for event in events)
+
+    def blocks(self):
+        yield self.content
+
+
+@pytest.mark.parametrize("is_off", [False, True])
+def test_why_another_computer_ended_first_is_known_here(is_off, monkeypatch):
+    monkeypatch.setattr(several, "Link", Ended)
+    monkeypatch.setattr(Ended, "is_off", is_off)
+    monkeypatch.setattr(several, "find", lambda name: name)
+    others = several.Others(("attic",))
+    others.watch("a-run")
+    for thread in others._threads:
+        thread.join(10)
+    expected = "It ended there without a word." if is_off else "The disk is full"
+    assert others.problem == f"attic: {expected}"
+
+
 # --- Two network namespaces
 
 SMALL = {
@@ -99,6 +142,14 @@ def until(run: RunFolder, holds, seconds: float = 120.0) -> RunFollower:
     return follower
 
 
+def wait_until_idle(network: Network, seconds: float = 20.0) -> None:
+    """Nothing is left running on any of the computers."""
+    deadline = time.monotonic() + seconds
+    while left := [one for host in network.hosts.values() for one in host.processes()]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
 def said(run: RunFolder) -> list[str]:
     return [
         event.title for event in EventReader(run.events_file).read_all() if isinstance(event, MessageRaised)
@@ -122,7 +173,7 @@ def test_two_computers_end_together_when_a_process_of_one_dies_and_go_on_togethe
         assert time.monotonic() - killed < 30.0
         assert said(run)[-1] == "attic: Process 2 of 2 ended, and training with it"
         keeper.wait(60)
-        assert not [one for host in network.hosts.values() for one in host.processes()]
+        wait_until_idle(network)
 
         (run.path / "run.toml").write_text(
             (run.path / "run.toml").read_text().replace("max_steps = 400", "max_steps = 20")
@@ -135,6 +186,10 @@ def test_two_computers_end_together_when_a_process_of_one_dies_and_go_on_togethe
         keeper.wait(60)
         begun = [one for one in EventReader(run.events_file).read_all() if isinstance(one, RunStarted)]
         assert begun[-1].from_step == saved[-1]
-        assert not [
-            one for host in network.hosts.values() for one in host.processes() if psutil.pid_exists(one.pid)
+        folders = [
+            RunFolder(host.far / "home" / "runs" / run.connection().folder) for host in network.hosts.values()
         ]
+        assert [folder.path.exists() for folder in folders] == [True, True]
+        assert remove_there(run.connection()) == ""
+        assert [folder.path.exists() for folder in folders] == [False, False]
+        wait_until_idle(network)
