@@ -265,7 +265,9 @@ PLAIN: Changes = {
 }
 WITHOUT_EXTRAS: Changes = {
     "memory.gradient_accumulation_steps": 1,
+    "device.processes": 1,
     "memory.deepspeed": DeepSpeed.OFF.value,
+    "memory.fsdp": False,
     "memory.offload_optimizer": False,
     "data.eval": None,
     "data.eval_split": None,
@@ -434,7 +436,25 @@ def _variants(
         add(f"{half}-lora", title, lora, note=SMALL)
         title = _("LoRA, {half} + checkpointing").format(half=half)
         add(f"{half}-lora-checkpointing", title, {**lora, **CHECKPOINTING}, note=SMALL)
+    for count in _counts_of_processes(machine, device):
+        note = _("Each process has a batch of {batch:,} and averages its gradients with the others (DDP).")
+        add(
+            f"processes-{count}",
+            _("{count} processes").format(count=count),
+            {"device.processes": count, "device.name": device.kind},
+            note=note.format(batch=batch),
+        )
     return variants
+
+
+def _counts_of_processes(machine: MachineReport, device: DeviceReport) -> Iterator[int]:
+    """2, 4, ...: as many as there are GPUs; on a processor at most 4, as they share its cores."""
+    count, most = 2, min(4, cores_of(device)) if device.kind == "cpu" else 0
+    if device.kind == "cuda":
+        most = sum(one.available and one.kind == "cuda" for one in machine.devices)
+    while count <= most:
+        yield count
+        count *= 2
 
 
 def _guides() -> RunOptions:

@@ -77,11 +77,13 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         processes: Ranks of this computer.
         cards: NVIDIA cards by number or UUID, one for each rank; empty if they compute on the CPU.
         rendezvous: Where several computers meet; None: all ranks are here.
+        command: The engine's arguments with which a rank is started.
     """
 
     processes: int = 1
     cards: tuple[str, ...] = ()
     rendezvous: Rendezvous | None = None
+    command: tuple[str, ...] = ("train", ".")
 
     @property
     def count(self) -> int:
@@ -98,7 +100,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
             "--signals-to-handle=SIGQUIT",
             *(["--virtual-local-rank"] if self.cards else []),  # each rank sees its card only, as cuda:0
             "--no-python",
-            *engine_command("train", "."),
+            *engine_command(*self.command),
         ]
 
 
@@ -130,28 +132,8 @@ def lead(run: RunFolder, launch: Launch) -> int:
     Returns:
         The engine's exit status.
     """
-    attempt, kills = current_attempt(run), out_of_memory_kills()
-    number_by_slot()
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // launch.processes)))
-    os.environ[ASKER] = str(os.getpid())
-    if launch.rendezvous is not None and (interface := interface_to(launch.rendezvous.host)):
-        os.environ.update(GLOO_SOCKET_IFNAME=interface, NCCL_SOCKET_IFNAME=interface)
-    if launch.rendezvous is None:  # no port is open to other computers
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
-    if launch.cards:
-        os.environ.update({"CUDA_VISIBLE_DEVICES": ",".join(launch.cards), CARDS: str(len(launch.cards))})
-    os.environ["TORCH_CPP_LOG_LEVEL"] = (
-        "ERROR"  # or lost connections and DDP's search for unused weights fill the log
-    )
-    from torch.distributed import run as torchrun
-    from torch.distributed.elastic.multiprocessing import api
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-
-    api._get_default_signal = lambda: ENDS_RANKS
-    for name in ("torch.distributed.run", "torch.distributed.elastic"):
-        logging.getLogger(name).setLevel(
-            logging.CRITICAL
-        )  # it would explain each failure over a page of the log
+    attempt = current_attempt(run)
+    make_agent(launch)
     for number in SIGNALS:
         signal.signal(number, lambda *_rest: _request_stop(run))
 
@@ -171,7 +153,39 @@ def lead(run: RunFolder, launch: Launch) -> int:
     heartbeat = (
         Heartbeat(launch.rendezvous, lambda why: os._exit(conclude(why))) if launch.rendezvous else None
     )
-    failure = None
+    failure = run_ranks(launch)
+    return conclude(heartbeat.leave(failure) if heartbeat is not None else failure)
+
+
+def make_agent(launch: Launch) -> None:
+    """Prepare this process to start the ranks."""
+    number_by_slot()
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // launch.processes)))
+    os.environ[ASKER] = str(os.getpid())
+    if launch.rendezvous is not None and (interface := interface_to(launch.rendezvous.host)):
+        os.environ.update(GLOO_SOCKET_IFNAME=interface, NCCL_SOCKET_IFNAME=interface)
+    if launch.rendezvous is None:  # no port is open to other computers
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
+    if launch.cards:
+        os.environ.update({"CUDA_VISIBLE_DEVICES": ",".join(launch.cards), CARDS: str(len(launch.cards))})
+    os.environ["TORCH_CPP_LOG_LEVEL"] = (
+        "ERROR"  # or lost connections and DDP's search for unused weights fill the log
+    )
+    from torch.distributed.elastic.multiprocessing import api
+
+    api._get_default_signal = lambda: ENDS_RANKS
+    for name in ("torch.distributed.run", "torch.distributed.elastic"):
+        logging.getLogger(name).setLevel(
+            logging.CRITICAL
+        )  # it would explain each failure over a page of the log
+
+
+def run_ranks(launch: Launch) -> Failure | None:
+    """Start the ranks and wait until they have ended; returns why, if they failed."""
+    from torch.distributed import run as torchrun
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+    failure, kills = None, out_of_memory_kills()
     with tempfile.TemporaryDirectory(prefix="hone-ranks-") as told:
         try:
             torchrun.run(torchrun.parse_args([f"--log-dir={told}", *launch.torchrun]))
@@ -184,7 +198,7 @@ def lead(run: RunFolder, launch: Launch) -> int:
             traceback.print_exc(file=sys.stderr)
             title = _("The processes of this run can't work together")
             failure = _failed(title, _("{name}: {error}").format(name=type(error).__name__, error=error))
-    return conclude(heartbeat.leave(failure) if heartbeat is not None else failure)
+    return failure
 
 
 def _request_stop(run: RunFolder) -> None:

@@ -163,6 +163,8 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
     packages = " ".join(pinned) or "torch torchvision transformers datasets accelerate peft trl"
     lines = comment(f"{request.title or 'A run'}: a script that trains like Hone and doesn't need it.")
     lines += comment(f"Requires: pip install {packages} scikit-learn")
+    if (count := options.device.processes) > 1:
+        lines += comment(f"Run: torchrun --standalone --nproc-per-node={count} and the name of this file")
     resolved = ["#", "# Automatic options:", *(line for note in notes for line in comment(f"- {note}"))]
     lines += resolved if notes else []
     differences = [text for text, differs in _differences(options, values).items() if differs]
@@ -223,8 +225,9 @@ def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
         f"Evaluations are compared by {best}; Hone compares them by {in_hone}.": (
             options.keeps_best and values["has_eval"] and best is not in_hone
         ),
-        f"It trains in one process; device.processes was {options.device.processes}.": options.device.processes
-        != 1,
+        "FSDP2 gathers blocks by another rule; in 16 bits it adds gradients in 16 bits, Hone in fp32.": (
+            options.memory.fsdp
+        ),
         "It can't be paused, makes no memory forecast, and shows no predictions.": True,
     }
 
@@ -241,7 +244,9 @@ def _imports(body: str, device: str, options: RunOptions) -> Iterator[str]:
     """The imports that `body` needs, after what must be set before torch is loaded."""
     used = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
     kind, _, number = device.partition(":")
-    if kind == "cuda":  # with several, Trainer would use them all
+    if kind == "cuda" and options.device.processes > 1:  # each process takes the GPU of its number
+        yield "import os"
+    elif kind == "cuda":  # with several, Trainer would use them all
         yield from ("import os", f'os.environ["CUDA_VISIBLE_DEVICES"] = "{int(number or 0)}"')
     if kind == "mps":
         high, low = mps_watermarks(options.device.mps_memory_limit)

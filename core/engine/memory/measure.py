@@ -36,6 +36,7 @@ from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import mps_peaks, process_peak
 from core.engine.reporter import Reporter
 from core.engine.training.failures import explain
+from core.engine.training.ranks import world_size
 from core.engine.training.train import build_trainer, chosen_device, load_libraries, prepare
 from core.engine.training.trainer import WatchedTrainer, generators, remember_random_state
 from core.engine.training.what_ran import bare, report_mps_fallbacks, state_bytes, what_ran
@@ -415,9 +416,10 @@ class SampledTrainer(WeighingTrainer):
     def _evaluate(self, model: torch.nn.Module, inputs: dict[str, Any]) -> None:
         """Compute `first_loss` without changing the random states or the model."""
         restore = remember_random_state(self.args.device.type)
+        self.batch_sizes = [0] * world_size()  # none of an evaluation
         training = [part for part in model.modules() if part.training]
         model.eval()
-        loss, _, _ = self.prediction_step(model, inputs, prediction_loss_only=True)
+        loss, _, _ = super(WatchedTrainer, self).prediction_step(model, inputs, prediction_loss_only=True)
         for part in training:
             part.training = True
         restore()
@@ -482,7 +484,7 @@ class Sampling(WeighedRun):
             self.ran = what_ran(self.trainer, self.resolved)
         counted = len(self.seconds)
         if counted > self._warm_up:
-            if self.trainer.last_step[0] < self._full:
+            if self.trainer.last_step[0] * world_size() < self._full:
                 return
             self.timed.append(self.seconds[-1])
             counted = self._warm_up + len(self.timed)
@@ -491,8 +493,9 @@ class Sampling(WeighedRun):
         self._tell(counted)
 
     def result(self, out_of_memory: str) -> Sample:
-        """The figures so far; `out_of_memory` as in `Sample`."""
-        parts, trainer = self.parts(), self.trainer
+        """The figures so far; `out_of_memory` as in `Sample`. Ranks on a CPU share its memory."""
+        copies = world_size() if self.resolved.kind == "cpu" else 1
+        parts, trainer = scaled(self.parts(), copies), self.trainer
         return Sample(
             device=self.resolved.label,
             seconds=() if out_of_memory else tuple(self.timed),
@@ -505,7 +508,7 @@ class Sampling(WeighedRun):
             is_random=trainer.is_random if trainer else False,
             parts=parts,
             peak=parts.total,
-            base=self.held.base,
+            base=self.held.base * copies,
             ran=self.ran,
             out_of_memory=out_of_memory,
         )

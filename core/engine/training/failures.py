@@ -21,7 +21,7 @@ from core.base.formats import memory, plain_number
 from core.base.language import _, ngettext
 from core.base.processes import DISPLAY_CAME_FIRST, GPU_HELD_UP
 from core.engine.devices.memory import memory_limit
-from core.memory.estimate import MASTER, STATE
+from core.memory.estimate import MASTER, NUMBER, STATE
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Optimizer
 from core.runs.events import MemoryForecast
@@ -148,6 +148,8 @@ def disk_space_needed(trainer: Any, options: RunOptions, existing: list[Checkpoi
     )
     if options.memory.deepspeed is not DeepSpeed.OFF:
         state += 2 * MASTER  # ZeRO's own copy, and the weights a second time
+    if options.memory.fsdp:
+        state += NUMBER  # the weights a second time
     checkpoint = existing[0].bytes if existing else model + round(state * trained)
     copies = 0
     if output.keep_checkpoints or options.keeps_best:

@@ -89,7 +89,7 @@ def chosen_device(options: RunOptions) -> Iterator[ResolvedRun]:
     limit_memory(resolved)
     with_zero = resolved.options.memory.deepspeed is not DeepSpeed.OFF
     with process_group(resolved.kind) if with_zero or is_rank() else nullcontext():
-        processes = {"device.processes": world_size()}
+        processes = {"device.processes": world_size()} if is_rank() else {}
         yield replace(resolved, options=with_changes(resolved.options, processes))
 
 

@@ -240,8 +240,10 @@ def _plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         yield tensor
         return
     names, _rest = tensor.__tensor_flatten__()
-    for name in names:
-        yield from _plain_tensors(getattr(tensor, name))
+    parts = (getattr(tensor, name) for name in names)
+    for part in parts:
+        if isinstance(part, torch.Tensor):  # a divided tensor has the mesh of processes beside its own part
+            yield from _plain_tensors(part)
 
 
 # --- Differences from the options

@@ -20,6 +20,7 @@ from tests.fakes.machines import (
     OLD_CARD,
     PC,
     SERVER,
+    TWO_GPUS,
 )
 from tests.fakes.machines import variant as changed
 
@@ -90,8 +91,28 @@ def test_every_variant_that_is_not_refused_keeps_the_rules(facts):
     for variant in planned(facts).variants:
         assert bool(check_tree(variant.asked)[1]) <= bool(variant.refusal)
         options = options_of(variant)
-        assert options.effective_batch == BATCH
+        assert options.effective_batch == BATCH * options.device.processes
         assert "auto" not in (options.device.name, options.device.precision)
+
+
+@pytest.mark.parametrize(
+    ("facts", "counts"),
+    [
+        (SERVER, ()),
+        (TWO_GPUS, ("processes-2",)),
+        (changed(TWO_GPUS, cuda=TWO_GPUS.cuda * 4), ("processes-2", "processes-4", "processes-8")),
+        (TWO_CORES, ("processes-2",)),
+        (changed(PC, cores=16), ("processes-2", "processes-4")),
+        (changed(PC, cores=1), ()),
+        (M3_MAX, ()),
+    ],
+)
+def test_several_processes_have_rows_up_to_the_cards_or_four(facts, counts):
+    rows = named(planned(facts))
+    assert tuple(name for name in rows if name.startswith("processes")) == counts
+    for name in counts:
+        assert not rows[name].refusal
+        assert options_of(rows[name]).device.processes == int(name.partition("-")[2])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A sample of a tiny model: the losses of the real run, and the times of full steps only."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from core.benchmark.plan import Kind, Plan, Variant
 from core.benchmark.result import Sample
 from core.benchmark.runner import EnginePass
 from core.options import RunOptions
+from core.options.catalogue import with_changes
 from core.options.choices import Method, Optimizer, Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
@@ -132,6 +134,26 @@ def test_a_loss_that_is_nan_is_none_and_running_out_of_memory_a_result(folder, m
 
 
 @pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="several processes are refused on Windows")
+def test_two_processes_are_timed_together(folder):
+    asked = with_changes(
+        texts(folder, "plain", memory=MemoryOptions(batch_size=2)),
+        {"device.processes": 2, "device.name": "cpu"},
+    )
+    variant = Variant(name="processes-2", title="2 processes", asked=msgspec.to_builtins(asked))
+    plan = Plan(kind=Kind.METHODS, title="Bert", variants=(variant,), steps=3, passes=1)
+    result = EnginePass(variant, plan).run()
+    assert result.failure == ""
+    assert result.sample is not None
+    assert result.sample.ran.parallel == "DDP, 2 processes"
+    assert result.sample.samples_a_step == asked.effective_batch == 2 * asked.memory.batch_size
+    assert len(result.sample.seconds) == 3
+    assert result.sample.peak > 200 << 20
+    spoilt = msgspec.to_builtins(with_changes(asked, {"data.label_column": "none"}))
+    failed = EnginePass(msgspec.structs.replace(variant, asked=spoilt), plan).run()
+    assert "none" in failed.failure
+
+
 def test_in_a_process_of_its_own_parts_are_those_of_the_live_objects(folder):
     variant = Variant(name="plain", title="Plain", asked=msgspec.to_builtins(texts(folder, "plain")))
     plan = Plan(kind=Kind.METHODS, title="Bert", variants=(variant,), steps=3, passes=1)

@@ -83,6 +83,8 @@ GROUPED, RANDOM = {"sampling": "grouped by length"}, {"sampling": "random"}
         ("memory.empty_cache_steps", {"empty_cache_steps": 50}, {"empty_cache_steps": 50}, {}),
         ("memory.deepspeed", ZERO_2, OFFLOADED, {}),
         ("memory.deepspeed", {}, {}, {"deepspeed": "ZeRO-2"}),
+        ("memory.fsdp", {"fsdp": True}, {"shards": 2}, {}),
+        ("memory.fsdp", {}, {}, {"shards": 2}),
         ("memory.offload", ZERO_2, OFFLOADED, {"deepspeed": "ZeRO-2"}),
         ("memory.offload", ZERO_2, OFFLOADED, {"deepspeed": "ZeRO-2, optimizer in NVMe"}),
         (
