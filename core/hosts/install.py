@@ -187,9 +187,8 @@ for process in psutil.process_iter(["cmdline"]):
         print("hone:busy=yes")
 """
 
-_REMOVE = """set -e
-cd -- "$folder"
-[ -e hone.txt ]
+_REMOVE = """cd -- "$folder" 2>/dev/null && [ -e hone.txt ] || exit 0
+set -e
 rm -rf installed.json source source.new env home cache python
 rm -f hone.txt installed.new
 cd ..
@@ -483,7 +482,7 @@ def refuse_while_busy(computer: Computer) -> None:
 
 
 def uninstall(computer: Computer) -> None:
-    """Delete what Hone put there, with all runs there.
+    """Delete what Hone put there, if it put anything there, with all runs there.
 
     Raises:
         ComputerError: It can't be reached, a run is at work there, or something can't be deleted.

@@ -9,7 +9,7 @@ import pytest
 from core.base.errors import ComputerError, UserError
 from core.hosts import computers
 from core.hosts.computers import SSH_FAILED, Computer, explain, ssh_command
-from tests.fakes.network import Sshd, free_port, ssh_config, without_sshd
+from tests.fakes.network import Network, Sshd, free_port, ssh_config, without_namespaces, without_sshd
 
 HERE = Computer(name="workshop", address="workshop")
 
@@ -89,6 +89,24 @@ def test_a_computer_that_sleeps_does_not_answer(server: Sshd, monkeypatch: pytes
     server.sleep()
     assert tried().code == "no-answer"
     server.resume()
+
+
+@pytest.mark.skipif(without_namespaces() != "", reason=without_namespaces())
+def test_a_computer_whose_cable_is_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(computers, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(computers, "ALIVE_SECONDS", 1)
+    with Network(tmp_path, ["workshop"]) as network:
+        host = network["workshop"]
+        waiting = subprocess.Popen(
+            ssh_command(host.computer, "echo ready; sleep 60"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        with waiting:
+            assert waiting.stdout is not None
+            assert waiting.stdout.readline() == b"ready\n"
+            host.pull_cable()
+            assert tried(computer=host.computer).code == "no-answer"
+            _output, messages = waiting.communicate(timeout=30)
+        assert explain(host.computer, messages.decode(), waiting.returncode).code == "closed"
 
 
 def test_a_connection_that_ends_in_the_middle_was_closed(server: Sshd) -> None:

@@ -147,7 +147,12 @@ def test_this_very_version_is_installed_used_and_removed(workshop, monkeypatch):
             assert refused.value.code == "busy"
         keeper.stdin.close()
 
-    # what the person put into the folder stays
+    # what the person put into the folder stays, and a folder that isn't Hone's altogether
+    others = msgspec.structs.replace(workshop.computer, folder=str(workshop.home / "mine"))
+    install.uninstall(others)
+    (workshop.home / "mine" / "source").mkdir(parents=True)
+    install.uninstall(others)
+    assert (workshop.home / "mine" / "source").exists()
     (workshop.folder / "notes.txt").write_text("mine")
     install.uninstall(workshop.computer)
     assert [path.name for path in workshop.folder.iterdir()] == ["notes.txt"]
