@@ -303,6 +303,8 @@ def ranks(campaign: Campaign, count: int) -> Iterator[Case]:
             wrong = campaign.left_running()
             if attended.follower.state is not State.FAILED:
                 wrong.append(f"it is {attended.follower.state}")
+            if host.name == "attic" and "attic: Process 2 of 2" not in sentences(attended.run):
+                wrong.append(f"the process of attic isn't named: {sentences(attended.run)}")
             if took > KILLED_SECONDS:
                 wrong.append(f"it ended after {took:.0f} s")
             cases.append(Case("ranks", "ended and resumed", wrong, f"on {host.name}, {took:.1f} s"))
