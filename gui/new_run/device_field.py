@@ -16,6 +16,7 @@ from gui.widgets.inputs import ChoiceList, Segment, Segmented
 from gui.widgets.labels import push_button, text_label
 from gui.widgets.layout import Sheet, fill_dialog
 
+SHEET_WIDTH = 420
 SEVERAL = "several"
 """The entry of the list that asks which computers train together."""
 
@@ -77,10 +78,11 @@ class TogetherSheet(Sheet):
         self, kinds: Mapping[str, Sequence[str]], ticked: Sequence[str], parent: QWidget | None = None
     ) -> None:
         super().__init__(_("Several computers"), parent)
+        self.setMinimumWidth(SHEET_WIDTH)
         self._kinds = kinds
         text = _(
-            "Each computer trains on its share of every batch, and after each step they add up their gradients. This "
-            "pays on a fast network; all need the same version of Hone."
+            "Each computer trains on batches of its own, and after each step they average their gradients. This pays "
+            "on a fast network."
         )
         self.boxes = {name: QCheckBox(name) for name in kinds}
         for name, box in self.boxes.items():

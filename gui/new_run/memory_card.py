@@ -56,8 +56,8 @@ def headline(state: MemoryState, forecast: Forecast) -> tuple[str, str, Role]:
         size = (_("at least {size}") if is_least else _("at most {size}")).format(size=size)
         text = _("{size}, {free} free")
     if is_elsewhere(state):
-        text = _("{size} of {free} in total")
-    text = text.format(size=size, free=memory(room.free))
+        text = _("{size} of {total} in total")
+    text = text.format(size=size, free=memory(room.free), total=memory(room.ceiling))
     match state.verdict:
         case Verdict.TOO_LARGE if state.is_upper_bound:
             return _("May not fit"), text, Role.VERDICT_TIGHT

@@ -195,7 +195,7 @@ def test_the_longest_row_stays_known_while_the_same_texts_are_truncated_no_later
 
 
 def test_of_another_computer_only_the_memory_in_total_is_known(texts, memory):
-    memory.room.room = Room(free=16 * GB, ceiling=16 * GB)
+    memory.room.room = Room(free=8 * GB, ceiling=16 * GB)
     there = replace(CPU_ONLY.devices[2], name="cpu@workshop")
     texts.set_machine(replace(CPU_ONLY, devices=(*CPU_ONLY.devices, there)))
     put(texts, device__name="cpu@workshop")
