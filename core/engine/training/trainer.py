@@ -214,7 +214,7 @@ class WatchedTrainer(Trainer):
         self.fell_back: list[str] = []
         self.evaluates_eagerly = False
         self.has_trained = False
-        self.batch_sizes = [0]
+        self.batch_sizes = [1]
         self._evaluated = 0
         self._stage: Path | None = None
         self._undo_evaluation: Callable[[], None] = lambda: None
@@ -410,10 +410,11 @@ class WatchedTrainer(Trainer):
         Raises:
             UserError: A worker found a sample that can't be used.
         """
-        first, size = self._evaluated * world_size(), self.args.eval_batch_size
-        rest = len(self.callback_handler.eval_dataloader.dataset) - first * size
-        self.batch_sizes = [min(size, max(0, rest - number * size)) for number in range(world_size())]
-        self._evaluated += 1
+        if world_size() > 1:
+            first, size = self._evaluated * world_size(), self.args.eval_batch_size
+            rest = len(self.callback_handler.eval_dataloader.dataset) - first * size
+            self.batch_sizes = [min(size, max(0, rest - number * size)) for number in range(world_size())]
+            self._evaluated += 1
         return super().prediction_step(model, received(inputs), *args, **kwargs)
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
