@@ -110,7 +110,10 @@ LEFT_AT_DEFAULT = (
 )  # fmt: skip
 """Arguments whose defaults are the same for Trainer and TRL: written only if they differ."""
 ON_IN_TRL = ("bf16", "activation_checkpointing")
-NOT_WRITTEN = ("output_dir", "logging_strategy", "report_to", "disable_tqdm", "remove_unused_columns")
+NOT_WRITTEN = (
+    "output_dir", "logging_strategy", "report_to", "disable_tqdm", "remove_unused_columns",
+    "ddp_find_unused_parameters",
+)  # fmt: skip
 
 VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?", re.ASCII)
 """As in PEP 440, without a local version."""
