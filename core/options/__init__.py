@@ -61,10 +61,12 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def effective_batch(self) -> int:
-        """Samples per optimizer step: batch size times gradient accumulation times processes, as far as chosen."""
-        return (
-            self.memory.batch_size * self.memory.gradient_accumulation_steps * max(1, self.device.processes)
-        )
+        """Samples per optimizer step: batch size times gradient accumulation times processes, as far as chosen.
+
+        Each of several computers has that many processes.
+        """
+        processes = max(1, self.device.processes) * max(1, len(self.device.computers))
+        return self.memory.batch_size * self.memory.gradient_accumulation_steps * processes
 
     @property
     def keeps_best(self) -> bool:

@@ -236,11 +236,11 @@ def summary_rows(
     length = known_extent(options, data) if data is not None and is_known else None
     memory, training = options.memory, options.training
     title, precision = computed(machine, options)
-    is_plain = memory.gradient_accumulation_steps == 1
-    batch = _("{rows:,} per step") if is_plain else _("{size:,} × {batches:,} = {rows:,} per step")
-    batch = batch.format(
-        size=memory.batch_size, batches=memory.gradient_accumulation_steps, rows=options.effective_batch
-    )
+    size, accumulated = memory.batch_size, memory.gradient_accumulation_steps
+    processes = options.effective_batch // max(1, size * accumulated)
+    factors = [f"{number:,}" for number in (size, *(one for one in (accumulated, processes) if one > 1))]
+    batch = _("{rows:,} per step") if len(factors) == 1 else _("{factors} = {rows:,} per step")
+    batch = batch.format(factors=" × ".join(factors), rows=options.effective_batch)
     optimizer = _("{optimizer}, learning rate {rate}").format(
         optimizer=training.optimizer.label,
         rate=MISSING if "training.learning_rate" in unreadable else plain_number(training.learning_rate),

@@ -83,6 +83,10 @@ def test_several_computers_train_together_but_no_macs(qtbot, page, field):
     sheet.use.click()
     assert field.value() == "cuda@workshop+attic"
     assert field.list.currentText() == "CUDA on workshop + attic"
+    put(page, memory__batch_size=16)
+    assert rows(page)["Batch"] == "16 × 2 = 32 per step"
+    put(page, memory__gradient_accumulation_steps=4, device__processes=2)
+    assert rows(page)["Batch"] == "16 × 4 × 4 = 256 per step"
     assert choices(field)[-1] == "Several computers…"
 
 
