@@ -118,6 +118,12 @@ def corrected(forecast: Forecast, factor: float) -> Forecast:
     return msgspec.structs.replace(forecast, parts=scaled(forecast.parts, change), correction=factor)
 
 
+def together(parts: Parts, copies: int) -> Parts:
+    """The parts of processes that share the memory, with the one that starts them."""
+    found = scaled(parts, copies)
+    return msgspec.structs.replace(found, overhead=found.overhead + AGENT) if copies > 1 else found
+
+
 def scaled(parts: Parts, factor: float) -> Parts:
     return Parts(**{name: round(getattr(parts, name) * factor) for name in Parts.__struct_fields__})
 
@@ -198,6 +204,9 @@ BY_BITSANDBYTES = (
     Optimizer.LION_8BIT,
     Optimizer.ADEMAMIX,
 )
+
+AGENT = 231 * MIB
+"""Resident memory of the process that starts others (torchrun's agent)."""
 
 FIRST_USE = 46 * MIB
 """What the libraries allocate at first use: 26 MiB of code, 20 MiB of tokenizers, tables and oneDNN's kernels. Measured
@@ -443,7 +452,7 @@ def forecast(
     found = Forecast(
         basis=Basis.FORMULA,
         device=device.name,
-        parts=scaled(parts, case.copies),
+        parts=together(parts, case.copies),
         room=room,
         length=case.length if case.is_text else None,
         notes=tuple(_notes(case, length)),

@@ -499,8 +499,8 @@ class RunFinished(Event, frozen=True, kw_only=True):
     `seconds` is the time of training and evaluation without loading; `samples_per_second` is that of training alone.
     `model_step` is the step whose weights the model has, if the best are kept; `waited` the evaluations without
     improvement after which it stopped early, 0 if it didn't.
-    `peak_bytes` is the peak of the process's main memory, `peak_device_bytes` of GPU memory (torch's allocator; None on
-    a CPU). `worked` is the duration of the attempt including loading, by a monotonic clock.
+    `peak_bytes` is the peak of main memory, of several processes the sum, `peak_device_bytes` of GPU memory (torch's
+    allocator; None on a CPU). `worked` is the duration of the attempt including loading, by a monotonic clock.
     """
 
     state: Outcome

@@ -230,8 +230,8 @@ def foretell(
     if model.shape is None:
         return None
     room = room_of(device, mps_limit=options.device.mps_memory_limit)
-    if room is not None and resolved.kind == "cpu":  # as before this process took its part
-        held = psutil.Process().memory_info().rss
+    if room is not None and resolved.kind == "cpu":  # as before this run's processes took their part
+        held = psutil.Process().memory_info().rss * options.device.processes
         room = msgspec.structs.replace(room, free=min(room.ceiling, room.free + held))
     length = None
     if options.task.reads_text:

@@ -57,7 +57,7 @@ from core.engine.training.callbacks import (
     load_best,
 )
 from core.engine.training.compile import Compilation
-from core.engine.training.ranks import agreed, process_group, world_size
+from core.engine.training.ranks import agreed, gathered, process_group, world_size
 from core.engine.training.requests import EndRequested, RequestBox, end_while_loading, on_signals
 from core.engine.training.trainer import WatchedTrainer, fix_loss_scaling, loss_by_label, share_router_loss
 from core.engine.training.what_ran import report_mps_fallbacks
@@ -278,6 +278,7 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
             if outcome is not Outcome.PAUSED and not resolved.options.only_evaluates:
                 step = _save_model(run, resolved, reporter, prepared, trainer)
             memory_reports.stop()
+            peak = sum(gathered(process_peak()))  # as the forecast counts all processes
             if rank():
                 return
             if outcome is Outcome.FINISHED and not resolved.options.output.keep_checkpoints:
@@ -292,7 +293,7 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
                     steps=trainer.state.global_step,
                     model_step=step if resolved.options.keeps_best else None,
                     waited=waited,
-                    peak_bytes=process_peak(),
+                    peak_bytes=peak,
                     peak_device_bytes=memory.peak(),
                 )
             )
