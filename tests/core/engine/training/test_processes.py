@@ -125,6 +125,8 @@ def test_two_processes_train_as_one_does_at_the_same_global_batch(options, whole
     assert (ran.parallel, ran.effective_batch, ran.threads) == ("DDP, 2 processes", 8, 1)
     assert "0.02" in ran.reasons["device.processes"], "the rate that linear scaling would take"
     assert not found.messages, "as chosen"
+    assert found.last is not None
+    assert (found.last.peak_bytes or 0) > 800 << 20, "of both"
     assert whole.run.log_file.read_text().count("Step 8 of 8") == 1
 
 
