@@ -40,7 +40,7 @@ from core.base.language import _
 from core.base.processes import ASKER, kill_with_children, source_digest, start_worker
 from core.runs import models
 from core.runs import start as runs_start
-from core.runs.folder import Attempt, Rendezvous, Request, RunFolder
+from core.runs.folder import Attempt, KeeperRecord, Rendezvous, Request, RunFolder
 from core.runs.status import State
 from core.runs.summary import status_at_end
 
@@ -433,6 +433,10 @@ def _start(asked: Start, _source: BinaryIO) -> int:
     if asked.rendezvous is not None:
         write_atomically(run.rendezvous_file, msgspec.json.encode(asked.rendezvous))
     write_atomically(run.options_file, text)
+    before = (asked.attempt or 1) - 1
+    if run.attempt_kept() < before:  # attempts that never got here are counted, too
+        past = msgspec.structs.replace(KeeperRecord.of(os.getpid(), before), started=0.0)
+        write_atomically(run.keeper_file, msgspec.json.encode(past))
     keeper = runs_start.start(run, queued=asked.queued)
     threading.Thread(target=keeper.wait, daemon=True).start()  # no zombie is left while the session lasts
     return run.attempt_kept()

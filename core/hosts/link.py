@@ -5,7 +5,6 @@ Files are sent once: they are kept there by their hash, and one of which a part 
 
 import contextlib
 import os
-import re
 import subprocess
 import tempfile
 import time
@@ -287,8 +286,3 @@ def _files_of_run(folder: Path) -> dict[str, Path]:
                 f"model/base/{name.removeprefix(f'{base.name}/')}": path for name, path in below.items()
             }
     return {f"{folder.name}/{name}": path for name, path in found.items()}
-
-
-def name_there(name: str) -> str:
-    """A name for a run's folder on another computer, like that here; the caller adds what makes it unique."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip(".-")[:80] or "run"

@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import time
@@ -22,7 +23,7 @@ from core.base.files import read_record, write_atomically, written_whole
 from core.base.language import _
 from core.hosts import far
 from core.hosts.computers import find
-from core.hosts.link import Link, name_there
+from core.hosts.link import Link
 from core.hosts.several import BLAME_SECONDS, Others, ask_to_end, start_others
 from core.options import run_file
 from core.options.sources import ADAPTER
@@ -181,15 +182,20 @@ class Mirror:
     def _begin(self, link: Link) -> None:
         link.require_this_hone()
         if not self._connection.folder:
-            self._tell(folder=f"{name_there(self._run.path.absolute().name)}-{secrets.token_hex(2)}")
+            plain = (
+                re.sub(r"[^A-Za-z0-9_.-]+", "-", self._run.path.absolute().name).strip(".-_")[:80] or "run"
+            )
+            self._tell(folder=f"{plain}-{secrets.token_hex(2)}")
         self._tell(others=self._options.device.computers[1:])
+        forecast = self._run.forecast_file
         start = far.Start(
             run=self._connection.folder,
             attempt=self._attempt,
             options=run_file.dumps(link.send_sources(self._options, self._progress)),
+            forecast=forecast.read_text("utf-8") if forecast.is_file() else "",
             goes_on=bool(self._connection.attempt),
         )
-        attempt = begin(link, self._run, start_others(link, self._options, start, self._progress))
+        attempt = link.ask(start_others(link, self._options, start, self._progress), int)
         if attempt != self._attempt:  # it went on there while it was given up here
             self._attempt = attempt
             self._run.record_keeper(os.getpid(), attempt)
@@ -329,12 +335,6 @@ class Mirror:
         if entries is not None:
             entries[adapter.name] = FileEntry(len(content), hashlib.sha256(content).hexdigest())
             write_atomically(adapter.with_name(MARKER), msgspec.json.encode(entries))
-
-
-def begin(link: Link, run: RunFolder, start: far.Start) -> int:
-    """Start a run there with the forecast that it has here; returns the attempt that trains there."""
-    forecast = run.forecast_file.read_text("utf-8") if run.forecast_file.is_file() else ""
-    return int(link.ask(msgspec.structs.replace(start, forecast=forecast), int))
 
 
 def remove_there(connection: Connection | None) -> str:

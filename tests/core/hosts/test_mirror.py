@@ -255,6 +255,26 @@ def test_out_of_reach_it_can_be_ended_here_and_followed_again_later(workshop, ow
     assert is_equal(workshop, run)
 
 
+def test_stopped_before_it_has_begun_there_it_is_stopped(workshop, own_home):
+    workshop.stop()
+    options = with_changes(digits_options(), {"device.name": "cpu@workshop"})
+    run = create(options, own_home / "runs", own_home / "runs" / '-it\'s "mine" ü')
+    runs_start.start(run)
+    until(run, lambda _follower: run.connection().problem)
+    request = run.request(Action.STOP)
+    follower = end(run, State.STOPPED)
+    assert "before it began on workshop" in run.exit_record().reason
+    assert follower.status.accepted == {request.action: 1}
+    workshop.start()
+    play(workshop, "wait")
+    runs_start.resume(run)
+    until(run, lambda follower: follower.status.step > 3)
+    assert there(workshop, run).name.startswith("it-s-mine-")
+    run.request(Action.STOP)
+    end(run, State.STOPPED)
+    assert is_equal(workshop, run)
+
+
 @pytest.mark.parametrize("trouble", ["data", "version", "stranger"])
 def test_what_cant_begin_there_ends_with_the_remedy(trouble, workshop, own_home, tmp_path):
     play(workshop, "wait")
