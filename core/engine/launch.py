@@ -335,6 +335,8 @@ class Heartbeat:
         if failure is not None and not self._cause(failure):
             self._silent = tuple(self._silent_for(3 * BEAT_SECONDS))
         self._said.wait(BEAT_SECONDS)
+        if failure is not None and self._rendezvous.rank == 0:
+            time.sleep(BEAT_SECONDS)  # the others read it here
         self._over.set()
         return self._cause(failure) or failure
 
