@@ -1,6 +1,7 @@
 """The memory forecast in the engine: from the longest row of the data, at a run's start, and compared at its end."""
 
 import contextlib
+import os
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -24,6 +25,7 @@ from core.memory import estimate
 from core.memory.model import Forecast, Verdict, verdict
 from core.memory.remedies import ladder
 from core.options import RunOptions
+from core.options.catalogue import with_changes
 from core.options.choices import Padding, Task
 from core.options.method_rules import with_batch_within
 from core.options.sources import parse_synthetic, synthetic, synthetic_lengths
@@ -225,6 +227,9 @@ def foretell(
     if resolved.options.only_evaluates:
         return None
     options = with_batch_within(resolved.options, len(prepared.train) if prepared else 1)
+    if resolved.kind == "cpu":  # processes on other computers take none of this one's memory
+        here = int(os.environ.get("LOCAL_WORLD_SIZE", options.device.processes))
+        options = with_changes(options, {"device.processes": here})
     device = resolved.device
     model = check_model(options, len(prepared.labels)) if prepared else check_model(options)
     if model.shape is None:

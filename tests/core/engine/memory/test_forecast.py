@@ -297,3 +297,16 @@ def test_an_earlier_measurement_replaces_the_formula_and_batches_are_limited_by_
         larger = msgspec.structs.replace(resolved.options, memory=memory)
         parts.append(foretell(resolve_run(gather(), larger), prepared, None).parts)
     assert parts[0] == parts[1]
+
+
+def test_processes_of_other_computers_take_none_of_this_one(made, monkeypatch):
+    from core.engine.tasks.text import prepare
+
+    run = options(made, Task.TEXT_CLASSIFICATION, train="synthetic:16x8")
+    resolved = resolve_run(gather(), with_changes(run, {"device.processes": 4}))
+    prepared = prepare(run, Reporter(None))
+    peaks = []
+    for here in (4, 2):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", str(here))
+        peaks.append(foretell(resolved, prepared, None).parts.weights)
+    assert peaks[0] == 2 * peaks[1]
