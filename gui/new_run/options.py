@@ -23,7 +23,7 @@ from core.options import RunOptions, Tree, presets
 from core.options.catalogue import options_by_path, options_of, value_at, value_of, value_text
 from core.options.choices import Task, Toggle
 from core.options.declare import Kind, Option
-from core.options.device_support import MachineReport, Settled, find_device, settled_beside
+from core.options.device_support import MachineReport, Settled, find_device, settle, settled_beside
 from core.options.importing import Imported
 from core.options.method_rules import big_model_advice, extent, usual_rate
 from core.options.past_runs import source_title
@@ -526,10 +526,11 @@ class OptionsColumn(QWidget):
         assert isinstance(best.field, SwitchField)
         best.field.show_implied(is_implied=stops_early)
         best.set_hint(_("Early stopping always keeps the best") if stops_early else "")
-        text = _("Effective batch size: {rows:,}").format(rows=options.effective_batch)
+        device = find_device(self._machine, options.device.name) if self._machine else None
+        effective = (settle(device, options) if device else options).effective_batch
+        text = _("Effective batch size: {rows:,}").format(rows=effective)
         accumulates = options.memory.gradient_accumulation_steps > 1
         row("memory.gradient_accumulation_steps").set_hint(text if accumulates else "")
-        device = find_device(self._machine, options.device.name) if self._machine else None
         for path, settled in (device.automatic if device else {}).items():
             if path in self.form.paths:
                 option = row(path).field.option

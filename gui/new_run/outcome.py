@@ -16,7 +16,7 @@ from core.memory.model import ModelReport
 from core.options import RunOptions
 from core.options.catalogue import options_by_path, value_of, value_text
 from core.options.choices import DeepSpeed, Method, Padding, Precision, Task, Toggle, device_title
-from core.options.device_support import DeviceReport, MachineReport, find_device, settled_beside
+from core.options.device_support import DeviceReport, MachineReport, find_device, settle, settled_beside
 from core.options.method_rules import BATCH_PATHS, SAMPLE_PATHS, STEP_PATHS, Extent, extent
 from core.options.past_runs import is_run
 from core.options.sources import short_name
@@ -237,10 +237,11 @@ def summary_rows(
     memory, training = options.memory, options.training
     title, precision = computed(machine, options)
     size, accumulated = memory.batch_size, memory.gradient_accumulation_steps
-    processes = options.effective_batch // max(1, size * accumulated)
+    effective = (settle(device, options) if device else options).effective_batch  # "0 processes": all cards
+    processes = effective // max(1, size * accumulated)
     factors = [f"{number:,}" for number in (size, *(one for one in (accumulated, processes) if one > 1))]
     batch = _("{rows:,} per step") if len(factors) == 1 else _("{factors} = {rows:,} per step")
-    batch = batch.format(factors=" × ".join(factors), rows=options.effective_batch)
+    batch = batch.format(factors=" × ".join(factors), rows=effective)
     optimizer = _("{optimizer}, learning rate {rate}").format(
         optimizer=training.optimizer.label,
         rate=MISSING if "training.learning_rate" in unreadable else plain_number(training.learning_rate),

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from core.memory.model import Room
 from core.options import RunOptions
 from core.options.choices import Task
-from core.options.device_support import DeviceReport, MachineReport
+from core.options.device_support import DeviceReport, MachineReport, Settled
 from gui.new_run.device_field import TogetherSheet
 from gui.new_run.memory_state import read_room
 from tests.fakes.jobs import CPU_ONLY
@@ -65,6 +65,13 @@ def test_devices_of_other_computers_make_a_list(page, field):
     page.set_machine(CPU_ONLY)
     assert field.value() == "cuda@workshop"
     assert ("error", "device.name") in checks(page)
+
+
+def test_automatic_processes_count_in_the_batch(page):
+    automatic = {"device.processes": Settled("2", "one for each NVIDIA GPU")}
+    page.set_machine(with_others(replace(RTX, automatic=automatic), SECOND))
+    put(page, device__name="cuda@workshop", device__processes=0, memory__batch_size=16)
+    assert rows(page)["Batch"] == "16 × 2 = 32 per step"
 
 
 def test_several_computers_train_together_but_no_macs(qtbot, page, field):
