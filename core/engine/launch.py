@@ -29,7 +29,7 @@ from core.base.errors import Fix, FixAction
 from core.base.files import write_atomically
 from core.base.jobs import FailureReport, engine_command
 from core.base.language import _
-from core.base.processes import ASKER, SIGNALS, describe, end_group, out_of_memory_kills
+from core.base.processes import ASKER, CANT_WRITE, SIGNALS, describe, end_group, out_of_memory_kills
 from core.monitor.nvidia import CARDS, cards, number_by_slot
 from core.options import RunOptions
 from core.runs.event_log import EventWriter
@@ -42,8 +42,8 @@ from core.runs.summary import current_attempt, status_at_end
 
 
 def rank() -> int:
-    """The number of this process among those that train one model."""
-    return int(os.environ.get("RANK", "0"))
+    """The number of this process among those that train one model; a cluster sets RANK for others, too."""
+    return int(os.environ["RANK"]) if is_rank() else 0
 
 
 def is_rank() -> bool:
@@ -144,7 +144,10 @@ def lead(run: RunFolder, launch: Launch) -> int:
             kept = newest(run)
             step = kept.step if kept is not None else 0
         if failure is not None and (status.attempt != attempt or status.finished is None):
-            _write(run, attempt, failure, step)
+            try:
+                _write(run, attempt, failure, step)
+            except OSError:
+                return CANT_WRITE
             return 0 if failure.outcome is Outcome.PAUSED else 1
         if failure is None and launch.rendezvous is not None and launch.rendezvous.rank:
             return 0  # the first computer has the events
@@ -168,9 +171,8 @@ def make_agent(launch: Launch) -> None:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
     if launch.cards:
         os.environ.update({"CUDA_VISIBLE_DEVICES": ",".join(launch.cards), CARDS: str(len(launch.cards))})
-    os.environ["TORCH_CPP_LOG_LEVEL"] = (
-        "ERROR"  # or lost connections and DDP's search for unused weights fill the log
-    )
+    # or lost connections and DDP's search for unused weights fill the log
+    os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"
     from torch.distributed.elastic.multiprocessing import api
 
     api._get_default_signal = lambda: ENDS_RANKS
@@ -240,10 +242,9 @@ def _write(run: RunFolder, attempt: int, failure: Failure, step: int) -> None:
         id=failure.message_id, level=Level.ERROR, title=error.title, detail=error.detail, fixes=error.fixes
     )
     print("\n".join(filter(None, (error.title, error.detail))), file=sys.stderr, flush=True)
-    with contextlib.suppress(OSError):
-        writer = EventWriter(run.events_file, attempt=attempt)
-        writer.write(raised, RunFinished(state=failure.outcome, steps=step))
-        writer.close()
+    writer = EventWriter(run.events_file, attempt=attempt)
+    writer.write(raised, RunFinished(state=failure.outcome, steps=step))
+    writer.close()
 
 
 # --- Several computers

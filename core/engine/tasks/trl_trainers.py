@@ -38,9 +38,8 @@ class TrlTrainer(WeightedTrainer):
             # TRL casts to bf16 on quantized weights
             if name in before and weight.dtype != before[name].dtype:
                 weight.data = before[name].to(weight.device)
-        self.accelerator.gather_for_metrics = lambda figures, *_rest: (
-            figures
-        )  # each rank counts its own batches
+        # each rank counts its own batches
+        self.accelerator.gather_for_metrics = lambda figures, *_rest: figures
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate with figures of each batch by itself, as with one process."""

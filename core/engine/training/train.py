@@ -57,7 +57,7 @@ from core.engine.training.callbacks import (
     load_best,
 )
 from core.engine.training.compile import Compilation
-from core.engine.training.ranks import agreed, gathered, process_group, world_size
+from core.engine.training.ranks import agreed, gathered, process_group, wait_for_all, world_size
 from core.engine.training.requests import EndRequested, RequestBox, end_while_loading, on_signals
 from core.engine.training.trainer import WatchedTrainer, fix_loss_scaling, loss_by_label, share_router_loss
 from core.engine.training.what_ran import report_mps_fallbacks
@@ -200,7 +200,7 @@ def train_run(
 
     Returns:
         The exit status: 0 finished, stopped or paused; 1 failed, which the events explain; `CANT_WRITE` if not even
-        that could be written. 1, too, for a rank that was interrupted while loading: the agent ends the others.
+        that could be written. A rank that ends before the others returns 1, whatever the outcome: the agent ends them.
     """
     with on_signals(signal.SIG_IGN if rank() else signal.default_int_handler):
         try:
@@ -252,7 +252,7 @@ def _report_failure(error: Exception, run: RunFolder, options: RunOptions, repor
     try:
         if isinstance(error, failures.CantSave):
             reporter.pause(error)
-            return 0
+            return int(is_rank())  # else the agent would take it for a success
         reporter.fail(error, known=known)
     except OSError:  # the disk is full or gone: the exit status alone is left
         return CANT_WRITE
@@ -267,6 +267,7 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
     log = StepLog(reporter, memory)
     with MemoryReports(memory, reporter) as memory_reports:
         prepared, trainer = _load(run, resolved, log, requests)
+        wait_for_all()  # one may download a model for longer than GPUs wait for each other
         with on_signals(signal.SIG_IGN if rank() else requests.stop_at_signal):
             start = time.perf_counter()
             outcome = _learn(trainer, requests, checkpoint)

@@ -81,11 +81,11 @@ def _parallel(trainer: WatchedTrainer) -> str:
 
 
 def _reason_of_rate(resolved: ResolvedRun) -> dict[str, str]:
+    if world_size() == 1:
+        return {}
     rate = resolved.options.training.learning_rate
     reason = _("the learning rate stays {rate:g}; scaled with the processes it would be {scaled:g}")
-    return (
-        {"device.processes": reason.format(rate=rate, scaled=rate * world_size())} if world_size() > 1 else {}
-    )
+    return {"device.processes": reason.format(rate=rate, scaled=rate * world_size())}
 
 
 def _reason_of_attention(trainer: WatchedTrainer, resolved: ResolvedRun) -> dict[str, str]:

@@ -2,16 +2,19 @@
 
 import sys
 import time
+from signal import SIG_IGN
 from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from core.base.jobs import FailureReport
+from core.base.processes import CANT_WRITE
 from core.engine import launch
-from core.engine.launch import ENDS_RANKS, Failure, Heartbeat, Launch, _reason, launch_of
+from core.engine.launch import ENDS_RANKS, Failure, Heartbeat, Launch, _reason, is_rank, launch_of, lead, rank
+from core.engine.training.requests import on_signals
 from core.runs.events import Outcome
-from core.runs.folder import Rendezvous
+from core.runs.folder import Rendezvous, RunFolder
 from tests.fakes.training import options_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="several processes are refused on Windows")
@@ -44,6 +47,24 @@ def test_torchrun_is_told_the_processes_and_where_they_meet():
     assert alone[-2:] == ["train", "."]
     assert "--virtual-local-rank" not in alone
     assert "--virtual-local-rank" in Launch(processes=2, cards=("0", "1")).torchrun
+
+
+def test_a_process_by_itself_has_no_number_even_where_a_cluster_sets_one(monkeypatch):
+    monkeypatch.setenv("RANK", "3")
+    assert (is_rank(), rank()) == (False, 0)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "one")
+    assert (is_rank(), rank()) == (True, 3)
+
+
+def test_an_agent_that_can_write_no_reason_says_so_by_its_status(tmp_path, monkeypatch):
+    def full(*_args, **_kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(launch, "make_agent", lambda _launch: None)
+    monkeypatch.setattr(launch, "run_ranks", lambda _launch: failed("no such row"))
+    monkeypatch.setattr(launch, "EventWriter", full)
+    with on_signals(SIG_IGN):  # as they were afterwards
+        assert lead(RunFolder(tmp_path), Launch(processes=2)) == CANT_WRITE
 
 
 # --- Several computers

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from core.base.errors import FixAction, OutOfMemory
 from core.base.processes import CANT_WRITE
 from core.engine.__main__ import LenientStream
 from core.engine.reporter import Reporter
+from core.engine.training import train
 from core.engine.training.failures import CantSave, disk_space_needed, explain, writing
 from core.runs.events import CheckpointSaved, Event, MessageRaised, Outcome, StepFinished
 from core.runs.folder import RunFolder
@@ -268,3 +270,14 @@ def test_events_that_can_not_be_written_end_the_run_and_it_goes_on_later(whole, 
         assert attempt(run.path, options, {3: fill}) == CANT_WRITE
     assert [path.name for path in run.checkpoints.glob("checkpoint-*")] == ["checkpoint-2"]
     assert in_attempts(run.path, options).steps == whole.steps
+
+
+def test_a_process_of_several_that_pauses_itself_is_no_success_for_their_agent(tmp_path, monkeypatch):
+    told = tmp_path / "error.json"
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "one")
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(told))
+    full = CantSave("Paused: the disk is full")
+    status = train._report_failure(full, RunFolder(tmp_path), options_of(), Reporter(None, writes=False))
+    assert status == 1, "with 0 the others would be found to fail, by a lost connection"
+    assert json.loads(told.read_text())["hone"]["outcome"] == Outcome.PAUSED

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from core.base.errors import FixAction, UserError
 from core.base.jobs import engine_command
 from core.base.processes import child_environment, end_group
 from core.engine.tasks.metrics import Means
+from core.engine.training import train
 from core.engine.training.failures import require_processes
 from core.engine.training.trainer import one_batch_each
 from core.options import RunOptions, run_file
@@ -75,10 +77,12 @@ class Together:
             time.sleep(0.05)
 
     def ranks(self) -> list[psutil.Process]:
-        children = psutil.Process(self.engine.pid).children()
-        return sorted(
-            (one for one in children if one.cmdline()[-2:] == ["train", "."]), key=lambda one: one.pid
-        )
+        found = []
+        for child in psutil.Process(self.engine.pid).children():
+            with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+                if child.cmdline()[-2:] == ["train", "."]:
+                    found.append(child)
+        return sorted(found, key=lambda one: one.pid)
 
     def end(self, status: int = 0) -> Story:
         """Wait for the end, after which none of its processes may be left."""
@@ -147,6 +151,14 @@ def test_a_pause_of_both_resumes_bit_for_bit_and_not_with_another_number(options
     assert refused.value.fixes[0].changes == {"device.processes": 2}
     Together(tmp_path / "run", options).end()
     assert_same(tmp_path / "run", whole.run.path)
+
+
+def test_processes_wait_for_the_last_one_that_loads(options, tmp_path, monkeypatch):
+    plans = []
+    monkeypatch.setattr(train, "wait_for_all", lambda: plans.append(story_of(run).of(RunPlanned)))
+    run = RunFolder(tmp_path / "run")
+    assert attempt(run.path, replace(options, device=replace(options.device, processes=1))) == 0
+    assert plans == [[]], "the first step, in which they would wait for minutes only, comes later"
 
 
 def test_a_killed_process_ends_both_with_its_reason_and_the_run_goes_on(options, tmp_path):
