@@ -126,6 +126,20 @@ def file_inside(folder: Path, name: str) -> Path | None:
         return None
 
 
+def inside(folder: Path, name: str) -> Path:
+    """A path in a folder by a relative one with slashes that another computer may have written; nothing is followed.
+
+    Raises:
+        UserError: It would lead elsewhere, here or on Windows.
+    """
+    path = folder
+    for part in name.split("/"):
+        path /= part
+        if part == ".." or path.name != part or "\0" in part or is_link(path):
+            raise UserError(_("“{path}” leads out of its folder").format(path=name))
+    return path
+
+
 def read_text(path: Path) -> str:
     """Read a text in UTF-8, or in UTF-16 with a byte order mark, which `>` writes in Windows PowerShell 5.1.
 

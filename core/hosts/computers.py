@@ -127,14 +127,18 @@ def _write(known: tuple[Computer, ...]) -> None:
 def ssh_command(computer: Computer, script: str) -> list[str]:
     """The command that runs a script of POSIX sh in the home folder of another computer.
 
-    ssh neither asks (BatchMode) nor accepts an unknown host key; a dead connection ends it within 15 s. The person's
-    login shell there, which may be another one than sh, sees one quoted word.
+    ssh neither asks (BatchMode) nor accepts an unknown host key; a dead connection ends it within 15 s. What the
+    person's settings open for a terminal (keys of the agent, ports, another command) stays closed. The login shell
+    there, which may be another one than sh, sees one quoted word.
     """
     settings = {
         "BatchMode": "yes",
         "ConnectTimeout": str(CONNECT_SECONDS),
         "ServerAliveInterval": str(ALIVE_SECONDS),
         "ServerAliveCountMax": "3",
+        "ForwardAgent": "no",
+        "ClearAllForwardings": "yes",
+        "RemoteCommand": "none",
     }
     options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
     config = os.environ.get(SSH_CONFIG)

@@ -34,7 +34,7 @@ import psutil
 
 from core.base import settings
 from core.base.errors import RunFolderError, UserError
-from core.base.files import is_link, locked, open_plain, remove, write_atomically
+from core.base.files import inside, is_link, locked, open_plain, remove, write_atomically
 from core.base.jobs import FailureReport, engine_command
 from core.base.language import _
 from core.base.processes import ASKER, kill_with_children, source_digest, start_worker
@@ -199,7 +199,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hashes(_Asked, frozen=True, kw_only=True):
-    """The hashes of so many first bytes of the streams; empty where there are fewer."""
+    """The hashes of so many first bytes of the streams, empty where there are fewer; none if the run was removed."""
 
     run: Name
     sizes: dict[str, Size]
@@ -261,20 +261,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # --- Files there
-
-
-def inside(folder: Path, name: str) -> Path:
-    """A path in a folder by a relative one with slashes.
-
-    Raises:
-        UserError: It would lead elsewhere.
-    """
-    path = folder
-    for part in name.split("/"):
-        path /= part
-        if part in ("", ".", "..") or "\0" in part or is_link(path):
-            raise UserError(_("“{path}” leads out of its folder").format(path=name))
-    return path
 
 
 def _run(name: str) -> RunFolder:
@@ -508,14 +494,15 @@ def _watch(asked: Watch, _source: BinaryIO) -> tuple[Watched, BinaryIO]:
             break
         time.sleep(POLL_SECONDS)
     is_over = has_ended or not is_alive
-    state = run.state(status_at_end(run, and_beginning=True)) if is_over and not pieces else None
+    is_gone = run.is_removed
+    ask_state = is_over and not pieces and not is_gone
     watched = Watched(
         pieces=tuple(piece for piece, _content in pieces),
         shrunk=shrunk,
         is_alive=is_alive,
         has_ended=has_ended,
-        is_gone=run.is_removed,
-        state=state,
+        is_gone=is_gone,
+        state=run.state(status_at_end(run, and_beginning=True)) if ask_state else None,
     )
     return watched, io.BytesIO(b"".join(content for _piece, content in pieces))
 
@@ -548,7 +535,8 @@ def _pieces(run: RunFolder, asked: Watch) -> Iterator[tuple[Piece, bytes]]:
 @answer.register
 def _hashes(asked: Hashes, _source: BinaryIO) -> dict[str, str]:
     run = _run(asked.run)
-    return {name: hash_of(inside(run.path, name), size) for name, size in asked.sizes.items()}
+    sizes = {} if run.is_removed else asked.sizes
+    return {name: hash_of(inside(run.path, name), size) for name, size in sizes.items()}
 
 
 def hash_of(path: Path, size: int | None = None) -> str:
@@ -589,7 +577,11 @@ def _listed(run: RunFolder, folders: Iterable[Path]) -> dict[str, tuple[int, str
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not is_link(path) and not is_link(path.parent)
     ]
-    return {path.relative_to(run.path).as_posix(): (size_of(path), hash_of(path)) for path in files}
+    listed = {}
+    for path in files:
+        _live(IDLE_SECONDS)  # they may be large
+        listed[path.relative_to(run.path).as_posix()] = (size_of(path), hash_of(path))
+    return listed
 
 
 @answer.register

@@ -191,6 +191,7 @@ _REMOVE = """cd -- "$folder" 2>/dev/null && [ -e hone.txt ] || exit 0
 set -e
 rm -rf installed.json source source.new env home cache python
 rm -f hone.txt installed.new
+folder=$PWD
 cd ..
 rmdir -- "$folder" 2>/dev/null || true
 """

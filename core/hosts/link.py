@@ -130,11 +130,22 @@ class Link:
             raise self._lost() from None
         if not line.endswith(b"\n"):
             raise self._lost()
-        head = msgspec.json.decode(line, type=far.Answer)
+        head = self._decoded(line, far.Answer)
         if head.error is not None:
             raise UserError(head.error.title, head.error.detail, head.error.fixes)
         self.size = head.size
-        return msgspec.json.decode(head.answer, type=kind)
+        return self._decoded(head.answer, kind)
+
+    def record(self, run: str, name: str, kind: type[Answer]) -> Answer:
+        """What a small JSON file of a run there holds."""
+        self.ask(far.Get(run=run, path=name))
+        return self._decoded(b"".join(self.blocks()), kind)
+
+    def _decoded(self, content: bytes | msgspec.Raw, kind: type[Answer]) -> Answer:
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except (ValueError, RecursionError) as error:  # no JSON, or other fields
+            raise self._other_hone() from error
 
     def read(self, size: int) -> bytes:
         """Bytes that follow an answer."""

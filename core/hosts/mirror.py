@@ -14,12 +14,13 @@ import shutil
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from core.base import formats
 from core.base.errors import ComputerError, UserError
-from core.base.files import read_record, write_atomically, written_whole
+from core.base.files import inside, read_record, write_atomically, written_whole
 from core.base.language import _
 from core.hosts import far
 from core.hosts.computers import find
@@ -92,8 +93,9 @@ class Mirror:
                                 "On {name} it ended without a word: that computer was restarted or switched off."
                             ).format(name=self._connection.computer)
                         )
-                    else:
-                        write_atomically(self._run.exit_file, self._with_blame(ending))
+                    else:  # where another computer's failure ended it, that is the reason
+                        reason = self._blamed or ending.reason
+                        self._run.record_exit(msgspec.structs.replace(ending, reason=reason))
                     self._heard(doing="", over=True)
                 except (UserError, OSError) as error:
                     is_passing = isinstance(error, OSError)
@@ -164,13 +166,6 @@ class Mirror:
         self._end(reason)
         self._tell(connected=False, problem=reason, doing="", over=True)
 
-    def _with_blame(self, ending: bytes) -> bytes:
-        """The record of how it ended; of a run that another computer's failure ended, with that as the reason."""
-        if not self._blamed:
-            return ending
-        record = msgspec.json.decode(ending, type=ExitRecord)
-        return msgspec.json.encode(msgspec.structs.replace(record, reason=self._blamed))
-
     def _end(self, reason: str) -> None:
         last = self._run.last_exit_record()
         before = last.of_engine if last is not None else None
@@ -187,6 +182,9 @@ class Mirror:
             )
             self._tell(folder=f"{plain}-{secrets.token_hex(2)}")
         self._tell(others=self._options.device.computers[1:])
+        self._run.record_connection(
+            self._connection
+        )  # unless it is on the disk, the run might be begun twice
         forecast = self._run.forecast_file
         start = far.Start(
             run=self._connection.folder,
@@ -209,8 +207,8 @@ class Mirror:
 
     # --- Follow
 
-    def _follow(self, link: Link) -> bytes | None:
-        """Copy what is new until the run is over and all of it is here; returns its `exit.json`, if there is one."""
+    def _follow(self, link: Link) -> ExitRecord | None:
+        """Copy what is new until the run is over and all of it is here; returns how it ended, if that is known."""
         self._verify(link)
         name, blame_at = self._connection.folder, 0.0
         while True:
@@ -241,8 +239,7 @@ class Mirror:
                     self._bring_results(link)
                 if not news.has_ended:
                     return None
-                link.ask(far.Get(run=name, path=self._run.exit_file.name))
-                return b"".join(link.blocks())
+                return link.record(name, self._run.exit_file.name, ExitRecord)
             if time.monotonic() - self._told >= HEARD_SECONDS:
                 self._heard()
             time.sleep(max(0.0, begun + PACE_SECONDS - time.monotonic()))
@@ -252,7 +249,7 @@ class Mirror:
         sizes = {name: far.size_of(self._run.path / name) for name in far.STREAMS}
         there = link.ask(far.Hashes(run=self._connection.folder, sizes=sizes), dict[str, str])
         for name, size in sizes.items():
-            if size and there[name] != far.hash_of(self._run.path / name, size):
+            if size and there and there.get(name) != far.hash_of(self._run.path / name, size):
                 self._copy_whole(link, name)
 
     def _copy_whole(self, link: Link, name: str) -> None:
@@ -268,9 +265,7 @@ class Mirror:
         for piece in news.pieces:
             content = link.read(piece.size)
             if piece.stamp is not None:
-                path = far.inside(self._run.path, piece.name)
-                if piece.name != self._run.validation_file.name and path.parent.name != "examples":
-                    raise UserError(_("{name} sent a file that no run has").format(name=link.computer.name))
+                path = self._own(piece.name, self._run.validation_file.name, "examples")
                 path.parent.mkdir(exist_ok=True)
                 write_atomically(path, content)
                 self._stamps[piece.name] = piece.stamp
@@ -278,9 +273,17 @@ class Mirror:
                 with (self._run.path / piece.name).open("ab") as file:
                     file.write(content)
         self._failures = 0
-        for name in set(news.shrunk) & set(sizes):
+        for name in () if news.is_gone else set(news.shrunk) & set(sizes):
             self._copy_whole(link, name)
         return news
+
+    def _own(self, name: str, *parts: str) -> Path:
+        """The path here of a file that the other computer names: one of these files of a run, or in these folders."""
+        if name.partition("/")[0] not in parts:
+            raise UserError(
+                _("{name} sent a file that no run has").format(name=self._connection.computer), name
+            )
+        return inside(self._run.path, name)
 
     # --- The end
 
@@ -288,14 +291,15 @@ class Mirror:
         """Bring the model back, or the checkpoint that is newer; what is here already isn't fetched again."""
         listed = link.ask(far.Results(run=self._connection.folder), dict[str, tuple[int, str]])
         arriving = self._run.path / ARRIVING
+        results = (self._run.model, self._run.checkpoints, self._run.tensorboard)
         lacking = {
             name: entry
             for name, entry in listed.items()
-            if far.hash_of(far.inside(self._run.path, name)) != entry[1]
+            if far.hash_of(self._own(name, *(folder.name for folder in results))) != entry[1]
         }
         total, done = sum(size for size, _digest in lacking.values()), 0
         for name, (size, digest) in lacking.items():
-            part = far.inside(arriving, name)
+            part = inside(arriving, name)
             part.parent.mkdir(parents=True, exist_ok=True)
             here = far.size_of(part)
             link.ask(far.Get(run=self._connection.folder, path=name, offset=min(here, size)))
@@ -311,24 +315,22 @@ class Mirror:
         for path in self._run.model.rglob("*"):  # of an earlier attempt
             if path.is_file() and path.relative_to(self._run.path).as_posix() not in listed:
                 path.unlink()
-        moved = [
-            far.inside(self._run.path, name) for name in sorted(lacking, key=lambda one: one.endswith(MARKER))
-        ]
-        for path in moved:
+        for name in sorted(lacking, key=lambda one: one.endswith(MARKER)):
+            path = inside(self._run.path, name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            far.inside(arriving, path.relative_to(self._run.path).as_posix()).replace(path)
-        for path in moved:
-            if path.name == ADAPTER:
-                self._name_base_model(path, link.greeting.home)
+            inside(arriving, name).replace(path)
+        for name in listed:  # also one that a keeper moved before it was killed
+            if name.endswith(f"/{ADAPTER}"):
+                self._name_base_model(inside(self._run.path, name), link.greeting.home)
         shutil.rmtree(arriving, ignore_errors=True)
 
     def _name_base_model(self, adapter: Path, home: str) -> None:
         """Let an adapter name its base model by the path here instead of that in Hone's home there."""
-        config = json.loads(adapter.read_bytes())
+        config = read_record(adapter, dict[str, Any])
+        if config is None or not str(config.get("base_model_name_or_path")).startswith(f"{home}/"):
+            return
         beside = adapter.with_name("base").absolute()
         source = str(beside) if beside.is_dir() else self._options.model.source
-        if not str(config.get("base_model_name_or_path")).startswith(f"{home}/"):
-            return
         content = json.dumps(config | {"base_model_name_or_path": source}, indent=2).encode()
         write_atomically(adapter, content)
         entries = read_record(adapter.with_name(MARKER), dict[str, FileEntry])

@@ -219,8 +219,7 @@ class Others:
 
 def _why_failed(link: Link, run: str) -> str:
     """Why the newest attempt failed there, in words; empty if it didn't."""
-    link.ask(far.Get(run=run, path="exit.json"))
-    ended = msgspec.json.decode(b"".join(link.blocks()), type=ExitRecord)
+    ended = link.record(run, "exit.json", ExitRecord)
     link.ask(far.Get(run=run, path="events.jsonl"))
     lines = b"".join(link.blocks()).splitlines()
     said = [msgspec.json.decode(line, type=MessageRaised) for line in lines if b'"message_raised"' in line]

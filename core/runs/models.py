@@ -9,11 +9,12 @@ import contextlib
 import hashlib
 import re
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 
 import msgspec
 
-from core.base.files import is_link, open_plain, read_small
+from core.base.errors import UserError
+from core.base.files import inside, is_link, open_plain, read_small
 from core.runs.folder import RunFolder
 from core.runs.summary import status_at_end
 
@@ -104,22 +105,15 @@ def _complete_files(path: Path) -> dict[str, FileEntry]:
             {} if is_link(marker) else msgspec.json.decode(read_small(marker), type=dict[str, FileEntry])
         )
         is_whole = all(_has_size(path, name, entry.bytes) for name, entry in entries.items())
-    except (OSError, ValueError, RecursionError):  # ValueError: no JSON, other fields, or no UTF-8
+    except (OSError, ValueError, RecursionError, UserError):  # ValueError: no JSON, other fields, or no UTF-8
         return {}
     return entries if is_whole else {}
 
 
 def _has_size(folder: Path, name: str, size: int) -> bool:
     """Whether a file that the marker lists is within the checkpoint, without links, in full."""
-    windows = PureWindowsPath(name)  # names that lead elsewhere on Windows lead nowhere here, either
-    if not name or windows.drive or windows.root or "\\" in name or ".." in windows.parts:
-        return False
-    path = folder
-    for part in PurePosixPath(name).parts:
-        path /= part
-        if is_link(path):
-            return False
-    return path.is_file() and path.stat().st_size == size
+    path = inside(folder, name)
+    return not set("\\:") & set(name) and path.is_file() and path.stat().st_size == size
 
 
 # --- The trained model

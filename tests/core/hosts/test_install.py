@@ -166,6 +166,15 @@ def test_this_very_version_is_installed_used_and_removed(workshop, monkeypatch):
     assert not workshop.folder.exists()
 
 
+def test_no_empty_folder_is_left_of_one_in_another(tmp_path):
+    nested = tmp_path / "deep" / "hone"
+    nested.mkdir(parents=True)
+    (nested / "hone.txt").touch()
+    script = install._assigned(install._REMOVE, folder="deep/hone")
+    subprocess.run(["sh", "-c", script], cwd=tmp_path, check=True)
+    assert [path.name for path in tmp_path.rglob("*")] == ["deep"]
+
+
 def test_without_uv_pip_brings_it_into_the_environment(workshop):
     link = f"rm -rf env; ln -s '{sys.prefix}' env.real; mkdir -p env/bin"
     pip = '#!/bin/sh\\ncase "$*" in *-m\\ pip*) cp "$HOME/uv" env/bin/uv;; *) exec env.real/bin/python "$@";; esac\\n'

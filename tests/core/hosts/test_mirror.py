@@ -389,6 +389,21 @@ def test_a_session_stays_in_its_folder_and_ends_with_its_input(workshop):
         link.ask(far.Get(run="../..", path="secret"))
 
 
+def test_a_run_whose_folder_there_is_gone_ends_with_that(workshop, own_home):
+    play(workshop, "wait")
+    run = run_on(workshop, own_home)
+    runs_start.start(run)
+    until(run, lambda follower: follower.status.step > 1)
+    psutil.Process(run.keeper_record().pid).kill()
+    far_run = there(workshop, run)
+    psutil.Process(far_run.keeper_record().pid).kill()
+    shutil.rmtree(far_run.path)
+    until(run, lambda _follower: not run.keeper_is_alive())
+    assert runs_start.follow_again(run)
+    until(run, lambda follower: follower.is_over, 20)
+    assert run.exit_record().reason == "Its folder on workshop is gone."
+
+
 def test_a_dry_run_elsewhere_measures_there_and_is_ended_there(workshop, tmp_path):
     data = tmp_path / "data.csv"
     data.write_text("text,label\n")
