@@ -256,9 +256,8 @@ class WatchedTrainer(Trainer):
 
     def _get_dataloader(self, dataset: Any, description: str, batch_size: int, **kwargs: Any) -> DataLoader:
         if not self.args.dataloader_num_workers:
-            return self._share_out(
-                super()._get_dataloader(dataset, description, batch_size, **kwargs), **kwargs
-            )
+            loader = super()._get_dataloader(dataset, description, batch_size, **kwargs)
+            return self._share_out(loader, **kwargs)
         if self.args.dataloader_multiprocessing_context == "forkserver":
             multiprocessing.set_forkserver_preload(list(PRELOADED))
             with on_signals(signal.SIG_IGN):  # at a shutdown the engine ends the fork server
@@ -423,7 +422,12 @@ class WatchedTrainer(Trainer):
         if world_size() > 1:
             share_buffers(self.model)
             self.gather_function = lambda found: recursively_apply(rows_of_all, found, self.batch_sizes)
-        output = super().evaluation_loop(*args, **kwargs)
+        averages = self.args.average_tokens_across_devices
+        self.args.average_tokens_across_devices = False  # a batch's loss is the mean of its own labels
+        try:
+            output = super().evaluation_loop(*args, **kwargs)
+        finally:
+            self.args.average_tokens_across_devices = averages
         return output._replace(metrics=agreed(output.metrics))
 
     def undo_evaluation(self) -> None:
@@ -544,12 +548,7 @@ class WatchedTrainer(Trainer):
             if self.args.dataloader_num_workers:
                 use_own_generator(kwargs["train_dataloader"])
             order = Path(checkpoint) / ORDER_STATE
-            if (
-                kwargs["steps_trained_in_current_epoch"]
-                and self.train_order
-                and rank() == 0
-                and order.is_file()
-            ):
+            if kwargs["steps_trained_in_current_epoch"] and self.train_order and order.is_file():
                 with reading(checkpoint):
                     self.train_order.begin_with = torch.load(order, weights_only=True)
             self._load_rng_state(checkpoint)

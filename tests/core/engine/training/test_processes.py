@@ -11,7 +11,9 @@ from typing import Any
 
 import psutil
 import pytest
+import torch
 from msgspec.structs import replace
+from transformers import Trainer
 
 from core.base.errors import FixAction, UserError
 from core.base.jobs import engine_command
@@ -21,14 +23,14 @@ from core.engine.training import train
 from core.engine.training.failures import require_processes
 from core.engine.training.trainer import one_batch_each
 from core.options import RunOptions, run_file
-from core.options.choices import Toggle
+from core.options.choices import Task, Toggle
 from core.runs.events import CheckpointSaved, MessageRaised, Outcome, PhaseChanged, RunPlanned, WhatRan
 from core.runs.folder import Action, RunFolder
 from core.runs.models import newest
 from tests.core.engine.training.test_resuming import assert_same
-from tests.fakes.models import save_tiny_bert
+from tests.fakes.models import save_tiny_bert, save_tiny_llama, write_text
 from tests.fakes.trained_runs import Story, attempt, story_of
-from tests.fakes.training import run_options, write_reviews
+from tests.fakes.training import built, run_options, write_reviews
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="several processes are started on Linux here")
 
@@ -196,6 +198,24 @@ def test_each_process_evaluates_as_many_batches_and_each_batch_is_there(batches)
     shares = [[*one_batch_each(made, rank, 3)] for rank in range(3)]  # type: ignore[arg-type]
     assert len({len(share) for share in shares}) == 1
     assert sorted({batch[0] for share in shares for batch in share}) == list(range(batches))
+
+
+def test_the_loss_of_an_evaluated_batch_is_the_mean_of_its_own_labels(tmp_path, monkeypatch):
+    text, seen = write_text(tmp_path / "text.txt"), []
+    source = save_tiny_llama(tmp_path / "llama")
+    trainer = built(
+        run_options(Task.CAUSAL_LM, source=source, train=text, eval_fraction=0.2), tmp_path / "checkpoints"
+    )
+    trainer.args.average_tokens_across_devices = True
+
+    def compute(self, *_args, **_kwargs):
+        seen.append(self.args.average_tokens_across_devices)
+        return torch.ones(()), None, None
+
+    monkeypatch.setattr(Trainer, "prediction_step", compute)
+    trainer.evaluate()
+    assert set(seen) == {False}, "of both ranks' together, batches of different sizes would count wrongly"
+    assert trainer.args.average_tokens_across_devices, "in training, all labels of a step count alike"
 
 
 def test_means_of_all_processes_are_those_of_one():
