@@ -6,7 +6,6 @@ Nothing here asks a question: host keys and passwords are the business of ssh in
 import os
 import re
 import shlex
-from typing import NamedTuple
 
 import msgspec
 
@@ -156,155 +155,125 @@ def python_command(computer: Computer, *arguments: str) -> list[str]:
     return ssh_command(computer, line)
 
 
+INSTALL_IT = _("Install it in Settings, or with `hone hosts install {name}`")
+
 SSH_FAILED = 255
 """Exit status of ssh when it failed itself; any other is that of the command there."""
 
 _SHOWN_LINES = 4
 
 
-class _Cause(NamedTuple):
-    code: str
-    pattern: str
-    title: str
-    detail: str
-    remedies: tuple[str, ...]
-
+_GONE = _("If it is gone for good, remove it in Settings, or with `hone hosts remove {name} --here-only`")
 
 _OF_SSH = (
-    _Cause(
+    (
         "no-ssh",
         r"No such file or directory: '?ssh'?|WinError 2\b",
         _("ssh isn't installed on this computer"),
         _("Hone reaches other computers with the ssh program of OpenSSH."),
-        (
-            _(
-                "Install it: the package openssh-client on Linux, the optional feature OpenSSH Client on Windows"
-            ),
-        ),
+        _("Install it: the package openssh-client on Linux, the optional feature OpenSSH Client on Windows"),
     ),
-    _Cause(
+    (
         "changed-key",
         r"HOST IDENTIFICATION HAS CHANGED|[Hh]ost key for .* has changed",
         _("{name} shows another host key than before"),
         _(
-            "Somebody may be pretending to be this computer, or it was installed anew. Until you know which, nothing "
-            "is sent to it."
+            "Somebody may be pretending to be it, or it was installed anew: nothing is sent to it until you know."
         ),
-        (
-            _("Ask whoever set it up for its new fingerprint"),
-            _(
-                "Only if it is the same: forget the old key with `ssh-keygen -R`, then run `ssh {address}` once"
-            ),
-        ),
+        _("Ask whoever set it up for its new fingerprint"),
+        _("Only if it is the same: forget the old key with `ssh-keygen -R`, then run `ssh {address}` once"),
     ),
-    _Cause(
+    (
         "unknown-key",
         r"Host key verification failed|No .* host key is known",
         _("The host key of {name} isn't known yet"),
         _("ssh can't tell whether this is the right computer, so nothing is sent to it."),
-        (
-            _(
-                "Open a terminal, run `ssh {address}` once, and compare the fingerprint that it shows with that of "
-                "the computer"
-            ),
-        ),
+        _("In a terminal, run `ssh {address}` once, and compare the fingerprint with that of the computer"),
     ),
-    _Cause(
+    (
         "refused-key",
         r"Permission denied \(|Too many authentication failures",
         _("{name} doesn't let you in"),
         _("It knows no user of that name, or doesn't accept your key. Hone can't type a password."),
-        (
-            _("Check the user in the address {address}"),
-            _("Let it accept your key: `ssh-copy-id {address}`"),
-            _("If your key has a passphrase, give it to ssh once with `ssh-add`"),
-        ),
+        _("Check the user in the address {address}"),
+        _("Let it accept your key: `ssh-copy-id {address}`"),
+        _("If your key has a passphrase, give it to ssh once with `ssh-add`"),
     ),
-    _Cause(
+    (
         "no-name",
         r"[Cc]ould not resolve|hostname contains invalid",
         _("There is no computer at {address}"),
         _("Its name leads to no address. A rented computer that was ended has lost its name for good."),
-        (
-            _("Check the address and the network (is a VPN needed?)"),
-            _(
-                "If it is gone for good, remove it in Settings, or with `hone hosts remove {name} --here-only`"
-            ),
-        ),
+        _("Check the address and the network (is a VPN needed?)"),
+        _GONE,
     ),
-    _Cause(
+    (
         "no-server",
         r"Connection refused",
         _("{name} is on, but accepts no ssh connections"),
         _("No ssh server listens at {address}."),
-        (
-            _(
-                "Turn it on there: Remote Login in the settings of a Mac, the package openssh-server on Linux. A "
-                "rented computer may need another port: ssh://user@host:port"
-            ),
-        ),
+        _("Turn it on there: Remote Login in the settings of a Mac, the package openssh-server on Linux"),
+        _("A rented computer may need another port: ssh://user@host:port"),
     ),
-    _Cause(
+    (
         "bad-config",
         r"[Bb]ad configuration option|bad configuration options|Can't open user config|Bad owner or permissions",
         _("ssh can't read its settings"),
         "",
-        (_("Correct your ~/.ssh/config"),),
+        _("Correct your ~/.ssh/config"),
     ),
-    _Cause(
+    (
         "closed",
         r"not responding|closed by|[Cc]onnection reset|Broken pipe|Connection to .* closed|"
         r"kex_exchange_identification",
         _("The connection to {name} was closed"),
         _("The network failed, or the computer went to sleep, was restarted or switched off."),
-        (_("Wake it up, or check the network, and try again"),),
+        _("Wake it up, or check the network, and try again"),
     ),
-    _Cause(
+    (
         "no-answer",
         r"timed out|No route to host|Network is (unreachable|down)|Host is down",
         _("{name} doesn't answer"),
         _("It sleeps, is switched off, or is in another network. A rented computer may have been ended."),
-        (
-            _("Switch it on or wake it up, and let it not sleep while it trains"),
-            _(
-                "If it is gone for good, remove it in Settings, or with `hone hosts remove {name} --here-only`"
-            ),
-        ),
+        _("Switch it on or wake it up, and let it not sleep while it trains"),
+        _GONE,
     ),
 )
-"""Causes by pattern in ssh's messages (OpenSSH 9.2); the first match counts: a changed key is an unknown one, too."""
+"""Code, pattern, title, detail and remedies of what ssh prints (OpenSSH 9.2). The first match counts: a changed key is
+an unknown one, too.
+"""
 
 _OF_THE_COMPUTER = (
-    _Cause(
+    (
         "windows",
         r"is not recognized as|CommandNotFoundException",
         _("{name} has no POSIX shell"),
         _("Hone trains on other computers with Linux or macOS."),
-        (_("On Windows, install WSL with an ssh server inside, and give its address"),),
+        _("On Windows, install WSL with an ssh server inside, and give its address"),
     ),
-    _Cause(
+    (
         "no-room",
         r"No space left|[Dd]isk quota exceeded|os error (28|122)",
         _("The disk of {name} is full"),
         _("Hone's folder there is {folder}."),
-        (_("Free some disk space there, or choose a folder on another disk"),),
+        _("Free some disk space there, or choose a folder on another disk"),
     ),
-    _Cause(
+    (
         "not-writable",
         r"[Pp]ermission denied|Read-only file system|cannot create directory|mkdir: |Operation not permitted",
         _("Hone's folder on {name} can't be written"),
-        _("Its folder there is {folder}."),
-        (_("Choose a folder that belongs to you"),),
+        _("Hone's folder there is {folder}."),
+        _("Choose a folder that belongs to you"),
     ),
-    _Cause(
+    (
         "no-hone",
         r"env/bin/python|cd: .*|No module named '?core",
         _("Hone isn't installed on {name}"),
         _("Its folder there, {folder}, has no Hone that works."),
-        (_("Install it in Settings, or with `hone hosts install {name}`"),),
+        INSTALL_IT,
     ),
 )
-"""Causes by pattern in what the shell, or a program, printed there."""
+"""The same of what the shell, or a program, prints there."""
 
 
 def explain(computer: Computer, stderr: str, code: int) -> ComputerError:
@@ -317,11 +286,11 @@ def explain(computer: Computer, stderr: str, code: int) -> ComputerError:
     lines = [line.strip() for line in stderr.splitlines() if line.strip(" @\r\n")]
     words = {"name": computer.name, "address": computer.address, "folder": computer.folder}
     shown = "\n".join(lines[-_SHOWN_LINES:])
-    for cause in _OF_SSH if code == SSH_FAILED else _OF_THE_COMPUTER:
-        if re.search(cause.pattern, stderr):
-            detail = "\n".join(filter(None, (cause.detail.format(**words), shown)))
-            fixes = tuple(Fix(remedy.format(**words)) for remedy in cause.remedies)
-            return ComputerError(cause.code, cause.title.format(**words), detail, fixes)
+    for word, pattern, title, detail, *remedies in _OF_SSH if code == SSH_FAILED else _OF_THE_COMPUTER:
+        if re.search(pattern, stderr):
+            found = "\n".join(filter(None, (detail.format(**words), shown)))
+            fixes = tuple(Fix(remedy.format(**words)) for remedy in remedies)
+            return ComputerError(word, title.format(**words), found, fixes)
     if code < 0 or code == SSH_FAILED:
         return ComputerError("closed", _("The connection to {name} was closed").format(**words), shown)
     title = _("A command on {name} failed with exit status {code}").format(code=code, **words)

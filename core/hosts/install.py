@@ -33,6 +33,7 @@ from core.base.processes import (
 )
 from core.base.settings import VERSION
 from core.hosts.computers import (
+    INSTALL_IT,
     SSH_FAILED,
     Checked,
     Computer,
@@ -355,7 +356,7 @@ def obstacles(computer: Computer, checked: Checked) -> list[ComputerError]:
         )
         fix = Fix(_("Free some disk space there, or choose a folder on another disk"))
         found.append(ComputerError("no-room", title, detail, (fix,)))
-    install_it = (Fix(_("Install it in Settings, or with `hone hosts install {name}`").format(**words)),)
+    install_it = (Fix(INSTALL_IT.format(**words)),)
     if checked.source:
         title = _("{name} has another version of Hone").format(**words)
         detail = _("Hone {there} is there, {here} is here; both need the very same.").format(

@@ -19,7 +19,7 @@ from core.base.files import is_plain, open_plain
 from core.base.language import _
 from core.base.processes import kill_with_children, source_digest, start_worker
 from core.hosts import far
-from core.hosts.computers import SSH_FAILED, Computer, explain, python_command
+from core.hosts.computers import INSTALL_IT, SSH_FAILED, Computer, explain, python_command
 from core.options import RunOptions
 from core.options.catalogue import value_of, with_changes
 from core.options.past_runs import holds_adapter, run_folder
@@ -90,17 +90,12 @@ class Link:
             raise self._other_hone()
 
     def _other_hone(self) -> ComputerError:
+        name = self.computer.name
         return ComputerError(
-            "other-hone",
-            _("{name} has another version of Hone").format(name=self.computer.name),
+            "other-version",
+            _("{name} has another version of Hone").format(name=name),
             _("A run starts only where the same version is installed."),
-            (
-                Fix(
-                    _("Install this version there: `hone hosts install {name}`").format(
-                        name=self.computer.name
-                    )
-                ),
-            ),
+            (Fix(INSTALL_IT.format(name=name)),),
         )
 
     def ask(

@@ -114,7 +114,7 @@ def test_an_answer_that_cant_be_read_has_a_remedy(line: str, tmp_path: Path, mon
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     with pytest.raises(ComputerError) as refused, Link(Computer(name="workshop", address="workshop")):
         pass
-    assert refused.value.code == "other-hone"
+    assert refused.value.code == "other-version"
 
 
 def test_nothing_of_ones_own_is_opened_to_it() -> None:

@@ -9,6 +9,7 @@ import pytest
 from core.base.errors import UserError
 from core.hosts import computers, far, several
 from core.hosts.computers import Computer
+from core.hosts.link import Link
 from core.hosts.mirror import remove_there
 from core.hosts.several import _meeting_point, _refuse_differences
 from core.options.catalogue import with_changes
@@ -78,6 +79,7 @@ class Ended(FakeLink):
     """A session with a computer on which its part of a run failed, or that was switched off meanwhile."""
 
     is_off = False
+    record, _decoded = Link.record, Link._decoded
 
     def __enter__(self):
         return self
