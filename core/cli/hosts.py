@@ -20,7 +20,7 @@ from core.cli.output import (
 )
 from core.hosts import computers, install
 from core.hosts.computers import Checked, Computer
-from core.runs.library import list_runs, run_title
+from core.runs.library import run_title, unfinished_on
 from core.runs.words import error_text
 
 
@@ -138,14 +138,8 @@ def bring(arguments: argparse.Namespace) -> int:
 def remove(arguments: argparse.Namespace) -> int:
     computer = _find(arguments)
     if not arguments.here_only:
-        for run in list_runs(settings.runs_folder()):
-            link = run.connection()
-            if link is not None and link.computer == computer.name and not link.over:
-                note(
-                    _("Note: {run} isn't over there, or wasn't brought back whole.").format(
-                        run=run_title(run)
-                    )
-                )
+        for run in unfinished_on(computer.name, settings.runs_folder()):
+            note(_("Note: {run} isn't over there, or wasn't brought back whole.").format(run=run_title(run)))
         question = _("Delete Hone and all its runs in {folder} on {name}?").format(
             folder=computer.folder, name=computer.name
         )

@@ -216,6 +216,12 @@ def list_runs(runs_folder: Path) -> list[RunFolder]:
     return [RunFolder(path) for moment, path in sorted(created, reverse=True) if moment]
 
 
+def unfinished_on(computer: str, runs_folder: Path) -> list[RunFolder]:
+    """The runs that train on another computer, or were not brought back whole."""
+    links = [(run, run.connection()) for run in list_runs(runs_folder)]
+    return [run for run, link in links if link is not None and link.computer == computer and not link.over]
+
+
 def _created_at(path: Path) -> int:
     """When the run in `path` was created, in unix nanoseconds; 0 if there is no run."""
     files = (path / name for name in ("run.toml", "events.jsonl", "exit.json"))

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from functools import partial
 
 import msgspec
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QPalette
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -62,6 +62,10 @@ class RunFigures(QWidget):
             self._row.addWidget(column)
 
 
+IGNORE_MS = 800
+"""How long messages that have moved below the pointer take no clicks."""
+
+
 class RunMessages(QWidget):
     """A strip per message id, with notes folded into a line; hidden while there are none.
 
@@ -96,6 +100,8 @@ class RunMessages(QWidget):
         left = [message for message in messages if cause_of(message) not in self._dismissed]
         left.sort(key=lambda message: message.level is Level.INFO)
         wanted = {message.id: _without(message, without) for message in left}
+        if self._shown.keys() != wanted.keys() and self.underMouse():
+            self._ignore_clicks()  # meant for the button that was below the pointer
         for gone in self._shown.keys() - wanted.keys():
             strip = self._strips.pop(gone)
             strip.release_focus()
@@ -115,6 +121,11 @@ class RunMessages(QWidget):
         self._fold_notes()
         self.setVisible(bool(wanted))
 
+    def _ignore_clicks(self) -> None:
+        ignored = Qt.WidgetAttribute.WA_TransparentForMouseEvents
+        self.setAttribute(ignored)
+        QTimer.singleShot(IGNORE_MS, self, partial(self.setAttribute, ignored, False))
+
     def _is_note(self, name: str) -> bool:
         return self._shown[name].level is Level.INFO
 
@@ -131,6 +142,9 @@ class RunMessages(QWidget):
     def _dismiss(self, *names: str) -> None:
         self._dismissed |= {cause_of(self._shown[name]) for name in names}
         self.show_messages([message for name, message in self._shown.items() if name not in names])
+        self.setAttribute(
+            Qt.WidgetAttribute.WA_TransparentForMouseEvents, False
+        )  # the person made this change
 
     def titles(self) -> list[str]:
         return [message.title for message in self._shown.values()]
@@ -364,7 +378,8 @@ class RunActions(QWidget):
         self.pause.setVisible(is_working)
         self.pause.setEnabled(since is None and state is State.TRAINING)
         awaited = facts.status.awaited
-        can_start = state is State.QUEUED and awaited is not None and not awaited.is_source
+        is_here = facts.connection is None  # the queue of another computer is its own
+        can_start = state is State.QUEUED and is_here and awaited is not None and not awaited.is_source
         self.resume.setVisible((state.can_resume or can_start) and not facts.is_gone)
         self.resume.setEnabled(since is None and facts.options is not None)
         again = _("Start again") if saved is None else _("Resume")

@@ -91,6 +91,12 @@ class QueueCard(Card):
         down.setEnabled(place < len(self._waiting) - 1 and not self._needs(place + 1, place))
         start = link_button(_("Start now"), partial(self._start, live))
         start.setEnabled(not (live.awaited and live.awaited.is_source))
+        if (link := run.connection()) is not None:
+            for button in (up, down, start):
+                button.setEnabled(False)
+                button.setToolTip(
+                    _("It waits on {computer}, in the queue there.").format(computer=link.computer)
+                )
         tip = _("It will not train. It can be started later.")
         leaving = link_button(_("Leave the queue"), partial(self.leave_requested.emit, run), tip)
         return link_button(_("Open"), partial(self.run_opened.emit, run)), up, down, start, leaving

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDialogButtonBox, QFormLayout, QLineEdit, QWidget
 
-from core.base import formats
+from core.base import formats, settings
 from core.base.errors import ComputerError, UserError
 from core.base.jobs import JobCancelled, JobProgress
 from core.base.language import _
 from core.hosts import computers, install
 from core.hosts.computers import Checked, Computer
+from core.runs.library import run_title, unfinished_on
 from gui.base.background import Call, Task
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
@@ -130,6 +131,9 @@ class ComputerRow(QWidget):
         text = _(
             "Its folder {folder} holds Hone, its libraries and what was trained there. Runs in your list stay."
         ).format(folder=self.computer.folder)
+        for run in unfinished_on(self.computer.name, settings.runs_folder()):
+            still = _("“{run}” isn't over there: without {name} in this list Hone can't follow it.")
+            text += "\n" + still.format(run=run_title(run), name=self.computer.name)
         answers: dict[bool | None, str] = {
             False: _("Remove from this list"),
             True: _("Delete the folder there, too"),

@@ -422,7 +422,10 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
         "device.precision": precision,
         "model.frozen_precision": msgspec.structs.replace(frozen, instead=tuple(held_beside)),
         "device.processes": processes,
-        "device.threads": Settled(str(facts.cores), _("one for each core")),
+        "device.threads": Settled(
+            str(facts.cores),
+            _("its share of the cores") if "LOCAL_WORLD_SIZE" in os.environ else _("one for each core"),
+        ),
         "data.group_by_length": Settled(
             "on", _("batches of texts of similar length need less padding"), (fixed_length,)
         ),

@@ -4,12 +4,13 @@ import shutil
 import time
 
 from msgspec.structs import replace
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 
 from core.options import run_file
 from core.options.sections import DeviceOptions
 from core.runs import start as starting
-from core.runs.events import CheckpointSaved, Outcome, RunFinished
+from core.runs.events import CheckpointSaved, Level, MessageRaised, Outcome, RunFinished
 from core.runs.folder import Action, ExitRecord
 from core.runs.status import State
 from core.runs.summary import summarize
@@ -153,3 +154,15 @@ def test_a_run_is_over_once_its_model_is_back(qtbot, run, show):
     link(run, over=True)
     qtbot.waitUntil(lambda: view.state is State.FINISHED, timeout=5000)
     assert RunAction.TRY in view.header.buttons.offers()
+
+
+def test_a_click_on_a_message_that_another_one_replaces_is_not_taken_for_that(qtbot, run, show, monkeypatch):
+    train(run, connected=False, heard=time.time() - 118, problem="x")
+    view = show(State.TRAINING)
+    monkeypatch.setattr(view.messages, "underMouse", lambda: True)
+    monkeypatch.setattr(run_header, "IGNORE_MS", 50)
+    ignores = Qt.WidgetAttribute.WA_TransparentForMouseEvents
+    link(run)
+    write_events(run.machine_file, MessageRaised(id="slow", level=Level.WARNING, title="Slow"))
+    qtbot.waitUntil(lambda: view.messages.titles() == ["Slow"], timeout=5000)
+    qtbot.waitUntil(lambda: not view.messages.testAttribute(ignores), timeout=2000)

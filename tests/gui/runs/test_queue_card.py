@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QPushButton
 
 from core.runs.events import TurnAwaited
-from core.runs.folder import RunFolder
+from core.runs.folder import Connection, RunFolder
 from core.runs.queue import LiveRun, Move
 from core.runs.status import State
 from gui.run.words import question_about
@@ -67,3 +67,12 @@ def test_the_warning_is_that_runs_share_the_device(qtbot):
     qtbot.addWidget(question)
     assert list(question.says()) == ["Start now"]
     assert "share the memory" in question.informativeText()
+
+
+def test_the_queue_of_another_computer_is_not_changed_from_here(card, tmp_path):
+    elsewhere = RunFolder(tmp_path)
+    elsewhere.record_connection(Connection(computer="workshop"))
+    card.show_waiting((FIRST, replace(SECOND, run=elsewhere)))
+    start = [one for one in card._rows.findChildren(QPushButton) if one.text() == "Start now"]
+    assert [one.isEnabled() for one in start] == [True, False]
+    assert start[1].toolTip() == "It waits on workshop, in the queue there."

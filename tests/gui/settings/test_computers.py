@@ -6,14 +6,18 @@ import pytest
 from msgspec.structs import replace
 from PySide6.QtWidgets import QLineEdit
 
+from core.base import settings
 from core.base.errors import ComputerError, Fix
 from core.base.jobs import JobProgress
 from core.base.processes import source_digest
 from core.hosts import computers, install
 from core.hosts.computers import Checked
+from core.options import run_file
+from core.runs.folder import RunFolder
 from gui.settings import computers as settings_computers
 from gui.settings.computers import ComputersCard, ComputerSheet
 from tests.fakes.jobs import CPU_ONLY
+from tests.fakes.runs import OPTIONS, link
 
 BARE = Checked(time=1_795_230_000.0, system="Linux", free=812 << 30, python="3.12.3", writable=True)
 READY = replace(BARE, source=source_digest(), machine=CPU_ONLY)
@@ -174,6 +178,19 @@ def test_it_is_removed_here_or_there_too(qtbot, card, there, row, answer, given,
     assert computers.computers() == ()
     assert card.hint.isVisible()
     assert there.calls == calls
+
+
+def test_a_run_that_trains_there_is_named_before_the_computer_is_removed(there, row, monkeypatch):
+    run = RunFolder(settings.runs_folder() / "digits")
+    run.path.mkdir(parents=True)
+    run_file.write(OPTIONS, run.options_file)
+    link(run)
+    asked = []
+    monkeypatch.setattr(
+        settings_computers.Question, "ask", lambda self, _otherwise: asked.append(self.informativeText())
+    )
+    row.remove.click()
+    assert "isn't over there: without workshop in this list Hone can't follow it" in asked[0]
 
 
 def test_what_cannot_be_deleted_there_stays_in_the_list(qtbot, card, there, row, answer):
