@@ -21,7 +21,7 @@ from accelerate.utils import is_compiled_module, recursively_apply
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import BatchSampler, DataLoader, Dataset, Sampler
-from transformers import Trainer, TrainerState, set_seed
+from transformers import PreTrainedModel, Trainer, TrainerState, set_seed
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.trainer_pt_utils import LengthGroupedSampler
@@ -563,8 +563,14 @@ class WatchedTrainer(Trainer):
         super()._run_epoch(**kwargs)
 
     def _load_from_checkpoint(self, checkpoint: str, model: torch.nn.Module | None = None) -> None:
+        renamed = isinstance(self.model, PreTrainedModel) and getattr(self.model, "_weight_conversions", None)
         with reading(checkpoint):
-            super()._load_from_checkpoint(checkpoint, model)
+            if not renamed or self.is_fsdp_enabled:
+                super()._load_from_checkpoint(checkpoint, model)
+                return
+            # saved under other names, such as ViT's older ones, which Trainer doesn't translate (transformers 43701)
+            found = type(self.model).from_pretrained(checkpoint, dtype=self.model.dtype)
+            self._issue_warnings_after_load(self.model.load_state_dict(found.state_dict(), strict=False))
 
     def _prepare_for_training(self, max_steps: int, train_dataloader: Any, checkpoint: str | None) -> Any:
         with reading(checkpoint):  # states of the optimizer, the schedule and DeepSpeed

@@ -412,3 +412,17 @@ def test_lost_weights_are_not_saved_even_if_stop_is_pressed_before_the_run_notic
     assert "no longer a number" in story_of(paused).messages["failed"].title
     assert sorted(paused.checkpoints.rglob("*")) == before
     assert not paused.model.exists()
+
+
+def test_a_model_whose_weights_are_saved_under_older_names_resumes(tmp_path):
+    vit = run_options(
+        Task.IMAGE_CLASSIFICATION,
+        source=save_tiny_vision(tmp_path / "vit", hidden_dropout_prob=0.0),
+        train="builtin:digits",
+        max_train_samples=20,
+        image_size=32,
+        batch_size=4,
+    )
+    whole, paused = in_attempts(tmp_path / "whole", vit), in_attempts(tmp_path / "paused", vit, 2)
+    assert paused.ended == whole.ended
+    assert paused.steps == whole.steps
