@@ -181,7 +181,12 @@ def machine_problems(machine: MachineReport, options: RunOptions) -> Iterator[Pr
             elif name == "auto":
                 reason = _("this computer has no device that Hone can train on")
             elif options.device.computers:
-                reason = _("{device} is not known: add or check the computer in Settings")
+                computer, known = f"@{name.partition('@')[2]}", [device.name for device in machine.devices]
+                reason = _(
+                    "{device} is not known: add or check the computer in Settings, or with `hone hosts`"
+                )
+                if any(other.endswith(computer) for other in known):
+                    reason = _("there is no {device}; `hone devices` lists what the computer has")
                 reason = reason.format(device=device_title(name))
             else:
                 reason = _("{name} is not a device of this computer").format(name=name)

@@ -275,6 +275,10 @@ def _device(options: RunOptions) -> Iterator[Problem]:
         fix = _use("device.name", "cuda")
         yield Problem("device.processes", message.format(device=options.device.there), (fix,))
     there, at, names = name.partition("@")
+    once = "+".join(dict.fromkeys(options.device.computers))
+    if once != names:
+        message = _("names a computer twice; each takes part once")
+        yield Problem("device.name", message, (_use("device.name", f"{there}{at}{once}"),))
     if len(options.device.computers) > 1 and there.startswith("cuda:"):
         message = _(
             "{device} is a single GPU; on several computers choose cuda, and processes for the GPUs of each"

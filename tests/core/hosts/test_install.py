@@ -395,7 +395,10 @@ def test_devices_of_known_computers_stand_beside_those_of_this_one():
             "cpu@workshop+new",
             "new wasn't checked yet. Check it in Settings, or with `hone hosts check new`",
         ),
-        ("cpu@nowhere", "CPU on nowhere is not known: add or check the computer in Settings"),
-        ("mps@workshop", "MPS on workshop is not known: add or check the computer in Settings"),
+        (
+            "cpu@nowhere",
+            "CPU on nowhere is not known: add or check the computer in Settings, or with `hone hosts`",
+        ),
+        ("mps@workshop", "there is no MPS on workshop; `hone devices` lists what the computer has"),
     ):
         assert problems(name) == [f"device.name: {sentence}"]

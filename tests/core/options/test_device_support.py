@@ -188,5 +188,7 @@ def test_each_of_several_computers_may_refuse():
     assert found("cuda@workshop") == []
     assert found("cuda@workshop+attic") == [("model.method", "needs the package bitsandbytes")]
     assert found("cuda@workshop+shed") == [("device.name", "shed doesn't answer")]
-    unknown = "CUDA on garage is not known: add or check the computer in Settings"
+    unknown = "CUDA on garage is not known: add or check the computer in Settings, or with `hone hosts`"
     assert found("cuda@garage") == [("device.name", unknown)]
+    other = "there is no MPS on workshop; `hone devices` lists what the computer has"
+    assert found("mps@workshop") == [("device.name", other)]

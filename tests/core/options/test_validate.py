@@ -182,6 +182,7 @@ RECOMPILED = {"device.compile": True, "memory.activation_checkpointing": True}
         (TEXTS, {"training.warmup": 2.5}, "training.warmup", []),
         # several computers
         (TEXTS, {"device.name": "cuda:1@workshop+attic"}, "device.name", ["cuda@workshop+attic"]),
+        (TEXTS, {"device.name": "cpu@workshop+workshop"}, "device.name", ["cpu@workshop"]),
         (TEXTS, {"device.name": "mps@studio+attic"}, "device.name", ["mps@studio"]),
         # methods
         (TEXTS, {"model.method": "qlora", "model.pretrained": False}, "model.method",
