@@ -20,13 +20,12 @@ log = logging.getLogger("hone")
 Result = TypeVar("Result")
 
 
-class EngineBroke(UserError):  # noqa: N818 - named as the window words it
-    """The engine ended without an answer: a bug, whose traceback is in Hone's log."""
+class Broken(UserError):  # noqa: N818 - named as the window words it
+    """A bug, in the engine or in work of the window, whose traceback is in Hone's log."""
 
-    def __init__(self) -> None:
+    def __init__(self, title: str = _("Something went wrong in Hone")) -> None:
         super().__init__(
-            _("Hone's engine ended without an answer"),
-            _("This is a bug. The report is in Hone's log; Settings shows where that is."),
+            title, _("This is a bug. The report is in Hone's log; Settings shows where that is.")
         )
 
 
@@ -121,9 +120,12 @@ class Call(QThread):
             self.failure = error
         except EngineCrashed as error:
             log.error("%s", error)
-            self.failure = EngineBroke()
+            self.failure = Broken(_("Hone's engine ended without an answer"))
         except OSError as error:
             self.failure = file_error(error)
+        except BaseException:
+            self.failure = Broken()
+            raise  # to sys.excepthook, which logs and shows it whole
 
     def _on_finished(self) -> None:
         _calls.remove(self)
@@ -240,6 +242,9 @@ class FileWork(QObject):
                 self.failed.emit(error)
             except OSError as error:
                 self.failed.emit(file_error(error))
+            except BaseException:
+                self.failed.emit(Broken())
+                raise  # to sys.excepthook, which logs and shows it whole
 
         self._pool.start(run)
 

@@ -25,7 +25,7 @@ from core.options.method_rules import (
 from core.options.validate import check_tree, read_options
 from core.services.hub import question_about
 from core.services.inspect import DataReport, Finding, FindingLevel, InspectRequest, inspect_request
-from gui.base.background import Ask, DebouncedTask, EngineBroke
+from gui.base.background import Ask, Broken, DebouncedTask
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,8 @@ class DataReading(DebouncedTask[InspectRequest, DataReport]):
 
     @property
     def has_broken(self) -> bool:
-        """Whether a bug in the engine ended the reading, which does not prevent training."""
-        return isinstance(self.failure, EngineBroke)
+        """Whether a bug ended the reading, which does not prevent training."""
+        return isinstance(self.failure, Broken)
 
     @property
     def counted(self) -> DataReport | None:

@@ -10,7 +10,7 @@ from core.base.errors import UserError
 from core.base.jobs import EngineCrashed, JobProgress
 from core.options.device_support import MachineReport
 from core.services.inspect import DataReport, InspectRequest
-from gui.base.background import DebouncedTask, EngineBroke, FileWork, JobTask, Task, end_left
+from gui.base.background import Broken, DebouncedTask, FileWork, JobTask, Task, end_left
 from tests.fakes.jobs import CPU_ONLY, DIGITS, FakeEngine
 
 FULL = OSError(28, "No space left on device", "notes.json")
@@ -77,7 +77,7 @@ def test_a_task_works_in_a_thread_and_reports_its_progress_and_result(qtbot, clo
     ("error", "title"),
     [
         (UserError("Too long"), "Too long"),
-        (EngineCrashed("inspect", -9, "Killed"), EngineBroke().title),
+        (EngineCrashed("inspect", -9, "Killed"), "Hone's engine ended without an answer"),
         (FULL, "A file can't be read or written"),
     ],
 )
@@ -89,6 +89,22 @@ def test_a_task_that_fails_says_why(qtbot, closing, error, title):
     with qtbot.waitSignal(task.failed) as failed:
         task.start(work)
     assert failed.args[0].title == title
+
+
+def test_a_bug_in_the_work_is_shown_whole_and_is_a_failure_never_a_result(qtbot, closing, files):
+    def work(*_call):
+        raise ValueError("a bug for the test")
+
+    emitted = []
+    task = closing(Task(done=emitted.append))
+    for failing, start in ((task, task.start), (files, lambda work: files.put(work, emitted.append))):
+        with qtbot.captureExceptions() as shown:
+            with qtbot.waitSignal(failing.failed) as failed:
+                start(work)
+            files.end_work()
+        assert [str(error) for _kind, error, _where in shown] == ["a bug for the test"]
+        assert isinstance(failed.args[0], Broken)
+    assert (emitted, task.is_running) == ([], False)
 
 
 def test_a_task_may_be_deleted_before_its_work_is_done(qtbot):
@@ -154,7 +170,7 @@ def test_an_answer_of_another_job_or_an_engine_that_cant_be_started_is_reported(
     engine.answers["inspect"] = CPU_ONLY
     with qtbot.waitSignal(job.failed) as failed:
         job.put(request("reviews.csv"))
-    assert isinstance(failed.args[0], EngineBroke)
+    assert isinstance(failed.args[0], Broken)
     unstartable = closing(JobTask(start, "devices", MachineReport))
     with qtbot.waitSignal(unstartable.failed) as failed:
         unstartable.put()
