@@ -1,6 +1,7 @@
 """The tabs "Predictions" (wrong examples, and the same sample at each evaluation) and "Confusion matrix"."""
 
 from enum import IntEnum
+from itertools import chain, product
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QItemSelection, QObject, QPoint, QRectF, QSize, Qt, Signal
@@ -235,8 +236,10 @@ class ConfusionGrid(QWidget):
             painter.drawRect(QRectF(left + column * side, top + row * side, side - 1, side - 1))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._current = self._cell_at(event.position().toPoint())
-        self._open()
+        cell = self._cell_at(event.position().toPoint())
+        if event.button() is Qt.MouseButton.LeftButton and self._text(*cell):
+            self._current = cell
+            self._open()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         moves = {
@@ -258,7 +261,7 @@ class ConfusionGrid(QWidget):
 
     def _open(self) -> None:
         row, column = self._current
-        if self._shown is not None and self._text(row, column) and self._shown.counts[row][column]:
+        if self._shown is not None and self._shown.counts[row][column]:
             self.opened.emit(self._shown.labels[row], self._shown.labels[column])
         self.update()
 
@@ -512,15 +515,23 @@ class RunPredictions(QWidget):
         self.slider.setVisible(is_sample and len(predicted) > 1)
         now, then = right_text(chosen), right_text(predicted[0]) if predicted else ""
         both = _("{now} · before training {then}").format(now=now, then=then)
-        kept = len(self._examples)
-        if self.filter.value() == MISTAKES and self._validation is not None and kept < self._validation.wrong:
-            now = _("the {count} most confident").format(count=formats.count(kept))
-        elif not is_sample:
-            now = ""
+        if not is_sample:
+            now = self._kept_text()
         self._right.setText(both if is_sample and now and chosen is not predicted[0] else now)
         if not self.table.selectionModel().hasSelection():
             self.table.selectRow(0)
         self._show_example()
+
+    def _kept_text(self) -> str:
+        """How many of the wrong examples, or of a cell's, are shown; empty if all are."""
+        kept, confusion = len(self._examples), self._predictions.confusion
+        if self.filter.value() == OF_CELL and confusion is not None:
+            text, labels = _("{kept} of {count} were kept"), confusion.labels
+            cells = zip(product(labels, labels), chain.from_iterable(confusion.counts), strict=True)
+            count = dict(cells).get(self._cell, 0)
+        else:
+            text, count = _("the {kept} most confident"), self._validation.wrong if self._validation else 0
+        return text.format(kept=formats.count(kept), count=formats.count(count)) if kept < count else ""
 
     def _fit_table(self, *, is_one_moment: bool) -> None:
         examples = self._examples

@@ -55,11 +55,13 @@ class Meter(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
-        filled = max(float(METER_THICKNESS), self.width() * self.share) if self.share else 0.0
-        for width, colour in ((self.width(), "line"), (filled, self.colour)):
+        for width, colour in ((self.width(), "line"), (round(self.width() * self.share), self.colour)):
+            height = min(
+                METER_THICKNESS, width
+            )  # what is shorter than thick is a smaller dot, nothing is none
             painter.setBrush(QColor(getattr(self._theme.tokens, colour)))
-            bar = mirrored(self, QRectF(0, 0, width, METER_THICKNESS))
-            painter.drawRoundedRect(bar, METER_THICKNESS / 2, METER_THICKNESS / 2)
+            bar = mirrored(self, QRectF(0, (METER_THICKNESS - height) / 2, width, height))
+            painter.drawRoundedRect(bar, height / 2, height / 2)
 
 
 MOST_BARS = 10

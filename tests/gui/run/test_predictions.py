@@ -21,7 +21,7 @@ from core.runs.events import (
 from core.runs.folder import RunFolder
 from core.runs.status import PredictionLog, RunStatus
 from gui.base.theme import Theme
-from gui.run.predictions import Column, PredictionsModel, RunPredictions, given_text, visible
+from gui.run.predictions import Column, ConfusionGrid, PredictionsModel, RunPredictions, given_text, visible
 from gui.run.tabs import RunDetails
 from tests.fakes.charts import EventHistory
 from tests.fakes.runs import OPTIONS
@@ -183,7 +183,7 @@ def test_a_cell_of_the_matrix_opens_its_examples_and_the_wrong_ones_come_first(q
     history = EventHistory()
     details = RunDetails(Theme(Appearance.LIGHT), tmp_path, QWidget(), history)
     qtbot.addWidget(details)
-    history.apply(ConfusionCounted(step=5, labels=("cat", "dog"), counts=((0, 1), (0, 1))))
+    history.apply(ConfusionCounted(step=5, labels=("cat", "dog"), counts=((0, 1), (0, 34))))
     details.refresh(RunStatus(), is_over=True)
     page, grid = details.predictions, details.confusion
     assert [cell(page, row, Column.GIVEN) for row in range(page.model.rowCount())] == ["A cat"]
@@ -193,6 +193,35 @@ def test_a_cell_of_the_matrix_opens_its_examples_and_the_wrong_ones_come_first(q
     assert details.currentWidget() is details._predictions_page
     assert [cell(page, row, Column.GIVEN) for row in range(page.model.rowCount())] == ["A dog"]
     assert page.bars.bars[0].name == "dog"
+    assert page._right.text() == "1 of 34 were kept"
+    for key in (Qt.Key.Key_Up, Qt.Key.Key_Return):
+        qtbot.keyClick(grid, key)
+    assert page._right.text() == "", "it has no other"
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "button", "opened"),
+    [
+        (1, 0, Qt.MouseButton.LeftButton, [("cat", "dog")]),
+        (1, 0, Qt.MouseButton.RightButton, []),
+        (0, 0, Qt.MouseButton.LeftButton, []),  # an empty cell
+        (2, 0, Qt.MouseButton.LeftButton, []),
+        (0, 2, Qt.MouseButton.LeftButton, []),
+        (-1, 0, Qt.MouseButton.LeftButton, []),
+        (0, -1, Qt.MouseButton.LeftButton, []),
+    ],
+)
+def test_a_click_opens_a_cell_and_beside_the_matrix_does_nothing(qtbot, column, row, button, opened):
+    grid, heard = ConfusionGrid(Theme(Appearance.LIGHT)), []
+    qtbot.addWidget(grid)
+    grid.show_confusion(ConfusionCounted(step=5, labels=("cat", "dog"), counts=((0, 3), (1, 4))))
+    grid.resize(600, 400)
+    grid.opened.connect(lambda *labels: heard.append(labels))
+    side = grid._cell()
+    x, y = grid._names_width() + (column + 0.5) * side, grid._top() + (row + 0.5) * side
+    qtbot.mouseClick(grid, button, pos=QPoint(int(x), int(y)))
+    assert heard == opened
+    assert all(place in (0, 1) for place in grid._current), "the frame stays in the matrix"
 
 
 def test_a_conversation_shows_what_the_user_asked_and_its_marks_on_demand(page):

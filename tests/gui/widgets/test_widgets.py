@@ -10,7 +10,7 @@ from core.base.settings import Appearance
 from core.runs.events import Level
 from core.services.chat import Word
 from gui.base.theme import Theme
-from gui.widgets.bars import THINNEST, LabelBars, Part, PartsBar
+from gui.widgets.bars import METER_THICKNESS, THINNEST, LabelBars, Meter, Part, PartsBar
 from gui.widgets.cards import Change, ChangesStrip, MessageStrip, NoticeStack
 from gui.widgets.inputs import Chooser, PathLine
 from gui.widgets.labels import ElidedLabel, LabelledText, spans_of
@@ -64,6 +64,15 @@ def test_parts_of_memory_and_limits_share_a_scale_and_are_described(shown, theme
     assert bar.strip.places() == ([0, 400], [150, 200])
     bar.show_parts([])
     assert bar.strip.places() == ([0], [])
+
+
+@pytest.mark.parametrize(("share", "filled"), [(0.0, 0), (0.0004, 0), (0.01, 4), (0.5, 200), (1.0, 400)])
+def test_a_bar_is_as_long_as_its_share_and_of_none_nothing_is_drawn(shown, theme, share, filled):
+    meter = shown(Meter(theme, "run", "Share"), height=METER_THICKNESS)
+    meter.show_share(share, "run")
+    picture, run = meter.grab().toImage(), theme.tokens.run
+    coloured = [x for x in range(400) if picture.pixelColor(x, METER_THICKNESS // 2).name() == run]
+    assert abs(len(coloured) - filled) <= 2, "its ends are round"
 
 
 def test_labels_are_listed_the_most_frequent_first(shown, theme):
