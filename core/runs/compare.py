@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.base import formats
 from core.base.errors import OptionsError, Problem, UserError
@@ -26,7 +26,7 @@ from core.options.past_runs import RunNotes, asked_title, run_folder
 from core.options.validate import check_tree
 from core.runs.folder import RunFolder
 from core.runs.library import TITLE_JOIN, create, list_runs, numbered
-from core.runs.status import State
+from core.runs.status import RunStatus, State
 from core.runs.summary import CERTAIN, RunSummary, state_at_end, status_at_end, summarize
 from core.runs.words import statements
 
@@ -62,7 +62,7 @@ class Comparison:
     """Runs side by side; options and what ran have a value for each, in their order.
 
     `conclusion` says which run is `best`; empty while fewer than two have a result. `is_fair`: all were evaluated on
-    the same examples, as far as it is known.
+    the same examples, as far as it is known, and equally far.
     """
 
     runs: tuple[RunSummary, ...]
@@ -92,14 +92,19 @@ def compare(runs: Sequence[RunFolder]) -> Comparison:
         for status, one in zip(statuses, options, strict=True)
         if status.plan is not None  # else it has not read its data yet
     }
-    conclusion, best = _conclusion(summaries, validated)
+    judged = [
+        _Judged(run, _judged_after(run, status))
+        for run, status in zip(summaries, statuses, strict=True)
+        if run.result is not None and math.isfinite(run.result)
+    ]
+    conclusion, best = _conclusion(judged, validated, is_over=all(run.state.is_over for run in summaries))
     return Comparison(
         runs=summaries,
         options=differing_options(options),
         ran=tuple(row for row in rows if _differ(row.values, unknown="")),
         conclusion=conclusion,
         best=best,
-        is_fair=len(validated) <= 1,
+        is_fair=len(validated) <= 1 and len({one.share for one in judged}) <= 1,
     )
 
 
@@ -115,35 +120,63 @@ def _evaluated_on(options: RunOptions) -> object:
     return options.task, data.eval or data.train, data.eval_split, not is_given and split
 
 
+class _Judged(NamedTuple):
+    """A run with a result, and the share of its steps after which that was measured, in whole percent."""
+
+    run: RunSummary
+    share: float
+
+    @property
+    def text(self) -> str:
+        result = formats.metric_format(self.run.metric or "")(self.run.result or 0.0)
+        template = _("“{run}” {value} after {share} of its steps")
+        return template.format(run=self.run.title, value=result, share=formats.whole_percent(self.share))
+
+
+def _judged_after(run: RunSummary, status: RunStatus) -> float:
+    if run.state is State.FINISHED or not status.total_steps:
+        return 1.0
+    return round((status.evaluated_at or 0) / status.total_steps, 2)
+
+
 def _conclusion(
-    runs: Sequence[RunSummary], validated: set[tuple[int, object]]
+    judged: Sequence[_Judged], validated: set[tuple[int, object]], *, is_over: bool
 ) -> tuple[str, RunSummary | None]:
-    judged = [run for run in runs if run.result is not None and math.isfinite(run.result)]
     if len(judged) < FEWEST:
         return "", None
-    names = {run.metric or "" for run in judged}
+    names = {one.run.metric or "" for one in judged}
     if len(names) > 1 or len(validated) > 1:
-        return _("Their results can’t be compared: they have different validation data or metrics."), None
+        return _("Their results can't be compared: they have different validation data or metrics."), None
     (name,), ((count, _options),) = names, validated
-    judged.sort(key=attrgetter("result"), reverse=name not in LESS_IS_BETTER)
-    high, low, last = (one.result or 0.0 for one in (*judged[:FEWEST], judged[-1]))
+    furthest = max(one.share for one in judged)
+    behind = ", ".join(one.text for one in judged if one.share < furthest)
+    level = [one.run for one in judged if one.share == furthest]
+    if len(level) < FEWEST:
+        found = _("They aren't equally far, so none is called best. {metric}: {runs}.")
+        listed = ", ".join(one.text for one in judged)
+        return found.format(metric=formats.metric_title(name), runs=listed), None
+    level.sort(key=attrgetter("result"), reverse=name not in LESS_IS_BETTER)
+    high, low, last = (one.result or 0.0 for one in (*level[:FEWEST], level[-1]))
     best: RunSummary | None
-    write, best = formats.metric_format(name), judged[0]
+    write, best = formats.metric_format(name), level[0]
     found = _("“{run}” is best: {metric} {value}, the next {other}, on {on}.")
-    if not all(run.state.is_over for run in runs):
+    if not is_over:
         found = _("“{run}” is best so far: {metric} {value}, the next {other}, on {on}.")
     if write(high) == write(last):
-        found, best = _("Equal on {on}: {metric} {value}"), None
+        found, best = _("Equal on {on}: {metric} {value}."), None
     error = math.sqrt(max(0.0, high * (1 - high) + low * (1 - low)) / max(count, 1))
     if formats.is_share(name) and 0 < high - low < CERTAIN * error:
         found += " " + _("So small a difference may be chance.")
+    if behind:
+        found += " " + _("Not as far, so left out: {behind}.")
     on = ngettext("{count} validation example", "{count} validation examples", count)
     return found.format(
         on=on.format(count=formats.count(count)),
-        run=judged[0].title,
+        run=level[0].title,
         metric=formats.metric_words(name),
         value=write(high),
         other=write(low),
+        behind=behind,
     ), best
 
 

@@ -22,7 +22,7 @@ from core.runs.compare import (
 from core.runs.events import Evaluated, Outcome, RunFinished, RunStarted, WhatRan
 from core.runs.folder import RunFolder
 from core.runs.library import create, create_all, run_title
-from tests.fakes.runs import digits_options, plan, step, write_events
+from tests.fakes.runs import digits_options, keep_alive, plan, step, write_events
 
 PLAIN = digits_options()
 OTHER = replace(PLAIN, memory=MemoryOptions(batch_size=4), output=OutputOptions(name="Another"))
@@ -116,7 +116,7 @@ FINISHED = RunFinished(time=160, state=Outcome.FINISHED, steps=9)
             "“Digits 2” is best: accuracy 99.0 %, the next 90.0 %, on 359 validation examples.",
         ),
         ((0.99, 0.981), PLAIN, "So small a difference may be chance."),
-        ((0.997, 0.997), PLAIN, "Equal on 359 validation examples: accuracy 99.7 %"),
+        ((0.997, 0.997), PLAIN, "Equal on 359 validation examples: accuracy 99.7 %."),
         (
             (0.9, 0.99),
             replace(PLAIN, data=DataOptions(train="other.csv")),
@@ -141,6 +141,51 @@ def test_the_conclusion_says_which_run_is_better_by_how_much_if_that_can_be_said
     assert found.is_fair == (other is PLAIN)
     (waits,) = create_all(replace(PLAIN, training=replace(PLAIN.training, learning_rate=0.5)), tmp_path)
     assert compare([*runs, waits]).is_fair == found.is_fair, "it hasn't read its data yet"
+
+
+@pytest.mark.parametrize(
+    ("ends", "best", "expected"),
+    [
+        (  # one has only begun
+            [(10, 0.975, FINISHED), (2, 0.277, None)],
+            None,
+            "They aren't equally far, so none is called best. Accuracy: “Digits” 97.5 % after 100 % of its steps, "
+            "“Digits 2” 27.7 % after 20 % of its steps.",
+        ),
+        (  # it was stopped, and won't catch up
+            [(10, 0.5, FINISHED), (4, 0.7, replace(FINISHED, state=Outcome.STOPPED, steps=4))],
+            None,
+            "after 40 % of its steps.",
+        ),
+        (
+            [(10, 0.9, FINISHED), (10, 0.5, FINISHED), (2, 0.99, None)],
+            0,
+            "“Digits” is best so far: accuracy 90.0 %, the next 50.0 %, on 359 validation examples. "
+            "Not as far, so left out: “Digits 3” 99.0 % after 20 % of its steps.",
+        ),
+        ([(2, 0.3, None), (2, 0.6, None)], 1, "“Digits 2” is best so far: accuracy 60.0 %, the next 30.0 %"),
+        (
+            [(8, 0.3, FINISHED), (10, 0.6, FINISHED)],
+            1,
+            "“Digits 2” is best: ",
+        ),  # an early stop ends a run, too
+    ],
+)
+def test_runs_that_are_not_equally_far_are_not_compared_as_equals(tmp_path, ends, best, expected):
+    runs = []
+    for step_judged, accuracy, end in ends:
+        run = create_all(PLAIN, tmp_path)[0]
+        metrics = {"eval_accuracy": accuracy}
+        evaluated = Evaluated(time=104, step=step_judged, epoch=1, metrics=metrics, seconds=1)
+        begun = RunStarted(time=100), plan(time=101, total_steps=10, eval_samples=359)
+        write_events(run.events_file, *begun, evaluated, *([end] if end is not None else []))
+        if end is None:
+            keep_alive(run)
+        runs.append(run)
+    found = compare(runs)
+    assert expected in found.conclusion
+    assert found.best == (None if best is None else found.runs[best])
+    assert found.is_fair == ("equally" not in expected and "left out" not in expected and best is not None)
 
 
 def test_the_best_partner_is_the_source_then_what_began_with_the_run_then_the_most_similar(tmp_path):
