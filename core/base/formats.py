@@ -164,6 +164,18 @@ def whole_percent(value: float) -> str:
     return f"{value * 100:.0f} %"
 
 
+def whole_shares(shares: Sequence[float]) -> list[float]:
+    """Rounds shares of 1 to whole percent such that they still add up to what they add up to.
+
+    All are rounded down, and what is missing goes to those that lost most.
+    """
+    percents = [math.floor(100 * share) for share in shares]
+    lost = sorted(range(len(shares)), key=lambda place: percents[place] - 100 * shares[place])
+    for place in lost[: round(100 * sum(shares)) - sum(percents)]:
+        percents[place] += 1
+    return [percent / 100 for percent in percents]
+
+
 def memory(value: float | None) -> str:
     """Bytes: `912 MB`, `9.6 GB`, `134 GB`."""
     if value is None:

@@ -439,7 +439,8 @@ def time_spent_text(shares: Mapping[str, float] | None) -> str:
     if shares is None:
         return ""
     titles = {"data": _("waiting for data"), "rest": _("the rest")}
-    parts = ", ".join(f"{titles.get(part, part)} {share:.0%}" for part, share in shares.items())
+    rounded = zip(shares, formats.whole_shares([*shares.values()]), strict=True)
+    parts = ", ".join(f"{titles.get(part, part)} {share:.0%}" for part, share in rounded)
     return _("A step's time goes into: {parts}").format(parts=parts)
 
 

@@ -317,7 +317,7 @@ PEAKS = 200
 """Number of blocks of steps; the 95th percentile of their slowest steps is the usual duration."""
 
 LEAST_SHARE = 0.005
-"""Parts with a smaller share of the time aren't named in the legend."""
+"""Pauses with a smaller share of the time aren't named in the legend."""
 
 COLOURS = (("others", 1.0), ("run", 0.75), ("activations", 0.75), ("optimizer", 0.75), ("others", 0.4))
 """Of each part, and of the rest: a colour of `gui.base.theme.Tokens` and its strength over the card."""
@@ -334,11 +334,10 @@ class Parts:
     tops: Floats
 
     @property
-    def shares(self) -> Floats:
-        """Share of each part in the total time, 0 to 1. Shape (5,)."""
+    def shares(self) -> list[float]:
+        """The five parts' shares in the total time, 0 to 1."""
         seconds = np.diff(self.tops, axis=0, prepend=0.0).sum(axis=1)
-        total = seconds.sum()
-        return seconds / total if total else seconds
+        return list(seconds / (seconds.sum() or 1.0))
 
 
 class StepTimeChart(StepChart):
@@ -400,14 +399,15 @@ class StepTimeChart(StepChart):
             return []
         readings = [Reading(formats.step_time(median), self._line_colour, _("median"))]
         if self._parts is not None:
-            shares = zip(self._part_names, COLOURS, self._parts.shares, strict=True)
+            shares = zip(self._part_names, COLOURS, formats.whole_shares(self._parts.shares), strict=True)
             readings += [
                 Reading(formats.whole_percent(share), colour, name)
                 for name, (colour, _strength), share in sorted(shares, key=lambda part: -part[2])
-                if share >= LEAST_SHARE
+                if share
             ]
         if self._pause_share >= LEAST_SHARE:
-            share = formats.whole_percent(self._pause_share)
+            # of something else than the parts of a step, which make 100 % without them
+            share = _("{share} of the whole time").format(share=formats.whole_percent(self._pause_share))
             readings.append(Reading(share, "gradients", _("pauses")))
         if extremes[1] > SPIKE * median:
             readings.append(Reading(formats.step_time(extremes[1]), name=_("longest")))

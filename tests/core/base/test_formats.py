@@ -56,3 +56,19 @@ MB, GB = 1 << 20, 1 << 30
 )  # fmt: skip
 def test_figures_are_short_and_have_units(write, value, text):
     assert write(value) == text
+
+
+@pytest.mark.parametrize(
+    ("shares", "percents"),
+    [
+        ([1 / 3, 1 / 3, 1 / 3], [34, 33, 33]),
+        ([0.004, 0.006, 0.495, 0.495], [0, 1, 50, 49]),
+        ([0.29, 0.57, 0.14], [29, 57, 14]),
+        ([0.005] * 200, [1] * 100 + [0] * 100),
+        ([0.2, 0.3], [20, 30]),
+        ([0.0, 0.0], [0, 0]),
+        ([], []),
+    ],
+)
+def test_rounded_shares_add_up_to_what_the_shares_add_up_to(shares, percents):
+    assert formats.whole_shares(shares) == [percent / 100 for percent in percents]

@@ -1,6 +1,7 @@
 """Sentences about a run: out of memory, what ran, messages, how it ended, and its progress in a terminal."""
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +271,9 @@ def test_where_a_steps_time_goes():
     assert words.time_spent_text(status.time_spent) == (
         "A step's time goes into: waiting for data 5%, forward 25%, backward 60%, optimizer 5%, the rest 5%"
     )
+    thirds = {"data_seconds": 1.0, "forward_seconds": 1.0, "backward_seconds": 1.0, "optimizer_seconds": 0.0}
+    text = words.time_spent_text(status_of(step(1, seconds=3.0, **thirds)).time_spent)
+    assert sum(map(int, re.findall(r"(\d+)%", text))) == 100
 
 
 def test_fixes_are_commands(tmp_path):

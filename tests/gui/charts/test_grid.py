@@ -1,6 +1,7 @@
 """All charts of a run together, with invented runs."""
 
 import csv
+import re
 
 import numpy as np
 import pytest
@@ -136,7 +137,9 @@ def test_parts_of_steps_are_stacked_and_pauses_are_drawn_between(digits):
     assert {"data", "forward", "backward", "optimizer", "other"} <= box_at(chart, 50.0).keys()
     assert sorted({*chart._pauses.xData}) == EVALUATED
     assert chart._pauses.yData.max() == pytest.approx(0.6)  # the longer of evaluation and checkpoint
-    assert "pauses" in legend_of(chart)
+    parts = [one for one in chart.readings(None) if one.value.endswith(" %")]
+    assert sum(int(one.value.removesuffix(" %")) for one in parts) == 100, "without the pauses"
+    assert re.search(r"pauses \d+ % of the whole time", legend_of(chart))
     paused = {"evaluation after it": "600 ms", "checkpoint after it": "200 ms"}
     assert paused.items() <= box_at(chart, 90.0).items()
     assert "evaluation after it" not in box_at(chart, 91.0)
