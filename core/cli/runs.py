@@ -29,7 +29,7 @@ from core.cli.output import (
     refuse,
     say,
 )
-from core.hosts.mirror import remove_there
+from core.hosts.mirror import removal_there
 from core.options import past_runs
 from core.options.catalogue import number_words
 from core.options.declare import Kind, Option
@@ -248,9 +248,9 @@ def delete(names: list[str], *, agreed: bool, permanently: bool) -> int:
 
 
 def _delete(run: RunFolder, *, agreed: bool, permanently: bool) -> bool:
-    connection = run.connection()
+    remove_there = removal_there(run)
     is_gone = _delete_here(run, agreed=agreed, permanently=permanently)
-    if is_gone and (reason := remove_there(connection)):
+    if is_gone and (reason := remove_there()):
         note(reason)
     return is_gone
 

@@ -8,18 +8,18 @@ import contextlib
 import hashlib
 import json
 import os
-import re
-import secrets
 import shutil
 import time
 import uuid
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from core.base import formats
-from core.base.errors import ComputerError, UserError
+from core.base.errors import ComputerError, RunFolderError, UserError
 from core.base.files import inside, read_record, write_atomically, written_whole
 from core.base.language import _
 from core.hosts import far
@@ -28,7 +28,7 @@ from core.hosts.link import Link
 from core.hosts.several import BLAME_SECONDS, Others, ask_to_end, start_others
 from core.options import run_file
 from core.options.sources import ADAPTER
-from core.runs import queue
+from core.runs import elsewhere, queue
 from core.runs.event_log import EventWriter
 from core.runs.events import RequestAnswered
 from core.runs.folder import Action, Connection, ExitRecord, Request, RunFolder
@@ -68,7 +68,8 @@ class Mirror:
         self._run = run
         self._options = run.options()
         self._attempt = run.attempt_kept()
-        known = run.connection() or Connection(computer=self._options.device.computers[0])
+        known = run.connection()
+        assert known is not None, "it is written before the keeper is started"
         self._connection = msgspec.structs.replace(known, connected=False)
         self._stamps: dict[str, tuple[int, int]] = {}
         self._told, self._failures = 0.0, 0
@@ -176,15 +177,6 @@ class Mirror:
 
     def _begin(self, link: Link) -> None:
         link.require_this_hone()
-        if not self._connection.folder:
-            plain = (
-                re.sub(r"[^A-Za-z0-9_.-]+", "-", self._run.path.absolute().name).strip(".-_")[:80] or "run"
-            )
-            self._tell(folder=f"{plain}-{secrets.token_hex(2)}")
-        self._tell(others=self._options.device.computers[1:])
-        self._run.record_connection(
-            self._connection
-        )  # unless it is on the disk, the run might be begun twice
         forecast = self._run.forecast_file
         start = far.Start(
             run=self._connection.folder,
@@ -339,16 +331,31 @@ class Mirror:
             write_atomically(adapter.with_name(MARKER), msgspec.json.encode(entries))
 
 
-def remove_there(connection: Connection | None) -> str:
-    """Delete, on the computer it trained on, a run that was deleted here; returns why it stays there, if it does."""
+def removal_there(run: RunFolder) -> Callable[[], str]:
+    """What deletes a run on the computers it trained on, once it is deleted here; it returns what stays there, and why.
+
+    What a copy, or a stranger's folder, names stays: it belongs to another folder here, or to somebody else.
+    """
+    connection = run.connection()
     if connection is None or not connection.folder:
-        return ""
+        return lambda: ""
+    return partial(_remove_there, connection, is_own=run.is_own(connection))
+
+
+def _remove_there(connection: Connection, *, is_own: bool) -> str:
     problems = []
     for name in (connection.computer, *connection.others):
         try:
+            if not is_own:
+                raise RunFolderError(
+                    _("the folder deleted here was not the one that the run was started from")
+                )
             with Link(find(name)) as link:
                 link.ask(far.Remove(run=connection.folder))
         except UserError as error:
             stays = _("Its folder {folder} on {name} stays there: {reason}")
             problems.append(stays.format(folder=connection.folder, name=name, reason=error))
+    if is_own:
+        with contextlib.suppress(OSError):  # of a full disk; no folder has that number and name any more
+            elsewhere.release(connection.computer, connection.folder)
     return "\n".join(problems)

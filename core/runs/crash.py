@@ -25,6 +25,11 @@ KEEPER_GONE = _(
 )
 KEEPER_GONE_WAITING = _("Its keeper process was ended while the run waited for its turn.")
 NEVER_KEPT = _("It was never started, or its records are lost.")
+NOT_FOLLOWED = _(
+    "Hone has no record that it started this run from this folder, so it sends nothing to {computer} and doesn't "
+    "follow it there. If the run is yours, Resume goes on with it."
+)
+NOT_BEGUN = _("It had not begun on {computer} when Hone's process for it was ended. Resume begins it.")
 ELSEWHERE = _("It was trained on another computer, {host}, and nothing has been heard of it since.")
 
 FIRST_SECONDS = 7 * 86_400.0
@@ -71,7 +76,10 @@ def crash_of(run: RunFolder, status: RunStatus, record: ExitRecord | None) -> Cr
         if waited
         else _("The training process has ended, and the reason is unknown.")
     )
-    if keeper is None:
+    link = run.connection()
+    if link is not None and not link.over:
+        reason = (NOT_BEGUN if run.is_own(link) else NOT_FOLLOWED).format(computer=link.computer)
+    elif keeper is None:
         reason = NEVER_KEPT
     elif not keeper.is_here:
         reason = ELSEWHERE.format(host=keeper.host)

@@ -51,6 +51,7 @@ from core.base.language import _
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.validate import read_options
+from core.runs import elsewhere
 from core.runs.events import Moment, ProcessNumber, Validation
 from core.runs.status import RunStatus, State
 
@@ -333,6 +334,21 @@ class RunFolder:
     def record_connection(self, connection: Connection) -> None:
         write_atomically(self.connection_file, msgspec.json.encode(connection))
 
+    def is_own(self, connection: Connection) -> bool:
+        """Whether this Hone has started the run on the other computer, from this very folder."""
+        return elsewhere.is_own(self.path, connection.computer, connection.folder)
+
+    def goes_on_elsewhere(self) -> bool:
+        """Whether this Hone has begun the newest attempt on another computer, and doesn't know of its end yet."""
+        connection = self.connection()
+        return (
+            connection is not None
+            and not connection.over
+            and connection.attempt >= max(1, self.attempt_kept())
+            and self.exit_record() is None
+            and self.is_own(connection)
+        )
+
     def keeper_is_alive(self) -> bool:
         record = self.keeper_record()
         return record is not None and record.is_alive
@@ -351,10 +367,9 @@ class RunFolder:
     def is_alive(self) -> bool:
         """Whether a process works on the run; for a run of another computer (a shared folder) its files show it.
 
-        A run that trains elsewhere goes on there, whether or not its keeper here follows it.
+        A run that this Hone began elsewhere goes on there, whether or not its keeper here follows it.
         """
-        connection = self.connection()
-        if connection is not None and not connection.over and self.exit_record() is None:
+        if self.goes_on_elsewhere():
             return True
         record = self.keeper_record()
         if record is None:

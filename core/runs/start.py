@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import re
+import secrets
 import subprocess
 import sys
 import time
@@ -19,7 +21,7 @@ from core.base.language import _
 from core.base.processes import is_frozen, own_program, start_detached
 from core.options import RunOptions, run_file
 from core.options.validate import read_options
-from core.runs import models, queue
+from core.runs import elsewhere, models, queue
 from core.runs.event_log import EventWriter
 from core.runs.events import Event, Outcome, TurnCame
 from core.runs.folder import Connection, ExitRecord, RunFolder
@@ -183,27 +185,27 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
     if run.is_worked_on():
         raise CantResume(_("The run is under way already"), str(run.path))
     _refuse_links(run)
-    path = run.path.absolute()
+    path, link = run.path.absolute(), _link_of(run)
     before = run.keeper_file.read_bytes() if run.keeper_file.exists() else None
     attempt = max(status_at_end(run).attempt, run.attempt_kept()) + 1
-    if is_given_up := (known := run.connection()) is not None and known.is_given_up:
+    if may_go_on := link is not None and link.attempt > 0 and (link.is_given_up or not link.over):
         attempt -= 1  # it may still train there
     keeper: subprocess.Popen[bytes] | None = None
     try:
         for request in run.open_requests(clean=True):  # to an earlier attempt, and never answered
             run.close_request(request)
         run.record_keeper(os.getpid(), attempt)  # from now on it is starting: how it ended before is past
-        if computers := _computers_of(run):
-            if is_given_up:
+        if link is not None:
+            if may_go_on:
                 remove(run.exit_file)
-            known = known or Connection(computer=computers[0])
-            run.record_connection(msgspec.structs.replace(known, problem="", doing="", over=False))
-        waits = queued and not computers  # a run elsewhere always waits for its turn there
+            elsewhere.claim(path, link.computer, link.folder)
+            run.record_connection(msgspec.structs.replace(link, problem="", doing="", over=False))
+        waits = queued and link is None  # a run elsewhere always waits for its turn there
         awaited = queue.ahead_of(queue.device_of(run), queue.source_of(run)) if waits else None
         if awaited is not None:
             _tell(run, attempt, awaited)  # as its keeper will, once it has begun
         # log.txt of a run elsewhere is a copy of the one there
-        log = run.path / KEEPER_LOG if computers else run.log_file
+        log = run.log_file if link is None else run.path / KEEPER_LOG
         keeper = start_detached(command or keeper_command(path, queued=queued), log, path)
         record = run.keeper_record()
         if record is None or record.pid != keeper.pid:  # the keeper may have been quicker and recorded itself
@@ -216,20 +218,38 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
         if keeper is not None:
             keeper.kill()
             keeper.wait()
-        if not _computers_of(run):
+        if link is None:
             with contextlib.suppress(OSError):
                 _tell(run, attempt, TurnCame())  # it doesn't wait any more
         raise _not_started(run, before, error) from error
     return keeper
 
 
-def _computers_of(run: RunFolder) -> tuple[str, ...]:
-    options = run.readable_options()
-    return options.device.computers if options is not None else ()
+def _link_of(run: RunFolder) -> Connection | None:
+    """The link to the computers that the options name, with a folder there; None for a run of this one.
+
+    Raises:
+        CantResume: The folder is a copy of the run's own, which is still there.
+    """
+    options, known = run.readable_options(), run.connection()
+    if options is None or not options.device.computers:
+        return None
+    computer, *others = options.device.computers
+    if known is None or known.computer != computer or not known.folder:
+        plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", run.path.absolute().name).strip(".-_")[:80] or "run"
+        known = Connection(computer=computer, folder=f"{plain}-{secrets.token_hex(2)}")
+    owner = elsewhere.owner(computer, known.folder)
+    original = RunFolder(owner).connection() if owner is not None and not run.is_own(known) else None
+    if original is not None and (original.computer, original.folder) == (computer, known.folder):
+        detail = _("This folder is a copy: the run on {computer} belongs to {path}. Resume that one.")
+        raise CantResume(_("The run can't be resumed"), detail.format(computer=computer, path=owner))
+    return msgspec.structs.replace(known, others=tuple(others))
 
 
 def follow_again(run: RunFolder, *, at_once: bool = False) -> bool:
     """Start the keeper again of a run that trains elsewhere, if it has lost it; returns whether it was started.
+
+    Only where this Hone has begun the run there, from this folder: to look at a stranger's, or a copy, starts nothing.
 
     Args:
         at_once: End one that waits before it tries to connect again, so that it is tried now.
@@ -237,19 +257,7 @@ def follow_again(run: RunFolder, *, at_once: bool = False) -> bool:
     Raises:
         RunFolderError: It can't be started.
     """
-    connection, record = run.connection(), run.keeper_record()
-    if (
-        at_once
-        and connection is not None
-        and not connection.connected
-        and record is not None
-        and record.is_alive
-    ):
-        with contextlib.suppress(psutil.Error):
-            keeper_here = psutil.Process(record.pid)
-            keeper_here.terminate()
-            keeper_here.wait(END_SECONDS)
-    if connection is None or run.keeper_is_alive() or not run.is_alive():
+    if not (at_once and _end_waiting(run)) and (run.keeper_is_alive() or not run.goes_on_elsewhere()):
         return False
     try:
         with locked(run.path):
@@ -261,6 +269,20 @@ def follow_again(run: RunFolder, *, at_once: bool = False) -> bool:
     except (OSError, psutil.Error) as error:
         raise RunFolderError(_("The run can't be followed"), str(error)) from error
     return True
+
+
+def _end_waiting(run: RunFolder) -> bool:
+    """End the keeper of a run elsewhere that waits before it tries to connect; returns whether it was ended."""
+    connection, record = run.connection(), run.keeper_record()
+    if connection is None or connection.connected or not run.is_own(connection):
+        return False
+    if record is None or not record.is_alive:
+        return False
+    with contextlib.suppress(psutil.Error):
+        keeper_here = psutil.Process(record.pid)
+        keeper_here.terminate()
+        keeper_here.wait(END_SECONDS)
+    return not record.is_alive
 
 
 def _tell(run: RunFolder, attempt: int, event: Event) -> None:

@@ -15,7 +15,7 @@ from core.base import formats
 from core.base.errors import RunFolderError, UserError
 from core.base.files import is_there
 from core.base.language import _, ngettext
-from core.hosts.mirror import remove_there
+from core.hosts.mirror import removal_there
 from core.runs import trash as run_trash
 from core.runs.folder import RunFolder
 from core.runs.trash import NoTrashError, Trash, TrashItem, TrashPlan
@@ -228,10 +228,10 @@ class RunTrash(QObject):
             failures: Failures = []
             left: list[str] = []
             for item in items:
-                connection = item.run.connection()
+                remove_there = removal_there(item.run)
                 try:
                     remove(item.run)
-                    left.append(remove_there(connection))
+                    left.append(remove_there())
                 except UserError as error:
                     failures.append((item, error))
             return failures, [*filter(None, left)]

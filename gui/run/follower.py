@@ -226,8 +226,7 @@ class JobThread(QThread):
             self.updated.emit(RunUpdate(shown, batches, is_complete=is_complete))
 
     def _report_state(self, state: State, status: RunStatus, record: ExitRecord | None) -> None:
-        link = self._connection
-        brings_back = link is not None and not link.over and record is None and state.is_over
+        brings_back = state.is_over and record is None and self._run.goes_on_elsewhere()
         if state is self._state or brings_back:  # its model comes before exit.json does
             return
         self._state = state

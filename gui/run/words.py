@@ -237,7 +237,7 @@ def connection_message(facts: RunFacts, now: float) -> MessageRaised | None:
         title = _("Connection to {computer} lost")
         heard = _("Last heard {duration} ago.").format(duration=formats.about(now - link.heard))
     goes_on = _("The run goes on there; Hone tries again. Pause and Stop reach it then.")
-    if not link.folder:
+    if not link.attempt:
         goes_on = _("The run begins once it is reached; Hone tries again.")
     fixes = [Fix(_("Try now"), action=FixAction.RECONNECT)]
     if now - link.heard > GONE_SECONDS:

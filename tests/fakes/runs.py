@@ -27,6 +27,7 @@ from core.options import RunOptions, run_file
 from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.runs import elsewhere
 from core.runs import start as runs_start
 from core.runs.event_log import EventWriter, RunFollower
 from core.runs.events import (
@@ -99,11 +100,16 @@ def record_keeper(run: RunFolder, **changes: Any) -> KeeperRecord:
     return record
 
 
-def link(run: RunFolder, **changes: Any) -> None:
-    """Record that a run trains on the computer workshop, which was heard just now, with changes."""
-    known = {"folder": run.name, "connected": True, "heard": time.time()}
-    connection = Connection(computer="workshop", **{**known, **changes})
+def link(run: RunFolder, *, is_own: bool = True, **changes: Any) -> None:
+    """Record that a run trains on the computer workshop, which was heard just now, with changes.
+
+    Unless it `is_own`, this Hone hasn't started it.
+    """
+    known = {"folder": run.name, "attempt": 1, "connected": True, "heard": time.time()}
+    connection = Connection(**{"computer": "workshop", **known, **changes})
     write_atomically(run.connection_file, msgspec.json.encode(connection))
+    if is_own:
+        elsewhere.claim(run.path, connection.computer, connection.folder)
 
 
 def save_checkpoint(run: RunFolder, step: int) -> None:

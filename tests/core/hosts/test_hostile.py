@@ -94,18 +94,6 @@ def test_a_damaged_adapter_is_left_as_it_is(content: bytes, run: RunFolder) -> N
     assert (run.model / "adapter_config.json").read_bytes() == content
 
 
-def test_a_run_isnt_begun_there_unless_its_folder_there_is_known_here(run: RunFolder, monkeypatch) -> None:
-    def full(*_args: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    run.connection_file.unlink()
-    mirror = Mirror(run)
-    monkeypatch.setattr(RunFolder, "record_connection", full)
-    for _ in range(2):
-        with pytest.raises(OSError, match="No space left"):
-            mirror._begin(Hostile())
-
-
 @pytest.mark.parametrize("line", ['{"size":"x"}', '{"size":0,"answer":[]}', '{"size":0,"answer":'])
 def test_an_answer_that_cant_be_read_has_a_remedy(line: str, tmp_path: Path, monkeypatch) -> None:
     fake = tmp_path / "ssh"

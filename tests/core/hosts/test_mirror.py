@@ -19,7 +19,7 @@ from core.base.jobs import JobCancelled
 from core.hosts import computers, far
 from core.hosts.far import hash_of
 from core.hosts.link import Link
-from core.hosts.mirror import remove_there
+from core.hosts.mirror import removal_there
 from core.options import past_runs
 from core.options.catalogue import with_changes
 from core.runs import start as runs_start
@@ -225,11 +225,15 @@ def test_two_runs_for_one_device_wait_in_the_queue_there(workshop, own_home):
     runs[1].request(Action.STOP)
     end(runs[1], State.STOPPED)
     end(runs[0], State.STOPPED)
-    links = [run.connection() for run in runs]
-    assert remove_there(links[0]) == ""
-    assert not there(workshop, runs[0]).path.exists()
+    copy = RunFolder(runs[0].path.with_name("copy"))
+    shutil.copytree(runs[0].path, copy.path)
+    folder = there(workshop, runs[0]).path
+    assert "not the one that the run was started from" in removal_there(copy)()
+    assert folder.exists()
+    assert removal_there(runs[0])() == ""
+    assert not folder.exists()
     workshop.stop()
-    assert links[1].folder in remove_there(links[1])
+    assert runs[1].connection().folder in removal_there(runs[1])()
 
 
 def test_out_of_reach_it_can_be_ended_here_and_followed_again_later(workshop, own_home):

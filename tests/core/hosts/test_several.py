@@ -10,7 +10,7 @@ from core.base.errors import UserError
 from core.hosts import computers, far, several
 from core.hosts.computers import Computer
 from core.hosts.link import Link
-from core.hosts.mirror import remove_there
+from core.hosts.mirror import removal_there
 from core.hosts.several import _meeting_point, _refuse_differences
 from core.options.catalogue import with_changes
 from core.runs import start as runs_start
@@ -192,6 +192,6 @@ def test_two_computers_end_together_when_a_process_of_one_dies_and_go_on_togethe
             RunFolder(host.far / "home" / "runs" / run.connection().folder) for host in network.hosts.values()
         ]
         assert [folder.path.exists() for folder in folders] == [True, True]
-        assert remove_there(run.connection()) == ""
+        assert removal_there(run)() == ""
         assert [folder.path.exists() for folder in folders] == [False, False]
         wait_until_idle(network)

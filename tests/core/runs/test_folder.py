@@ -14,7 +14,7 @@ from core.options import run_file
 from core.options.choices import Task
 from core.options.sections import ModelOptions
 from core.options.validate import check_tree
-from core.runs import folder
+from core.runs import elsewhere, folder
 from core.runs.events import MemorySampled, RunStarted, Source, encode
 from core.runs.folder import Action, ExitRecord
 from core.runs.library import create, create_all, list_runs, pretraining_pair, read_status, run_title
@@ -212,10 +212,14 @@ def test_a_run_on_another_computer_lives_as_long_as_it_writes(run):
 def test_a_run_on_a_named_computer_lives_without_a_keeper_here_until_it_is_over(run):
     record_keeper(run, started=0.0)
     assert not run.is_alive()
-    link = folder.Connection(computer="workshop", folder="digits")
+    link = folder.Connection(computer="workshop", folder="digits", attempt=1)
     run.connection_file.write_bytes(msgspec.json.encode(link))
     assert run.connection() == link
+    assert not run.is_alive(), "a stranger's folder may say anything"
+    elsewhere.claim(run.path, "workshop", "digits")
     assert run.is_alive(), "the keeper here was killed, which ends nothing there"
+    run.connection_file.write_bytes(msgspec.json.encode(replace(link, attempt=0)))
+    assert not run.is_alive(), "it hasn't begun there"
     run.connection_file.write_bytes(msgspec.json.encode(replace(link, over=True)))
     assert not run.is_alive(), "it was given up"
     run.connection_file.write_bytes(msgspec.json.encode(link))

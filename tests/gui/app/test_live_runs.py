@@ -16,7 +16,7 @@ from core.runs import crash as runs_crash
 from core.runs import queue
 from core.runs.crash import Interrupted
 from core.runs.events import TurnAwaited
-from core.runs.folder import Action, Connection, RunFolder
+from core.runs.folder import Action, RunFolder
 from core.runs.library import create_all
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
@@ -29,6 +29,7 @@ from tests.fakes.runs import (
     crash,
     finish,
     keep_alive,
+    link,
     make_folder,
     record_keeper,
     write_events,
@@ -124,7 +125,7 @@ def test_a_run_elsewhere_whose_keeper_here_is_gone_is_followed_again(qtbot, thre
     monkeypatch.setattr("core.runs.start.follow_again", again.append)
     run, _clock = start_training(folder / "elsewhere")
     record_keeper(run, started=1.0)
-    run.record_connection(Connection(computer="workshop", folder="elsewhere", attempt=1))
+    link(run)
     thread.begin()
     qtbot.waitUntil(lambda: again == [run])
     assert thread.trains()

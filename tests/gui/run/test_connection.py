@@ -59,13 +59,13 @@ def test_a_lost_connection_is_told_and_ends_nothing(qtbot, run, show):
 
 def test_what_is_sent_and_brought_back_is_told(qtbot, run, show):
     run_file.write(ELSEWHERE, run.options_file)
-    link(run, folder="", connected=False, heard=0.0)
+    link(run, attempt=0, connected=False, heard=0.0)
     view = show(State.STARTING)
     assert view.header.connection.text() == "Connecting to workshop…"
-    link(run, folder="", doing="sending the data, 34 of 120 MB")
+    link(run, attempt=0, doing="sending the data, 34 of 120 MB")
     line = view.header.state_line
     qtbot.waitUntil(lambda: line.text() == "Sending the data, 34 of 120 MB", timeout=5000)
-    link(run, folder="", connected=False, heard=0.0, problem="workshop doesn't answer")
+    link(run, attempt=0, connected=False, heard=0.0, problem="workshop doesn't answer")
     qtbot.waitUntil(lambda: view.messages.titles() == ["No connection to workshop"], timeout=5000)
 
 

@@ -1,0 +1,75 @@
+"""Which runs this Hone has started on other computers, and from which folders here.
+
+A run's folder may be a stranger's, or a copy of another one, and its `connection.json` may say anything. So it is kept
+outside of the folders, a small file for each run, which folder here a run there belongs to: only that one is followed
+by itself, and only with that one the run there is deleted.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from core.base import settings
+from core.base.files import read_record, remove, write_atomically
+
+
+class _Started(msgspec.Struct, frozen=True, kw_only=True):
+    """The run `folder` on `computer`, started from the folder at `path` here.
+
+    `inode` is its number on its disk, which it keeps when it is renamed or moved there, and which a copy doesn't have.
+    """
+
+    computer: str
+    folder: str
+    path: str
+    inode: int
+
+
+def claim(path: Path, computer: str, folder: str) -> None:
+    """Record that the run `folder` on `computer` belongs to the run's folder at `path` here.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    file = _file(computer, folder)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    started = _Started(computer=computer, folder=folder, path=_place(path), inode=path.stat().st_ino)
+    write_atomically(file, msgspec.json.format(msgspec.json.encode(started)))
+
+
+def is_own(path: Path, computer: str, folder: str) -> bool:
+    """Whether the run `folder` on `computer` belongs to the run's folder at `path`, which may have been renamed."""
+    started = read_record(_file(computer, folder), _Started)
+    if started is None:
+        return False
+    try:
+        return started.path == _place(path) or started.inode == path.stat().st_ino
+    except OSError:
+        return False
+
+
+def owner(computer: str, folder: str) -> Path | None:
+    """The folder here from which a run there was started last, whether it still exists or not."""
+    started = read_record(_file(computer, folder), _Started)
+    return None if started is None else Path(started.path)
+
+
+def release(computer: str, folder: str) -> None:
+    """Forget a run that was deleted.
+
+    Raises:
+        OSError: The record can't be deleted.
+    """
+    remove(_file(computer, folder))
+
+
+def _place(path: Path) -> str:
+    """Where a folder is, in signs that JSON can hold."""
+    return os.fsencode(path.resolve()).decode(errors="backslashreplace")
+
+
+def _file(computer: str, folder: str) -> Path:
+    name = hashlib.sha256(f"{computer}\n{folder}".encode()).hexdigest()[:32]
+    return settings.home() / "elsewhere" / f"{name}.json"
