@@ -88,6 +88,9 @@ OF_THE_MOMENT = frozenset(
 )
 """Messages about the computer, withdrawn when the run is over. The others say what to change next time."""
 
+CALM_SECONDS = {system_rules.SLOWED: 60.0}
+"""How long the cause of a message has to be gone before it is withdrawn: other programs come and go."""
+
 
 class Watchdog:
     """Applies the warning rules to a run.
@@ -116,6 +119,7 @@ class Watchdog:
         self._paging = Paging(tuple(first_aid(self._options)) if self._options else ())
         self._rules = {**RULES, system_rules.PAGING: self._paging.judge}
         self._raised.clear()
+        self._stays_until: dict[str, float] = {}
 
     def take(self, events: Iterable[Event], now: float, wall: float | None = None) -> list[Event]:
         """Add the events since the last call, about a second ago; returns the messages to write.
@@ -158,15 +162,18 @@ class Watchdog:
             else:
                 self._activity.reset()
         if self._others is not None:
-            if system_rules.is_slow(self._recent, raised=system_rules.SLOWED in self._raised):
+            raised = self._raised.get(system_rules.SLOWED, "")
+            if system_rules.depends_on_others(self._recent, raised=raised):
                 self._recent.others = self._others.read()
             else:
                 self._others.reset()
                 self._recent.others = {}
         for name, rule in self._rules.items():
             found = rule(self._recent, raised=self._raised.get(name, ""))
+            if found is not None:
+                self._stays_until[name] = self._recent.now + CALM_SECONDS.get(name, 0.0)
             if found is None:
-                if name in self._raised:
+                if name in self._raised and self._recent.now >= self._stays_until[name]:
                     yield self._withdraw(name)
             elif self._raised.get(name) != found.key:
                 self._raised[name] = found.key

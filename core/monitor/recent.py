@@ -31,6 +31,7 @@ from core.runs.events import (
     StepFinished,
     WhatRan,
 )
+from core.runs.status import TIMED_STEPS
 
 STOP = Fix(_("Stop and save model"), action=FixAction.STOP)
 PAUSE = Fix(_("Pause"), action=FixAction.PAUSE)
@@ -165,7 +166,6 @@ def trend(blocks: Sequence[Block]) -> Trend:
 
 # --- State of the attempt
 
-STEPS_KEPT = 50
 STEPS_COMPARED = 10
 SAMPLES_KEPT = 180
 LOSSES_KEPT = 20
@@ -197,7 +197,7 @@ class Recent:
       count; nor, outside of training, time in which the engine's process was busy.
     - `engine_busy` is the processor time its process has used since, as a share of one core.
     - `usual_seconds` is the lowest median of `STEPS_COMPARED` steps in a row; None before there are as many. `others`
-      has the shares of the CPU that other programs take, by name, while steps are slow.
+      has the shares of the CPU that other programs take, by name, while that is looked at.
     - `pace` has the seconds of the last steps, `timed` those of more steps with their seconds of waiting for data.
     - `checkpoints` are those of this attempt still on disk, oldest first; `good_checkpoint` the last of them saved
       while losses were finite.
@@ -214,13 +214,14 @@ class Recent:
     plan: RunPlanned | None = None
     what_ran: WhatRan | None = None
     phase: Phase | None = None
+    trains_since: float | None = None
     last_progress: float = 0.0
     last_event: StepFinished | PhaseChanged | None = None
     engine_busy: float | None = None
     usual_seconds: float | None = None
     others: dict[str, float] = field(default_factory=dict)
     first_seconds: float | None = None
-    pace: deque[float] = field(default_factory=lambda: deque(maxlen=STEPS_KEPT))
+    pace: deque[float] = field(default_factory=lambda: deque(maxlen=TIMED_STEPS))
     timed: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=STEPS_TIMED))
     losses: LossCurve = field(default_factory=LossCurve)
     last_losses: deque[float] = field(default_factory=lambda: deque(maxlen=LOSSES_KEPT))
@@ -266,6 +267,8 @@ class Recent:
                 self.plan = event
             case PhaseChanged():
                 self.phase = event.phase
+                if event.phase is Phase.TRAINING and self.trains_since is None:
+                    self.trains_since = event.time
                 self.last_progress, self.last_event = event.time, event
             case StepFinished():
                 self._add_step(event)

@@ -34,6 +34,7 @@ from core.runs.events import (
     StepFinished,
     Throttle,
 )
+from core.runs.status import pace_of
 from core.runs.words import SPILLING, forecast_sentences
 
 BATTERY, DISK_FULL, GROWING, PAGING = "battery", "disk-full", "growing", "paging"
@@ -185,9 +186,8 @@ def silence(recent: Recent, *, raised: str) -> Finding | None:
     if recent.now - recent.last_progress < limit or not (trains or busy is not None):
         return None
     sentences = []
-    if recent.pace:
-        pace = formats.step_time(statistics.median(recent.pace))
-        sentences.append(_("Steps took {pace} before.").format(pace=pace))
+    if (pace := pace_of(recent.pace)) is not None:
+        sentences.append(_("Steps took {pace} before.").format(pace=formats.step_time(pace)))
     if last is not None:
         when = time.strftime("%H:%M:%S", time.localtime(time.time() - (recent.now - last.time)))
         template = (
@@ -223,18 +223,18 @@ def silence_limit(recent: Recent) -> float:
         return SILENT_PHASES[recent.phase]
     if recent.first_seconds is None:
         return SILENT_FIRST * SILENT_SECONDS
-    pace = (
-        SILENT_STEPS * statistics.median(recent.pace) if recent.pace else SILENT_FIRST * recent.first_seconds
-    )
-    return max(SILENT_SECONDS, pace)
+    pace = pace_of(recent.pace)
+    patience = SILENT_FIRST * recent.first_seconds if pace is None else SILENT_STEPS * pace
+    return max(SILENT_SECONDS, patience)
 
 
 # --- Other programs
 
-# of the newest steps whose median is compared, at least: less passes by itself
-SLOW_STEPS, SLOW_SECONDS = 3, 20.0
 SLOW_FROM, SLOW_OVER = 2.0, 1.3  # times as long as usual
 OTHERS_SHARE, OTHERS_OVER = 0.25, 0.1  # of the whole CPU that other programs take
+BEGINNING = 20.0, 60.0  # seconds of training between which a run is judged that can't be compared with itself
+CPU_FULL = 0.9  # busy share of the CPU from which on programs take time from each other
+FROM_START = "from-start"
 MOST_PROGRAMS = 2  # that are named
 KTHREADD = 2  # the pid of the parent of Linux's kernel threads; 0 is the idle process of Windows
 
@@ -270,40 +270,56 @@ class OtherPrograms:
 
 
 def is_slow(recent: Recent, *, raised: bool) -> bool:
-    """Whether the newest steps took much longer than usual; `raised`: the warning has been raised."""
-    usual = recent.usual_seconds
-    return usual is not None and _pace(recent) >= (SLOW_OVER if raised else SLOW_FROM) * usual
+    """Whether steps take much longer than usual; `raised`: the warning has been raised."""
+    pace, usual = pace_of(recent.pace), recent.usual_seconds
+    return pace is not None and usual is not None and pace >= (SLOW_OVER if raised else SLOW_FROM) * usual
 
 
-def _pace(recent: Recent) -> float:
-    """Median seconds of the newest steps."""
-    newest: list[float] = []
-    for seconds in reversed(recent.pace):
-        newest.append(seconds)
-        if len(newest) >= SLOW_STEPS and sum(newest) >= SLOW_SECONDS:
-            break
-    return statistics.median(newest)
+def depends_on_others(recent: Recent, *, raised: str) -> bool:
+    """Whether it matters now what other programs do; to find out isn't free."""
+    return raised == FROM_START or _is_beginning(recent) or is_slow(recent, raised=bool(raised))
+
+
+def _is_beginning(recent: Recent) -> bool:
+    """Whether a run on the CPU trains for so short a time that its own usual pace isn't known for certain."""
+    if recent.trains_since is None or recent.plan is None or not recent.plan.device.startswith("cpu"):
+        return False
+    return recent.usual_seconds is None or recent.now - recent.trains_since < BEGINNING[1]
 
 
 def slowed(recent: Recent, *, raised: str) -> Finding | None:
-    """Find that steps take much longer than this run's usual ones while other programs use the CPU."""
-    share = sum(recent.others.values())
-    is_little = share < (OTHERS_OVER if raised else OTHERS_SHARE)
-    if recent.usual_seconds is None or is_little or not is_slow(recent, raised=bool(raised)):
+    """Find that other programs use the CPU while steps take much longer than usual, or from a run's first step on."""
+    share, pace, usual = sum(recent.others.values()), pace_of(recent.pace), recent.usual_seconds
+    if share < (OTHERS_OVER if raised else OTHERS_SHARE):
         return None
-    largest = sorted(recent.others, key=lambda name: -recent.others[name])[:MOST_PROGRAMS]
-    title = _("Steps take {now} instead of {usual}: other programs use {share} of the CPU ({names})")
+    figures = {
+        "share": formats.whole_percent(min(1.0, share)),
+        "names": ", ".join(sorted(recent.others, key=lambda name: -recent.others[name])[:MOST_PROGRAMS]),
+    }
+    worse = raised not in ("", FROM_START)
+    if pace is not None and usual is not None and is_slow(recent, raised=worse):
+        # new figures only where they double: a pace that comes and goes is said once
+        key = max(f"slowed-{max(0, int(math.log2(pace / usual))):02}", raised if worse else "")
+        title = _("Steps take {now} instead of {usual}: other programs use {share} of the CPU ({names})")
+        figures |= {"now": formats.step_time(pace), "usual": formats.step_time(usual)}
+    elif raised == FROM_START or (not raised and _is_slow_from_start(recent)):
+        key = FROM_START
+        title = _("Steps take longer than they could: other programs use {share} of the CPU ({names})")
+    else:
+        return None
     return Finding(
-        key=f"slowed-{int(math.log2(_pace(recent) / recent.usual_seconds))}",  # new figures where they double
-        title=title.format(
-            now=formats.step_time(_pace(recent)),
-            usual=formats.step_time(recent.usual_seconds),
-            share=formats.whole_percent(min(1.0, share)),
-            names=", ".join(largest),
-        ),
+        key=key,
+        title=title.format(**figures),
         detail=_("Close them to train at full speed, or pause this run until they are done."),
         fixes=(PAUSE,),
     )
+
+
+def _is_slow_from_start(recent: Recent) -> bool:
+    """Whether a run has only begun, and other programs take what it would use: the CPU has no more to give."""
+    busy = [sample.busy for sample in recent.devices.get(Source.SYSTEM, ()) if sample.busy is not None][-10:]
+    has_begun = recent.trains_since is not None and recent.now - recent.trains_since >= BEGINNING[0]
+    return has_begun and _is_beginning(recent) and bool(busy) and statistics.fmean(busy) >= CPU_FULL
 
 
 # --- Data loading

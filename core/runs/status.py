@@ -42,8 +42,8 @@ from core.runs.events import (
 )
 
 RECENT_STEPS = 50
+TIMED_STEPS = 300
 PARTS_SEARCHED = 10_000  # of a long past so many steps are searched for some that were timed in parts
-STEPS_BEFORE_ESTIMATE = 5
 EVEN = 0.2  # evaluations are evenly spaced but for so much of a space
 DOESNT_FIT = "doesnt-fit"
 """The id of the message that a run has ended before it trained, as it would take too much memory."""
@@ -98,6 +98,34 @@ def chosen_examples(events_file: Path) -> tuple[Example, ...]:
                     event = decode(line)
                     found = event.examples if isinstance(event, ExamplesChosen) else found
     return found
+
+
+# --- Pace
+
+PACE_SECONDS, CHANGE_SECONDS = 60.0, 20.0
+PACE_STEPS = 5
+CHANGED = 2.0  # times as slow or as quick: less may be batches of another length
+
+
+def pace_of(seconds: Iterable[float]) -> float | None:
+    """A run's pace: median seconds of its steps of the last minute, of five at least; None without a step.
+
+    If the median of the last 20 s is half or twice as much, the pace has changed, and that is the pace.
+    """
+    minute: list[float] = []
+    newest: list[float] = []
+    spent = 0.0
+    for one in reversed([*seconds]):
+        if len(minute) >= PACE_STEPS and spent >= PACE_SECONDS:
+            break
+        if len(newest) < PACE_STEPS or spent < CHANGE_SECONDS:
+            newest.append(one)
+        minute.append(one)
+        spent += one
+    if not minute:
+        return None
+    pace, now = statistics.median(minute), statistics.median(newest)
+    return pace if pace / CHANGED < now < pace * CHANGED else now
 
 
 # --- Active time
@@ -226,7 +254,7 @@ class RunStatus:
     forecast: MemoryForecast | None = None
     peaks: dict[int, Peak] = field(default_factory=dict)
     recent_parts: deque[StepFinished] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
-    recent_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
+    recent_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=TIMED_STEPS))
     skipped: int = 0
     trouble: str = ""
     clock_moved: float = 0.0
@@ -410,15 +438,16 @@ class RunStatus:
 
     @property
     def step_seconds(self) -> float | None:
-        """Median wall time of the last steps."""
-        return statistics.median(self.recent_seconds) if self.recent_seconds else None
+        """Wall time of a step at the run's pace."""
+        return pace_of(self.recent_seconds)
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated time left, with the evaluations if one was timed; None before `STEPS_BEFORE_ESTIMATE` steps."""
-        if self.plan is None or self.finished or len(self.recent_seconds) < STEPS_BEFORE_ESTIMATE:
+        """Estimated time left, with the evaluations if one was timed; None before `PACE_STEPS` steps."""
+        pace = self.step_seconds
+        if self.plan is None or self.finished or pace is None or len(self.recent_seconds) < PACE_STEPS:
             return None
-        training = (self.plan.total_steps - self.step) * statistics.median(self.recent_seconds)
+        training = (self.plan.total_steps - self.step) * pace
         if not self.evaluations or not self.evaluations[-1].step:
             return training
         done, last = len(self.evaluations), self.evaluations[-1]

@@ -54,6 +54,7 @@ class Computer:
 
     used: int = 9 * GB
     swap: int = 0
+    busy: float = 0.97
     gpu: DeviceSampled | None = None
     battery: BatterySampled | None = None
     disk: DiskSampled | None = field(default_factory=lambda: DiskSampled(free=200 * GB, total=500 * GB))
@@ -66,7 +67,7 @@ class Computer:
             swap=self.swap,
             pressure=Pressure.NORMAL,
         )
-        processor = DeviceSampled(source=Source.SYSTEM, name="CPU", busy=0.9)
+        processor = DeviceSampled(source=Source.SYSTEM, name="CPU", busy=self.busy)
         found = (memory, processor, self.gpu, self.battery, self.disk)
         return [replace(event, time=now) for event in found if event is not None]
 
@@ -222,13 +223,15 @@ class FakeActivity:
 
 
 class FakePrograms:
-    """Other programs that take these shares of the CPU."""
+    """Other programs that take these shares of the CPU, `at` so many calls of `read`."""
 
-    def __init__(self, shares: dict[str, float]) -> None:
-        self.shares = shares
+    def __init__(self, shares: dict[str, float], at: Callable[[int], bool] = lambda _call: True) -> None:
+        self.shares, self._at = shares, at
+        self.reads = 0
 
     def read(self) -> dict[str, float]:
-        return self.shares
+        self.reads += 1
+        return self.shares if self._at(self.reads) else {}
 
     def reset(self) -> None:
         pass

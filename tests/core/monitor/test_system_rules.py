@@ -220,31 +220,87 @@ BUSY = {"mds": 0.02, "python3.11": 0.6, "Xcode": 0.23}
         (
             10.0,
             BUSY,
-            ["Steps take 10.0 s instead of 195 ms: other programs use 85 % of the CPU (python3.11, Xcode)"],
+            ["Steps take 10.0 s instead of 191 ms: other programs use 85 % of the CPU (python3.11, Xcode)"],
         ),
         (10.0, {"mds": 0.1}, []),
         (0.3, BUSY, []),
     ],
 )
 def test_other_programs_that_slow_the_steps_are_named_until_they_are_done(seconds, shares, titles):
-    run = training(60, 0.2)
+    run = training(400, 0.2)
     for _ in range(6):
         run.a_step(seconds)
-    programs = FakePrograms(shares)
-    assert [message.title for message in watch(run, others=programs).raised] == titles
-    run.steps(20, 0.2)
-    assert watch(run, others=programs).withdrawn == ["slowed"] * len(titles)
+
+    def watched():
+        return watch(run, others=FakePrograms(shares, at=lambda call: call > 65))
+
+    assert [message.title for message in watched().raised] == titles
+    run.steps(200, 0.2)
+    assert watched().withdrawn == [], "for a minute it may come back"
+    run.steps(200, 0.2)
+    assert watched().withdrawn == ["slowed"] * len(titles)
 
 
 def test_a_warning_of_slow_steps_has_new_figures_once_they_take_twice_as_long():
-    run = training(60, 0.2)
+    run = training(400, 0.2)
     for seconds in (1.0, 1.1, 4.0):
         for _ in range(20):
             run.a_step(seconds)
-    raised = watch(run, others=FakePrograms(BUSY)).raised
+    raised = watch(run, others=FakePrograms(BUSY, at=lambda call: call > 65)).raised
     titles = [message.title.split(" instead")[0] for message in raised]
     assert (titles[0], titles[-1]) == ("Steps take 1.00 s", "Steps take 4.00 s")
     assert len(titles) <= 3
+
+
+@pytest.mark.parametrize("usual", [0.2, 2.6])
+def test_programs_that_come_and_go_are_told_of_once(usual):
+    run = training(round(80 / usual), usual)
+    for _ in range(5):
+        for times in (3.2, 2.8, 3.5, 3.0, 2.4, 1.0, 1.1, 1.0):
+            for _ in range(max(1, round(10 / usual / times))):
+                run.a_step(usual * times)
+    others = FakePrograms(BUSY, at=lambda call: call > 65 and call % 9 < 6)
+    watched = watch(run, others=others)
+    assert (len(watched.raised), watched.withdrawn) == (1, [])
+
+
+FROM_START = "Steps take longer than they could: other programs use 85 % of the CPU (python3.11, Xcode)"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "computes", "shares", "at", "expected"),
+    [
+        (20.0, ("cpu", 0.97), BUSY, lambda _call: True, [FROM_START]),
+        (0.2, ("cpu", 0.97), BUSY, lambda _call: True, [FROM_START]),
+        (0.2, ("cpu", 0.97), {"mds": 0.2}, lambda _call: True, []),
+        (0.2, ("cpu", 0.6), BUSY, lambda _call: True, []),  # cores are free all the same
+        (0.2, ("cuda:0", 0.97), BUSY, lambda _call: True, []),
+        (0.2, ("cpu", 0.97), BUSY, lambda call: call < 10, []),  # they end while it begins
+        (0.2, ("cpu", 0.97), BUSY, lambda call: call > 70, []),  # they slow nothing
+    ],
+)
+def test_a_run_that_is_slow_from_its_first_step_is_told_of_other_programs(
+    seconds, computes, shares, at, expected
+):
+    device, cpu_busy = computes
+    run = MadeUpRun(steps=2000, device=device)
+    run.computer.busy = cpu_busy
+    run.steps(round(180 / seconds), seconds)
+    watched = watch(run, others=FakePrograms(shares, at))
+    assert [message.title for message in watched.raised] == expected
+    assert watched.withdrawn == []
+
+
+def test_that_a_run_is_slow_from_its_start_is_withdrawn_a_minute_after_the_others_are_done():
+    run = training(600, 0.2)
+    watched = watch(run, others=FakePrograms(BUSY, at=lambda call: call < 40))
+    assert (len(watched.raised), watched.withdrawn) == (1, ["slowed"])
+
+
+def test_other_programs_are_looked_at_only_where_it_matters():
+    run, programs = training(1500, 0.2), FakePrograms({})
+    watch(run, others=programs)
+    assert 50 < programs.reads < 70, "in the first minute"
 
 
 def test_the_processor_time_of_other_programs_is_counted_by_name():

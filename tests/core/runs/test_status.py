@@ -22,7 +22,7 @@ from core.runs.events import (
     TurnAwaited,
     TurnCame,
 )
-from core.runs.status import RunStatus, State
+from core.runs.status import RunStatus, State, pace_of
 from tests.fakes.runs import plan, step
 
 WAITS = TurnAwaited(ahead=1, behind="other")
@@ -96,6 +96,25 @@ def test_time_left_is_estimated_from_five_steps_on_and_one_slow_step_does_not_co
     status.apply(step(5))
     assert status.seconds_left == 15 * 0.5
     assert status_of(*RAN, first, *map(step, range(2, 11))).step_seconds == 0.5
+
+
+@pytest.mark.parametrize(
+    ("seconds", "pace"),
+    [
+        ([], None),
+        ([3.0], 3.0),
+        ([0.221] * 200 + [4.11], 0.221),  # one slow step is no change
+        ([0.221] * 200 + [4.11] * 5, 4.11),  # 20 s after steps have become slow
+        ([4.11] * 20 + [0.221] * 91, 0.221),
+        ([0.2] * 100 + [0.3] * 60, 0.2),  # batches of another length
+        ([0.2] * 100 + [0.3] * 190, 0.3),  # of a minute the most
+        ([1.0] * 20 + [60.0] + [1.0] * 4, 1.0),  # a hiccup
+        ([19.7] * 3, 19.7),
+        ([19.7, 25.0, 19.7, 21.0, 18.0], 19.7),
+    ],
+)
+def test_the_pace_is_that_of_the_last_minute_or_what_it_has_clearly_become(seconds, pace):
+    assert pace_of(seconds) == pace
 
 
 def test_messages_last_until_they_are_withdrawn_or_a_new_attempt_begins():
