@@ -167,13 +167,8 @@ def state_line(facts: RunFacts) -> str:
         parts = [awaited_text(status.awaited), *([_("starts from the beginning")] if is_new else progress)]
     elif state is State.PAUSED:
         parts = [_("Paused, memory released"), *progress]
-    elif state is State.PAUSING:
-        parts = [_("Pausing – saving checkpoint…"), *progress]
-    elif state is State.STOPPING:
-        is_evaluating = status.phase is Phase.EVALUATING and progress
-        saving = _("Stopping – saving model…") if progress else state_title(state)
-        parts = [state_title(state), _phase_text(status)] if is_evaluating else [saving]
-        parts += progress
+    elif state in (State.PAUSING, State.STOPPING):
+        parts = [*_ending_texts(facts), *progress]
     elif state is State.TRAINING:
         parts = [_training_text(facts), *progress]
     else:
@@ -182,6 +177,17 @@ def state_line(facts: RunFacts) -> str:
         title = state_title(state, stopped_early=status.stopped_early)
         parts = [title, *after, *progress, _device_text(facts)]
     return DOT.join(filter(None, parts))
+
+
+def _ending_texts(facts: RunFacts) -> list[str]:
+    """What a run still does before it has paused or stopped."""
+    title, phase = state_title(facts.state), None if facts.is_between else facts.status.phase
+    if phase is Phase.TRAINING:
+        return [_("{state} – finishing this step…").format(state=title)]
+    if phase is Phase.SAVING:
+        is_pause = facts.state is State.PAUSING
+        return [_("Pausing – saving checkpoint…") if is_pause else _("Stopping – saving model…")]
+    return [title, "" if phase is None else _phase_text(facts.status)]
 
 
 def _training_text(facts: RunFacts) -> str:
@@ -267,14 +273,17 @@ def progress_of(status: RunStatus) -> list[str]:
 
 
 def time_left(facts: RunFacts, now: float) -> str:
-    """Empty if not known. `now` is unix seconds."""
+    """Empty unless it trains, or is about to. `now` is unix seconds."""
     status = facts.status
+    only_evaluates = status.is_test or (facts.options is not None and facts.options.only_evaluates)
+    if facts.state not in (State.STARTING, State.TRAINING) or only_evaluates:
+        return ""
     seconds = status.seconds_left if facts.state is State.TRAINING else None
     if status.phase is Phase.EVALUATING and seconds is not None:
         under_way = now - status.clock_moved - (status.last_event_time or now)
         seconds -= max(0.0, min(under_way, status.evaluation_seconds))
     if seconds is None:
-        return ""
+        return _("working out the time")
     may_stop = facts.options is not None and facts.options.training.early_stopping_patience
     text = _("at most {duration} left") if may_stop else _("about {duration} left")
     return text.format(duration=formats.about(seconds))

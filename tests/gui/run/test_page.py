@@ -237,9 +237,11 @@ def at(action=None, **plot):
     return prepare
 
 
-def in_phase(phase, detail=""):
+def in_phase(phase, detail="", action=None):
     def prepare(run):
         clock = train(run, 90)
+        if action is not None:
+            run.request(action)
         write_events(run.events_file, ExamplesChosen(time=clock, examples=(Example(given="a"),) * 16))
         write_events(run.events_file, PhaseChanged(time=clock, phase=phase, detail=detail))
 
@@ -289,8 +291,29 @@ STOPS = "Pause, Stop and save model"
         (in_phase(Phase.EVALUATING), State.TRAINING, "25 %", "Evaluating · step 90", STOPS),
         (in_phase(Phase.EVALUATING, "examples"), State.TRAINING, "25 %", "Generating 16 sample", STOPS),
         (in_phase(Phase.SAVING), State.TRAINING, "25 %", "Saving · step 90", STOPS),
-        (at(Action.PAUSE), State.PAUSING, "Pausing", "Pausing – saving checkpoint…", STOPS),
-        (at(Action.STOP), State.STOPPING, "Stopping", "Stopping – saving model…", STOPS),
+        (at(Action.PAUSE), State.PAUSING, "Pausing", "Pausing – finishing this step… · step 90", STOPS),
+        (
+            in_phase(Phase.SAVING, action=Action.PAUSE),
+            State.PAUSING,
+            "Pausing",
+            "Pausing – saving checkpoint…",
+            STOPS,
+        ),
+        (at(Action.STOP), State.STOPPING, "Stopping", "Stopping – finishing this step… · step 90", STOPS),
+        (
+            in_phase(Phase.EVALUATING, "3/9", Action.STOP),
+            State.STOPPING,
+            "Stopping",
+            "Stopping · Evaluating, 3 / 9 batches · step 90",
+            "Pause, Skip evaluation",
+        ),
+        (
+            in_phase(Phase.SAVING, action=Action.STOP),
+            State.STOPPING,
+            "Stopping",
+            "Stopping – saving model…",
+            STOPS,
+        ),
         (
             end_as(Outcome.PAUSED),
             State.PAUSED,
@@ -378,7 +401,7 @@ def test_before_the_first_step_the_phase_is_shown(qtbot, run, show):
     line = view.header.state_line
     qtbot.waitUntil(lambda: line.text() == "Loading the model: torchvision:resnet18", timeout=2000)
     assert view.charts.loss.empty_text() == "No steps yet"
-    assert view.header.time_left.text() == ""
+    assert view.header.time_left.text() == "working out the time"
 
 
 @pytest.mark.parametrize(

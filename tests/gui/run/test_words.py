@@ -1,14 +1,16 @@
 """What ran, as rows with their reasons, and how good forecasts have been."""
 
 import pytest
+from msgspec.structs import replace
 
 from core.memory.estimate import PastRun
 from core.memory.model import Basis
-from core.runs.events import WhatRan
-from core.runs.status import RunStatus
+from core.options.sections import TrainingOptions
+from core.runs.events import RunStarted, WhatRan
+from core.runs.status import RunStatus, State
 from gui.run.tabs import what_ran_groups
-from gui.run.words import forecast_text, progress_of
-from tests.fakes.runs import plan
+from gui.run.words import RunFacts, forecast_text, progress_of, time_left
+from tests.fakes.runs import OPTIONS, plan, step
 
 WHAT_RAN = WhatRan(
     device="cpu",
@@ -47,6 +49,27 @@ def test_a_run_of_less_than_an_epoch_counts_its_steps_only():
     """“epoch 0 of 0.3” says nothing."""
     for epochs, words in ((0.3, ["step 5 of 40"]), (1.0, ["step 5 of 40", "epoch 0.1 of 1"])):
         assert progress_of(RunStatus(plan=plan(total_steps=40, epochs=epochs), step=5, epoch=0.12)) == words
+
+
+TEST = replace(OPTIONS, training=TrainingOptions(epochs=0.0))
+
+
+@pytest.mark.parametrize(
+    ("state", "steps", "options", "text"),
+    [
+        (State.QUEUED, 0, None, ""),
+        (State.STARTING, 0, None, "working out the time"),
+        (State.STARTING, 0, TEST, ""),  # whose time nothing tells
+        (State.TRAINING, 4, None, "working out the time"),
+        (State.TRAINING, 5, None, "about 20 s left"),
+        (State.PAUSING, 40, None, ""),
+        (State.PAUSED, 40, None, ""),
+    ],
+)
+def test_the_time_left_is_being_worked_out_until_five_steps_are_done(state, steps, options, text):
+    status = RunStatus()
+    status.apply_all([RunStarted(), plan(total_steps=45), *map(step, range(1, steps + 1))])
+    assert time_left(RunFacts(status=status, state=state, options=options), now=0.0) == text
 
 
 def past(forecast, measured, device="Apple M2"):
