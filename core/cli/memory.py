@@ -117,12 +117,15 @@ class _Request:
         return correction(self.device.title)
 
     def remedies(self, forecast: Forecast, verdict: Verdict) -> tuple[Remedy, ...]:
-        if verdict is Verdict.FITS:
+        """What would need less memory, by the same forecast: the formula is scaled to what that says."""
+        if verdict is Verdict.FITS or self.model.shape is None:
             return ()
-        length = forecast.unpadded_length
-        return ladder(
-            self.options, self.model, self.device, self.room, length=length, correction=self.correction
-        )
+        length, total = forecast.unpadded_length, forecast.parts.total
+        if verdict is Verdict.TOO_LARGE and self.room is not None:  # memory may have run out before the peak
+            total = max(total, self.room.free)
+        formula = estimate.forecast(self.options, self.model.shape, self.device, length=length)
+        factor = estimate.calibrated(formula, total)
+        return ladder(self.options, self.model, self.device, self.room, length=length, correction=factor)
 
     def forecast(self, *, with_data: bool = True) -> Forecast:
         """The forecast for the longest row of the data, or for the longest allowed if the data can't be read."""

@@ -130,13 +130,14 @@ def with_batch_within(options: RunOptions, rows: int) -> RunOptions:
 
 
 def batch_hint(options: RunOptions, trained: int) -> Problem | None:
-    """A hint if the batch size exceeds the `trained` samples."""
+    """A hint if the batch size exceeds the `trained` samples, with the usual size."""
     if options.memory.batch_size <= trained:
         return None
+    usual = min(starting_options(options.task).memory.batch_size, trained)
     message = _("larger than the training data ({rows}): an epoch is one step").format(
         rows=counted(trained, "example")
     )
-    return Problem("memory.batch_size", message, (_use("memory.batch_size", trained),))
+    return Problem("memory.batch_size", message, (_use("memory.batch_size", usual),))
 
 
 def most_epochs(options: RunOptions) -> float:

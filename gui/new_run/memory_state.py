@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import mul
+from typing import Any
 
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -28,7 +29,6 @@ from core.memory.model import (
     matters,
     options_request,
     that_matter,
-    verdict,
 )
 from core.memory.remedies import Remedy, ladder
 from core.monitor.nvidia import gpu_of
@@ -402,13 +402,11 @@ class MemoryState(QObject):
 
         All are taken to train as many examples per second as the form's.
         """
-        case, best, formula, known = self.case, self.forecast, self._formula, self.expected
-        if case is None or best is None or formula is None:
+        case, known = self.case, self.expected
+        if case is None:
             return None, []
-        more = best.parts.total - formula.parts.total
-        needs = partial(self.tools.forecast, length=self.known_length, correction=self.correction)
-        sizes = ((words, needs(one, case.shape, case.device).parts.total) for words, one in runs.items())
-        large = [words for words, size in sizes if verdict(size + more, self.room) is Verdict.TOO_LARGE]
+        too_large, factor = Verdict.TOO_LARGE, self._factor
+        large = [words for words, one in runs.items() if self._verdict_of(one, factor) is too_large]
         trained = case.trained or (self.timed and self.timed.measurement.train_samples)
         if not trained or any(seconds is None for seconds, _title in known):
             return None, large
@@ -433,8 +431,38 @@ class MemoryState(QObject):
             return ()
         length = self._formula.length if self._pair and self._formula else self.known_length
         return ladder(
-            case.options, case.model, case.device, self.room, length=length, correction=self.correction
+            case.options, case.model, case.device, self.room, length=length, correction=self._cautious_factor
         )
+
+    def may_fit(self, changes: Mapping[str, Any]) -> bool:
+        """Return whether the run isn't known to be too large with other values of options."""
+        if self.case is None:
+            return True
+        changed = with_changes(self.case.options, changes)
+        return self._verdict_of(changed, self._cautious_factor) is not Verdict.TOO_LARGE
+
+    def _verdict_of(self, options: RunOptions, factor: float) -> Verdict:
+        """The verdict on other options than those of the form, by the formula times a factor."""
+        if self.case is None:
+            return Verdict.UNKNOWN
+        needs = partial(self.tools.forecast, room=self.room, length=self.known_length, correction=factor)
+        return needs(options, self.case.shape, self.case.device).verdict
+
+    @property
+    def _factor(self) -> float:
+        """The correction with which the formula gives the best figure there is."""
+        best, formula = self.forecast, self._formula
+        if best is None or formula is None or self._pair:
+            return self.correction
+        total = best.parts.total
+        if self.ran_out and self.room is not None:  # before it came to its peak
+            total = max(total, self.room.free)
+        return estimate.calibrated(formula, total)
+
+    @property
+    def _cautious_factor(self) -> float:
+        """The same, unless the formula gives more: once options are changed, it decides whether they fit."""
+        return max(self.correction, self._factor)
 
     def measured_after(self, remedy: Remedy) -> Measured | None:
         """Return what was measured with a remedy, None if nothing was."""
@@ -443,13 +471,10 @@ class MemoryState(QObject):
         return self._measured.get(_key(with_changes(self.case.options, remedy.changes)))
 
     def verdict_after(self, remedy: Remedy) -> Verdict:
-        """Return whether it fits with a remedy, as measured or by what the remedy saves by forecast."""
-        forecast, after = self.forecast, self.measured_after(remedy)
-        if after is not None:
+        """Return whether it fits with a remedy, as measured or by forecast."""
+        if (after := self.measured_after(remedy)) is not None:
             return verdict_of(after.measurement, self.room)
-        if forecast is None or self.ran_out or self._pair:  # the figure without the remedy is unknown
-            return remedy.forecast.verdict
-        found = verdict(forecast.parts.total - remedy.saves, self.room)
+        found = remedy.forecast.verdict
         is_vague = self.case is not None and self.case.is_listed and found is Verdict.TIGHT
         return Verdict.UNKNOWN if is_vague else found
 

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
@@ -205,6 +206,7 @@ class NewRunPage(QWidget):
         self._fit = MemoryState(ask, tools or MemoryTools(), self)
         self._header = NewRunHeader()
         self._strip, self._offer, self._usual = NoticeStrip(), NoticeStrip(), ChangesStrip()
+        self._advice: tuple[Problem, ...] = ()
         self._left_example: Preset | None = None  # whose values are offered to be replaced
         self._options = OptionsColumn(theme, self._reading)
         self._changes = ChangesStrip()
@@ -258,6 +260,7 @@ class NewRunPage(QWidget):
         self._reading.changed.connect(self._on_reading)
         self._questions.model.changed.connect(self._refresh)
         self._fit.fetched.connect(self._on_config_fetched)
+        self._fit.changed.connect(self._show_advice)
         self._outcome.checks.path_chosen.connect(self.go_to_option)
         self._fit_actions.other_model_wanted.connect(partial(self.go_to_option, "model.source"))
         self._outcome.start.clicked.connect(self.start)
@@ -423,7 +426,10 @@ class NewRunPage(QWidget):
             self._fit.resume()
 
     def _badge(self, model: ListedModel) -> str:
-        """How a model fits with the options of the form, or else with LoRA, by the size of its weights alone."""
+        """That a model doesn't fit with the options of the form, or with LoRA either, by its weights alone.
+
+        Whether it fits is known only once it is chosen: activations count, too.
+        """
         options = check_form(self.tree()).readable
         device = find_device(self._machine, options.device.name) if self._machine and options else None
         if options is None or device is None or not device.available:
@@ -431,11 +437,10 @@ class NewRunPage(QWidget):
         shape, fit = ModelShape(parameters=model.parameters, vocabulary=model.vocabulary), self._fit
         room, with_lora = fit.tools.room(device, options), {"model.method": Method.LORA}
         known = {"room": room, "length": fit.known_length, "correction": fit.correction}
-        for changes, badge in (({}, _("may fit")), (with_lora, _("may fit with LoRA"))):
+        for changes, badge in (({}, ""), (with_lora, _("too large without LoRA"))):
             chosen = with_changes(options, {"model.source": model.source, **changes})
-            verdict = fit.tools.forecast(chosen, shape, device, **known).verdict
-            if verdict is not Verdict.TOO_LARGE:
-                return "" if verdict is Verdict.UNKNOWN else badge
+            if fit.tools.forecast(chosen, shape, device, **known).verdict is not Verdict.TOO_LARGE:
+                return badge
         return _("too large, even with LoRA")
 
     @property
@@ -633,7 +638,7 @@ class NewRunPage(QWidget):
             advice = (*hints(checked.readable, self._machine), *advice)
             advice = tuple(hint for hint in advice if hint.path not in wrong)
         form.show_problems(problems)
-        form.show_advice(advice)
+        self._advice = advice
         self._options.show_hints(checked.readable, questions.model)
         is_waiting = questions.prevents_start(checked.readable)
         is_ready = not (problems or is_waiting or questions.data.problem_count)
@@ -647,6 +652,7 @@ class NewRunPage(QWidget):
         unchanged = example.name if example and is_same else ""
         self._fit.minutes = beginnings()[unchanged][-1] if unchanged in beginnings() else 0
         self._fit.update(checked, self._machine, questions, is_ready=self.ready is not None)
+        self._show_advice()
         self._outcome.show_outcome(
             checked,
             problems,
@@ -660,6 +666,16 @@ class NewRunPage(QWidget):
         self.form_changed.emit()
         if is_start_awaited and is_ready:
             QTimer.singleShot(0, self.start)
+
+    def _show_advice(self) -> None:
+        """Show advice at its options, without batches that wouldn't fit into memory."""
+        size = "memory.batch_size"
+
+        def offered(fix: Fix) -> bool:
+            return size not in fix.changes or self._fit.may_fit(fix.changes)
+
+        hints = (replace(hint, fixes=tuple(filter(offered, hint.fixes))) for hint in self._advice)
+        self._options.form.show_advice(hints)
 
     def _save(self, path: Path) -> None:
         self._options.finish_typing()

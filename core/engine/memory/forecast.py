@@ -242,11 +242,11 @@ def foretell(
     if options.task.reads_text:
         length = max(lengths_of(prepared.train) or (), default=None) if prepared else 1
     correction = estimate.correction(device.title)
-    forecast = known or estimate.forecast(
-        options, model.shape, device, length=length, room=room, correction=correction
-    )
+    formula = estimate.forecast(options, model.shape, device, length=length, room=room, correction=correction)
+    forecast = known or formula
+    factor = estimate.calibrated(formula, forecast.parts.total)
     fixes = []
-    for remedy in ladder(options, model, device, room, length=length, correction=correction):
+    for remedy in ladder(options, model, device, room, length=length, correction=factor):
         title = remedy.title
         if remedy.saves > 0:
             title = _("{remedy} (saves {size})").format(remedy=title, size=formats.memory(remedy.saves))

@@ -84,6 +84,9 @@ def test_memory_and_time_are_measured(engine, monkeypatch, hone):
     answer = hone("measure", FILE, "--json", status=3).json
     assert (answer["verdict"], answer["measurement"]["peak"]) == ("too_large", 9 * GB)
     assert answer["ladder"][-1]["name"] == "model"
+    for remedy in answer["ladder"]:
+        total = remedy["saves"] + sum(remedy["forecast"]["parts"].values())
+        assert total == pytest.approx(9 * GB, rel=1e-6), "it saves from what was measured"
 
 
 # --- hone fit

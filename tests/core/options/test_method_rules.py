@@ -51,6 +51,11 @@ def test_a_batch_larger_than_the_data():
     assert found is not None
     assert (found.path, found.fixes[0].changes) == ("memory.batch_size", {"memory.batch_size": 31})
     assert batch_hint(options(), 32) is None
+    larger = batch_hint(options(memory=MemoryOptions(batch_size=20_000)), 13_812)
+    assert larger is not None
+    assert larger.fixes[0].changes == {"memory.batch_size": 32}, (
+        "with all of the data an epoch is one step, too"
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from core.base.errors import UserError
 from core.base.jobs import EngineCrashed
+from core.memory.estimate import scaled
 from core.memory.model import Parts, Room, Verdict
 from core.options import presets
 from core.options.catalogue import with_changes
@@ -522,6 +523,35 @@ def test_remedies_unfold_where_memory_is_short(texts, memory, *, share, start, e
     assert card(texts).headline.startswith(f"{start} · ")
     assert card(texts).headline.endswith(end)
     assert card(texts).ladder.is_open == is_open
+
+
+@pytest.mark.parametrize("measured", [None, 0.7, 1.4])
+@pytest.mark.parametrize("share", [0.4, 0.8])
+def test_each_batch_that_is_offered_fits_by_the_forecast_by_which_another_does_not(
+    texts, memory, measured, share
+):
+    size = "memory.batch_size"
+    for batch in (16, 64, 20_000):
+        put(texts, memory__batch_size=batch, memory__gradient_accumulation_steps=1)
+        if measured is not None:
+            figures = scaled(texts._fit.forecast.parts, measured)
+            found = replace(MEASURED, parts=figures, peak=figures.total)
+            texts._fit.add_measurement(texts._fit.case.options, found)
+        set_free(texts, memory, share * texts._fit.forecast.parts.total)
+        hints = [fix.changes for hint in row(texts, size).advice for fix in hint.fixes]
+        steps = [one.changes for one in texts._fit.remedies() if one.name == "batch"]
+        for changes in (*hints, *(one for one in steps if one[size] > 1)):  # nothing is smaller than 1
+            texts._options.form.set_values(changes)
+            assert texts._fit.verdict in (Verdict.FITS, Verdict.TIGHT), changes
+
+
+def test_a_batch_larger_than_the_data_has_the_usual_one_as_remedy_if_that_fits(texts, memory):
+    put(texts, memory__batch_size=20_000)
+    fixes = [fix.label for hint in row(texts, "memory.batch_size").advice for fix in hint.fixes]
+    assert fixes == ["Use 16"]
+    set_free(texts, memory, 1 * GB)
+    (hint,) = row(texts, "memory.batch_size").advice
+    assert (hint.fixes, "an epoch is one step" in hint.message) == ((), True)
 
 
 def test_a_remedy_is_applied_and_undone(texts, memory):
