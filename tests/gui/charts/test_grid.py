@@ -2,6 +2,7 @@
 
 import csv
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,6 +116,12 @@ def test_axes_cursor_and_marks_over_steps_epochs_or_time(digits, kind):
     digits.view.set_cursor(moment)
     assert legend_of(digits.loss).endswith("step 200")
     assert digits.loss._cursor.value() == pytest.approx(cursor)
+
+
+def test_the_guide_explains_the_charts_by_their_titles(digits):
+    guide = (Path(__file__).parents[3] / "docs" / "guide" / "charts.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| \*\*(.+?)\*\*", guide, re.MULTILINE)
+    assert sorted(named) == sorted(chart.title for chart in digits.charts)
 
 
 @pytest.mark.qt_log_ignore("plugin does not support")  # no screen

@@ -1,6 +1,10 @@
 """The New run page: from the form to a run that can start, run files, tasks, presets and imports."""
 
+import re
+from pathlib import Path
+
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 
@@ -17,6 +21,7 @@ from core.options.sources import ANOTHER_MODEL
 from core.services.inspect import DataReport
 from core.sharing.script import LEFT_TO_HONE
 from gui.new_run.state import all_problems, check_form
+from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import CPU_ONLY, PAIRS
 from tests.gui.new_run.steps import (
     TEXTS,
@@ -53,6 +58,22 @@ def test_it_opens_ready_and_its_button_names_what_is_missing_without_moving(qtbo
     assert start_text(page) == "Start training"
     qtbot.wait(0)
     assert button.mapTo(page, button.rect().topLeft()) == place
+
+
+def test_the_guide_calls_the_button_of_each_first_run_by_its_name(qtbot, page, engine):
+    guide = (Path(__file__).parents[3] / "docs" / "guide" / "first-run.md").read_text(encoding="utf-8")
+    (line,) = (line for line in guide.splitlines() if line.startswith("2. Press "))
+    shown = {}
+    page.set_machine(CPU_ONLY)
+    for name in ("digits", "messages", "chat"):
+        example = find_example(name)
+        report = report_for(Task(example.tree["task"]), example.tree["data"]["train"])
+        engine.answers["inspect"] = replace(report, findings=())
+        page.load_example(example)
+        await_reading(qtbot, page)
+        settle(qtbot, page)
+        shown[start_text(page)] = name
+    assert re.findall(r"\*\*(.+?)\*\*", line) == list(shown)
 
 
 def test_numbers_that_hone_chooses_say_so(page):
