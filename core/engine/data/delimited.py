@@ -171,7 +171,7 @@ RAGGED_SHARE = 0.01
 """Up to this share, rows with another number of columns are left out with a note; beyond, the file is refused."""
 LINES_IN_CELL = 5
 """A cell with so many line breaks or more, whose lines nearly all look like rows, has likely swallowed rows."""
-NOT_CLOSED = _("a quote that opens isn't closed")
+NOT_CLOSED = _("a text begins with a quote and doesn't end with one")
 
 _LEAD = re.compile(r'[\r\n]*(?:"?sep=([^\r\n"])"?(?:\r\n|\r|\n))?[\r\n]*', re.IGNORECASE)
 """Empty lines, and the line by which Excel names the delimiter."""
@@ -243,6 +243,8 @@ def parse(source: TextFile, new_writer: NewWriter, header: bool | None = None) -
             quoted = _read(source, layout, new_writer, is_quoted=True)
             reading, other = (quoted, reading) if quoted.count > reading.count else (reading, quoted)
             other.rows.discard()
+    if layout.delimiter == "\t" and not reading.is_quoted:
+        bad_quote = None  # among tabs, quotes are mostly plain text
     if not reading.count and not reading.ragged:
         raise DataError(
             _("{name} has a header but no rows").format(name=source.path.name),
@@ -468,13 +470,13 @@ def _notes(name: str, layout: _Layout, reading: _Reading, bad_quote: int | None)
         count, row = reading.swallowed, reading.swallower
         message = sentence.format(count=count, row=row, name=name, not_closed=NOT_CLOSED)
         yield Note(message, NoteCode.LINES_LEFT_OUT)
-    if bad_quote and (reading.ragged or reading.is_quoted):
-        sentence = _("Line {line:,} of {name}: {not_closed}. Close it in a text editor.")
+    if bad_quote and reading.is_quoted:
+        sentence = _("Line {line:,} of {name}: {not_closed}. Correct it in a text editor.")
         message = sentence.format(line=bad_quote, name=name, not_closed=NOT_CLOSED)
         yield Note(message, NoteCode.LINES_LEFT_OUT)
-    elif bad_quote and layout.delimiter != "\t":  # common in files with tabs
-        sentence = _("Quotes are read as part of the text: the one that opens in line {line:,} isn't closed.")
-        yield Note(sentence.format(line=bad_quote))
+    elif bad_quote:
+        sentence = _("Quotes are read as part of the text: in line {line:,} {not_closed}.")
+        yield Note(sentence.format(line=bad_quote, not_closed=NOT_CLOSED))
 
 
 # --- CoNLL: a token with its tag on each line, an empty line after each sentence

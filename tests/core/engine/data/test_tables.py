@@ -136,6 +136,28 @@ def test_what_is_odd_is_noted(tmp_path, name, content, count, note):
     assert any(note in message for message in table.messages), table.messages
 
 
+REVIEW = '\t"설마끝이겠어?" 설마가\t'
+AMONG_TABS = [f"{number}\tfine\t{number % 2}" for number in range(300)]
+PLAIN_QUOTES = {
+    "all rows whole": [f"1{REVIEW}0", *AMONG_TABS],
+    "a row cut in two": [f"1{REVIEW}0", *AMONG_TABS, "7\tfirst half", *AMONG_TABS],
+    "one that is never closed": ['1\t"so it began\t0', *AMONG_TABS],
+}
+
+
+@pytest.mark.parametrize("lines", PLAIN_QUOTES.values(), ids=PLAIN_QUOTES)
+def test_nothing_is_said_about_quotes_that_are_plain_text_among_tabs(tmp_path, lines):
+    table = read_table(write(tmp_path, "a.txt", csv(*lines, header="id\tdocument\tlabel")))
+    assert table.reading["quoting"] == "none"
+    assert not any("quote" in message.lower() for message in table.messages), table.messages
+
+
+def test_a_tab_file_with_too_many_bad_rows_is_not_blamed_on_a_quote(tmp_path):
+    lines = [f"1{REVIEW}0", *AMONG_TABS, *["half a row"] * 9]
+    error = refusal(write(tmp_path, "a.tsv", csv(*lines, header="id\tdocument\tlabel")))
+    assert "row 303 has 1 column" in error.title
+
+
 IN_QUOTES = {
     "long and short": ("text", ['"first line\nsecond, or so\nthird line"', "short"] * 50),
     "a few": ("text", ["short"] * 100 + ['"first line\nsecond line\nthird line"'] * 5),
