@@ -19,7 +19,7 @@ import msgspec
 import tomli_w
 
 from core.base import settings
-from core.base.files import is_there, read_record, write_atomically
+from core.base.files import is_there, open_plain, read_record, write_atomically
 from core.options import SCHEMA, Tree, run_file
 from core.options.catalogue import options_by_path, value_at
 from core.options.choices import Task
@@ -229,8 +229,11 @@ def _of_file(path: Path) -> Task | None:
 
 
 def _beginning(path: Path) -> str:
-    with gzip.GzipFile(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-        return file.read(SAMPLED_BYTES).decode("utf-8", errors="replace")
+    with (
+        open_plain(path) as file,
+        gzip.GzipFile(fileobj=file) if path.suffix.lower() == ".gz" else file as content,
+    ):
+        return content.read(SAMPLED_BYTES).decode("utf-8", errors="replace")
 
 
 def _of_text(text: str) -> Task | None:

@@ -21,6 +21,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from core.base import formats
 from core.base.errors import DataError, Fix
+from core.base.files import open_plain
 from core.base.language import _, ngettext
 from core.engine.environment import prepare_torchvision
 from core.options.choices import Augmentation
@@ -56,6 +57,10 @@ def opened(image: Encoded | BinaryIO) -> Iterator[Any]:
     """
     if isinstance(image, np.ndarray):
         yield Image.fromarray(image[0] if len(image) == 1 else np.ascontiguousarray(image.transpose(1, 2, 0)))
+        return
+    if isinstance(image, Path):
+        with open_plain(image) as file, opened(file) as pil:
+            yield pil
         return
     with Image.open(BytesIO(image) if isinstance(image, bytes) else image, formats=FORMATS) as pil:
         width, height = pil.size
@@ -408,7 +413,7 @@ def check_image(image: Path | bytes) -> CheckedImage:
     It is decoded unless its format shows that it is complete: PNG has checksums, JPEG an end mark.
     """
     try:
-        with BytesIO(image) if isinstance(image, bytes) else image.open("rb") as file:
+        with BytesIO(image) if isinstance(image, bytes) else open_plain(image) as file:
             size = file.seek(0, os.SEEK_END)
             if size == 0:
                 reason = _("there is no image") if image == b"" else _("the file is empty")

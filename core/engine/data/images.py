@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
-from core.base.files import without_tilde
+from core.base.files import is_plain, without_tilde
 from core.base.language import _, ngettext
 from core.engine.data.checks import ANSWER, MOST_OFFERED, refuse_missing, use
 from core.engine.data.columns import (
@@ -343,7 +343,7 @@ def _images_by_class(root: Path) -> tuple[Images, tuple[str, ...]]:
         )
     found: list[tuple[int, str, Path]] = []
     empty: list[str] = []
-    ignored = sum(path.is_file() for path in _visible(root))
+    ignored = [path for path in _visible(root) if not path.is_dir()]
     for folder in folders:
         files = paths_in_order(
             Path(where, name)
@@ -351,9 +351,9 @@ def _images_by_class(root: Path) -> tuple[Images, tuple[str, ...]]:
             for name in names
             if not name.startswith(".") and name != "Thumbs.db"
         )
-        images = list(filter(is_image, files))
+        images = [path for path in files if is_image(path) and is_plain(path)]
         found += [(place, folder.name, path) for place, path in enumerate(images)]
-        ignored += len(files) - len(images)
+        ignored += sorted({*files} - {*images})
         empty += [] if images else [folder.name]
     if not found:
         raise DataError(
@@ -367,11 +367,12 @@ def _images_by_class(root: Path) -> tuple[Images, tuple[str, ...]]:
         notes.append(_("Class folders without images are left out: {names}.").format(names=listed(empty)))
     if ignored:
         note = ngettext(
-            "{count:,} file of {name} is no image in a class folder and is left out.",
-            "{count:,} files of {name} are no images in a class folder and are left out.",
-            ignored,
+            "{count:,} file of {name} that isn't an image in a class folder is left out: {names}.",
+            "{count:,} files of {name} that aren't images in a class folder are left out: {names}.",
+            len(ignored),
         )
-        notes.append(note.format(count=ignored, name=root.name))
+        names = [path.relative_to(root).as_posix() for path in ignored]
+        notes.append(note.format(count=len(names), name=root.name, names=listed(names)))
     found.sort()  # "the first 100" then has all classes
     return Images([name for _place, name, _path in found], [path for *_others, path in found]), tuple(notes)
 

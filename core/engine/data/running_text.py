@@ -115,7 +115,7 @@ def read_running(
         return _read_text(path, progress)
     else:
         folder = Path(os.path.commonpath([file.parent for file in files]))
-    empty = [file for file in files if file.exists() and not file.stat().st_size]
+    empty = [file for file in files if file.exists() and not file.stat().st_size]  # pipes and devices, too
     names = ", ".join(file.relative_to(folder).as_posix() for file in empty[:5])
     texts: list[PlainText] = []
     for file in files:
@@ -128,8 +128,8 @@ def read_running(
     notes = [note for text in texts for note in text.notes]
     if empty:
         left_out = ngettext(
-            "{count:,} empty file is left out: {names}.",
-            "{count:,} empty files are left out: {names}.",
+            "{count:,} file without text is left out: {names}.",
+            "{count:,} files without text are left out: {names}.",
             len(empty),
         )
         notes.append(Note(left_out.format(count=len(empty), names=names)))

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from core.base.ceiling import RESERVE, RESERVE_SHARE, Pace, reading, say
 from core.base.errors import DataError, Fix
+from core.base.files import open_plain
 from core.base.formats import memory
 from core.base.language import _
 
@@ -426,7 +427,7 @@ def first_bytes(path: Path) -> bytes:
 
 
 def _is_packed(path: Path) -> bool:
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         return file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.base.errors import DataError, Fix, ModelError, Problem
+from core.base.files import is_plain
 from core.base.language import _
 from core.engine.data import checks
 from core.engine.data.columns import (
@@ -37,7 +38,16 @@ from core.engine.data.conversations import Shape, ShapeKind, find_shape, rating_
 from core.engine.data.running_text import is_plain_text
 from core.engine.data.splits import HeldOut, files_of, held_out_of, splits_of, texts_of
 from core.engine.data.tables import Table, open_parquet, read_files
-from core.engine.data.text_files import ENDINGS, Note, NoteCode, ending, first_bytes, is_parquet, size_of
+from core.engine.data.text_files import (
+    ENDINGS,
+    Note,
+    NoteCode,
+    ending,
+    first_bytes,
+    is_parquet,
+    listed,
+    size_of,
+)
 from core.engine.hub.search import SPLIT_NAMES, TRAIN, split_of
 from core.options import RunOptions
 from core.options.choices import ColumnRole, PreferenceLoss, Task
@@ -136,6 +146,10 @@ def inspect(options: RunOptions, progress: Progress | None = None, *, any_task: 
     problems = tuple(
         Problem(problem.path, problem.message, with_change(problem.fixes)) for problem in report.problems
     )
+    pipes = [] if task.reads_images else sorted(_special_tables(Path(source)))
+    if pipes:
+        note = _("Pipes, sockets and devices are never opened. Left out: {names}.")
+        report = msgspec.structs.replace(report, notes=(*report.notes, note.format(names=listed(pipes))))
     validation = Path(options.data.eval or options.data.eval_split or "").name
     reading = {"validation data": validation} if validation else {}
     return msgspec.structs.replace(
@@ -164,6 +178,12 @@ def _report(options: RunOptions, stages: Stages) -> DataReport:
     from core.engine.inspect.texts import inspect_running_text, inspect_texts
 
     return (inspect_running_text if task is Task.CAUSAL_LM else inspect_texts)(options, stages)
+
+
+def _special_tables(folder: Path) -> Iterator[str]:
+    """The names in a folder that look like tables and are pipes or devices, which `files_of` passes over."""
+    with contextlib.suppress(OSError):
+        yield from (path.name for path in folder.iterdir() if ending(path) in ENDINGS and not is_plain(path))
 
 
 def _unused_split(splits: tuple[str, ...], data: DataOptions, task: Task) -> Iterator[Finding]:

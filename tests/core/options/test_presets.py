@@ -1,5 +1,7 @@
 """Presets, the last form, recent data, and the task that data is for."""
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -142,6 +144,17 @@ def test_the_task_follows_from_the_name_and_beginning_of_data(tmp_path, name, co
         path.write_text(content)
     source = str(tmp_path / name.partition("/")[0])
     assert find_task(source) is task
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes in folders")
+@pytest.mark.parametrize("name", ["talk.json", "book.txt", "book.txt.gz"])
+def test_a_pipe_is_not_opened_to_find_its_task(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    signal.alarm(20)  # one that is opened blocks for ever
+    try:
+        assert find_task(str(tmp_path / name)) is None
+    finally:
+        signal.alarm(0)
 
 
 def test_a_folder_that_happens_to_hold_images_is_no_image_data(tmp_path):

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import pickle
 import struct
 from collections import Counter
@@ -217,12 +218,17 @@ class TestClassFolders:
         root = folders(tmp_path / "pets", {"cat": 3, "dog": 3, "emu": 0})
         for name in ("cat/list.txt", "cat/.DS_Store", "cat/Thumbs.db", "cat/._0.png", "readme.md"):
             (root / name).write_text("no image")
+        if os.name != "nt":
+            os.mkfifo(root / "dog" / "pipe.png")
         (root / "again").symlink_to(root, target_is_directory=True)
         (root / "cat" / "up").symlink_to(root, target_is_directory=True)
         data = load(root)
         assert data.labels == ("cat", "dog")
         assert any("emu" in note for note in data.notes)
-        assert any(note.startswith("2 files") for note in data.notes)
+        assert any(
+            "“readme.md”, “cat/list.txt”" in note and (os.name == "nt" or "“dog/pipe.png”" in note)
+            for note in data.notes
+        )
 
     def test_damaged_images_are_listed_and_named_even_if_they_break_later(self, tmp_path):
         root = folders(tmp_path / "pets", {"cat": 4, "dog": 4})
@@ -393,6 +399,7 @@ REFUSED: dict[str, tuple[Lay, dict[str, Any], str]] = {
     "empty folders": (classes(cat=0, dog=0), {}, " has no images in its class folders"),
     "one class": (classes(cat=3), {}, "has a single label"),
     "nowhere": (lambda folder: folder / "nowhere", {}, "There is no"),
+    "a device": (rows(*ROWS, ("5", os.devnull, "dog")), {}, "Not an ordinary file"),
     "no file": (rows(*ROWS, ("5", "images/no.png", "dog")), {}, "row 6 of labels.csv: "),
     "no images": (rows(("one", "x"), ("two", "y"), head="ab"), {}, "no column of images"),
     "no labels": (rows(["images/0.png"], ["images/1.png"], head=["file"]), {}, "no column of labels"),

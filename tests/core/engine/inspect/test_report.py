@@ -209,6 +209,15 @@ def test_validation_data_beside_the_training_file_is_offered(tmp_path, names, of
     assert "unused-file" not in by_code(report_of(tmp_path / names[0], eval=str(tmp_path / names[1])))
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes in folders")
+def test_pipes_beside_tables_are_named_and_never_opened(tmp_path):
+    write(tmp_path, csv("text,label", "{n} text,{ab}"), "train.csv")
+    (tmp_path / "notes.txt").write_text("no table")
+    assert not any("pipe" in note.lower() for note in report_of(tmp_path).notes)
+    os.mkfifo(tmp_path / "test.csv")
+    assert any("“test.csv”" in note for note in report_of(tmp_path).notes)
+
+
 def test_splits_can_be_chosen_and_one_that_goes_unused_is_reported(tmp_path):
     for name in ("train.csv", "test.csv"):
         write(tmp_path, csv("text,label", f"{name} {{n}},{{ab}}"), name)
