@@ -293,7 +293,7 @@ def has_decimal_comma(texts: Sequence[str]) -> bool:
 
 def first_cells(table: Table, name: str) -> list[str]:
     """The first cells that aren't blank, as texts."""
-    return _filled(as_text(table.first(SCORE_ROWS).rows[name])).to_pylist()
+    return _filled(as_text(table.rows[name].slice(0, SCORE_ROWS))).to_pylist()
 
 
 def holds_numbers(table: Table, name: str) -> bool:
@@ -508,6 +508,6 @@ def _as_turns(value: str) -> str:
 
 def share_of_paths(table: Table, name: str) -> float:
     """The share of the first values that have the extension of an image file."""
-    values = [value for value in as_text(table.first(IMAGE_ROWS).rows[name]).to_pylist() if value]
+    values = [value for value in as_text(table.rows[name].slice(0, IMAGE_ROWS)).to_pylist() if value]
     fitting = sum(PurePosixPath(value.strip()).suffix.lower() in IMAGE_FORMATS for value in values)
     return fitting / len(values) if values else 0.0

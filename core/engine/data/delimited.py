@@ -30,7 +30,7 @@ from core.engine.data.text_files import (
     ending,
     listed,
     not_readable,
-    refuse_repeated,
+    refuse_names,
 )
 
 # --- The delimiter
@@ -229,8 +229,7 @@ def parse(source: TextFile, new_writer: NewWriter, header: bool | None = None) -
         DataError: There are no rows below the header, column names repeat, or too many rows are ragged.
     """
     layout = _find_layout(source, header)
-    if layout.has_header:
-        refuse_repeated(source.path, layout.columns)
+    refuse_names(source.path, layout.columns)
     bad_quote = None
     if source.has_quotes:
         bad_quote = _badly_quoted_line(

@@ -12,10 +12,18 @@ import pyarrow as pa
 from core.base import formats
 from core.base.errors import DataError, Fix
 from core.base.language import _
-from core.engine.data.text_files import NewWriter, Note, NoteCode, ParsedRows, RowWriter, TextFile, listed
+from core.engine.data.text_files import (
+    NewWriter,
+    Note,
+    NoteCode,
+    ParsedRows,
+    RowWriter,
+    TextFile,
+    listed,
+    refuse_names,
+)
 
 HEAD_CHARACTERS = 1 << 20
-MAX_COLUMNS = 2000
 BLOCK_ROWS = 20_000
 MAX_RECORD = 64 * 2**20
 """Characters; what is longer isn't one object but an object that isn't closed."""
@@ -277,14 +285,7 @@ def _column_types(path: Path, blocks: Iterator[Block], word: str) -> ColumnTypes
                 raise _no_object(path, formats.places(word, (number,)), record)
         for name in dict.fromkeys(name for record in records for name in record):
             types[name] = _common_type(types.get(name, pa.null()), [record.get(name) for record in records])
-        if len(types) > MAX_COLUMNS:
-            raise DataError(
-                _("{name} has more than {most:,} columns").format(name=path.name, most=MAX_COLUMNS),
-                _("{path}: the names of the objects differ from {word} to {word}.").format(
-                    path=path, word=word
-                ),
-                (Fix(_('Make every example an object with the same names, such as "text" and "label"')),),
-            )
+        refuse_names(path, tuple(types))
     return types
 
 

@@ -34,6 +34,7 @@ from core.engine.data import ANSWERS, PROMPT, TOKENS, delimited, json_files
 from core.engine.data.splits import EVAL_SPLIT, TRAIN_SPLIT, HeldOut, files_of, header_asked
 from core.engine.data.text_files import (
     ENDINGS,
+    LARGE_BYTES,
     Kind,
     NewWriter,
     Note,
@@ -51,7 +52,8 @@ from core.engine.data.text_files import (
     not_readable,
     of_text,
     open_text,
-    refuse_repeated,
+    refuse_bomb,
+    refuse_names,
     size_of,
 )
 from core.options.data import DataOptions
@@ -104,8 +106,6 @@ class Table:
 # --- One file
 
 
-LARGE_BYTES = 32 * 2**20
-"""Files of this size, unpacked, are read into the cache instead of into memory."""
 HEAD_CHARACTERS = 1 << 20
 
 
@@ -242,19 +242,21 @@ def _parse_parquet(
     """Read the rows batch by batch, without dictionary encoding.
 
     Raises:
-        DataError: A column is damaged, or two have the same name.
+        DataError: A column is damaged, two have the same name, there are too many, or they unpack to too much.
     """
-    refuse_repeated(path, file.schema_arrow.names)
+    refuse_names(path, file.schema_arrow.names)
     schema = file.schema_arrow
     for place, column in enumerate(schema):
         if pa.types.is_dictionary(column.type):
             schema = schema.set(place, column.with_type(column.type.value_type))
-    rows, done, total = new_writer(schema), 0, file.metadata.num_rows
+    rows, done, unpacked, total = new_writer(schema), 0, 0, file.metadata.num_rows
     batch_rows = min(BATCH_ROWS, max(1, BATCH_BYTES * total // max(1, _unpacked_size(file))))
     passes.begin()
     with reading(path.name):
         for batch in _batches(path, file, batch_rows):
             say(_("Row {number:,} and on of {name}").format(number=done + 1, name=path.name), Pace.SLOW)
+            unpacked += batch.nbytes
+            refuse_bomb(path, unpacked)
             rows.add(batch.cast(schema), np.arange(done + 1, done + batch.num_rows + 1))
             done += batch.num_rows
             passes.at(path.stat().st_size * done // max(1, total))

@@ -255,8 +255,17 @@ def is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def refuse_repeated(path: Path, header: Sequence[str]) -> None:
-    """Raise DataError if two columns have the same name."""
+MOST_COLUMNS = 2000
+
+
+def refuse_names(path: Path, header: Sequence[str]) -> None:
+    """Raise DataError for more than `MOST_COLUMNS` columns, each of which takes time, and for two of the same name."""
+    if len(header) > MOST_COLUMNS:
+        raise DataError(
+            _("{name} has more than {most:,} columns").format(name=path.name, most=MOST_COLUMNS),
+            _("{path}: the first are {names}.").format(path=path, names=listed(header[:MOST_LISTED])),
+            (Fix(_("Save a table of the columns that matter, such as the text and its label")),),
+        )
     repeated = sorted(name for name, count in Counter(header).items() if name and count > 1)
     if repeated:
         places = [str(number) for number, name in enumerate(header, 1) if name == repeated[0]]
@@ -431,11 +440,33 @@ def _is_packed(path: Path) -> bool:
         return file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
 
 
+LARGE_BYTES = 32 * 2**20
+"""Files of this size, unpacked, are read into the cache instead of into memory."""
+MOST_UNPACKED = 200
+"""Times its size that a larger file may have when it is unpacked; texts have 3 to 10, a table of few values 50."""
+
+
+def refuse_bomb(path: Path, unpacked: int) -> None:
+    """Raise DataError for a file of which so many bytes were unpacked that it has hardly anything but repetitions."""
+    size = path.stat().st_size
+    if unpacked > max(LARGE_BYTES, MOST_UNPACKED * size):
+        raise DataError(
+            _("{name} unpacks to more than {times} times its size").format(
+                name=path.name, times=MOST_UNPACKED
+            ),
+            _(
+                "{path} has {size} and holds more than {unpacked}. Only repetitions compress so well: reading all of "
+                "them could fill the memory."
+            ).format(path=path, size=memory(size), unpacked=memory(unpacked)),
+            (Fix(_("Remove the repetitions; if it is data of yours, save it as CSV without compression")),),
+        )
+
+
 def raw_blocks(path: Path, passes: Passes | None, size: int = 0) -> Iterator[bytes]:
     """The bytes of a file in blocks, unpacked if it is compressed with gzip.
 
     Raises:
-        DataError: It can't be read, or its compression is damaged.
+        DataError: It can't be read, or its compression is damaged or that of a bomb.
     """
     try:
         is_packed = _is_packed(path)
@@ -444,8 +475,11 @@ def raw_blocks(path: Path, passes: Passes | None, size: int = 0) -> Iterator[byt
             reading(path.name),
             gzip.GzipFile(fileobj=file) if is_packed else file as content,
         ):
+            unpacked = 0
             while block := content.read(size or BLOCK_BYTES):
                 say(path.name, Pace.SLOW)
+                unpacked += len(block)
+                refuse_bomb(path, unpacked)
                 if passes:
                     passes.at(file.tell())
                 yield block

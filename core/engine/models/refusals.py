@@ -255,6 +255,28 @@ def check_fits_task(source: str, config: Any, task: Task) -> None:
     )
 
 
+MOST_LAYERS = 2000
+"""Building each takes a few milliseconds; the deepest published transformer has 1,000 (arXiv 2203.00555)."""
+
+
+def check_depth(source: str, config: Any) -> None:
+    """Raise a ModelError for a config of more layers than any model has: building them would take minutes."""
+    for name, value in (vars(config) | vars(config.get_text_config())).items():
+        numbers = value if isinstance(value, list | tuple) else (value,)
+        if ("layer" in name or "depth" in name) and any(
+            isinstance(number, int) and number > MOST_LAYERS for number in numbers
+        ):
+            raise ModelError(
+                _("{source} has more than {most:,} layers").format(
+                    source=short_name(source), most=MOST_LAYERS
+                ),
+                _("config.json of {source}: {name} is {value}.").format(
+                    source=source, name=name, value=f"{value}"[:60]
+                ),
+                (sources.ANOTHER_MODEL,),
+            )
+
+
 def check_tokenizer(source: str, tokenizer: Any) -> None:
     """Raise a ModelError for a tokenizer without its files, which has special tokens only."""
     if len(tokenizer) <= len(tokenizer.all_special_tokens):

@@ -224,6 +224,7 @@ def load_config(options: RunOptions) -> Any:
         with refusals.explained(source):
             config = AutoConfig.from_pretrained(config_in(source), trust_remote_code=False)
     refusals.check_fits_task(source, config, options.task)
+    refusals.check_depth(source, config)
     return config
 
 

@@ -312,10 +312,66 @@ def test_one_conversation_is_a_row_and_its_turns_are_none(tmp_path, name):
 @pytest.mark.timeout(120)  # each pair of names compared would take hours
 def test_many_columns_cost_by_their_number(tmp_path):
     names = ["".join(letters) for letters in product("cdefghij", repeat=6)]
-    text_files.refuse_repeated(tmp_path / "a.csv", names)
     assert guess_pair(["text", *names, "sentence1", "sentence2"]) == ("sentence1", "sentence2")
-    wide = ["x" * 500, *(f"n{number}" for number in range(20_000))]
-    assert len(refusal(write(tmp_path, "a.csv", ",".join(wide) + "\n")).detail) < 500
+
+
+MANY = ["x" * 500, *(f"n{number}" for number in range(2000))]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", f"{','.join(MANY)}\n" * 2),
+        ("a.tsv", "0\t" * 2000 + "0\n"),
+        ("a.parquet", pa.table({name: [0] for name in MANY})),
+        ("a.jsonl", "\n".join(json.dumps({name: 1}) for name in MANY)),
+    ],
+    ids=["named", "no header", "Parquet", "names that differ"],
+)
+def test_more_than_2000_columns_are_refused_in_few_words(tmp_path, name, content):
+    if isinstance(content, pa.Table):
+        parquet.write_table(content, tmp_path / name)
+    else:
+        write(tmp_path, name, content)
+    error = refusal(tmp_path / name)
+    assert "more than 2,000 columns" in error.title
+    assert len(error.detail) < 500
+
+
+def test_2000_columns_are_read(tmp_path):
+    table = read_table(write(tmp_path, "a.csv", f"{','.join(MANY[1:])}\n{'0,' * 1999}0\n"))
+    assert len(table.columns) == 2000
+
+
+def bomb(kind: str, path: Path, unpacked: int) -> Path:
+    """A file of repetitions that is more than 200 times as large when it is unpacked."""
+    if kind == "gzip":
+        path.write_bytes(gzip.compress(b"text,label\n" + b"a,b\n" * (unpacked // 4), mtime=0))
+    elif kind == "many rows":
+        parquet.write_table(pa.table({"text": ["a"] * (unpacked // 5)}), path)
+    else:
+        parquet.write_table(pa.table({"text": ["a" * (unpacked // 8)] * 8}), path, compression="zstd")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["gzip", "many rows", "long cells"])
+@pytest.mark.parametrize(("unpacked", "is_refused"), [(8_000_000, True), (900_000, False)])
+def test_what_unpacks_to_200_times_its_size_is_refused_above_a_size(
+    *, tmp_path, monkeypatch, kind, unpacked, is_refused
+):
+    monkeypatch.setattr(text_files, "LARGE_BYTES", 1_000_000)
+    path = bomb(kind, tmp_path / ("a.csv.gz" if kind == "gzip" else "a.parquet"), unpacked)
+    if is_refused:
+        assert "200 times its size" in refusal(path).title
+    else:
+        assert read_table(path).rows.num_rows
+
+
+def test_a_large_table_of_few_values_is_no_bomb(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "LARGE_BYTES", 1000)
+    lines = csv(*(f"{number * 7919 % 1000} stars,{number % 3}" for number in range(20_000)))
+    table = read_table(write(tmp_path, "a.csv.gz", gzip.compress(lines.encode(), mtime=0)))
+    assert table.rows.num_rows == 20_000
 
 
 LONG = "a sentence of some length that nobody would call a column"

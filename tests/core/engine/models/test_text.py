@@ -114,6 +114,7 @@ def pickled(name: str, index: bool = False) -> Change:
         (config(num_attention_heads=3), "The model in tiny can't be loaded", "attention heads"),
         (config(hidden_act="nonsense"), "The model in tiny can't be loaded", "KeyError 'nonsense'"),
         (config(model_type="nothing"), "The model in tiny can't be loaded", "nothing"),
+        (config(num_hidden_layers=10**6), "tiny has more than 2,000 layers", "num_hidden_layers is 1000000"),
         (config(intermediate_size=-4), "The model in tiny can't be loaded", ""),
         (config(model_type="vit"), "tiny can't be trained for", "“vit”"),
         (config(quantization_config={"quant_method": "gptq", "bits": 4}), "tiny needs a library", ""),
