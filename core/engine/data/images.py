@@ -351,7 +351,7 @@ def _images_by_class(root: Path) -> tuple[Images, tuple[str, ...]]:
             for name in names
             if not name.startswith(".") and name != "Thumbs.db"
         )
-        images = [path for path in files if is_image(path) and is_plain(path)]
+        images = [path for path in filter(is_image, files) if is_plain(path)]
         found += [(place, folder.name, path) for place, path in enumerate(images)]
         ignored += sorted({*files} - {*images})
         empty += [] if images else [folder.name]
