@@ -9,21 +9,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from core.base.errors import Fix
-from core.base.formats import plain_number
 from core.base.language import _
 from core.monitor.recent import END, FINITE_AGAIN, REVEAL, STOP, Finding, Low, Recent, trend
 from core.options.choices import Task
+from core.options.method_rules import rate_fixes
 from core.runs.events import Level
 
 LOST_LOSS, EXPLODING_LOSS, STANDING_LOSS = "lost-loss", "exploding-loss", "standing-loss"
-
-
-def set_rate(recent: Recent, times: float, digits: int = 3) -> Fix:
-    """A fix that multiplies the learning rate; `recent.options` is known."""
-    assert recent.options is not None
-    rate = min(10.0, float(f"{recent.options.training.learning_rate * times:.{digits}g}"))
-    label = _("Lower the learning rate to {rate}") if times < 1 else _("Raise the learning rate to {rate}")
-    return Fix(label.format(rate=plain_number(rate)), {"training.learning_rate": rate})
 
 
 def lost_loss(recent: Recent, *, raised: str) -> Finding | None:
@@ -47,7 +39,7 @@ def lost_loss(recent: Recent, *, raised: str) -> Finding | None:
         checkpoint = _("There is no checkpoint yet.")
     fixes = [END if is_next_to_go else STOP, *([REVEAL] if good is not None else [])]
     if recent.options is not None:
-        fixes.append(set_rate(recent, 1 / 10))
+        fixes += rate_fixes(recent.options, 1 / 10)
         if recent.what_ran is not None and recent.what_ran.autocast_dtype is not None:
             fixes.append(Fix(_("Compute in fp32"), {"device.precision": "fp32"}))
     title = (
@@ -95,8 +87,8 @@ def standing_loss(recent: Recent, *, raised: str) -> Finding | None:
     if not recent.from_step and slope.mean > UNFALLEN * start:
         fixes: tuple[Fix, ...] = ()
         if options is not None:  # the likelier one first: a high rate is rarely too low
-            fixes = (set_rate(recent, 1 / 10), set_rate(recent, 3))
-            fixes = fixes if options.training.learning_rate >= 1e-3 else fixes[::-1]
+            factors = (1 / 10, 3) if options.training.learning_rate >= 1e-3 else (3, 1 / 10)
+            fixes = rate_fixes(options, *factors)
         return Finding(
             key="never fell",
             title=_("The loss isn't falling"),
@@ -185,7 +177,7 @@ def _exploded(recent: Recent, key: str, low: Low, last: list[float]) -> Finding:
     fixes = [STOP]
     if recent.options is not None:
         training = recent.options.training
-        fixes.append(set_rate(recent, 1 / 3, digits=2))
+        fixes += rate_fixes(recent.options, 1 / 3)
         if not training.max_grad_norm:
             fixes.append(Fix(_("Clip gradients at 1"), {"training.max_grad_norm": 1.0}))
         elif not training.warmup:

@@ -225,6 +225,10 @@ def usual_rate(options: RunOptions) -> UsualRate:
 SCRATCH_RATE, SCRATCH_EPOCHS = 1e-3, 10.0
 FAR_OFF = 5.0
 """A learning rate is far off if it is more than so many times the usual one, or less than such a part of it."""
+LEARNS_LITTLE = 2e-4
+"""Only rates that are usually at least as high are too low at a part of it: others are often trained with a tenth."""
+WORTH_TRYING = 2.0
+"""A learning rate makes a difference if it is so many times another one."""
 
 
 def rate_hint(options: RunOptions) -> Problem | None:
@@ -232,12 +236,35 @@ def rate_hint(options: RunOptions) -> Problem | None:
     rate, usual, path = options.training.learning_rate, usual_rate(options), "training.learning_rate"
     if rate > FAR_OFF * usual.value and not options.starts_random:
         message = _("{rate} is high for {what}; {usual} is usual")
-    elif rate < usual.value / FAR_OFF and usual.value >= 2e-4:  # others are often trained with a tenth
+    elif rate < usual.value / FAR_OFF and usual.value >= LEARNS_LITTLE:
         message = _("{rate} is low for {what}, which would learn little; {usual} is usual")
     else:
         return None
     message = message.format(rate=plain_number(rate), what=usual.of, usual=plain_number(usual.value))
     return Problem(path, message, (_use(path, usual.value),))
+
+
+def rate_fixes(options: RunOptions, *factors: float) -> tuple[Fix, ...]:
+    """Returns fixes that set a learning rate about so many times as high, to two figures; `rate_hint` approves of each.
+
+    A rate that is far too high becomes the usual one, and none is lowered past the usual one in one go. A factor above
+    1 has no fix where the higher rate would be far above the usual one.
+    """
+    rate, usual, fixes = options.training.learning_rate, usual_rate(options).value, []
+    for factor in factors:
+        tried, label = rate * factor, _("Lower the learning rate to {rate}")
+        if factor > 1:
+            tried, label = min(tried, FAR_OFF * usual), _("Raise the learning rate to {rate}")
+            if tried < WORTH_TRYING * rate:
+                continue
+        elif rate > FAR_OFF * usual:
+            tried = usual
+        else:
+            bounds = (usual, usual / FAR_OFF if usual >= LEARNS_LITTLE else 0.0)
+            tried = max(tried, next((bound for bound in bounds if WORTH_TRYING * bound <= rate), 0.0))
+        tried = float(f"{tried:.2g}")
+        fixes.append(Fix(label.format(rate=plain_number(tried)), {"training.learning_rate": tried}))
+    return tuple(fixes)
 
 
 def starting_options(task: Task) -> RunOptions:

@@ -27,7 +27,7 @@ from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.metrics import confusion_of, constant_baseline, first_of
 from core.engine.training import checkpoints
-from core.engine.training.failures import diverged_error
+from core.engine.training.failures import Diverged
 from core.engine.training.observe import Part
 from core.engine.training.ranks import agreed, summed, world_size
 from core.engine.training.requests import EndRequested, RequestBox
@@ -474,7 +474,7 @@ class ReportCallback(TrainerCallback):
         """Report the step; its time includes waiting for data.
 
         Raises:
-            UserError: The loss has been NaN or infinite for several steps.
+            Diverged: The loss has been NaN or infinite for several steps.
         """
         self._trainer.parts.lap(Part.OPTIMIZER)
         now = time.perf_counter()
@@ -488,7 +488,7 @@ class ReportCallback(TrainerCallback):
                 self._reporter.warn(f"ran-differently-{difference.path}", difference.title, difference.detail)
         if self._log.non_finite_in_a_row >= NON_FINITE_STEPS:
             reason = _("It was NaN or infinite for {count} steps in a row, so the weights are lost.")
-            raise diverged_error(self._trainer.args, reason.format(count=NON_FINITE_STEPS))
+            raise Diverged(reason.format(count=NON_FINITE_STEPS), self._trainer.args)
         if control.should_evaluate:  # the device has to end its steps before: their time isn't evaluation
             self._log.flush()
         self._begin_step()

@@ -24,6 +24,7 @@ from core.engine.devices.memory import memory_limit
 from core.memory.estimate import MASTER, NUMBER, STATE
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Optimizer
+from core.options.method_rules import rate_fixes
 from core.runs.events import MemoryForecast
 from core.runs.folder import RunFolder
 from core.runs.models import Checkpoint, newest_first
@@ -219,29 +220,33 @@ def is_disk_full(error: BaseException) -> bool:
 # --- NaN
 
 
-def diverged_error(arguments: Any, reason: str) -> UserError:
-    """The error that ends a diverged run; `reason` is a sentence on how it was noticed."""
-    rate = arguments.learning_rate
-    fixes = [
-        Fix(
-            _("Lower the learning rate to {rate}").format(rate=plain_number(rate / 10)),
-            {"training.learning_rate": rate / 10},
-        )
-    ]
-    if arguments.bf16 or arguments.fp16 or arguments.tf32:
-        fixes.append(Fix(_("Compute in fp32"), {"device.precision": "fp32"}))
-    cause = _("The usual cause is a learning rate that is too high (it was {rate}).").format(
-        rate=plain_number(rate)
-    )
-    return UserError(_("The loss is no longer a number"), f"{reason} {cause}", tuple(fixes))
+class Diverged(Exception):  # noqa: N818 - `explain` makes an error for people of it
+    """A loss or a weight is not a number; says how that was noticed.
+
+    `in_fewer_bits` is whether the run computed in less than fp32.
+    """
+
+    def __init__(self, noticed: str, arguments: Any) -> None:
+        super().__init__(noticed)
+        self.in_fewer_bits = arguments.bf16 or arguments.fp16 or arguments.tf32
 
 
 def check_weights_finite(model: torch.nn.Module, arguments: Any) -> None:
-    """Raise a UserError if a trained weight is NaN or infinite."""
+    """Raise Diverged if a trained weight is NaN or infinite."""
     for name, weight in model.named_parameters():
         if weight.requires_grad and not bool(torch.isfinite(weight).all()):
-            reason = _("The weights {name} are NaN or infinite, so nothing was saved.").format(name=name)
-            raise diverged_error(arguments, reason)
+            noticed = _("The weights {name} are NaN or infinite, so nothing was saved.").format(name=name)
+            raise Diverged(noticed, arguments)
+
+
+def _diverged(error: Diverged, options: RunOptions) -> UserError:
+    fixes = rate_fixes(options, 1 / 10)
+    if error.in_fewer_bits:
+        fixes = (*fixes, Fix(_("Compute in fp32"), {"device.precision": "fp32"}))
+    cause = _("The usual cause is a learning rate that is too high (it was {rate}).").format(
+        rate=plain_number(options.training.learning_rate)
+    )
+    return UserError(_("The loss is no longer a number"), f"{error} {cause}", fixes)
 
 
 # --- Errors of libraries
@@ -336,6 +341,8 @@ def explain(
     error: Exception, options: RunOptions, forecast: MemoryForecast | None = None
 ) -> UserError | None:
     """The UserError for `error`, or None if it is a bug."""
+    if isinstance(error, Diverged):
+        return _diverged(error, options)
     if is_out_of_memory(error):
         return out_of_memory(options, forecast, str(error), limit=memory_limit())
     if is_disk_full(error):

@@ -232,7 +232,7 @@ def _report_failure(error: Exception, run: RunFolder, options: RunOptions, repor
     known = True
     is_full = failures.is_disk_full(error)
     if not isinstance(error, UserError):
-        if not is_full:
+        if not (is_full or isinstance(error, failures.Diverged)):
             with suppress(OSError):  # the log can't be written
                 traceback.print_exc(file=sys.stderr)
         if is_full and reporter.status.plan is not None:  # the events, after training has begun
@@ -377,7 +377,7 @@ def _save_model(
 
     Raises:
         CantSave: It can't be written.
-        UserError: A weight is NaN or infinite.
+        Diverged: A weight is NaN or infinite.
     """
     reporter.phase(Phase.SAVING)
     step: int = trainer.state.global_step

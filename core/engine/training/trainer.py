@@ -459,7 +459,7 @@ class WatchedTrainer(Trainer):
 
         Raises:
             CantSave: It can't be written.
-            UserError: A weight is NaN or infinite.
+            Diverged: A weight is NaN or infinite.
         """
         self._save_checkpoint(self.model, trial=None)
         self.control: Any = self.callback_handler.on_save(self.args, self.state, self.control)

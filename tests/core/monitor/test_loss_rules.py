@@ -15,7 +15,7 @@ from core.options.sections import OutputOptions, TrainingOptions
 from core.runs.events import Level, MessageRaised, Outcome
 from tests.fakes.watched_runs import OPTIONS, MadeUpRun, watch
 
-SLOWER = Fix("Lower the learning rate to 0.0001", {"training.learning_rate": 1e-4})
+SLOWER = Fix("Lower the learning rate to 0.0002", {"training.learning_rate": 2e-4})
 KEEPS_THREE = replace(OPTIONS, output=OutputOptions(keep_checkpoints=3))
 
 
@@ -122,7 +122,7 @@ def test_a_loss_that_never_fell_is_a_warning_with_both_remedies():
     message = watch(run).one
     assert (message.id, message.level) == ("standing-loss", Level.WARNING)
     assert "2.3 after 201 steps" in message.detail
-    assert [fix.changes["training.learning_rate"] for fix in message.fixes] == [1e-4, 3e-3]
+    assert [fix.changes["training.learning_rate"] for fix in message.fixes] == [2e-4, 3e-3]
     low_rate = watch(run, options=trained_with(learning_rate=5e-5)).one
     assert [fix.changes["training.learning_rate"] for fix in low_rate.fixes] == [1.5e-4, 5e-6]
     extended(run, falling(2.3, 0.8, 500))

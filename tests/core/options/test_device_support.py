@@ -17,7 +17,7 @@ from core.options.device_support import (
     machine_problems,
     model_may_refuse,
 )
-from core.options.method_rules import rate_hint, starting_options, usual_rate
+from core.options.method_rules import rate_fixes, rate_hint, starting_options, usual_rate
 from core.options.sections import DeviceOptions, ModelOptions
 from core.options.validate import check_tree
 from tests.fakes.model_shapes import asked
@@ -118,6 +118,44 @@ def test_no_usual_learning_rate_is_warned_about(task, method, source):
         assert (
             rate_hint(with_changes(options, {"training.learning_rate": 100 * usual})) or options.starts_random
         )
+
+
+@pytest.mark.parametrize("source", ["/somewhere/model", "scratch:llama-tiny"])
+@pytest.mark.parametrize("method", Method)
+@pytest.mark.parametrize("task", Task)
+def test_no_rate_is_proposed_that_would_be_warned_about(task, method, source):
+    options = with_changes(starting_options(task), {"model.method": method, "model.source": source})
+    usual = usual_rate(options).value
+    for times in (0.3, 0.5, 0.8, 1, 1.7, 2.5, 4, 5, 30, 1000):
+        options = with_changes(options, {"training.learning_rate": times * usual})
+        for factor in (0.1, 1 / 3, 3, 5):
+            for fix in rate_fixes(options, factor):
+                proposed = fix.changes["training.learning_rate"]
+                is_low_already = factor < 1 and times < 0.4
+                assert is_low_already or rate_hint(with_changes(options, fix.changes)) is None
+                assert proposed <= 5 * usual or options.starts_random
+                assert (proposed > times * usual) is (factor > 1)
+
+
+@pytest.mark.parametrize(
+    ("sections", "factors", "rates"),
+    [
+        # seen: 0.0005 is high for a pretrained model, and 0.0025 was proposed
+        ({"training": {"learning_rate": 5e-4}}, (5, 0.1), [2e-5]),
+        # seen: 5e-6 is usual for DPO, and 0.005 was proposed
+        ({"task": "preference", "training": {"learning_rate": 1e-3}}, (5, 0.1), [5e-6]),
+        ({"training": {"learning_rate": 2e-5}}, (5, 0.1), [1e-4, 2e-6]),
+        ({"training": {"learning_rate": 4e-5}}, (5,), [1e-4]),
+        ({"training": {"learning_rate": 6e-5}}, (3, 5), []),  # hardly more, or far too high
+        ({"training": {"learning_rate": 8e-5}}, (1 / 3, 0.1), [2.7e-5, 2e-5]),
+        ({"model": {"method": "lora"}, "training": {"learning_rate": 2e-4}}, (0.1,), [4e-5]),
+        ({"model": {"method": "lora"}, "training": {"learning_rate": 4e-5}}, (0.1,), [4e-6]),
+        ({"model": {"source": "scratch:bert-tiny"}, "training": {"learning_rate": 0.02}}, (5, 0.1), [5e-4]),
+    ],
+)  # fmt: skip
+def test_a_proposed_rate_stays_near_the_usual_one(sections, factors, rates):
+    fixes = rate_fixes(options(**sections), *factors)
+    assert [fix.changes["training.learning_rate"] for fix in fixes] == rates
 
 
 @pytest.mark.parametrize("task", Task)

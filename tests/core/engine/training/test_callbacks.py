@@ -34,6 +34,7 @@ from core.engine.training.callbacks import (
     epochs_of,
     evaluations_without_improvement,
 )
+from core.engine.training.failures import Diverged, explain
 from core.engine.training.requests import RequestBox
 from core.engine.training.trainer import WatchedTrainer
 from core.engine.training.what_ran import what_ran
@@ -140,9 +141,11 @@ def test_fewer_samples_than_a_batch_are_stated_and_many_epochs_of_them_noted(tmp
 
 def test_a_loss_that_is_no_number_ends_the_run_and_names_the_remedy(tmp_path):
     training = Training(tmp_path, samples(4, value=float("nan")), epochs=50.0)
-    with pytest.raises(UserError, match="no longer a number") as ended:
+    with pytest.raises(Diverged, match="NaN or infinite") as ended:
         training.trainer.train()
-    assert ended.value.fixes[0].changes == {"training.learning_rate": 0.01}
+    told = explain(ended.value, run_options(learning_rate=0.001))
+    assert told.title == "The loss is no longer a number"
+    assert [fix.changes for fix in told.fixes] == [{"training.learning_rate": 2e-5}]
     steps = training.events(StepFinished)
     assert steps
     assert all(event.non_finite == "nan" and event.loss is None for event in steps)
