@@ -42,7 +42,8 @@ from core.runs.events import Level, Predicted
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, read_status, run_title
 from core.runs.status import PredictionLog, State
-from core.runs.summary import RunSizes, RunSummary, summarize, verdict
+from core.runs.summary import RunSizes, RunSummary, summarize
+from core.runs.verdict import verdict
 from core.runs.words import (
     ending_text,
     fix_text,

@@ -27,7 +27,8 @@ from core.options.validate import check_tree
 from core.runs.folder import RunFolder
 from core.runs.library import TITLE_JOIN, create, list_runs, numbered
 from core.runs.status import RunStatus, State
-from core.runs.summary import CERTAIN, RunSummary, state_at_end, status_at_end, summarize
+from core.runs.summary import RunSummary, state_at_end, status_at_end, summarize
+from core.runs.verdict import CERTAIN
 from core.runs.words import statements
 
 FEWEST, MOST = 2, 12

@@ -37,7 +37,8 @@ from core.runs.events import (
 from core.runs.folder import RunFolder
 from core.runs.library import read_status
 from core.runs.status import PredictionLog, RunStatus, WorkClock
-from core.runs.summary import RunSummary, summarize, verdict
+from core.runs.summary import RunSummary, summarize
+from core.runs.verdict import verdict
 from core.runs.words import ending_text, said_text, statements
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "report.html"

@@ -29,7 +29,8 @@ from core.runs.library import list_runs, newest_test, pretraining_pair, run_titl
 from core.runs.models import TrainedModel
 from core.runs.start import Extension
 from core.runs.status import RunStatus, State
-from core.runs.summary import Finding, summarize, verdict
+from core.runs.summary import summarize
+from core.runs.verdict import Finding, verdict
 from core.runs.words import unread_message
 from gui.base.background import Task
 from gui.base.theme import Role, Theme, set_role
@@ -51,7 +52,7 @@ from gui.widgets.layout import QuietScroll
 
 TICK_MS = 1000
 
-TO_HEED = (Finding.HARDLY_LEARNED, Finding.OVERFITS)
+TO_HEED = (Finding.HARDLY_LEARNED, Finding.OVERFITS, Finding.WORSENED)
 """What a verdict warns of."""
 
 Resume = Callable[..., Popen[bytes]]

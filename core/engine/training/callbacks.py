@@ -17,7 +17,7 @@ from transformers import TrainerCallback
 
 from core.base.errors import Fix, UserError
 from core.base.files import write_atomically
-from core.base.formats import METRIC_NAMES, METRICS, Metric
+from core.base.formats import METRIC_NAMES
 from core.base.language import _
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import DeviceMemory
@@ -54,6 +54,7 @@ from core.runs.events import (
 )
 from core.runs.folder import RunFolder
 from core.runs.models import Checkpoint, is_undamaged, step_of
+from core.runs.verdict import best_evaluation, judged_by
 
 # --- The best model
 
@@ -84,12 +85,8 @@ class BestCallback(TrainerCallback):
 
 def best_step(history: list[dict[str, Any]], by: BestMetric = BestMetric.AUTO) -> int | None:
     """The step of the best evaluation in Trainer's log, the first of equals; None if there was none."""
-    metric = judged_by(history, by)
-    judged = [entry for entry in history if metric and _is_finite(entry.get(metric.name))]
-    if metric is None or not judged:
-        return None
-    best = metric.best([entry[metric.name] for entry in judged])
-    return next(int(entry["step"]) for entry in judged if entry[metric.name] == best)
+    place = best_evaluation(history, by)
+    return None if place is None else int(history[place]["step"])
 
 
 def best_kept(args: Any, state: Any, by: BestMetric) -> int | None:
@@ -121,19 +118,6 @@ def evaluations_without_improvement(history: list[dict[str, Any]], training: Tra
             waited = 0 if is_first or is_better else waited + 1
             best, is_first = score if score > best else best, False
     return waited
-
-
-def judged_by(history: list[dict[str, Any]], by: BestMetric) -> Metric | None:
-    """What evaluations are compared by: automatically the first of METRICS that the first one has."""
-    first = next((entry for entry in history if "eval_loss" in entry), {})
-    known = [metric for metric in METRICS if _is_finite(first.get(metric.name))]
-    if by is not BestMetric.AUTO:
-        known = [metric for metric in METRICS if metric.name == f"eval_{by}"]
-    return known[0] if first and known else None
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def load_best(trainer: Any, training: TrainingOptions, reporter: Reporter) -> int:

@@ -1,14 +1,11 @@
 """One row of the list of runs, and how little of long files is read for it."""
 
-import math
 import os
 import time
 
-import msgspec
 import psutil
 import pytest
 
-from core.base.errors import FixAction
 from core.options import RunOptions, past_runs, run_file
 from core.options.catalogue import with_changes
 from core.options.choices import Task
@@ -22,22 +19,19 @@ from core.runs.events import (
     Event,
     MemorySampled,
     Outcome,
-    Predicted,
     RequestAnswered,
     RunFinished,
     RunStarted,
-    Said,
     Source,
     decode,
     encode,
 )
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.library import create_all, options_of_runs
-from core.runs.status import RunStatus, State
+from core.runs.status import State
 from core.runs.summary import (
     BLOCK_BYTES,
     TAIL_BYTES,
-    Finding,
     RunSummary,
     seconds_spent,
     state_at_end,
@@ -45,7 +39,6 @@ from core.runs.summary import (
     summarize,
     timing_key,
     timings,
-    verdict,
 )
 from tests.fakes.runs import (
     PROCESSOR,
@@ -221,227 +214,6 @@ def test_the_end_and_the_beginning_of_attempts_are_found_wherever_a_block_ends(t
     write(run, RunFinished(state=Outcome.STOPPED, time=160), RunStarted(time=200))
     write(run, (b"0" * 1000 + b"\n") * (2 * TAIL_BYTES // 1001), finished(210))
     assert summarize(run).seconds == 70
-
-
-# --- Verdict
-
-TEN = plan(eval_samples=400, labels=tuple("0123456789"))
-
-
-def judged(*evaluations: dict[str, float], plan: Event = TEN, options=None, **more: float):
-    """The verdict on a run with these metrics, `train_loss` and `baseline` at each epoch."""
-    status = RunStatus()
-    status.apply_all([plan, step(1, loss=more.get("first_loss"))])
-    for epoch, figures in enumerate(evaluations, 1):
-        facts = {name: figures.pop(name, None) for name in ("train_loss", "baseline")}
-        metrics = {f"eval_{name}": value for name, value in figures.items()}
-        status.apply(Evaluated(step=epoch, epoch=epoch, metrics=metrics, seconds=1, **facts))
-    early = {name: int(more[name]) for name in ("waited", "model_step") if name in more}
-    status.apply(RunFinished(state=Outcome.FINISHED, steps=9, **early))
-    return verdict(status, options)
-
-
-@pytest.mark.parametrize(
-    ("evaluations", "more", "finding"),
-    [
-        ([{"accuracy": 0.97, "baseline": 0.1, "loss": 0.1}], {}, Finding.RESULT),
-        ([{"accuracy": 0.57, "baseline": 0.55, "loss": 0.69}], {}, Finding.HARDLY_LEARNED),
-        ([{"accuracy": 0.11, "loss": 2.3}], {}, Finding.HARDLY_LEARNED),  # an older run: the loss is ln 10
-        ([{"accuracy": 0.11, "loss": 1.9}], {}, Finding.RESULT),
-        ([{"mae": 0.99, "baseline": 1.0, "loss": 1.5}], {}, Finding.HARDLY_LEARNED),
-        ([{"mae": 0.4, "baseline": 1.0, "loss": 0.3}], {}, Finding.RESULT),
-        ([{"accuracy": 0.9, "loss": loss} for loss in (0.64, 0.47, 0.52, 0.41)], {}, Finding.RESULT),
-        ([{"reward_accuracy": 0.52, "loss": 0.69}], {}, Finding.HARDLY_LEARNED),
-        ([{"f1": 0.0, "loss": 0.3}], {}, Finding.HARDLY_LEARNED),
-        ([{"perplexity": 287.0, "loss": 5.66}], {"first_loss": 6.9}, Finding.RESULT),
-        (
-            [{"perplexity": 900.0, "loss": 6.8}],
-            {"first_loss": 6.9},
-            Finding.RESULT,
-        ),  # it may not be from scratch
-        (
-            [
-                {"accuracy": 0.8, "baseline": 0.1, "loss": 0.5},
-                {"accuracy": 0.9, "baseline": 0.1, "loss": 0.3},
-            ],
-            {},
-            Finding.STILL_FALLING,
-        ),
-        (
-            [
-                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.4, "train_loss": 0.5},
-                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.6, "train_loss": 0.1},
-            ],
-            {},
-            Finding.OVERFITS,
-        ),
-        (  # the same, but it stopped early with the best model
-            [
-                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.4, "train_loss": 0.5},
-                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.6, "train_loss": 0.1},
-            ],
-            {"waited": 1, "model_step": 1},
-            Finding.RESULT,
-        ),
-        (  # it trained to its end, and the best model was kept
-            [
-                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.4, "train_loss": 0.5},
-                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.6, "train_loss": 0.1},
-            ],
-            {"model_step": 1},
-            Finding.RESULT,
-        ),
-        (  # the loss rose, but what the run is judged by did not get worse
-            [
-                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.4, "train_loss": 0.5},
-                {"accuracy": 0.9, "baseline": 0.5, "loss": 0.6, "train_loss": 0.1},
-            ],
-            {},
-            Finding.RESULT,
-        ),
-        (
-            [
-                {"accuracy": 0.5, "baseline": 0.5, "loss": 0.7},
-                {"accuracy": 0.5, "baseline": 0.5, "loss": 0.7},
-            ],
-            {"waited": 1, "model_step": 1},
-            Finding.HARDLY_LEARNED,
-        ),
-        (  # nearly always right: such a loss is noise
-            [
-                {"accuracy": 0.99, "baseline": 0.1, "loss": 0.013, "train_loss": 0.08},
-                {"accuracy": 0.99, "baseline": 0.1, "loss": 0.020, "train_loss": 0.02},
-            ],
-            {},
-            Finding.RESULT,
-        ),
-        (  # how the training loss went isn't known
-            [
-                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.4},
-                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.6},
-            ],
-            {},
-            Finding.RESULT,
-        ),
-        ([], {}, Finding.NOT_EVALUATED),
-    ],
-)
-def test_a_verdict_says_no_more_than_the_recorded_facts(evaluations, more, finding):
-    assert judged(*evaluations, **more).finding is finding
-
-
-@pytest.mark.parametrize(
-    ("accuracies", "losses", "train_losses", "is_explained"),
-    [
-        ((0.8, 0.9), (0.4, 0.6), (0.5, 0.4), True),  # more are right although the loss rose
-        ((0.9, 0.9), (0.5, 0.5), (0.5, 0.2), True),  # far above the training loss
-        ((0.9, 0.9), (0.05, 0.05), (0.5, 0.01), False),  # nothing, as both are so low
-        ((0.8, 0.9), (0.5, 0.49), (0.5, 0.4), False),
-    ],
-)
-def test_a_high_validation_loss_of_a_good_model_is_explained(accuracies, losses, train_losses, is_explained):
-    figures = [
-        {"accuracy": accuracy, "baseline": 0.5, "loss": loss, "train_loss": train}
-        for accuracy, loss, train in zip(accuracies, losses, train_losses, strict=True)
-    ]
-    found = judged(*figures)
-    assert found.finding is Finding.RESULT
-    assert (len(found.detail) > len(judged({"accuracy": 0.9, "baseline": 0.5}).detail)) is is_explained
-
-
-@pytest.mark.parametrize(
-    ("evaluations", "first_loss", "changes"),
-    [
-        (
-            [{"accuracy": 0.5, "baseline": 0.5, "train_loss": 0.7}],
-            0.7,
-            [{}, {"training.learning_rate": 2.5e-4}],
-        ),
-        ([{"accuracy": 0.5, "baseline": 0.5, "train_loss": 0.9}], 0.7, [{"training.learning_rate": 5e-6}]),
-        (
-            [
-                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.4, "train_loss": 0.5},
-                {"accuracy": 0.8, "baseline": 0.5, "loss": 0.6, "train_loss": 0.1},
-            ],
-            0.7,
-            [{"training.epochs": 1}, {"output.keep_best": True}],
-        ),
-    ],
-)
-def test_a_verdict_says_what_to_try_next(evaluations, first_loss, changes):
-    options = digits_options()
-    assert [
-        fix.changes for fix in judged(*evaluations, first_loss=first_loss, options=options).fixes
-    ] == changes
-
-
-@pytest.mark.parametrize(
-    ("texts", "finding"),
-    [
-        (["", " ", "\n"], Finding.HARDLY_LEARNED),
-        (["the the", "the", "the  the the"], Finding.HARDLY_LEARNED),
-        (["Yes", "Yes"], Finding.NOT_EVALUATED),
-        (["", "Yes", "No"], Finding.NOT_EVALUATED),
-    ],
-)
-def test_generated_texts_that_are_empty_or_all_the_same_are_called_so(texts, finding):
-    status, options = RunStatus(), digits_options()
-    said = tuple(Said(text=text) for text in texts)
-    status.apply_all([TEN, step(1), Predicted(step=1, epoch=0.5, said=said)])
-    status.apply(RunFinished(state=Outcome.FINISHED, steps=9))
-    assert verdict(status, msgspec.structs.replace(options, task=Task.CHAT)).finding is finding
-
-
-def from_scratch(task, source="scratch:llama-small"):
-    options = digits_options()
-    model = msgspec.structs.replace(options.model, source=source, pretrained=True)
-    return msgspec.structs.replace(options, task=task, model=model)
-
-
-@pytest.mark.parametrize(
-    ("options", "actions"),
-    [
-        (from_scratch(Task.CHAT, "run:/somewhere"), [None]),
-        (from_scratch(Task.CAUSAL_LM), [FixAction.EXTEND, None]),
-        (from_scratch(Task.CHAT, "some/model"), [FixAction.EXTEND]),
-    ],
-)
-def test_a_model_that_writes_nothing_is_trained_longer_only_if_that_can_help(options, actions):
-    status = RunStatus()
-    status.apply_all([TEN, step(1), Predicted(step=1, epoch=2, said=(Said(text=" "), Said(text="\n")))])
-    status.apply(RunFinished(state=Outcome.FINISHED, steps=9))
-    assert [fix.action for fix in verdict(status, options).fixes] == actions
-
-
-@pytest.mark.parametrize(
-    ("training", "length"),
-    [({"epochs": 2.0}, {"training.epochs": 10.0}), ({"max_steps": 64}, {"training.max_steps": 320})],
-)
-def test_a_chat_from_scratch_that_writes_nothing_can_be_pretrained_longer_offline(tmp_path, training, length):
-    chat = from_scratch(Task.CHAT)
-    chat = msgspec.structs.replace(chat, training=msgspec.structs.replace(chat.training, **training))
-    _first, second = create_all(with_changes(chat, {"model.vocabulary": 2048}), tmp_path)
-    status = RunStatus()
-    status.apply_all([TEN, step(1), Predicted(step=1, epoch=2, said=(Said(text=" "), Said(text="\n")))])
-    status.apply(RunFinished(state=Outcome.FINISHED, steps=9))
-    longer, download = verdict(status, second.options()).fixes
-    assert (longer.label, longer.action) == ("Two new runs, 5 times as long", None)
-    assert longer.changes == {"model.source": "scratch:llama-small", "model.vocabulary": 2048, **length}
-    again = with_changes(second.options(), longer.changes)
-    assert again.pretrains
-    assert download.label == "New run with SmolLM2-135M-Instruct"
-
-
-@pytest.mark.parametrize(("loss", "finding"), [(5.2, Finding.HARDLY_LEARNED), (3.3, Finding.RESULT)])
-def test_a_high_perplexity_of_a_model_from_scratch_is_judged(loss, finding):
-    figures = {"perplexity": math.exp(loss), "loss": loss}
-    assert judged(figures, first_loss=6.9, options=from_scratch(Task.CAUSAL_LM)).finding is finding
-
-
-def test_there_is_no_verdict_on_a_run_that_goes_on():
-    status = RunStatus()
-    status.apply_all([TEN, step(1), evaluated(1, accuracy=0.9)])
-    assert verdict(status, None) is None
 
 
 def timed(folder, options, **plot):

@@ -43,6 +43,7 @@ from core.options.sections import TrainingOptions
 from core.runs.event_log import EventReader
 from core.runs.events import (
     CheckpointSaved,
+    Evaluated,
     Event,
     MessageRaised,
     Phase,
@@ -52,9 +53,13 @@ from core.runs.events import (
     RunPlanned,
     StepFinished,
     WhatRan,
+    split_non_finite,
 )
 from core.runs.folder import Action, RunFolder
+from core.runs.summary import summarize
+from core.runs.verdict import judged_by
 from tests.fakes.models import save_tiny_bert
+from tests.fakes.runs import make_folder, plan, write_events
 from tests.fakes.trained_runs import attempt, story_of
 from tests.fakes.training import resolved, run_options, write_reviews
 
@@ -216,6 +221,37 @@ def test_the_best_evaluation_is_found_by_the_metric_a_run_is_judged_by(metric, v
         for number, value in enumerate(values, start=1)
     ]
     assert best_step([{"step": 1, "loss": 9.0}, *evaluations]) == best
+
+
+@pytest.mark.parametrize(
+    ("evaluations", "by", "metric", "best"),
+    [
+        # seen: a constant prediction at first has no correlation; the engine kept step 20, the page named step 30
+        ([(math.nan, 0.9), (0.6, 0.4), (0.75, 0.5)], BestMetric.AUTO, "eval_pearson", 30),
+        ([(0.6, 0.4), (0.75, 0.5), (math.nan, 0.3)], BestMetric.AUTO, "eval_pearson", 20),
+        ([(math.nan, 0.9), (math.nan, 0.4), (math.nan, 0.5)], BestMetric.AUTO, "eval_mae", 20),
+        ([(math.nan, 0.9), (math.nan, 0.4), (math.nan, 0.5)], BestMetric.PEARSON, "eval_mae", 20),
+        ([(0.5, 0.9), (0.6, 0.4), (0.75, 0.5)], BestMetric.MAE, "eval_mae", 20),
+        ([(0.75, 0.9), (0.75, 0.4)], BestMetric.AUTO, "eval_pearson", 10),  # the first of equals
+        ([(math.nan, math.nan)], BestMetric.AUTO, None, None),
+        ([], BestMetric.AUTO, None, None),
+    ],
+)
+def test_the_engine_keeps_the_step_that_the_page_calls_the_best(tmp_path, evaluations, by, metric, best):
+    log, told = [{"step": 1, "loss": 9.0}], []
+    for place, values in enumerate(evaluations, 1):
+        metrics = dict(zip(("eval_pearson", "eval_mae"), values, strict=True))
+        log.append({"step": 10 * place, **metrics})
+        plain = {name: split_non_finite(value)[0] for name, value in metrics.items()}
+        told.append(Evaluated(step=10 * place, epoch=place, metrics=plain, seconds=1))
+    found = judged_by(log, by)
+    assert (found and found.name, best_step(log, by)) == (metric, best)
+    run = make_folder(tmp_path / "run", run_options(metric_for_best_model=by))
+    write_events(run.events_file, plan(), *told)
+    summary = summarize(run)
+    assert summary.metric == metric
+    if best is not None:
+        assert summary.best == told[best // 10 - 1].metrics[metric]
 
 
 @pytest.mark.parametrize("by", [BestMetric.ACCURACY, BestMetric.LOSS])

@@ -14,7 +14,8 @@ from core.runs.events import Outcome, Predicted, RunFinished, StepFinished
 from core.runs.folder import Action, RunFolder
 from core.runs.library import create_all, options_of_test
 from core.runs.status import PredictionLog
-from core.runs.summary import Finding, status_at_end, summarize, verdict
+from core.runs.summary import status_at_end, summarize
+from core.runs.verdict import Finding, verdict
 from tests.fakes.models import (
     save_tiny_bert,
     save_tiny_llama,
