@@ -99,7 +99,9 @@ def _add_new(commands: Commands) -> None:
             "as that of run_glue.py. It lists what has another name here and what no longer exists."
         ),
     )
-    command.add_argument("--task", choices=TASKS, help=_("what is learned; some presets set it"))
+    command.add_argument(
+        "--task", type=_task_word, choices=TASKS, help=_("what is learned; some presets set it")
+    )
     command.add_argument(
         "--preset", metavar="NAME", help=_("options to start with, such as fastest or published-guide")
     )
@@ -107,6 +109,14 @@ def _add_new(commands: Commands) -> None:
         "--from", dest="source", metavar="FILE", help=_("a script or its options; - is standard input")
     )
     command.add_argument("--output", "-o", type=Path, metavar="FILE", help=NEW_FILE)
+
+
+def _task_word(word: str) -> str:
+    """The name of a task that a word means; other words as they are, which argparse refuses."""
+    try:
+        return Task(word).value
+    except ValueError:
+        return word
 
 
 def new(arguments: argparse.Namespace) -> int:
@@ -190,7 +200,7 @@ def _add_inspect(commands: Commands) -> None:
         ),
     )
     command.add_argument("source", metavar="FILE", help=_("a file, a folder, hub:OWNER/NAME, or a run file"))
-    command.add_argument("--task", choices=TASKS, help=_("default: guessed from the data"))
+    command.add_argument("--task", type=_task_word, choices=TASKS, help=_("default: guessed from the data"))
     add_repeated(command, "--text-column", "NAME", _("the column of texts; twice for pairs of texts"))
     command.add_argument("--label-column", metavar="NAME", help=_("the column of labels"))
     add_set(command)

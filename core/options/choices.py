@@ -56,6 +56,12 @@ class Task(Described):
         _("Predict a label for each image."),
     )
 
+    @classmethod
+    def _missing_(cls, value: object) -> "Task | None":
+        """Accept a task's title, which windows and guides call it by, such as `text-generation` for `causal-lm`."""
+        title = str(value).replace("-", " ").casefold()
+        return next((task for task in cls if task.label.casefold() == title), None)
+
     @property
     def reads_images(self) -> bool:
         return self is Task.IMAGE_CLASSIFICATION

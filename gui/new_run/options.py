@@ -1,7 +1,7 @@
 """The left half of the New run page: cards with all options, columns guessed from the data, changes and undo."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -456,7 +456,8 @@ class OptionsColumn(QWidget):
 
     def load(self, tree: Mapping[str, Any]) -> None:
         """Show the values of a run file; an unknown task leaves the task as it is."""
-        self._set_task(next((task for task in Task if task.value == tree.get("task")), self.form.task))
+        with suppress(ValueError):
+            self._set_task(Task(str(tree.get("task"))))
         self._revealed.clear()
         self._split.reset()
         self.form.load(tree)

@@ -33,6 +33,11 @@ def test_a_new_run_file_lacks_only_data(task, tmp_path, hone):
     assert "data.train: there is no file or folder at" in lines[1]
 
 
+def test_a_task_is_also_known_by_the_title_that_the_window_gives_it(tmp_path, hone):
+    assert hone("new", "--task", "text-generation").out == hone("new", "--task", "causal-lm").out
+    assert "invalid choice: 'text-writing'" in hone("new", "--task", "text-writing", status=2).err
+
+
 def test_a_new_run_file_with_a_preset(tmp_path, hone):
     file = tmp_path / "my.hone"
     hone("new", "--preset", "published-guide", "-o", file)

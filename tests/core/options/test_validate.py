@@ -120,6 +120,15 @@ def test_without_a_task_rules_for_every_task_are_checked(task):
     }
 
 
+@pytest.mark.parametrize("task", Task)
+def test_a_task_may_be_called_by_its_title(task):
+    """As README and the window do: text generation is `causal-lm`."""
+    for word in (task.label, task.label.lower().replace(" ", "-"), task.value):
+        options, _problems = read_options({"task": word})
+        assert options is not None
+        assert options.task is task
+
+
 def test_reading_options_looks_at_no_file_and_optional_ones_may_be_empty():
     options, problems = read_options(with_changes(IMAGES, {"data": {"train": "/nowhere/at-all"}}))
     assert options is not None

@@ -227,6 +227,13 @@ def test_a_run_file_is_opened_and_saved_unchanged(page, tmp_path, model, pairs):
     assert start_text(page) == "Choose the data to train on", "its files are the person's own"
 
 
+def test_a_run_file_that_calls_its_task_by_its_title_is_opened(page, tmp_path):
+    file = tmp_path / "writer.hone"
+    file.write_text('task = "text-generation"\n[model]\nsource = "scratch:llama-tiny"\n')
+    page.load_file(file)
+    assert page._options.form.task is Task.CAUSAL_LM
+
+
 @pytest.mark.parametrize(
     ("text", "is_opened"),
     [
