@@ -15,6 +15,7 @@ import msgspec
 
 from core.base.errors import UserError
 from core.base.files import inside, is_link, open_plain, read_small
+from core.options.past_runs import MOST_GENERATIONS, run_folder
 from core.runs.folder import RunFolder
 from core.runs.summary import status_at_end
 
@@ -154,3 +155,24 @@ def is_left_behind(run: RunFolder) -> bool:
     """Whether `model/` is older than the newest checkpoint."""
     newest = trained_model(run)
     return newest is not None and newest.is_checkpoint and any(run.model.glob(WEIGHTS))
+
+
+# --- What it has learned to read
+
+
+def trained_length(source: str, longest: int) -> int:
+    """Returns how many tokens of a text a model has learned to read, of the `longest` that it can.
+
+    A model from scratch may have positions that no run has trained: the greatest maximum length counts, of the run that
+    made it and of those that went on from it. Of a pretrained model all count.
+    """
+    trained = 0
+    for _generation in range(MOST_GENERATIONS):
+        folder = run_folder(source)
+        options = None if folder is None else RunFolder(folder).readable_options()
+        if options is None:
+            break
+        trained, source = max(trained, options.data.max_length), options.model.source
+        if options.starts_random:
+            return min(trained, longest)
+    return longest

@@ -26,6 +26,7 @@ from core.engine.data.tables import Table, lengths_of, read_held_out, read_train
 from core.engine.data.text_files import is_text
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, PreferenceLoss
+from core.runs.models import trained_length
 from core.services.inspect import Finding, FindingKind, FindingLevel, Tally
 
 if TYPE_CHECKING:
@@ -113,13 +114,12 @@ class TokenizedTable:
         refuse_problems(self.table, findings, len(self.samples))
         if len(self.samples):
             return
-        fix = Fix(_("Choose another file"))
+        fix = Fix(_("Choose a model with a longer context") if self.too_long else _("Choose another file"))
         if self.too_long and self.length == options.data.max_length:
             needed = sorted(self.too_long)[len(self.too_long) // 2]
-            enough = -(-needed // LENGTH_STEP) * LENGTH_STEP
-            fix = Fix(_("Use {count:,} tokens").format(count=enough), {"data.max_length": enough})
-        elif self.too_long:
-            fix = Fix(_("Choose a model with a longer context"))
+            enough = trained_length(options.model.source, -(-needed // LENGTH_STEP) * LENGTH_STEP)
+            if needed <= enough:
+                fix = Fix(_("Use {count:,} tokens").format(count=enough), {"data.max_length": enough})
         path = self.table.path
         raise DataError(
             _("{name} has no examples to train on").format(name=path.name),

@@ -117,7 +117,7 @@ def _model(options: RunOptions, draft: shared.Draft) -> shared.ModelTokenizer | 
 
 def _findings(result: TokenizedTable, model: shared.ModelTokenizer | None) -> Iterator[Finding]:
     """All findings, with whether there are enough rows."""
-    fixes = longer(result.lengths, model.length, model.longest) if model is not None else ()
+    fixes = longer(result.lengths, model.length, model.usable) if model is not None else ()
     cut = (ANSWERS_CUT.code, ANSWERS_GONE.code)
     findings = tuple(
         msgspec.structs.replace(found, fixes=(*fixes, *found.fixes)) if found.code in cut else found

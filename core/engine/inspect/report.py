@@ -54,6 +54,7 @@ from core.options.choices import ColumnRole, PreferenceLoss, Task
 from core.options.data import DataOptions
 from core.options.presets import JSON_ENDINGS, find_task
 from core.options.sources import Scheme, parse_synthetic, scheme_of
+from core.runs.models import trained_length
 from core.services.inspect import Column, ColumnKind, DataReport, Finding, FindingLevel, Lengths, in_order
 
 EVALUATION_SPLITS = ("validation", "test")
@@ -490,11 +491,14 @@ def histogram(lengths: Sequence[int], unit: str, limit: int | None = None) -> Le
 
 @dataclass(frozen=True)
 class ModelTokenizer:
-    """A tokenizer, the most tokens of an example (`length`: as chosen, or as the model sees), and the model's limit."""
+    """A tokenizer, the most tokens of an example (`length`: as chosen, or as the model sees), and the most usable ones.
+
+    `usable` is how many the model has learned to read.
+    """
 
     tokenizer: Any
     length: int
-    longest: int
+    usable: int
     notes: tuple[str, ...] = ()
 
 
@@ -531,4 +535,5 @@ def model_tokenizer(
     except (ModelError, DataError):  # the report has what is wrong with the data
         return None
     length = min(options.data.max_length, longest)
-    return ModelTokenizer(tokenizer, length, sys.maxsize if scheme is Scheme.SCRATCH else longest, notes)
+    usable = sys.maxsize if scheme is Scheme.SCRATCH else trained_length(source, longest)
+    return ModelTokenizer(tokenizer, length, usable, notes)

@@ -282,7 +282,7 @@ def _measure(
                 length=model.length, samples=len(samples)
             )
         message = kind.message(len(cut), word, detail)
-        fixes = longer(lengths, model.length, model.longest)
+        fixes = longer(lengths, model.length, model.usable)
         finding = msgspec.structs.replace(kind.finding(len(cut), word), fixes=fixes)
         draft.findings.append(msgspec.structs.replace(finding, message=message, rows=tuple(cut[:ROWS_NAMED])))
     return shared.histogram(lengths, shared.TOKENS, model.length)

@@ -38,9 +38,9 @@ from core.engine.tasks.text import random_samples
 from core.engine.training.trainer import LanguageTrainer
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, Method, PreferenceLoss
-from core.options.past_runs import run_folder
 from core.options.sources import is_scratch, parse_synthetic
 from core.runs.events import Phase
+from core.runs.models import trained_length
 
 
 def _load_model(options: RunOptions, config: Any, tokenizer: Any, reporter: Reporter) -> Any:
@@ -216,7 +216,11 @@ def prepare_preference(options: RunOptions, reporter: Reporter) -> Prepared:
             others = len(loaded.data.train) - liked
             weights = kto_weights(liked, others)
             title = _("{liked:,} answers are liked, {others:,} are not").format(liked=liked, others=others)
-            detail = _("In the loss, a liked one counts {liked:.2f}, another {others:.2f}.")
+            detail = _(
+                "In the loss, a liked answer counts {liked:.2f} times, one that isn't {others:.2f} times."
+            )
+            if weights == (1.0, 1.0):
+                detail = _("Each counts once in the loss.")
             reporter.note("ratings", title, detail.format(liked=weights[0], others=weights[1]))
             collator = PadRated(padding, **width)
             by = TrainedBy(RatedTrainer, DPOConfig, settings, {**more, "weights": weights})
@@ -267,7 +271,7 @@ def _load(options: RunOptions, reporter: Reporter) -> _Loaded:
         data = Conversations(random, None)
     else:
         data = load_conversations(options, Renderer(tokenizer, options.data.loss_on), length)
-        _report_data(data, length, longest, reporter, was_chosen=bool(run_folder(options.model.source)))
+        _report_data(data, length, longest, reporter, trained_length(options.model.source, longest))
     model = _load_model(options, config, tokenizer, reporter)
     is_chatml = template is ChatTemplate.CHATML and random is None
     known = model.generation_config.eos_token_id
@@ -278,21 +282,18 @@ def _load(options: RunOptions, reporter: Reporter) -> _Loaded:
     return _Loaded(data, tokenizer, model, longest, length)
 
 
-def _report_data(
-    data: Conversations, length: int, longest: int, reporter: Reporter, *, was_chosen: bool
-) -> None:
-    """Report findings in the data; `was_chosen`: the person chose the model's maximum length in an earlier run."""
+def _report_data(data: Conversations, length: int, longest: int, reporter: Reporter, trained: int) -> None:
+    """Report findings in the data; the model can read `longest` tokens, and was trained on up to `trained`."""
     for index, note in enumerate(data.notes):
         reporter.note(f"data-{index}", note)
     for index, finding in enumerate(data.findings):
         detail = f"{finding.where[:1].upper()}{finding.where[1:]}." if finding.where else ""
         fixes = finding.fixes
         if finding.code in (ANSWERS_CUT.code, ANSWERS_GONE.code):
-            fixes = (*longer(data.lengths, length, longest), *fixes)
-            if max(data.lengths) > longest:
-                limit = _("The model's maximum length is {longest:,} tokens.")
-                if was_chosen:
-                    limit = _("The model was pretrained with a maximum length of {longest:,} tokens.")
-                limit = limit.format(longest=longest)
-                detail = f"{detail} {limit}".strip()
+            fixes = (*longer(data.lengths, length, trained), *fixes)
+            if max(data.lengths) > trained:
+                limit = _("The model can read at most {trained:,} tokens.")
+                if trained < longest:
+                    limit = _("The model was trained on texts of at most {trained:,} tokens.")
+                detail = f"{detail} {limit.format(trained=trained)}".strip()
         reporter.warn(f"data-{finding.code}-{index}", finding.message.rstrip("."), detail, fixes)

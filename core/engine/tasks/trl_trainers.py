@@ -183,12 +183,16 @@ class RatedTrainer(PreferenceTrainer):
         self.means.add(self.count_samples(inputs), loss=float(loss), **figures)
 
     def eval_metrics(self) -> dict[str, float]:
-        """With the margin between the mean rewards of liked and of other answers, if there are both."""
+        """If there are both liked and other answers, with the margin between their mean rewards.
+
+        `baseline` is the accuracy of rewarding all answers alike.
+        """
         means = self.means.all()
         liked, of_liked, of_others = (means.pop(name, 0.0) for name in ("liked", "of_liked", "of_others"))
-        return means | (
-            {"reward_margin": of_liked / liked - of_others / (1 - liked)} if 0 < liked < 1 else {}
-        )
+        if not 0 < liked < 1:
+            return means
+        margin = of_liked / liked - of_others / (1 - liked)
+        return {**means, "reward_margin": margin, "baseline": max(liked, 1 - liked)}
 
 
 class OddsRatioLoss(Trainer):

@@ -15,13 +15,22 @@ from core.options.sections import ModelOptions
 from core.runs import library
 from core.runs.events import Outcome, RunFinished, RunStarted
 from core.runs.folder import RunFolder
-from core.runs.models import MARKER, STATE, incomplete, is_undamaged, newest, newest_first, trained_model
+from core.runs.models import (
+    MARKER,
+    STATE,
+    incomplete,
+    is_undamaged,
+    newest,
+    newest_first,
+    trained_length,
+    trained_model,
+)
 from core.runs.status import State
 from core.runs.summary import status_at_end
 from core.runs.words import ending_text
 from core.services.chat import Which, look, name_of
 from core.services.export import find_source
-from tests.fakes.runs import save_checkpoint, write_events
+from tests.fakes.runs import make_folder, save_checkpoint, write_events
 
 
 def saved(run: RunFolder, step: int, *, sealed: bool = True) -> Path:
@@ -180,3 +189,26 @@ def test_without_a_model_the_newest_checkpoint_counts(stopped, tmp_path):
         path.unlink()
     assert where(stopped) == ("checkpoint-10", 10)
     assert trained_model(RunFolder(tmp_path / "none")) is None
+
+
+@pytest.mark.parametrize(
+    ("lengths", "first", "trained"),
+    [
+        ([128], "scratch:llama-tiny", 128),  # of its 256 positions
+        ([128, 96], "scratch:llama-tiny", 128),
+        ([128, 200], "scratch:llama-tiny", 200),
+        ([1000], "scratch:llama-tiny", 256),  # more than it can read
+        ([128], "owner/pretrained", 256),
+        ([128], "run:/gone", 256),
+        ([], "owner/pretrained", 256),
+    ],
+)
+def test_a_model_from_scratch_has_learned_as_many_positions_as_its_runs_have_trained(
+    tmp_path, lengths, first, trained
+):
+    source = first
+    for number, length in enumerate(lengths):
+        data, model = DataOptions(train="a.txt", max_length=length), ModelOptions(source=source)
+        run = make_folder(tmp_path / str(number), RunOptions(task=Task.CAUSAL_LM, data=data, model=model))
+        source = f"run:{run.path}"
+    assert trained_length(source, 256) == trained

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import socket
 from itertools import groupby
 from pathlib import Path
@@ -22,6 +23,7 @@ from core.options import RunOptions
 from core.options.choices import Method, Optimizer, Padding, Precision, PreferenceLoss, Task, Toggle
 from core.runs.events import Evaluated, Event, MessageRaised
 from tests.fakes.models import instructions, pairs, rated, save_tiny_talker, write_json
+from tests.fakes.runs import make_folder
 from tests.fakes.training import TinyRun, built, inputs_of, run_options, train
 
 ROWS = 24
@@ -171,6 +173,9 @@ def test_a_run_with_single_answers_learns_which_side_each_is_on(learned, folder)
     assert set(metrics) == {f"eval_{name}" for name in ("loss", "reward_accuracy", "reward_margin", "kl")}
     margin = sum(of_liked) / len(of_liked) - sum(of_others) / len(of_others)
     assert metrics["eval_reward_margin"] == pytest.approx(margin, rel=1e-3)
+    share = max(len(of_liked), len(of_others)) / len(rewards)
+    baseline = [event for event in run.events if isinstance(event, Evaluated)][-1].baseline
+    assert baseline == pytest.approx(share), "of rewarding all alike"
     assert 0 <= metrics["eval_reward_accuracy"] <= 1
 
 
@@ -457,6 +462,21 @@ def test_answers_that_are_cut_off_have_a_remedy(folder, tmp_path):
     assert [fix.changes for fix in message.fixes] == [{"data.max_length": 128}]
     save_tiny_talker(tmp_path / "writer", max_position_embeddings=16)
     assert refusal(tmp_path, train=folder / "chat.json") == ["Choose a model with a longer context"]
+
+
+def test_no_longer_texts_are_proposed_than_a_model_from_scratch_was_trained_on(folder, tmp_path):
+    options = run_options(Task.CAUSAL_LM, source="scratch:llama-tiny", max_length=60)
+    shutil.copytree(folder / "writer", make_folder(tmp_path / "past", options).model)
+    past = f"run:{tmp_path / 'past'}"
+    reporter, events = Reporter(None), list[Event]()
+    reporter.listeners.append(events.append)
+    prepare(chosen(folder, source=past, max_length=50), reporter)
+    messages = [event for event in events if isinstance(event, MessageRaised)]
+    [message] = [message for message in messages if "truncated at 50 tokens" in message.title]
+    assert [fix.changes for fix in message.fixes] == [{"data.max_length": 60}]
+    assert message.detail.endswith("The model was trained on texts of at most 60 tokens.")
+    assert refusal(folder, source=past, max_length=16) == ["Choose a model with a longer context"]
+    assert refusal(folder, max_length=16) == [{"data.max_length": 128}]
 
 
 def test_evaluation_data_of_another_kind_is_refused(folder, tmp_path):
