@@ -517,7 +517,7 @@ def _figures(status: RunStatus, finished: RunFinished, record: ExitRecord | None
         )
         yield template.format(speed=formats.number(finished.samples_per_second))
         if status.peak_bytes is not None:
-            yield _("{peak} of memory at most").format(peak=formats.megabytes(status.peak_bytes))
+            yield _("{peak} of memory at most").format(peak=formats.memory(status.peak_bytes))
 
 
 def queued_text(run: RunFolder, status: RunStatus) -> str:

@@ -223,7 +223,7 @@ def ended(outcome: Outcome, **more: Any) -> RunFinished:
         (
             [FORECAST, ended(Outcome.FINISHED, samples_per_second=50.0, peak_bytes=25 << 27)],
             State.FINISHED,
-            ["Finished after 7 steps in 3 s", "50 examples/s", "3,200 MB of memory at most"],
+            ["Finished after 7 steps in 3 s", "50 examples/s", "3.12 GB of memory at most"],
         ),
     ],
 )
