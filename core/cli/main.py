@@ -1,7 +1,6 @@
 """The command line."""
 
 import argparse
-import os
 import sys
 import time
 import traceback
@@ -13,7 +12,17 @@ from core.base.jobs import EngineCrashed
 from core.base.language import _
 from core.base.settings import VERSION
 from core.cli import benchmark, data, hosts, memory, models, runs, train
-from core.cli.output import INTERRUPTED, WRONG_REQUEST, Commands, Parser, did_you_mean, note, refuse, say
+from core.cli.output import (
+    INTERRUPTED,
+    WRONG_REQUEST,
+    Commands,
+    Parser,
+    did_you_mean,
+    note,
+    print_no_more,
+    refuse,
+    say,
+)
 from core.runs.words import error_text
 
 FIRST_STEPS = _(
@@ -38,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return int(parsed.run(parsed))
     except BrokenPipeError:  # `hone runs | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print_no_more()
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, Self, TextIO
@@ -36,6 +37,18 @@ def say(text: object, stream: TextIO | None = None, *, end: str = "\n") -> None:
 def note(text: object) -> None:
     """Print to standard error."""
     say(text, sys.stderr)
+
+
+def print_no_more() -> None:
+    """Throw away what a stream still holds that nobody reads, and all that is printed to it from now on.
+
+    Python would try again as the program ends, and make its exit status 120.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def print_json(value: Any) -> None:

@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from types import FrameType
 
 from core.base import formats, settings
@@ -29,6 +30,7 @@ from core.cli.output import (
     confirm,
     note,
     print_answer,
+    print_no_more,
     refuse,
 )
 from core.cli.runs import compare_runs, find_run
@@ -89,10 +91,11 @@ def add_commands(commands: Commands) -> None:
 
 
 class Interrupts:
-    """Counts Ctrl-C and SIGTERM while entered; they don't end the program."""
+    """Counts Ctrl-C and SIGTERM while entered, and streams that nobody reads; they don't end the program."""
 
     def __init__(self) -> None:
         self.count = 0
+        self._woken = SimpleQueue[None]()  # the only queue that a signal may put into while it is read
         self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def __enter__(self) -> "Interrupts":
@@ -106,6 +109,21 @@ class Interrupts:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.count += 1
+        self._woken.put(None)
+
+    def wait(self, seconds: float) -> None:
+        """Wait, or until a signal comes; on Windows to the end."""
+        with suppress(Empty):
+            self._woken.get(timeout=seconds)
+
+    @contextmanager
+    def unless_unread(self) -> Iterator[None]:
+        """Count what is printed in here and nobody reads any more as a first Ctrl-C: `hone train --json | head -1`."""
+        try:
+            yield
+        except BrokenPipeError:
+            print_no_more()
+            self.count = max(1, self.count)
 
 
 def attend(
@@ -128,53 +146,55 @@ def attend(
     answered = 0
     follower = RunFollower(run)
     with closing(Progress(follower.status, sys.stderr, run.path)) as progress:
-        progress.say(_("The run is saved in {path}").format(path=run.path))
-        for events in _polls(follower):
+        with interrupts.unless_unread():
+            progress.say(_("The run is saved in {path}").format(path=run.path))
+        for events in _polls(follower, interrupts.wait):
             for event in events:
                 if event.attempt < first_attempt:
                     continue
-                progress.show(event)
-                if as_json:
-                    try:
+                with interrupts.unless_unread():
+                    if as_json:
                         sys.stdout.buffer.write(encode(event))
                         sys.stdout.flush()
-                    except BrokenPipeError:  # nobody reads any more: the same as Ctrl-C
-                        as_json = False
-                        interrupts.count = max(1, interrupts.count)
+                    progress.show(event)
             if answered == interrupts.count:
                 continue
-            if answered == len(actions):
-                progress.say(
-                    _(
-                        "The run continues. `hone follow {name}` shows it again, `hone stop {name}` stops it."
-                    ).format(name=name_of(run))
-                )
-                return INTERRUPTED
-            try:
-                run.request(actions[answered])
-            except OSError as error:
-                progress.say(
-                    _("The run can't be stopped: {error}. It continues; try Ctrl-C again.").format(
-                        error=error
+            with interrupts.unless_unread():
+                if answered == len(actions):
+                    progress.say(
+                        _(
+                            "The run continues. `hone follow {name}` shows it again, `hone stop {name}` stops it."
+                        ).format(name=name_of(run))
                     )
-                )
-            else:
-                progress.say(REQUESTED[actions[answered]])
-            answered += 1
-    status = _conclude(follower)
+                    return INTERRUPTED
+                action = actions[answered]
+                answered += 1
+                try:
+                    run.request(action)
+                except OSError as error:
+                    progress.say(
+                        _("The run can't be stopped: {error}. It continues; try Ctrl-C again.").format(
+                            error=error
+                        )
+                    )
+                else:
+                    progress.say(REQUESTED[action])
+    status = 0
+    with interrupts.unless_unread():
+        status = _conclude(follower)
     if keeper is not None:
         keeper.wait()
     return INTERRUPTED if status == 0 and interrupts.count else status
 
 
-def _polls(follower: RunFollower) -> Iterator[Sequence[Event]]:
+def _polls(follower: RunFollower, wait: Callable[[float], object] = time.sleep) -> Iterator[Sequence[Event]]:
     """A run's events from its beginning until it is over or its folder removed, a list for each poll."""
     runs_start.follow_again(follower.run)
     while not (follower.is_over or follower.run.is_removed):
         events = follower.poll()
         yield events
         if len(events) < BACKLOG:
-            time.sleep(POLL_SECONDS)
+            wait(POLL_SECONDS)
 
 
 def _conclude(follower: RunFollower) -> int:

@@ -117,7 +117,7 @@ def in_attempts(folder: Path, options: RunOptions, *steps: int) -> Story:
 def _asking(run: RunFolder, asked: Asked, while_evaluating: bool) -> Iterator[None]:
     from transformers import TrainerCallback
 
-    from core.engine.training import requests, train
+    from core.engine.training import train
 
     class Asking(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -132,18 +132,18 @@ def _asking(run: RunFolder, asked: Asked, while_evaluating: bool) -> Iterator[No
             if isinstance(wanted, Action) and not run.open_requests():
                 run.request(wanted)
 
-    build, between = train.build_trainer, requests.POLL_INTERVAL
+    build = train.build_trainer
 
     def build_asking(*args: Any) -> Any:
         trainer = build(*args)
         trainer.add_callback(Asking())
         return trainer
 
-    train.build_trainer, requests.POLL_INTERVAL = build_asking, 0.0
+    train.build_trainer = build_asking
     try:
         yield
     finally:
-        train.build_trainer, requests.POLL_INTERVAL = build, between
+        train.build_trainer = build
 
 
 # --- Folders of runs that are over, with a model in them that nobody had to train

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -179,7 +180,7 @@ def terminal(scenario, run_dir):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""},
     )
     with process:
         assert any("step_finished" in line for line in process.stdout)
@@ -199,9 +200,14 @@ def test_a_signal_stops_the_run_and_a_second_ends_one_that_does_not_stop(tmp_pat
 
 
 @POSIX
-def test_a_closed_pipe_stops_the_run(tmp_path):
+@pytest.mark.parametrize("closed", [("stdout",), ("stderr",), ("stdout", "stderr")], ids="+".join)
+def test_a_closed_pipe_stops_the_run(closed, tmp_path):
+    """The status is 130, whatever Python still has to write, which would make it 120."""
     with terminal("wait", tmp_path / "run") as process:
-        process.stdout.close()
+        for name in closed:
+            getattr(process, name).close()
+        if "stdout" not in closed:
+            process.send_signal(signal.SIGINT)  # as to all that a pipe joins: what reads it ends first
         assert process.wait(20) == 130
     run = RunFolder(tmp_path / "run")
     assert (run.state(read_status(run)), run.exit_record().code) == (State.STOPPED, 0)
@@ -250,6 +256,17 @@ def test_who_only_follows_leaves_at_the_first_interrupt(endless, tmp_path, capsy
     assert attend(elsewhere, interrupted(1)) == 130
     assert elsewhere.open_requests() == []
     assert f"hone follow {elsewhere.path}`" in capsys.readouterr().err
+
+
+@POSIX
+def test_a_signal_is_acted_on_at_once_and_not_at_the_next_look_at_the_run(endless, monkeypatch):
+    """A run of short steps would take many more meanwhile."""
+    monkeypatch.setattr("core.cli.train.POLL_SECONDS", 600)
+    sending = threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGTERM])
+    with Interrupts() as interrupts:
+        sending.start()
+        assert attend(endless, interrupts) == 130
+    sending.join()
 
 
 def test_a_run_that_cannot_be_stopped_can_be_left(endless, capsys):

@@ -174,7 +174,6 @@ def test_each_request_for_a_checkpoint_is_answered_with_one_also_if_it_exists_al
             if state.global_step == 2:
                 training.run.request(Action.SAVE)
 
-    monkeypatch.setattr("core.engine.training.requests.POLL_INTERVAL", 0.0)
     training = Training(tmp_path, samples(8))
     training.trainer.add_callback(SavingTwice())
     training.trainer.train()

@@ -9,7 +9,6 @@ import pytest
 
 from core.engine.reporter import Reporter
 from core.engine.training.requests import (
-    POLL_INTERVAL,
     EndRequested,
     RequestBox,
     end_while_loading,
@@ -21,22 +20,20 @@ from core.options.choices import Task
 from core.runs.event_log import EventReader
 from core.runs.events import Event, Outcome, RequestAnswered, RunFinished
 from core.runs.folder import Action, RunFolder
-from tests.fakes.machines import FakeClock
 
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows sends no signals")
 
 
 class Asked:
-    """A run, its requests, and the clock by which its folder is read."""
+    """A run and its requests."""
 
     def __init__(self, folder: Path) -> None:
-        self.run, self.clock = RunFolder(folder), FakeClock(100.0)
-        self.requests = RequestBox(self.run, Reporter(self.run), self.clock.monotonic)
+        self.run = RunFolder(folder)
+        self.requests = RequestBox(self.run, Reporter(self.run))
 
     def ask(self, *actions: Action) -> None:
         for action in actions:
             self.run.request(action)
-        self.clock.now += POLL_INTERVAL * 2
 
     @property
     def answers(self) -> list[tuple[str, bool]]:
@@ -49,12 +46,9 @@ def asked(tmp_path):
     return Asked(tmp_path)
 
 
-def test_the_folder_is_read_a_few_times_a_second_and_a_stop_stays_requested(asked):
+def test_a_stop_is_seen_at_the_next_question_however_soon_and_stays_requested(asked):
     assert not asked.requests.end_requested()
-    asked.run.request(Action.STOP)
-    asked.clock.now += POLL_INTERVAL / 2
-    assert not asked.requests.end_requested()
-    asked.clock.now += POLL_INTERVAL
+    asked.ask(Action.STOP)
     assert [asked.requests.end_requested() for _ in range(2)] == [True, True]
 
 
