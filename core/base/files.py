@@ -191,6 +191,11 @@ def is_folder(path: Path) -> bool:
     return os.path.isdir(path)  # noqa: PTH112 - as above
 
 
+def place_of(path: Path) -> str:
+    """Where a file or folder is once links are followed, in signs that JSON can hold."""
+    return os.fsencode(path.resolve()).decode(errors="backslashreplace")
+
+
 def is_link(path: Path) -> bool:
     """Whether a path is a symbolic link, or on Windows a junction."""
     try:

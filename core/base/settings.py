@@ -87,6 +87,13 @@ def save(settings: Settings) -> None:
     write_atomically(home() / "settings.json", msgspec.json.format(msgspec.json.encode(settings)))
 
 
+def hub_cache() -> Path:
+    """The cache of the Hub's models (https://huggingface.co/docs/huggingface_hub/guides/manage-cache)."""
+    users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = Path(os.environ.get("HF_HOME") or users / "huggingface").expanduser()
+    return Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
+
+
 def runs_folder(settings: Settings | None = None) -> Path:
     chosen = (settings or load()).runs_folder
     return without_tilde(chosen) if chosen else home() / "runs"

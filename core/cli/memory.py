@@ -12,7 +12,19 @@ from core.base.errors import ModelError, OptionsError, UserError
 from core.base.files import new_file, writing
 from core.base.jobs import EngineCrashed, run_job
 from core.base.language import _
-from core.cli.output import OFFLINE_HELP, TOO_LARGE, Commands, add_flag, add_json, add_set, note, print_answer
+from core.cli.output import (
+    OFFLINE_HELP,
+    SEND_HELP,
+    TOO_LARGE,
+    Commands,
+    add_flag,
+    add_json,
+    add_set,
+    ask_to_send,
+    named_in,
+    note,
+    print_answer,
+)
 from core.hosts.install import with_computers
 from core.memory import estimate
 from core.memory.estimate import corrected, correction
@@ -99,6 +111,8 @@ def add_commands(commands: Commands) -> None:
         forecasting, "--quick", _("don't read the data: assume that all examples have the maximum length")
     )
     add_flag(forecasting, "--offline", OFFLINE_HELP)
+    for command in (measuring, fitting):
+        add_flag(command, "--yes", SEND_HELP)
     output_help = _("a new file; default: NAME.fits.hone beside RUN.hone")
     fitting.add_argument("--output", "-o", type=Path, metavar="FILE", help=output_help)
 
@@ -151,6 +165,9 @@ def _read_request(arguments: argparse.Namespace, *, needs_weights: bool) -> _Req
         raise OptionsError(problems, str(arguments.file))
     device = find_device(machine, options.device.name)
     assert device is not None, "machine_problems has checked it"
+    if needs_weights:
+        # its first steps run there
+        ask_to_send([options], is_agreed=arguments.yes, chosen=named_in(arguments.overrides))
     room = room_of(device, mps_limit=options.device.mps_memory_limit)
     offline = getattr(arguments, "offline", False)
     model = _find_model(options, arguments.file, needs_weights=needs_weights, offline=offline)

@@ -4,23 +4,27 @@ import argparse
 import difflib
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NoReturn, Self, TextIO
 
 import msgspec
 from tqdm import tqdm
 
-from core.base.errors import OptionsError, Problem
+from core.base.errors import OptionsError, Problem, UserError
 from core.base.formats import visible
 from core.base.jobs import JobProgress
 from core.base.language import _
+from core.hosts.sending import agree
+from core.options import RunOptions
 from core.services.hub import Pace, progress_text
+from core.services.sending import request_for, to_ask
 
 WRONG_REQUEST = 2
 TOO_LARGE = 3
 """Exit status: the run doesn't fit into memory."""
 INTERRUPTED = 130
 
+SEND_HELP = _("send files to another computer without asking")
 NAME_HELP = _("a run's name in `hone runs`, a part of it that no other has, its folder, or `latest`")
 NEW_FILE = _("a new file; default: print it")
 OFFLINE_HELP = _("download nothing; the same as HF_HUB_OFFLINE=1")
@@ -81,6 +85,28 @@ def confirm(question: str) -> bool:
     if not sys.stdin.isatty():
         refuse(_("not a terminal, use --yes"))
     return input(f"{question} [y/N] ").strip().casefold() in ("y", "yes")
+
+
+def ask_to_send(asked: Sequence[RunOptions], *, is_agreed: bool, chosen: Collection[str] = ()) -> None:
+    """Ask whether the files of these runs may leave for other computers, unless that was agreed to before.
+
+    Args:
+        is_agreed: Whether `--yes` is the answer.
+        chosen: Options that were given in the command line.
+
+    Raises:
+        OptionsError: There is no terminal, or something is no data.
+        UserError: The answer is no, or something can't be sent.
+    """
+    if parcels := to_ask(asked, chosen):
+        note(_("Checking what would be sent ..."))
+        request = request_for(asked, parcels)
+        if not is_agreed and not sys.stdin.isatty():
+            refuse("\n".join((request.title, *request.lines, _("not a terminal, use --yes"))))
+        note("\n".join(request.lines))
+        if not is_agreed and not confirm(request.title):
+            raise UserError(_("Nothing was sent, and nothing started"))
+    agree(asked)
 
 
 class JobOutput:
@@ -207,6 +233,11 @@ def add_run(command: argparse.ArgumentParser) -> None:
 
 def add_repeated(to: argparse._ActionsContainer, name: str, metavar: str, summary: str) -> None:
     to.add_argument(name, action="append", default=[], metavar=metavar, help=summary)
+
+
+def named_in(overrides: Iterable[str]) -> set[str]:
+    """The options that `--set` names."""
+    return {override.partition("=")[0].strip() for override in overrides}
 
 
 def add_set(command: argparse.ArgumentParser) -> None:

@@ -19,6 +19,7 @@ from core.base.language import _
 from core.cli.output import (
     INTERRUPTED,
     OFFLINE_HELP,
+    SEND_HELP,
     TOO_LARGE,
     WRONG_REQUEST,
     Commands,
@@ -27,7 +28,9 @@ from core.cli.output import (
     add_repeated,
     add_run,
     add_set,
+    ask_to_send,
     confirm,
+    named_in,
     note,
     print_answer,
     print_no_more,
@@ -35,6 +38,7 @@ from core.cli.output import (
 )
 from core.cli.runs import compare_runs, find_run
 from core.hosts.install import with_computers
+from core.hosts.sending import agree
 from core.memory.model import ModelReport
 from core.options import RunOptions, run_file
 from core.options.device_support import (
@@ -225,8 +229,9 @@ def _add_train(commands: Commands) -> None:
         example="mine.hone --set memory.batch_size=8",
         details=_(
             "Ctrl-C once stops the run and saves the model, twice ends it at once, three times leaves it running. A "
-            "run that is estimated not to fit into memory doesn't start (exit status 3) unless you add --yes. --sweep "
-            "queues one run for each value; they get a tag of their own."
+            "run that is estimated not to fit into memory doesn't start (exit status 3) unless you add --yes. What a "
+            "run file names is sent to another computer only once you agreed to the list of it. --sweep queues one "
+            "run for each value; they get a tag of their own."
         ),
     )
     command.add_argument("file", type=Path, metavar="RUN.hone")
@@ -237,7 +242,11 @@ def _add_train(commands: Commands) -> None:
     sweeping = _("train a run for each of these values, and compare them; twice for pairs of two options")
     add_repeated(command, "--sweep", "SECTION.OPTION=VALUE,VALUE", sweeping)
     add_flag(command, "--queue", QUEUE)
-    add_flag(command, "--yes", _("start even if it is estimated not to fit into memory"))
+    add_flag(
+        command,
+        "--yes",
+        _("start even if it is estimated not to fit into memory, and send files without asking"),
+    )
     add_flag(command, "--offline", OFFLINE_HELP)
     add_json(command, EVENTS)
 
@@ -268,6 +277,7 @@ def train(arguments: argparse.Namespace) -> int:
     _check_model(asked, file)
     for hint in hints(options, machine):
         note(_("Note: {text}").format(text=f"{hint.path}: {hint.message}"))
+    ask_to_send(asked, is_agreed=arguments.yes, chosen=named_in(overrides))
     if values:
         runs: Sequence[RunFolder] = create_sweep(options, values, settings.runs_folder())
         status = _start(arguments, runs, forced=arguments.yes, are_alone=True)
@@ -299,11 +309,13 @@ def _add_test(commands: Commands) -> None:
     add_run(command)
     command.add_argument("data", metavar="FILE")
     add_flag(command, "--queue", QUEUE)
+    add_flag(command, "--yes", SEND_HELP)
     add_json(command, EVENTS)
 
 
 def test(arguments: argparse.Namespace) -> int:
     options = options_of_test(find_run(arguments.name), arguments.data)
+    ask_to_send([options], is_agreed=arguments.yes, chosen=("data.eval", "model.source"))
     return _start(arguments, create_all(options, settings.runs_folder()), forced=True)
 
 
@@ -319,6 +331,7 @@ def _start(
     if not forced:
         os.environ[ONLY_IF_IT_FITS] = "1"  # its keeper and its engine inherit it
     status = 0
+    agree(run.options() for run in runs)
     with Interrupts() as interrupts:  # before there is anything that a Ctrl-C would leave behind
         keepers = runs_start.start_all(runs, queued=arguments.queue or are_alone)
         for run, keeper in zip(runs, keepers, strict=True):
@@ -380,11 +393,14 @@ def _add_resume(commands: Commands) -> None:
     longer.add_argument("--epochs", type=float, metavar="N", help=_("train N epochs in total"))
     longer.add_argument("--max-steps", type=int, metavar="N", help=_("train N steps in total"))
     add_flag(command, "--queue", QUEUE)
+    add_flag(command, "--yes", SEND_HELP)
     add_json(command, EVENTS)
 
 
 def resume(arguments: argparse.Namespace) -> int:
     run, length = find_run(arguments.name), Extension(arguments.epochs, arguments.max_steps)
+    asked = [options] if (options := run.readable_options()) is not None else []
+    ask_to_send(asked, is_agreed=arguments.yes)
     with Interrupts() as interrupts:
         try:
             longer = None if length == Extension() else length

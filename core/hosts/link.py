@@ -4,7 +4,6 @@ Files are sent once: they are kept there by their hash, and one of which a part 
 """
 
 import contextlib
-import os
 import subprocess
 import tempfile
 import time
@@ -14,16 +13,15 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from core.base.errors import ComputerError, DataError, Fix, UserError
-from core.base.files import is_plain, open_plain
+from core.base.errors import ComputerError, Fix, UserError
 from core.base.language import _
 from core.base.processes import kill_with_children, source_digest, start_worker
 from core.hosts import far
 from core.hosts.computers import INSTALL_IT, SSH_FAILED, Computer, explain, python_command
+from core.hosts.sending import Kind, parcels_of, readable, refuse_unasked
 from core.options import RunOptions
-from core.options.catalogue import value_of, with_changes
-from core.options.past_runs import holds_adapter, run_folder
-from core.options.sources import ADAPTER, Scheme, scheme_of
+from core.options.catalogue import with_changes
+from core.options.sources import Scheme
 
 Answer = TypeVar("Answer")
 Tell = Callable[[str, int, int], None]
@@ -178,17 +176,18 @@ class Link:
 
         Raises:
             DataError: A file can't be sent.
+            UserError: The person hasn't agreed to it.
         """
         changes: dict[str, Any] = {"device.name": options.device.there}
         if options.memory.offload_folder:
             changes["memory.offload_folder"] = self.greeting.home
-        for option in ("data.train", "data.eval", "model.source"):
-            source = value_of(options, option) or ""
-            folder = run_folder(source)
-            if folder is not None:
-                changes[option] = Scheme.RUN.of(f"{self._send(_files_of_run(folder), tell)}/{folder.name}")
-            elif scheme_of(source) is None and Path(source).is_absolute():
-                changes[option] = f"{self._send(files_in(Path(source)), tell)}/{Path(source).name}"
+        parcels = parcels_of(options)
+        refuse_unasked(parcels, self.computer)
+        for option in dict.fromkeys(parcel.option for parcel in parcels):
+            parts = [parcel for parcel in parcels if parcel.option == option]
+            files = {name: path for parcel in parts for name, path in parcel.files().items()}
+            there = f"{self._send(files, tell)}/{parts[0].path.name}"
+            changes[option] = Scheme.RUN.of(there) if parts[0].kind is Kind.RUN else there
         return with_changes(options, changes)
 
     def _send(self, files: dict[str, Path], tell: Tell) -> str:
@@ -198,7 +197,7 @@ class Link:
         digests: dict[str, str] = {}
         for name, path in files.items():
             tell(_("Reading {name}").format(name=path.name), done, total)
-            with _readable(path):
+            with readable(path):
                 digests[name] = far.hash_of(path)
             done += sizes[name]
         missing = self.ask(far.Missing(files=tuple(set(digests.values()))), dict[str, int])
@@ -225,70 +224,3 @@ class Link:
             put = far.Put(files=tuple((one, missing[one], sizes[names[one]]) for one in part))
             self.ask(put, sent=content(part))
         return str(self.ask(far.MakeTree(files=digests), str))
-
-
-def _refused(path: Path, why: str) -> DataError:
-    return DataError(_("{path} can't be sent").format(path=path), why)
-
-
-@contextlib.contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise _refused(path, error.strerror or str(error)) from error
-
-
-def files_in(path: Path) -> dict[str, Path]:
-    """A file, or all files of a folder, by their names relative to its parent.
-
-    Raises:
-        DataError: Some of it can't be read, or has no name that another computer could give it.
-    """
-    found: dict[str, Path] = {}
-
-    def add(file: Path) -> None:
-        name = file.relative_to(path.parent).as_posix()
-        try:
-            name.encode()
-        except UnicodeEncodeError:
-            raise _refused(file, _("Its name is not Unicode.")) from None
-        if not is_plain(file):
-            raise _refused(file, _("It is neither a file nor a folder."))
-        with _readable(file), open_plain(file):
-            found[name] = file
-
-    def stop(error: OSError) -> None:
-        raise _refused(Path(error.filename or path), error.strerror or str(error)) from error
-
-    if not path.is_dir():
-        add(path)
-        return found
-    for folder, folders, names in os.walk(path, onerror=stop):
-        for name in folders:
-            if (link := Path(folder, name)).is_symlink():
-                raise _refused(
-                    link, _("It is a link to a folder: copy that folder there, or name it itself.")
-                )
-        for name in names:
-            add(Path(folder, name))
-    if not found:
-        raise _refused(path, _("The folder is empty."))
-    return found
-
-
-def _files_of_run(folder: Path) -> dict[str, Path]:
-    """What another run needs of one whose model it starts from; an adapter's base model that is a folder goes along."""
-    model = folder / "model"
-    found = {**files_in(folder / "run.toml"), **files_in(model)}
-    if (ended := folder / "exit.json").is_file():  # nobody there needs to wait for it
-        found |= files_in(ended)
-    if holds_adapter(model) and not (model / "base").is_dir():
-        with _readable(model / ADAPTER):
-            base = Path(msgspec.json.decode((model / ADAPTER).read_bytes())["base_model_name_or_path"])
-        if base.is_absolute():
-            below = files_in(base)
-            found |= {
-                f"model/base/{name.removeprefix(f'{base.name}/')}": path for name, path in below.items()
-            }
-    return {f"{folder.name}/{name}": path for name, path in found.items()}

@@ -20,7 +20,7 @@ import msgspec
 
 from core.base import formats
 from core.base.errors import ComputerError, RunFolderError, UserError
-from core.base.files import inside, read_record, write_atomically, written_whole
+from core.base.files import inside, is_link, read_record, write_atomically, written_whole
 from core.base.language import _
 from core.hosts import far
 from core.hosts.computers import find
@@ -313,16 +313,16 @@ class Mirror:
             inside(arriving, name).replace(path)
         for name in listed:  # also one that a keeper moved before it was killed
             if name.endswith(f"/{ADAPTER}"):
-                self._name_base_model(inside(self._run.path, name), link.greeting.home)
+                self._name_base_model(inside(self._run.path, name))
         shutil.rmtree(arriving, ignore_errors=True)
 
-    def _name_base_model(self, adapter: Path, home: str) -> None:
-        """Let an adapter name its base model by the path here instead of that in Hone's home there."""
+    def _name_base_model(self, adapter: Path) -> None:
+        """Let an adapter name its base model as it is called here: what is called so there may be anything here."""
         config = read_record(adapter, dict[str, Any])
-        if config is None or not str(config.get("base_model_name_or_path")).startswith(f"{home}/"):
-            return
         beside = adapter.with_name("base").absolute()
         source = str(beside) if beside.is_dir() else self._options.model.source
+        if config is None or config.get("base_model_name_or_path") == source:
+            return
         content = json.dumps(config | {"base_model_name_or_path": source}, indent=2).encode()
         write_atomically(adapter, content)
         entries = read_record(adapter.with_name(MARKER), dict[str, FileEntry])
@@ -334,12 +334,12 @@ class Mirror:
 def removal_there(run: RunFolder) -> Callable[[], str]:
     """What deletes a run on the computers it trained on, once it is deleted here; it returns what stays there, and why.
 
-    What a copy, or a stranger's folder, names stays: it belongs to another folder here, or to somebody else.
+    What a copy, a link or a stranger's folder names stays: it belongs to another folder here, or to somebody else.
     """
     connection = run.connection()
     if connection is None or not connection.folder:
         return lambda: ""
-    return partial(_remove_there, connection, is_own=run.is_own(connection))
+    return partial(_remove_there, connection, is_own=run.is_own(connection) and not is_link(run.path))
 
 
 def _remove_there(connection: Connection, *, is_own: bool) -> str:

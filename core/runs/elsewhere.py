@@ -6,13 +6,12 @@ by itself, and only with that one the run there is deleted.
 """
 
 import hashlib
-import os
 from pathlib import Path
 
 import msgspec
 
 from core.base import settings
-from core.base.files import read_record, remove, write_atomically
+from core.base.files import place_of, read_record, remove, write_atomically
 
 
 class _Started(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +34,7 @@ def claim(path: Path, computer: str, folder: str) -> None:
     """
     file = _file(computer, folder)
     file.parent.mkdir(parents=True, exist_ok=True)
-    started = _Started(computer=computer, folder=folder, path=_place(path), inode=path.stat().st_ino)
+    started = _Started(computer=computer, folder=folder, path=place_of(path), inode=path.stat().st_ino)
     write_atomically(file, msgspec.json.format(msgspec.json.encode(started)))
 
 
@@ -44,10 +43,8 @@ def is_own(path: Path, computer: str, folder: str) -> bool:
     started = read_record(_file(computer, folder), _Started)
     if started is None:
         return False
-    try:
-        return started.path == _place(path) or started.inode == path.stat().st_ino
-    except OSError:
-        return False
+    was_moved = _inode(Path(started.path)) != started.inode
+    return started.path == place_of(path) or (was_moved and _inode(path) == started.inode)
 
 
 def owner(computer: str, folder: str) -> Path | None:
@@ -65,9 +62,11 @@ def release(computer: str, folder: str) -> None:
     remove(_file(computer, folder))
 
 
-def _place(path: Path) -> str:
-    """Where a folder is, in signs that JSON can hold."""
-    return os.fsencode(path.resolve()).decode(errors="backslashreplace")
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
 
 
 def _file(computer: str, folder: str) -> Path:

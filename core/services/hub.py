@@ -363,22 +363,16 @@ def progress_text(progress: JobProgress, pace: Pace) -> str:
     return " · ".join(parts)
 
 
-# --- The Hub's cache on this computer (https://huggingface.co/docs/huggingface_hub/guides/manage-cache)
+# --- The Hub's cache on this computer
 
 PARTIAL = ".hone.incomplete"
 """File name ending of unfinished files. That of huggingface_hub lacks "hone": it never continues such files
 (https://github.com/huggingface/huggingface_hub/pull/4228)."""
 
 
-def cache_folder() -> Path:
-    users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = Path(os.environ.get("HF_HOME") or users / "huggingface").expanduser()
-    return Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
-
-
 def repo_folder(name: str, kind: Kind) -> Path:
     """The folder of a repository in the cache, whether it exists or not."""
-    return cache_folder() / f"{kind}s--{name.replace('/', '--')}"
+    return settings.hub_cache() / f"{kind}s--{name.replace('/', '--')}"
 
 
 def snapshot(name: str, kind: Kind) -> Path | None:

@@ -30,6 +30,7 @@ from core.base.files import is_there
 from core.base.language import _
 from core.base.settings import Settings
 from core.hosts.install import with_computers
+from core.hosts.sending import agree
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.device_support import MachineReport
@@ -214,7 +215,8 @@ class MainWindow(QMainWindow):
         """Start a run that evaluates the model of the one that is shown."""
         view = self.run_page().view
         assert view is not None, "it was asked for there"
-        self._start(options, view.show_error)
+        begin = partial(self._start, options, view.show_error)
+        view.sending.ask((options,), begin, chosen=("data.eval", "model.source"))
 
     def _start(
         self,
@@ -229,6 +231,7 @@ class MainWindow(QMainWindow):
             return
         try:
             created = runs.create_all(options, settings.runs_folder(self._settings), forecast=known)
+            agree(run.options() for run in created)  # the second of a pair takes along the model of the first
         except UserError as error:
             show_error(error)
             return
@@ -240,6 +243,7 @@ class MainWindow(QMainWindow):
 
         def begin() -> list[RunFolder]:
             made = create_sweep(options, values, settings.runs_folder(self._settings))
+            agree(run.options() for run in made)
             starting.start_all(made, queued=True)
             return made
 

@@ -346,7 +346,8 @@ class MemoryActions(QObject):
             "Tests your settings, then lighter ones, on your longest examples and suggests the fastest that fits with "
             "10 % to spare. Settings that may change the result come last. The form changes only when you press Apply."
         )
-        self._open(FitSheet(_("Fit it for me"), text, fitting, self._card.window()), case.options)
+        begin = partial(self._open, case.options, text, fitting)
+        state.before_sending(case.options, begin)
 
     def close(self) -> None:
         """Close the dialog, which ends what it runs."""
@@ -367,9 +368,9 @@ class MemoryActions(QObject):
         text = _("As many steps as fit into {time} at the measured speed.").format(time=box.text())
         self._changes.change(title, text, {"training.max_steps": steps})
 
-    def _open(self, sheet: FitSheet, options: RunOptions) -> None:
+    def _open(self, options: RunOptions, text: str, fitting: Fitting) -> None:
         self._state.pause()
-        self.sheet = sheet
+        sheet = self.sheet = FitSheet(_("Fit it for me"), text, fitting, self._card.window())
         sheet.tried.connect(partial(self._on_tried, options))
         sheet.chosen.connect(self._on_chosen)
         sheet.finished.connect(self._on_finished)

@@ -266,6 +266,8 @@ class MemoryState(QObject):
         self._timings: Timings = {}
         self._timing: Task[Timings] = Task(self, done=self._on_timings)
         self._dry_run: DryRun | None = None
+        self.before_sending: Callable[[RunOptions, Callable[[], None]], None] = lambda _options, then: then()
+        """Calls the second once the files of a run may leave for its computer."""
         self._began = 0.0
         self._clock = QTimer(self, interval=TICK_MS)
         self._clock.timeout.connect(self.changed)
@@ -539,9 +541,12 @@ class MemoryState(QObject):
         case = self.case
         if case is None or not self.can_measure:
             return
+        options = with_changes(case.options, {"device.name": case.device.name})
+        self.before_sending(options, partial(self._measure, options))
+
+    def _measure(self, options: RunOptions) -> None:
         self.read_room()
         self.refined.hold()
-        options = with_changes(case.options, {"device.name": case.device.name})
         dry_run = self._dry_run = self.tools.dry_run(options, self.room)
         self._began = time.monotonic()
         self._clock.start()

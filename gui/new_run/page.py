@@ -14,6 +14,7 @@ from core.base.errors import Fix, OptionsError, Problem, UserError
 from core.base.files import is_there, why_missing, writing
 from core.base.formats import about
 from core.base.language import _, ngettext
+from core.hosts.sending import SOURCES as SENT
 from core.memory.model import Basis, Forecast, ModelShape, Verdict
 from core.options import RunOptions, Tree, presets, run_file
 from core.options.catalogue import copied, options_by_path, put, value_at, value_text, with_changes
@@ -29,6 +30,7 @@ from core.services.hub import Kind
 from core.services.inspect import PATHS as COLUMN_PATHS
 from core.services.inspect import DataReport
 from gui.base.background import Ask
+from gui.base.sending import Sending
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.new_run.data_panel import FRACTION
@@ -80,6 +82,7 @@ def tree_for_task(task: Task, before: Tree) -> Tree:
     return tree
 
 
+CHECKING = _("Checking what would be sent…")
 ROLES = "data.roles"
 SOURCES = ("data.train", "model.source")
 
@@ -200,6 +203,7 @@ class NewRunPage(QWidget):
         self._machine: MachineReport | None = None
         self._guessed_from: DataReport | None = None
         self._example: Preset | None = None  # whose options are still in the form
+        self._named: set[object] = set()  # values of the options in SENT that run files and past runs named
         self._awaits_start: Values | None = None  # the form for which Start was pressed while it was checked
         self._questions = FormQuestions(ask, self)
         self._reading = self._questions.data
@@ -219,6 +223,7 @@ class NewRunPage(QWidget):
         self._scroll = PageScroll(self._options)
         self._outcome = OutcomeColumn(theme, self._fit)
         self._fit_actions = MemoryActions(self._outcome.fit, self._fit, self._history)
+        self._sending = Sending(self)
         self._lay_out()
         self._connect()
         self.load_example(presets.find_example("digits"))
@@ -261,6 +266,10 @@ class NewRunPage(QWidget):
         self._questions.model.changed.connect(self._refresh)
         self._fit.fetched.connect(self._on_config_fetched)
         self._fit.changed.connect(self._show_advice)
+        self._fit.before_sending = lambda options, then: self._ask_to_send((options,), then)
+        self._sending.begun.connect(partial(self._strip.show_message, Level.INFO, CHECKING, ""))
+        self._sending.checked.connect(self._strip.hide)
+        self._sending.failed.connect(self.show_error)
         self._outcome.checks.path_chosen.connect(self.go_to_option)
         self._fit_actions.other_model_wanted.connect(partial(self.go_to_option, "model.source"))
         self._outcome.start.clicked.connect(self.start)
@@ -272,8 +281,13 @@ class NewRunPage(QWidget):
 
         Changes are counted from these values if `origin` says what they are of, else from those a task starts with.
         """
+        self._note_named(tree)
         self._fill(tree, origin)
         self._history.clear()
+
+    def _note_named(self, tree: Mapping[str, Any]) -> None:
+        """Remember what a run file, a past run or a script names: to open it isn't to choose that."""
+        self._named.update(filter(None, (value_at(dict(tree), path, None) for path in SENT)))
 
     def restore_tree(self, tree: Tree) -> None:
         """Fill the form as it was when Hone was closed; an example is known by its task, data and model."""
@@ -287,6 +301,7 @@ class NewRunPage(QWidget):
 
     def replace_tree(self, tree: Mapping[str, Any], title: str, origin: str) -> None:
         """Fill the form, list the changes, and offer to undo them; `origin` is as in `load_tree`."""
+        self._note_named(tree)
         with self._history.step(title):
             self._fill(tree, origin)
         self._go_to_top()
@@ -363,6 +378,7 @@ class NewRunPage(QWidget):
     def import_options(self) -> None:
         """Ask for a script or its arguments and take over the options."""
         sheet = ImportSheet(self)
+        sheet.imported.connect(lambda imported: self._note_named(imported.tree))
         sheet.imported.connect(self._history.import_options)
         sheet.open()
 
@@ -473,9 +489,18 @@ class NewRunPage(QWidget):
                 self._awaits_start = None if self._is_start_awaited else self._history.values()
                 self._refresh()
         elif self._fit_actions.may_start():
-            self._hide_notices()
-            self._fit.pause()
-            self.start_requested.emit(self.ready)
+            self._ask_to_send((self.ready,), partial(self._request_start, self.ready))
+
+    def _request_start(self, options: RunOptions) -> None:
+        self._hide_notices()
+        self._fit.pause()
+        self.start_requested.emit(options)
+
+    def _ask_to_send(self, asked: Sequence[RunOptions], then: Callable[[], None]) -> None:
+        """Ask whether files that a run file or a past run named, and not the person, may leave."""
+        form = self._options.form
+        chosen = [path for path in SENT if form.value(path) not in self._named]
+        self._sending.ask(asked, then, chosen)
 
     def try_values(self) -> None:
         """Ask for values of one or two options, and request a run for each."""
@@ -483,9 +508,15 @@ class NewRunPage(QWidget):
         if self.ready is not None:
             sheet = SweepSheet(self.ready, partial(self._judge, self.ready), self)
             self._fit.changed.connect(sheet.show_outlook)
-            sheet.chosen.connect(lambda _values: self._fit.pause())
-            sheet.chosen.connect(partial(self.sweep_requested.emit, self.ready))
+            sheet.chosen.connect(partial(self._start_sweep, self.ready))
             sheet.open()
+
+    def _start_sweep(self, options: RunOptions, values: Mapping[str, str]) -> None:
+        def begin() -> None:
+            self._fit.pause()
+            self.sweep_requested.emit(options, values)
+
+        self._ask_to_send([*sweep(options, values).values()], begin)
 
     def _judge(self, options: RunOptions, values: Mapping[str, str]) -> str:
         """What a sweep takes, in words. Raises OptionsError if it is refused."""
@@ -527,6 +558,7 @@ class NewRunPage(QWidget):
             self.hub_sheet.reject()  # pauses its download
         self._fit_actions.close()
         self._fit.close()
+        self._sending.close()
 
     def _fill(self, tree: Mapping[str, Any], origin: str = "") -> None:
         self._hide_notices()

@@ -33,6 +33,7 @@ from core.runs.summary import summarize
 from core.runs.verdict import Finding, verdict
 from core.runs.words import unread_message
 from gui.base.background import Task
+from gui.base.sending import Sending
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.base.trash import Question, reveal
@@ -117,6 +118,7 @@ class RunView(QWidget):
         self._lay_out()
         self.job = JobThread(run, begin=begin, parent=self)
         self._reconnecting: Task[bool] = Task(self, failed=self.show_error)
+        self.sending = Sending(self)
         self._tick = QTimer(self, interval=TICK_MS)
         self._connect()
         self._show_options()
@@ -138,6 +140,7 @@ class RunView(QWidget):
             sheet.done(0)
         self.sharing.close()
         self._reconnecting.close()
+        self.sending.close()
         self.job.stop_following()
         self.job.wait()
         self.charts.end_work()
@@ -191,6 +194,7 @@ class RunView(QWidget):
         self.job.remains_changed.connect(self._on_remains)
         self.job.state_changed.connect(self._on_state)
         self.job.job_failed.connect(self.show_error)
+        self.sending.failed.connect(self.show_error)
         self._tick.timeout.connect(self._on_tick)
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -370,7 +374,8 @@ class RunView(QWidget):
             self._refresh()
             return
         how = {"queued": False} if turn is Turn.NOW else {}
-        self.job.begin(partial(self._resume_run, self.run, longer=longer, **how))
+        begin = partial(self._resume_run, self.run, longer=longer, **how)
+        self.sending.ask([options] if options is not None else [], partial(self.job.begin, begin))
 
     def _ask_to_extend(self) -> None:
         if self._options is not None:

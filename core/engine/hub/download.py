@@ -30,6 +30,7 @@ from huggingface_hub.file_download import are_symlinks_supported, http_get
 from huggingface_hub.hf_api import RepoSibling
 from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
+from core.base import settings
 from core.base.errors import Fix, ModelError, UserError
 from core.base.files import remove, write_atomically
 from core.base.formats import memory
@@ -305,7 +306,7 @@ class Repository:
                 needed=memory(needed),
                 spare=memory(SPARE),
                 free=memory(free),
-                folder=hub.cache_folder(),
+                folder=settings.hub_cache(),
             )
             raise self.subject.error(
                 _("There is not enough disk space for {name}").format(name=self.subject.name), detail
@@ -316,7 +317,7 @@ class Repository:
         target, blob = self.snapshot / file.name, self.folder / "blobs" / file.digest
         partial = self.partial(file)
         target.parent.mkdir(parents=True, exist_ok=True)
-        if are_symlinks_supported(hub.cache_folder()):
+        if are_symlinks_supported(settings.hub_cache()):
             if not blob.exists():
                 partial.replace(blob)
             if not target.is_symlink():
@@ -348,7 +349,7 @@ def download(request: hub.DownloadRequest, on_progress: OnProgress) -> hub.Downl
             raise refusal
         repository = Repository(subject, record.sha or "", record.siblings or [])
         files = repository.needed(request.subset)
-        locks = hub.cache_folder() / ".locks" / repository.folder.name
+        locks = settings.hub_cache() / ".locks" / repository.folder.name
         locks.mkdir(parents=True, exist_ok=True)
         with WeakFileLock(locks / "hone.lock", timeout=0.5):
             repository.fetch(files, on_progress)
@@ -384,7 +385,7 @@ def cached() -> hub.CacheReport:
     Raises:
         ModelError: It can't be read.
     """
-    folder = hub.cache_folder()
+    folder = settings.hub_cache()
     try:
         scanned = scan_cache_dir(folder)
     except CacheNotFound:
@@ -423,8 +424,8 @@ def remove_cached(request: hub.RemoveRequest) -> hub.Removed:
     subject = Subject(request.id, request.kind)
     try:
         freed = drop_partial(request.id, request.kind)
-        if not request.only_partial and hub.cache_folder().is_dir():
-            scanned = scan_cache_dir(hub.cache_folder())
+        if not request.only_partial and settings.hub_cache().is_dir():
+            scanned = scan_cache_dir(settings.hub_cache())
             repos = [
                 repo for repo in scanned.repos if (repo.repo_id, repo.repo_type) == (request.id, request.kind)
             ]

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path, PureWindowsPath
-from types import SimpleNamespace
 
 import pytest
 
@@ -20,8 +19,6 @@ from tests.fakes.runs import digits_options
 
 class Hostile:
     """A link to a computer that has these results, and answers nothing else."""
-
-    greeting = SimpleNamespace(home="/far/home")
 
     def __init__(self, **files: bytes) -> None:
         self.files = {name.replace("__", "/"): content for name, content in files.items()}
@@ -75,9 +72,13 @@ def test_names_that_lead_out_of_a_folder_on_windows(name: str) -> None:
         inside(PureWindowsPath("C:/run"), name)
 
 
-def test_an_adapter_that_was_moved_before_the_keeper_died_gets_its_base_model(run: RunFolder) -> None:
-    config = json.dumps({"base_model_name_or_path": "/far/home/store/trees/base"}).encode()
-    link = Hostile(model__adapter_config=config)
+@pytest.mark.parametrize(
+    "named", ["/far/home/store/trees/base", "/home/me/.ssh", ".ssh", "~", "../x", None, ["/etc"]]
+)
+def test_an_adapter_gets_the_base_model_of_here_whatever_it_names(named: object, run: RunFolder) -> None:
+    """Also one that was moved before the keeper died."""
+    config = json.dumps({"base_model_name_or_path": named}).encode()
+    link = Hostile()
     link.files = {"model/adapter_config.json": config}
     adapter = run.model / "adapter_config.json"
     adapter.parent.mkdir()

@@ -20,6 +20,7 @@ from core.hosts import computers, far
 from core.hosts.far import hash_of
 from core.hosts.link import Link
 from core.hosts.mirror import removal_there
+from core.hosts.sending import agree
 from core.options import past_runs
 from core.options.catalogue import with_changes
 from core.runs import start as runs_start
@@ -49,6 +50,7 @@ def workshop(tmp_path, own_home):
 
 def run_on(server: Sshd, home: Path, **changes) -> RunFolder:
     options = with_changes(digits_options(), {"device.name": f"cpu@{server.name}", **changes})
+    agree([options])
     return create(options, home / "runs")
 
 
@@ -324,6 +326,10 @@ def test_sources_are_sent_once_with_any_name_and_go_on_where_they_were(workshop,
         digits_options(),
         {"device.name": "cpu@workshop", "data.train": str(folder), "model.source": "hub-id/model"},
     )
+    with Link(workshop.computer) as link, pytest.raises(UserError, match="haven't agreed"):
+        link.send_sources(options, lambda *words: told.append(words))
+    assert told == []
+    agree([options])
     with Link(workshop.computer) as link:
         sent = link.send_sources(options, lambda *words: told.append(words))
         total = next(total for what, _done, total in told if what.startswith("Sending"))
@@ -348,20 +354,24 @@ def test_an_adapter_of_a_run_is_sent_with_its_base_model_and_one_that_comes_back
     play(workshop, "wait")
     base = tmp_path / "base model"
     base.mkdir()
-    (base / "config.json").write_text("{}")
+    (base / "config.json").write_text('{"model_type": "bert"}')
+    (base / "model.safetensors").write_bytes(b"")
     past = run_on(workshop, own_home)
     past.model.mkdir()
     (past.model / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(base)}))
     options = with_changes(
         digits_options(), {"model.source": f"run:{past.path}", "device.name": "cpu@workshop"}
     )
+    agree([options])
     with Link(workshop.computer) as link:
         sent = link.send_sources(options, lambda *_words: None)
         copy = past_runs.run_folder(sent.model.source)
-        assert (copy.name, (copy / "model" / "base" / "config.json").read_text()) == (past.name, "{}")
+        assert (copy.name, (copy / "model" / "base" / "model.safetensors").read_bytes()) == (past.name, b"")
         assert RunFolder(copy).options() == past.options()
         home = link.greeting.home
-    run = create(with_changes(options, {"model.source": str(base)}), own_home / "runs")
+    options = with_changes(options, {"model.source": str(base)})
+    agree([options])
+    run = create(options, own_home / "runs")
     runs_start.start(run)
     until(run, lambda follower: follower.status.step > 3)
     model = there(workshop, run).model
@@ -412,6 +422,7 @@ def test_a_dry_run_elsewhere_measures_there_and_is_ended_there(workshop, tmp_pat
     data = tmp_path / "data.csv"
     data.write_text("text,label\n")
     options = with_changes(digits_options(), {"device.name": "cuda@workshop", "data.train": str(data)})
+    agree([options])
     play(workshop, "answer")
     found = DryRun(options).run()
     assert (found.device, found.peak) == ("cuda", 100)

@@ -1,5 +1,6 @@
 """Only a run that this Hone started on another computer, from this very folder, is followed there or deleted there."""
 
+import os
 import shutil
 
 import pytest
@@ -86,6 +87,22 @@ def test_whose_run_it_is(change, is_own, run, started):
         assert not runs_start.follow_again(run)
         assert not runs_start.follow_again(run, at_once=True)
     assert started == [run.path] * is_own
+
+
+def test_a_folder_with_the_number_of_one_that_is_still_there_is_another_one(run, monkeypatch):
+    link(run)
+    copy = copied(run)
+    monkeypatch.setattr(elsewhere, "_inode", lambda _path: run.path.stat().st_ino)  # it is on another disk
+    assert run.is_own(run.connection())
+    assert not copy.is_own(run.connection())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need a right of their own on Windows")
+def test_to_delete_a_link_to_a_run_deletes_nothing_there(run):
+    link(run)
+    other = RunFolder(run.path.with_name("link"))
+    other.path.symlink_to(run.path)
+    assert "not the one that the run was started from" in removal_there(other)()
 
 
 @FOLDERS

@@ -6,7 +6,7 @@ from core.base import settings
 from core.base.errors import DataError, UserError
 from core.engine.hub.download import download
 from core.engine.hub.search import cached_splits, search
-from core.services.hub import DownloadRequest, Found, Kind, SearchRequest, cache_folder
+from core.services.hub import DownloadRequest, Found, Kind, SearchRequest
 from tests.fakes.hub import CONFIG, FACTS, TINY, WEIGHTS, Repo, blob
 
 CARD = b"""---
@@ -69,7 +69,7 @@ def test_models_are_filtered_by_task_and_sorted_by_downloads(hub):
 
 
 def test_how_much_is_on_this_computer(hub):
-    part = blob(cache_folder(), WEIGHTS)
+    part = blob(settings.hub_cache(), WEIGHTS)
     part.parent.mkdir(parents=True)
     part.write_bytes(WEIGHTS[:1000])
     assert (find("tiny")[0].here, find("tiny")[0].complete) == (1000, False)

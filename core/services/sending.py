@@ -1,0 +1,91 @@
+"""Before the files of a run leave for another computer: check that they are data and models, and say which they are."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.base import formats
+from core.base.errors import DataError, Fix, OptionsError
+from core.base.jobs import run_job
+from core.base.language import _
+from core.base.settings import hub_cache
+from core.hosts.computers import find
+from core.hosts.sending import Kind, Parcel, unasked
+from core.options import RunOptions
+from core.options.catalogue import options_by_path
+from core.options.presets import DATA_ENDINGS
+from core.options.validate import problems_of
+from core.services.inspect import DataReport, inspect_request
+
+
+@dataclass(frozen=True)
+class Request:
+    """The question whether these files may leave: a title, and a line for each file or folder."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+def to_ask(asked: Sequence[RunOptions], chosen: Collection[str] = ()) -> tuple[Parcel, ...]:
+    """What has to be asked about before these runs start; reads small files.
+
+    Args:
+        chosen: Options whose values the person has chosen here, which is an answer. The base model that an adapter
+            names is nobody's choice.
+
+    Raises:
+        UserError: One of their computers isn't known.
+    """
+    found = (parcel for options in asked for parcel in unasked(options))
+    return tuple(dict.fromkeys(one for one in found if one.kind is Kind.BASE or one.option not in chosen))
+
+
+def request_for(asked: Sequence[RunOptions], parcels: Sequence[Parcel]) -> Request:
+    """What is asked about these parcels of runs, all of which were found to be what they are said to be. Takes long.
+
+    Raises:
+        UserError: Some of it is no data, no model, or lies elsewhere than asked about.
+    """
+    lines = [_line(parcel) for parcel in parcels]
+    kinds = {parcel.kind for parcel in parcels}
+    by_source = {(options.data.train, options.data.eval, options.model.source): options for options in asked}
+    for options in by_source.values():
+        if problems := problems_of(options):
+            raise OptionsError(problems)
+        if Kind.DATA in kinds:
+            report = run_job("inspect", inspect_request(options), DataReport)
+            if report.problems:
+                raise OptionsError(report.problems)
+    names = dict.fromkeys(name for options in asked for name in options.device.computers)
+    where = ", ".join(f"{name} ({find(name).address})" for name in names)
+    return Request(_("Send these files to {computer}?").format(computer=where), tuple(lines))
+
+
+def _line(parcel: Parcel) -> str:
+    """What a parcel is, where it lies, and how large it is."""
+    if parcel.kind is Kind.DATA and (reason := _no_data(parcel.path)):
+        name_it = Fix(_("If it is meant, choose it yourself: --set {option}={path}"))
+        label = name_it.label.format(option=parcel.option, path=parcel.path)
+        title = _("{path} isn't sent, because a run file names it").format(path=parcel.path)
+        raise DataError(title, reason, (Fix(label),), option=parcel.option)
+    sizes = [path.stat().st_size for path in parcel.files().values()]
+    title = options_by_path()[parcel.option].title
+    if parcel.kind is Kind.BASE:
+        title = _("Base model of the adapter")
+    place = parcel.place
+    return _("{title}: {path} ({files}, {size})").format(
+        title=title,
+        path=parcel.path if place == str(parcel.path) else f"{parcel.path} → {place}",
+        files=formats.counted(len(sizes), "file"),
+        size=formats.memory(sum(sizes)),
+    )
+
+
+def _no_data(path: Path) -> str:
+    """Why a file or folder that somebody else names is no data by its name; empty if it may be."""
+    place = path.resolve()
+    if any(part.startswith(".") for part in place.parts) and not place.is_relative_to(hub_cache().resolve()):
+        return _("It lies in a hidden folder.")
+    if place.is_file() and Path(place.name.lower().removesuffix(".gz")).suffix not in DATA_ENDINGS:
+        return _("Its name doesn't end as that of data does, such as .csv or .txt.")
+    return ""

@@ -1,0 +1,63 @@
+"""Asks whether the files of runs may leave for other computers."""
+
+from collections.abc import Callable, Collection, Sequence
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QMessageBox, QWidget
+
+from core.base.errors import UserError
+from core.base.language import _
+from core.hosts.sending import agree
+from core.options import RunOptions
+from core.services.sending import Request, request_for, to_ask
+from gui.base.background import Task
+from gui.base.trash import Question
+
+
+class Sending(QObject):
+    """Asks before runs are started or measured on other computers, unless all that they send was agreed to before."""
+
+    begun = Signal()  # to check what would be sent, which takes seconds
+    checked = Signal()  # before the question
+    failed = Signal(object)  # a `core.base.errors.UserError`: it can't be sent
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
+        self._asked: Sequence[RunOptions] = ()
+        self._then: Callable[[], object] = lambda: None
+        self._checking: Task[Request] = Task(self, done=self._ask, failed=self.failed)
+
+    def ask(
+        self, asked: Sequence[RunOptions], then: Callable[[], object], chosen: Collection[str] = ()
+    ) -> None:
+        """Call `then` once the person agrees, at once if there is nothing to ask.
+
+        Args:
+            chosen: Options whose values the person has chosen here.
+        """
+        self._asked, self._then = asked, then
+        try:
+            parcels = to_ask(asked, chosen)
+            if parcels:
+                self._checking.start(lambda _call: request_for(asked, parcels))
+                self.begun.emit()
+            else:
+                self._go_on()
+        except UserError as error:
+            self.failed.emit(error)
+
+    def close(self) -> None:
+        """Ask no more. Returns at once."""
+        self._checking.cancel()
+
+    def _ask(self, request: Request) -> None:
+        self.checked.emit()
+        question = Question(request.title, "\n".join(request.lines), {True: _("Send")}, self._window)
+        question.setDefaultButton(QMessageBox.StandardButton.Cancel)
+        if question.ask(False):
+            self._go_on()
+
+    def _go_on(self) -> None:
+        agree(self._asked)
+        self._then()
