@@ -138,7 +138,7 @@ class _Request:
         if verdict is Verdict.TOO_LARGE and self.room is not None:  # memory may have run out before the peak
             total = max(total, self.room.free)
         formula = estimate.forecast(self.options, self.model.shape, self.device, length=length)
-        factor = estimate.calibrated(formula, total)
+        factor = formula.correction_to(total)
         return ladder(self.options, self.model, self.device, self.room, length=length, correction=factor)
 
     def forecast(self, *, with_data: bool = True) -> Forecast:

@@ -118,11 +118,6 @@ def corrected(forecast: Forecast, factor: float) -> Forecast:
     return msgspec.structs.replace(forecast, parts=scaled(forecast.parts, change), correction=factor)
 
 
-def calibrated(formula: Forecast, total: int) -> float:
-    """The correction with which the formula gives `total` bytes, those of a better forecast or measured."""
-    return formula.correction * total / max(1, formula.parts.total)
-
-
 def together(parts: Parts, copies: int) -> Parts:
     """The parts of processes that share the memory, with the one that starts them."""
     found = scaled(parts, copies)

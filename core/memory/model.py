@@ -133,6 +133,10 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
         """Tokens of the longest row before padding, as far as known."""
         return self.length if self.longest_text is None else self.longest_text
 
+    def correction_to(self, total: int) -> float:
+        """The correction with which the formula would have given `total` bytes, measured or of a better forecast."""
+        return self.correction * total / max(1, self.parts.total)
+
 
 def verdict(total: int, room: Room | None) -> Verdict:
     """Whether `total` bytes fit into the free memory."""

@@ -459,7 +459,7 @@ class MemoryState(QObject):
         total = best.parts.total
         if self.ran_out and self.room is not None:  # before it came to its peak
             total = max(total, self.room.free)
-        return estimate.calibrated(formula, total)
+        return formula.correction_to(total)
 
     @property
     def _cautious_factor(self) -> float:

@@ -244,7 +244,7 @@ def foretell(
     correction = estimate.correction(device.title)
     formula = estimate.forecast(options, model.shape, device, length=length, room=room, correction=correction)
     forecast = known or formula
-    factor = estimate.calibrated(formula, forecast.parts.total)
+    factor = formula.correction_to(forecast.parts.total)
     fixes = []
     for remedy in ladder(options, model, device, room, length=length, correction=factor):
         title = remedy.title
