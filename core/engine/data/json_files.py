@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,49 +72,49 @@ def parse(source: TextFile, new_writer: NewWriter, prefers_lines: bool) -> Parse
         DataError: It isn't JSON, holds something else than objects, or is nested too deeply.
     """
     head = source.head(HEAD_CHARACTERS).lstrip()
+    decoder = _Decoder(source.path)
     is_array, end = head.startswith("["), _end_of_object(head) or 0
     is_over_lines, rest = "\n" in head[:end], head[end:].strip()
     is_one_a_line = end > 0 and not is_over_lines and rest.startswith("{")
     is_one_object = is_over_lines and not rest
     if is_array:
         try:
-            return _store(source.path, new_writer, lambda: _array_records(source), "record")
+            return _store(decoder, new_writer, lambda: _array_records(source, decoder), "record")
         except _UnevenArrayError:  # read whole, to say what is wrong
             pass
     elif is_one_a_line if not prefers_lines else not is_one_object:
-        return _store(source.path, new_writer, lambda: _line_records(source), "line")
-    records, notes = _find_rows(source.path, _decode(source.whole(), source.path, _("the file")))
+        return _store(decoder, new_writer, lambda: _line_records(source, decoder), "line")
+    records, notes = _find_rows(source.path, decoder.whole(source.whole(), _("the file")))
     starts = range(0, len(records), BLOCK_ROWS)
     blocks = [
         (part := records[at : at + BLOCK_ROWS], list(range(at + 1, at + len(part) + 1))) for at in starts
     ]
-    return _store(source.path, new_writer, lambda: iter(blocks), "record", notes)
+    return _store(decoder, new_writer, lambda: iter(blocks), "record", notes)
 
 
 class _UnevenArrayError(Exception):
     """Not an array of objects."""
 
 
-def _line_records(source: TextFile) -> Iterator[Block]:
+def _line_records(source: TextFile, decoder: "_Decoder") -> Iterator[Block]:
     """One object a line."""
     for first, lines in source.lines():
         filled = [(number, line) for number, line in enumerate(lines, first) if line.strip()]
         records = [
-            _decode(line, source.path, _("line {number:,}").format(number=number), number)
-            for number, line in filled
+            decoder.whole(line, _("line {number:,}").format(number=number), number) for number, line in filled
         ]
         if records:
             yield records, [number for number, _line in filled]
 
 
-def _array_records(source: TextFile) -> Iterator[Block]:
+def _array_records(source: TextFile, decoder: "_Decoder") -> Iterator[Block]:
     """The objects of one array, without holding all of it in memory."""
     rest, number, is_open = "", 1, False
     for text in source.texts():
         rest = rest + text if is_open else (rest + text).lstrip()
         if not is_open and rest:
             rest, is_open = rest.removeprefix("["), True
-        records, end = _complete_objects(rest, source.path, number)
+        records, end = _complete_objects(rest, decoder, number)
         rest = rest[end:]
         if len(rest) > MAX_RECORD:
             raise _UnevenArrayError
@@ -124,42 +125,88 @@ def _array_records(source: TextFile) -> Iterator[Block]:
         raise _UnevenArrayError
 
 
-def _complete_objects(text: str, path: Path, first: int) -> tuple[list[Any], int]:
+def _complete_objects(text: str, decoder: "_Decoder", first: int) -> tuple[list[Any], int]:
     """The objects that are complete in a part of an array, and where the rest begins."""
-    decoder, records, place = json.JSONDecoder(), list[Any](), 0
+    records, place = list[Any](), 0
     while match := _NEXT.match(text, place):
         number = first + len(records)
         if bool(match[1]) is (number == 1):  # a comma before the first one, or none between two
             raise _UnevenArrayError
         try:
-            value, end = decoder.raw_decode(text, match.end())
+            value, end = decoder.next(text, match.end(), _("example {number:,}").format(number=number))
         except json.JSONDecodeError:  # cut off here, or damaged
             break
-        except (RecursionError, ValueError) as error:
-            raise _undecodable(path, _("example {number:,}").format(number=number), error) from error
-        records.append(_without_half_characters(value, text[place:end]))
+        records.append(value)
         place = end
     return records, place
 
 
-def _decode(text: str, path: Path, place: str, line: int = 1) -> Any:
-    """The value of a text that begins in line `line` of the file."""
-    try:
-        return _without_half_characters(json.loads(text), text)
-    except json.JSONDecodeError as error:
-        line, column = line + error.lineno - 1, error.colno
-        near = text[max(0, error.pos - CONTEXT) : error.pos + CONTEXT].replace("\n", "⏎").replace("\r", "")
-        raise DataError(
-            _("{name} is not JSON: line {line:,}, column {column:,}").format(
-                name=path.name, line=line, column=column
-            ),
-            _("{path}, line {line:,}, column {column:,}: {reason}. Near: {near}").format(
-                path=path, line=line, column=column, reason=error.msg, near=near
-            ),
-            (Fix(_("Correct line {line:,}, or rename the file if it isn't JSON").format(line=line)),),
-        ) from error
-    except (RecursionError, ValueError) as error:
-        raise _undecodable(path, place, error) from error
+class _Decoder:
+    """Decodes the values of a file, and notes the first place at which not all is read that is written there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.notes: dict[str, Note] = {}
+        self._decoder = json.JSONDecoder(object_pairs_hook=self._object)
+        self._repeated = ""
+
+    def next(self, text: str, start: int, place: str) -> tuple[Any, int]:
+        """The value that begins at `start`, and where it ends.
+
+        Raises:
+            JSONDecodeError: It isn't complete, or no JSON.
+            DataError: It is nested too deeply, or has a number without end.
+        """
+        self._repeated = ""
+        try:
+            value, end = self._decoder.raw_decode(text, start)
+        except json.JSONDecodeError:
+            raise
+        except (RecursionError, ValueError) as error:
+            raise _undecodable(self.path, place, error) from error
+        if self._repeated:
+            sentence = _(
+                "{name}: “{key}” stands twice in an object, first in {place}. Its last value is read."
+            )
+            self._note(sentence, place, key=self._repeated)
+        if text.find("\\ud", start, end) >= 0 or text.find("\\uD", start, end) >= 0:
+            written = json.dumps(value, ensure_ascii=False)
+            whole = written.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+            if whole != written:  # as an emoji cut in two leaves it
+                self._note(_("{name}: half a character, first in {place}, is read as �."), place)
+                value = json.loads(whole)
+        return value, end
+
+    def whole(self, text: str, place: str, line: int = 1) -> Any:
+        """The value of a text that begins in line `line` of the file."""
+        try:
+            value, end = self.next(text, len(text) - len(text.lstrip()), place)
+            if rest := text[end:].lstrip():
+                raise json.JSONDecodeError("Extra data", text, len(text) - len(rest))
+        except json.JSONDecodeError as error:
+            line, column = line + error.lineno - 1, error.colno
+            near = text[max(0, error.pos - CONTEXT) : error.pos + CONTEXT]
+            near = near.replace("\n", "⏎").replace("\r", "")
+            raise DataError(
+                _("{name} is not JSON: line {line:,}, column {column:,}").format(
+                    name=self.path.name, line=line, column=column
+                ),
+                _("{path}, line {line:,}, column {column:,}: {reason}. Near: {near}").format(
+                    path=self.path, line=line, column=column, reason=error.msg, near=near
+                ),
+                (Fix(_("Correct line {line:,}, or rename the file if it isn't JSON").format(line=line)),),
+            ) from error
+        return value
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            self._repeated, _count = Counter(name for name, _value in pairs).most_common(1)[0]
+        return found
+
+    def _note(self, sentence: str, place: str, **more: str) -> None:
+        """Keep the first note of a kind: a file is read several times."""
+        self.notes.setdefault(sentence, Note(sentence.format(name=self.path.name, place=place, **more)))
 
 
 def _undecodable(path: Path, place: str, error: Exception) -> DataError:
@@ -171,14 +218,6 @@ def _undecodable(path: Path, place: str, error: Exception) -> DataError:
         ),
         (Fix(_("Make every example an object with plain values; put long numbers in quotes")),),
     )
-
-
-def _without_half_characters(value: Any, text: str) -> Any:
-    """The value of a JSON text, with halves of surrogate pairs (as an emoji cut in two leaves them) read as �."""
-    if "\\ud" not in text and "\\uD" not in text:
-        return value
-    written = json.dumps(value, ensure_ascii=False)
-    return json.loads(written.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
 
 
 def _find_rows(path: Path, value: Any) -> tuple[list[Any], tuple[str, ...]]:
@@ -251,13 +290,14 @@ _NO_COMMON_TYPE = (
 
 
 def _store(
-    path: Path,
+    decoder: _Decoder,
     new_writer: NewWriter,
     read: Callable[[], Iterator[Block]],
     word: str,
     notes: tuple[str, ...] = (),
 ) -> ParsedRows:
     """Write records: `read` is gone through once for the types of the columns, and once more for the rows."""
+    path = decoder.path
     types = _column_types(path, read(), word)
     if not types:
         raise DataError(
@@ -273,7 +313,8 @@ def _store(
         for name, kind in types.items()
         if kind is None
     )
-    return ParsedRows(rows, "JSON" if word == "record" else "JSONL", word, (*map(Note, notes), *texts))
+    all_notes = (*map(Note, notes), *decoder.notes.values(), *texts)
+    return ParsedRows(rows, "JSON" if word == "record" else "JSONL", word, all_notes)
 
 
 def _column_types(path: Path, blocks: Iterator[Block], word: str) -> ColumnTypes:

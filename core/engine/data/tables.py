@@ -289,7 +289,7 @@ RECENT_SECONDS = 3600.0
 """Files used within this time stay: the parts of one large data set are read one after the other."""
 UNFINISHED_SECONDS = 86_400.0
 """After this time an unfinished file belongs to a process that has ended."""
-FORMAT = "7"
+FORMAT = "8"
 """To be raised whenever the same file would be read as other rows or notes."""
 
 

@@ -300,7 +300,30 @@ def test_values_of_json_that_arrow_has_no_type_for_are_texts(tmp_path, has_no_ty
     content = "".join(f'{{"text": "words", "value": {value}}}\n' for value in written)
     table = read_table(write(tmp_path, "a.jsonl", content))
     assert [str(row["value"]) for row in rows(table)] == (expected or written)
-    assert [note.column for note in table.notes] == ["value"] * has_no_type
+    assert [note.column for note in table.notes if note.column] == ["value"] * has_no_type
+
+
+TWICE, HALF = "“text” stands twice in an object, first in {place}", "half a character, first in {place}, "
+ODD = {
+    "lines": ("a.jsonl", '{"text": "a"}\n\n{"text": "b", "text": "c"}\n' * 2, TWICE, "line 3"),
+    "an array": ("a.json", '[{"text": "a"}, {"text": "b", "text": "c"}]', TWICE, "example 2"),
+    "a document": ("a.json", '{"data": [{"text": "a", "text": "b"}]}', TWICE, "the file"),
+    "inside": ("a.jsonl", '{"a": "b"}\n{"a": [{"b": 1, "text": "a", "text": "a"}]}', TWICE, "line 2"),
+    "half in lines": ("a.jsonl", '{"text": "a"}\n{"text": "b \\ud83d c"}\n', HALF, "line 2"),
+    "half in an array": ("a.json", '[{"text": "a"}, {"text": "\\uDE00"}]', HALF, "example 2"),
+    "in several rows": ("a.jsonl", '{"text": "1", "other": 2}\n{"other": "text"}\n', TWICE, None),
+    "as a value": ("a.jsonl", '{"text": "text", "a": {"text": "\\"text\\": 1"}}\n', TWICE, None),
+    "whole characters": ("a.jsonl", '{"text": "\\ud83d\\ude00 \\\\ud83d", "n": NaN}\n', HALF, None),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "note", "place"), ODD.values(), ids=ODD)
+def test_what_json_loses_is_noted_once_with_its_place(tmp_path, name, content, note, place):
+    found = read_table(write(tmp_path, name, content)).messages
+    if place is None:
+        assert not any("twice" in message or "half" in message for message in found), found
+    else:
+        assert sum(note.format(place=place) in message for message in found) == 1, found
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
