@@ -19,6 +19,7 @@ import psutil
 
 from core.base import formats
 from core.base.errors import Fix, OutOfMemory, UserError
+from core.base.files import temporary_prefix
 from core.base.language import _
 from core.base.system import ProcessTree, SystemMemory, resident_bytes, system_memory
 
@@ -128,7 +129,7 @@ class Ceiling:
         self.highest = 0
         self.over: UserError | None = None
         self.seconds, self._limit, self._system = seconds, limit, system
-        descriptor, name = tempfile.mkstemp(prefix="hone-reading-")
+        descriptor, name = tempfile.mkstemp(prefix=temporary_prefix("reading"))
         os.write(descriptor, bytes(RECORD))
         os.close(descriptor)
         self._file = Path(name)

@@ -8,6 +8,7 @@ import re
 import shutil
 import stat
 import sys
+import tempfile
 import time
 import tomllib
 import uuid
@@ -215,6 +216,11 @@ def is_plain(path: Path) -> bool:
     return stat.S_ISREG(kind) or stat.S_ISDIR(kind)
 
 
+def in_unicode(path: Path) -> str:
+    """Returns a path as a text that can be encoded: � stands for bytes that aren't UTF-8."""
+    return os.fsencode(path).decode(errors="replace")
+
+
 def why_missing(path: Path, kind: str = _("file or folder")) -> str:
     """Why `path` can't be used, such as "there is no file or folder at ..."; empty if it can."""
     try:
@@ -226,6 +232,31 @@ def why_missing(path: Path, kind: str = _("file or folder")) -> str:
     except ValueError as error:  # a zero byte
         return _("{path!r} is not a valid path: {error}").format(path=path, error=error)
     return ""
+
+
+def temporary_prefix(kind: str) -> str:
+    """Returns how the name of a temporary file or folder of this process begins, for `remove_left_over`."""
+    return f"hone-{kind}-{os.getpid()}-"
+
+
+_TEMPORARY = re.compile(r"hone-(?:reading|ranks|sample|states)-(\d+)-\w+")
+
+
+def remove_left_over() -> None:
+    """Removes this person's temporary files and folders whose processes were killed before they could do it."""
+    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            if not (own := _TEMPORARY.fullmatch(entry.name)) or entry.is_symlink():
+                continue
+            import psutil  # its import takes a while, and hardly ever is something left
+
+            is_own = not hasattr(os, "getuid") or entry.stat(follow_symlinks=False).st_uid == os.getuid()
+            if not is_own or psutil.pid_exists(int(own[1])):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                remove(Path(entry.path))
 
 
 def without_tilde(text: str) -> Path:

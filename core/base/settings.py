@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import platformdirs
 
-from core.base.errors import UserError
-from core.base.files import without_tilde, write_atomically
+from core.base.errors import Fix, UserError
+from core.base.files import in_unicode, without_tilde, write_atomically
 from core.base.language import _
 
 # --- Settings
@@ -40,11 +40,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def home() -> Path:
-    """The folder for settings and runs: HONE_HOME, or the operating system's place for an application's data."""
+    """The folder for settings and runs: HONE_HOME, or the operating system's place for an application's data.
+
+    Raises:
+        UserError: Its name isn't UTF-8, which neither a run's files nor the libraries can hold.
+    """
     chosen = os.environ.get("HONE_HOME")
-    return (
+    path = (
         without_tilde(chosen).absolute() if chosen else platformdirs.user_data_path("Hone", appauthor=False)
     )
+    if (shown := in_unicode(path)) != str(path):
+        raise UserError(
+            _("Hone's folder has a name that is not UTF-8"),
+            _("{shown}: � marks bytes that are not valid UTF-8.").format(shown=shown),
+            (Fix(_("Name another folder in the environment variable HONE_HOME")),),
+        )
+    return path
 
 
 def load() -> Settings:

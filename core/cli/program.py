@@ -11,7 +11,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from core.base.files import is_there
+from core.base import settings
+from core.base.errors import UserError
+from core.base.files import is_there, remove_left_over
 from core.base.language import _
 from core.base.processes import is_frozen
 
@@ -38,6 +40,14 @@ def run(
         if _is_for_python(arguments):
             print(_("This is Hone, not a Python interpreter."), file=sys.stderr)
             return 2
+    try:
+        settings.home()
+    except UserError as error:
+        message = _("error: {text}").format(text=error)
+        complain(message) if complain is not None else print(message, file=sys.stderr)
+        return 2
+    if arguments[:1] not in (["--engine"], ["--keeper"]):
+        remove_left_over()
     if opens_window(arguments):
         return open_window()
     first = arguments[0]

@@ -24,7 +24,7 @@ import psutil
 
 from core.base.ceiling import say
 from core.base.errors import OptionsError, UserError
-from core.base.files import ENGINE_LOCK, locked
+from core.base.files import ENGINE_LOCK, locked, temporary_prefix
 from core.base.jobs import FailureReport, JobFailure, JobProgress
 from core.base.language import _
 from core.base.processes import ASKER, end_group
@@ -329,7 +329,7 @@ def _sample_together(request: SampleRequest, launch: Launch) -> Sample:
     Raises:
         UserError: One of them failed.
     """
-    with tempfile.TemporaryDirectory(prefix="hone-sample-") as folder:
+    with tempfile.TemporaryDirectory(prefix=temporary_prefix("sample")) as folder:
         path = Path(folder) / "request.json"
         path.write_bytes(msgspec.json.encode(request))
         launch = msgspec.structs.replace(launch, command=("sample", str(path)))

@@ -26,7 +26,7 @@ import msgspec
 import psutil
 
 from core.base.errors import Fix, FixAction
-from core.base.files import write_atomically
+from core.base.files import temporary_prefix, write_atomically
 from core.base.jobs import FailureReport, engine_command
 from core.base.language import _
 from core.base.processes import ASKER, CANT_WRITE, SIGNALS, describe, end_group, out_of_memory_kills
@@ -188,7 +188,7 @@ def run_ranks(launch: Launch) -> Failure | None:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
     failure, kills = None, out_of_memory_kills()
-    with tempfile.TemporaryDirectory(prefix="hone-ranks-") as told:
+    with tempfile.TemporaryDirectory(prefix=temporary_prefix("ranks")) as told:
         try:
             torchrun.run(torchrun.parse_args([f"--log-dir={told}", *launch.torchrun]))
         except ChildFailedError as error:

@@ -47,6 +47,7 @@ from PySide6.QtWidgets import (
 
 from core.base import settings
 from core.base.errors import UserError
+from core.base.files import in_unicode
 from core.base.language import _
 from core.base.settings import Settings
 from core.options import presets
@@ -254,7 +255,7 @@ class SingleInstance(QObject):
 
             any_process = -1
             ctypes.windll.user32.AllowSetForegroundWindow(any_process)
-        texts = [os.fsencode(path.absolute()).decode(errors="replace") for path in paths]  # JSON is text
+        texts = [in_unicode(path.absolute()) for path in paths]  # JSON is text
         socket.write(msgspec.json.encode(texts) + b"\n")
         socket.waitForBytesWritten(ANSWER_MS)
         while not socket.canReadLine():

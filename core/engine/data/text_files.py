@@ -4,7 +4,6 @@ import codecs
 import contextlib
 import gzip
 import json
-import os
 import shutil
 import stat
 import zlib
@@ -22,7 +21,7 @@ import pyarrow.compute as pc
 
 from core.base.ceiling import RESERVE, RESERVE_SHARE, Pace, reading, say
 from core.base.errors import DataError, Fix
-from core.base.files import open_plain
+from core.base.files import in_unicode, open_plain
 from core.base.formats import memory
 from core.base.language import _
 
@@ -421,7 +420,7 @@ def in_order(paths: Iterable[Path]) -> list[Path]:
         try:
             str(path).encode()
         except UnicodeEncodeError as error:
-            shown = os.fsencode(path).decode(errors="replace")
+            shown = in_unicode(path)
             raise DataError(
                 _("A file or folder has a name that is not UTF-8"),
                 _("{shown}: � marks bytes that are not valid UTF-8.").format(shown=shown),

@@ -27,6 +27,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from core.base.errors import ModelError
+from core.base.files import temporary_prefix
 from core.base.language import _
 from core.engine.data import NO_LABEL
 from core.engine.data.batches import PRELOADED, Collator, SentCollator, SentSamples, begin_worker, received
@@ -516,7 +517,7 @@ class WatchedTrainer(Trainer):
         if world_size() == 1:
             super()._save_rng_state(output_dir)
             return
-        with TemporaryDirectory() as own:
+        with TemporaryDirectory(prefix=temporary_prefix("states")) as own:
             super()._save_rng_state(own)
             files = {path.name: path.read_bytes() for path in Path(own).iterdir()}
         for states in gathered(files):

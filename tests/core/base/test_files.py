@@ -4,6 +4,9 @@ import codecs
 import errno
 import os
 import stat
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,28 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     files.remove(path)
     files.remove(path)
     assert not path.exists()
+
+
+def test_what_killed_processes_left_is_removed_and_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    own = [Path(tempfile.mkdtemp(prefix=files.temporary_prefix("ranks")))]
+    own += [own[0].with_name("hone-reading-abc"), own[0].with_name(f"other-{ended.pid}-abc")]
+    for folder in (f"hone-ranks-{ended.pid}-x", f"hone-sample-{ended.pid}-x", own[1].name, own[2].name):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "log").write_text("a rank's")
+    (tmp_path / f"hone-reading-{ended.pid}-y").write_text("a place")
+    if os.name != "nt":  # links need a right of their own there
+        own.append(tmp_path / f"hone-ranks-{ended.pid}-link")
+        own[-1].symlink_to(own[2], target_is_directory=True)
+        if os.geteuid() == 0:
+            own.append(tmp_path / f"hone-ranks-{ended.pid}-z")
+            own[-1].mkdir()
+            os.chown(own[-1], 12345, 12345)
+    files.remove_left_over()
+    assert sorted(tmp_path.iterdir()) == sorted(own)
+    assert (own[2] / "log").exists()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")

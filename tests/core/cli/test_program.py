@@ -82,6 +82,32 @@ def test_commands_and_flags_are_known(tmp_path, monkeypatch):
     assert ended.value.code == 0
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+@pytest.mark.parametrize("arguments", [[], ["runs"], ["--keeper", "x"], ["a.hone"]])
+def test_a_home_whose_name_is_not_utf_8_is_refused_in_words_by_every_part(arguments, tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", os.fsdecode(os.fsencode(tmp_path) + b"/b\xffd"))
+    messages = []
+    assert program.run(arguments, lambda: pytest.fail("opened"), messages.append) == 2
+    assert "b�d" in messages[0]
+    assert "HONE_HOME" in messages[0]
+
+
+def test_the_start_removes_what_killed_processes_left(tmp_path):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    left = "import os; from core.base.ceiling import Ceiling; Ceiling(); os._exit(9)"
+    again = "from core.cli import program; program.run([], lambda: 0)"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "HONE_HOME": str(tmp_path),
+        "TMPDIR": str(temporary),
+    }
+    for code, files in ((left, 1), (again, 0)):
+        subprocess.run([sys.executable, "-c", code], check=False, timeout=60, env=environment)
+        assert len(list(temporary.iterdir())) == files
+
+
 def test_a_path_is_opened_without_loading_the_commands(tmp_path):
     code = """
 import sys
