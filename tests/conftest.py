@@ -90,6 +90,7 @@ def make_window(qtbot, tmp_path, own_home):
     """
     from core.base.settings import Appearance, Settings
     from gui.app.live_runs import Closing
+    from gui.app.sidebar import Place
     from gui.app.window import MainWindow
     from gui.base.theme import Theme
     from gui.run.words import Turn
@@ -102,6 +103,7 @@ def make_window(qtbot, tmp_path, own_home):
         how = {"ask_turn": lambda *_: Turn.NOW, **how}
         window = MainWindow(Theme(Appearance.LIGHT), chosen, engine or FakeEngine(), on_close, **how)
         qtbot.addWidget(window)
+        window.go_to(Place.NEW_RUN)
         made.append(window)
         if is_shown:
             window.show()

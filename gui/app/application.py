@@ -4,6 +4,8 @@ With HONE_QUIT_AFTER_PAINT in the environment the program prints `first-paint SE
 window has been painted, and ends: that is how `tests/performance/window_start.py` times it.
 """
 
+from __future__ import annotations
+
 import faulthandler
 import gc
 import hashlib
@@ -20,7 +22,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 import PySide6
@@ -56,9 +58,11 @@ from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.background import ask_real_engine, end_program
 from gui.base.theme import ICONS, Role, Theme
-from gui.new_run.page import NewRunPage
 from gui.widgets.labels import role_label, text_label
 from gui.widgets.layout import Sheet, fill_dialog
+
+if TYPE_CHECKING:
+    from gui.new_run.page import NewRunPage
 
 LARGEST_LOG = 1_000_000
 
@@ -365,7 +369,9 @@ def run_app(argv: Sequence[str]) -> int:
     if home_error is not None:
         window.work_without_home(home_error)
     else:
-        application.aboutToQuit.connect(FormAutosave(window.new_run, window).save)
+        window.form_made.connect(
+            lambda page: application.aboutToQuit.connect(FormAutosave(page, window).save)
+        )
     if damage is not None:
         window.found.strip.show_error(damage)
     application.files_opened.connect(window.open_paths)
@@ -373,18 +379,26 @@ def run_app(argv: Sequence[str]) -> int:
     application.aboutToQuit.connect(window.end_work)
     first.called.connect(window.come_forward)
     paint = FirstPaint(window)
-    paint.painted.connect(_report_paint if "HONE_QUIT_AFTER_PAINT" in os.environ else window.ask_for_devices)
-    paint.painted.connect(import_charts_soon)
-    if presets.find_last_form() is None and not list_runs(settings.runs_folder(chosen)):
-        window.go_to(Place.WELCOME)
-    elif chosen.last_page in Place.__members__:
-        window.go_to(Place[chosen.last_page])
+    if "HONE_QUIT_AFTER_PAINT" in os.environ:
+        paint.painted.connect(_report_paint)
+    else:
+        paint.painted.connect(window.ask_for_devices)
+        paint.painted.connect(lambda: window.new_run)  # else it would be made at the click that needs it
+        paint.painted.connect(import_charts_soon)
+    window.go_to(first_place(chosen))
     window.open_paths(paths)
     window.show()
     QTimer.singleShot(SETTLED_MS, collect_garbage)
     status = application.exec()
     first.close()
     return end_program(status)
+
+
+def first_place(chosen: Settings) -> Place:
+    """The page to begin with: the one that was shown last, and Welcome while there is no form and no run."""
+    if presets.find_last_form() is None and not list_runs(settings.runs_folder(chosen)):
+        return Place.WELCOME
+    return Place.__members__.get(chosen.last_page, Place.NEW_RUN)
 
 
 def claim_place(application: QApplication, paths: Sequence[Path]) -> SingleInstance | None:

@@ -6,7 +6,6 @@ import platform
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -336,6 +335,8 @@ class Commands(QObject):
 
     def show_about(self) -> QMessageBox:
         """Show name, versions and licence."""
+        from importlib import metadata  # slow to import
+
         versions = {
             "PyTorch": metadata.version("torch"),
             "Qt": PySide6.__version__,

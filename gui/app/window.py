@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from PySide6.QtCore import QByteArray, QChildEvent, QEvent, QMargins, QPoint, QRect, QSize, Qt
+from PySide6.QtCore import QByteArray, QChildEvent, QEvent, QMargins, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import (
     QCloseEvent,
     QColor,
@@ -60,8 +60,6 @@ from gui.app.sidebar import Place, Sidebar
 from gui.base.background import Ask, FileWork, JobTask, end_left
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
-from gui.new_run.memory_state import MemoryTools
-from gui.new_run.page import NewRunPage
 from gui.run.words import AskTurn, Turn, ask_turn
 from gui.settings.gpu_install import GpuInstaller
 from gui.widgets.cards import PAGES, Strip
@@ -72,6 +70,8 @@ from gui.widgets.layout import hbox, vbox
 if TYPE_CHECKING:
     from core.benchmark.plan import Variant
     from gui.benchmark.page import BenchmarkPage
+    from gui.new_run.memory_state import MemoryTools
+    from gui.new_run.page import NewRunPage
     from gui.new_run.welcome import WelcomePage
     from gui.run.follower import Begin
     from gui.run.header import RunAction
@@ -93,7 +93,9 @@ DROP_MARGINS = QMargins(SPACING, SPACING, SPACING, SPACING)
 
 
 class MainWindow(QMainWindow):
-    """The main window. Pages other than New run are None until they are first shown."""
+    """The main window. Pages are made when they are first shown; all but New run are None until then."""
+
+    form_made = Signal(object)  # the `NewRunPage`, which is about to be shown or used
 
     def __init__(
         self,
@@ -110,6 +112,7 @@ class MainWindow(QMainWindow):
         self._theme = theme
         self._settings = chosen
         self._ask = ask
+        self._tools = tools
         self._ask_about_closing = ask_about_closing
         self._devices = JobTask(ask, "devices", MachineReport, self, done=self._on_machine)
         self.device_check: DeviceCheckDialog | None = None
@@ -121,14 +124,8 @@ class MainWindow(QMainWindow):
         self.sidebar = Sidebar(theme, self.found.strip.beside)
         self.gpu = GpuInstaller(parent=self)
         self.gpu.installed.connect(self.ask_for_devices)
-        self.new_run = NewRunPage(theme, ask, tools)
-        self._devices.failed.connect(self.new_run.show_error)
-        self.new_run.start_requested.connect(self.start_run)
-        self.new_run.sweep_requested.connect(self.start_sweep)
-        self.new_run.check_requested.connect(self.check_device)
         self._sweeps = FileWork(self)
-        self._sweeps.failed.connect(self.new_run.show_error)
-        self.new_run.welcome_wanted.connect(partial(self.go_to, Place.WELCOME))
+        self._new_run: NewRunPage | None = None
         self.welcome: WelcomePage | None = None
         self.run: RunPage | None = None
         self.runs: RunsPage | None = None
@@ -142,7 +139,6 @@ class MainWindow(QMainWindow):
         self.drop_target.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.drop_target.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.drop_target.hide()
-        self._add_page(self.new_run)
         self._lay_out()
         self._notifications = Notifications(self, lambda: self._settings.notify, self.run_on_screen)
         self._live_runs.changed.connect(self._notifications.show_live)
@@ -154,14 +150,13 @@ class MainWindow(QMainWindow):
         self.pages.currentChanged.connect(self._dress)
         self.pages.currentChanged.connect(self._notifications.refresh)
         self.pages.currentChanged.connect(
-            lambda: self.pages.setFocusProxy(self.pages.currentWidget() or self.new_run)
+            lambda: self.pages.setFocusProxy(self.pages.currentWidget() or self)
         )
         for notices in (self.found.strip, self.found.strip.beside):
             notices.setFocusProxy(self.pages)
         self.sidebar.place_chosen.connect(self.go_to)
         self.sidebar.machine.trains = self._live_runs.trains
         self.commands = Commands(self, theme)
-        self.go_to(Place.NEW_RUN)
 
     @property
     def is_measuring(self) -> bool:
@@ -432,13 +427,30 @@ class MainWindow(QMainWindow):
         if self.device_check is not None:
             self.device_check.reject()
         self.gpu.close()
-        pages = (self.new_run, self.settings, self.try_it, self.benchmark, self.run, self.compare, self.runs)
+        pages = (self._new_run, self.settings, self.try_it, self.benchmark, self.run, self.compare, self.runs)
         for page in pages:
             if page is not None:
                 page.end_work()
         end_left()
         # Qt removes the pages one by one and signals each, when the window's objects are deleted already
         self.pages.blockSignals(True)
+
+    @property
+    def new_run(self) -> NewRunPage:
+        """The page with the form. To make it takes as long as to show the window."""
+        if self._new_run is None:
+            from gui.new_run.page import NewRunPage
+
+            page = self._new_run = NewRunPage(self._theme, self._ask, self._tools)
+            page.start_requested.connect(self.start_run)
+            page.sweep_requested.connect(self.start_sweep)
+            page.check_requested.connect(self.check_device)
+            page.welcome_wanted.connect(partial(self.go_to, Place.WELCOME))
+            self._devices.failed.connect(page.show_error)
+            self._sweeps.failed.connect(page.show_error)
+            self._add_page(page)
+            self.form_made.emit(page)
+        return self._new_run
 
     def welcome_page(self) -> WelcomePage:
         if self.welcome is None:
@@ -447,8 +459,7 @@ class MainWindow(QMainWindow):
             page = self.welcome = WelcomePage(self._runs_folder)
             page.example_chosen.connect(self.open_example)
             page.form_wanted.connect(partial(self.go_to, Place.NEW_RUN))
-            page.file_wanted.connect(partial(self.go_to, Place.NEW_RUN))
-            page.file_wanted.connect(self.new_run.open_file)
+            page.file_wanted.connect(self._ask_for_file)
             self._add_page(page)
         return self.welcome
 
@@ -539,9 +550,9 @@ class MainWindow(QMainWindow):
         self.setAcceptDrops(True)
         centre = QWidget()
         centre.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        self.setCentralWidget(centre)
         column = vbox(self.found.strip, (self.pages, 1), spacing=0)
         centre.setLayout(hbox(self.sidebar, (column, 1), spacing=0))
-        self.setCentralWidget(centre)
         room = self.screen().availableGeometry() - FRAME
         self.setMinimumSize(QSize(*SMALLEST_SIZE).boundedTo(room.size()))
         first = QRect(room.topLeft(), QSize(*FIRST_SIZE).boundedTo(room.size()))
@@ -563,6 +574,10 @@ class MainWindow(QMainWindow):
     def _on_live(self, live: tuple[LiveRun, ...]) -> None:
         if self.try_it is not None:
             self.try_it.take_live(live)  # a model under Try it frees its memory for runs
+
+    def _ask_for_file(self) -> None:
+        self.go_to(Place.NEW_RUN)
+        self.new_run.open_file()
 
     def _forget_runs(self, gone: list[Path]) -> None:
         if self.run is not None:

@@ -66,7 +66,7 @@ from gui.widgets.fields import (
 from gui.widgets.form import Form, FormRow, Starts, field_indent, sentence
 from gui.widgets.inputs import PathLine
 from gui.widgets.labels import link_button, role_label
-from gui.widgets.layout import FLUSH, fill, keep_place, order_tabs
+from gui.widgets.layout import FLUSH, fill, keep_place, order_tabs, set_shown
 
 
 class DataPathField(PathField):
@@ -192,15 +192,15 @@ class OptionsCard(Card):
         for path, row in self._rows.items():
             option = row.field.option
             applies = self._form.applies(option)
-            row.setVisible(applies and path not in self._hidden)
+            set_shown(row, applies and path not in self._hidden)
             if not applies:
                 row.set_problems(())
             elif path not in self._hidden and is_advanced(option):
                 shown.append(option)
         for group, heading in self._headings.items():
-            heading.setVisible(any(option.group == group for option in shown))
-        self.more.setVisible(bool(shown))
-        self._advanced.setVisible(self.more.isChecked() and bool(shown))
+            set_shown(heading, any(option.group == group for option in shown))
+        set_shown(self.more, bool(shown))
+        set_shown(self._advanced, self.more.isChecked() and bool(shown))
 
     def open(self) -> None:
         """Show the options behind "More"."""

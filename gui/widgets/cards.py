@@ -222,10 +222,10 @@ class Note(QWidget):
     def _fit(self) -> None:
         """Show the fix unless it takes half of the line, and the link if anything is not shown."""
         room = self.width()
-        fix = self._fix.sizeHint().width() + SPACING
-        has_fix = len(self._fixes) == 1 and 2 * fix <= room
+        fix = self._fix.sizeHint().width() + SPACING if len(self._fixes) == 1 else 0
+        has_fix = 0 < 2 * fix <= room
         self._fix.setVisible(has_fix)
-        is_cut = self._label.sizeHint().width() > room - has_fix * fix
+        is_cut = bool(self.lines) and self._label.sizeHint().width() > room - has_fix * fix
         is_rest = self._label.text() != " · ".join(self.lines) or has_fix < len(self._fixes)
         self._more.setVisible(is_cut or is_rest)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtWidgets import QBoxLayout, QGridLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QGridLayout, QSizePolicy, QWidget
 
 from core.base.errors import Problem
 from core.base.language import _
@@ -32,19 +32,22 @@ class FormRow(QWidget):
     """A labelled control, with a mark if its value differs from that it started with.
 
     `problems` and `advice` are those shown; nothing is wrong with a value that has advice only.
+
+    Args:
+        line_height: That of one line of the control, of which a field may have two; in pixels.
     """
 
     fix_chosen = Signal(object)  # a `core.base.errors.Fix`
     reset_chosen = Signal()
 
-    def __init__(self, field: Field) -> None:
+    def __init__(self, field: Field, line_height: int) -> None:
         super().__init__()
         self.field = field
         self.problems: tuple[Problem, ...] = ()
         self.advice: tuple[Problem, ...] = ()
         self.mark = link_button("•", self.reset_chosen.emit, flush=True)
         keep_place(self.mark)
-        self.mark.setFixedWidth(2 * SPACING)
+        self.mark.setFixedSize(2 * SPACING, line_height)
         self.mark.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Undo needs no mouse
         self.mark.hide()
         self.hint = self._remark = ""
@@ -59,19 +62,14 @@ class FormRow(QWidget):
         grid.setVerticalSpacing(2)
         grid.setColumnStretch(2, 1)
         top = Qt.AlignmentFlag.AlignTop
-        line_height = field.control.sizeHint().height()
         label = role_label(Role.LABEL, field.option.title)
         label.setWordWrap(True)
         label.setToolTip(plain_tip(field.option.help))
         label.setBuddy(field.control)
         label.setFixedWidth(label_width(label))
         label.setMinimumHeight(line_height)
-        mark = QVBoxLayout()  # as high as one line of controls: a field may have two
-        mark.setSpacing(0)
-        mark.addSpacing(max(0, (line_height - self.mark.sizeHint().height()) // 2))
-        mark.addWidget(self.mark)
         grid.addWidget(label, 0, 0, 2, 1, top)
-        grid.addLayout(mark, 0, 1, top)
+        grid.addWidget(self.mark, 0, 1, top)
         grid.addLayout(self._control_line(), 0, 2)
         grid.addWidget(self.note, 1, 2)
 
@@ -186,6 +184,7 @@ class Form(QObject):
         super().__init__(parent)
         self.task = task
         self._rows: dict[str, FormRow] = {}
+        self._line_heights: dict[type[QWidget], int] = {}
         self._relevant: frozenset[str] = frozenset()
         self._offers: dict[str, Offer] = {}
         self.starts: Starts = {}
@@ -193,7 +192,11 @@ class Form(QObject):
     def add(self, path: str, field: Field | None = None) -> FormRow:
         """Add the row of an option, with `field` instead of the usual control of its kind."""
         option = options_by_path()[path]
-        row = self._rows[path] = FormRow(field or make_field(option))
+        field = field or make_field(option)
+        kind = type(field.control)
+        if kind not in self._line_heights:
+            self._line_heights[kind] = field.control.sizeHint().height()
+        row = self._rows[path] = FormRow(field, self._line_heights[kind])
         row.field.set_value(option.default)
         row.field.changed.connect(lambda: self._on_change(path))
         row.fix_chosen.connect(self.fix_chosen)

@@ -100,6 +100,12 @@ def keep_place(widget: QWidget) -> None:
     widget.setSizePolicy(policy)
 
 
+def set_shown(widget: QWidget, on: bool) -> None:
+    """Show or hide a part of a page; one that isn't hidden is not shown, as that would style it before its page."""
+    if widget.isHidden() is on:
+        widget.setVisible(on)
+
+
 def clear(layout: QLayout) -> None:
     """Remove everything from a layout. Widgets are deleted later, as one of them may be the sender."""
     while (item := layout.takeAt(0)) is not None:
@@ -142,8 +148,14 @@ class PageScroll(QuietScroll):
         set_role(content, Role.PAGE)
         self._content = content
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setWidget(content)
+        content.setParent(self.viewport())
         content.installEventFilter(self)
+
+    def event(self, event: QEvent) -> bool:
+        """Take the content when this is first shown: that lays it out."""
+        if event.type() is QEvent.Type.Polish and self.widget() is None:
+            self.setWidget(self._content)
+        return super().event(event)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(self._content.minimumSizeHint().width() + GUTTER, 6 * self.fontMetrics().height())

@@ -28,6 +28,7 @@ set_up(application)
 theme = Theme(Appearance.DARK)
 theme.apply()
 window = MainWindow(theme, Settings(runs_folder=str(folder)), FakeEngine())
+window.go_to(Place.WELCOME)
 window.show()
 at_start = set(sys.modules)
 window.go_to(Place.RUNS)
@@ -63,7 +64,29 @@ def test_no_page_imports_the_training_libraries(tmp_path):
     at_start, with_list, in_the_end = map(set, found)
     assert HEAVY & in_the_end == set()
     assert CHARTS & at_start == CHARTS & with_list == set()
+    assert "gui.new_run.page" not in at_start
     assert in_the_end >= CHARTS  # the run's page was really shown
+
+
+FORM_AFTER_PAINT = """
+import sys
+from PySide6.QtWidgets import QApplication
+from gui.app import application
+from gui.app.window import MainWindow
+
+def then():
+    [window] = [shown for shown in QApplication.topLevelWidgets() if isinstance(shown, MainWindow)]
+    print("then", window.pages.count())
+    QApplication.quit()
+
+MainWindow.ask_for_devices = lambda window: print("painted", window.pages.count())
+application.import_charts_soon = then
+sys.exit(application.run_app(["hone"]))
+"""
+
+
+def test_the_form_is_made_when_the_first_page_has_been_painted(tmp_path):
+    assert run_python(tmp_path, "-c", FORM_AFTER_PAINT).splitlines() == ["painted 1", "then 2"]
 
 
 def test_the_program_prints_when_it_has_painted(tmp_path):

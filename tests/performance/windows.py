@@ -20,6 +20,7 @@ from core.base.settings import Appearance, Settings
 from core.runs.folder import Action, RunFolder
 from core.runs.library import list_runs
 from gui.app.application import SWITCH_SECONDS, set_up
+from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.background import Ask, ask_real_engine
 from gui.base.theme import Theme
@@ -81,6 +82,7 @@ def open_window(
     window = MainWindow(theme, own_settings or settings.load(), make_job)
     if size is not None:
         window.resize(*size)
+    window.go_to(Place.NEW_RUN)
     window.show()
     return application, window
 

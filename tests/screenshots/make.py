@@ -181,6 +181,7 @@ class Stage:
         for result in (self.methods, self.devices, updated, broken_off):
             benchmark_result.save(result)
         self.box: QMessageBox | None = None
+        self.window.go_to(Place.NEW_RUN)
         self.window.show()
         self.window.ask_for_devices()
 

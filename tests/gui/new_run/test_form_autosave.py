@@ -5,6 +5,7 @@ import pytest
 from core.base.settings import Appearance, Settings
 from core.options import presets
 from gui.app.application import FormAutosave
+from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme
 from gui.new_run.page import NewRunPage
@@ -63,6 +64,7 @@ def test_the_window_saves_it_when_hone_ends_without_guessed_columns(qtbot, qapp,
     presets.keep({"schema": 1, "task": "image-classification", "training": {"epochs": 7.0}})
     window = MainWindow(Theme(Appearance.LIGHT), Settings(), FakeEngine(), tools=FakeMemory().tools)
     qtbot.addWidget(window)
+    window.go_to(Place.NEW_RUN)
     page, autosave = window.new_run, FormAutosave(window.new_run, window)
     qapp.aboutToQuit.connect(autosave.save)
     assert page.tree()["training"]["epochs"] == 7.0

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from core.base.errors import Fix, Problem, UserError
 from core.base.jobs import EngineCrashed
+from core.base.settings import Appearance
 from core.options import presets, run_file
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
@@ -20,9 +21,12 @@ from core.options.presets import RESOURCES, find_example, find_preset
 from core.options.sources import ANOTHER_MODEL
 from core.services.inspect import DataReport
 from core.sharing.script import LEFT_TO_HONE
+from gui.base.theme import Theme
+from gui.new_run.page import NewRunPage
 from gui.new_run.state import all_problems, check_form
 from tests.fakes.data_reports import report_for
-from tests.fakes.jobs import CPU_ONLY, PAIRS
+from tests.fakes.jobs import CPU_ONLY, PAIRS, FakeEngine
+from tests.fakes.memory import FakeMemory
 from tests.gui.new_run.steps import (
     TEXTS,
     await_reading,
@@ -74,6 +78,16 @@ def test_the_guide_calls_the_button_of_each_first_run_by_its_name(qtbot, page, e
         settle(qtbot, page)
         shown[start_text(page)] = name
     assert re.findall(r"\*\*(.+?)\*\*", line) == list(shown)
+
+
+def test_little_of_it_is_styled_before_it_is_shown(qtbot):
+    """What is styled earlier is styled anew whenever it, or what it is in, gets a parent."""
+    page = NewRunPage(Theme(Appearance.LIGHT), FakeEngine(), FakeMemory().tools)
+    qtbot.addWidget(page)
+    parts = page.findChildren(QWidget)
+    styled = [part for part in parts if part.testAttribute(Qt.WidgetAttribute.WA_WState_Polished)]
+    assert len(styled) < len(parts) / 5
+    page.end_work()
 
 
 def test_numbers_that_hone_chooses_say_so(page):
