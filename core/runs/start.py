@@ -25,6 +25,7 @@ from core.runs import elsewhere, models, queue
 from core.runs.event_log import EventWriter
 from core.runs.events import Event, Outcome, TurnCame
 from core.runs.folder import Connection, ExitRecord, RunFolder
+from core.runs.library import list_runs
 from core.runs.status import RunStatus, State
 from core.runs.summary import status_at_end
 
@@ -239,10 +240,18 @@ def _link_of(run: RunFolder) -> Connection | None:
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", run.path.absolute().name).strip(".-_")[:80] or "run"
         known = Connection(computer=computer, folder=f"{plain}-{secrets.token_hex(2)}")
     owner = elsewhere.owner(computer, known.folder)
-    original = RunFolder(owner).connection() if owner is not None and not run.is_own(known) else None
-    if original is not None and (original.computer, original.folder) == (computer, known.folder):
-        detail = _("This folder is a copy: the run on {computer} belongs to {path}. Resume that one.")
-        raise CantResume(_("The run can't be resumed"), detail.format(computer=computer, path=owner))
+    if owner is not None and not run.is_own(known):
+        for other in (RunFolder(owner), *list_runs(run.path.parent)):  # it may have been renamed
+            link = other.connection()
+            if (
+                link is not None
+                and (link.computer, link.folder) == (computer, known.folder)
+                and other.is_own(link)
+            ):
+                detail = _("This folder is a copy: the run on {computer} belongs to {path}. Resume that one.")
+                raise CantResume(
+                    _("The run can't be resumed"), detail.format(computer=computer, path=other.path)
+                )
     return msgspec.structs.replace(known, others=tuple(others))
 
 

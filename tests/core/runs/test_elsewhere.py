@@ -160,6 +160,10 @@ def test_a_copy_isnt_resumed_beside_the_run_it_is_of(run, started):
     with pytest.raises(CantResume, match="can't be resumed") as refused:
         runs_start.resume(copy)
     assert f"belongs to {run.path}" in refused.value.detail
+    run = renamed(run)
+    with pytest.raises(CantResume, match="can't be resumed") as refused:
+        runs_start.resume(copy)
+    assert f"belongs to {run.path}" in refused.value.detail
     assert started == []
     shutil.rmtree(run.path)  # it was moved to another disk
     with pytest.raises(runs_start.RunFolderError, match="can't be started"):
