@@ -24,6 +24,7 @@ from core.base.files import (
     place_of,
     read_record,
     write_atomically,
+    writing,
 )
 from core.base.language import _
 from core.hosts.computers import Computer, find
@@ -192,12 +193,12 @@ def agree(asked: Iterable[RunOptions]) -> None:
     """Record that the person lets runs take along to their computers what they name now.
 
     Raises:
-        OSError: It can't be written.
+        UserError: It can't be written, or a computer isn't known.
     """
     for options in asked:
         for computer in map(find, options.device.computers):
             places = {parcel.place for parcel in parcels_of(options)}
-            with locked(settings.home()):
+            with writing(_file()), locked(settings.home()):
                 known = _agreed()
                 if not places <= {*known.get(computer.address, ())}:
                     known[computer.address] = tuple(sorted(places.union(known.get(computer.address, ()))))

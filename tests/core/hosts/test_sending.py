@@ -219,6 +219,12 @@ def test_which_base_models_are_known(place, is_known, tmp_path):
     assert places(options) == [str(run), *expected]
 
 
+def test_an_answer_that_cant_be_kept_is_told(tmp_path):
+    (settings.home() / "agreed.json").mkdir()
+    with pytest.raises(UserError, match=r"agreed\.json can't be written"):
+        agree([asked(data__train="/a.csv")])
+
+
 def test_a_damaged_record_agrees_to_nothing(tmp_path):
     agree([asked(data__train="/a.csv")])
     (settings.home() / "agreed.json").write_text('{"me@workshop": "/a.csv"}')
