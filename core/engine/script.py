@@ -19,12 +19,13 @@ import msgspec
 import torch
 from transformers import TrainingArguments
 
-from core.base.errors import OptionsError, Problem
+from core.base.errors import DataError, Fix, OptionsError, Problem
 from core.base.language import _
 from core.engine.data.chat_samples import kto_weights
 from core.engine.data.chat_tokens import marks_answers, set_template
 from core.engine.data.columns import Guess, guess_columns, guess_score_columns, guess_tag_columns
 from core.engine.data.conversations import find_shape, looks_like_messages, rating_of
+from core.engine.data.exported_chats import EXPORTS, WHATSAPP
 from core.engine.data.image_files import CROPS, ImageColumn, Images
 from core.engine.data.images import find_images, find_training_images, idx_pairs, only_table
 from core.engine.data.running_text import PlainText, read_running, text_column
@@ -497,6 +498,14 @@ def _read(files: Files, table: Table | PlainText) -> dict[str, Any]:
     if isinstance(table, PlainText):
         paths = [str(path) for path in table.files]
         return {"rows": _loaded("text", paths, {"sample_by": "document", **_encoding(table.reading)})}
+    if table.format in (*EXPORTS, WHATSAPP):
+        raise DataError(
+            _("A script can't read exported chats"),
+            _("{path} is from {app}. Only Hone reads its chats as conversations.").format(
+                path=table.path, app=table.format
+            ),
+            (Fix(_("Train in Hone, or save the chats as JSON Lines with “messages” for a script")),),
+        )
     paths = [str(path) for path in files]
     reading = table.reading
     if table.format == "CoNLL":

@@ -175,7 +175,19 @@ DATA_ENDINGS = IMAGE_FORMATS.keys() | WORD_ENDINGS | PROSE_ENDINGS | JSON_ENDING
 
 _TAG = re.compile(r"O|[BIESLU]-\S+")
 _KEY = re.compile(r'"([A-Za-z_]{2,24})"\s*:')
-_CHAT_KEYS = frozenset({"messages", "conversations", "conversation", "instruction", "completion", "dialogue"})
+_CHAT_KEYS = frozenset(
+    {
+        *("messages", "conversations", "conversation", "instruction", "completion", "dialogue"),
+        *("mapping", "chat_messages"),  # exports of ChatGPT and Claude
+    }
+)
+WHATSAPP_LINE = re.compile(
+    r"\u200e?(?P<bracket>\[)?(?P<date>\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[./-]\d{1,2}[./-]\d{1,2}(?=,)),?\s"
+    r"\d{1,2}[:.]\d\d(?(bracket)(?:[:.]\d\d)?)(?:\s[^\W\d]\.?\s?[^\W\d]\.?)?(?(bracket)\]|\s-)\s"
+    r"(?:(?P<name>[^:]{1,60}):\s)?(?P<text>.*)"
+)
+"""A message as WhatsApp exports it: `[31.12.23, 22:15:03] Anna: Hi`, `12/31/23, 10:15 PM - Anna: Hi`."""
+_WHATSAPP_SHARE = 0.5
 
 
 def find_task(source: str) -> Task | None:
@@ -244,12 +256,22 @@ def _of_text(text: str) -> Task | None:
     complete = lines[:-1] if len(text.encode()) >= SAMPLED_BYTES else lines
     rows = [line for line in complete if line.strip()]
     words = [row.split() for row in rows if not row.startswith(("#", "-DOCSTART-"))]
+    if is_whatsapp(text):
+        return Task.CHAT
     widths = {len(row) for row in words}
     if len(widths) == 1 and min(widths) > 1 and all(_TAG.fullmatch(row[-1]) for row in words):
         return Task.TOKEN_CLASSIFICATION
     counts = ({row.count(separator) for row in rows} for separator in "\t,;")
     is_table = len(rows) > 1 and any(len(found) == 1 and min(found) > 0 for found in counts)
     return None if is_table else Task.CAUSAL_LM
+
+
+def is_whatsapp(text: str) -> bool:
+    """Whether a text begins as a chat that WhatsApp exports, with two people or more in it."""
+    lines = [line for line in text[:SAMPLED_BYTES].splitlines() if line.strip("\ufeff\u200e ")]
+    found = list(filter(None, (WHATSAPP_LINE.match(line.lstrip("\ufeff")) for line in lines)))
+    names = {match["name"] for match in found if match["name"]}
+    return len(names) > 1 and len(found) > _WHATSAPP_SHARE * len(lines)
 
 
 def _of_json(text: str) -> Task | None:

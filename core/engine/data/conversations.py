@@ -696,6 +696,9 @@ class ConversationReader:
         elif R.PROMPT in self.shape.columns:
             question = joined_text(self._text(R.PROMPT), self._text(R.INPUT))
             messages.append({"role": Speaker.USER.value, "content": question})
+        begins = [message["content"].strip() for message in messages[:2] if message["role"] == Speaker.SYSTEM]
+        if len(begins) == 2 and begins[0] == begins[1]:
+            del messages[0]  # it stands in a column, and again as the first turn
         return tuple(messages)
 
     def _text(self, role: ColumnRole) -> str:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from core.base import formats
 from core.base.errors import DataError, Fix
 from core.base.language import _
+from core.engine.data.exported_chats import ChatExport
 from core.engine.data.text_files import (
     NewWriter,
     Note,
@@ -39,7 +40,7 @@ NO_TYPE = _("The values of column “{name}” have different types; they are re
 
 _OPENING = re.compile(r'\s*(?:\[\s*\{\s*["}]|\{\s*(?:"(?:[^"\\]|\\.)*"\s*:|\}))')
 _NEXT = re.compile(r"\s*(,?)\s*(?=\{)")
-_CONVERSATION = frozenset({"role", "from", "speaker"})
+_CONVERSATION = frozenset({"role", "from", "speaker", "sender"})
 
 Block = tuple[list[Any], list[int]]
 """Records, and the place of each in the file."""
@@ -297,8 +298,8 @@ def _store(
     notes: tuple[str, ...] = (),
 ) -> ParsedRows:
     """Write records: `read` is gone through once for the types of the columns, and once more for the rows."""
-    path = decoder.path
-    types = _column_types(path, read(), word)
+    path, chats = decoder.path, ChatExport()
+    types = _column_types(path, chats.rows(read()), word)
     if not types:
         raise DataError(
             _("{name} has no rows").format(name=path.name),
@@ -307,14 +308,14 @@ def _store(
         )
     rows = None
     while rows is None:
-        rows = _write(new_writer, read(), types)
+        rows = _write(new_writer, chats.rows(read()), types)
     texts = (
         Note(NO_TYPE.format(name=name), NoteCode.MIXED_COLUMN, name)
         for name, kind in types.items()
         if kind is None
     )
-    all_notes = (*map(Note, notes), *decoder.notes.values(), *texts)
-    return ParsedRows(rows, "JSON" if word == "record" else "JSONL", word, all_notes)
+    all_notes = (*map(Note, notes), *decoder.notes.values(), *chats.notes(path.name), *texts)
+    return ParsedRows(rows, chats.app or ("JSON" if word == "record" else "JSONL"), word, all_notes)
 
 
 def _column_types(path: Path, blocks: Iterator[Block], word: str) -> ColumnTypes:

@@ -44,6 +44,7 @@ from core.engine.data.text_files import (
 from core.options import RunOptions
 from core.options.choices import ColumnRole
 from core.options.data import DataOptions
+from core.options.presets import is_whatsapp
 from core.options.sources import Scheme, parse_synthetic, scheme_of
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def is_plain_text(path: Path) -> bool:
     head = open_text(path, Passes(0, None)).head(SAMPLE_CHARACTERS)
     if ending(path) in PROSE_ENDINGS:
         return True
-    return not (looks_like_json(head) or looks_like_conll(path, head) or is_split(head))
+    return not (is_whatsapp(head) or looks_like_json(head) or looks_like_conll(path, head) or is_split(head))
 
 
 def read_running(

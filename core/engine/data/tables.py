@@ -31,6 +31,7 @@ from core.base.ceiling import Pace, reading, say
 from core.base.errors import DataError, Fix
 from core.base.language import _
 from core.engine.data import ANSWERS, PROMPT, TOKENS, delimited, json_files
+from core.engine.data.exported_chats import parse_whatsapp
 from core.engine.data.splits import EVAL_SPLIT, TRAIN_SPLIT, HeldOut, files_of, header_asked
 from core.engine.data.text_files import (
     ENDINGS,
@@ -57,6 +58,7 @@ from core.engine.data.text_files import (
     size_of,
 )
 from core.options.data import DataOptions
+from core.options.presets import is_whatsapp
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -192,6 +194,8 @@ def _parse_text(source: TextFile, header: bool | None, new_writer: NewWriter) ->
         raise not_readable(path, _("a JSON file"), _("Rename it to end in .json or .jsonl"))
     if expected in (Kind.JSON, Kind.JSON_LINES) or is_json:
         parsed = json_files.parse(source, new_writer, prefers_lines=expected is Kind.JSON_LINES)
+    elif expected is None and is_whatsapp(head):
+        parsed = parse_whatsapp(source, new_writer)
     elif expected is Kind.CONLL or delimited.looks_like_conll(path, head):
         parsed = delimited.parse_conll(source, new_writer)
     else:

@@ -76,16 +76,27 @@ GZIP_MAGIC = b"\x1f\x8b"
 MAGIC_BYTES = 32
 """How many first bytes identify a format."""
 
-_UNPACK, _SAVE_AS_CSV, _FOR_IMAGES = (
+_UNPACK, _SAVE_AS_CSV, _SAVE_AS_TEXT, _FOR_IMAGES = (
     _("Unpack it"),
     _("Save the sheet as CSV"),
+    _("Save it as plain text (.txt) in UTF-8"),
     _("For images choose the task Image classification"),
 )
 _WEB_PAGE = (_("a web page, which a failed download often is"), _("Download the file again"))
+ZIP, OLD_OFFICE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 FOREIGN: dict[bytes, tuple[str, str]] = {
-    b"PK\x03\x04": (_("a ZIP file or an Excel workbook"), _("Unpack it, or save the sheet as CSV")),
-    b"\xd0\xcf\x11\xe0": (_("an old Excel or Word file"), _SAVE_AS_CSV),
-    b"%PDF": (_("a PDF"), _("Choose a table: CSV, TSV, JSON, JSONL or Parquet")),
+    ZIP: (
+        _("a ZIP file, as documents and workbooks of Office are, too"),
+        _("Unpack it; of a document save the text as .txt, of a workbook the sheet as CSV"),
+    ),
+    OLD_OFFICE: (
+        _("an old Word or Excel file"),
+        _("Of a document save the text as .txt, of a workbook the sheet as CSV"),
+    ),
+    b"%PDF": (
+        _("a PDF"),
+        _("Choose its text as a file (.txt or .md), or a table: CSV, TSV, JSON or Parquet"),
+    ),
     b"\x89PNG": (_("a PNG image"), _FOR_IMAGES),
     b"\xff\xd8\xff": (_("a JPEG image"), _FOR_IMAGES),
     b"GIF8": (_("a GIF image"), _FOR_IMAGES),
@@ -95,12 +106,22 @@ FOREIGN: dict[bytes, tuple[str, str]] = {
     b"7z\xbc\xaf": (_("a 7z archive"), _UNPACK),
     b"SQLite format 3": (_("an SQLite database"), _("Export the table as CSV")),
     b"ARROW1": (_("an Arrow file"), _("Save the table as Parquet")),
-    b"{\\rtf": (_("a text with formatting (RTF)"), _("Save it as plain text in UTF-8")),
+    b"{\\rtf": (_("a text with formatting (RTF)"), _SAVE_AS_TEXT),
     b"<!doctype html": _WEB_PAGE,
     b"<html": _WEB_PAGE,
     b"<?xml": (_("an XML file"), _("Convert it to CSV or JSON")),
 }
 """The first bytes of files without rows that can be read: what such a file is, and what to do about it."""
+
+OFFICE: dict[str, tuple[str, str]] = {
+    **dict.fromkeys((".docx", ".doc"), (_("a Word document"), _SAVE_AS_TEXT)),
+    **dict.fromkeys((".xlsx", ".xlsm", ".xls"), (_("an Excel workbook"), _SAVE_AS_CSV)),
+    **dict.fromkeys((".pptx", ".ppt", ".odp", ".key"), (_("a presentation"), _SAVE_AS_TEXT)),
+    **dict.fromkeys((".odt", ".pages"), (_("a document of a word processor"), _SAVE_AS_TEXT)),
+    **dict.fromkeys((".ods", ".numbers"), (_("a workbook of a spreadsheet program"), _SAVE_AS_CSV)),
+    ".epub": (_("an e-book (EPUB)"), _("Convert it to plain text (.txt)")),
+}
+"""What a ZIP file or one of old Office is by its extension, and what to do about it."""
 
 
 def ending(path: Path) -> str:
@@ -129,7 +150,8 @@ def refuse_foreign(path: Path, start: bytes) -> None:
     """Raise DataError for a file of a kind that is never read, by its first (unpacked) bytes."""
     for magic, (name, advice) in FOREIGN.items():
         if start[: len(magic)].lower() == magic.lower():
-            raise not_readable(path, name, advice)
+            by_name = OFFICE.get(ending(path)) if magic in (ZIP, OLD_OFFICE) else None
+            raise not_readable(path, *(by_name or (name, advice)))
 
 
 def not_readable(path: Path, content: str, advice: str) -> DataError:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.base.errors import OptionsError
+from core.base.errors import DataError, OptionsError
 from core.engine.data import image_files
 from core.engine.script import comment, write_script
 from core.options import RunOptions
@@ -304,6 +304,13 @@ def test_without_data_there_is_no_script(made):
     with pytest.raises(OptionsError) as refused:
         script(options(Task.TEXT_CLASSIFICATION, made["bert"], ""))
     assert [problem.path for problem in refused.value.problems] == ["data.train"]
+
+
+def test_an_exported_chat_has_no_script(made, tmp_path):
+    chat = {"chat_messages": [{"sender": who, "text": "Hi"} for who in ("human", "assistant")]}
+    exported = str(write_json(tmp_path / "conversations.json", [chat] * 12))
+    with pytest.raises(DataError, match="Only Hone reads its chats"):
+        script(options(Task.CHAT, made["talker"], exported))
 
 
 def test_a_strangers_text_is_never_code(made, tmp_path):

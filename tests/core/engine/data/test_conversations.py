@@ -146,6 +146,15 @@ INSTRUCTION = {"system": "brief", "instruction": "sum up", "input": "a text", "o
     ("row", "expected"),
     [
         (INSTRUCTION | {"history": [["hi", "hello"]]}, ["brief", "hi", "hello", "sum up\n\na text", "done"]),
+        (
+            {"system": "brief", "messages": [{"role": "system", "content": "brief "}, *GOOD]},
+            ["brief ", "hi", "hello"],
+        ),
+        (
+            {"system": "brief", "messages": [{"role": "system", "content": "kind"}, *GOOD]},
+            ["brief\n\nkind", "hi", "hello"],
+        ),
+        ({"system": "hi", "messages": GOOD}, ["hi", "hi", "hello"]),
         ({"question": "2 + 2?", "answer": 4}, ["2 + 2?", "4"]),
         ({"prompt": "list", "completion": '[{"a": 1}]'}, ["list", '[{"a": 1}]']),
         ({"messages": [USER, USER, ANSWER]}, ["hi\n\nhi", "hello"]),

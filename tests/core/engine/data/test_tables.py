@@ -226,7 +226,22 @@ BAD: list[tuple[str, str | bytes, str]] = [
     ("a.csv", b"\xff\xfet\x00e\x00x", "not readable as UTF-16"),
     ("a.csv", "text,label\nfine,a\nbad\x00,b\n", "line 3"),
     ("a.csv", b"PAR1....PAR1", "a Parquet file"),
-    ("a.xlsx", b"PK\x03\x04" + bytes(40), "Excel workbook"),
+    *(
+        (name, magic + bytes(40), words)
+        for magic in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+        for name, words in (
+            ("a.docx", "a Word document"),
+            ("letter.DOC", "a Word document"),
+            ("a.xlsx", "an Excel workbook"),
+            ("a.odt", "a document of a word processor"),
+            ("a.ods", "a workbook of a spreadsheet program"),
+            ("a.pptx", "a presentation"),
+            ("a.epub", "an e-book"),
+        )
+    ),
+    ("a.zip", b"PK\x03\x04" + bytes(40), "a ZIP file"),
+    ("a.csv", b"PK\x03\x04" + bytes(40), "a ZIP file"),
+    ("a.docx.txt", b"%PDF-1.7", "a PDF"),
     ("a.tsv", b"<!DOCTYPE html><html>", "a web page"),
     ("a.csv", b'[{"text": "a"}]', "a JSON file"),
     ("a.parquet", b"text,label\na,b\n", "something else"),
@@ -247,6 +262,20 @@ def test_what_cannot_be_read_names_the_place_and_leaves_nothing_behind(
     monkeypatch.setattr(tables, "LARGE_BYTES", 0)
     assert str(refusal(path)) == str(in_memory)
     assert not [left for left in home.rglob("*") if left.is_file() and left.suffix != ".arrow"]
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "advice"),
+    [
+        ("a.docx", b"PK\x03\x04", ".txt"),
+        ("a.xlsx", b"PK\x03\x04", "sheet as CSV"),
+        ("a.pdf", b"%PDF", ".txt"),
+        ("a.zip", b"PK\x03\x04", "Unpack it"),
+    ],
+)
+def test_what_is_no_table_is_told_what_to_do(tmp_path, name, start, advice):
+    error = refusal(write(tmp_path, name, start + bytes(40)))
+    assert advice in error.fixes[0].label
 
 
 def test_what_is_no_readable_file_is_refused(tmp_path):

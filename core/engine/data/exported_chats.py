@@ -1,0 +1,225 @@
+"""Chats as ChatGPT and Claude export them (JSON), and WhatsApp (text): each becomes a row with a list of messages."""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from core.base.language import _, ngettext
+from core.engine.data.text_files import NewWriter, Note, ParsedRows, TextFile
+from core.options.presets import WHATSAPP_LINE
+
+Said = tuple[str, str]
+"""Who, and what; the text is empty where something else than text was sent."""
+
+# --- ChatGPT and Claude: `conversations.json`
+
+
+USER, ASSISTANT = "user", "assistant"
+EXPORTS = {
+    "ChatGPT": _(
+        "{name} is an export of ChatGPT. Of each chat the branch that was kept is read: what user and assistant wrote. "
+        "Questions with a picture or a file are left out with their answers."
+    ),
+    "Claude": _(
+        "{name} is an export of Claude. What user and assistant wrote is read. Questions with a picture "
+        "or another file without text are left out with their answers."
+    ),
+}
+
+
+class ChatExport:
+    """Turns the chats among the records of a file into `{"title": ..., "messages": [...]}`; others stay as they are.
+
+    `app` is the program that wrote them, empty if there are none.
+    """
+
+    def __init__(self) -> None:
+        self.app = ""
+        self._empty: set[int] = set()
+
+    def rows(self, blocks: Iterable[tuple[list[Any], list[int]]]) -> Iterator[tuple[list[Any], list[int]]]:
+        """The records in blocks, with the place of each; an empty one has no value, and is dropped when written."""
+        for records, numbers in blocks:
+            yield [self._row(*one) for one in zip(records, numbers, strict=True)], numbers
+
+    def notes(self, name: str) -> Iterator[Note]:
+        """What was read of the file `name`, and how much of it was left out."""
+        if self.app:
+            yield Note(EXPORTS[self.app].format(name=name))
+        if count := len(self._empty):
+            sentence = ngettext(
+                "{count:,} chat without a question and its answer as text is left out.",
+                "{count:,} chats without a question and its answer as text are left out.",
+                count,
+            )
+            yield Note(sentence.format(count=count))
+
+    def _row(self, record: Any, number: int) -> Any:
+        if not isinstance(record, dict):
+            return record
+        if _is_tree(record.get("mapping")):
+            self.app, title, said = "ChatGPT", record.get("title"), _kept_branch(record)
+        elif isinstance(record.get("chat_messages"), list):
+            self.app, title, said = "Claude", record.get("name"), _of_claude(record["chat_messages"])
+        else:
+            return record
+        if messages := _turns(said):
+            return {"title": str(title or ""), "messages": messages}
+        self._empty.add(number)
+        return {}
+
+
+def _is_tree(mapping: Any) -> bool:
+    return isinstance(mapping, dict) and all(
+        isinstance(node, dict) and {"message", "parent"} <= node.keys() for node in mapping.values()
+    )
+
+
+def _kept_branch(record: dict[str, Any]) -> Iterator[Said]:
+    """What was said from the root of the tree to the message that was shown last."""
+    nodes, branch = record["mapping"], dict[str, Any]()
+    leaves = [name for name, node in nodes.items() if not node.get("children")]
+    current = record.get("current_node")
+    at = current if isinstance(current, str) and current in nodes else next(reversed(leaves), None)
+    while isinstance(at, str) and at in nodes and at not in branch:  # damaged ones have circles
+        branch[at] = nodes[at]["message"]
+        at = nodes[at]["parent"]
+    for message in reversed(branch.values()):
+        yield from _of_chatgpt(message)
+
+
+def _of_chatgpt(message: Any) -> Iterator[Said]:
+    """What a user or the assistant says to the other; nothing of calls of tools, thoughts, and instructions."""
+    author, content, more = (_part(message, name) for name in ("author", "content", "metadata"))
+    is_hidden = (
+        more.get("is_visually_hidden_from_conversation") or _part_of(message, "recipient", "all") != "all"
+    )
+    kind = content.get("content_type")
+    if author.get("role") not in (USER, ASSISTANT) or is_hidden or kind not in ("text", "multimodal_text"):
+        return
+    parts = content.get("parts")
+    texts = [
+        part.get("text", part) if _part_of(part, "content_type") == "audio_transcription" else part
+        for part in (parts if isinstance(parts, list) else ())
+        if not _part_of(part, "content_type").endswith(
+            "audio_asset_pointer"
+        )  # its transcription is beside it
+    ]
+    is_text = all(isinstance(text, str) for text in texts)
+    yield author["role"], "\n".join(texts) if is_text else ""
+
+
+def _of_claude(messages: list[Any]) -> Iterator[Said]:
+    for message in messages:
+        speaker = {"human": USER, ASSISTANT: ASSISTANT}.get(_part_of(message, "sender"))
+        if speaker is None:
+            continue
+        parts = [part for part in _list(message, "content") if _part_of(part, "type") == "text"]
+        texts = [_part_of(part, "text") for part in parts] or [_part_of(message, "text")]
+        attached = [_part_of(file, "extracted_content") for file in _list(message, "attachments")]
+        is_text = all(attached) and not _list(message, "files")
+        yield speaker, "\n\n".join(filter(None, (*texts, *attached))) if is_text else ""
+
+
+def _part(value: Any, name: str) -> dict[str, Any]:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _list(value: dict[str, Any], name: str) -> list[Any]:
+    found = value.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _part_of(value: Any, name: str, default: str = "") -> str:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else default
+
+
+def _turns(said: Iterable[Said]) -> list[dict[str, str]]:
+    """Messages from the first question on, those of one speaker joined; none if nothing is answered."""
+    turns, is_question = list[dict[str, str]](), False
+    for speaker, text in said:
+        if speaker == USER:
+            is_question = bool(text.strip())
+        if not text.strip() or not is_question:
+            continue
+        if turns and turns[-1]["role"] == speaker:
+            turns[-1]["content"] += f"\n\n{text}"
+        else:
+            turns.append({"role": speaker, "content": text})
+    return turns if len(turns) > 1 else []
+
+
+# --- WhatsApp's text: `[31.12.23, 22:15:03] Anna: Hi` or `12/31/23, 10:15 PM - Anna: Hi`
+
+
+WHATSAPP = "WhatsApp"
+MARKS = "\u200e\u200f\u202a\u202c"
+"""Marks of direction: before the notices that WhatsApp writes in a person's name, and around names."""
+BLOCK_DAYS = 5000
+_LEFT_OUT = re.compile(r"<[^<>]+>|")  # <Media omitted>, in any language
+_MESSAGE = pa.struct([("from", pa.string()), ("value", pa.string())])
+_KIND = pa.schema([("date", pa.string()), ("messages", pa.list_(_MESSAGE))])
+
+
+def parse_whatsapp(source: TextFile, new_writer: NewWriter) -> ParsedRows:
+    """Read a chat, of which each day becomes a row; its people are the speakers, whose roles the options say."""
+    writer, left_out = new_writer(_KIND), 0
+
+    def rows() -> Iterator[tuple[int, dict[str, Any]]]:
+        nonlocal left_out
+        for date, said in groupby(_whatsapp_messages(source), itemgetter(1)):
+            number, turns = 0, list[dict[str, str]]()
+            for line, _date, name, text in said:
+                number = number or line
+                if turns and turns[-1]["from"] == name:
+                    turns[-1]["value"] += f"\n{text}"
+                else:
+                    turns.append({"from": name, "value": text})
+            if len(turns) > 1:
+                yield number, {"date": date, "messages": turns}
+            else:
+                left_out += 1
+
+    days = rows()
+    while block := list(islice(days, BLOCK_DAYS)):
+        numbers, found = zip(*block, strict=True)
+        writer.add(pa.RecordBatch.from_pylist(list(found), schema=_KIND), np.array(numbers, np.int64))
+    notes = [
+        _(
+            "{name} is a chat of WhatsApp. Each day is a conversation; pictures and notices are left out. Decide whom "
+            "the model is to answer as: read that person as the assistant, and the others as users."
+        ).format(name=source.path.name)
+    ]
+    if left_out:
+        sentence = ngettext(
+            "{count:,} day on which only one person wrote is left out.",
+            "{count:,} days on which only one person wrote are left out.",
+            left_out,
+        )
+        notes.append(sentence.format(count=left_out))
+    return ParsedRows(writer, WHATSAPP, "line", tuple(map(Note, notes)))
+
+
+def _whatsapp_messages(source: TextFile) -> Iterator[tuple[int, str, str, str]]:
+    """The line, the date, the person and the text of each message; a line without a date goes on with the last one."""
+    current: tuple[int, str, str, str] | None = None
+    for first, lines in source.lines():
+        for number, line in enumerate(lines, first):
+            if (found := WHATSAPP_LINE.match(line)) is None:
+                if current is not None:
+                    current = (*current[:3], f"{current[3]}\n{line.rstrip()}")
+                continue
+            if current is not None:
+                yield current
+            name, text = (found["name"] or "").strip(f"{MARKS} ~"), found["text"].rstrip()
+            is_notice = not name or text.startswith("\u200e") or _LEFT_OUT.fullmatch(text.strip(MARKS))
+            current = None if is_notice else (number, found["date"], name, text.strip(MARKS))
+    if current is not None:
+        yield current
