@@ -89,7 +89,12 @@ def add_computer(arguments: argparse.Namespace) -> int:
         computers.save(computer)
     except UserError as error:
         refuse(f"{error.title}: {error.detail}")
-    return _check(computer, as_json=arguments.json)
+    try:
+        _check(computer, as_json=arguments.json)
+    except ComputerError as error:
+        note(error)
+        note(_("{name} was added all the same.").format(name=computer.name))
+    return 0
 
 
 def _find(arguments: argparse.Namespace) -> Computer:

@@ -108,6 +108,16 @@ def save(computer: Computer) -> None:
             _("It is a folder below your home folder there, such as hone, or an absolute path."),
         )
     others = {known.name: known for known in computers()}
+    place = (computer.address, computer.folder)
+    names = [known.name for known in others.values() if (known.address, known.folder) == place]
+    if names and computer.name not in names:
+        raise UserError(
+            _("“{name}” would be a second name for {other}").format(name=computer.name, other=names[0]),
+            _(
+                "Both would be the folder {folder} at {address}: removing one would delete the other's runs."
+            ).format(folder=computer.folder, address=computer.address),
+            (Fix(_("Choose another folder, or remove {other} first").format(other=names[0])),),
+        )
     _write(tuple((others | {computer.name: computer}).values()))
 
 

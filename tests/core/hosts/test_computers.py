@@ -1,9 +1,11 @@
 """Other computers: how they are kept, and what ssh's errors mean. The errors come from a real sshd on 127.0.0.1."""
 
+import contextlib
 import socket
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from core.base.errors import ComputerError, UserError
@@ -171,10 +173,35 @@ def test_folders_that_it_may_take(folder: str) -> None:
 
 def test_computers_are_kept_in_order_and_replaced_by_name() -> None:
     for name in ("workshop", "attic"):
-        computers.save(Computer(name=name, address="old"))
+        computers.save(Computer(name=name, address=f"old-{name}"))
     computers.save(Computer(name="workshop", address="ssh://me@10.0.0.7:2222"))
     assert [known.name for known in computers.computers()] == ["workshop", "attic"]
     assert computers.find("workshop").address == "ssh://me@10.0.0.7:2222"
     computers.forget("workshop")
     with pytest.raises(UserError, match="no computer called workshop"):
         computers.find("workshop")
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "folder", "is_same"),
+    [
+        ("attic", "me@host", "hone", True),
+        ("attic", "me@host", "other", False),
+        ("attic", "you@host", "hone", False),
+        ("workshop", "me@host", "hone", False),  # itself
+    ],
+)
+def test_one_folder_there_has_one_name(name: str, address: str, folder: str, is_same: bool) -> None:
+    computers.save(Computer(name="workshop", address="me@host"))
+    with (
+        pytest.raises(UserError, match="a second name for workshop") if is_same else contextlib.nullcontext()
+    ):
+        computers.save(Computer(name=name, address=address, folder=folder))
+
+
+def test_what_an_earlier_version_kept_twice_can_be_kept_on() -> None:
+    one = Computer(name="workshop", address="me@host")
+    other = msgspec.structs.replace(one, name="attic")
+    computers._write((one, other))
+    computers.save(one)
+    computers.save(other)
