@@ -15,7 +15,7 @@ import psutil
 
 import core
 from core.base import settings
-from core.base.files import open_plain
+from core.base.files import LARGEST_SMALL, open_plain
 from core.base.language import _
 from core.base.system import CONTROL_GROUPS, control_groups
 
@@ -362,9 +362,11 @@ def converse(process: subprocess.Popen[bytes], request: bytes, on_line: Callable
             with contextlib.suppress(OSError):  # what is left to be written fails once more
                 process.stdin.close()
         try:
-            for line in process.stdout:
+            while line := process.stdout.readline(LARGEST_SMALL):
                 last = line
                 on_line(line)
+                if len(line) == LARGEST_SMALL:  # of another computer's job: no answer is as long
+                    kill_with_children(process)
         except BaseException:
             kill_with_children(process)
             raise

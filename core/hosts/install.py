@@ -7,12 +7,15 @@ Only Hone's folder there is changed. It contains `env` (the environment), `sourc
 import contextlib
 import hashlib
 import io
+import math
+import os
 import re
 import shlex
 import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from typing import IO
@@ -21,7 +24,7 @@ import msgspec
 
 from core.base import formats
 from core.base.errors import ComputerError, Fix, UserError
-from core.base.jobs import EngineCrashed, EngineJob, JobProgress, TellProgress, decoded
+from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, JobProgress, TellProgress, decoded
 from core.base.language import _
 from core.base.processes import (
     SOURCE_ROOT,
@@ -49,7 +52,10 @@ GB = 1 << 30
 CPU_NEEDED, CUDA_NEEDED = int(2.5 * GB), int(7.5 * GB)
 """Bytes that an installation takes while it is made."""
 
-PROBE_SECONDS = 60.0
+PROBE_SECONDS, DEVICES_SECONDS = 60.0, 300.0
+LOOK_SECONDS = 0.1
+OUTPUT_BYTES = 16 << 20
+"""The most that a script there prints."""
 
 # --- What is brought there
 
@@ -136,7 +142,9 @@ place=$folder
 until [ -d "$place" ]; do place=$(dirname -- "$place"); done
 [ -w "$place" ] && say writable yes
 [ ! -d "$folder" ] || [ -e "$folder/hone.txt" ] || [ -z "$(ls -A -- "$folder")" ] || say foreign yes
-df -Pk -- "$place" | {{ read -r _; read -r _ _ _ free _ && say free "$free"; }}
+df -Pk -- "$place" | {{
+  read -r _; read -r _ all _ free _ && if [ "$all" = 0 ]; then say foreign yes; else say free "$free"; fi
+}}
 say installed "$(cat -- "$folder/installed.json" 2>/dev/null)"
 """
 
@@ -219,7 +227,7 @@ def _run(
     Raises:
         ComputerError: ssh failed.
     """
-    begin = time.monotonic()
+    begin, told = time.monotonic(), -math.inf
     with tempfile.TemporaryFile() as output:
         try:
             process = start_worker(
@@ -232,20 +240,32 @@ def _run(
             raise explain(computer, str(error), SSH_FAILED) from error
         assert process.stdin is not None
         with process:
+            sending = threading.Thread(target=_send, args=(process.stdin, content), daemon=True)
+            sending.start()  # what isn't read there must not hold up the timeout here
             try:
-                with contextlib.suppress(OSError):  # the end of the connection is explained below
-                    process.stdin.write(content)
-                    process.stdin.flush()
                 while process.poll() is None:
-                    watch(_last_line(output))
-                    if seconds is not None and time.monotonic() - begin > seconds:
+                    now = time.monotonic()
+                    if now - told >= 1.0:
+                        told = now
+                        watch(_last_line(output))
+                    if seconds is not None and now - begin > seconds:
                         raise explain(computer, "ssh: timed out", SSH_FAILED)
+                    if os.fstat(output.fileno()).st_size > OUTPUT_BYTES:
+                        raise ComputerError(
+                            "failed",
+                            _("{name} prints without end").format(name=computer.name),
+                            _(
+                                "Its shell, or a program that the shell starts, prints more than {size}."
+                            ).format(size=formats.memory(OUTPUT_BYTES)),
+                            (Fix(_("Look into ~/.profile and ~/.bashrc there")),),
+                        )
                     with contextlib.suppress(subprocess.TimeoutExpired):
-                        process.wait(1.0)
+                        process.wait(LOOK_SECONDS)
             except BaseException:  # cancelled, or Ctrl-C
                 kill_with_children(process)
                 raise
             finally:
+                sending.join()
                 with contextlib.suppress(OSError):
                     process.stdin.close()
         output.seek(0)
@@ -253,6 +273,12 @@ def _run(
     if process.returncode == SSH_FAILED or process.returncode < 0:
         raise explain(computer, text, process.returncode)
     return process.returncode, text
+
+
+def _send(target: IO[bytes], content: bytes) -> None:
+    with contextlib.suppress(OSError):  # the end of the connection is explained elsewhere
+        target.write(content)
+        target.flush()
 
 
 def _last_line(output: IO[bytes]) -> str:
@@ -280,13 +306,19 @@ def check(computer: Computer, watch: Callable[[str], None] = lambda line: None) 
         _keep(computer, msgspec.structs.replace(before, problem=error.title))
         raise
     if not obstacles(computer, checked):
+        job = EngineJob("devices", python_command(computer, "core.engine", "devices"))
+        timer = threading.Timer(DEVICES_SECONDS, job.kill)
+        timer.start()
         try:
-            answer = EngineJob("devices", python_command(computer, "core.engine", "devices")).ask()
-        except EngineCrashed as error:
-            failure = explain(computer, error.report, error.code)
+            machine = decoded("devices", job.ask(), MachineReport)
+        except (EngineCrashed, JobCancelled) as error:
+            failure = explain(computer, "ssh: timed out", SSH_FAILED)
+            if isinstance(error, EngineCrashed):
+                failure = explain(computer, error.report, error.code)
             _keep(computer, msgspec.structs.replace(checked, machine=before.machine, problem=failure.title))
             raise failure from error
-        machine = decoded("devices", answer, MachineReport)
+        finally:
+            timer.cancel()
         checked = msgspec.structs.replace(checked, machine=machine, versions=machine.versions)
     else:
         checked = msgspec.structs.replace(checked, machine=before.machine, versions=before.versions)
@@ -303,7 +335,7 @@ def _keep(computer: Computer, checked: Checked) -> None:
 def _look(computer: Computer, watch: Callable[[str], None] = lambda line: None) -> Checked:
     script = _assigned(_PROBE, folder=computer.folder)
     code, output = _run(computer, script, watch=watch, seconds=PROBE_SECONDS)
-    facts = dict(re.findall(r"^hone:(\w+)=(.*?)\r?$", output, re.MULTILINE))
+    facts = dict(re.findall(r"^hone:(\w{1,20})=(.{0,1000}?)\r?$", output, re.MULTILINE))
     system = facts.get("system", "")
     if not system or re.match("MINGW|MSYS|CYGWIN", system):
         found = explain(computer, output, code)
@@ -317,7 +349,7 @@ def _look(computer: Computer, watch: Callable[[str], None] = lambda line: None) 
         processor=facts.get("processor", ""),
         python=facts.get("python", ""),
         uv=facts.get("uv", ""),
-        free=int(facts["free"]) << 10 if facts.get("free", "").isdecimal() else None,
+        free=int(facts["free"]) << 10 if re.fullmatch("[0-9]{1,15}", facts.get("free", "")) else None,
         capability=facts.get("capability", ""),
         writable="writable" in facts and "foreign" not in facts,
         source=installed.source if installed else "",
@@ -338,7 +370,7 @@ def obstacles(computer: Computer, checked: Checked) -> list[ComputerError]:
     found = []
     if not checked.writable:
         title = _("Hone can't have the folder {folder} on {name}").format(**words)
-        detail = _("You may not write there, or it holds other files already.")
+        detail = _("You may not write there, it holds other files already, or it is on no disk, as /proc is.")
         found.append(ComputerError("not-writable", title, detail, (Fix(_("Choose another folder")),)))
     if not checked.python and not checked.uv and not checked.source:
         title = _("{name} has no Python that Hone can use").format(**words)
@@ -498,6 +530,13 @@ def uninstall(computer: Computer) -> None:
 # --- Failures of uv and pip
 
 
+_UNREACHED = (
+    r"dns error|[Cc]onnect|[Tt]imed? ?out|Name or service|error sending request|"
+    r"Network|response body|end of file"
+)
+_SERVER = re.compile(r"https?://(?:[^/\s@]*@)?([\w.:\[\]-]+)|host='([\w.:-]+)'", re.ASCII)
+"""The server that uv's and pip's errors name, without a name and password."""
+
 _CAUSES = {
     r"No space left|not enough space|os error (28|112)": (_("The disk is full."), _("Free some disk space")),
     r"\b407\b|[Pp]roxy": (
@@ -512,7 +551,7 @@ _CAUSES = {
         _("A library that Hone needs has no build for this computer."),
         _("Look for a newer version of Hone"),
     ),
-    r"dns error|[Cc]onnect|[Tt]imed? ?out|Name or service|error sending request|Network|response body|end of file": (
+    _UNREACHED: (
         _("The internet can't be reached, or is too slow."),
         _("Check the connection, and set HTTPS_PROXY if there is a proxy"),
     ),
@@ -538,5 +577,9 @@ def why_not_installed(output: str) -> tuple[str, str, tuple[str, ...]]:
     for text in ("\n".join(errors), output):
         for pattern, (cause, fix) in _CAUSES.items():
             if re.search(pattern, text):
+                server = _SERVER.search(text) if pattern == _UNREACHED else None
+                if server is not None:
+                    unreached = _("{address} can't be reached, or is too slow.")
+                    return unreached.format(address=server[1] or server[2]), fix, tuple(lines[-3:])
                 return cause, fix, tuple(lines[-3:])
     return "", "", tuple(lines[-3:])

@@ -43,6 +43,9 @@ class Job:
     def __init__(self, name, command):
         assert command == python_command(find("workshop"), "core.engine", name)
 
+    def kill(self):
+        pass
+
     def ask(self):
         return msgspec.json.encode(REPORT)
 
@@ -193,11 +196,13 @@ def test_without_uv_pip_brings_it_into_the_environment(workshop):
 
 
 def test_what_uv_can_not_do_is_explained_and_half_of_it_is_not_used(workshop):
-    workshop.put_uv(fails="echo 'error: dns error: failed to look it up' >&2; exit 2;")
+    workshop.put_uv(
+        fails="echo 'error sending request for url (https://pypi.org/simple/torch/)' >&2; exit 2;"
+    )
     with pytest.raises(ComputerError) as failed:
         workshop.install()
     assert failed.value.code == "not-installed"
-    assert "internet can't be reached" in failed.value.detail
+    assert failed.value.detail.startswith("pypi.org can't be reached")
     assert "no-hone" in [
         each.code for each in install.obstacles(workshop.computer, install.check(workshop.computer))
     ]
@@ -242,6 +247,69 @@ def test_a_computer_without_python_and_uv(workshop):
         workshop.install()
     assert refused.value.code == "no-python"
     assert "uv" in refused.value.fixes[0].label
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_a_folder_on_no_disk_is_no_full_disk(workshop):
+    workshop.put_uv()
+    save(msgspec.structs.replace(workshop.computer, folder="/proc/hone"))
+    with pytest.raises(ComputerError, match="can't have the folder /proc/hone") as refused:
+        workshop.install()
+    assert "on no disk" in refused.value.detail
+
+
+PRINTED = {
+    "free=" + "9" * 5000: ["no-hone"],
+    "free=" + "9" * 15: ["no-hone"],
+    "free=-1": ["no-hone"],
+    "free=0": ["no-room", "no-hone"],
+    "python=" + "3" * 100_000: ["no-hone"],
+    "installed=" + "[" * 100_000: ["no-hone"],
+    'installed={"source":"' + "x" * 100_000: ["no-hone"],
+}
+
+
+@pytest.mark.parametrize("printed", PRINTED)
+def test_what_a_shell_there_makes_up_is_no_error_here(printed, tmp_path, monkeypatch):
+    ssh = tmp_path / "ssh"
+    lines = f"hone:system=Linux\nhone:writable=yes\nhone:uv=0.13.9\nhone:{printed}\n"
+    (tmp_path / "printed").write_text(lines)
+    ssh.write_text(f'#!/bin/sh\ncat "{tmp_path}/printed"\n')
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    computer = Computer(name="workshop", address="workshop")
+    found = install.check(computer)
+    assert [each.code for each in install.obstacles(computer, found)] == PRINTED[printed]
+    assert len(found.python) < 2000
+
+
+def test_a_shell_there_that_prints_without_end_ends_the_check(tmp_path, monkeypatch):
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\nexec yes\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(ComputerError, match="prints without end"):
+        install.check(Computer(name="workshop", address="workshop"))
+
+
+@pytest.mark.parametrize("does", ["exec sleep 1000", "exec yes"])
+def test_the_engine_there_answers_in_time_and_with_an_end(does, tmp_path, monkeypatch):
+    installed = msgspec.json.encode(
+        install.Installed(source=source_digest(), packages="", hone="0.1.0")
+    ).decode()
+    ssh = tmp_path / "ssh"
+    ssh.write_text(
+        f'#!/bin/sh\ncase "$*" in *core.engine*) {does};; esac\n'
+        f"echo hone:system=Linux; echo hone:writable=yes; echo 'hone:installed={installed}'\n"
+    )
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(install, "DEVICES_SECONDS", 1.0)
+    computer = Computer(name="workshop", address="workshop")
+    save(computer)
+    with pytest.raises(ComputerError, match="doesn't answer"):
+        install.check(computer)
+    assert find("workshop").checked.problem
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root to make a small disk")

@@ -270,6 +270,15 @@ EXTRACTING = "error: Failed to extract archive: torch.whl\n  cause: "
         (TIMED_OUT, "The internet can't be reached"),
         (f"{EXTRACTING}error decoding response body", "The internet can't be reached"),
         (
+            "error: Failed to fetch: `https://me:secret@wheels.invalid:8443/simple/x/`\n"
+            "  cause: error sending request for url (https://wheels.invalid:8443/simple/x/)\n  cause: dns error",
+            "wheels.invalid:8443 can't be reached",
+        ),
+        (
+            "ERROR: HTTPSConnectionPool(host='pypi.org', port=443): Max retries exceeded (NewConnectionError)",
+            "pypi.org can't be reached",
+        ),
+        (
             f"error: Failed to read `a.whl`\n  cause: {os.strerror(13)} (os error 13)",
             "A file couldn't be read",
         ),
