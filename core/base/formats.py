@@ -296,6 +296,7 @@ def counted(count: float, noun: str) -> str:
         "label": ngettext("{count} label", "{count} labels", whole),
         "layer": ngettext("{count} layer", "{count} layers", whole),
         "line": ngettext("{count} line", "{count} lines", whole),
+        "process": ngettext("{count} process", "{count} processes", whole),
         "row": ngettext("{count} row", "{count} rows", whole),
         "run": ngettext("{count} run", "{count} runs", whole),
         "sample": ngettext("{count} sample", "{count} samples", whole),

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 
 from core.base.errors import Fix, FixAction, ModelError, UserError
 from core.base.files import free_bytes
-from core.base.formats import memory, plain_number
+from core.base.formats import counted, memory, plain_number
 from core.base.language import _, ngettext
 from core.base.processes import DISPLAY_CAME_FIRST, GPU_HELD_UP
 from core.engine.devices.memory import memory_limit
@@ -45,8 +45,8 @@ def _says(error: BaseException, phrases: tuple[str, ...]) -> bool:
 # --- Another number of processes
 
 
-def require_processes(checkpoint: Checkpoint | None, count: int) -> None:
-    """Make sure that a run goes on with as many processes as it was saved with.
+def require_processes(checkpoint: Checkpoint | None, count: int, computers: int = 1) -> None:
+    """Make sure that a run goes on with as many processes as it was saved with, on all its computers.
 
     Raises:
         UserError: It would go on at another place of its data, with random numbers of nobody.
@@ -55,10 +55,13 @@ def require_processes(checkpoint: Checkpoint | None, count: int) -> None:
         return
     saved = max(1, len([*checkpoint.path.glob("rng_state_[0-9]*.pth")]))
     if saved != count:
-        title = _("The checkpoint is that of {saved:,} processes, and this is {count:,}")
+        title = _("The checkpoint was saved by {saved}, and this is {count}").format(
+            saved=counted(saved, "process"), count=count
+        )
         detail = _("A run continues where it was with the same number of processes only.")
-        fix = Fix(_("Use {count:,} processes").format(count=saved), {"device.processes": saved})
-        raise UserError(title.format(saved=saved, count=count), detail, (fix,))
+        each, rest = divmod(saved, computers)
+        label = _("Use {processes}").format(processes=counted(each, "process"))
+        raise UserError(title, detail, () if rest else (Fix(label, {"device.processes": each}),))
 
 
 # --- A full disk

@@ -261,7 +261,8 @@ def _report_failure(error: Exception, run: RunFolder, options: RunOptions, repor
 
 def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint: Checkpoint | None) -> None:
     checkpoint = agreed(checkpoint)
-    failures.require_processes(checkpoint, world_size())
+    meeting = run.rendezvous()
+    failures.require_processes(checkpoint, world_size(), len(meeting.names) if meeting is not None else 1)
     memory, requests = DeviceMemory(resolved.kind, ceiling_of(resolved)), RequestBox(run, reporter)
     requests.is_test = resolved.options.only_evaluates
     log = StepLog(reporter, memory)

@@ -16,12 +16,12 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from core.base.errors import FixAction, OutOfMemory
+from core.base.errors import FixAction, OutOfMemory, UserError
 from core.base.processes import CANT_WRITE
 from core.engine.__main__ import LenientStream
 from core.engine.reporter import Reporter
 from core.engine.training import train
-from core.engine.training.failures import CantSave, disk_space_needed, explain, writing
+from core.engine.training.failures import CantSave, disk_space_needed, explain, require_processes, writing
 from core.runs.events import CheckpointSaved, Event, MessageRaised, Outcome, StepFinished
 from core.runs.folder import RunFolder
 from tests.fakes.models import save_tiny_bert
@@ -281,3 +281,28 @@ def test_a_process_of_several_that_pauses_itself_is_no_success_for_their_agent(t
     status = train._report_failure(full, RunFolder(tmp_path), options_of(), Reporter(None, writes=False))
     assert status == 1, "with 0 the others would be found to fail, by a lost connection"
     assert json.loads(told.read_text())["hone"]["outcome"] == Outcome.PAUSED
+
+
+@pytest.mark.parametrize(
+    ("saved", "now", "title", "changes"),
+    [
+        (1, (2, 1), "saved by 1 process, and this is 2", [{"device.processes": 1}]),
+        (2, (1, 1), "saved by 2 processes, and this is 1", [{"device.processes": 2}]),
+        (4, (2, 2), "saved by 4 processes, and this is 2", [{"device.processes": 2}]),
+        (3, (2, 2), "saved by 3 processes, and this is 2", []),  # it was begun on other computers
+        (2, (2, 1), "", []),
+        (2, (2, 2), "", []),
+    ],
+)
+def test_another_number_of_processes_is_refused_with_the_number_for_each_computer(
+    saved, now, title, changes, tmp_path
+):
+    for rank in range(saved if saved > 1 else 0):
+        (tmp_path / f"rng_state_{rank}.pth").touch()
+    kept = SimpleNamespace(path=tmp_path)
+    if not title:
+        require_processes(kept, *now)
+        return
+    with pytest.raises(UserError, match=title) as refused:
+        require_processes(kept, *now)
+    assert [fix.changes for fix in refused.value.fixes] == changes
