@@ -47,6 +47,7 @@ from core.runs.verdict import verdict
 from core.runs.words import (
     ending_text,
     fix_text,
+    kept_message,
     message_text,
     queued_text,
     said_text,
@@ -118,9 +119,9 @@ def add_commands(commands: Commands) -> None:
 
 
 def find_run(name: str, *, is_whole: bool = False) -> RunFolder:
-    """The run of this folder or name, the only one with `name` as a part of these, or for `latest` the one that was
-    started or resumed last.
+    """Returns the run of this folder or name, or the only one with `name` as a part of these.
 
+    `latest` is the one that was started or resumed last; while that waits in the queue, the last one that trains.
     `is_whole`: a part is not enough, nor is `latest`.
 
     Raises:
@@ -135,7 +136,17 @@ def find_run(name: str, *, is_whole: bool = False) -> RunFolder:
     if not matching and not is_whole:
         found, part = list_runs(settings.runs_folder()), name.casefold()
         if part == LATEST and found:
-            return max(found, key=lambda run: changed_at(run.keeper_file) or changed_at(run.options_file))
+            found.sort(
+                key=lambda run: changed_at(run.keeper_file) or changed_at(run.options_file), reverse=True
+            )
+            if (
+                summarize(found[0]).state is State.QUEUED
+            ):  # one that trains comes before those that wait for it
+                under_way = (
+                    run for run in found if run.is_alive() and summarize(run).state is not State.QUEUED
+                )
+                return next(under_way, found[0])
+            return found[0]
         matching = [run for run in found if part in f"{run.name}\n{run_title(run)}".casefold()]
     if len(matching) == 1 and not is_whole:
         return matching[0]
@@ -371,7 +382,9 @@ def _run_lines(run: RunFolder, summary: RunSummary) -> Iterator[str]:
     ]
     lines += [
         message_text(message, run.path, is_over=is_over)
-        for message in filter(None, (unread_message(status), *status.messages.values()))
+        for message in filter(
+            None, (unread_message(status), kept_message(run.connection()), *status.messages.values())
+        )
         if not (is_over and message.level is Level.ERROR)  # it is part of the ending
     ]
     if is_over:

@@ -57,6 +57,9 @@ LIBRARIES = (
 )
 
 PIECE_BYTES, BLOCK_BYTES = 1 << 20, 64 << 10
+LONGEST_REQUEST = 1 << 28
+"""Bytes: the names and hashes of a million files."""
+
 POLL_SECONDS = 0.05
 LONGEST_WAIT = 2.0
 IDLE_SECONDS = 900
@@ -179,7 +182,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of a file: what follows the known size of a stream, or a whole small file with its stamp."""
 
     name: str
-    size: int
+    size: Size
     stamp: tuple[int, int] | None = None
 
 
@@ -255,7 +258,7 @@ Asked = (
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The line of an answer, which `size` bytes follow."""
 
-    size: int = 0
+    size: Size = 0
     error: FailureReport | None = None
     answer: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -288,7 +291,7 @@ def _blocks(source: BinaryIO, size: int) -> Iterator[bytes]:
     Raises:
         EOFError: There are fewer.
     """
-    while size:
+    while size > 0:
         _live(SILENT_SECONDS)
         block = source.read(min(size, BLOCK_BYTES))
         if not block:
@@ -608,9 +611,10 @@ def serve(source: BinaryIO, target: BinaryIO) -> None:
 
     Raises:
         OSError: The answers can't be written, or not what is being sent: of that the rest can't be told from a request.
+        ValueError: Something else was asked.
     """
     decode: Callable[[bytes], Asked] = msgspec.json.Decoder(Asked).decode
-    while line := source.readline():
+    while line := source.readline(LONGEST_REQUEST):
         _live(IDLE_SECONDS)
         asked = decode(line)
         content: BinaryIO = io.BytesIO()
@@ -664,7 +668,7 @@ def main(arguments: list[str]) -> int:
         serve(sys.stdin.buffer, answers)
     except (EOFError, BrokenPipeError):
         return 0
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: what was asked is no request
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -1,42 +1,54 @@
 """Follows a run that trains on another computer: what its keeper does here (docs/decisions/hosts.md).
 
 The run's folder here is a copy of the one there: `events.jsonl`, `machine.jsonl` and `log.txt` byte for byte, as they
-grow. Whatever happens to the connection, or to this process, ends nothing there, and a new keeper goes on here.
+grow. Whatever happens to the connection, or to this process, ends nothing there, and a new keeper goes on here. What
+is here is never lost to what comes from there, which may be damaged, or somebody's lie.
 """
 
 import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
-import uuid
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 
 from core.base import formats
-from core.base.errors import ComputerError, RunFolderError, UserError
-from core.base.files import inside, is_link, read_record, write_atomically, written_whole
+from core.base.errors import ComputerError, Fix, RunFolderError, UserError
+from core.base.files import (
+    free_bytes,
+    inside,
+    is_link,
+    is_there,
+    read_record,
+    write_atomically,
+    written_whole,
+)
 from core.base.language import _
 from core.hosts import far
 from core.hosts.computers import find
-from core.hosts.link import Link
+from core.hosts.link import WRONG_ANSWER, Link
 from core.hosts.several import BLAME_SECONDS, Others, ask_to_end, start_others
 from core.options import run_file
 from core.options.sources import ADAPTER
 from core.runs import elsewhere, queue
-from core.runs.event_log import EventWriter
+from core.runs.event_log import EventWriter, cut_torn_line
 from core.runs.events import RequestAnswered
 from core.runs.folder import Action, Connection, ExitRecord, Request, RunFolder
 from core.runs.models import MARKER, FileEntry
 from core.runs.status import State
 
-PAUSES = (1.0, 2.0, 5.0, 10.0, 30.0)
-"""Seconds until the connection is tried again; the last one for ever."""
+LONGEST_PAUSE = 30.0
+"""Seconds until the connection is tried again: 1 at first, and twice as many each time."""
+
+WRONG_ANSWERS = 8
+"""After so many in a row, with ever longer pauses (4 minutes in all), the run isn't followed any more."""
 
 WAIT_SECONDS = 0.5
 """How long a question for news waits there for some; requests of the person wait as long."""
@@ -46,6 +58,23 @@ TELL_SECONDS, HEARD_SECONDS = 0.5, 5.0
 """How often connection.json says how far something is, and when the computer was last heard."""
 
 LOOK_SECONDS = 0.2
+OBEY_SECONDS, HURRIED_SECONDS = 7.5, 1.0
+"""How long "End now" waits for the other computer before the run is ended here, and then for the others of several."""
+
+NEWS_BYTES = 256 << 20
+LEFT_FREE = 100 << 20
+"""The most bytes of one answer to a question for news, and what is left free on the disk here."""
+
+LATEST_ATTEMPT = 1000
+"""By so many attempts a computer may be ahead of what is known here."""
+
+MOST_EXAMPLES, MOST_KEPT = 1000, 9
+"""Files of examples, and files of one name that were set aside."""
+
+EXAMPLES = re.compile(r"validation\.json|examples/[^/]+")
+RESULTS = re.compile(r"(model|checkpoints|tensorboard)/.+")
+"""Names of files that may come from there."""
+
 ARRIVING = ".arriving"
 """The folder of files that are being brought back; one of which a part is here goes on from there."""
 
@@ -72,8 +101,10 @@ class Mirror:
         assert known is not None, "it is written before the keeper is started"
         self._connection = msgspec.structs.replace(known, connected=False)
         self._stamps: dict[str, tuple[int, int]] = {}
-        self._told, self._failures = 0.0, 0
+        self._told, self._failures, self._has_news = 0.0, 0, False
         self._others, self._blamed = Others(self._options.device.computers[1:]), ""
+        self._ending: ExitRecord | None = None
+        self._end_asked: float | None = None
 
     def keep(self) -> None:
         """Follow the run until it is over, through any number of connections; writes `exit.json` last of all."""
@@ -81,35 +112,60 @@ class Mirror:
             self._wait_for_source()
             while not self._connection.over:
                 try:
-                    with Link(find(self._connection.computer)) as link:
+                    self._has_news = False
+                    with Link(find(self._connection.computer), self._wants_end) as link:
                         self._heard(clock=round(link.clock, 1) if abs(link.clock) > 1.0 else 0.0)
                         if not self._has_begun:
                             self._begin(link)
                         self._others.watch(self._connection.folder)
-                        ending = self._follow(link)
-                    self._others.end()
-                    if ending is None:
-                        self._end(
-                            _(
-                                "On {name} it ended without a word: that computer was restarted or switched off."
-                            ).format(name=self._connection.computer)
-                        )
-                    else:  # where another computer's failure ended it, that is the reason
-                        reason = self._blamed or ending.reason
-                        self._run.record_exit(msgspec.structs.replace(ending, reason=reason))
-                    self._heard(doing="", over=True)
+                        self._follow(link)
+                    self._finish()
                 except (UserError, OSError) as error:
-                    is_passing = isinstance(error, OSError)
-                    if isinstance(error, ComputerError):
-                        is_passing = error.code in PASSING
-                    if not is_passing and not self._has_begun:
-                        raise _GivenUp(str(error)) from error
-                    self._tell(connected=False, problem=str(error), doing="")
-                    self._wait(PAUSES[min(self._failures, len(PAUSES) - 1)])
-                    self._failures += 1
+                    self._try_again(error)
         except _GivenUp as end:
-            self._others.end()
-            self._give_up(str(end), end.request)
+            if self._ending is not None:
+                self._finish()
+            else:
+                self._end_others()
+                self._give_up(str(end), end.request)
+
+    def _finish(self) -> None:
+        """The run has ended there."""
+        self._end_others()
+        if self._ending is None:
+            self._end(
+                _(
+                    "The run on {name} ended without a report. That computer was probably restarted or switched off."
+                ).format(name=self._connection.computer)
+            )
+        else:  # where another computer's failure ended it, that is the reason
+            reason = self._blamed or self._ending.reason
+            self._run.record_exit(msgspec.structs.replace(self._ending, reason=reason, attempt=self._attempt))
+        for request in self._run.open_requests():
+            self._run.close_request(request)
+        self._heard(doing="", over=True)
+
+    def _end_others(self) -> None:
+        self._others.end(HURRIED_SECONDS if self._end_asked else None)
+
+    def _try_again(self, error: UserError | OSError) -> None:
+        """Wait until the connection may be tried again.
+
+        Raises:
+            _GivenUp: It makes no sense to, or the person doesn't want it.
+        """
+        code = error.code if isinstance(error, ComputerError) else ""
+        if not (code in PASSING or isinstance(error, OSError) or self._has_begun):
+            raise _GivenUp(str(error)) from error
+        if code in PASSING and self._has_news:
+            self._failures = 0
+        if code == WRONG_ANSWER and self._failures >= WRONG_ANSWERS:
+            goes_on = _("It may still train there; Resume follows it again.")
+            raise _GivenUp(f"{error}\n{goes_on}") from error
+        self._tell(connected=False, problem=str(error), doing="")
+        pause = 2.0 ** min(self._failures, WRONG_ANSWERS)
+        self._wait(pause if code == WRONG_ANSWER else min(pause, LONGEST_PAUSE))
+        self._failures += 1
 
     @property
     def _has_begun(self) -> bool:
@@ -141,18 +197,42 @@ class Mirror:
             time.sleep(LOOK_SECONDS)
 
     def _look_for_end(self) -> None:
-        """While the run is out of reach, "End now" ends it here; before it has begun, stopping and pausing, too."""
-        if self._run.is_removed:
+        """End the run here if the person wants that, and the computer is out of reach or doesn't obey in time.
+
+        Before it has begun there, stopping and pausing do so, too.
+
+        Raises:
+            _GivenUp: It ends.
+        """
+        wanted = [
+            request
+            for request in self._run.open_requests(clean=True)
+            if request.action is Action.KILL or (not self._has_begun and request.action is not Action.SAVE)
+        ]
+        if not wanted and not self._run.is_removed:
+            self._end_asked = None
+            return
+        asked_at = self._end_asked = self._end_asked or time.monotonic()
+        is_obeying = time.monotonic() < asked_at + OBEY_SECONDS
+        if self._has_begun and self._connection.connected and is_obeying:
+            return
+        if not wanted:
             raise _GivenUp("")
-        for request in self._run.open_requests(clean=True):
-            if request.action is Action.KILL or (not self._has_begun and request.action is not Action.SAVE):
-                reason = _("It was ended before it began on {name}.")
-                if self._has_begun:
-                    reason = _(
-                        "It was ended here while {name} was out of reach. It may still train there; Resume follows it "
-                        "again."
-                    )
-                raise _GivenUp(reason.format(name=self._connection.computer), request)
+        reason = _("It was ended before it began on {name}.")
+        if self._has_begun:
+            reason = _(
+                "It was ended here: {name} was out of reach, or didn't end it in time. It may still train there; "
+                "Resume follows it again."
+            )
+        raise _GivenUp(reason.format(name=self._connection.computer), wanted[0])
+
+    def _wants_end(self) -> bool:
+        """Whether the session is to be cut, whatever it waits for."""
+        try:
+            self._look_for_end()
+        except _GivenUp:
+            return True
+        return False
 
     def _give_up(self, reason: str, request: Request | None = None) -> None:
         if self._run.is_removed:
@@ -186,6 +266,8 @@ class Mirror:
             goes_on=bool(self._connection.attempt),
         )
         attempt = link.ask(start_others(link, self._options, start, self._progress), int)
+        if not 1 <= attempt <= self._attempt + LATEST_ATTEMPT:
+            raise link.wrong(_("It says that it began attempt {attempt}.").format(attempt=attempt))
         if attempt != self._attempt:  # it went on there while it was given up here
             self._attempt = attempt
             self._run.record_keeper(os.getpid(), attempt)
@@ -199,8 +281,9 @@ class Mirror:
 
     # --- Follow
 
-    def _follow(self, link: Link) -> ExitRecord | None:
-        """Copy what is new until the run is over and all of it is here; returns how it ended, if that is known."""
+    def _follow(self, link: Link) -> None:
+        """Copy what is new until the run is over and all of it is here."""
+        self._cut_what_is_only_here()
         self._verify(link)
         name, blame_at = self._connection.folder, 0.0
         while True:
@@ -209,14 +292,13 @@ class Mirror:
                 request
                 for request in self._run.open_requests(clean=True)
                 if link.ask(far.Forward(run=name, request=request), bool)
+                and request.action is not Action.KILL
             ]
             news = self._copy_news(link)
-            for request in answered:
+            for request in answered:  # "End now" stays open until the run is over
                 self._run.close_request(request)
             if self._run.is_removed:
-                link.ask(
-                    far.Forward(run=name, request=Request(id=uuid.uuid4().hex, action=Action.KILL)), bool
-                )
+                ask_to_end(link, name)
                 raise _GivenUp("")
             if self._others.problem and not self._blamed:
                 blame_at = blame_at or time.monotonic() + BLAME_SECONDS
@@ -225,86 +307,129 @@ class Mirror:
                     ask_to_end(link, name)
             if news.is_gone:
                 raise _GivenUp(_("Its folder on {name} is gone.").format(name=self._connection.computer))
-            if not news.pieces and (news.has_ended or not news.is_alive):
-                self._verify(link)
+            if not news.pieces and (news.has_ended or not news.is_alive) and self._verify(link):
+                if news.has_ended:
+                    self._ending = link.record(name, self._run.exit_file.name, ExitRecord)
                 if news.state is not State.PAUSED:
                     self._bring_results(link)
-                if not news.has_ended:
-                    return None
-                return link.record(name, self._run.exit_file.name, ExitRecord)
+                return
             if time.monotonic() - self._told >= HEARD_SECONDS:
                 self._heard()
             time.sleep(max(0.0, begun + PACE_SECONDS - time.monotonic()))
 
-    def _verify(self, link: Link) -> None:
-        """Make sure that the files there begin with what is here; one that doesn't is copied as a whole."""
+    def _verify(self, link: Link) -> bool:
+        """Set aside what is here of files that don't begin with it there; returns whether there was none."""
         sizes = {name: far.size_of(self._run.path / name) for name in far.STREAMS}
         there = link.ask(far.Hashes(run=self._connection.folder, sizes=sizes), dict[str, str])
-        for name, size in sizes.items():
-            if size and there and there.get(name) != far.hash_of(self._run.path / name, size):
-                self._copy_whole(link, name)
+        others = [
+            name
+            for name, size in sizes.items()
+            if size and there and there.get(name) != far.hash_of(self._run.path / name, size)
+        ]
+        for name in others:
+            self._set_aside(link, name)
+        return not others
 
-    def _copy_whole(self, link: Link, name: str) -> None:
-        with written_whole(self._run.path / name) as temporary:
-            link.ask(far.Get(run=self._connection.folder, path=name))
-            content = b"".join(link.blocks())
-            temporary.write_bytes(content[: content.rfind(b"\n") + 1] if name.endswith(".jsonl") else content)
+    def _cut_what_is_only_here(self) -> None:
+        """Take off the last line if a power cut left only a part of it, and requests that were answered here.
+
+        What is there, too, is new then.
+        """
+        for path in (self._run.events_file, self._run.machine_file):
+            cut_torn_line(path)
+        with contextlib.suppress(FileNotFoundError), self._run.machine_file.open("r+b") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - far.BLOCK_BYTES))
+            for line in reversed(file.read().splitlines(keepends=True)):
+                if not line.startswith(b'{"type":"request_answered"'):
+                    break
+                end -= len(line)
+            file.truncate(end)
+
+    def _set_aside(self, link: Link, name: str) -> None:
+        """Keep what is here of a file that is another one there; all of that one is new then."""
+        path = self._run.path / name
+        if not far.size_of(path):
+            return
+        places = [path.with_name(f"{name}.before-{number}") for number in range(1, MOST_KEPT + 1)]
+        place = next((place for place in places if not is_there(place)), None)
+        if place is None:
+            raise link.wrong(_("{name} is another file again and again.").format(name=name))
+        path.replace(place)
+        self._tell(kept=(*self._connection.kept, place.name))
 
     def _copy_news(self, link: Link) -> far.Watched:
         sizes = {name: far.size_of(self._run.path / name) for name in far.STREAMS}
         asked = far.Watch(run=self._connection.folder, sizes=sizes, stamps=self._stamps, wait=WAIT_SECONDS)
-        news: far.Watched = link.ask(asked, far.Watched)
-        for piece in news.pieces:
-            content = link.read(piece.size)
-            if piece.stamp is not None:
-                path = self._own(piece.name, self._run.validation_file.name, "examples")
-                path.parent.mkdir(exist_ok=True)
-                write_atomically(path, content)
-                self._stamps[piece.name] = piece.stamp
-            elif piece.name in sizes:
+        news, pieces = link.news(asked, NEWS_BYTES)
+        self._refuse_without_room(sum(piece.size for piece in news.pieces))
+        for piece, blocks in pieces:
+            if piece.stamp is None and piece.name in sizes:
                 with (self._run.path / piece.name).open("ab") as file:
-                    file.write(content)
-        self._failures = 0
+                    file.writelines(blocks)
+                continue
+            path = self._own(link, piece.name, EXAMPLES)
+            if piece.stamp is None or len({*self._stamps, piece.name}) > MOST_EXAMPLES:
+                raise link.wrong(_("It sends more examples than a run has."))
+            path.parent.mkdir(exist_ok=True)
+            with written_whole(path) as temporary:
+                temporary.write_bytes(b"".join(blocks))
+            self._stamps[piece.name] = piece.stamp
+        self._has_news = True
         for name in () if news.is_gone else set(news.shrunk) & set(sizes):
-            self._copy_whole(link, name)
+            self._set_aside(link, name)
         return news
 
-    def _own(self, name: str, *parts: str) -> Path:
-        """The path here of a file that the other computer names: one of these files of a run, or in these folders."""
-        if name.partition("/")[0] not in parts:
+    def _own(self, link: Link, name: str, allowed: re.Pattern[str]) -> Path:
+        """Returns the path here of a file that the other computer names."""
+        if allowed.fullmatch(name):
+            with contextlib.suppress(UserError):
+                return inside(self._run.path, name)
+        raise link.wrong(_("No run has a file called {name}").format(name=ascii(name)))
+
+    def _refuse_without_room(self, size: int) -> None:
+        free = free_bytes(self._run.path)
+        if size and free is not None and free - size < LEFT_FREE:
             raise UserError(
-                _("{name} sent a file that no run has").format(name=self._connection.computer), name
+                _("The disk here is too full for what {name} sends").format(name=self._connection.computer),
+                _("{size} are to come, and {free} are free.").format(
+                    size=formats.memory(size), free=formats.memory(free)
+                ),
+                (Fix(_("Free some disk space; it goes on by itself then")),),
             )
-        return inside(self._run.path, name)
 
     # --- The end
 
     def _bring_results(self, link: Link) -> None:
         """Bring the model back, or the checkpoint that is newer; what is here already isn't fetched again."""
-        listed = link.ask(far.Results(run=self._connection.folder), dict[str, tuple[int, str]])
+        kind = dict[str, tuple[far.Size, far.Digest]]
+        listed = link.ask(far.Results(run=self._connection.folder), kind)
+        folders = {parent.as_posix() for name in listed for parent in PurePosixPath(name).parents}
+        if both := folders & listed.keys():
+            raise link.wrong(_("{name} can't be both a file and a folder.").format(name=ascii(min(both))))
         arriving = self._run.path / ARRIVING
-        results = (self._run.model, self._run.checkpoints, self._run.tensorboard)
         lacking = {
             name: entry
             for name, entry in listed.items()
-            if far.hash_of(self._own(name, *(folder.name for folder in results))) != entry[1]
+            if far.hash_of(self._own(link, name, RESULTS)) != entry[1]
         }
-        total, done = sum(size for size, _digest in lacking.values()), 0
+        parts = {name: inside(arriving, name) for name in lacking}
+        here = {name: min(far.size_of(part), lacking[name][0]) for name, part in parts.items()}
+        total, done = sum(size for size, _digest in lacking.values()), sum(here.values())
+        self._refuse_without_room(total - done)
         for name, (size, digest) in lacking.items():
-            part = inside(arriving, name)
+            part = parts[name]
             part.parent.mkdir(parents=True, exist_ok=True)
-            here = far.size_of(part)
-            link.ask(far.Get(run=self._connection.folder, path=name, offset=min(here, size)))
             with part.open("ab") as file:
-                done += here
-                for block in link.blocks():
+                for block in link.content(self._connection.folder, name, here[name], size):
                     file.write(block)
                     done += len(block)
                     self._progress(_("Bringing back {name}").format(name=name), done, total)
             if far.hash_of(part) != digest:
                 part.unlink()
-                raise UserError(_("{name} was damaged on its way here").format(name=name))
-        for path in self._run.model.rglob("*"):  # of an earlier attempt
+                raise link.wrong(_("{name} was damaged on its way here.").format(name=name))
+        has_model = any(name.startswith("model/") for name in listed)
+        for path in self._run.model.rglob("*") if has_model else ():  # of an earlier attempt
             if path.is_file() and path.relative_to(self._run.path).as_posix() not in listed:
                 path.unlink()
         for name in sorted(lacking, key=lambda one: one.endswith(MARKER)):

@@ -30,6 +30,7 @@ GRACE_SECONDS = 15.0
 """How long the others may take to end by themselves after the first one has."""
 
 END_SECONDS = 45.0
+OF_OTHERS_BYTES = 64 << 20
 BLAME_SECONDS = 40.0
 """How long the first computer may take to notice by itself that another one has ended."""
 
@@ -59,7 +60,11 @@ def start_others(first: Link, options: RunOptions, start: far.Start, tell: Tell)
         _refuse_differences([first, *others], options)
         host, port = _meeting_point(first, others)
         meeting = Rendezvous(rank=0, names=names, host=host, port=port, id=uuid.uuid4().hex)
-        checkpoint = first.ask(far.Newest(run=start.run), dict[str, tuple[int, str]]) if start.goes_on else {}
+        checkpoint = (
+            first.ask(far.Newest(run=start.run), dict[str, tuple[far.Size, far.Digest]])
+            if start.goes_on
+            else {}
+        )
         for rank, other in enumerate(others, 1):
             is_copying = False
             sent = other.send_sources(options, tell_all)
@@ -125,13 +130,12 @@ def _copy_checkpoint(
     if not files:
         return
     sizes = {digest: size for size, digest in files.values()}
-    missing = other.ask(far.Missing(files=tuple(sizes)), dict[str, int])
+    missing = other.missing(sizes)
     total, done = sum(sizes[digest] for digest in missing), sum(missing.values())
 
     def content(path: str, offset: int) -> Iterator[bytes]:
         nonlocal done
-        first.ask(far.Get(run=run, path=path, offset=offset))
-        for block in first.blocks():
+        for block in first.content(run, path, offset, files[path][0]):
             done += len(block)
             tell(_("Copying the checkpoint to {name}").format(name=other.computer.name), done, total)
             yield block
@@ -156,9 +160,10 @@ def ask_to_end(link: Link, run: str) -> None:
 
 
 def _look(link: Link, run: str, wait: float = 0.0) -> far.Watched:
-    watched: far.Watched = link.ask(far.Watch(run=run, sizes={}, wait=wait), far.Watched)
-    for piece in watched.pieces:
-        link.read(piece.size)
+    watched, pieces = link.news(far.Watch(run=run, sizes={}, wait=wait), OF_OTHERS_BYTES)
+    for _piece, blocks in pieces:
+        for _block in blocks:
+            pass
     return watched
 
 
@@ -174,6 +179,7 @@ class Others:
         self._names = names
         self._threads: list[threading.Thread] = []
         self._is_over = threading.Event()
+        self._grace = GRACE_SECONDS
 
     def watch(self, run: str) -> None:
         """Begin, unless that was done."""
@@ -185,13 +191,18 @@ class Others:
             for thread in self._threads:
                 thread.start()
 
-    def end(self) -> None:
+    def end(self, hurry: float | None = None) -> None:
         """The first computer's part has ended, so that the others have to; waits until they have, or can't be reached.
 
         One that can't be reached from here ends itself, as it hears nothing from the first one either.
+
+        Args:
+            hurry: End them at once, and wait for so many seconds only.
         """
+        if hurry is not None:
+            self._grace = 0.0
         self._is_over.set()
-        until = time.monotonic() + END_SECONDS
+        until = time.monotonic() + (END_SECONDS if hurry is None else hurry)
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
 
@@ -203,7 +214,7 @@ class Others:
                     while (seen := _look(link, run, far.LONGEST_WAIT)).is_alive:
                         if self._is_over.is_set():
                             over_at = over_at or time.monotonic()
-                            if time.monotonic() - over_at > GRACE_SECONDS:
+                            if time.monotonic() - over_at >= self._grace:
                                 _end_now(link, run)
                     if not self._is_over.is_set():
                         why = (
@@ -220,9 +231,8 @@ class Others:
 def _why_failed(link: Link, run: str) -> str:
     """Why the newest attempt failed there, in words; empty if it didn't."""
     ended = link.record(run, "exit.json", ExitRecord)
-    link.ask(far.Get(run=run, path="events.jsonl"))
-    lines = b"".join(link.blocks()).splitlines()
-    said = [msgspec.json.decode(line, type=MessageRaised) for line in lines if b'"message_raised"' in line]
+    lines = link.small(run, "events.jsonl").splitlines()
+    said = [link.decoded(line, MessageRaised) for line in lines if b'"message_raised"' in line]
     said = [one for one in said if one.attempt == ended.attempt and one.level is Level.ERROR]
     if not ended.code:
         return ""

@@ -110,7 +110,7 @@ class EventWriter:
 
     def __init__(self, path: Path, attempt: int = 1) -> None:
         self.attempt = attempt
-        _cut_torn_line(path)
+        cut_torn_line(path)
         self._file: BinaryIO = path.open("ab", buffering=0)
 
     def write(self, *events: Event) -> None:
@@ -133,8 +133,8 @@ class EventWriter:
         self._file.close()
 
 
-def _cut_torn_line(path: Path) -> None:
-    """Move what follows the last end of line to `NAME.torn`.
+def cut_torn_line(path: Path) -> None:
+    """Moves what follows the last end of line to `NAME.torn`.
 
     Raises:
         OSError: It can't be read, or is no ordinary file.

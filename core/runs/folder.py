@@ -162,7 +162,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     begun there; `heard` is when that computer last answered (unix seconds, 0: never). While not `connected`, `problem`
     says why in plain words. `doing` is what goes on apart from training, such as what is being sent. `clock` is by how
     many seconds this computer's clock is ahead of that one's. `over`: the run has ended there and nothing more comes,
-    or it was given up here.
+    or it was given up here. `kept` are files here that held something else than those there, and were set aside.
     """
 
     computer: str
@@ -175,6 +175,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     doing: str = ""
     clock: float = 0.0
     over: bool = False
+    kept: tuple[str, ...] = ()
 
     @property
     def is_given_up(self) -> bool:

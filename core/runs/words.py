@@ -35,7 +35,7 @@ from core.runs.events import (
     TurnAwaited,
     WhatRan,
 )
-from core.runs.folder import ExitRecord, RunFolder
+from core.runs.folder import Connection, ExitRecord, RunFolder
 from core.runs.models import is_left_behind, trained_model
 from core.runs.queue import BENCHMARK
 from core.runs.status import RunStatus, State
@@ -432,6 +432,16 @@ def unread_message(status: RunStatus) -> MessageRaised | None:
     detail = status.trouble or (left_out if status.skipped else "")
     title = _("Not all of this run can be read")
     return MessageRaised(id="unread", level=Level.INFO, title=title, detail=detail) if detail else None
+
+
+def kept_message(connection: Connection | None) -> MessageRaised | None:
+    """Returns a message about files that were set aside, as the other computer has other ones."""
+    if connection is None or not connection.kept:
+        return None
+    title = _("{name} has lost or changed records of this run").format(name=connection.computer)
+    detail = _("What was known here is kept in the run's folder: {files}. The charts show what is there now.")
+    files = ", ".join(connection.kept)
+    return MessageRaised(id="kept", level=Level.WARNING, title=title, detail=detail.format(files=files))
 
 
 def time_spent_text(shares: Mapping[str, float] | None) -> str:

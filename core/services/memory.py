@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from core.base.ceiling import RanOut, but_a_reserve
+from core.base.errors import ComputerError
 from core.base.formats import counted, memory
 from core.base.jobs import EngineJob, JobCancelled, TellProgress, decoded
 from core.base.language import _
@@ -186,9 +187,14 @@ class DryRun(GuardedJob):
 
         computer = find(self._options.device.computers[0])
         self._command = python_command(computer, "core.hosts.far", self.name)
-        with Link(computer) as link:
-            link.require_this_hone()
-            return link.send_sources(self._options, tell)
+        try:
+            with Link(computer, lambda: self._cancelled) as link:
+                link.require_this_hone()
+                return link.send_sources(self._options, tell)
+        except ComputerError:
+            if self._cancelled:
+                raise JobCancelled(self.name) from None
+            raise
 
 
 # --- Memory of a device

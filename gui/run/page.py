@@ -31,7 +31,7 @@ from core.runs.start import Extension
 from core.runs.status import RunStatus, State
 from core.runs.summary import summarize
 from core.runs.verdict import Finding, verdict
-from core.runs.words import unread_message
+from core.runs.words import kept_message, unread_message
 from gui.base.background import Task
 from gui.base.sending import Sending
 from gui.base.theme import Role, Theme, set_role
@@ -342,6 +342,7 @@ class RunView(QWidget):
         own = self._failures or ([crash] if crash else [])
         notes = (
             run_text.connection_message(facts, time.time()),
+            kept_message(facts.connection),
             self._note,
             unread_message(self._status),
         )

@@ -5,6 +5,7 @@ import os
 import msgspec
 import pytest
 
+from core.base import settings
 from core.base.errors import OptionsError
 from core.cli.runs import find_run
 from core.options import past_runs
@@ -21,7 +22,8 @@ from core.runs.events import (
     Said,
 )
 from core.runs.library import create
-from tests.fakes.runs import FAKES, digits_options, new_run, write_events
+from core.runs.status import State
+from tests.fakes.runs import FAKES, digits_options, link, new_run, record_keeper, write_events
 
 DIGITS = str(FAKES.parents[1] / "resources" / "examples" / "digits.hone")
 
@@ -80,6 +82,31 @@ def test_the_run_started_or_resumed_last_is_latest_and_only_a_whole_name_is_dele
     for name in ("latest", "my s"):
         hone("runs", "--delete", "--permanently", "--yes", name, status=2)
     assert len(list(folder.iterdir())) == 4
+
+
+def test_latest_is_the_run_that_trains_and_not_one_that_waits_for_it(begin, home):
+    training = begin().run
+    waiting = [begin(queued=True, until=State.QUEUED).run for _ in range(2)]
+    assert find_run("latest") == training
+    for run in (training, *waiting):  # those that wait alone are as any others
+        record_keeper(run, started=0.0)
+    os.utime(waiting[1].keeper_file, (5e9, 5e9))
+    assert find_run("latest") == waiting[1]
+
+
+def test_latest_is_a_run_that_has_ended_since_another_one_began(begin, home):
+    begin()
+    ended = new_run(settings.runs_folder())
+    record_keeper(ended, started=0.0)
+    os.utime(ended.keeper_file, (5e9, 5e9))
+    assert find_run("latest") == ended
+
+
+@pytest.mark.parametrize("kept", [(), ("log.txt.before-1",)])
+def test_records_that_were_lost_elsewhere_and_are_kept_here_are_named(kept, home, hone):
+    run = new_run(settings.runs_folder())
+    link(run, over=True, kept=kept)
+    assert ("log.txt.before-1" in hone("show", run.name).out) is bool(kept)
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,8 @@ class Ended(FakeLink):
     """A session with a computer on which its part of a run failed, or that was switched off meanwhile."""
 
     is_off = False
-    record, _decoded = Link.record, Link._decoded
+    record, decoded, wrong = Link.record, Link.decoded, Link.wrong
+    _is_greeted = True
 
     def __enter__(self):
         return self
@@ -87,22 +88,19 @@ class Ended(FakeLink):
     def __exit__(self, *_rest):
         pass
 
-    def ask(self, asked, _kind=None):
-        match asked:
-            case far.Watch():
-                return far.Watched(pieces=(), shrunk=(), is_alive=False, has_ended=not self.is_off)
-            case far.Get(path="exit.json"):
-                self.content = msgspec.json.encode(ExitRecord(time=1.0, code=1, attempt=2))
-            case far.Get(path="events.jsonl"):
-                said = [(1, "an old reason"), (2, "The disk is full")]
-                events = [
-                    MessageRaised(id="failed", attempt=attempt, level=Level.ERROR, title=title, time=1.0)
-                    for attempt, title in said
-                ]
-                self.content = b"\n".join(msgspec.json.encode(event) for event in events)
+    def news(self, asked, _limit):
+        assert isinstance(asked, far.Watch)
+        return far.Watched(pieces=(), shrunk=(), is_alive=False, has_ended=not self.is_off), ()
 
-    def blocks(self):
-        yield self.content
+    def small(self, _run, path):
+        if path == "exit.json":
+            return msgspec.json.encode(ExitRecord(time=1.0, code=1, attempt=2))
+        said = [(1, "an old reason"), (2, "The disk is full")]
+        events = [
+            MessageRaised(id="failed", attempt=attempt, level=Level.ERROR, title=title, time=1.0)
+            for attempt, title in said
+        ]
+        return b"\n".join(msgspec.json.encode(event) for event in events)
 
 
 @pytest.mark.parametrize("is_off", [False, True])

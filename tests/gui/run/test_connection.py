@@ -57,6 +57,14 @@ def test_a_lost_connection_is_told_and_ends_nothing(qtbot, run, show):
     assert view.header.connection.text().startswith("Connected to workshop")
 
 
+def test_records_that_were_lost_there_and_are_kept_here_are_named_also_once_it_is_over(qtbot, run, show):
+    finish(run, Plot(), train(run))
+    link(run, over=True, kept=("events.jsonl.before-1",))
+    view = show(State.FINISHED)
+    title = "workshop has lost or changed records of this run"
+    qtbot.waitUntil(lambda: view.messages.titles() == [title], timeout=5000)
+
+
 def test_what_is_sent_and_brought_back_is_told(qtbot, run, show):
     run_file.write(ELSEWHERE, run.options_file)
     link(run, attempt=0, connected=False, heard=0.0)
