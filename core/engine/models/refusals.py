@@ -257,13 +257,15 @@ def check_fits_task(source: str, config: Any, task: Task) -> None:
 
 MOST_LAYERS = 2000
 """Building each takes a few milliseconds; the deepest published transformer has 1,000 (arXiv 2203.00555)."""
+_LAYERS = re.compile(r"(layers?|depths?)$")
+"""Names of numbers of layers in configs, unlike `vocab_size_per_layer_input` of Gemma 3n."""
 
 
 def check_depth(source: str, config: Any) -> None:
     """Raise a ModelError for a config of more layers than any model has: building them would take minutes."""
     for name, value in (vars(config) | vars(config.get_text_config())).items():
         numbers = value if isinstance(value, list | tuple) else (value,)
-        if ("layer" in name or "depth" in name) and any(
+        if _LAYERS.search(name) and any(
             isinstance(number, int) and number > MOST_LAYERS for number in numbers
         ):
             raise ModelError(

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import AutoConfig
 
 from core.base.errors import ModelError
 from core.engine.environment import prepare_torchvision
 from core.engine.models import text
-from core.engine.models.refusals import explained
+from core.engine.models.refusals import check_depth, explained
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.sections import ModelOptions
@@ -138,6 +139,12 @@ def test_a_folder_that_can_not_be_used_is_named(tiny, change, title, detail):
 def test_a_folder_without_safe_weights_can_be_trained_from_random_ones(tiny, change):
     change(tiny)
     assert load(tiny, pretrained=False).config.hidden_size == 16
+
+
+def test_only_numbers_of_layers_are_limited():
+    check_depth("gemma", AutoConfig.for_model("gemma3n"))  # it has 262,144 tokens per layer
+    with pytest.raises(ModelError, match="more than 2,000 layers"):
+        check_depth("swin", AutoConfig.for_model("swin", depths=[2, 10**6]))
 
 
 def test_a_folder_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
