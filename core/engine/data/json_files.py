@@ -149,7 +149,7 @@ class _Decoder:
         self.path = path
         self.notes: dict[str, Note] = {}
         self._decoder = json.JSONDecoder(object_pairs_hook=self._object)
-        self._repeated = ""
+        self._repeated: list[str] = []
 
     def next(self, text: str, start: int, place: str) -> tuple[Any, int]:
         """The value that begins at `start`, and where it ends.
@@ -158,7 +158,7 @@ class _Decoder:
             JSONDecodeError: It isn't complete, or no JSON.
             DataError: It is nested too deeply, or has a number without end.
         """
-        self._repeated = ""
+        self._repeated.clear()
         try:
             value, end = self._decoder.raw_decode(text, start)
         except json.JSONDecodeError:
@@ -166,13 +166,11 @@ class _Decoder:
         except (RecursionError, ValueError) as error:
             raise _undecodable(self.path, place, error) from error
         if self._repeated:
-            sentence = _(
-                "{name}: “{key}” stands twice in an object, first in {place}. Its last value is read."
-            )
-            self._note(sentence, place, key=self._repeated)
+            sentence = _("{name}: {key} stands twice in an object, first in {place}. Its last value is read.")
+            self._note(sentence, place, key=listed((_whole_characters(self._repeated[-1]),)))
         if text.find("\\ud", start, end) >= 0 or text.find("\\uD", start, end) >= 0:
             written = json.dumps(value, ensure_ascii=False)
-            whole = written.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+            whole = _whole_characters(written)
             if whole != written:  # as an emoji cut in two leaves it
                 self._note(_("{name}: half a character, first in {place}, is read as �."), place)
                 value = json.loads(whole)
@@ -202,12 +200,17 @@ class _Decoder:
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            self._repeated, _count = Counter(name for name, _value in pairs).most_common(1)[0]
+            self._repeated.append(Counter(name for name, _value in pairs).most_common(1)[0][0])
         return found
 
     def _note(self, sentence: str, place: str, **more: str) -> None:
         """Keep the first note of a kind: a file is read several times."""
         self.notes.setdefault(sentence, Note(sentence.format(name=self.path.name, place=place, **more)))
+
+
+def _whole_characters(text: str) -> str:
+    """Returns a text with its halves of characters paired, or as � where the other half is missing."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _undecodable(path: Path, place: str, error: Exception) -> DataError:
