@@ -31,11 +31,12 @@ class Sending(QObject):
     def ask(
         self, asked: Sequence[RunOptions], then: Callable[[], object], chosen: Collection[str] = ()
     ) -> None:
-        """Call `then` once the person agrees, at once if there is nothing to ask.
+        """Call `then` once the person agrees, at once if there is nothing to ask. What was asked before is dropped.
 
         Args:
             chosen: Options whose values the person has chosen here.
         """
+        self._checking.cancel()
         self._asked, self._then = asked, then
         try:
             parcels = to_ask(asked, chosen)

@@ -281,13 +281,14 @@ class NewRunPage(QWidget):
 
         Changes are counted from these values if `origin` says what they are of, else from those a task starts with.
         """
-        self._note_named(tree)
         self._fill(tree, origin)
+        self._note_named(tree)
         self._history.clear()
 
     def _note_named(self, tree: Mapping[str, Any]) -> None:
-        """Remember what a run file, a past run or a script names: to open it isn't to choose that."""
-        self._named.update(filter(None, (value_at(dict(tree), path, None) for path in SENT)))
+        """Remember, as the form shows it, what a run file, a past run or a script names: to open it isn't to choose."""
+        named = [path for path in SENT if value_at(dict(tree), path, None)]
+        self._named.update(self._options.form.value(path) for path in named)
 
     def restore_tree(self, tree: Tree) -> None:
         """Fill the form as it was when Hone was closed; an example is known by its task, data and model."""
@@ -301,9 +302,9 @@ class NewRunPage(QWidget):
 
     def replace_tree(self, tree: Mapping[str, Any], title: str, origin: str) -> None:
         """Fill the form, list the changes, and offer to undo them; `origin` is as in `load_tree`."""
-        self._note_named(tree)
         with self._history.step(title):
             self._fill(tree, origin)
+        self._note_named(tree)
         self._go_to_top()
 
     def open_run(self, tree: Tree) -> None:
@@ -378,8 +379,8 @@ class NewRunPage(QWidget):
     def import_options(self) -> None:
         """Ask for a script or its arguments and take over the options."""
         sheet = ImportSheet(self)
-        sheet.imported.connect(lambda imported: self._note_named(imported.tree))
         sheet.imported.connect(self._history.import_options)
+        sheet.imported.connect(lambda imported: self._note_named(imported.tree))
         sheet.open()
 
     def open_hub(self, kind: Kind = Kind.MODEL) -> None:

@@ -1,5 +1,7 @@
 """The form of a run on another computer: what a run file named, and not the person, is asked about before it leaves."""
 
+from threading import Event
+
 import pytest
 from msgspec.structs import replace
 
@@ -98,6 +100,33 @@ def test_a_run_on_this_computer_asks_nothing(qtbot, page, stranger, asked):
     settle(qtbot, page)
     with qtbot.waitSignal(page.start_requested):
         page.start()
+    assert asked == []
+
+
+def test_a_path_that_the_form_shows_in_another_way_is_no_choice(qtbot, page, stranger, asked):
+    stranger.write_text(stranger.read_text().replace('tsv"', 'tsv "'))
+    page.load_file(stranger)
+    settle(qtbot, page)
+    with qtbot.assertNotEmitted(page.start_requested):
+        page.start()
+        qtbot.waitUntil(lambda: len(asked) == 1)
+    assert "Training data: " in asked[0][1]
+
+
+def test_a_run_that_needs_no_question_drops_the_one_that_is_prepared(
+    qtbot, page, stranger, asked, monkeypatch
+):
+    page.load_file(stranger)
+    settle(qtbot, page)
+    go_on = Event()
+    monkeypatch.setattr(asking, "request_for", lambda *_given: go_on.wait() and asking.Request("Send?", ()))
+    page.start()
+    put(page, device__name="cpu")
+    settle(qtbot, page)
+    with qtbot.waitSignal(page.start_requested):
+        page.start()
+    go_on.set()
+    qtbot.waitUntil(lambda: page._sending._checking.is_idle)
     assert asked == []
 
 
