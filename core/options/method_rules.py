@@ -245,22 +245,25 @@ def rate_hint(options: RunOptions) -> Problem | None:
 
 
 def rate_fixes(options: RunOptions, *factors: float) -> tuple[Fix, ...]:
-    """Returns fixes that set a learning rate about so many times as high, to two figures; `rate_hint` approves of each.
+    """Returns fixes that set a learning rate about so many times as high, to two figures.
 
-    A rate that is far too high becomes the usual one, and none is lowered past the usual one in one go. A factor above
-    1 has no fix where the higher rate would be far above the usual one.
+    `rate_hint` approves of each, unless a rate is lowered that is low already, or hardly above that. One that is far
+    off becomes the usual one, and none is lowered past the usual one in one go. A factor above 1 has no fix where the
+    higher rate would be far above the usual one.
     """
     rate, usual, fixes = options.training.learning_rate, usual_rate(options).value, []
+    least = usual / FAR_OFF if usual >= LEARNS_LITTLE else 0.0
     for factor in factors:
         tried, label = rate * factor, _("Lower the learning rate to {rate}")
         if factor > 1:
-            tried, label = min(tried, FAR_OFF * usual), _("Raise the learning rate to {rate}")
+            tried = usual if rate < least else min(tried, FAR_OFF * usual)
+            label = _("Raise the learning rate to {rate}")
             if tried < WORTH_TRYING * rate:
                 continue
         elif rate > FAR_OFF * usual:
             tried = usual
         else:
-            bounds = (usual, usual / FAR_OFF if usual >= LEARNS_LITTLE else 0.0)
+            bounds = (usual, least)
             tried = max(tried, next((bound for bound in bounds if WORTH_TRYING * bound <= rate), 0.0))
         tried = float(f"{tried:.2g}")
         fixes.append(Fix(label.format(rate=plain_number(tried)), {"training.learning_rate": tried}))

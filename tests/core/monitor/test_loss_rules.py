@@ -124,7 +124,7 @@ def test_a_loss_that_never_fell_is_a_warning_with_both_remedies():
     assert "2.3 after 201 steps" in message.detail
     assert [fix.changes["training.learning_rate"] for fix in message.fixes] == [2e-4, 3e-3]
     low_rate = watch(run, options=trained_with(learning_rate=5e-5)).one
-    assert [fix.changes["training.learning_rate"] for fix in low_rate.fixes] == [1.5e-4, 5e-6]
+    assert [fix.changes["training.learning_rate"] for fix in low_rate.fixes] == [1e-3, 5e-6]
     extended(run, falling(2.3, 0.8, 500))
     assert watch(run).withdrawn == ["standing-loss"]
 

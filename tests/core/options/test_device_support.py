@@ -126,7 +126,7 @@ def test_no_usual_learning_rate_is_warned_about(task, method, source):
 def test_no_rate_is_proposed_that_would_be_warned_about(task, method, source):
     options = with_changes(starting_options(task), {"model.method": method, "model.source": source})
     usual = usual_rate(options).value
-    for times in (0.3, 0.5, 0.8, 1, 1.7, 2.5, 4, 5, 30, 1000):
+    for times in (0.05, 0.1, 0.3, 0.5, 0.8, 1, 1.7, 2.5, 4, 5, 30, 1000):
         options = with_changes(options, {"training.learning_rate": times * usual})
         for factor in (0.1, 1 / 3, 3, 5):
             for fix in rate_fixes(options, factor):
@@ -150,6 +150,7 @@ def test_no_rate_is_proposed_that_would_be_warned_about(task, method, source):
         ({"training": {"learning_rate": 8e-5}}, (1 / 3, 0.1), [2.7e-5, 2e-5]),
         ({"model": {"method": "lora"}, "training": {"learning_rate": 2e-4}}, (0.1,), [4e-5]),
         ({"model": {"method": "lora"}, "training": {"learning_rate": 4e-5}}, (0.1,), [4e-6]),
+        ({"model": {"method": "lora"}, "training": {"learning_rate": 1e-5}}, (5,), [2e-4]),
         ({"model": {"source": "scratch:bert-tiny"}, "training": {"learning_rate": 0.02}}, (5, 0.1), [5e-4]),
     ],
 )  # fmt: skip
