@@ -302,7 +302,7 @@ def slowed(recent: Recent, *, raised: str) -> Finding | None:
         key = max(f"slowed-{max(0, int(math.log2(pace / usual))):02}", raised if worse else "")
         title = _("Steps take {now} instead of {usual}: other programs use {share} of the CPU ({names})")
         figures |= {"now": formats.step_time(pace), "usual": formats.step_time(usual)}
-    elif raised == FROM_START or (not raised and _is_slow_from_start(recent)):
+    elif _is_cpu_full(recent) and (raised == FROM_START or (not raised and _has_just_begun(recent))):
         key = FROM_START
         title = _("Steps take longer than they could: other programs use {share} of the CPU ({names})")
     else:
@@ -315,11 +315,15 @@ def slowed(recent: Recent, *, raised: str) -> Finding | None:
     )
 
 
-def _is_slow_from_start(recent: Recent) -> bool:
-    """Whether a run has only begun, and other programs take what it would use: the CPU has no more to give."""
-    busy = [sample.busy for sample in recent.devices.get(Source.SYSTEM, ()) if sample.busy is not None][-10:]
+def _has_just_begun(recent: Recent) -> bool:
     has_begun = recent.trains_since is not None and recent.now - recent.trains_since >= BEGINNING[0]
-    return has_begun and _is_beginning(recent) and bool(busy) and statistics.fmean(busy) >= CPU_FULL
+    return has_begun and _is_beginning(recent)
+
+
+def _is_cpu_full(recent: Recent) -> bool:
+    """Whether other programs take what the run would use: the CPU has no more to give."""
+    busy = [sample.busy for sample in recent.devices.get(Source.SYSTEM, ()) if sample.busy is not None][-10:]
+    return bool(busy) and statistics.fmean(busy) >= CPU_FULL
 
 
 # --- Data loading

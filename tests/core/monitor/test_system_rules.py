@@ -297,6 +297,14 @@ def test_that_a_run_is_slow_from_its_start_is_withdrawn_a_minute_after_the_other
     assert (len(watched.raised), watched.withdrawn) == (1, ["slowed"])
 
 
+def test_that_a_run_is_slow_from_its_start_is_withdrawn_a_minute_after_cores_are_free():
+    run = training(300, 0.2)
+    run.computer.busy = 0.6
+    run.steps(500, 0.2)
+    watched = watch(run, others=FakePrograms(BUSY))
+    assert (len(watched.raised), watched.withdrawn) == (1, ["slowed"])
+
+
 def test_other_programs_are_looked_at_only_where_it_matters():
     run, programs = training(1500, 0.2), FakePrograms({})
     watch(run, others=programs)
