@@ -239,7 +239,7 @@ def temporary_prefix(kind: str) -> str:
     return f"hone-{kind}-{os.getpid()}-"
 
 
-_TEMPORARY = re.compile(r"hone-(?:reading|ranks|sample|states)-(\d+)-\w+")
+_TEMPORARY = re.compile(r"hone-(?:reading|ranks|sample|states)-(\d{1,9})-\w+")
 
 
 def remove_left_over() -> None:

@@ -38,8 +38,9 @@ def test_what_killed_processes_left_is_removed_and_nothing_else(tmp_path, monkey
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     own = [Path(tempfile.mkdtemp(prefix=files.temporary_prefix("ranks")))]
-    own += [own[0].with_name("hone-reading-abc"), own[0].with_name(f"other-{ended.pid}-abc")]
-    for folder in (f"hone-ranks-{ended.pid}-x", f"hone-sample-{ended.pid}-x", own[1].name, own[2].name):
+    names = ("hone-reading-abc", f"other-{ended.pid}-abc", f"hone-reading-{10**20}-abc")
+    own += map(tmp_path.joinpath, names)
+    for folder in (f"hone-ranks-{ended.pid}-x", f"hone-sample-{ended.pid}-x", *names):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "log").write_text("a rank's")
     (tmp_path / f"hone-reading-{ended.pid}-y").write_text("a place")
