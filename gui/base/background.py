@@ -23,9 +23,10 @@ Result = TypeVar("Result")
 class Broken(UserError):  # noqa: N818 - named as the window words it
     """A bug, in the engine or in work of the window, whose traceback is in Hone's log."""
 
-    def __init__(self, title: str = _("Something went wrong in Hone")) -> None:
+    def __init__(self, title: str = "") -> None:
         super().__init__(
-            title, _("This is a bug. The report is in Hone's log; Settings shows where that is.")
+            title or _("Something went wrong in Hone"),
+            _("This is a bug. The report is in Hone's log; Settings shows where that is."),
         )
 
 

@@ -56,9 +56,8 @@ class Meter(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         for width, colour in ((self.width(), "line"), (round(self.width() * self.share), self.colour)):
-            height = min(
-                METER_THICKNESS, width
-            )  # what is shorter than thick is a smaller dot, nothing is none
+            # what is shorter than thick is a smaller dot, nothing is none
+            height = min(METER_THICKNESS, width)
             painter.setBrush(QColor(getattr(self._theme.tokens, colour)))
             bar = mirrored(self, QRectF(0, (METER_THICKNESS - height) / 2, width, height))
             painter.drawRoundedRect(bar, height / 2, height / 2)
