@@ -1,7 +1,6 @@
 """The tabs "Predictions" (wrong examples, and the same sample at each evaluation) and "Confusion matrix"."""
 
 from enum import IntEnum
-from itertools import chain, product
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QItemSelection, QObject, QPoint, QRectF, QSize, Qt, Signal
@@ -526,9 +525,8 @@ class RunPredictions(QWidget):
         """How many of the wrong examples, or of a cell's, are shown; empty if all are."""
         kept, confusion = len(self._examples), self._predictions.confusion
         if self.filter.value() == OF_CELL and confusion is not None:
-            text, labels = _("{kept} of {count} were kept"), confusion.labels
-            cells = zip(product(labels, labels), chain.from_iterable(confusion.counts), strict=True)
-            count = dict(cells).get(self._cell, 0)
+            row, column = map(confusion.labels.index, self._cell)
+            text, count = _("{kept} of {count} were kept"), confusion.counts[row][column]
         else:
             text, count = _("the {kept} most confident"), self._validation.wrong if self._validation else 0
         return text.format(kept=formats.count(kept), count=formats.count(count)) if kept < count else ""
