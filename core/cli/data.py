@@ -236,8 +236,7 @@ def inspect(arguments: argparse.Namespace) -> int:
         report = run_job("inspect", request, DataReport, output.show)
     shown = chosen if task else msgspec.structs.replace(chosen, task=report.suits or chosen.task)
     print_answer(report, data_lines(report, shown), as_json=arguments.json)
-    is_wrong = any(finding.level is FindingLevel.PROBLEM for finding in report.findings)
-    return 1 if report.problems or is_wrong else 0
+    return 1 if any(problem_lines(report)) else 0
 
 
 def data_lines(report: DataReport, options: RunOptions) -> Iterator[str]:
@@ -361,16 +360,25 @@ def _sample_text(parts: Sequence[SeenPart]) -> str:
     return "\n".join(f"  {line}" for line in text.rstrip().split("\n"))
 
 
-def _finding_lines(report: DataReport) -> Iterator[str]:
+def problem_lines(report: DataReport) -> Iterator[str]:
+    """What would stop a run, with the rows and what to do."""
     for problem in report.problems:
         yield _("Problem: {problem}").format(problem=problem)
         yield from map(fix_text, problem.fixes)
+    yield from _of_findings(report, FindingLevel.PROBLEM, _("Problem: {problem}"))
+
+
+def _of_findings(report: DataReport, level: FindingLevel, template: str) -> Iterator[str]:
     for finding in report.findings:
-        message = f"{finding.message} ({finding.where})" if finding.where else finding.message
-        is_problem = finding.level is FindingLevel.PROBLEM
-        template = _("Problem: {problem}") if is_problem else _("Warning: {problem}")
-        yield template.format(problem=message)
-        yield from map(fix_text, finding.fixes)
+        if finding.level is level:
+            message = f"{finding.message} ({finding.where})" if finding.where else finding.message
+            yield template.format(problem=message)
+            yield from map(fix_text, finding.fixes)
+
+
+def _finding_lines(report: DataReport) -> Iterator[str]:
+    yield from problem_lines(report)
+    yield from _of_findings(report, FindingLevel.WARNING, _("Warning: {problem}"))
     yield from (_("Note: {text}").format(text=text) for text in report.notes)
     if not report.problems and not report.findings:
         yield _("No problems found.")

@@ -12,6 +12,7 @@ from core.base.errors import ModelError, OptionsError, UserError
 from core.base.files import new_file, writing
 from core.base.jobs import EngineCrashed, run_job
 from core.base.language import _
+from core.cli.data import problem_lines
 from core.cli.output import (
     OFFLINE_HELP,
     SEND_HELP,
@@ -42,10 +43,12 @@ from core.memory.remedies import Remedy, ladder
 from core.options import RunOptions, run_file
 from core.options.catalogue import with_changes
 from core.options.device_support import DeviceReport, MachineReport, find_device, machine_problems
-from core.runs.words import changes_text
+from core.options.sources import Scheme, scheme_of
+from core.runs.words import changes_text, error_text
 from core.services import hub
 from core.services.autofit import Fitting, Try
 from core.services.hub import ConfigFetched, ConfigRequest
+from core.services.inspect import DataReport, inspect_request
 from core.services.memory import DryRun, room_of
 
 SUFFIX = ".fits.hone"
@@ -78,7 +81,8 @@ def add_commands(commands: Commands) -> None:
         example="mine.hone --set memory.batch_size=32",
         details=_(
             "Nothing is trained. For a model on the Hugging Face Hub that isn't on this computer, only its config.json "
-            "is downloaded. If memory is short, it lists what to change. The exit status is 3 if the run doesn't fit."
+            "is downloaded. If memory is short, it lists what to change. The exit status is 3 if the run doesn't fit, "
+            "and 1 if it would stop at its data."
         ),
     )
     measuring = commands.add(
@@ -217,7 +221,17 @@ def forecast(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         note(_("Checking the model and this computer ..."))
     request = _read_request(arguments, needs_weights=False)
-    found = request.forecast(with_data=not arguments.quick)
+    problems, is_read = list[str](), not arguments.quick
+    if is_read and scheme_of(request.options.data.train) in (
+        None,
+        Scheme.HUB,
+    ):  # others are made by Hone itself
+        try:
+            report = run_job("inspect", inspect_request(request.options), DataReport)
+            problems += problem_lines(report)
+        except UserError as error:
+            problems, is_read = [error_text(error)], False
+    found = request.forecast(with_data=is_read)
     remedies = request.remedies(found, found.verdict)
     room, verdict = found.room, found.verdict
     answer = {
@@ -233,10 +247,13 @@ def forecast(arguments: argparse.Namespace) -> int:
         "length": found.length,
         "longest_text": found.longest_text,
         "notes": found.notes,
+        "problems": problems,
         "ladder": remedies,
     }
-    print_answer(answer, [*forecast_lines(found), *remedy_lines(remedies)], as_json=arguments.json)
-    return TOO_LARGE if verdict is Verdict.TOO_LARGE else 0
+    stops = [_("But the run would stop at its data:"), *problems] if problems else []
+    lines = [*forecast_lines(found), *stops, *remedy_lines(remedies)]
+    print_answer(answer, lines, as_json=arguments.json)
+    return TOO_LARGE if verdict is Verdict.TOO_LARGE else min(1, len(problems))
 
 
 def forecast_lines(found: Forecast) -> Iterator[str]:

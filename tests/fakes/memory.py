@@ -12,6 +12,7 @@ from core.options import RunOptions
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs.summary import Timings
 from core.services.hub import ConfigFetched
+from core.services.inspect import DataReport
 from gui.new_run.memory_state import MemoryTools
 from gui.new_run.page import NewRunPage
 from tests.fakes.model_shapes import kept_of_images
@@ -159,6 +160,7 @@ class Engine:
         self.room = Room(free=8 * GB, ceiling=16 * GB)
         self.model = ModelReport(activation_checkpointing=True, shape=SHAPE)
         self.traced: Forecast | Exception = TRACED
+        self.data: DataReport | Exception = DataReport(source="", format="CSV", rows=300)
 
         self.fetch: Callable[[str], ConfigFetched] = lambda _source: ConfigFetched(path="")
 
@@ -169,6 +171,7 @@ class Engine:
             "devices": MachineReport(devices=(CPU,), automatic="cpu"),
             "check-model": self.model,
             "forecast": self.traced,
+            "inspect": self.data,
         }
         answer = self.fetch(request.source) if name == "fetch-config" else found[name]
         if isinstance(answer, Exception):

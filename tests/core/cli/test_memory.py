@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from core.base.errors import UserError
+from core.base.errors import DataError, Problem, UserError
 from core.base.jobs import EngineCrashed
 from core.cli import memory
 from core.memory.model import ModelReport, Room
 from core.options import run_file
 from core.options.choices import Padding
 from core.services.hub import ConfigFetched
+from core.services.inspect import DataReport, Finding, FindingLevel
 from tests.fakes.memory import FILE, GB, MB, TRACED, DryRuns
 from tests.fakes.model_shapes import MODEL, asked
 
@@ -66,6 +67,42 @@ def test_other_forecasts(answers, arguments, status, texts, engine, hone):  # no
     vars(engine).update(answers)
     output = "".join(hone("forecast", FILE, *arguments, status=status))
     assert [text for text in texts if text not in output] == []
+
+
+SOUND = DataReport(source="", format="CSV", rows=300)
+NO_ANSWER = Finding(
+    code="empty-answer",
+    level=FindingLevel.PROBLEM,
+    message="1 example: an empty answer.",
+    count=1,
+    rows=(238,),
+)
+CUT = Finding(code="cut", level=FindingLevel.WARNING, message="9 examples are cut.", count=9)
+
+
+@pytest.mark.parametrize(
+    ("data", "arguments", "status", "says"),
+    [
+        (SOUND, [], 0, ""),
+        (replace(SOUND, findings=(CUT,)), [], 0, ""),
+        (replace(SOUND, findings=(CUT, NO_ANSWER)), [], 1, "row 238"),
+        (replace(SOUND, problems=(Problem("data.label_column", "is missing"),)), [], 1, "data.label_column"),
+        (DataError("texts.csv is empty"), [], 1, "texts.csv is empty"),
+        (DataError("texts.csv is empty"), ["--quick"], 0, ""),
+    ],
+    ids=["sound", "a warning", "a row", "a column", "no data", "not read"],
+)
+def test_a_forecast_names_what_would_stop_the_run_in_its_data(
+    *, engine, hone, padded, data, arguments, status, says
+):
+    engine.room, engine.data = Room(free=64 * GB, ceiling=64 * GB), data
+    out = hone("forecast", padded, *arguments, status=status).out
+    assert "It fits." in out
+    assert ("the run would stop at its data" in out) is bool(says)
+    assert says in out
+    assert "9 examples" not in out
+    answer = hone("forecast", padded, *arguments, "--json", status=status).json
+    assert (answer["fits"], bool(answer["problems"])) == (True, bool(says))
 
 
 # --- hone measure
@@ -186,7 +223,7 @@ def from_hub(engine, tmp_path, monkeypatch):
 
 def test_a_forecast_downloads_what_describes_the_model_and_says_so(engine, from_hub, hone):
     printed = hone("forecast", from_hub, "--json")
-    assert engine.asked == ["devices", "fetch-config", "check-model", "forecast"]
+    assert engine.asked == ["devices", "fetch-config", "check-model", "inspect", "forecast"]
     assert printed.err == "Downloading config.json (a few KB) of org/tiny from huggingface.co ...\n"
     assert printed.json["method"] == "formula"
     hone("forecast", from_hub, "--offline", "--quick")  # it is here now
