@@ -216,10 +216,10 @@ class DataOptions(Section, frozen=True, kw_only=True):
     )
     max_train_samples: int | None = option(
         None,
-        _("Maximum training examples"),
+        _("Maximum examples"),
         _(
-            "Use only this many examples from the start, for a quick test; a validation fraction is taken from them. "
-            "For text generation: train on this many blocks of tokens. Empty: all."
+            "Use only this many examples from the start of the training data, for a quick test; a validation fraction "
+            "is taken from them. For text generation: train on this many blocks of tokens. Empty: all."
         ),
         unit=Unit.EXAMPLES,
         group=_("How much"),

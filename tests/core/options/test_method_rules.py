@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from core.options import RunOptions, run_file
-from core.options.catalogue import put
+from core.options.catalogue import options_by_path, put
 from core.options.choices import BestMetric, Task
 from core.options.data import DataOptions
 from core.options.method_rules import Extent, batch_hint, extent, steps_hint, useful_steps, warmup_problem
@@ -22,6 +22,14 @@ def options(**sections: Any) -> RunOptions:
         "training": TrainingOptions(epochs=5.0),
     }
     return RunOptions(**{**defaults, **sections})
+
+
+def test_the_limit_of_examples_counts_those_held_out_and_is_not_called_one_of_training():
+    known = extent(
+        options(data=DataOptions(train="rows.csv", max_train_samples=4000, eval_fraction=0.2)), 9000
+    )
+    assert (known.trained, known.evaluated) == (3200, 800)
+    assert options_by_path()["data.max_train_samples"].title == "Maximum examples"
 
 
 def test_steps_are_counted_as_trainer_counts_them():
