@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from core.engine.models.parts import (
     adaptable_layers,
+    can_be_packed,
     frozen_layers,
     fully_trained,
     head_names,
@@ -45,7 +46,11 @@ def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
     """
     heads = head_names(model)
     layers = {name: model.get_submodule(name) for name in adaptable_layers(model, heads)}
-    packable = [layer.weight.numel() for layer in layers.values() if not isinstance(layer, torch.nn.Conv2d)]
+    packable = [
+        layer.weight.numel()
+        for layer in layers.values()
+        if not isinstance(layer, torch.nn.Conv2d) and (kind != "cpu" or can_be_packed(layer))
+    ]
     linears: dict[str, tuple[int, int]] = {}
     for name, layer in layers.items():
         last, (inputs, outputs) = name.rpartition(".")[2], _sides(layer)

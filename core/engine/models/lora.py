@@ -14,8 +14,13 @@ from peft import (
 )
 from peft.tuners.tuners_utils import BaseTunerLayer
 
-from core.base.language import ngettext
+from core.base.language import _, ngettext
 from core.engine.models.parts import (
+    BLOCK,
+    REPLACED,
+    adaptable_layers,
+    base_of,
+    can_be_packed,
     find_targets,
     freeze_batch_norms,
     fully_trained,
@@ -24,6 +29,7 @@ from core.engine.models.parts import (
     predicts_tokens,
 )
 from core.engine.models.past_runs import weights_in
+from core.engine.reporter import Reporter
 from core.options import RunOptions
 from core.options.choices import Task
 
@@ -97,6 +103,36 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
     return wrapped
 
 
+def unpacked_layers(model: Any) -> list[str]:
+    """Names of the frozen layers of QLoRA that aren't quantized, as a CPU would unpack them wrongly."""
+    whole = base_of(model)
+    return [
+        name.removesuffix(".base_layer")
+        for name in adaptable_layers(whole, head_names(whole))
+        if REPLACED not in f".{name}."
+        and not (weight := whole.get_submodule(name).weight).requires_grad
+        and not (is_quantized(weight) or can_be_packed(whole.get_submodule(name)))
+    ]
+
+
+def note_unpacked(model: Any, reporter: Reporter) -> None:
+    """Note which layers `left_unpacked` has named."""
+    names = unpacked_layers(model)
+    if not names:
+        return
+    title = ngettext(
+        "{count:,} layer isn't quantized: {name}",
+        "{count:,} layers aren't quantized, such as {name}",
+        len(names),
+    )
+    detail = _("Its width is no multiple of {block}, and bitsandbytes would unpack it wrongly on a CPU.")
+    if len(names) > 1:
+        detail = _(
+            "Their widths are no multiples of {block}, and bitsandbytes would unpack them wrongly on a CPU."
+        )
+    reporter.note("unpacked", title.format(count=len(names), name=names[0]), detail.format(block=BLOCK))
+
+
 def describe(model: Any) -> str:
     """The adapter of a live model, such as "LoRA, rank 16 on 12 layers, DoRA"; empty if there is none."""
     layers = [part for part in model.modules() if isinstance(part, BaseTunerLayer)]
@@ -108,6 +144,9 @@ def describe(model: Any) -> str:
     text = ngettext(
         "{method}, rank {rank} on {count} layer", "{method}, rank {rank} on {count} layers", len(layers)
     ).format(method=method, rank=", ".join(map(str, ranks)), count=len(layers))
+    if packed is not None and (rest := len(unpacked_layers(model))):
+        few = ngettext("{count} layer not quantized", "{count} layers not quantized", rest)
+        text = ", ".join((text, few.format(count=rest)))
     config = next(iter(model.peft_config.values()))
     has_lengths = any(layer.lora_magnitude_vector for layer in layers)
     return ", ".join((text, *["rsLoRA"] * config.use_rslora, *["DoRA"] * has_lengths))

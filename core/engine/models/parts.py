@@ -236,6 +236,27 @@ def quantization_arguments(options: RunOptions, unpacked: Sequence[str]) -> dict
     return arguments
 
 
+BLOCK = 64
+"""Weights that share a scale in 4 bits."""
+
+
+def left_unpacked(model: Any, options: RunOptions) -> tuple[str, ...]:
+    """Names of the modules that QLoRA doesn't quantize: the head, which learns, and what a CPU would unpack wrongly.
+
+    On CPUs, bitsandbytes 0.50.2 gives wrong weights for 4-bit layers with a width that is no multiple of 64.
+    """
+    heads = head_names(model)
+    if options.device.name != "cpu" or options.model.quantization is Quantization.INT8:
+        return heads
+    layers = adaptable_layers(model, heads)
+    return (*heads, *(name for name in layers if not can_be_packed(model.get_submodule(name))))
+
+
+def can_be_packed(layer: Any) -> bool:
+    """Whether a CPU unpacks this layer's weights rightly from 4 bits."""
+    return bool(layer.weight.shape[0 if type(layer).__name__ == "Conv1D" else 1] % BLOCK == 0)
+
+
 def prepare_quantized(model: Any) -> None:
     """Prepare a quantized model for LoRA.
 

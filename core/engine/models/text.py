@@ -15,8 +15,8 @@ from core.engine.models import refusals
 from core.engine.models.parts import (
     base_of,
     frozen_dtype,
-    head_names,
     hold_frozen,
+    left_unpacked,
     loading_frozen_in,
     owners,
     quantization_arguments,
@@ -192,7 +192,7 @@ def _logits(model: Any, tokens: Sequence[int], positions: Sequence[int]) -> torc
 
 
 def warn_if_packing_leaks(model: Any, reporter: Reporter) -> None:
-    if leaks_between_packed(model):
+    if next(model.parameters()).device.type != "meta" and leaks_between_packed(model):
         reporter.warn(
             "packed-neighbours",
             _("Packed conversations attend to each other"),
@@ -303,7 +303,7 @@ def set_labels(config: Any, task: Task, labels: tuple[str, ...]) -> None:
 
 
 def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokenizer: Any) -> LoadedModel:
-    """Load the model with the head of the task; images need no tokenizer.
+    """Load the model with the head of the task; images need no tokenizer. On the meta device no weights are read.
 
     Weights that learn are in fp32, frozen ones quantized for QLoRA or as `frozen_dtype` says.
 
@@ -316,10 +316,13 @@ def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokeni
     if tokenizer is not None and config.pad_token_id is None:
         config.pad_token_id = tokenizer.pad_token_id
     attention = attention_for(options, config)
+    is_light = options.starts_random or torch.get_default_device().type == "meta"
+    if not is_light:
+        weights_in(options.model.source)  # merging a past run's adapter draws random numbers, the first time
     set_seed(options.training.seed)  # the head's random weights
     with refusals.explained(options.model.source):
         load = _load_quantized if options.model.method is Method.QLORA else _load
-        if options.starts_random:
+        if is_light:
             loaded = LoadedModel(random_model(config, options.task, attn_implementation=attention))
         else:
             with loading_frozen_in(frozen_dtype(options)):
@@ -379,10 +382,10 @@ def _load(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
 
 
 def _load_quantized(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
-    """Load with quantized weights, but for the head and for modules that the checkpoint lacks: these are trained."""
+    """Load with quantized weights, but for `left_unpacked`, and for modules that the checkpoint lacks: they learn."""
     with torch.device("meta"):
-        heads = head_names(random_model(copy.deepcopy(config), options.task))
-    loaded = _load(options, copy.deepcopy(config), **quantization_arguments(options, heads), **more)
+        unpacked = left_unpacked(random_model(copy.deepcopy(config), options.task), options)
+    loaded = _load(options, copy.deepcopy(config), **quantization_arguments(options, unpacked), **more)
     if loaded.fresh:
-        loaded = _load(options, config, **quantization_arguments(options, (*heads, *loaded.fresh)), **more)
+        loaded = _load(options, config, **quantization_arguments(options, (*unpacked, *loaded.fresh)), **more)
     return loaded

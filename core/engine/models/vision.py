@@ -339,18 +339,19 @@ def _of_past_run(source: str, folder: Path) -> ImageModel:
 
 
 def load_image_model(options: RunOptions, model: ImageModel, labels: tuple[str, ...]) -> LoadedModel:
-    """Load the model with a head for `labels`; the format of its weights is as in `text.load_model`.
+    """Load the model with a head for `labels`; weights are read, and their format is, as in `text.load_model`.
 
     Raises:
         ModelError: There are no safe weights, they are damaged or don't fit, or can't be downloaded.
     """
     if model.config is not None:
         return text.load_model(options, model.config, labels, None)
-    trained = None if options.starts_random else model.weights
+    is_light = options.starts_random or torch.get_default_device().type == "meta"
+    trained = None if is_light else model.weights
     architecture = msgspec.structs.replace(
         options.model,
         source=model.architecture,
-        pretrained=not options.starts_random and trained is None,
+        pretrained=not is_light and trained is None,
     )
     classifier = load_vision_model(architecture, len(labels), options.training.seed)
     if trained is not None:

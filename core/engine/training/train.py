@@ -317,6 +317,10 @@ def _load(
             with torch.random.fork_rng(()):  # or the head's random weights would differ
                 refuse_too_large(foretell(resolved, None, run.forecast()))
         prepared = prepare(resolved.options, reporter)
+        if resolved.options.model.method is Method.QLORA:
+            from core.engine.models.lora import note_unpacked
+
+            note_unpacked(prepared.model, reporter)
         if rank():
             prepared = replace(prepared, picture=None)  # rank 0 writes them
         else:

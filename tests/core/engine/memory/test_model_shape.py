@@ -105,10 +105,11 @@ def test_the_state_of_adafactor_goes_by_the_sides_of_the_weights():
 
 
 def test_layers_for_lora_and_quantization_are_counted():
-    shape = shape_of(empty("bert"))
+    shape = shape_of(empty("bert"), "cuda")
     assert shape.linears["query"] == (3 * 16, 3 * 16)
     assert shape.linears["dense"] == (3 * (16 + 16 + 40) + 16, 3 * (16 + 40 + 16) + 16)  # and the pooler's
     assert shape.packable == 3 * (4 * 16 * 16 + 2 * 16 * 40) + 16 * 16
+    assert shape_of(empty("bert"), "cpu").packable == 0, "their widths are no multiples of 64"
     assert (shape.head, shape.embeddings, shape.largest) == (2 * 16 + 2, (50 + 64 + 2) * 16, 64 * 16)
 
 

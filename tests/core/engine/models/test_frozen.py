@@ -152,7 +152,7 @@ def test_a_paused_run_goes_on_bit_for_bit_with_recomputed_activations(task, meth
     if task is Task.TEXT_CLASSIFICATION:
         source, data = save_tiny_bert(tmp_path / "bert"), write_reviews(tmp_path / "reviews.csv", 16)
     else:
-        source = save_tiny_talker(tmp_path / "talker")
+        source = save_tiny_talker(tmp_path / "talker", hidden_size=64)
         data = write_json(tmp_path / "rows.json", instructions(16) if task is Task.CHAT else pairs(16))
     options = run_options(
         task, source=source, train=data, method=method, precision=precision, frozen_precision="bf16",

@@ -129,8 +129,9 @@ def test_lora_adapts_every_layer_but_the_last_and_is_loaded_back(llama, text, tm
 
 
 @pytest.mark.parametrize("quantization", list(Quantization))
-def test_qlora_quantizes_all_but_the_last_layer(llama, text, tmp_path, quantization):
+def test_qlora_quantizes_all_but_the_last_layer(text, tmp_path, quantization):
     pytest.importorskip("bitsandbytes")
+    llama = save_tiny_llama(tmp_path / "llama", hidden_size=64, intermediate_size=128)
     run = write(tmp_path / "run", llama, text, method=Method.QLORA, quantization=quantization)
     assert run.what_ran.adapter.startswith("QLoRA")
     head = run.trainer.model.get_base_model().lm_head.weight
