@@ -3,7 +3,9 @@
 import glob
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -22,7 +24,7 @@ from core.base.files import read_small
 from core.base.formats import memory, plain_number
 from core.base.jobs import EngineJob, JobCancelled, TellProgress, decoded
 from core.base.language import _
-from core.base.processes import is_frozen
+from core.base.processes import foreign_environment, is_frozen
 from core.options import RunOptions
 from core.options.choices import Method
 from core.options.past_runs import holds_adapter
@@ -228,8 +230,45 @@ def find_quantizer() -> str | None:
 
 
 def find_python() -> str:
-    """The Python that runs the converter; empty if a bundled program, which isn't Python, finds none."""
-    return (shutil.which("python3") or shutil.which("python") or "") if is_frozen() else sys.executable
+    """The Python that runs the converter: of an environment in llama.cpp's folder, else Hone's; may be empty.
+
+    A bundled program isn't Python: it takes one on the PATH, if there is one.
+    """
+    places = [
+        folder / name / inside
+        for folder in _llama_folders()
+        for name in (".venv", "venv")
+        for inside in ("bin/python", "Scripts/python.exe")
+    ]
+    own = next((str(place) for place in places if place.is_file()), "")
+    return own or (
+        (shutil.which("python3") or shutil.which("python") or "") if is_frozen() else sys.executable
+    )
+
+
+MISSING = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
+
+
+def why_not_converted(python: str, converter: Path) -> str:
+    """Start the converter, which takes seconds; says which module this Python lacks for it, empty if none."""
+    command = (python, str(converter), "--help")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=foreign_environment())
+    missing = MISSING.search(done.stderr)
+    return lacks_module(python, missing[1]) if missing else ""
+
+
+def lacks_module(python: str, module: str) -> str:
+    text = _(
+        "{python} has no module {module}, which llama.cpp's converter needs. In llama.cpp's folder: {command}"
+    )
+    return text.format(python=python, module=module, command=_own_environment())
+
+
+def _own_environment() -> str:
+    """The command that gives llama.cpp its requirements: in an environment of its own, as they may replace Hone's."""
+    if os.name == "nt":
+        return r"py -m venv .venv && .venv\Scripts\python -m pip install -r requirements.txt"
+    return "python3 -m venv .venv && .venv/bin/python -m pip install -r requirements.txt"
 
 
 def _llama_folders() -> list[Path]:
@@ -429,13 +468,17 @@ def refusal(source: ExportSource, kind: ExportKind) -> str:
             )
         case ExportKind.GGUF if find_converter() is None:
             return _(
-                "llama.cpp was not found: download https://github.com/ggml-org/llama.cpp, install its requirements, "
-                "and set {variable} to its folder."
-            ).format(variable=VARIABLE)
+                "llama.cpp was not found: download https://github.com/ggml-org/llama.cpp, set {variable} to its "
+                "folder, and type there: {command}"
+            ).format(variable=VARIABLE, command=_own_environment())
         case ExportKind.GGUF if not find_python():
-            return _(
-                "llama.cpp's converter needs Python on the PATH, with llama.cpp's requirements installed."
+            return _("llama.cpp's converter needs Python. In llama.cpp's folder: {command}").format(
+                command=_own_environment()
             )
+        case ExportKind.GGUF if (converter := find_converter()) and (
+            why := why_not_converted(find_python(), converter)
+        ):
+            return why
         case ExportKind.ONNX | ExportKind.COREML if task.writes_text:
             return _("{kind} is not for models that write text; use Ollama or GGUF.").format(
                 kind=EXPORTS[kind][0]

@@ -5,7 +5,6 @@ Each returns how its export is checked.
 
 import json
 import math
-import re
 import shutil
 import subprocess
 import warnings
@@ -364,13 +363,10 @@ def _run_llama_cpp(made: Path, *command: Any) -> None:
     )
     if not done.returncode and made.is_file():
         return
-    if missing := re.search(r"ModuleNotFoundError: No module named '([^']+)'", done.stderr):
-        install = command_line(command[0], "-m", "pip", "install", "-r", "requirements.txt")
+    if missing := export.MISSING.search(done.stderr):
         raise ModelError(
             _("The Python that runs llama.cpp's converter lacks its requirements"),
-            _("{python} has no module {module}. Install them in llama.cpp's folder: {command}").format(
-                python=command[0], module=missing[1], command=install
-            ),
+            export.lacks_module(str(command[0]), missing[1]),
         )
     lines = (done.stderr or done.stdout).strip().splitlines()[-LAST_LINES:]
     title = _("llama.cpp could not convert this model")

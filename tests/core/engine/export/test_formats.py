@@ -1,7 +1,8 @@
 """Ollama, GGUF and ONNX; stand-ins of llama.cpp's programs run in place of the real ones."""
 
-import json
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,17 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+import torch
 from gguf import GGUFReader, GGUFWriter, dequantize
+from PIL import Image
 
 from core.base.errors import ModelError
 from core.engine.data.chat_tokens import set_template
+from core.engine.data.image_files import ImageTransform
 from core.engine.export import formats
 from core.engine.export.job import NotTheSame, export
 from core.engine.models.text import load_tokenizer
-from core.options.choices import ChatTemplate
+from core.options.choices import ChatTemplate, Task
 from core.runs.folder import RunFolder
 from core.services import export as services
 from core.services.export import (
@@ -30,6 +34,8 @@ from core.services.export import (
     refusal,
 )
 from tests.fakes.exports import LABELS, exported
+from tests.fakes.models import save_tiny_bert
+from tests.fakes.trained_runs import finished_run, with_model, with_network
 
 QUANTIZER = """#!{python}
 import shutil, sys
@@ -38,13 +44,62 @@ shutil.copy(*sys.argv[1:3])
 """
 
 
-def test_onnx_answers_by_onnx_runtime(lora, tmp_path):
-    report = exported(lora[0], ExportKind.ONNX, tmp_path / "onnx")
-    assert json.loads((tmp_path / "onnx" / "labels.json").read_text()) == list(LABELS)
-    assert {"model.onnx", "tokenizer.json", "README.md"} <= set(report.files)
+TWO = ("a good story", "A text.")
+TURNED = 6
+"""EXIF's word for an image that lies on its side."""
+
+
+def finished(folder: Path, task: Task) -> tuple[RunFolder, Any]:
+    """A run of a tiny model with its model."""
+    if task is Task.IMAGE_CLASSIFICATION:
+        run, options = finished_run(folder / "run", task, "torchvision:squeezenet1_0", pretrained=False)
+        return run, with_network(run, options)
+    bert = save_tiny_bert(folder / "bert")
+    run, options = finished_run(folder / "run", task, bert, TWO)
+    return run, with_model(run, options, LABELS if task.has_labels else ())
+
+
+@pytest.mark.parametrize(
+    "task",
+    [Task.TEXT_CLASSIFICATION, Task.TEXT_REGRESSION, Task.TOKEN_CLASSIFICATION, Task.IMAGE_CLASSIFICATION],
+)
+def test_the_code_of_an_onnx_export_is_a_program_that_says_what_the_model_says(task, tmp_path):
+    run, model = finished(tmp_path, task)
+    report = exported(run, ExportKind.ONNX, tmp_path / "onnx")
+    assert {"model.onnx", "README.md"} <= set(report.files)
     assert "model.safetensors" not in report.files
-    session = onnxruntime.InferenceSession(str(tmp_path / "onnx" / "model.onnx"))
-    assert session.get_inputs()[0].shape == ["batch", "sequence"]
+    if task is Task.TEXT_CLASSIFICATION:
+        session = onnxruntime.InferenceSession(str(tmp_path / "onnx" / "model.onnx"))
+        assert session.get_inputs()[0].shape == ["batch", "sequence"]
+    (tmp_path / "onnx").rename(report.path)
+    random = np.random.default_rng(3).integers(0, 256, (40, 70, 3)).astype(np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = TURNED
+    Image.fromarray(random).save(tmp_path / "photo.jpg", exif=exif)
+    (tmp_path / "read_me.py").write_text(report.code, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-P", "read_me.py"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == told_by(model, run, task, tmp_path / "photo.jpg")
+    assert "torch" not in report.code
+
+
+def told_by(model: Any, run: RunFolder, task: Task, photo: Path) -> list[str]:
+    """The same of the model as it was trained, read as a run reads texts and images."""
+    with torch.no_grad():
+        if task is Task.IMAGE_CLASSIFICATION:
+            seen = ImageTransform(64, (0.5,) * 3, (0.25,) * 3)(photo)
+            shares = model(seen[None])["logits"][0].softmax(-1)
+            return [f"{('cat', 'dog', 'owl')[int(shares.argmax())]}, {float(shares.max()):.1%}"]
+        tokens = load_tokenizer(str(run.model))("A text.", return_tensors="pt")
+        logits = model(**tokens).logits[0]
+    if task is Task.TEXT_REGRESSION:
+        return [f"{float(logits):.4g}"]
+    rows = [logits] if task is Task.TEXT_CLASSIFICATION else [*logits[1:-1]]  # not the special tokens
+    words = [""] if task is Task.TEXT_CLASSIFICATION else ["A: ", "text: ", ".: "]
+    said = [(LABELS[int(row.argmax())], float(row.softmax(-1).max())) for row in rows]
+    return [f"{word}{label}, {share:.1%}" for word, (label, share) in zip(words, said, strict=True)]
 
 
 def test_ollama_gets_a_modelfile(talker, tmp_path):
@@ -187,7 +242,7 @@ def test_without_a_converter_or_python_gguf_is_refused(talker, converter, monkey
         monkeypatch.setattr(services, "is_frozen", lambda: True)
     else:
         (converter / "convert_hf_to_gguf.py").unlink()
-    words = "Python on the PATH" if is_bundle else "llama.cpp was not found"
+    words = "converter needs Python" if is_bundle else "llama.cpp was not found"
     assert words in refusal(source, ExportKind.GGUF)
 
 
@@ -204,7 +259,25 @@ def test_without_a_converter_or_python_gguf_is_refused(talker, converter, monkey
 )
 def test_a_converter_that_fails(talker, llama_cpp, script, title, detail):
     (llama_cpp / "convert_hf_to_gguf.py").write_text(script)
+    refused_at_once = refusal(find_source(talker[0]), ExportKind.GGUF)
+    assert (detail in refused_at_once) is ("no module" in detail), "the list of formats asks the converter"
     with pytest.raises(ModelError, match=title) as refused:
         gguf(talker, llama_cpp / "gguf")
     assert detail in refused.value.detail
     assert "Traceback" not in refused.value.detail
+    assert f"{sys.executable} -m pip" not in refused.value.detail
+
+
+def test_llama_cpp_has_an_environment_of_its_own(talker, llama_cpp):
+    """Its requirements may replace Hone's libraries."""
+    (llama_cpp / "convert_hf_to_gguf.py").write_text("import no_such_module")
+    said = refusal(find_source(talker[0]), ExportKind.GGUF)
+    assert "-m venv .venv && " in said
+    assert ".venv" in said.partition(" -m pip install")[0]
+    python = llama_cpp / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nexit 0\n")
+    python.chmod(0o755)
+    assert services.find_python() == str(python)
+    if os.name != "nt":
+        assert not refusal(find_source(talker[0]), ExportKind.GGUF)
