@@ -14,11 +14,9 @@ from core.base.files import new_file
 from core.base.formats import visible
 from core.base.jobs import run_job
 from core.base.language import _
-from core.cli.data import print_or_write
 from core.cli.output import (
     INTERRUPTED,
     NAME_HELP,
-    NEW_FILE,
     Commands,
     JobOutput,
     add_flag,
@@ -50,7 +48,7 @@ from core.services.export import (
     offers,
 )
 from core.sharing.report import save_report
-from core.sharing.script import script_of, script_of_run
+from core.sharing.script import SCRIPT, save_script, save_script_of_run
 
 SHOWN_LABELS = 10
 METRIC_NOUNS = {What.STEPS: "step", What.EVALUATIONS: "evaluation", What.MACHINE: "sample"}
@@ -63,15 +61,17 @@ def add_commands(commands: Commands) -> None:
         "script",
         script,
         summary=_("write a run as a Python script without Hone"),
-        example="2026-01-31-digits --output train.py",
+        example="2026-01-31-digits --output digits",
         details=_(
-            "The script trains the same with transformers, TRL, PEFT and datasets. What it does differently from Hone "
-            "is listed at its top."
+            "It writes a folder with train.py, which trains the same with transformers, TRL and PEFT, and with the "
+            "run's examples as Parquet files. What it does differently from Hone is listed at its top."
         ),
     )
     source_help = _("{name}; or a run file").format(name=NAME_HELP)
     command.add_argument("source", metavar="RUN|FILE.hone", help=source_help)
-    command.add_argument("--output", "-o", type=Path, metavar="FILE", help=NEW_FILE)
+    command.add_argument(
+        "--output", "-o", type=Path, metavar="FOLDER", help=_("a new folder; by default NAME-script, here")
+    )
     _add_hub(commands)
 
 
@@ -366,14 +366,15 @@ def export_metrics(run: RunFolder, what: What, target: str) -> int:
 
 
 def script(arguments: argparse.Namespace) -> int:
-    if arguments.output is not None:
-        new_file(arguments.output)  # refused now, not after the data has been read
     path = Path(arguments.source)
-    is_file = path.suffix.lower() in run_file.ENDINGS and path.is_file()
-    text = script_of(run_file.read(path)) if is_file else script_of_run(find_run(arguments.source))
-    print_or_write(text, arguments.output)
-    if arguments.output is not None:
-        note(_("The script is in {file}").format(file=arguments.output))
+    if path.suffix.lower() in run_file.ENDINGS and path.is_file():
+        folder = arguments.output or Path(f"{path.stem}-script")
+        save_script(run_file.read(path), folder)
+    else:
+        run = find_run(arguments.source)
+        folder = arguments.output or Path(f"{run.name}-script")
+        save_script_of_run(run, folder)
+    say(_("The script is {file}; its examples are beside it.").format(file=folder / SCRIPT))
     return 0
 
 

@@ -1,89 +1,103 @@
-"""Writes a run as a script: fills `resources/script.py.jinja` with its data, model and arguments.
+"""Writes a run as a script: fills `resources/script.py.jinja` with its model and arguments, its examples beside it.
 
-Nothing in a run's files becomes code: the template writes values with `repr`, except for the `Code` made here, and
-sentences as comments.
+The examples are written as the run's trainer gets them, so that a script can't read, split or tokenize them otherwise;
+what Hone corrects in Trainer and TRL is written word for word, from its source. Nothing in a run's files becomes code:
+the template writes values with `repr`, except for the `Code` made here, and sentences as comments.
 """
 
 import ast
 import dataclasses
+import inspect
+import io
 import os
 import re
+import shutil
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import jinja2
 import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import torch
+from PIL import Image
 from transformers import TrainingArguments
 
-from core.base.errors import DataError, Fix, OptionsError, Problem
+from core.base.errors import OptionsError, Problem
 from core.base.language import _
-from core.engine.data.chat_samples import kto_weights
-from core.engine.data.chat_tokens import marks_answers, set_template
-from core.engine.data.columns import Guess, guess_columns, guess_score_columns, guess_tag_columns
-from core.engine.data.conversations import find_shape, looks_like_messages, rating_of
-from core.engine.data.exported_chats import EXPORTS, WHATSAPP
-from core.engine.data.image_files import CROPS, ImageColumn, Images
-from core.engine.data.images import find_images, find_training_images, idx_pairs, only_table
-from core.engine.data.running_text import PlainText, read_running, text_column
-from core.engine.data.splits import Files, files_of, header_asked, held_out_of, texts_of
-from core.engine.data.tables import Table, read_files, read_table
-from core.engine.data.text_files import DELIMITER_NAMES, ENCODINGS, MARKED_UTF8, Reading
-from core.engine.devices.capabilities import gather
+from core.engine.data import NO_LABEL, batches
+from core.engine.data.image_files import CROPS, FORMATS, LARGE_PIXELS, ImageSet
+from core.engine.data.tables import lengths_of
+from core.engine.devices.capabilities import BITSANDBYTES_OPTIMIZERS, gather
 from core.engine.devices.choose import ResolvedRun, report
 from core.engine.environment import mps_watermarks
-from core.engine.models.parts import COMPUTED_IN, frozen_dtype
-from core.engine.models.past_runs import base_of, config_in
-from core.engine.models.text import load_tokenizer
-from core.engine.models.vision import find_image_model
-from core.engine.training.arguments import trainer_arguments
+from core.engine.models import parts, refusals, vision
+from core.engine.models.past_runs import weights_in
+from core.engine.reporter import Reporter
+from core.engine.tasks import Prepared
+from core.engine.training import arguments, trainer
+from core.engine.training.train import prepare
 from core.options import RunOptions
-from core.options.catalogue import row_multiple
+from core.options.catalogue import with_changes
 from core.options.choices import (
     METRICS_OF_TASKS,
+    Attention,
+    Augmentation,
     BestMetric,
-    ChatTemplate,
-    LossOn,
+    DeepSpeed,
     Method,
     Optimizer,
-    Padding,
     Precision,
     PreferenceLoss,
     Quantization,
     Task,
     Toggle,
 )
-from core.options.choices import ColumnRole as R
 from core.options.device_support import DeviceReport, automatic_paths, find_device, settle
 from core.options.past_runs import holds_adapter, model_folder
-from core.options.sources import DIGITS, parse_synthetic, positions_of, scratch_model
-from core.sharing.script import Script, ScriptRequest
+from core.sharing.script import SCRIPT, Script, ScriptRequest
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "script.py.jinja"
-LIBRARIES = ("torch", "torchvision", "transformers", "datasets", "accelerate", "peft", "trl", "bitsandbytes")
+START = "start"
+"""The folder with the model's config and tokenizer."""
+MERGED = "merged"
+"""The folder with the model that the run started from, if that is a past run's with its adapter merged."""
+PACKAGES = {
+    "torch": "torch", "transformers": "transformers", "datasets": "datasets", "pyarrow": "pyarrow", "peft": "peft",
+    "trl": "trl", "torchvision": "torchvision", "PIL": "pillow", "sklearn": "scikit-learn", "torchao": "torchao",
+}  # fmt: skip
+"""Packages by the module that a script imports."""
 MODULES = {
-    "ast": "import ast",
-    "functools": "import functools",
-    "gzip": "import gzip",
-    "json": "import json",
+    "copy": "import copy",
+    "inspect": "import inspect",
+    "io": "import io",
     "os": "import os",
+    "pathlib": "import pathlib",
+    "Iterable": "from collections.abc import Iterable",
+    "dataclass": "from dataclasses import dataclass",
+    "partial": "from functools import partial",
+    "Any": "from typing import Any",
     "np": "import numpy as np",
-    "PIL": "import PIL.EpsImagePlugin\nimport PIL.Image",
+    "PIL": "import PIL.Image\nimport PIL.ImageOps",
+    "pyarrow": "import pyarrow.parquet",
     "torch": "import torch",
     "datasets": "import datasets",
     "peft": "import peft",
     "safetensors": "import safetensors.torch",
     "sklearn": "import sklearn.metrics",
-    "load_digits": "from sklearn.datasets import load_digits",
     "torchao": "import torchao.optim",
     "torchvision": "import torchvision",
     "v2": "from torchvision.transforms import v2",
     "transformers": "import transformers",
     "trl": "import trl",
-    "orpo": "from trl.experimental import orpo",
+    "logsigmoid": "from torch.nn.functional import logsigmoid",
+    "Trainer": "from transformers import Trainer",
+    "DPOTrainer": "from trl import DPOTrainer",
+    "add_fused_lm_head": "from trl.trainer.utils import add_fused_lm_head",
 }
 TORCHVISION = """
 try:  # beside a CPU-only PyTorch, torchvision's operators may not load, and transformers fails without their names
@@ -93,17 +107,14 @@ except RuntimeError:
     operators.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     operators.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 """
-AUTO = {
-    Task.TEXT_CLASSIFICATION: ("AutoModelForSequenceClassification", "SEQ_CLS"),
-    Task.TEXT_REGRESSION: ("AutoModelForSequenceClassification", "SEQ_CLS"),
-    Task.TOKEN_CLASSIFICATION: ("AutoModelForTokenClassification", "TOKEN_CLS"),
-    Task.IMAGE_CLASSIFICATION: ("AutoModelForImageClassification", None),
+PEFT_TASKS = {
+    Task.TEXT_CLASSIFICATION: "SEQ_CLS",
+    Task.TEXT_REGRESSION: "SEQ_CLS",
+    Task.TOKEN_CLASSIFICATION: "TOKEN_CLS",
+    Task.IMAGE_CLASSIFICATION: None,
 }
-"""transformers' class of a model, and PEFT's name of the task."""
+"""PEFT's names of tasks, others are "CAUSAL_LM"."""
 
-SPEAKERS = {
-    "human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant", "developer": "system",
-}  # fmt: skip
 LEFT_AT_DEFAULT = (
     "max_steps", "gradient_accumulation_steps", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon",
     "max_grad_norm", "full_determinism", "fp16", "lr_scheduler_type", "warmup_steps", "optim", "tf32",
@@ -112,14 +123,11 @@ LEFT_AT_DEFAULT = (
 """Arguments whose defaults are the same for Trainer and TRL: written only if they differ."""
 ON_IN_TRL = ("bf16", "activation_checkpointing")
 NOT_WRITTEN = (
-    "output_dir", "logging_strategy", "report_to", "disable_tqdm", "remove_unused_columns",
-    "ddp_find_unused_parameters",
+    "output_dir", "logging_strategy", "report_to", "disable_tqdm", "ddp_find_unused_parameters",
 )  # fmt: skip
 
 VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?", re.ASCII)
 """As in PEP 440, without a local version."""
-_INNER = re.compile(r'\s*\{\s*"(\w+)"\s*:\s*\[\s*\{')
-"""JSON with the rows inside an object: `{"data": [{...}, ...]}`."""
 
 
 class Code(str):
@@ -130,14 +138,16 @@ class Code(str):
 
 
 def write_script(request: ScriptRequest, options: RunOptions) -> Script:
-    """Write the script of a run.
+    """Write the script of a run and its examples into `request.folder`, which is there and empty.
+
+    The model isn't loaded: its config on torch's meta device tells all that the script needs.
 
     Args:
         request: Title, device and versions of a run; empty for a run file.
 
     Raises:
         OptionsError: No data is chosen.
-        DataError: Its data is gone.
+        DataError: Its data is gone, or can't be used.
         ModelError: The model's tokenizer or config can't be read.
     """
     if not options.data.train:
@@ -150,25 +160,32 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
         left = automatic_paths(found, options)
         notes = tuple(f"{path} = {settled.value}: {settled.reason}" for path, settled in left.items())
         device, versions, options = found.name, machine.versions, settle(found, options)
-    values = {**_of_options(options), **_data(options), **_model(options)}
-    values["kind"] = device.partition(":")[0]
-    held, is_plain = frozen_dtype(options), not (values["network"] or values["adapter"])
-    is_plain = is_plain and not options.starts_random and options.model.method is not Method.QLORA
-    is_cast = COMPUTED_IN.get(options.device.precision) is held
+    with torch.device("meta"):
+        prepared = prepare(with_changes(options, {"model.method": Method.FULL}), Reporter(None, writes=False))
+    into = Path(request.folder)
+    _write_examples(prepared, options, into)
+    values = {**_of_options(options), **_of_model(options, prepared, into)}
+    values |= {"kind": device.partition(":")[0], "has_eval": bool(prepared.eval)}
+    held, is_plain = parts.frozen_dtype(options), not (values["network"] or options.starts_random)
+    is_cast = parts.COMPUTED_IN.get(options.device.precision) is held
+    is_plain = is_plain and options.model.method is not Method.QLORA
     values["held"], values["frozen"] = held, Code(held if is_cast and is_plain else torch.float32)
-    values["has_eval"] = bool(values["splits"] or values["eval_rows"])
-    values["arguments"] = _arguments(options, device, values)
+    values |= _of_trainer(options, prepared, values)
+    values["arguments"] = _arguments(options, device, values, prepared)
     loader = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, finalize=repr)
     written = loader.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values)
-    body = re.sub(r"\n{3,}", "\n\n", written).strip()
+    body = re.sub(r"\n{3,}(?! )", "\n\n\n", re.sub(r"\n{3,}(?= )", "\n\n", written)).strip()
 
-    installed = {name: versions.get(name, "").partition("+")[0] for name in LIBRARIES}
-    pinned = [f"{name}=={version}" for name, version in installed.items() if VERSION.fullmatch(version)]
-    packages = " ".join(pinned) or "torch torchvision transformers datasets accelerate peft trl"
-    lines = comment(f"{request.title or 'A run'}: a script that trains like Hone and doesn't need it.")
-    lines += comment(f"Requires: pip install {packages} scikit-learn")
+    imports = [*_imports(body, device, options)]
+    lines = comment(f"{request.title or 'A run'}: a script that trains as Hone did and doesn't need it.")
+    lines += comment(f"Requires: pip install {' '.join(_packages(imports, options, versions))}")
     if (count := options.device.processes) > 1:
-        lines += comment(f"Run: torchrun --standalone --nproc-per-node={count} and the name of this file")
+        lines += comment(f"Run: torchrun --standalone --nproc-per-node={count} {SCRIPT}")
+    lines += comment(
+        f"The examples beside it are those of the run in their order: {len(prepared.train):,} to train on"
+        f"{f', {len(prepared.eval):,} to validate' if prepared.eval else ''}, as Hone read them"
+        f"{'' if options.task.reads_images else ', and as tokens'}."
+    )
     resolved = ["#", "# Automatic options:", *(line for note in notes for line in comment(f"- {note}"))]
     lines += resolved if notes else []
     differences = [text for text, differs in _differences(options, values).items() if differs]
@@ -177,46 +194,32 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
         "# Differences from Hone:",
         *(line for text in differences for line in comment(f"- {text}")),
     ]
-    return Script("\n".join((*lines, "", *_imports(body, device, options), "", body, "")))
+    text = "\n".join((*lines, "", *imports, "", body, ""))
+    (into / SCRIPT).write_text(text, encoding="utf-8")
+    return Script(text)
 
 
 def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
     """What the script does differently, each with whether it applies."""
-    data, method, task, roles = options.data, options.model.method, options.task, values["roles"]
+    task, data = options.task, options.data
     best, in_hone = _best_metric(options)
-    last_only = data.loss_on is LossOn.ANSWERS and not values["assistant_only"] and R.CONVERSATION in roles
+    flash = options.model.attention in (Attention.FLASH_2, Attention.FLASH_3)
     return {
-        "The random samples differ.": parse_synthetic(data.train),
-        "The validation split has other rows.": values["splits"],
-        "data.skip_bad_rows: a row that can't be used ends the script.": data.skip_bad_rows,
         "Accuracy is that of words; Hone also reports precision, recall and F1 of whole entities.": (
             task is Task.TOKEN_CLASSIFICATION
         ),
-        "Only the last answer of a conversation is learned; Hone learns all.": task is Task.CHAT
-        and last_only,
-        "TRL applies the chat template and truncates long texts; Hone does both itself.": task.reads_conversations,
-        "Tool calls are left out: the template doesn't support them.": values["chatml"] and R.TOOLS in roles,
-        "data.group_by_length: TRL doesn't group pairs by length.": (
-            task is Task.PREFERENCE and data.group_by_length is Toggle.ON
+        "The validation loss is a mean over examples; Hone's over the tokens that are learned.": (
+            task is Task.CHAT and values["has_eval"]
         ),
-        "data.pad_to_multiple_of: without effect, as the maximum length is no such multiple.": (
-            data.max_length % row_multiple(options)
-        ),
+        "With FlashAttention, packed conversations see each other; in Hone they don't.": data.packing
+        and flash,
         f"Frozen weights are in {str(values['frozen'])[6:]}, in Hone in {str(values['held'])[6:]}.": (
             str(values["held"]) != values["frozen"]
         ),
         "All that passes between frozen layers is in 16 bits, in Hone in fp32.": (
             values["frozen"] != str(torch.float32)
         ),
-        "TRL's KTO needs one order of the samples for all epochs.": options.preference is PreferenceLoss.KTO,
-        "TRL keeps LoRA's matrices in bf16, Hone in fp32.": task.reads_conversations
-        and method is Method.QLORA,
-        "The random changes of data.augmentation are others.": task.reads_images and values["crop"],
-        "EXIF rotation is ignored; weight decay applies to torchvision's batch norms.": task.reads_images,
-        "Weights that the checkpoint lacks, such as a pooler's, are frozen; Hone trains them.": (
-            method is not Method.FULL and not task.writes_text
-        ),
-        "The tokenizer is trained like a published one, from the Hub.": values["scratch"],
+        "The random changes of data.augmentation are others.": values["crop"] and task.reads_images,
         "memory.activation_checkpointing: torchvision's models don't support it.": (
             values["network"] and options.memory.activation_checkpointing
         ),
@@ -226,11 +229,18 @@ def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
         "In half precision, evaluations may be wrong on an Apple GPU (PyTorch issue 195910); Hone avoids it.": (
             values["kind"] == "mps" and task.writes_text
         ),
+        "Dropout takes the same places in the examples of each process.": options.device.processes > 1,
+        "data.group_by_length: the order is drawn for each process.": (
+            options.device.processes > 1 and data.group_by_length is Toggle.ON
+        ),
         f"Evaluations are compared by {best}; Hone compares them by {in_hone}.": (
             options.keeps_best and values["has_eval"] and best is not in_hone
         ),
         "FSDP2 gathers blocks by another rule; in 16 bits it adds gradients in 16 bits, Hone in fp32.": (
             options.memory.fsdp
+        ),
+        "Weights of a mixture's router count more where batches are accumulated.": (
+            values["scales"] and values["has_router"]
         ),
         "It can't be paused, makes no memory forecast, and shows no predictions.": True,
     }
@@ -242,6 +252,29 @@ def comment(text: str) -> list[str]:
     return textwrap.wrap(
         plain, 110, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False
     ) or ["#"]
+
+
+def _packages(imports: list[str], options: RunOptions, versions: dict[str, str]) -> Iterator[str]:
+    """What the script imports, and what transformers needs for it, each in the version of the run or of Hone."""
+    text = "\n".join(imports)
+    names = [
+        package
+        for module, package in PACKAGES.items()
+        if re.search(rf"^(import|from) {module}\b", text, re.MULTILINE)
+    ]
+    optimizer = options.training.optimizer
+    named = {
+        "bitsandbytes": options.model.method is Method.QLORA or optimizer in BITSANDBYTES_OPTIMIZERS,
+        "torchao": optimizer is Optimizer.ADAMW_8BIT_TORCHAO,
+        "deepspeed": options.memory.deepspeed is not DeepSpeed.OFF,
+        "tensorboard": options.output.tensorboard,
+    }
+    for name in dict.fromkeys([*names, "accelerate", *(name for name, is_used in named.items() if is_used)]):
+        try:
+            known = (versions.get(name) or version(name)).partition("+")[0]
+        except PackageNotFoundError:
+            known = ""
+        yield f"{name}=={known}" if VERSION.fullmatch(known) else name
 
 
 def _imports(body: str, device: str, options: RunOptions) -> Iterator[str]:
@@ -283,46 +316,172 @@ def _of_options(options: RunOptions) -> dict[str, Any]:
     computed = {Precision.BF16: "torch.bfloat16", Precision.FP16: "torch.float16"}
     dtype = computed.get(options.device.precision, "torch.float32")
     nf4 = f'bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype={dtype}'
-    auto, peft_task = AUTO.get(task, ("AutoModelForCausalLM", "CAUSAL_LM"))
-    random = parse_synthetic(data.train)
-    multiple = row_multiple(options)
-    rounding = Code(f"{multiple} if LENGTH % {multiple} == 0 else None" if multiple > 1 else "")
     return {
         "task": str(task),
-        "loss": str(options.preference or ""),
         "seed": training.seed,
         "threads": options.device.threads,
-        "accumulates": options.memory.gradient_accumulation_steps > 1,
+        "processes": options.device.processes,
         "data": msgspec.to_builtins(data),
         "model": msgspec.to_builtins(model),
-        "first": data.max_train_samples,
-        "labelled": task.has_labels,
-        "auto": Code(auto),
-        "peft_task": peft_task,
-        "padding": Code(
-            'padding="max_length", max_length=LENGTH'
-            if data.padding is Padding.FIXED
-            else "padding=True" + (f", pad_to_multiple_of={rounding}" if rounding else "")
-        ),
-        "rounding": rounding,
-        "spaced": Code("add_prefix_space=True, " if task is Task.TOKEN_CLASSIFICATION else ""),
+        "random": options.starts_random,
+        "peft_task": PEFT_TASKS.get(task, "CAUSAL_LM"),
         "packing": Code(
             "load_in_8bit=True" if model.quantization is Quantization.INT8 else f"load_in_4bit=True, {nf4}"
         ),
-        "speakers": {**SPEAKERS, **data.roles},
-        "size": random[1] if random else data.image_size,
         "crop": CROPS.get(data.augmentation),
+        "changes": {
+            Augmentation.LIGHT: "v2.ColorJitter(0.2, 0.2, 0.2)",
+            Augmentation.STRONG: "v2.RandAugment()",
+        }.get(data.augmentation, ""),
+        "erases": data.augmentation is Augmentation.STRONG,
+        "formats": FORMATS,
+        "large": LARGE_PIXELS,
         "optimizer": optimizer,
         "patience": (training.early_stopping_patience, training.early_stopping_threshold),
         "code": Code,
     }
 
 
-def _arguments(options: RunOptions, device: str, values: dict[str, Any]) -> dict[str, Any]:
+def _of_model(options: RunOptions, prepared: Prepared, into: Path) -> dict[str, Any]:
+    """Where the model's weights are; writes its config and tokenizer beside the script, and an adapter's model merged.
+
+    Raises:
+        ModelError: A past run, or its adapter's base model, is gone.
+    """
+    source, task, model = options.model.source, options.task, prepared.model
+    found: dict[str, Any] = {"network": "", "weights": "", "place": "", "mean": (), "std": (), "size": 0}
+    found |= {"labels": list(prepared.labels), "auto": "", "unpacked": []}
+    if task.reads_images:
+        seen = prepared.train.transform
+        found |= {"mean": list(seen.mean), "std": list(seen.std), "size": seen.size}
+    if isinstance(model, vision.VisionClassifier):
+        image = vision.find_image_model(options)
+        return found | {"network": image.network, "weights": str(image.weights or "")}
+    start: Any = into / START
+    model.config.save_pretrained(start)
+    if prepared.processing_class is not None:
+        prepared.processing_class.save_pretrained(start)
+        prepared.save_extras(start)
+    found["auto"] = Code(refusals.auto_class(task).__name__)
+    if options.model.method is Method.QLORA:
+        found["unpacked"] = list(parts.left_unpacked(model, options))
+    if options.starts_random:
+        return found
+    folder = model_folder(source)
+    if folder is None or not holds_adapter(folder):
+        return found | {"place": weights_in(source)}
+    (into / MERGED).mkdir()
+    for path in Path(weights_in(source)).iterdir():
+        try:
+            os.link(path, into / MERGED / path.name)  # takes no space
+        except OSError:
+            shutil.copyfile(path, into / MERGED / path.name)
+    return found | {"place": Code(f"HERE / {MERGED!r}")}
+
+
+def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any]) -> dict[str, Any]:
+    """The trainer, what is given to it, and the source of Hone's own functions and classes for it."""
+    task, method, by = options.task, options.model.method, prepared.trained_by
+    is_network, collate = bool(values["network"]), prepared.collator
+    lacks = method is not Method.FULL and not (options.starts_random or is_network)
+    own: list[Any] = []
+    if task.reads_images:
+        own += [collate]
+    else:
+        own += [batches._padded, *(one for one in reversed(type(collate).__mro__) if one is not object)]
+    if is_network:
+        own += [vision._replace_head]
+    if method is not Method.FULL:
+        own += [parts.head_names]
+        own += [parts.adaptable_layers, parts._takes_lora] if method is not Method.HEAD else []
+        own += [parts.freeze_batch_norms] if task.reads_images else []
+        if lacks:
+            own += [refusals.fresh_weights, refusals._not_loaded, refusals._body, parts.owners]
+    name, more = "transformers.Trainer", {}
+    if task is Task.CHAT:
+        name = "trl.SFTTrainer"
+    elif task is Task.PREFERENCE:
+        from core.engine.tasks import trl_trainers as trl
+
+        assert by is not None, "TRL's"
+        own += [trl.disable_dropout]
+        loss = {PreferenceLoss.KTO: trl.RatedLoss, PreferenceLoss.ORPO: trl.OddsRatioLoss}.get(
+            options.training.preference_loss, trl.PairsAsTokens
+        )
+        own += [trl.PairsAsTokens] if issubclass(loss, trl.PairsAsTokens) else []
+        own += [loss] if loss is not trl.PairsAsTokens else []
+        name, more = loss.__name__, {key: value for key, value in by.more.items() if key != "ref_model"}
+    bases = []
+    if method is Method.QLORA and task.reads_conversations:
+        from core.engine.tasks.trl_trainers import KeepsAdapter
+
+        own, bases = [*own, KeepsAdapter], [KeepsAdapter.__name__]
+    decays = bool(task.reads_images and options.training.weight_decay)
+    own += [arguments.norm_parameters] if decays else []
+    judges = options.device.processes > 1 and values["has_eval"]
+    accumulates = options.memory.gradient_accumulation_steps * options.device.processes > 1
+    scales = accumulates and not (task.reads_conversations or is_network)
+    if scales:
+        own += [parts.base_of, trainer.fix_loss_scaling, trainer._divides_by_items]
+        own += [trainer.loss_by_label] if task is Task.TOKEN_CLASSIFICATION else []
+    sources = [inspect.getsource(one).strip() for one in own]
+    names = {node.id for one in sources for node in ast.walk(ast.parse(one)) if isinstance(node, ast.Name)}
+    constants = {
+        "BY_TOKEN": batches.BY_TOKEN, "LENGTHS": batches.LENGTHS, "NO_LABEL": NO_LABEL,
+        "ROWS": ("input_ids", "attention_mask", "completion_mask"), "MANY_ITEMS": trainer.MANY_ITEMS,
+    }  # fmt: skip
+    used = [f"{constant} = {value!r}" for constant, value in constants.items() if constant in names]
+    return {
+        "own": [Code("\n".join(used)), *map(Code, sources)] if used else [*map(Code, sources)],
+        "trainer": Code(name),
+        "bases": ", ".join((*bases, name)) if bases or decays or judges else "",
+        "decays": decays,
+        "judges": judges,
+        "scales": scales,
+        "lacks": lacks,
+        "has_router": any(hasattr(prepared.model, weight) for weight in trainer.ROUTER_WEIGHTS),
+        "more": more,
+        "collator": "stack" if task.reads_images else repr(collate),
+        "copies": "ref_model" in (by.more if by else {}) and method is Method.FULL,
+    }
+
+
+def _write_examples(prepared: Prepared, options: RunOptions, into: Path) -> None:
+    """Write what the run trains on and is judged by as Parquet files; images in files stay where they are."""
+    for name, samples in (("train", prepared.train), ("validation", prepared.eval)):
+        if not samples:
+            continue
+        if isinstance(samples, ImageSet):
+            table = _pictures(samples)
+        else:
+            table = samples.with_format("arrow")[:]  # as a table, so that a selection of rows is heeded
+            if options.task is Task.PREFERENCE and options.data.group_by_length is Toggle.ON:
+                table = table.append_column("length", pa.array(lengths_of(samples)))
+        pyarrow.parquet.write_table(table, into / f"{name}.parquet")
+
+
+def _pictures(samples: ImageSet) -> pa.Table:
+    """The path of each image, or its bytes, and the number of its label."""
+    paths, contents = [], []
+    for place in samples.chosen:
+        stored = samples.images.encoded(place)
+        if isinstance(stored, np.ndarray):  # pixels
+            written = io.BytesIO()
+            Image.fromarray(stored[0] if len(stored) == 1 else stored.transpose(1, 2, 0)).save(written, "PNG")
+            stored = written.getvalue()
+        paths.append(str(stored.absolute()) if isinstance(stored, Path) else None)
+        contents.append(None if isinstance(stored, Path) else stored)
+    columns = {"path": pa.array(paths, pa.string()), "bytes": pa.array(contents, pa.large_binary())}
+    return pa.table({**columns, "label": pa.array(samples.labels, pa.int64())})
+
+
+def _arguments(
+    options: RunOptions, device: str, values: dict[str, Any], prepared: Prepared
+) -> dict[str, Any]:
     """Trainer's arguments: the engine's, and those for what Hone does with callbacks."""
     task, output, compiler = options.task, options.output, options.device
     resolved = ResolvedRun(options, DeviceReport(name=device, title="", available=True), requested=device)
-    given = trainer_arguments(resolved, Path("checkpoints"), has_eval=values["has_eval"])
+    given = arguments.trainer_arguments(resolved, Path("checkpoints"), has_eval=values["has_eval"])
     defaults = {field.name: field.default for field in dataclasses.fields(TrainingArguments)}
     found = {
         name: value
@@ -349,18 +508,11 @@ def _arguments(options: RunOptions, device: str, values: dict[str, Any]) -> dict
         found = {name: value for name, value in found.items() if value is not False or name not in ON_IN_TRL}
     found |= {"seed": Code("SEED"), "logging_steps": 1}
     found["report_to"] = "tensorboard" if output.tensorboard else "none"
-    if task.reads_images:
-        found["remove_unused_columns"] = False
-    is_orpo = options.preference is PreferenceLoss.ORPO
-    if task.reads_conversations and values["rounding"] and not is_orpo:  # TRL's ORPO has no such argument
-        found["pad_to_multiple_of"] = values["rounding"]
-    if task is Task.PREFERENCE:
-        found |= {"beta": options.training.beta, **values.get("kto_weights", {})}
-        found.pop("train_sampling_strategy", None)  # TRL's pairs have no length to group by
-    if task is Task.CHAT:
-        found |= {"packing": True, "eval_packing": False} if options.data.packing else {}
-        found |= {"assistant_only_loss": True} if values["assistant_only"] else {}
-        found |= {"dataset_text_field": values["roles"][R.TEXT]} if R.TEXT in values["roles"] else {}
+    by, values["arguments_class"] = prepared.trained_by, "transformers.TrainingArguments"
+    if by is not None:
+        found |= by.settings
+        library = "transformers" if by.arguments is TrainingArguments else "trl"
+        values["arguments_class"] = f"{library}.{by.arguments.__name__}"
     return found
 
 
@@ -375,224 +527,3 @@ def _best_metric(options: RunOptions) -> tuple[BestMetric, BestMetric]:
     if task is Task.TOKEN_CLASSIFICATION:
         known = {BestMetric.F1: BestMetric.ACCURACY}
     return known.get(asked, asked), asked
-
-
-def _model(options: RunOptions) -> dict[str, Any]:
-    """The model's place, or its sizes."""
-    source = options.model.source
-    scratch, folder = scratch_model(source), model_folder(source)
-    found: dict[str, Any] = {"source": "", "adapter": "", "network": "", "weights": "", "mean": (), "std": ()}
-    found |= {"scratch": scratch is not None, "random": scratch is None and options.starts_random}
-    if options.task.reads_images:
-        image = find_image_model(options)
-        found |= {"mean": list(image.mean), "std": list(image.std), "network": image.network}
-        found["weights"] = str(image.weights) if image.weights else ""
-    if scratch is not None:
-        sizes = {
-            "hidden_size": scratch.hidden,
-            "intermediate_size": scratch.inner,
-            "num_hidden_layers": scratch.layers,
-            "num_attention_heads": scratch.heads,
-            "max_position_embeddings": positions_of(options.data.max_length),
-        }
-        ends = {name: Code(f"tokenizer.{name}") for name in ("bos_token_id", "eos_token_id")}
-        kind, tokenizer = ("LlamaConfig", "gpt2") if scratch.writes else ("BertConfig", "bert-base-cased")
-        found |= {"scratch_config": Code(kind), "scratch_tokenizer": tokenizer}
-        found["scratch_sizes"] = sizes | ({**ends, "tie_word_embeddings": True} if scratch.writes else {})
-    elif not found["network"]:
-        found["source"] = config_in(source)
-        if folder is not None and holds_adapter(folder):
-            found |= {"source": base_of(folder), "adapter": str(folder)}
-    return found
-
-
-def _data(options: RunOptions) -> dict[str, Any]:
-    """How the rows are read, and which columns are used.
-
-    Raises:
-        DataError: They are gone, or in no format that a run reads.
-    """
-    data, task, random = options.data, options.task, parse_synthetic(options.data.train)
-    found: dict[str, Any] = dict.fromkeys(("reader", "eval_rows", "label"), "")
-    found |= {"needed": [], "text_columns": (), "roles": {}, "encoding": "utf-8", "places": {}, "width": 0}
-    found |= {"chatml": False, "chatml_begin": Code(""), "assistant_only": False}
-
-    def read(files: Files, header: bool | None) -> tuple[Table | PlainText, dict[str, Any]]:
-        is_text = task is Task.CAUSAL_LM
-        table = read_running(files, data.text_columns) if is_text else read_files(files, header=header)
-        return table, _read(files, table)
-
-    if task.reads_images:
-        found |= _images(options)
-    elif random:
-        found |= _random(task, *random)
-    else:
-        files_in = texts_of if task is Task.CAUSAL_LM else files_of
-        table, reading = read(files_in(data.train, data.train_split), header_asked(data.header))
-        found |= reading
-        if (apart := held_out_of(data)) is not None:
-            files = files_in(apart.source, apart.split, apart.option)
-            found["eval_rows"] = read(files, apart.header)[1]["rows"]
-        found |= _columns(options, table) if isinstance(table, Table) else {"text_columns": ("text",)}
-    if task.reads_conversations:
-        found |= _template(options, found["roles"])
-    found["splits"] = bool(data.eval_fraction and not found["eval_rows"] and not random)
-    return found
-
-
-def _columns(options: RunOptions, table: Table) -> dict[str, Any]:
-    data, task = options.data, options.task
-    if task.reads_conversations:
-        shape = find_shape(table, preference=options.preference, columns=data.columns)
-        roles = {str(role): name for role, name in shape.columns.items()}
-        cells = {role: table.rows[name].slice(0, 100).to_pylist() for role, name in roles.items()}
-        nested = [role for role, some in cells.items() if any(map(looks_like_messages, some))]
-        found: dict[str, Any] = {"roles": roles, "nested": nested}
-        if R.RATING in roles:
-            ratings = [str(value).strip().lower() for value in table.rows[roles[R.RATING]].to_pylist()]
-            liked = [rating for rating in ratings if rating_of(rating)]
-            weights = kto_weights(len(liked), len(ratings) - len(liked))
-            names = ("desirable_weight", "undesirable_weight")
-            found |= {"liked": sorted(set(liked)), "kto_weights": dict(zip(names, weights, strict=True))}
-        return found
-    if task is Task.CAUSAL_LM:
-        name = text_column(table, data.text_columns)
-        return {"text_columns": (name,), "needed": [name]}
-    guesses = {Task.TEXT_REGRESSION: guess_score_columns, Task.TOKEN_CLASSIFICATION: guess_tag_columns}
-    guess: Guess = guesses.get(task, guess_columns)(table, data.text_columns, data.label_column)
-    return {"text_columns": guess.text, "label": guess.label, "needed": [*guess.text, guess.label]}
-
-
-def _template(options: RunOptions, roles: dict[str, str]) -> dict[str, Any]:
-    """Whether the tokenizer gets ChatML, and whether its template marks answers for TRL."""
-    if R.TEXT in roles:
-        return {}
-    if scratch_model(options.model.source) is not None:
-        return {"chatml": True, "chatml_begin": Code("")}
-    tokenizer = load_tokenizer(options.model.source)
-    is_chatml = set_template(tokenizer, options.data.chat_template) is ChatTemplate.CHATML
-    begin = '"{{ bos_token }}" ' if tokenizer.chat_template.startswith("{{- bos_token }}") else ""
-    answers_only = options.data.loss_on is LossOn.ANSWERS and options.task is Task.CHAT
-    is_marked = R.CONVERSATION in roles and answers_only and marks_answers(tokenizer)
-    return {"chatml": is_chatml, "chatml_begin": Code(begin), "assistant_only": is_marked}
-
-
-def _random(task: Task, count: int, size: int) -> dict[str, Any]:
-    """Random samples, as rows."""
-    words, label = f'["word " * {size}] * {count}', f"[str(number % 2) for number in range({count})]"
-    roles = {Task.CHAT: ("prompt", "answer"), Task.PREFERENCE: ("prompt", "chosen", "rejected")}.get(task, ())
-    columns = dict.fromkeys(roles or ("text",), words)
-    if not task.writes_text:
-        columns["label"] = f'["O B " * {size}] * {count}' if task is Task.TOKEN_CLASSIFICATION else label
-    rows = ", ".join(f"{name!r}: {code}" for name, code in columns.items())
-    return {
-        "rows": Code(f"datasets.Dataset.from_dict({{{rows}}})"),
-        "text_columns": roles or ("text",),
-        "label": "label",
-        "roles": {name: name for name in roles},
-    }
-
-
-def _read(files: Files, table: Table | PlainText) -> dict[str, Any]:
-    """The expression that reads files of rows or text."""
-    if isinstance(table, PlainText):
-        paths = [str(path) for path in table.files]
-        return {"rows": _loaded("text", paths, {"sample_by": "document", **_encoding(table.reading)})}
-    if table.format in (*EXPORTS, WHATSAPP):
-        raise DataError(
-            _("A script can't read exported chats"),
-            _("{path} is from {app}. Only Hone reads its chats as conversations.").format(
-                path=table.path, app=table.format
-            ),
-            (Fix(_("Train in Hone, or save the chats as JSON Lines with “messages” for a script")),),
-        )
-    paths = [str(path) for path in files]
-    reading = table.reading
-    if table.format == "CoNLL":
-        is_universal = ".conllu" in files[0].name.lower()
-        places = (
-            {"tokens": 1, "tags": 3} if is_universal else {name: at for at, name in enumerate(table.columns)}
-        )
-        found = {"reader": "conll", "places": places, "width": 10 if is_universal else len(places)}
-        rows = f"datasets.Dataset.from_list([row for path in {paths!r} for row in read_conll(path)])"
-        return {**found, "rows": Code(rows), "encoding": _encoding(reading).get("encoding", "utf-8")}
-    if table.format == "Parquet":
-        return {"rows": _loaded("parquet", paths)}
-    if table.format in ("JSON", "JSONL"):
-        field = _INNER.match(files[0].read_text(encoding="utf-8", errors="replace")[:4096])
-        inner = {"field": field[1]} if field and table.format == "JSON" else {}
-        return {"rows": _loaded("json", paths, {**inner, **_encoding(reading)})}
-    delimiters = {word: delimiter for delimiter, word in DELIMITER_NAMES.items()}
-    delimiter = delimiters.get(reading.get("delimiter", ""), "\x1f")
-    more: dict[str, Any] = {"delimiter": delimiter, "keep_default_na": False}
-    more |= {"quoting": 3} if reading.get("quoting") == "none" else {}
-    more |= {"column_names": list(table.columns)} if reading.get("header") == "none" else {}
-    return {"rows": _loaded("csv", paths, {**more, **_encoding(reading)})}
-
-
-def _loaded(builder: str, files: list[str], more: Mapping[str, Any] = MappingProxyType({})) -> Code:
-    arguments = "".join(f", {name}={value!r}" for name, value in more.items())
-    return Code(f'datasets.load_dataset({builder!r}, data_files={files!r}, split="train"{arguments})')
-
-
-def _encoding(reading: Reading) -> dict[str, str]:
-    """Python's name of an encoding other than UTF-8."""
-    by_title = {title: encoding for encoding, title in reversed(ENCODINGS.items())}
-    title = reading.get("encoding", "UTF-8")
-    return {} if title in ("UTF-8", MARKED_UTF8) else {"encoding": by_title[title]}
-
-
-def _images(options: RunOptions) -> dict[str, Any]:
-    """How images are read: rows with an image and a label."""
-    data, source = options.data, options.data.train
-    column, label = "image", "label"
-    if source == DIGITS or (random := parse_synthetic(source)):
-        if source == DIGITS:
-            pixels = '(load_digits().images * 255 / 16).round().astype("uint8")'
-            images, labels = f"[PIL.Image.fromarray(image) for image in {pixels}]", "load_digits().target"
-        else:
-            assert random
-            images = f"[PIL.Image.effect_noise(({random[1]}, {random[1]}), 64)] * {random[0]}"
-            labels = f"[str(number % 2) for number in range({random[0]})]"
-        rows = Code(f'datasets.Dataset.from_dict({{"image": {images}, "label": {labels}}})')
-        return {"text_columns": (column,), "label": label, "rows": rows}
-    train, needed = find_training_images(options), []
-    if train.image_column and train.label_column:
-        column, label, needed = train.image_column, train.label_column, [train.label_column]
-    other, place = train.eval, source
-    if data.eval:
-        read = find_images(
-            data.eval,
-            image_column=data.image_column,
-            label_column=data.label_column,
-            train_split=data.eval_split,
-        )
-        other, place = read.eval or read.train, data.eval
-    return {
-        "text_columns": (column,),
-        "label": label,
-        "needed": needed,
-        **_stored(train.train, source, column, is_eval=False),
-        "eval_rows": _stored(other, place, column, is_eval=True)["rows"] if other else "",
-    }
-
-
-def _stored(images: Images, source: str, column: str, *, is_eval: bool) -> dict[str, Any]:
-    """The expression that reads images from a disk."""
-    if isinstance(images.stored, ImageColumn):
-        read = _loaded("parquet", [str(path) for path in images.stored.files])
-        return {"rows": Code(f"{read}.cast_column({column!r}, datasets.Image())")}
-    if images.rows is not None:
-        path = Path(source) if Path(source).is_file() else only_table(Path(source)) or Path(source)
-        read = _read((path,), read_table(path))["rows"]
-        joined = f"{{{column!r}: os.path.join({str(path.parent)!r}, row[{column!r}])}}"
-        return {"rows": Code(f"{read}.map(lambda row: {joined}).cast_column({column!r}, datasets.Image())")}
-    if isinstance(images.stored, list):
-        common = Path(os.path.commonpath([path.parent for path in images.stored]))
-        is_class = set(images.names) == {common.name}
-        return {"rows": _loaded("imagefolder", [str((common.parent if is_class else common) / "**")])}
-    train, other = idx_pairs(Path(source))
-    pair = (other or train) if is_eval else train
-    rows = f'"image": [PIL.Image.fromarray(image) for image in read_idx({str(pair.images)!r})]'
-    rows += f', "label": read_idx({str(pair.labels)!r})'
-    return {"reader": "idx", "rows": Code(f"datasets.Dataset.from_dict({{{rows}}})")}

@@ -1,13 +1,18 @@
-"""Asks the engine for a run, or a run file, as a Python script with Trainer, TRL, PEFT and `datasets`."""
+"""Asks the engine for a run, or a run file, as a folder with a Python script and its examples."""
 
 import contextlib
 import re
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from core.base import jobs
+from core.base.errors import TargetError
+from core.base.files import is_there, writing
+from core.base.language import _
 from core.options import RunOptions, Tree
 from core.options.catalogue import options_by_path, value_of, with_changes
 from core.options.choices import Attention
@@ -16,6 +21,7 @@ from core.runs.folder import RunFolder
 from core.runs.library import read_status
 
 JOB = "script"
+SCRIPT = "train.py"
 Ask = Callable[[str, bytes], bytes]
 """Sends the engine a job's request and returns its answer."""
 
@@ -38,13 +44,14 @@ def ask_engine(job: str, request: bytes) -> bytes:
 
 
 class ScriptRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for a script.
+    """A request for a script in the empty folder `folder`.
 
     `asked` are options with absolute paths, `device` torch's name of the device it ran on (empty: resolve it here).
     `notes` explain resolved options, `versions` are those of the run.
     """
 
     asked: Tree
+    folder: str
     title: str = ""
     device: str = ""
     notes: tuple[str, ...] = ()
@@ -57,18 +64,19 @@ class Script(msgspec.Struct, frozen=True):
     text: str
 
 
-def script_of_run(run: RunFolder, ask: Ask = ask_engine) -> str:
-    """The script of a run, as it ran.
+def save_script_of_run(run: RunFolder, folder: Path, ask: Ask = ask_engine) -> str:
+    """Write the script of a run, as it ran, and its examples into a new folder; returns its text.
 
     Raises:
         OptionsError: `run.toml` is missing or damaged.
-        UserError: Its data or model is gone.
+        TargetError: The folder exists already, or can't be made.
+        UserError: Its data or model is gone, or the folder can't be written.
         EngineCrashed: The engine ended without an answer.
     """
     options, status = run.options(), read_status(run)
     title, ran = title_of(run.path, options), status.what_ran
     if ran is None:
-        return script_of(options, ask, title)
+        return save_script(options, folder, ask, title)
     notes = []
     for path in LEFT_TO_HONE:
         reason = ran.reasons.get(path, "")
@@ -81,14 +89,23 @@ def script_of_run(run: RunFolder, ask: Ask = ask_engine) -> str:
     if ran.attention == Attention.EAGER and options.model.attention is Attention.SDPA:
         options = with_changes(options, {"model.attention": ran.attention})
     device = ran.device if _DEVICE.fullmatch(ran.device) else "cpu"
-    return _asked(options, ask, title=title, device=device, notes=tuple(notes), versions=status.versions)
+    more = {"device": device, "notes": tuple(notes), "versions": status.versions}
+    return _asked(options, folder, ask, title=title, **more)
 
 
-def script_of(options: RunOptions, ask: Ask = ask_engine, title: str = "") -> str:
-    """The script of a run file, as it would run on this computer; raises as `script_of_run`."""
-    return _asked(with_run_path(options), ask, title=title or asked_title(options))
+def save_script(options: RunOptions, folder: Path, ask: Ask = ask_engine, title: str = "") -> str:
+    """Write the script of a run file, as it would run on this computer; raises as `save_script_of_run`."""
+    return _asked(with_run_path(options), folder, ask, title=title or asked_title(options))
 
 
-def _asked(options: RunOptions, ask: Ask, **more: Any) -> str:
-    request = ScriptRequest(asked=msgspec.to_builtins(options), **more)
-    return jobs.decoded(JOB, ask(JOB, msgspec.json.encode(request)), Script).text
+def _asked(options: RunOptions, folder: Path, ask: Ask, **more: Any) -> str:
+    if is_there(folder):
+        raise TargetError(_("{path} is there already; choose another name").format(path=folder))
+    with writing(folder):
+        folder.mkdir()
+    request = ScriptRequest(asked=msgspec.to_builtins(options), folder=str(folder.absolute()), **more)
+    try:
+        return jobs.decoded(JOB, ask(JOB, msgspec.json.encode(request)), Script).text
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise

@@ -199,7 +199,7 @@ TITLES = {
     RunAction.EXPORT: _("Export…"),
     RunAction.EXTEND: _("Train longer…"),
     RunAction.COMPARE: _("Compare"),
-    RunAction.SCRIPT: _("Copy as Python script"),
+    RunAction.SCRIPT: _("Save as a Python script…"),
     RunAction.REPORT: _("Save a report…"),
     RunAction.SUPPORT: _("Report a problem…"),
     RunAction.RENAME: _("Rename…"),

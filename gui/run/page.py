@@ -176,7 +176,7 @@ class RunView(QWidget):
             RunAction.EXPORT: lambda: ExportSheet(self.run, self.title, self).open(),
             RunAction.COMPARE: self.compare_requested.emit,
             RunAction.RENAME: self._ask_name,
-            RunAction.SCRIPT: self.sharing.copy_script,
+            RunAction.SCRIPT: self.sharing.save_script,
             RunAction.REPORT: self.sharing.save_report,
             RunAction.SUPPORT: self.sharing.show_support,
             RunAction.REVEAL: self._reveal,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QStandardPaths, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QFontDatabase, QGuiApplication, QTextOption
+from PySide6.QtGui import QDesktopServices, QFontDatabase, QTextOption
 from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFileDialog,
@@ -20,7 +20,7 @@ from core.runs.events import Level, MessageRaised
 from core.runs.folder import RunFolder
 from core.sharing import support
 from core.sharing.report import save_report
-from core.sharing.script import script_of_run
+from core.sharing.script import SCRIPT, save_script_of_run
 from core.sharing.support import SupportFile
 from gui.base.background import Call, Task
 from gui.base.theme import Role, set_role
@@ -114,7 +114,7 @@ class RunSharing(QObject):
     def __init__(self, run: RunFolder, view: QWidget) -> None:
         super().__init__(view)
         self._run, self._view = run, view
-        self._script: Task[str] = Task(self, done=self._on_script)
+        self._script: Task[Path] = Task(self, done=self._on_script)
         self._report: Task[Path] = Task(self, done=self._on_report)
         for task in (self._script, self._report):
             task.failed.connect(self._on_error)
@@ -123,10 +123,21 @@ class RunSharing(QObject):
     def is_busy(self) -> bool:
         return self._script.is_running or self._report.is_running
 
-    def copy_script(self) -> None:
-        if not self.is_busy:
-            self._notify(_("Writing the script…"), _("Its data is inspected once more."))
-            self._script.start(lambda call: script_of_run(self._run, call.ask))
+    def save_script(self) -> None:
+        """Save the script and its examples in a new folder where the person likes, and open it."""
+        if self.is_busy:
+            return
+        title, proposed = _("Save as a Python script, in a new folder"), f"{proposed_path(self._run)}-script"
+        place, _filter = QFileDialog.getSaveFileName(self._view, title, proposed)
+        if place:
+            self._notify(_("Writing the script…"), _("Its data is read once more."))
+            run, folder = self._run, Path(place)
+
+            def write(call: Call) -> Path:
+                save_script_of_run(run, folder, call.ask)
+                return folder
+
+            self._script.start(write)
 
     def save_report(self) -> None:
         """Save the report where the person likes, and open it."""
@@ -153,13 +164,13 @@ class RunSharing(QObject):
         """Cancel the script; files are still written in the background."""
         self._script.cancel()
 
-    def _on_script(self, text: str) -> None:
-        QGuiApplication.clipboard().setText(text)
+    def _on_script(self, folder: Path) -> None:
         detail = _(
-            "Paste its {count} lines into a file that ends in .py; it runs without Hone. Its head lists the packages "
-            "it needs, and what differs from Hone."
+            "{path} runs without Hone; the examples are beside it. Its head lists the packages it needs, and what "
+            "differs from Hone."
         )
-        self._notify(_("The script is on the clipboard"), detail.format(count=f"{text.count(chr(10)):,}"))
+        self._notify(_("The script is saved"), detail.format(path=folder / SCRIPT))
+        QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
 
     def _on_report(self, path: Path) -> None:
         self._notify(_("The report is saved"), _("{path} shows examples of your data.").format(path=path))

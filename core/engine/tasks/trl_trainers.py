@@ -24,20 +24,23 @@ warnings.filterwarnings(
     "ignore", message=r"`(is_)?gradient_checkpointing\w*` is deprecated", category=FutureWarning
 )
 
-REFERENCE = "ref"
-"""TRL's name of a frozen copy of the adapter."""
 
-
-class TrlTrainer(WeightedTrainer):
-    """The base of those that TRL has."""
+class KeepsAdapter(Trainer):
+    """Before TRL's class: keeps an adapter in fp32, which TRL would cast to bf16 on quantized weights."""
 
     def __init__(self, *args: Any, model: Any, **kwargs: Any) -> None:
         before = {name: weight.data for name, weight in model.named_parameters() if weight.requires_grad}
         super().__init__(*args, model=model, **kwargs)
         for name, weight in self.model.named_parameters():
-            # TRL casts to bf16 on quantized weights
             if name in before and weight.dtype != before[name].dtype:
                 weight.data = before[name].to(weight.device)
+
+
+class TrlTrainer(KeepsAdapter, WeightedTrainer):
+    """The base of those that TRL has."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         # each rank counts its own batches
         self.accelerator.gather_for_metrics = lambda figures, *_rest: figures
 
@@ -98,17 +101,26 @@ class ChatTrainer(TrlTrainer, SFTTrainer):
         return {**means, **perplexity_metrics(means["loss"])} if means else {}
 
 
-class PreferenceTrainer(TrlTrainer, DPOTrainer):
-    """Direct preference optimization. With LoRA, the reference is the model with the adapter disabled."""
-
-    preference_loss = "DPO"
+class PairsAsTokens(DPOTrainer):
+    """DPO on answers that are tokens already. With LoRA, the reference is the model with the adapter disabled."""
 
     def __init__(self, *args: Any, optimizer_cls_and_kwargs: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.optimizer_cls_and_kwargs = optimizer_cls_and_kwargs  # TRL's trainer doesn't pass it on
-        if REFERENCE in getattr(self.model, "peft_config", {}):
-            self.model.delete_adapter(REFERENCE)  # the same as a new adapter that is disabled
+        if "ref" in getattr(
+            self.model, "peft_config", {}
+        ):  # TRL's copy of a new adapter: one that is disabled
+            self.model.delete_adapter("ref")
         disable_dropout(self.model)
+
+    def _prepare_dataset(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        return dataset
+
+
+class PreferenceTrainer(TrlTrainer, PairsAsTokens):
+    """Direct preference optimization."""
+
+    preference_loss = "DPO"
 
     def count_samples(self, inputs: dict[str, Any]) -> int:
         """Pairs: a batch has a row for each answer."""
@@ -123,21 +135,15 @@ class PreferenceTrainer(TrlTrainer, DPOTrainer):
             reward_margin=self.eval_metric("rewards/margins"),
         )
 
-    def _prepare_dataset(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
-        """The pairs are tokens already."""
-        return dataset
-
 
 ROWS = ("input_ids", "attention_mask", "completion_mask")
 
 
-class RatedTrainer(PreferenceTrainer):
+class RatedLoss(PairsAsTokens):
     """KTO, on answers of which each is liked or not (arXiv 2402.01306, equations 7 and 8).
 
     `weights` are those of liked and of other answers. An answer is right if its reward is on its side of the KL term.
     """
-
-    preference_loss = "KTO"
 
     def __init__(self, *args: Any, weights: tuple[float, float] = (1.0, 1.0), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -173,6 +179,12 @@ class RatedTrainer(PreferenceTrainer):
         router_loss = self.router_aux_loss_coef * outputs.aux_loss if self.aux_loss_enabled else 0.0
         return outputs.log_probs.sum(dim=1) - reference, router_loss
 
+
+class RatedTrainer(PreferenceTrainer, RatedLoss):
+    """KTO."""
+
+    preference_loss = "KTO"
+
     def count_samples(self, inputs: dict[str, Any]) -> int:
         """Answers."""
         return len(inputs["label"])
@@ -201,10 +213,15 @@ class OddsRatioLoss(Trainer):
     As in TRL and the paper's code, the prompt counts in the loss of the better answer.
     """
 
-    preference_loss = "ORPO"
     loss_is_scaled_for_ga = False
-    beta: float
     rewards: torch.Tensor
+
+    def __init__(self, *args: Any, beta: float, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.beta = beta
+        disable_dropout(self.model)
+        model: Any = self.model
+        add_fused_lm_head(model.get_base_model() if hasattr(model, "get_base_model") else model)
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, *_rest: Any, **_more: Any
@@ -227,11 +244,7 @@ class OddsRatioLoss(Trainer):
 class OddsRatioTrainer(WeightedTrainer, OddsRatioLoss):
     """ORPO."""
 
-    def __init__(self, *args: Any, beta: float, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.beta = beta
-        disable_dropout(self.model)
-        add_fused_lm_head(base_of(self.model))
+    preference_loss = "ORPO"
 
     def count_samples(self, inputs: dict[str, Any]) -> int:
         """Pairs: a batch has a row for each answer."""

@@ -4,7 +4,7 @@ import threading
 import zipfile
 
 import pytest
-from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from core.base.errors import UserError
@@ -12,8 +12,6 @@ from core.runs.events import Level
 from gui.base.background import end_left
 from gui.run.share import RunSharing, SupportSheet
 from tests.fakes.runs import Plot, finish, make_folder, write_story
-
-SCRIPT = "import torch\nprint(1)\n"
 
 
 @pytest.fixture
@@ -27,17 +25,17 @@ def make_sharing(qtbot, tmp_path, monkeypatch):
     page.show()
     made = []
 
-    def make(file="", write=lambda _run, _ask: SCRIPT):
+    def make(file="", write=None):
         """Shares a run; of file dialogs, the answer is `file`."""
 
-        def choose(_parent, _title, place, _kinds):
+        def choose(_parent, _title, place, _kinds=""):
             sharing.offered.append(place)
             return str(file), ""
 
         sharing = RunSharing(run, page)
         monkeypatch.setattr(QFileDialog, "getSaveFileName", choose)
         monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: sharing.opened.append(url.toLocalFile()))
-        monkeypatch.setattr("gui.run.share.script_of_run", write)
+        monkeypatch.setattr("gui.run.share.save_script_of_run", write)
         sharing.offered, sharing.opened, sharing.messages = [], [], []
         sharing.reported.connect(sharing.messages.append)
         made.append(sharing)
@@ -54,16 +52,26 @@ def last_message(qtbot, sharing):
     return sharing.messages[-1]
 
 
-def test_the_script_is_copied_or_the_reason_is_shown(qtbot, make_sharing):
-    def refuse(_run, _ask):
+def test_the_script_is_saved_where_the_person_likes_or_the_reason_is_shown(qtbot, make_sharing, tmp_path):
+    def write(_run, folder, _ask):
+        folder.mkdir()
+        (folder / "train.py").write_text("import torch\n")
+
+    def refuse(_run, _folder, _ask):
         raise UserError("reviews.csv is gone", "There is nothing at /data/reviews.csv.")
 
     sharing = make_sharing()
-    sharing.copy_script()
-    assert last_message(qtbot, sharing).level is Level.INFO
-    assert QGuiApplication.clipboard().text() == SCRIPT
-    sharing = make_sharing(write=refuse)
-    sharing.copy_script()
+    sharing.save_script()
+    assert sharing.messages == [], "no place was chosen"
+    assert sharing.offered[0].endswith("2026-11-21-digits-script")
+    sharing = make_sharing(tmp_path / "mine", write)
+    sharing.save_script()
+    message = last_message(qtbot, sharing)
+    assert message.level is Level.INFO
+    assert str(tmp_path / "mine" / "train.py") in message.detail
+    assert sharing.opened == [str(tmp_path / "mine")]
+    sharing = make_sharing(tmp_path / "other", refuse)
+    sharing.save_script()
     assert last_message(qtbot, sharing).level is Level.WARNING
     assert sharing.messages[-1].title == "reviews.csv is gone"
 
