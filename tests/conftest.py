@@ -10,11 +10,14 @@ import gc
 import sys
 import threading
 import time
+from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+
+from bootstrap import checks, system_libraries
 
 # Of processes of tests side by side each keeps to a core of its own, with the engines it starts: these then compute
 # with one thread (docs/decisions/packaging.md). Threads and processes started from here on inherit it.
@@ -30,6 +33,52 @@ prepare_torchvision()  # before a test imports transformers
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared" / "data"
 THREAD_GRACE_SECONDS = 2.0
+
+
+NO_WINDOW = system_libraries.not_tried("the window", *system_libraries.ALWAYS)
+
+
+class NoQt(MetaPathFinder):
+    """Leaves out what imports Qt, a test or a whole file."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name in ("PySide6", "shiboken6"):
+            pytest.skip(NO_WINDOW, allow_module_level=True)
+
+
+class NoWindow(pytest.Directory):
+    """Leaves out a folder whose fixtures import Qt."""
+
+    def collect(self):
+        pytest.skip(NO_WINDOW)
+
+
+def pytest_collect_directory(path, parent):
+    return NoWindow.from_parent(parent, path=path) if NO_WINDOW and path == ROOT / "tests" / "gui" else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Name the file that is left out: of reports with one place pytest-xdist hands on the first."""
+    report = yield
+    if report.skipped:
+        report.longrepr = (str(collector.path), *report.longrepr[1:])
+    return report
+
+
+if NO_WINDOW:
+    sys.meta_path.insert(0, NoQt())
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Note what was left out, why and how often, where `start.py test` reads it."""
+    if notes := os.environ.get(checks.NOT_TRIED):
+        skips = []
+        for report in terminalreporter.stats.get("skipped", ()):
+            is_file = isinstance(report, pytest.CollectReport)
+            files = len([*(ROOT / report.nodeid).rglob("test_*.py")]) if is_file else 0
+            skips += [(report.longrepr[2].removeprefix("Skipped: "), is_file)] * max(files, 1)
+        Path(notes).write_text("\n".join(checks.counted(skips)), encoding="utf-8")
 
 
 def pytest_collection_finish() -> None:
@@ -64,13 +113,21 @@ def minilm():
     return Path(found.origin).parent / "model"
 
 
-@pytest.fixture(scope="session")
-def qapp(qapp):
-    """Qt's application, which reads and writes numbers in English as Hone's own does, whatever the system speaks."""
-    from PySide6.QtCore import QLocale
+if NO_WINDOW:
 
-    QLocale.setDefault(QLocale("en_US"))
-    return qapp
+    @pytest.fixture
+    def qtbot():
+        pytest.skip(NO_WINDOW)
+
+else:
+
+    @pytest.fixture(scope="session")
+    def qapp(qapp):
+        """Qt's application, which reads and writes numbers in English as Hone's own, whatever the system speaks."""
+        from PySide6.QtCore import QLocale
+
+        QLocale.setDefault(QLocale("en_US"))
+        return qapp
 
 
 @pytest.fixture

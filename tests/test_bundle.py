@@ -96,7 +96,8 @@ def test_libraries_of_the_system_become_packages():
     assert unknown == ["libnew.so.1"]
 
 
-@pytest.mark.skipif(not LINUX or not shutil.which("objdump"), reason="asks objdump about a program for Linux")
+@only_linux
+@pytest.mark.skipif(not shutil.which("objdump"), reason="libraries of programs, for want of binutils")
 def test_the_program_itself_takes_all_its_libraries_from_the_system(stand_in):
     """It is loaded before it can say where the bundle's own libraries are."""
     shutil.copy(shutil.which("sh"), stand_in / "hone")
@@ -127,7 +128,7 @@ def test_the_desktop_entry_opens_run_files_and_older_systems_know_all_of_it():
     assert (kind.get("type"), patterns) == (about.RUN_MIME, [f"*.{about.RUN_SUFFIX}"])
 
 
-@pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="dpkg-deb is Debian's")
+@pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="packages of Debian, for want of dpkg")
 def test_a_package_is_installed_by_dpkg_and_removed_with_all_of_it(stand_in, tmp_path):
     root, scratch = tmp_path / "checkout", tmp_path / "scratch"
     for name in ("packaging/linux", "packaging/icons", "resources/icons"):

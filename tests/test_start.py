@@ -1,6 +1,9 @@
 """start.py, up to where it would download something."""
 
+import functools
 import io
+import os
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +24,8 @@ from bootstrap.errors import SetupError
 from bootstrap.pythons import Facts
 from bootstrap.system_libraries import ALWAYS, ON_WAYLAND, ON_X11
 
+ENSURE, EXPLAIN = system_libraries.ensure, system_libraries.explain
+ROOT = Path(__file__).resolve().parents[1]
 LINUX = Facts((3, 11), is_64_bit=True, machine="x86_64")
 needs_scripts = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in programs are shell scripts")
 
@@ -197,7 +202,7 @@ def test_missing_libraries_are_named_with_the_command_that_installs_them(manager
     wanted = system_libraries.wanted_for(["xcb"], load)
     lacking = system_libraries.missing(wanted, load)
     assert lacking == ["libEGL.so.1", "libxcb-cursor.so.0"]
-    text = system_libraries.explain(lacking, wanted, lambda program: program == manager or None)
+    text = system_libraries.explain(lacking, wanted, which=lambda program: program == manager or None)
     assert "libEGL.so.1, libxcb-cursor.so.0" in text
     assert text.endswith(ending)
 
@@ -293,17 +298,90 @@ def test_a_full_disk_is_refused_before_anything_is_made(checkout, monkeypatch, t
     assert not checkout.folder.exists()
 
 
-@needs_scripts
-def test_all_checks_run_and_one_failure_is_enough(checkout, capfd):
-    for check in checks.CHECKS:
+@pytest.fixture
+def checked(checkout):
+    """A checkout all of whose checks pass."""
+    for check in checks.all_checks():
         script(checkout, check.command[0], f"echo ran {check.command[0]}; exit 0")
-    assert checks.run_all(checkout) == 0
-    script(checkout, "mypy", "echo a type is wrong; exit 1")
-    assert checks.run_all(checkout) == 1
+    return checkout
+
+
+@needs_scripts
+def test_all_checks_run_and_one_failure_is_enough(checked, capfd):
+    assert checks.run_all(checked) == 0
+    script(checked, "mypy", "echo a type is wrong; exit 1")
+    assert checks.run_all(checked) == 1
     output = capfd.readouterr().out
     assert "a type is wrong" in output
     assert output.rstrip().endswith("1 of 5 checks failed: types (mypy)")
     assert output.count("ran pytest") == 2
+
+
+OF_SSHD, OF_A_CARD = "other computers (58), for want of openssh-server", "CUDA (9), for want of an NVIDIA GPU"
+OF_QT = "the window (99 files), for want of libegl1, libgl1"
+PASSED, NOT_ENOUGH = "All 5 checks passed", "All 5 checks passed, which isn't enough where CI is set"
+
+
+@needs_scripts
+@pytest.mark.parametrize(
+    ("left_out", "ci", "sentence"),
+    [
+        ([OF_SSHD], "", f"{PASSED}; not tried: {OF_SSHD}."),
+        ([OF_SSHD, OF_A_CARD], "", f"{PASSED}; not tried: {OF_SSHD}; {OF_A_CARD}."),
+        ([OF_A_CARD], "true", f"{PASSED}; not tried: {OF_A_CARD}."),
+        ([OF_QT], "true", f"{NOT_ENOUGH}; not tried: {OF_QT}."),
+        ([OF_A_CARD, OF_SSHD], "1", f"{NOT_ENOUGH}; not tried: {OF_A_CARD}; {OF_SSHD}."),
+        ([], "true", f"{PASSED}."),
+    ],
+)
+def test_what_was_not_tried_is_said_at_the_end_and_fails_ci_where_a_package_is_missing(
+    left_out, ci, sentence, checked, capfd
+):
+    notes = "".join(f"{line}\\n" for line in left_out)
+    script(checked, "pytest", f"printf '{notes}' > \"$HONE_NOT_TRIED\"")
+    assert checks.run_all(checked, {**os.environ, "CI": ci}) == int(sentence.startswith(NOT_ENOUGH))
+    *output, last = capfd.readouterr().out.splitlines()
+    assert last == sentence
+    assert [line.removeprefix("not tried: ") for line in output if "for want of" in line] == left_out
+
+
+def test_skips_are_counted_by_their_reason_those_of_whole_files_apart():
+    sshd, qt = "other computers, for want of openssh-server", "the window, for want of libegl1"
+    skips = [("on Windows only", False), *[(sshd, False)] * 3, (qt, False), (qt, True), (qt, True)]
+    assert checks.counted(skips) == [
+        "other computers (3), for want of openssh-server",
+        "the window (2 files), for want of libegl1",
+        "on Windows only (1)",
+        "the window (1), for want of libegl1",
+    ]
+
+
+def test_the_readme_names_all_that_is_taken_from_a_system_before_the_commands_that_take_it():
+    start, _, test = (ROOT / "README.md").read_text(encoding="utf-8").partition("python3 start.py test\n")
+    lines = [
+        set(re.search(r"apt-get install ((?:.*\\\n)*[^`\n]*)", text)[1].replace("\\", " ").split())
+        for text in (start, test)
+    ]
+    window = {*ALWAYS.values(), *ON_X11.values()}
+    assert lines == [window | {"python3-venv"}, {*system_libraries.FOR_TESTS.values()} - window]
+
+
+@needs_scripts
+def test_tests_go_on_without_what_is_missing(checked, monkeypatch, started, capfd):
+    """Where this isn't root: all that is missing stands in one line, and Qt's plugin of pytest isn't loaded."""
+
+    monkeypatch.setattr(system_libraries, "ensure", ENSURE)
+    monkeypatch.setattr(system_libraries.apt, "may_install", lambda: False)
+    monkeypatch.setattr(system_libraries, "_loads", lambda *_: False)
+    monkeypatch.setattr(system_libraries, "find", lambda _program: None)
+    monkeypatch.setattr(system_libraries, "explain", functools.partial(EXPLAIN, which=str))
+    script(checked, "pytest", 'echo "ran pytest $*"')
+    assert started(["test", "tests/core"]) == 0
+    output = capfd.readouterr().out
+    (line,) = [line for line in output.splitlines() if "apt-get install" in line]
+    assert set(line.split()[3:]) == {*system_libraries.FOR_TESTS.values()}
+    assert "The rest is tested without it." in output
+    assert "ran pytest -p no:pytest-qt tests/core" in output
 
 
 def test_tests_run_in_two_processes_if_there_are_cores_for_it():
@@ -311,6 +389,7 @@ def test_tests_run_in_two_processes_if_there_are_cores_for_it():
     for cores in (2, 16):
         command = checks.tests(cores).command
         assert command[command.index("-n") + 1] == "2"
+        assert "-rs" in command, "what is left out is listed with its place"
         assert command[command.index("--dist") + 1] == "loadfile"  # fixtures of a module are made once
 
 

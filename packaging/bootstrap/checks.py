@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
+from bootstrap import system_libraries
 from bootstrap.environment import Environment
 
 
@@ -18,6 +23,9 @@ class Check(NamedTuple):
     is_live: bool = False
 
 
+NOT_TRIED = "HONE_NOT_TRIED"
+"""The variable that names the file in which the tests note what they left out, see `tests/conftest.py`."""
+WANT = ", for want of "
 SIDE_BY_SIDE = 2
 """Processes the tests are spread over, file by file: each may hold torch, and an engine beside it, 2 GB together."""
 
@@ -33,34 +41,67 @@ def tests(at_hand: int) -> Check:
     """Every test, in two processes side by side where there are `at_hand` cores for them."""
     # In the order of the folders the files of the window come last, which are short: so both processes end alike.
     spread = ["-n", str(SIDE_BY_SIDE), "--dist", "loadfile", "--no-loadscope-reorder"]
-    return some_tests([*(spread if at_hand >= SIDE_BY_SIDE else []), "--durations", "15"])
+    return some_tests([*(spread if at_hand >= SIDE_BY_SIDE else []), "--durations", "15", "-rs"])
 
 
 def some_tests(arguments: list[str]) -> Check:
-    """Pytest with these arguments and no others."""
-    return Check("tests (pytest)", ["pytest", *arguments], is_live=True)
+    """Pytest with these arguments; where Qt's libraries are missing, without its plugin for Qt, which would end it."""
+    without_qt = ["-p", "no:pytest-qt"] if system_libraries.missing(system_libraries.ALWAYS) else []
+    return Check("tests (pytest)", ["pytest", *without_qt, *arguments], is_live=True)
 
 
-CHECKS = (
-    Check("lint (ruff check)", ["ruff", "check"]),
-    Check("format (ruff format)", ["ruff", "format", "--check"]),
-    Check("types (mypy)", ["mypy"]),
-    Check("walls (import-linter)", ["lint-imports"]),
-    tests(cores()),
-)
+def all_checks() -> tuple[Check, ...]:
+    """Every check, those that take seconds first."""
+    return (
+        Check("lint (ruff check)", ["ruff", "check"]),
+        Check("format (ruff format)", ["ruff", "format", "--check"]),
+        Check("types (mypy)", ["mypy"]),
+        Check("walls (import-linter)", ["lint-imports"]),
+        tests(cores()),
+    )
 
 
-def run_all(environment: Environment) -> int:
-    """Run every check; 0 where all passed, else 1."""
-    failed = [check.title for check in CHECKS if not passes(check, environment)]
+def run_all(environment: Environment, environ: Mapping[str, str] = os.environ) -> int:
+    """Run every check, and tell what wasn't tried; 0 where all passed, else 1.
+
+    Where the variable CI is set it is a failure, too, that a feature wasn't tried for want of a package.
+    """
+    checks = all_checks()
+    with tempfile.TemporaryDirectory() as folder:
+        notes = Path(folder) / "not-tried"
+        told = {**environ, NOT_TRIED: str(notes)}
+        failed = [check.title for check in checks if not passes(check, environment, told)]
+        not_tried = notes.read_text(encoding="utf-8").splitlines() if notes.is_file() else []
+    print()
+    for reason in not_tried:
+        print(f"not tried: {reason}")
+    left_out = f"; not tried: {'; '.join(not_tried)}" if not_tried else ""
     if failed:
-        print(f"\n{len(failed)} of {len(CHECKS)} checks failed: {', '.join(failed)}", flush=True)
+        print(f"{len(failed)} of {len(checks)} checks failed: {', '.join(failed)}{left_out}", flush=True)
         return 1
-    print(f"\nAll {len(CHECKS)} checks passed.", flush=True)
+    packages = {*system_libraries.FOR_TESTS.values()}
+    wanting = [text for text in not_tried if packages & {*text.partition(WANT)[2].split(", ")}]
+    if wanting and environ.get("CI"):
+        print(f"All {len(checks)} checks passed, which isn't enough where CI is set{left_out}.", flush=True)
+        return 1
+    print(f"All {len(checks)} checks passed{left_out}.", flush=True)
     return 0
 
 
-def passes(check: Check, environment: Environment) -> bool:
+def counted(skips: Iterable[tuple[str, bool]]) -> list[str]:
+    """How often each reason for leaving something out was given, the most frequent first.
+
+    Args:
+        skips: Reasons such as "other computers, for want of openssh-server", and whether a whole file was left out.
+    """
+    lines = []
+    for (reason, is_file), count in Counter(skips).most_common():
+        feature, *want = reason.partition(WANT)
+        lines.append(f"{feature} ({count}{' files' if is_file else ''}){''.join(want)}")
+    return lines
+
+
+def passes(check: Check, environment: Environment, environ: Mapping[str, str] = os.environ) -> bool:
     """Run one check and print its line, with what it had to say where it failed."""
     started = time.monotonic()
     if check.is_live:
@@ -68,6 +109,7 @@ def passes(check: Check, environment: Environment) -> bool:
     done = subprocess.run(
         [environment.program(check.command[0]), *check.command[1:]],
         cwd=environment.root,
+        env=environ,
         stdin=subprocess.DEVNULL,
         stdout=None if check.is_live else subprocess.PIPE,
         stderr=None if check.is_live else subprocess.STDOUT,

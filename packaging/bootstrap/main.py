@@ -66,16 +66,18 @@ def run(command: str, more: list[str]) -> int:
         print(f"Ready. Open it with: python3 start.py   or: {environment.program('hone')}")
         return 0
     if command == "test":
-        system_libraries.ensure()
+        try:
+            system_libraries.ensure(system_libraries.FOR_TESTS, "Some tests need")
+        except SetupError as error:
+            print(f"{error}\nThe rest is tested without it.\n", flush=True)
         if more:
             return 0 if checks.passes(checks.some_tests(more), environment) else 1
         return checks.run_all(environment)
     if command == "bench":
-        system_libraries.ensure()
+        system_libraries.ensure(system_libraries.ALWAYS)
         return wait_for([environment.python, "-P", "-m", "tests.performance", *more])
     if command == "bundle":
-        for platform in system_libraries.BY_PLATFORM:  # the bundle takes them along
-            system_libraries.ensure([platform])
+        system_libraries.ensure(system_libraries.FOR_BUNDLES, "A bundle takes along, or is made with,")
         return bundle.main(environment, more)
     return open_hone(environment)
 
@@ -90,7 +92,7 @@ def open_hone(environment: Environment) -> int:
             flush=True,
         )
         return wait_for([hone, "train", str(FIRST_RUN)])
-    system_libraries.ensure(qt_platforms())
+    system_libraries.ensure(system_libraries.wanted_for(qt_platforms()))
     return wait_for([hone])
 
 

@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("PySide6")
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 SHOW_ALL_PAGES = """

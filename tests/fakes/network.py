@@ -14,7 +14,6 @@ import os
 import random
 import re
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -28,24 +27,21 @@ from typing import Self
 
 import psutil
 
+from bootstrap import system_libraries
 from core.hosts.computers import SSH_CONFIG, Computer
 
 ROOT = Path(__file__).resolve().parents[2]
+SEVERAL = "other computers in networks of their own"
 START_SECONDS = 20.0
 SUBNETS = [f"198.{second}.{third}" for second in (18, 19) for third in range(1, 255)]
 """Addresses set aside for tests of networks (RFC 2544): nothing real answers there."""
 
 
-def find_sshd() -> str | None:
-    return shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
-
-
 def without_sshd() -> str:
     """Why no sshd can be started here; empty if one can."""
-    missing = [name for name in ("ssh", "ssh-keygen") if shutil.which(name) is None]
-    if sys.platform == "win32" or find_sshd() is None or missing:
-        return "needs OpenSSH's sshd, ssh and ssh-keygen"
-    return ""
+    if sys.platform == "win32":
+        return "other computers, for want of a system with POSIX"
+    return system_libraries.not_tried("other computers", "ssh", "sshd")
 
 
 @functools.cache
@@ -53,14 +49,16 @@ def without_namespaces() -> str:
     """Why no network can be made here; empty if one can."""
     if without_sshd():
         return without_sshd()
-    if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("ip") is None:
-        return "needs Linux, root and iproute2 to make network namespaces"
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return f"{SEVERAL}, for want of Linux and root to make networks"
+    if lacking := system_libraries.not_tried(SEVERAL, "ip"):
+        return lacking
     name = f"hone-try-{os.getpid()}"
     made = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
     subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
     if made.returncode:
-        return f"network namespaces are not allowed here: {made.stderr.decode().strip()}"
-    return "" if Path("/dev/net/tun").exists() else "needs /dev/net/tun"
+        return f"{SEVERAL}, for want of leave to make networks: {made.stderr.decode().strip()}"
+    return "" if Path("/dev/net/tun").exists() else f"{SEVERAL}, for want of /dev/net/tun"
 
 
 class Sshd:
@@ -140,7 +138,8 @@ class Sshd:
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd of root wants to shut itself in there
         inside = ["ip", "netns", "exec", self.namespace] if self.namespace else []
-        command = [*inside, str(find_sshd()), "-D", "-f", str(config), "-E", str(self.folder / "sshd.log")]
+        sshd = str(system_libraries.find("sshd"))
+        command = [*inside, sshd, "-D", "-f", str(config), "-E", str(self.folder / "sshd.log")]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         deadline = time.monotonic() + START_SECONDS
         while not self._listens():

@@ -21,7 +21,7 @@ LINUX = sys.platform.startswith("linux")
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="shells and rights of POSIX")
 
 
-@pytest.mark.skipif(not PROGRAM, reason="HONE_PROGRAM names no program to try, such as dist/hone/hone")
+@pytest.mark.skipif(not PROGRAM, reason="a built program, for want of HONE_PROGRAM")
 def test_a_built_program_in_use():
     smoke.run(Path(str(PROGRAM)).absolute(), ROOT)
 
@@ -118,7 +118,7 @@ def test_hiding_libraries_takes_root_and_unshare(lends, words, tmp_path, monkeyp
         mishaps.no_libraries(Person(tmp_path, {}, lends), tmp_path / "hone")
 
 
-@pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="dpkg is Debian's")
+@pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="packages of Debian, for want of dpkg")
 def test_a_broken_package_is_refused_in_dpkg_s_words(tmp_path):
     broken = tmp_path / "hone.deb"
     broken.write_bytes(b"no archive")

@@ -32,7 +32,7 @@ def section(begin, end):
     return SCRIPT.partition(begin)[2].partition(end)[0]
 
 
-@pytest.mark.skipif(make_installer.makensis() is None, reason="needs makensis (apt-get install nsis)")
+@pytest.mark.skipif(make_installer.makensis() is None, reason="the installer for Windows, for want of nsis")
 def test_it_compiles_without_a_warning(bundle, tmp_path, capfd):
     target = tmp_path / "out" / "Hone.exe"
     assert make(bundle, target) == 0, capfd.readouterr()

@@ -19,9 +19,9 @@ SCRIPTS = [step["run"] for step in STEPS if "run" in step]
 SYSTEMS = ("linux", "macos", "windows")
 
 
-def scripts_before(system, word):
-    """The scripts of a system's bundle up to the first step with this word."""
-    steps = WORKFLOWS["bundles"]["jobs"][system]["steps"]
+def scripts_before(workflow, job, word):
+    """The scripts of a job up to the first step with this word."""
+    steps = WORKFLOWS[workflow]["jobs"][job]["steps"]
     place = next(
         number for number, step in enumerate(steps) if word in f"{step.get('uses')} {step.get('run')}"
     )
@@ -59,18 +59,25 @@ def test_only_actions_of_github_are_used_and_only_signing_sees_secrets():
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_bundle_is_tried_out_before_it_is_uploaded(system):
-    before = scripts_before(system, "upload-artifact")
+    before = scripts_before("bundles", system, "upload-artifact")
     assert "start.py bundle" in before
     if "try_installer.ps1" in before:
         before += (ROOT / "packaging" / "windows" / "try_installer.ps1").read_text(encoding="utf-8")
     assert "start.py bundle --try" in before
 
 
-def test_the_libraries_of_a_bundle_are_installed_before_it_is_built():
+@pytest.mark.parametrize(
+    ("workflow", "job", "wanted"),
+    [
+        ("tests", "tests", system_libraries.FOR_TESTS),
+        ("bundles", "linux", system_libraries.FOR_BUNDLES),
+    ],
+)
+def test_what_start_py_installs_as_root_a_workflow_installs_before_it(workflow, job, wanted):
     """A runner isn't root: there `start.py bundle` only names what is missing, and ends."""
-    libraries = system_libraries.ALWAYS, system_libraries.ON_WAYLAND, system_libraries.ON_X11
-    wanted = {package for names in libraries for package in names.values()}
-    assert wanted <= set(scripts_before("linux", "start.py bundle").split())
+    script = scripts_before(workflow, job, "start.py")
+    installed = re.search(r"apt-get install -y --no-install-recommends ((?:.*\\\n)*.*)", script)
+    assert sorted(installed[1].replace("\\", " ").split()) == sorted({*wanted.values()})
 
 
 def test_downloads_for_an_appimage_have_checksums():

@@ -75,6 +75,8 @@ def tests(part: Part) -> list[Figure]:
         sys.executable,
         "-m",
         "pytest",
+        "-p",
+        "no:pytest-qt",
         "-q",
         "-m",
         "gpu",

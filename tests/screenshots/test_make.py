@@ -4,6 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("PySide6")
 MAKE = Path(__file__).with_name("make.py")
 
 

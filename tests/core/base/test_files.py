@@ -14,7 +14,10 @@ import pytest
 from core.base import files
 from core.base.errors import TargetError, UserError
 
-not_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may do all")
+not_root = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0,
+    reason="rights to files, for want of a user who isn't root",
+)
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):

@@ -312,12 +312,14 @@ def test_the_engine_there_answers_in_time_and_with_an_end(does, tmp_path, monkey
     assert find("workshop").checked.problem
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root to make a small disk")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="a full disk, for want of root to make one"
+)
 def test_a_full_disk(workshop, monkeypatch):
     disk = workshop.home / "disk"
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)], check=False).returncode:
-        pytest.skip("no file system can be mounted here")
+        pytest.skip("a full disk, for want of leave to make one")
     try:
         save(msgspec.structs.replace(workshop.computer, folder=str(disk)))
         workshop.put_uv()

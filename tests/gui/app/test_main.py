@@ -123,7 +123,8 @@ sys.exit(status)
 """
     ended = start(tmp_path, "-c", code, DISPLAY=":98765")
     assert ended.returncode == 1, ended.stderr
-    assert "DISPLAY=:98765" in ended.stderr
+    # which of the reasons it is, the tests above say: this system may lack libraries, too
+    assert ended.stderr.strip().endswith(why_no_window({"DISPLAY": ":98765"}))
     assert "`hone train RUN.hone`" in ended.stderr
 
 

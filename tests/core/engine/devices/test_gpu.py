@@ -29,7 +29,7 @@ from tests.performance.faults.training import Attended, new_run
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA, for want of an NVIDIA GPU"),
 ]
 CARD = "cuda:0"
 MIB = 1 << 20

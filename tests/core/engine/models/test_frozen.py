@@ -64,11 +64,16 @@ def loaded(task: Task, folder: Path, **asked: Any) -> Any:
     return apply_method(found.model, options, found.fresh)
 
 
-@pytest.mark.parametrize("task", SOURCES)
-@pytest.mark.parametrize("method", [Method.LORA, Method.HEAD, Method.QLORA])
+@pytest.mark.parametrize(
+    ("task", "method"),
+    [
+        (task, method)
+        for task in SOURCES
+        for method in (Method.LORA, Method.HEAD, Method.QLORA)
+        if (task, method) not in ((Task.CAUSAL_LM, Method.HEAD), (Task.IMAGE_CLASSIFICATION, Method.QLORA))
+    ],
+)
 def test_what_learns_is_in_fp32_and_as_saved_and_matrices_that_dont_are_in_16_bits(task, method, tmp_path):
-    if (task, method) in ((Task.CAUSAL_LM, Method.HEAD), (Task.IMAGE_CLASSIFICATION, Method.QLORA)):
-        pytest.skip("refused")
     dora = method is Method.LORA
     live = loaded(task, tmp_path / "model", method=method, lora_dora=dora)
     learning = {name: weight for name, weight in live.named_parameters() if weight.requires_grad}

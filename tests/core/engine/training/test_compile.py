@@ -1,6 +1,7 @@
 """torch.compile: real, timed apart from the steps, one compilation for all lengths, and given up where it fails."""
 
 import copy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -125,6 +126,9 @@ class FakeInductor:
 
 def test_inductor_gets_the_mode_and_what_is_inside_its_graphs_is_stated(bert, tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "_TorchCompileInductorWrapper", FakeInductor)
+    monkeypatch.setenv(
+        "CXX", sys.executable
+    )  # any program: the fake needs no compiler, and Hone asks for one
     mode = {"compile_mode": "reduce-overhead", "precision": Precision.BF16}
     tiny = run(tmp_path / "run", bert, "inductor", **mode)
     assert tiny.messages == {}
