@@ -31,7 +31,6 @@ from core.engine.environment import prepare_torchvision  # noqa: E402 - torch co
 prepare_torchvision()  # before a test imports transformers
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARED = ROOT.parent / "shared" / "data"
 THREAD_GRACE_SECONDS = 2.0
 
 
@@ -97,11 +96,11 @@ def hone_home(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def shared_data():
-    """The folder of real data sets beside the checkout (MNIST, MRPC and others); not part of a clone."""
-    if not SHARED.is_dir():
-        pytest.skip("needs the data sets of ../shared/data, which are not part of a clone")
-    return SHARED
+def data_sets(tmp_path_factory):
+    """A folder of small data sets, in the forms of MNIST, Alpaca and others (tests/fakes/data_sets.py)."""
+    from tests.fakes.data_sets import write_all
+
+    return write_all(tmp_path_factory.mktemp("data-sets"))
 
 
 @pytest.fixture(scope="session")

@@ -96,12 +96,11 @@ def test_the_first_example_is_trained_watched_saved_and_listed(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.data
-def test_a_slice_of_mrpc_trains_a_pretrained_text_model(shared_data, minilm, tmp_path):
+def test_pairs_of_texts_train_a_pretrained_model(data_sets, minilm, tmp_path):
     settings = {
         "model.source": minilm,
-        "data.train": shared_data / "mrpc" / "msr_paraphrase_train.txt",
-        "data.eval": shared_data / "mrpc" / "msr_paraphrase_test.txt",
+        "data.train": data_sets / "pairs-train.txt",
+        "data.eval": data_sets / "pairs-test.txt",
         "data.max_train_samples": 96,
         "data.max_eval_samples": 64,
         "training.epochs": 1,

@@ -17,6 +17,7 @@ from core.options.data import DataOptions
 from core.services.inspect import FindingLevel
 from tests.fakes import conversations as templates
 from tests.fakes.conversations import json_table
+from tests.fakes.data_sets import INSTRUCTIONS
 from tests.fakes.models import metaspace_tokenizer, tiny_tokenizer
 
 QUESTIONS = ("What is the capital of France?", "And of 🇩🇪?", "مرحبا، كيف حالك؟", "  spaces\n\nand lines ")
@@ -223,13 +224,12 @@ def test_rows_that_lose_an_answer_are_reported(tmp_path, template, rows, codes, 
     assert all(finding.fixes[0].changes == {"data.chat_template": "chatml"} for finding in problems)
 
 
-@pytest.mark.data
-def test_every_answer_of_a_real_data_set_is_learned(shared_data):
+def test_every_answer_of_published_instructions_is_learned(data_sets):
     tokenizer = tiny_tokenizer(CHATML)
-    path = shared_data / "instruct" / "alpaca_en_demo.json"
+    path = data_sets / "alpaca.json"
     options = RunOptions(task=Task.CHAT, data=DataOptions(train=str(path), eval_fraction=0.1))
     loaded = load_conversations(options, Renderer(tokenizer), 1_000_000)
-    assert (len(loaded.train), len(loaded.eval or ()), loaded.findings) == (899, 100, ())
+    assert (len(loaded.train), len(loaded.eval or ()), loaded.findings) == (INSTRUCTIONS - 6, 6, ())
     assert loaded.turn_end == tokenizer.eos_token_id
     samples = [*loaded.train, *(loaded.eval or ())]
     answers = (tokenizer.decode([id for id in sample["labels"] if id != NO_LABEL]) for sample in samples)

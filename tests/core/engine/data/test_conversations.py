@@ -11,6 +11,7 @@ from core.engine.data.tables import read_table
 from core.options.choices import PreferenceLoss
 from core.services.inspect import FindingLevel
 from tests.fakes.conversations import GOOD, Checked, checked, json_table
+from tests.fakes.data_sets import PREFERENCES
 
 USER, ANSWER = GOOD
 SHAREGPT = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "hello"}]
@@ -317,8 +318,7 @@ def test_unknown_roles_can_be_mapped_as_their_fixes_propose(tmp_path):
     assert read(tmp_path, row, roles={"alice": "user", "bob": "assistant"}).rows == (TALK,)
 
 
-@pytest.mark.data
-def test_turns_of_real_pairs(shared_data):
-    pairs = checked(read_table(shared_data / "instruct" / "dpo_en_demo.json"), preference=PreferenceLoss.DPO)
+def test_turns_of_published_pairs(data_sets):
+    pairs = checked(read_table(data_sets / "preferences.json"), preference=PreferenceLoss.DPO)
     turns = [len(row.messages) for row in pairs.rows]
-    assert (len(turns), turns.count(1), turns.count(2), max(turns)) == (300, 114, 80, 13)
+    assert (len(turns), turns.count(1), turns.count(3), max(turns)) == (PREFERENCES, 6, 6, 13)

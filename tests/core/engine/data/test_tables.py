@@ -52,9 +52,8 @@ def refusal(path: Path) -> DataError:
     return caught.value
 
 
-@pytest.mark.data
-def test_a_real_table_is_read_row_by_row(shared_data):
-    path = shared_data / "mrpc" / "msr_paraphrase_test.txt"
+def test_a_table_with_quotes_that_are_text_is_read_row_by_row(data_sets):
+    path = data_sets / "pairs-test.txt"
     lines = path.read_bytes().decode("utf-8-sig").split("\n")
     by_hand = [line.rstrip("\r").split("\t") for line in lines if line]
     table = read_table(path)

@@ -20,6 +20,7 @@ from core.options.choices import PreferenceLoss, Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions, TrainingOptions
 from core.services.inspect import DataReport, Finding, FindingLevel
+from tests.fakes.data_sets import DIGITS, INSTRUCTIONS, PAIRS, PREFERENCES
 from tests.fakes.machines import FakeClock
 from tests.fakes.models import save_tiny_bert
 
@@ -138,25 +139,24 @@ def test_a_folder_or_a_source_suits_a_task(tmp_path):
     assert find_suiting_task(DataOptions(train="synthetic:8x8"))[0] is None
 
 
-@pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "task", "rows"),
     [
-        ("mrpc/msr_paraphrase_train.txt", CLASSIFY, 4076),
-        ("instruct/alpaca_en_demo.json", CHAT, 999),
-        ("instruct/dpo_en_demo.json", Task.PREFERENCE, 300),
-        ("text/tinyshakespeare.txt", TEXT, 1),
-        ("mnist/t10k-images-idx3-ubyte.gz", IMAGES, 10_000),
+        ("pairs-train.txt", CLASSIFY, PAIRS),
+        ("alpaca.json", CHAT, INSTRUCTIONS),
+        ("preferences.json", Task.PREFERENCE, PREFERENCES),
+        ("play.txt", TEXT, 1),
+        ("t10k-images-idx3-ubyte.gz", IMAGES, DIGITS),
     ],
 )
-def test_real_data_has_no_problems(shared_data, name, task, rows):
-    report = inspect(options_of(shared_data / name), any_task=True)
+def test_data_in_the_forms_of_published_sets_has_no_problems(data_sets, name, task, rows):
+    report = inspect(options_of(data_sets / name), any_task=True)
     assert (report.suits, report.problems, report.rows) == (task, (), rows)
     assert all(finding.level is FindingLevel.WARNING for finding in report.findings)
     assert report.seen
     if task is CLASSIFY:
         assert (report.text_columns, report.label_column) == (("#1 String", "#2 String"), "Quality")
-        assert (report.labels, len(report.preview)) == ({"1": 2753, "0": 1323}, 200)
+        assert (report.labels, len(report.preview)) == ({"1": 160, "0": 80}, 200)
 
 
 @pytest.mark.parametrize("task", list(Task))
