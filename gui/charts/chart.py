@@ -73,7 +73,7 @@ PERIOD_SECONDS = 0.1
 SHARE = 0.03
 """Share of a processor that redrawing may take unless hurried."""
 
-LONGEST_TURN_MS = 200
+LONGEST_TURN_MS = 400
 
 PAINTING = 2.0
 """Cost of a redraw including Qt's painting afterwards, relative to that of `redraw` itself."""
@@ -282,15 +282,6 @@ class Chart(Card):
 
     def refresh(self) -> None:
         """Request to be redrawn."""
-        wanted = self.wanted_lines()
-        if wanted != self.lines:
-            for drawn in self._lines:
-                self._canvas.removeItem(drawn.item)
-            self._lines = [DrawnLine(line) for line in wanted]
-            for depth, drawn in enumerate(self._lines):
-                drawn.item.setZValue(depth - 10)
-                drawn.paint_with(self._theme.tokens)
-                self.add_decoration(drawn.item)
         self._queue.request(self)
 
     def is_shown(self) -> bool:
@@ -299,6 +290,7 @@ class Chart(Card):
 
     def redraw(self) -> None:
         """Bring the plot up to date. Only the repaint queue calls this."""
+        self._choose_lines()
         scale = self.x_scale()
         self._canvas.x_axis.set_unit(scale.unit)
         x = self._x_range(scale)
@@ -329,6 +321,17 @@ class Chart(Card):
             QToolTip.showText(self._canvas.below(cursor), box, self._canvas, QRect(), TIP_MS)
         elif self._is_hovered:
             QToolTip.hideText()
+
+    def _choose_lines(self) -> None:
+        wanted = self.wanted_lines()
+        if wanted != self.lines:
+            for drawn in self._lines:
+                self._canvas.removeItem(drawn.item)
+            self._lines = [DrawnLine(line) for line in wanted]
+            for depth, drawn in enumerate(self._lines):
+                drawn.item.setZValue(depth - 10)
+                drawn.paint_with(self._theme.tokens)
+                self.add_decoration(drawn.item)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

@@ -70,6 +70,8 @@ def _as_shown(line: bytes) -> str:
 
 
 POLL_SECONDS = 0.2
+REPORT_SECONDS = 0.5
+"""How long new steps wait for others: each report lets the window write all its figures anew."""
 KEEPER_SECONDS = 5.0
 """How long to wait for the keeper, which ends right after it has written `exit.json`."""
 
@@ -111,7 +113,7 @@ class JobThread(QThread):
     If the run is resumed, the thread runs once more.
     """
 
-    updated = Signal(object)  # a `RunUpdate`, five a second; the first is made from the ends of the files
+    updated = Signal(object)  # a `RunUpdate`, two a second; the first is made from the ends of the files
     log_arrived = Signal(str)  # whole lines that were printed
     state_changed = Signal(object)  # a `core.runs.status.State`, after the update that led to it
     ended = Signal(object)  # a `core.runs.folder.ExitRecord`, before the state that follows from it
@@ -163,13 +165,14 @@ class JobThread(QThread):
         follower.look_again()
         if self._state is None:
             self._report_first_status()
-        next_report = time.monotonic() + POLL_SECONDS
+        next_report = time.monotonic() + REPORT_SECONDS
         while not (self._stopping.is_set() or follower.is_over):
             self._write_requests()
             builder.add(follower.poll(PIECE_BYTES))
+            is_news = follower.state is not self._state or not self._reading[-1]
             is_due = time.monotonic() >= next_report or len(builder) >= LARGEST_UPDATE
-            if follower.is_caught_up or is_due:
-                next_report = time.monotonic() + POLL_SECONDS
+            if is_due or (follower.is_caught_up and is_news):
+                next_report = time.monotonic() + REPORT_SECONDS
                 self._report_update()
                 self._report_log()
             self._report_connection()
@@ -179,6 +182,7 @@ class JobThread(QThread):
                 self._wake.clear()
         self._report_connection()
         if follower.is_over:
+            self._report_update()
             while self._report_log():
                 pass
             if rest := self._log.read_rest():

@@ -204,6 +204,7 @@ class RunView(QWidget):
         self._test = newest_test(self.run)
         if self._tested is None and self._pair[0] is self._pair[1]:
             self._other = self._test or self.run  # a test may have been deleted since
+        self.show_other()
         self._refresh()
 
     def _on_update(self, update: RunUpdate) -> None:
@@ -236,6 +237,7 @@ class RunView(QWidget):
         self._state = state
         self._is_gone = state.is_over and not is_there(self.run.path)
         self._place_messages(is_over=state.is_over and state is not State.PAUSED)
+        self.show_other()
         self._refresh()
         if state is State.CRASHED:
             self._show_crash()
@@ -303,7 +305,6 @@ class RunView(QWidget):
     def _show_facts(self) -> None:
         facts = self._facts()
         self.header.show_facts(facts)
-        self.show_other()
         self.figures.show_figures(run_text.summary(facts))
         judged = verdict(self._status, self._options) if self._is_read and facts.state.is_over else None
         if judged is not None:

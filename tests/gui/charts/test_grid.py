@@ -177,6 +177,7 @@ def test_a_run_on_a_gpu(on_card, digits):
     throughput.redraw()
     assert throughput._lines[0].item.yData.max() > 5000
     digits.throughput.count_tokens(True)
+    digits.throughput.redraw()
     assert digits.throughput.empty_text() == "This run has no tokens"
     digits.throughput.count_tokens(False)
 
@@ -208,11 +209,21 @@ def test_the_y_axis_fits_what_is_seen_and_may_be_logarithmic(digits):
     assert not digits.memory.is_log
 
 
+def test_new_steps_cost_a_chart_nothing_until_it_is_its_turn(digits, monkeypatch):
+    asked = []
+    monkeypatch.setattr(digits.loss, "wanted_lines", lambda: asked.append("lines") or [])
+    digits.refresh(STEPS, is_over=False)
+    assert not asked
+    redraw(digits)
+    assert asked == ["lines"]
+
+
 def test_smoothing_changes_what_is_drawn_and_not_what_is_read(digits):
     history, drawn = digits.loss.history, {}
     assert "smoothed" in legend_of(digits.loss)
     for smoothing in Smoothing:
         digits.view.set_smoothing(smoothing)
+        digits.loss.redraw()
         drawn[smoothing] = [line.series for line in digits.loss.lines]
     assert drawn[Smoothing.OFF] == [history.loss, history.eval_loss]
     assert drawn[Smoothing.STRONG] == [history.loss, history.smoother_loss, history.eval_loss]

@@ -14,7 +14,7 @@ from core.runs.status import RunStatus, State
 from gui.charts.history import RunHistory
 from gui.run import follower
 from gui.run.follower import FIRST_BYTES, JobThread, LogTail
-from tests.fakes.runs import Plot, crash, finish, keep_alive, make_folder, write_story
+from tests.fakes.runs import Plot, crash, finish, keep_alive, make_folder, step, write_events, write_story
 
 KEEPER = Path(__file__).resolve().parents[2] / "fakes" / "keeper.py"
 
@@ -86,8 +86,28 @@ def test_a_request_is_passed_on_a_killed_engine_is_reported_and_following_stops_
     qtbot.waitUntil(lambda: listener.states == [State.TRAINING, State.STOPPING, State.CRASHED], timeout=2000)
 
 
+def test_steps_wait_for_others_but_not_for_the_run_to_end(qtbot, run, follow, monkeypatch):
+    monkeypatch.setattr(follower, "REPORT_SECONDS", 1000.0)
+    plot = Plot(steps=40, reached=20, start=time.time())
+    keep_alive(run)
+    clock = write_story(run, plot)
+    thread, listener = follow(run)
+    thread.start()
+    qtbot.waitUntil(lambda: (True, 20) in listener.updates, timeout=5000)
+    before = len(listener.updates)
+    for number in (21, 22):
+        write_events(run.events_file, step(number, time=clock))
+        qtbot.waitUntil(lambda number=number: thread._follower.status.step == number, timeout=5000)
+    assert len(listener.updates) == before
+    finish(run, plot, clock)
+    qtbot.waitUntil(lambda: State.FINISHED in listener.states, timeout=5000)
+    assert listener.updates[before] == (True, 22)
+    assert listener.history.step_seconds.x.tolist() == list(range(1, 23))
+
+
 def test_a_long_past_is_read_whole_in_parts_after_the_state(qtbot, run, follow, monkeypatch):
     monkeypatch.setattr(follower, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(follower, "REPORT_SECONDS", 0.0)
     plot = Plot(steps=4000, reached=4000)
     finish(run, plot, write_story(run, plot))
     thread, listener = follow(run)

@@ -17,6 +17,7 @@ from core.runs.folder import ExitRecord
 from core.runs.library import create_all, options_of_test
 from core.runs.status import RunStatus, State
 from core.runs.summary import status_at_end
+from gui.run import page
 from gui.run.extend_dialog import ModelTestSheet
 from gui.run.header import RunAction, refusal
 from gui.run.words import RunFacts, state_line
@@ -107,7 +108,7 @@ def test_in_a_small_window_compare_is_in_the_menu_and_the_name_has_room(run, sho
         assert buttons.entries[RunAction.COMPARE].isVisible() is not is_button
 
 
-def test_a_run_leads_to_its_newest_test(qtbot, run, show, tmp_path):
+def test_a_run_leads_to_its_newest_test(qtbot, run, show, tmp_path, monkeypatch):
     finish_all(run)
     run.model.mkdir()
     (run.model / "model.safetensors").touch()
@@ -122,6 +123,9 @@ def test_a_run_leads_to_its_newest_test(qtbot, run, show, tmp_path):
     )
     view = show(State.FINISHED)
     qtbot.waitUntil(lambda: view.header.other.text() == "Tested on test.csv: Accuracy 80.0 %", timeout=5000)
+    with monkeypatch.context() as reading:
+        reading.setattr(page, "summarize", lambda _run: pytest.fail("read at each tick"))
+        view._on_tick()
     with qtbot.waitSignal(view.run_opened) as opened:
         view.header.other.click()
     assert opened.args == [test]

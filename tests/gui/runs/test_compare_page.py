@@ -63,6 +63,8 @@ def shown(qtbot, page, runs):
     page.show_runs(runs)
     qtbot.waitUntil(page._reader.isFinished, timeout=5000)
     qtbot.waitUntil(lambda: len(page._histories[0].loss) == 60, timeout=5000)
+    for chart in page.charts.charts:
+        chart.redraw()
     return page
 
 
@@ -108,8 +110,10 @@ def test_the_cursor_reads_each_run_by_name_and_a_click_on_a_name_hides_it(shown)
     assert box_at(loss, 12.0)[NAMES[0]] == loss.write(first)
     assert NAMES[1] not in box_at(loss, 45.0)  # it ended at step 30
     shown.charts.names.buttons[0].click()
+    loss.redraw()
     assert [line.colour for line in loss.lines] == ["curve2"]
     shown.charts.names.buttons[0].click()
+    loss.redraw()
     assert [line.colour for line in loss.lines] == ["curve1", "curve2"]
 
 
@@ -172,6 +176,7 @@ def test_another_metric_can_be_chosen(qtbot, shown):
     box.setCurrentIndex(box.findData("eval_f1"))
     box.activated.emit(box.currentIndex())
     assert shown.charts.evaluation.title == "F1"
+    shown.charts.evaluation.redraw()
     assert [len(line.series) for line in shown.charts.evaluation.lines] == [3, 1]
 
 
