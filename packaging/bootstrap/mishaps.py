@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bootstrap.errors import SetupError
-from bootstrap.smoke import NOBODY, PAINTED, Done, Person, judged, somebody
+from bootstrap.smoke import NOBODY, PAINTED, Done, Person, finished, judged, somebody
 
 CLOSED = 'exec "$0" "$@" 0<&- 1>&- 2>&-'
 NO_FILES = 'ulimit -f 0; exec "$0" "$@"'
@@ -23,7 +23,7 @@ WITHOUT_EGL = (
     'mount --bind /dev/null "$EGL"; exec setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups "$0" "$@"'
 )
 PATIENCE = 120.0
-STEPS = ("--set", "training.max_steps=2", "--set", "device.name=cpu")
+STEPS = ("--json", "--set", "training.max_steps=2", "--set", "device.name=cpu")
 
 
 class NotTriedError(Exception):
@@ -126,7 +126,7 @@ def no_space(person: Person, program: Path) -> str:
 
 def no_temporary_folder(person: Person, program: Path) -> str:
     """The folder for temporary files isn't there; Python looks for another one."""
-    return judged(_train(person, program, more={"TMPDIR": "/nowhere"}), 0, "Finished after 2 steps")
+    return judged(_train(person, program, more={"TMPDIR": "/nowhere"}), 0, finished(2))
 
 
 def closed_streams(person: Person, program: Path) -> str:

@@ -167,11 +167,15 @@ device = {name = "cpu"}
 
 
 class Step(NamedTuple):
-    """What the program is asked for in its home, and words that its answer has to hold."""
+    """What the program is asked for in its home, and what its answer has to hold.
+
+    That is a field of an answer in JSON wherever there is one: sentences change.
+    """
 
     name: str
     arguments: Command
-    says: str = ""
+    says: str
+    is_cheap: bool = False
 
 
 def run(program: Path, root: Path) -> None:
@@ -209,17 +213,18 @@ def use(
     """
     print(f"\n{program} in use", flush=True)
     write_data(person.home, root)
-    failed = [step.name for step in steps(person.home, version(root)) if not _passes(person, program, step)]
+    failed = [step.name for step in steps(person.home, version(root)) if not passes(person, program, step)]
     window = Step("the window is painted and closed", ["digits.hone"], "first-paint")
-    if not _passes(person, program, window, through, {**PAINTED, **(more or {})}):
+    if not passes(person, program, window, through, {**PAINTED, **(more or {})}):
         failed.append(window.name)
     if failed:
         raise SetupError(f"{program} fails: {', '.join(failed)}.")
 
 
-def _passes(
+def passes(
     person: Person, program: Path, step: Step, through: Command = (), more: Mapping[str, str] | None = None
 ) -> bool:
+    """Ask the program and say in a line what came of it."""
     began = time.monotonic()
     reason = judged(person.run([*through, program, *step.arguments], more), 0, step.says)
     word = "FAILED" if reason else "ok"
@@ -260,36 +265,45 @@ def steps(home: Path, number: str) -> list[Step]:
     """The steps before the window, each of which may use what those before it have made."""
     beside_writer = (f"model.source=run:{home / 'writer'}", "model.method=lora")
     return [
-        Step("the version", ["--version"], number),
-        Step("devices", ["devices"], "torch"),
-        Step("data is read", ["inspect", "reviews.csv"], f"{ROWS} rows"),
+        Step("the version", ["--version"], number, is_cheap=True),
+        Step("devices", ["devices", "--json"], '"name": "cpu"', is_cheap=True),
+        Step("data is read", ["inspect", "reviews.csv", "--json"], f'"rows": {ROWS},', is_cheap=True),
+        Step("a forecast", ["forecast", "digits.hone", "--json"], '"verdict": "fits"', is_cheap=True),
         Step(
             "the digits are trained, loaded by two processes",
             _train("digits.hone", "digits", "training.epochs=1", "data.workers=2", "device.name=cpu"),
-            "Finished after 45 steps",
+            finished(45),
         ),
-        Step("they are asked", ["try", "digits", "--cpu", "--file", "image.png"], "%"),
-        Step("and exported", ["export", "digits", "--to", "folder", "--folder", "out"], "the same"),
-        Step("a model that writes", _train("writer.hone", "writer"), "Finished after 3 steps"),
+        Step("they are asked", ["try", "digits", "--cpu", "--json", "--file", "image.png"], '"chance"'),
+        Step("and exported", _export("digits", "folder"), '"holds": true'),
+        Step("a model that writes", _train("writer.hone", "writer"), finished(3)),
         Step(
             "LoRA on conversations",
             _train("writer.hone", "lora", "task=chat", "data.train=talks.jsonl", *beside_writer),
-            "Finished after 3 steps",
+            finished(3),
         ),
         Step("it answers", ["try", "lora", "--cpu", "--json", "--prompt", "After 1?"], '"answered"'),
-        Step("and is merged", ["export", "lora", "--to", "merged", "--folder", "merged"], "the same"),
+        Step("and is merged", _export("lora", "merged"), '"holds": true'),
         Step(
             "LoRA on preferences",
             _train("writer.hone", "dpo", "task=preference", "data.train=pairs.jsonl", *beside_writer),
-            "Finished after 3 steps",
+            finished(3),
         ),
-        Step("a forecast", ["forecast", "digits.hone"], "fits"),
     ]
+
+
+def finished(steps: int) -> str:
+    """What stands in the last event of a run, as `hone train --json` prints it."""
+    return f'"steps":{steps}'
 
 
 def _train(file: str, name: str, *changes: str) -> list[str]:
     flags = [part for change in changes for part in ("--set", change)]
-    return ["train", file, "--run-dir", name, *flags]
+    return ["train", file, "--json", "--run-dir", name, *flags]
+
+
+def _export(name: str, kind: str) -> list[str]:
+    return ["export", name, "--to", kind, "--folder", f"{name}-{kind}", "--json"]
 
 
 PACKAGE = "hone"

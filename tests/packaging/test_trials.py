@@ -26,6 +26,20 @@ def test_a_built_program_in_use():
     smoke.run(Path(str(PROGRAM)).absolute(), ROOT)
 
 
+def test_the_steps_that_take_seconds_work_with_this_checkout_s_own_program(capsys):
+    """So that it is seen at once where an answer is no longer what building a program waits for."""
+    with smoke.somebody(is_us=True) as person:
+        smoke.write_data(person.home, ROOT)
+        cheap = [step for step in smoke.steps(person.home, smoke.version(ROOT)) if step.is_cheap]
+        failed = [
+            step.name
+            for step in cheap
+            if not smoke.passes(person, Path(sys.executable).with_name("hone"), step)
+        ]
+    assert failed == [], capsys.readouterr().out
+    assert len(cheap) == 4
+
+
 @needs_posix
 def test_each_step_that_fails_is_named(tmp_path, capsys):
     program = tmp_path / "hone"
