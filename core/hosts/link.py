@@ -37,7 +37,7 @@ Tell = Callable[[str, int, int], None]
 
 ANSWER_SECONDS, SLOW_SECONDS = 60.0, 3600.0
 """Until an answer is there: of a question, and of one for which whole models are hashed or copied there."""
-_SLOW = (far.Hashes, far.MakeTree, far.Newest, far.Place, far.Put, far.Remove, far.Results)
+_SLOW = (far.MakeTree, far.Newest, far.Place, far.Put, far.Remove, far.Results)
 
 BLOCK_SECONDS = 60.0
 """Until a block of what follows an answer is there; one that is sent may wait for what is hashed there first."""

@@ -123,7 +123,7 @@ class Mirror:
                 except (UserError, OSError) as error:
                     self._try_again(error)
         except _GivenUp as end:
-            if self._ending is not None:
+            if self._ending is not None and not self._run.is_removed:
                 self._finish()
             else:
                 self._end_others()
@@ -193,13 +193,13 @@ class Mirror:
     def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            self._look_for_end()
+            self._look_for_end(at_once=True)
             time.sleep(LOOK_SECONDS)
 
-    def _look_for_end(self) -> None:
-        """End the run here if the person wants that, and the computer is out of reach or doesn't obey in time.
+    def _look_for_end(self, *, at_once: bool = False) -> None:
+        """End the run here if the person wants that, `at_once` or when the computer hasn't obeyed in time.
 
-        Before it has begun there, stopping and pausing do so, too.
+        Before it has begun there, stopping and pausing do so, too, and always at once.
 
         Raises:
             _GivenUp: It ends.
@@ -213,8 +213,7 @@ class Mirror:
             self._end_asked = None
             return
         asked_at = self._end_asked = self._end_asked or time.monotonic()
-        is_obeying = time.monotonic() < asked_at + OBEY_SECONDS
-        if self._has_begun and self._connection.connected and is_obeying:
+        if self._has_begun and not at_once and time.monotonic() < asked_at + OBEY_SECONDS:
             return
         if not wanted:
             raise _GivenUp("")
@@ -372,8 +371,8 @@ class Mirror:
             if piece.stamp is None or len({*self._stamps, piece.name}) > MOST_EXAMPLES:
                 raise link.wrong(_("It sends more examples than a run has."))
             path.parent.mkdir(exist_ok=True)
-            with written_whole(path) as temporary:
-                temporary.write_bytes(b"".join(blocks))
+            with written_whole(path) as temporary, temporary.open("wb") as file:
+                file.writelines(blocks)
             self._stamps[piece.name] = piece.stamp
         self._has_news = True
         for name in () if news.is_gone else set(news.shrunk) & set(sizes):

@@ -267,6 +267,16 @@ class SendsExamplesEndlessly(Liar):
         self.tell([{"name": name, "size": 0, "stamp": [1, 1]} for name in names])
 
 
+class SendsALargeExample(Liar):
+    def watch(self, stamps, **rest):
+        if stamps:
+            super().watch(**rest)
+            return
+        size = 50_000_000
+        self.lie()
+        self.tell([{"name": "examples/1.png", "size": size, "stamp": [1, 1]}], bytes(size))
+
+
 class SendsEventsEndlessly(Liar):
     def watch(self, **_rest):
         self.lie()
@@ -430,6 +440,7 @@ FOLLOWING = {
         telling(("examples/" + "x" * 300, 4, [1, 1]), content=EVIL),
         "too long",
     ),
+    "an example of 50 MB": (SendsALargeExample, ""),
     "examples without end": (SendsExamplesEndlessly, WRONG),
     "events without end": (SendsEventsEndlessly, ""),
     "events that aren't any": (telling(("events.jsonl", 6, None), content=b"\xff\0[[[\n"), ""),

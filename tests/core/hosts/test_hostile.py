@@ -158,6 +158,14 @@ def test_end_now_is_obeyed_there_or_ends_it_here(mode, reason, lying, monkeypatc
     assert run.connection().is_given_up is (reason != "done")
 
 
+def test_end_now_that_was_pressed_while_nothing_followed_the_run_is_passed_on(lying) -> None:
+    there, run = lying("is honest")
+    run.request(Action.KILL)
+    Mirror(run).keep()
+    assert run.exit_record().reason == "done"
+    assert "Forward" in there.asked()
+
+
 def test_a_dry_run_elsewhere_is_cancelled_while_nothing_answers(lying) -> None:
     there, run = lying("silent to Missing")
     dry, ended = DryRun(run.options()), []

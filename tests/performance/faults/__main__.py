@@ -5,7 +5,7 @@
 - `kills` (100): the engine of a real run is killed while it loads, steps, evaluates and saves. Goal: each time the run
   reads as crashed and resumes, and in the end has the losses and the weights of an undisturbed one; no event is lost.
 - `windows` (50): the window is killed while a run trains. Goal: the run goes on, and the next window shows all of it.
-- `liars` (79): the computer that a run trains on lies, breaks or is silent, each time otherwise. Goal: nothing that is
+- `liars` (80): the computer that a run trains on lies, breaks or is silent, each time otherwise. Goal: nothing that is
   here is lost, nothing grows without end, and "End now" ends the run within 10 s.
 - `disk` (20): the disk is full, or no file may grow. Goal: nothing is damaged, and the run resumes once there is space.
 """
@@ -24,7 +24,7 @@ CAMPAIGNS = {
     "mutations": (mutations, 1000, "neither opened nor refused with a reason"),
     "kills": (kills, 100, "not resumed, or otherwise than the undisturbed run"),
     "windows": (windows, 50, "the run ended, or wasn't shown whole"),
-    "liars": (liars, 79, "something lost, grown, or not ended in time"),
+    "liars": (liars, 80, "something lost, grown, or not ended in time"),
     "disk": (disk, 20, "damaged, or not resumed"),
 }
 
