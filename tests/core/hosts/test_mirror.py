@@ -63,7 +63,7 @@ def end(run: RunFolder, state: State) -> RunFollower:
     return follower
 
 
-def until(run: RunFolder, condition, seconds: float = 90.0) -> RunFollower:
+def until(run: RunFolder, condition, seconds: float = 300.0) -> RunFollower:
     follower = RunFollower(run)
     deadline = time.monotonic() + seconds
     while True:
