@@ -13,6 +13,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -41,7 +42,7 @@ from core.runs import elsewhere, queue
 from core.runs.event_log import EventWriter, cut_torn_line
 from core.runs.events import RequestAnswered
 from core.runs.folder import Action, Connection, ExitRecord, Request, RunFolder
-from core.runs.models import MARKER, FileEntry
+from core.runs.models import MARKER, WEIGHTS, FileEntry
 from core.runs.status import State
 
 LONGEST_PAUSE = 30.0
@@ -91,14 +92,22 @@ class _GivenUp(Exception):  # noqa: N818 - nothing is wrong
 
 
 class Mirror:
-    """Follows one attempt of a run elsewhere, which it starts there unless that was done."""
+    """Follows one attempt of a run elsewhere, which it starts there unless that was done.
+
+    Raises:
+        RunFolderError: The run doesn't say where.
+    """
 
     def __init__(self, run: RunFolder) -> None:
         self._run = run
         self._options = run.options()
         self._attempt = run.attempt_kept()
         known = run.connection()
-        assert known is not None, "it is written before the keeper is started"
+        if known is None:
+            raise RunFolderError(
+                _("The run can't be followed"),
+                _("connection.json, which says where it trains, is missing or damaged."),
+            )
         self._connection = msgspec.structs.replace(known, connected=False)
         self._stamps: dict[str, tuple[int, int]] = {}
         self._told, self._failures, self._has_news = 0.0, 0, False
@@ -427,7 +436,7 @@ class Mirror:
             if far.hash_of(part) != digest:
                 part.unlink()
                 raise link.wrong(_("{name} was damaged on its way here.").format(name=name))
-        has_model = any(name.startswith("model/") for name in listed)
+        has_model = any(fnmatchcase(name, f"model/{WEIGHTS}") for name in listed)
         for path in self._run.model.rglob("*") if has_model else ():  # of an earlier attempt
             if path.is_file() and path.relative_to(self._run.path).as_posix() not in listed:
                 path.unlink()

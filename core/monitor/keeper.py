@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from core.base.ceiling import Ceiling, room_for_reading
-from core.base.errors import UserError
+from core.base.errors import RunFolderError, UserError
 from core.base.files import ENGINE_LOCK, is_locked, write_atomically
 from core.base.jobs import engine_command
 from core.base.language import _
@@ -378,7 +378,14 @@ def main(arguments: Sequence[str]) -> int:
     if options is not None and options.device.computers:
         for number in SIGNALS:
             signal.signal(number, lambda *_rest: sys.exit(0))  # which ends nothing there
-        Mirror(RunFolder(Path())).keep()
+        run = RunFolder(Path())
+        try:
+            Mirror(run).keep()
+        except RunFolderError as error:
+            reason = str(error)
+            write_exit_record(
+                run, ExitRecord(time=time.time(), code=None, reason=reason, attempt=run.attempt_kept())
+            )
         return 0
     keeper = Keeper(RunFolder(Path()), engine_command("train", "."), queued=QUEUE_FLAG in arguments)
     for number in SIGNALS:

@@ -19,7 +19,7 @@ from tests.fakes.runs import digits_options, link, record_keeper
 MODES = liar.BEGINNING | liar.FOLLOWING
 WORKSHOP = Computer(name="workshop", address="workshop")
 OLD_MODEL = {"old.bin": b"old"}
-OWN_MODELS = (OLD_MODEL, {"model.safetensors": liar.MODEL}, {"x": b""})
+OWN_MODELS = (OLD_MODEL, {"model.safetensors": liar.MODEL}, {**OLD_MODEL, "x": b""})
 """What may be in a run's model at the end: what was there, or a model that came whole."""
 
 

@@ -18,6 +18,7 @@ from core.hosts.computers import ssh_command
 from core.hosts.link import Link
 from core.hosts.mirror import Mirror
 from core.runs.folder import Action, RunFolder
+from core.runs.start import keeper_command
 from core.runs.words import kept_message
 from core.services.memory import DryRun
 from tests.fakes import liar
@@ -207,6 +208,14 @@ def test_what_is_here_is_set_aside_where_it_is_something_else_there(mode, here, 
     assert ("events.jsonl.before-1" in told.detail) if aside else told is None
 
 
+def test_a_run_that_doesnt_say_where_it_trains_ends_with_words(begun) -> None:
+    begun.connection_file.unlink()
+    subprocess.run(keeper_command(begun.path), check=True, timeout=60)
+    record = begun.exit_record()
+    assert record is not None
+    assert "connection.json, which says where it trains, is missing" in record.reason
+
+
 # --- One answer
 
 
@@ -229,6 +238,21 @@ class Hostile:
 def test_a_damaged_adapter_is_left_as_it_is(content: bytes, begun) -> None:
     Mirror(begun)._bring_results(Hostile(**{"model/adapter_config.json": content}))
     assert (begun.model / "adapter_config.json").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("listed", "is_kept"),
+    [
+        (["model.safetensors"], False),
+        (["adapter_model.safetensors"], False),
+        (["notes.txt"], True),
+        ([], True),
+    ],
+)
+def test_a_model_stays_here_unless_another_has_come(listed: list[str], is_kept: bool, begun) -> None:
+    Mirror(begun)._bring_results(Hostile(**{f"model/{name}": b"x" for name in listed}))
+    old = {"old.bin"} if is_kept else set()
+    assert {path.name for path in begun.model.iterdir()} == {*listed, *old}
 
 
 def test_a_full_disk_here_is_told_before_anything_is_brought_back(begun, monkeypatch) -> None:
