@@ -38,7 +38,6 @@ from core.cli.output import (
 )
 from core.cli.runs import compare_runs, find_run
 from core.hosts.install import with_computers
-from core.hosts.sending import agree
 from core.memory.model import ModelReport
 from core.options import RunOptions, run_file
 from core.options.device_support import (
@@ -64,6 +63,7 @@ from core.runs.status import DOESNT_FIT, PAUSED_ITSELF, State
 from core.runs.summary import RunSummary, summarize
 from core.runs.words import ONLY_IF_IT_FITS, ending_text, error_text, message_text, name_of, unread_message
 from core.services import hub
+from core.services.sending import agree_to_new
 
 POLL_SECONDS = 0.1
 BACKLOG = 1000
@@ -286,6 +286,7 @@ def train(arguments: argparse.Namespace) -> int:
             compare_runs(left, as_json=False)
         return status
     runs = create_all(options, settings.runs_folder(), arguments.run_dir)
+    agree_to_new(runs)
     status = _start(arguments, runs, forced=arguments.yes)
     if status == TOO_LARGE and not arguments.json and sys.stdin.isatty() and confirm(_("Start it anyway?")):
         status = _start(arguments, runs, forced=True)
@@ -331,7 +332,6 @@ def _start(
     if not forced:
         os.environ[ONLY_IF_IT_FITS] = "1"  # its keeper and its engine inherit it
     status = 0
-    agree(run.options() for run in runs)
     with Interrupts() as interrupts:  # before there is anything that a Ctrl-C would leave behind
         keepers = runs_start.start_all(runs, queued=arguments.queue or are_alone)
         for run, keeper in zip(runs, keepers, strict=True):

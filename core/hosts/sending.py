@@ -167,7 +167,7 @@ def files_in(path: Path, home: Path | None = None) -> dict[str, Path]:
             if not name.startswith("."):
                 add(Path(folder, name))
     if not found:
-        raise _refused(path, _("The folder is empty."))
+        raise _refused(path, _("It holds no files, or only hidden ones, which aren't sent."))
     return found
 
 

@@ -1,20 +1,22 @@
 """Before the files of a run leave for another computer: check that they are data and models, and say which they are."""
 
+import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from core.base import formats
-from core.base.errors import DataError, Fix, OptionsError
+from core.base.errors import DataError, Fix, OptionsError, UserError
 from core.base.jobs import run_job
 from core.base.language import _
 from core.base.settings import hub_cache
 from core.hosts.computers import find
-from core.hosts.sending import Kind, Parcel, unasked
+from core.hosts.sending import Kind, Parcel, agree, unasked
 from core.options import RunOptions
 from core.options.catalogue import options_by_path
 from core.options.presets import DATA_ENDINGS
 from core.options.validate import problems_of
+from core.runs.folder import RunFolder
 from core.services.inspect import DataReport, inspect_request
 
 
@@ -61,13 +63,28 @@ def request_for(asked: Sequence[RunOptions], parcels: Sequence[Parcel]) -> Reque
     return Request(_("Send these files to {computer}?").format(computer=where), tuple(lines))
 
 
+def agree_to_new(runs: Sequence[RunFolder]) -> None:
+    """Record what new runs may take along: the second of a pair takes the model of the first, which has a folder now.
+
+    Raises:
+        UserError: It can't be written. The folders of the runs, which never began, are removed.
+    """
+    try:
+        agree(run.options() for run in runs)
+    except UserError:
+        for run in runs:
+            shutil.rmtree(run.path, ignore_errors=True)
+        raise
+
+
 def _line(parcel: Parcel) -> str:
     """What a parcel is, where it lies, and how large it is."""
     if parcel.kind is Kind.DATA and (reason := _no_data(parcel.path)):
-        name_it = Fix(_("If it is meant, choose it yourself: --set {option}={path}"))
-        label = name_it.label.format(option=parcel.option, path=parcel.path)
+        choose_it = _(
+            "If it is meant, choose a copy of it in the form, or itself in the terminal with --set {option}={path}"
+        ).format(option=parcel.option, path=parcel.path)
         title = _("{path} isn't sent, because a run file names it").format(path=parcel.path)
-        raise DataError(title, reason, (Fix(label),), option=parcel.option)
+        raise DataError(title, reason, (Fix(choose_it),), option=parcel.option)
     sizes = [path.stat().st_size for path in parcel.files().values()]
     title = options_by_path()[parcel.option].title
     if parcel.kind is Kind.BASE:

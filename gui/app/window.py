@@ -30,7 +30,6 @@ from core.base.files import is_there
 from core.base.language import _
 from core.base.settings import Settings
 from core.hosts.install import with_computers
-from core.hosts.sending import agree
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.device_support import MachineReport
@@ -43,6 +42,7 @@ from core.runs.compare import create_sweep
 from core.runs.folder import Action, RunFolder
 from core.runs.queue import LiveRun
 from core.runs.start import Extension
+from core.services.sending import agree_to_new
 from gui.app.commands import Commands
 from gui.app.live_runs import (
     AskClosing,
@@ -226,7 +226,7 @@ class MainWindow(QMainWindow):
             return
         try:
             created = runs.create_all(options, settings.runs_folder(self._settings), forecast=known)
-            agree(run.options() for run in created)  # the second of a pair takes along the model of the first
+            agree_to_new(created)
         except UserError as error:
             show_error(error)
             return
@@ -238,7 +238,6 @@ class MainWindow(QMainWindow):
 
         def begin() -> list[RunFolder]:
             made = create_sweep(options, values, settings.runs_folder(self._settings))
-            agree(run.options() for run in made)
             starting.start_all(made, queued=True)
             return made
 

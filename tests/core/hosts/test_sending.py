@@ -131,6 +131,11 @@ def test_hidden_files_stay_here_and_pipes_are_refused(tmp_path):
     with pytest.raises(DataError) as refused:
         files_in(tmp_path / "data")
     assert refused.value.detail == "It is neither a file nor a folder."
+    for name in ("a.csv", "pipe"):
+        (tmp_path / "data" / name).unlink()
+    with pytest.raises(DataError) as refused:
+        files_in(tmp_path / "data")
+    assert refused.value.detail == "It holds no files, or only hidden ones, which aren't sent."
 
 
 @posix

@@ -4,18 +4,21 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from core.base.errors import DataError, OptionsError, Problem
+from core.base import settings
+from core.base.errors import DataError, OptionsError, Problem, UserError
 from core.hosts.computers import Computer, save
-from core.hosts.sending import agree
+from core.hosts.sending import agree, unasked
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions
+from core.runs.library import create_all, list_runs
 from core.services import sending
 from core.services.inspect import DataReport
-from core.services.sending import request_for, to_ask
+from core.services.sending import agree_to_new, request_for, to_ask
 from tests.core.hosts.test_sending import a_model, an_adapter
 
 TEXTS = RunOptions(
@@ -101,7 +104,9 @@ def test_which_names_are_those_of_data(name, reason, tmp_path):
     with pytest.raises(DataError, match="isn't sent, because a run file names it") as refused:
         request_for([options], parcels)
     assert reason in refused.value.detail
-    assert f"--set data.train={tmp_path / name}" in refused.value.fixes[0].label
+    (fix,) = refused.value.fixes
+    assert "choose a copy of it in the form, or " in fix.label
+    assert f"--set data.train={tmp_path / name}" in fix.label
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links need a right of their own on Windows")
@@ -133,3 +138,25 @@ def test_what_is_no_model_isnt_asked_about(content, tmp_path):
     options = asked(model__source=tmp_path / "secret")
     with pytest.raises(OptionsError, match=r"model\.source"):
         request_for([options], to_ask([options]))
+
+
+def a_pair(folder: Path):
+    """The runs of a chat model from scratch, of which the second starts from the model of the first."""
+    options = asked(data__train=a_file(folder / "a.jsonl"), model__source="scratch:llama-tiny")
+    first, chat = create_all(replace(options, task=Task.CHAT), folder / "runs")
+    return first, chat
+
+
+def test_a_new_pair_may_take_along_what_it_names_and_the_model_of_the_first(tmp_path):
+    first, chat = a_pair(tmp_path)
+    assert [one.path for one in unasked(chat.options())][-1] == first.path
+    agree_to_new((first, chat))
+    assert unasked(chat.options()) == ()
+
+
+def test_new_runs_whose_agreement_cant_be_written_dont_stay_in_the_list(tmp_path):
+    (settings.home() / "agreed.json").mkdir(parents=True)  # as on a full disk, nothing can be written there
+    runs = a_pair(tmp_path)
+    with pytest.raises(UserError):
+        agree_to_new(runs)
+    assert list_runs(tmp_path / "runs") == []
