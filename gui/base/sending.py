@@ -13,12 +13,14 @@ from core.services.sending import Request, request_for, to_ask
 from gui.base.background import Task
 from gui.base.trash import Question
 
+CHECKING = _("Checking what would be sent…")
+
 
 class Sending(QObject):
     """Asks before runs are started or measured on other computers, unless all that they send was agreed to before."""
 
     begun = Signal()  # to check what would be sent, which takes seconds
-    checked = Signal()  # before the question
+    checked = Signal()  # the check is over or dropped; before the question, and before `failed`
     failed = Signal(object)  # a `core.base.errors.UserError`: it can't be sent
 
     def __init__(self, window: QWidget) -> None:
@@ -26,7 +28,8 @@ class Sending(QObject):
         self._window = window
         self._asked: Sequence[RunOptions] = ()
         self._then: Callable[[], object] = lambda: None
-        self._checking: Task[Request] = Task(self, done=self._ask, failed=self.failed)
+        self._checking: Task[Request] = Task(self, done=self._ask, failed=self.checked)
+        self._checking.failed.connect(self.failed)
 
     def ask(
         self, asked: Sequence[RunOptions], then: Callable[[], object], chosen: Collection[str] = ()
@@ -36,7 +39,7 @@ class Sending(QObject):
         Args:
             chosen: Options whose values the person has chosen here.
         """
-        self._checking.cancel()
+        self.drop()
         self._asked, self._then = asked, then
         try:
             parcels = to_ask(asked, chosen)
@@ -48,9 +51,11 @@ class Sending(QObject):
         except UserError as error:
             self.failed.emit(error)
 
-    def close(self) -> None:
-        """Ask no more. Returns at once."""
-        self._checking.cancel()
+    def drop(self) -> None:
+        """Ask no more about what is being checked. Returns at once."""
+        if self._checking.is_running:
+            self._checking.cancel()
+            self.checked.emit()
 
     def _ask(self, request: Request) -> None:
         self.checked.emit()

@@ -30,7 +30,7 @@ from core.services.hub import Kind
 from core.services.inspect import PATHS as COLUMN_PATHS
 from core.services.inspect import DataReport
 from gui.base.background import Ask
-from gui.base.sending import Sending
+from gui.base.sending import CHECKING, Sending
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.new_run.data_panel import FRACTION
@@ -82,7 +82,6 @@ def tree_for_task(task: Task, before: Tree) -> Tree:
     return tree
 
 
-CHECKING = _("Checking what would be sent…")
 ROLES = "data.roles"
 SOURCES = ("data.train", "model.source")
 
@@ -251,6 +250,7 @@ class NewRunPage(QWidget):
         self._header.reset_chosen.connect(self.start_afresh)
         self._history.task_wanted.connect(self._change_task)
         self._history.restored.connect(self._on_restored)
+        self._options.changed.connect(self._sending.drop)  # what starts is what the form shows
         self._options.changed.connect(self._refresh)
         self._options.check_requested.connect(self.check_requested)
         self._options.fix_chosen.connect(self._remedies.apply)
@@ -559,9 +559,10 @@ class NewRunPage(QWidget):
             self.hub_sheet.reject()  # pauses its download
         self._fit_actions.close()
         self._fit.close()
-        self._sending.close()
+        self._sending.drop()
 
     def _fill(self, tree: Mapping[str, Any], origin: str = "") -> None:
+        self._sending.drop()
         self._hide_notices()
         self._header.show_restored(False)
         self._example = None

@@ -33,7 +33,7 @@ from core.runs.summary import summarize
 from core.runs.verdict import Finding, verdict
 from core.runs.words import kept_message, unread_message
 from gui.base.background import Task
-from gui.base.sending import Sending
+from gui.base.sending import CHECKING, Sending
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.base.trash import Question, reveal
@@ -140,7 +140,7 @@ class RunView(QWidget):
             sheet.done(0)
         self.sharing.close()
         self._reconnecting.close()
-        self.sending.close()
+        self.sending.drop()
         self.job.stop_following()
         self.job.wait()
         self.charts.end_work()
@@ -194,6 +194,9 @@ class RunView(QWidget):
         self.job.remains_changed.connect(self._on_remains)
         self.job.state_changed.connect(self._on_state)
         self.job.job_failed.connect(self.show_error)
+        checking = MessageRaised(id="checking", level=Level.INFO, title=CHECKING, detail="")
+        self.sending.begun.connect(partial(self._show_note, checking))
+        self.sending.checked.connect(self._on_checked)
         self.sending.failed.connect(self.show_error)
         self._tick.timeout.connect(self._on_tick)
 
@@ -426,6 +429,11 @@ class RunView(QWidget):
         if note is not None:
             self._dismissed.discard(cause_of(note))
         self._show_messages()
+
+    def _on_checked(self) -> None:
+        """Offer Resume again, whatever the answer will be."""
+        self._note = None
+        self._refresh()
 
     def _request_edit(self, change: Callable[[Tree], Tree]) -> None:
         """Open a new run with the options of this one, changed."""

@@ -130,6 +130,26 @@ def test_a_run_that_needs_no_question_drops_the_one_that_is_prepared(
     assert asked == []
 
 
+@pytest.mark.parametrize("how", ["a change", "another run file"])
+def test_another_form_drops_the_question_about_what_was_in_it(
+    how, qtbot, page, stranger, *, asked, monkeypatch
+):
+    page.load_file(stranger)
+    settle(qtbot, page)
+    go_on = Event()
+    monkeypatch.setattr(asking, "request_for", lambda *_given: go_on.wait() and asking.Request("Send?", ()))
+    page.start()
+    assert page._strip.accessibleName() == asking.CHECKING
+    if how == "a change":
+        put(page, training__epochs=7.0)
+    else:
+        page.load_file(stranger)
+    assert page._strip.isHidden()
+    go_on.set()
+    qtbot.waitUntil(lambda: page._sending._checking.is_idle)
+    assert asked == []
+
+
 @pytest.mark.parametrize("fill", ["restore_tree", "edit"])
 def test_a_form_of_another_day_and_a_past_run_are_no_choice(fill, qtbot, page, stranger, asked):
     page.load_file(stranger)

@@ -2,23 +2,29 @@
 
 import shutil
 import time
+from threading import Event
 
+import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 
+from core.base.errors import DataError
+from core.hosts.computers import Computer, save
 from core.options import run_file
+from core.options.data import DataOptions
 from core.options.sections import DeviceOptions
 from core.runs import start as starting
 from core.runs.events import CheckpointSaved, Level, MessageRaised, Outcome, RunFinished
 from core.runs.folder import Action, ExitRecord
 from core.runs.status import State
 from core.runs.summary import summarize
+from gui.base import sending as asking
 from gui.run import header as run_header
 from gui.run import page as run_page
 from gui.run.header import RunAction
 from gui.runs.columns import Column, RunRow, columns
-from tests.fakes.runs import OPTIONS, Plot, finish, link, write_events, write_story
+from tests.fakes.runs import OPTIONS, Plot, finish, link, pause, write_events, write_story
 
 ELSEWHERE = replace(OPTIONS, device=DeviceOptions(name="cpu@workshop"))
 
@@ -174,3 +180,33 @@ def test_a_click_on_a_message_that_another_one_replaces_is_not_taken_for_that(qt
     write_events(run.machine_file, MessageRaised(id="slow", level=Level.WARNING, title="Slow"))
     qtbot.waitUntil(lambda: view.messages.titles() == ["Slow"], timeout=5000)
     qtbot.waitUntil(lambda: not view.messages.testAttribute(ignores), timeout=2000)
+
+
+@pytest.mark.parametrize("refusal", ["", "It lies in a hidden folder."])
+def test_resuming_tells_that_what_would_be_sent_is_checked(refusal, qtbot, run, show, monkeypatch):
+    """Then it asks, or says why not, and Resume is offered again."""
+    save(Computer(name="workshop", address="me@10.0.0.7"))
+    data = run.path.with_name("data.csv")
+    data.touch()
+    pause(run, Plot(reached=90), train(run))
+    run_file.write(replace(ELSEWHERE, data=DataOptions(train=str(data))), run.options_file)
+    go_on, questions = Event(), []
+
+    def check(*_given):
+        go_on.wait()
+        if refusal:
+            raise DataError("It isn't sent", refusal)
+        return asking.Request("Send?", ())
+
+    monkeypatch.setattr(asking, "request_for", check)
+    monkeypatch.setattr(
+        asking.Question, "ask", lambda question, _otherwise: questions.append(question) or False
+    )
+    view = show(State.PAUSED)
+    view.header.buttons.resume.click()
+    assert view.messages.titles() == [asking.CHECKING]
+    assert not view.header.buttons.resume.isEnabled()
+    go_on.set()
+    said = ["It isn't sent"] if refusal else []
+    qtbot.waitUntil(lambda: view.messages.titles() == said and view.header.buttons.resume.isEnabled())
+    qtbot.waitUntil(lambda: len(questions) == (not refusal))
