@@ -523,7 +523,8 @@ class ReportCallback(TrainerCallback):
         best = {best_kept(args, state, metric)} if self._options.keeps_best else ()
         checkpoints.keep(saved.path.parent, max(1, output.keep_checkpoints), best)
         self._reporter.write(saved_event(saved, time.perf_counter() - self._mark))
-        self._back_to_training(state)
+        if not control.should_training_stop:  # it would seem to finish another step before it pauses
+            self._back_to_training(state)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._log.flush()

@@ -118,6 +118,15 @@ def test_a_run_reports_its_plan_steps_phases_checkpoints_and_what_ran(tmp_path):
     assert [event.step for event in training.events(CheckpointSaved)] == [3, 6]
     assert [folder.name for folder in training.run.checkpoints.iterdir()] == ["checkpoint-6"]
 
+
+def test_a_run_that_pauses_says_no_more_that_it_trains_once_it_saves(tmp_path):
+    training = Training(tmp_path, samples(10))
+    training.run.request(Action.PAUSE)
+    training.trainer.train()
+    phases = [event.phase for event in training.events(PhaseChanged)]
+    assert [event.step for event in training.events(CheckpointSaved)] == [1]
+    assert phases == [Phase.TRAINING, Phase.SAVING]
+
     [ran] = training.events(WhatRan)
     parameters = 12 * 2 + 2
     assert (ran.trainable_parameters, ran.total_parameters) == (parameters, parameters)
