@@ -221,12 +221,12 @@ def in_unicode(path: Path) -> str:
     return os.fsencode(path).decode(errors="replace")
 
 
-def why_missing(path: Path, kind: str = _("file or folder")) -> str:
+def why_missing(path: Path, kind: str = "") -> str:
     """Why `path` can't be used, such as "there is no file or folder at ..."; empty if it can."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        return _("there is no {kind} at {path}").format(kind=kind, path=path)
+        return _("there is no {kind} at {path}").format(kind=kind or _("file or folder"), path=path)
     except OSError as error:
         return _("{path} can't be read: {reason}").format(path=path, reason=error.strerror or error)
     except ValueError as error:  # a zero byte

@@ -223,8 +223,8 @@ def add_flag(to: argparse._ActionsContainer, name: str, summary: str) -> None:
     to.add_argument(name, action="store_true", help=summary)
 
 
-def add_json(command: argparse.ArgumentParser, summary: str = _("print the answer as JSON")) -> None:
-    add_flag(command, "--json", summary)
+def add_json(command: argparse.ArgumentParser, summary: str = "") -> None:
+    add_flag(command, "--json", summary or _("print the answer as JSON"))
 
 
 def add_run(command: argparse.ArgumentParser) -> None:

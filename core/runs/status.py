@@ -110,6 +110,7 @@ CHANGED = 2.0  # times as slow or as quick: less may be batches of another lengt
 def pace_of(seconds: Iterable[float]) -> float | None:
     """A run's pace: median seconds of its steps of the last minute, of five at least; None without a step.
 
+    A status keeps `TIMED_STEPS`: a minute of steps that take 200 ms or more, and 3 s of steps of 10 ms.
     If the median of the last 20 s is half or twice as much, the pace has changed, and that is the pace.
     """
     minute: list[float] = []

@@ -261,7 +261,7 @@ def test_who_only_follows_leaves_at_the_first_interrupt(endless, tmp_path, capsy
 @POSIX
 def test_a_signal_is_acted_on_at_once_and_not_at_the_next_look_at_the_run(endless, monkeypatch):
     """A run of short steps would take many more meanwhile."""
-    monkeypatch.setattr("core.cli.train.POLL_SECONDS", 600)
+    monkeypatch.setattr("core.cli.train.POLL_SECONDS", 20)
     sending = threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGTERM])
     with Interrupts() as interrupts:
         sending.start()
