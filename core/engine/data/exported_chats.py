@@ -62,9 +62,9 @@ class ChatExport:
     def _row(self, record: Any, number: int) -> Any:
         if not isinstance(record, dict):
             return record
-        if _is_tree(record.get("mapping")):
+        if _is_tree(record):
             self.app, title, said = "ChatGPT", record.get("title"), _kept_branch(record)
-        elif isinstance(record.get("chat_messages"), list):
+        elif _is_of_claude(record):
             self.app, title, said = "Claude", record.get("name"), _of_claude(record["chat_messages"])
         else:
             return record
@@ -74,9 +74,24 @@ class ChatExport:
         return {}
 
 
-def _is_tree(mapping: Any) -> bool:
-    return isinstance(mapping, dict) and all(
-        isinstance(node, dict) and {"message", "parent"} <= node.keys() for node in mapping.values()
+def _is_tree(record: dict[str, Any]) -> bool:
+    """Whether it is a chat of ChatGPT: messages, or none and where they would be shown."""
+    nodes = record.get("mapping")
+    if not nodes:
+        return nodes == {} and "current_node" in record
+    return isinstance(nodes, dict) and all(
+        isinstance(node, dict) and "parent" in node and isinstance(node.get("message", ""), dict | None)
+        for node in nodes.values()
+    )
+
+
+def _is_of_claude(record: dict[str, Any]) -> bool:
+    """Whether it is a chat of Claude: messages with a sender, or none and the chat's number."""
+    messages = record.get("chat_messages")
+    if not messages:
+        return messages == [] and "uuid" in record
+    return isinstance(messages, list) and all(
+        isinstance(message, dict) and "sender" in message for message in messages
     )
 
 
