@@ -6,6 +6,7 @@ Nothing here asks a question: host keys and passwords are the business of ssh in
 import os
 import re
 import shlex
+from pathlib import PurePosixPath
 
 import msgspec
 
@@ -86,6 +87,11 @@ def find(name: str) -> Computer:
     )
 
 
+def _place(computer: Computer) -> tuple[str, PurePosixPath]:
+    """Equal for `hone` and `hone/`, too."""
+    return computer.address, PurePosixPath(computer.folder)
+
+
 def save(computer: Computer) -> None:
     """Add a computer, or replace the one of its name.
 
@@ -108,8 +114,7 @@ def save(computer: Computer) -> None:
             _("It is a folder below your home folder there, such as hone, or an absolute path."),
         )
     others = {known.name: known for known in computers()}
-    place = (computer.address, computer.folder)
-    names = [known.name for known in others.values() if (known.address, known.folder) == place]
+    names = [known.name for known in others.values() if _place(known) == _place(computer)]
     if names and computer.name not in names:
         raise UserError(
             _("“{name}” would be a second name for {other}").format(name=computer.name, other=names[0]),

@@ -186,6 +186,7 @@ def test_computers_are_kept_in_order_and_replaced_by_name() -> None:
     ("name", "address", "folder", "is_same"),
     [
         ("attic", "me@host", "hone", True),
+        ("attic", "me@host", "hone//", True),
         ("attic", "me@host", "other", False),
         ("attic", "you@host", "hone", False),
         ("workshop", "me@host", "hone", False),  # itself
