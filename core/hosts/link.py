@@ -76,7 +76,7 @@ class Link:
 
     def __init__(self, computer: Computer, wants_end: Callable[[], bool] = lambda: False) -> None:
         self.computer = computer
-        self._wants_end = wants_end
+        self.wants_end = wants_end
         self._deadline, self._is_greeted = math.inf, False
         self._failure: ComputerError | None = None
         self._is_closed = threading.Event()
@@ -275,7 +275,7 @@ class Link:
                 )
             elif os.fstat(self._messages.fileno()).st_size > MESSAGES_BYTES:
                 self._failure = self.wrong(_("It prints messages without end."))
-            elif not self._wants_end():
+            elif not self.wants_end():
                 continue
             if self._process.poll() is None:
                 kill_with_children(self._process)

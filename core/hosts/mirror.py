@@ -59,8 +59,8 @@ TELL_SECONDS, HEARD_SECONDS = 0.5, 5.0
 """How often connection.json says how far something is, and when the computer was last heard."""
 
 LOOK_SECONDS = 0.2
-OBEY_SECONDS, HURRIED_SECONDS = 7.5, 1.0
-"""How long "End now" waits for the other computer before the run is ended here, and then for the others of several."""
+OBEY_SECONDS = 7.5
+"""How long "End now" waits for the other computer before the run is ended here."""
 
 NEWS_BYTES = 256 << 20
 LEFT_FREE = 100 << 20
@@ -110,7 +110,8 @@ class Mirror:
             )
         self._connection = msgspec.structs.replace(known, connected=False)
         self._stamps: dict[str, tuple[int, int]] = {}
-        self._told, self._failures, self._has_news = 0.0, 0, False
+        self._told, self._has_news = 0.0, False
+        self._failures, self._wrong_answers = 0, 0
         self._others, self._blamed = Others(self._options.device.computers[1:]), ""
         self._ending: ExitRecord | None = None
         self._end_asked: float | None = None
@@ -155,7 +156,7 @@ class Mirror:
         self._heard(doing="", over=True)
 
     def _end_others(self) -> None:
-        self._others.end(HURRIED_SECONDS if self._end_asked else None)
+        self._others.end(lambda: self._wants_end() or self._end_asked is not None)
 
     def _try_again(self, error: UserError | OSError) -> None:
         """Wait until the connection may be tried again.
@@ -167,14 +168,17 @@ class Mirror:
         if not (code in PASSING or isinstance(error, OSError) or self._has_begun):
             raise _GivenUp(str(error)) from error
         if code in PASSING and self._has_news:
-            self._failures = 0
-        if code == WRONG_ANSWER and self._failures >= WRONG_ANSWERS:
+            self._failures, self._wrong_answers = 0, 0
+        if code == WRONG_ANSWER and self._wrong_answers >= WRONG_ANSWERS:
             goes_on = _("It may still train there; Resume follows it again.")
             raise _GivenUp(f"{error}\n{goes_on}") from error
         self._tell(connected=False, problem=str(error), doing="")
-        pause = 2.0 ** min(self._failures, WRONG_ANSWERS)
-        self._wait(pause if code == WRONG_ANSWER else min(pause, LONGEST_PAUSE))
-        self._failures += 1
+        if code == WRONG_ANSWER:
+            self._wrong_answers += 1
+            self._wait(2.0 ** (self._wrong_answers - 1))
+        else:  # a computer that was away for a night hasn't answered wrongly
+            self._failures += 1
+            self._wait(min(2.0 ** min(self._failures - 1, 10), LONGEST_PAUSE))
 
     @property
     def _has_begun(self) -> bool:

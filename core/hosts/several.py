@@ -8,7 +8,7 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -29,7 +29,10 @@ AGAIN_SECONDS = 5.0
 GRACE_SECONDS = 15.0
 """How long the others may take to end by themselves after the first one has."""
 
-END_SECONDS = 45.0
+END_SECONDS, HURRIED_SECONDS = 45.0, 1.0
+"""How long the others are waited for at the end, and once the person wants to end the run now."""
+
+LOOK_SECONDS = 0.2
 OF_OTHERS_BYTES = 64 << 20
 BLAME_SECONDS = 40.0
 """How long the first computer may take to notice by itself that another one has ended."""
@@ -54,7 +57,7 @@ def start_others(first: Link, options: RunOptions, start: far.Start, tell: Tell)
             first.ask(far.Hello(), far.Greeting)
 
     with contextlib.ExitStack() as stack:
-        others = [stack.enter_context(Link(find(name))) for name in names[1:]]
+        others = [stack.enter_context(Link(find(name), first.wants_end)) for name in names[1:]]
         for other in others:
             other.require_this_hone()
         _refuse_differences([first, *others], options)
@@ -191,20 +194,21 @@ class Others:
             for thread in self._threads:
                 thread.start()
 
-    def end(self, hurry: float | None = None) -> None:
+    def end(self, is_hurried: Callable[[], bool]) -> None:
         """The first computer's part has ended, so that the others have to; waits until they have, or can't be reached.
 
         One that can't be reached from here ends itself, as it hears nothing from the first one either.
 
         Args:
-            hurry: End them at once, and wait for so many seconds only.
+            is_hurried: Asked meanwhile whether to end them at once, and hardly wait any more.
         """
-        if hurry is not None:
-            self._grace = 0.0
         self._is_over.set()
-        until = time.monotonic() + (END_SECONDS if hurry is None else hurry)
+        until = time.monotonic() + END_SECONDS
         for thread in self._threads:
-            thread.join(max(0.0, until - time.monotonic()))
+            while thread.is_alive() and time.monotonic() < until:
+                if self._grace and is_hurried():
+                    self._grace, until = 0.0, time.monotonic() + HURRIED_SECONDS
+                thread.join(LOOK_SECONDS)
 
     def _watch(self, name: str, run: str) -> None:
         over_at = None

@@ -15,7 +15,7 @@ from core.base.files import inside
 from core.base.jobs import JobCancelled
 from core.hosts import far, link, mirror
 from core.hosts.computers import ssh_command
-from core.hosts.link import Link
+from core.hosts.link import WRONG_ANSWER, Link
 from core.hosts.mirror import Mirror
 from core.runs.folder import Action, RunFolder
 from core.runs.start import keeper_command
@@ -128,6 +128,16 @@ def test_a_computer_that_sends_nonsense_only_isnt_asked_for_ever(lying, monkeypa
     assert "No run has a file called 'examples/a/b'" in reason
     assert "Resume follows it again" in reason
     assert run.connection().is_given_up
+
+
+def test_wrong_answers_are_counted_apart_from_a_night_out_of_reach(begun, monkeypatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(Mirror, "_wait", lambda _self, seconds: waited.append(seconds))
+    keeper = Mirror(begun)
+    for code in ["closed"] * 20 + [WRONG_ANSWER] * 3:
+        keeper._try_again(ComputerError(code, "it failed"))
+    assert waited[:6] == [1, 2, 4, 8, 16, 30]
+    assert waited[19:] == [30, 1, 2, 4]
 
 
 @pytest.mark.parametrize(

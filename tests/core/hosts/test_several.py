@@ -1,6 +1,7 @@
 """Several computers that train one model: what is refused before the start, and two network namespaces that do it."""
 
 import signal
+import threading
 import time
 
 import msgspec
@@ -114,6 +115,44 @@ def test_why_another_computer_ended_first_is_known_here(is_off, monkeypatch):
         thread.join(10)
     expected = "It ended there without a word." if is_off else "The disk is full"
     assert others.problem == f"attic: {expected}"
+
+
+@pytest.mark.parametrize("is_hurried", [False, True])
+def test_the_end_of_the_others_is_waited_for_unless_it_is_to_end_now(is_hurried, monkeypatch):
+    monkeypatch.setattr(several, "END_SECONDS", 5.0)
+    monkeypatch.setattr(several, "HURRIED_SECONDS", 0.1)
+    others, left = several.Others(()), threading.Event()
+    others._threads = [threading.Thread(target=left.wait)]
+    others._threads[0].start()
+    asked: list[float] = []
+
+    def ask() -> bool:
+        asked.append(time.monotonic())
+        if len(asked) == 3 and not is_hurried:
+            left.set()
+        return is_hurried and len(asked) == 3  # it is pressed meanwhile
+
+    others.end(ask)
+    assert others._threads[0].is_alive() is is_hurried
+    assert len(asked) == 3
+    left.set()
+    others._threads[0].join()
+
+
+def test_the_session_with_another_computer_is_cut_as_that_with_the_first_one(tmp_path, monkeypatch):
+    first = FakeLink("workshop")
+    first.wants_end = lambda: True
+    cut: list[object] = []
+
+    def link(_computer, wants_end=None):
+        cut.append(wants_end)
+        raise UserError("It was cut")
+
+    monkeypatch.setattr(several, "Link", link)
+    monkeypatch.setattr(several, "find", lambda name: name)
+    with pytest.raises(UserError, match="It was cut"):
+        several.start_others(first, BOTH, far.Start(run="a-run", attempt=1, options=""), print)
+    assert cut == [first.wants_end]
 
 
 # --- Two network namespaces
