@@ -160,6 +160,7 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
         left = automatic_paths(found, options)
         notes = tuple(f"{path} = {settled.value}: {settled.reason}" for path, settled in left.items())
         device, versions, options = found.name, machine.versions, settle(found, options)
+    options = with_changes(options, {"device.name": device})
     with torch.device("meta"):
         prepared = prepare(with_changes(options, {"model.method": Method.FULL}), Reporter(None, writes=False))
     into = Path(request.folder)

@@ -20,6 +20,7 @@ from core.engine.devices.capabilities import (
 )
 from core.hosts.install import with_computers
 from core.options import RunOptions
+from core.options.catalogue import with_changes
 from core.options.choices import Precision
 from core.options.device_support import (
     DeviceReport,
@@ -98,7 +99,10 @@ def resolve_run(facts: MachineFacts, options: RunOptions, *, sees_one_gpu: bool 
     reasons = {
         path: f"{found.value}: {found.reason}" for path, found in automatic_paths(device, options).items()
     }
-    return ResolvedRun(settle(device, options), device, {"device.name": reason, **reasons}, requested)
+    settled = settle(device, options)
+    if options.device.name == "auto":
+        settled = with_changes(settled, {"device.name": device.kind})
+    return ResolvedRun(settled, device, {"device.name": reason, **reasons}, requested)
 
 
 def report(facts: MachineFacts) -> MachineReport:

@@ -502,6 +502,12 @@ def test_each_option_changes_the_script_or_its_examples(option, made, script):
     assert written[0] != written[1]
 
 
+def test_a_run_that_was_left_to_choose_its_device_has_the_same_script(made, script):
+    """Layers that a CPU would unpack wrongly stay unpacked there, too."""
+    asked = options(Task.TEXT_CLASSIFICATION, made["bert"], made["reviews"], method=Method.QLORA)
+    assert script(with_changes(asked, {"device.name": "auto"})) == script(asked)
+
+
 @pytest.mark.parametrize("strength", [Augmentation.LIGHT, Augmentation.STRONG])
 def test_a_script_augments_images_as_hone_does(strength, script):
     from torchvision.transforms import v2

@@ -173,7 +173,12 @@ def test_defaults_are_never_refused_and_what_is_refused_is_checked_by_the_comman
     for task in Task:
         assert list(machine_problems(machine, RunOptions(task=task))) == []
     settled = resolve_run(EVERY_MACHINE[name], requested()).options
-    assert "auto" not in (settled.device.precision, settled.data.group_by_length, settled.data.pin_memory)
+    assert "auto" not in (
+        settled.device.name,
+        settled.device.precision,
+        settled.data.group_by_length,
+        settled.data.pin_memory,
+    )
     assert None not in (settled.data.workers, settled.device.threads)
     for device in machine.devices:
         assert set(device.refusals) | set(machine.choices) <= set(OF_MACHINES)
