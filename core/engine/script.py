@@ -164,7 +164,7 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
     with torch.device("meta"):
         prepared = prepare(with_changes(options, {"model.method": Method.FULL}), Reporter(None, writes=False))
     into = Path(request.folder)
-    _write_examples(prepared, options, into)
+    has_paths = _write_examples(prepared, options, into)
     values = {**_of_options(options), **_of_model(options, prepared, into)}
     values |= {"kind": device.partition(":")[0], "has_eval": bool(prepared.eval)}
     held, is_plain = parts.frozen_dtype(options), not (values["network"] or options.starts_random)
@@ -186,6 +186,7 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
         f"The examples beside it are those of the run in their order: {len(prepared.train):,} to train on"
         f"{f', {len(prepared.eval):,} to validate' if prepared.eval else ''}, as Hone read them"
         f"{'' if options.task.reads_images else ', and as tokens'}."
+        f"{' Images in files stay where they are: it has their paths.' if has_paths else ''}"
     )
     resolved = ["#", "# Automatic options:", *(line for note in notes for line in comment(f"- {note}"))]
     lines += resolved if notes else []
@@ -447,18 +448,21 @@ def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any])
     }
 
 
-def _write_examples(prepared: Prepared, options: RunOptions, into: Path) -> None:
-    """Write what the run trains on and is judged by as Parquet files; images in files stay where they are."""
+def _write_examples(prepared: Prepared, options: RunOptions, into: Path) -> bool:
+    """Write what the run trains on and is judged by as Parquet files; returns whether images in files stay there."""
+    has_paths = False
     for name, samples in (("train", prepared.train), ("validation", prepared.eval)):
         if not samples:
             continue
         if isinstance(samples, ImageSet):
             table = _pictures(samples)
+            has_paths |= table["path"].null_count < len(table)
         else:
             table = samples.with_format("arrow")[:]  # as a table, so that a selection of rows is heeded
             if options.task is Task.PREFERENCE and options.data.group_by_length is Toggle.ON:
                 table = table.append_column("length", pa.array(lengths_of(samples)))
         pyarrow.parquet.write_table(table, into / f"{name}.parquet")
+    return has_paths
 
 
 def _pictures(samples: ImageSet) -> pa.Table:

@@ -508,6 +508,13 @@ def test_a_run_that_was_left_to_choose_its_device_has_the_same_script(made, scri
     assert script(with_changes(asked, {"device.name": "auto"})) == script(asked)
 
 
+@pytest.mark.parametrize(("data", "has_paths"), [("images", True), ("builtin:digits", False)])
+def test_images_that_stay_in_their_files_are_told_of(data, has_paths, made, script):
+    asked = options(Task.IMAGE_CLASSIFICATION, made["vit"], made.get(data, data), image_size=32)
+    head = script(asked).partition("\n\n")[0]
+    assert ("Images in files stay where they are" in " ".join(head.split("\n#   "))) is has_paths
+
+
 @pytest.mark.parametrize("strength", [Augmentation.LIGHT, Augmentation.STRONG])
 def test_a_script_augments_images_as_hone_does(strength, script):
     from torchvision.transforms import v2
