@@ -283,11 +283,12 @@ def _still_falling(status: RunStatus) -> str:
         "It was stopped at step {step:,} of {total:,} and was still learning: the validation loss had fallen from "
         "{before} to {now}."
     )
+    ended = status.evaluations[-1].metrics.get("eval_loss")
     return stopped.format(
         step=status.finished.steps if status.finished is not None else 0,
         total=status.total_steps or 0,
         before=formats.loss(losses[-2]),
-        now=formats.loss(now),
+        now=formats.loss(now if ended is None else min(now, ended)),
     )
 
 

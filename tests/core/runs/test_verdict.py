@@ -133,6 +133,9 @@ RUNS = {
     "stopped while falling": Run(
         ((1, 0.6, 0.7, 0.7), (2, 0.5, 0.55, 0.8), (3, 0.4, 0.45, 0.9)), epochs=9, stopped=True
     ),
+    "stopped while falling, just after an evaluation": Run(
+        ((1, 1.059, 1.2, 0.6), (2, 0.241, 0.3, 0.8), (2.1, 0.189, 0.2, 0.9)), epochs=9, stopped=True
+    ),
     "stopped, flat": Run(
         ((1, 0.50, 0.60, 0.8), (2, 0.40, 0.45, 0.9), (3, 0.395, 0.40, 0.9)), epochs=9, stopped=True
     ),
@@ -190,7 +193,10 @@ SAID = {
     ),
     "It was better before": ("augmented", "the training loss is unknown", "exploded"),
     "still falling at the end": ("still falling",),
-    "was still learning": ("augmented, stopped six steps after an evaluation", "stopped while falling"),
+    "was still learning": (
+        "augmented, stopped six steps after an evaluation", "stopped while falling",
+        "stopped while falling, just after an evaluation",
+    ),
     "although more answers are right": ("more are right", "more are right, though it was better once"),
     "although Pearson is better": ("correlates better",),
     "well above the training loss": (
@@ -241,6 +247,7 @@ OFFERED = {
     "exploded to chance": ["Lower the learning rate to 5e-6"],
     "still falling": [LONGER],
     "stopped while falling": [RESUME],
+    "stopped while falling, just after an evaluation": [RESUME],
     "hardly learned": ["Raise the learning rate to 0.001"],
     "hardly learned, but a little": [LONGER, "Raise the learning rate to 0.001"],
     "hardly learned, and ever less": ["Lower the learning rate to 5e-6"],
@@ -273,6 +280,10 @@ def test_the_figures_of_a_verdict_are_those_of_its_evaluations():
     assert (
         "It was stopped at step 156 of 225 and was still learning: the validation loss had fallen from 1.31 to 0.803."
     ) in RUNS["augmented, stopped six steps after an evaluation"].judged().detail
+    assert (
+        "the validation loss had fallen from 1.06 to 0.189."
+        in RUNS["stopped while falling, just after an evaluation"].judged().detail
+    )
     assert (
         RUNS["ratings, as guessed"]
         .judged()
