@@ -253,7 +253,7 @@ def parse(source: TextFile, new_writer: NewWriter, header: bool | None = None) -
             (Fix(_("Choose a file with rows below its header")),),
         )
     if reading.ragged > RAGGED_SHARE * (reading.count + reading.ragged):
-        raise _too_ragged(source.path, layout, reading, bad_quote)
+        raise _too_ragged(source, layout, reading, bad_quote)
     how = {"header": _("in the first row") if layout.has_header else "none"}
     if len(layout.columns) > 1:
         quoting = _("double quotes") if reading.is_quoted else "none"
@@ -414,7 +414,8 @@ def _too_long(path: Path, error: str) -> DataError:
     )
 
 
-def _too_ragged(path: Path, layout: _Layout, reading: _Reading, bad_quote: int | None) -> DataError:
+def _too_ragged(source: TextFile, layout: _Layout, reading: _Reading, bad_quote: int | None) -> DataError:
+    path = source.path
     if bad_quote:
         return DataError(
             _("{name}, line {line:,}: {not_closed}").format(
@@ -425,6 +426,11 @@ def _too_ragged(path: Path, layout: _Layout, reading: _Reading, bad_quote: int |
         )
     number, columns, text = reading.first_ragged
     number += layout.lines_before
+    rule = _("A text that contains the delimiter must stand in double quotes.")
+    if source.has_quotes and not reading.is_quoted:
+        rule = _(
+            "Double quotes are plain text in this file, so that no text can contain a tab or a line break."
+        )
     return DataError(
         ngettext(
             "{name}, row {number:,} has {columns} column in place of {expected}",
@@ -432,10 +438,15 @@ def _too_ragged(path: Path, layout: _Layout, reading: _Reading, bad_quote: int |
             columns,
         ).format(name=path.name, number=number, columns=columns, expected=len(layout.columns)),
         _(
-            "{path}: {count:,} of {rows:,} rows have another number of columns than the first. A text that contains "
-            "the delimiter must stand in double quotes. Row {number:,} begins: {text}"
+            "{path}: {count:,} of {rows:,} rows have another number of columns than the first. {rule} Row {number:,} "
+            "begins: {text}"
         ).format(
-            path=path, count=reading.ragged, rows=reading.count + reading.ragged, number=number, text=text
+            path=path,
+            count=reading.ragged,
+            rows=reading.count + reading.ragged,
+            rule=rule,
+            number=number,
+            text=text,
         ),
         (Fix(_("Correct row {number:,} in a spreadsheet or a text editor").format(number=number)),),
     )
