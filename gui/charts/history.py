@@ -85,7 +85,8 @@ class RunningMedian:
             bisect.insort(self._sorted, value)
             if len(self._window) > MEDIAN_STEPS:
                 del self._sorted[bisect.bisect_left(self._sorted, self._window.popleft())]
-            medians.append(self._sorted[len(self._sorted) // 2])
+            count = len(self._sorted)
+            medians.append((self._sorted[(count - 1) // 2] + self._sorted[count // 2]) / 2)
         return medians
 
 

@@ -31,7 +31,7 @@ from core.runs.events import (
     TurnCame,
 )
 from core.runs.status import RunStatus
-from gui.charts.history import BatchBuilder, DeviceHistory, MarkKind, MemoryHistory, Pause
+from gui.charts.history import BatchBuilder, DeviceHistory, MarkKind, MemoryHistory, Pause, RunningMedian
 from gui.charts.series import Series
 from tests.fakes.charts import EventHistory
 from tests.fakes.runs import make_folder, write_on_card
@@ -87,6 +87,14 @@ def test_series_have_a_point_where_a_value_is_known_and_a_gap_where_it_is_no_num
         assert series.x.tolist() == x, name
         np.testing.assert_allclose(series.y, y, rtol=1e-6)
     assert history.first_non_finite[0] == 3
+
+
+def test_the_median_of_an_even_count_lies_between_the_two_in_the_middle():
+    median = RunningMedian()
+    assert median.update([3.88, 3.37]) == pytest.approx([3.88, 3.625])
+    assert median.update([9.0, 1.0]) == pytest.approx([3.88, 3.625])
+    values = [random.random() for _ in range(120)]
+    assert RunningMedian().update(values)[-1] == pytest.approx(np.median(values[-51:]))
 
 
 def test_smoothed_losses_follow_a_steep_loss_and_are_calmer_than_a_flat_one():
