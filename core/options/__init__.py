@@ -4,6 +4,7 @@ The form, the command line, the run file, its validation and the reference page 
 `core.options.catalogue`).
 """
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -48,6 +49,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     def only_evaluates(self) -> bool:
         """Whether nothing is trained: with 0 epochs the model is evaluated, and not saved."""
         return not self.training.epochs and self.training.max_steps is None
+
+    @property
+    def data_name(self) -> str:
+        """The name of the data that the run is about: where nothing is trained, of what is evaluated."""
+        return Path((self.only_evaluates and self.data.eval) or self.data.train).name
 
     @property
     def preference(self) -> PreferenceLoss | None:

@@ -46,7 +46,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     if Scheme.TORCHVISION.name_of(options.model.source) is None:
         reporter.phase(Phase.LOADING_MODEL, options.model.source)  # its config
     model = find_image_model(options)
-    reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
+    reporter.phase(Phase.LOADING_DATA, options.data_name)
     data = load_image_data(options, model.mean, model.std)
     for index, note in enumerate(data.notes):
         reporter.note(f"data-{index}", note)

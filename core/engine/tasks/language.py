@@ -2,7 +2,6 @@
 
 import copy
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from core.base.language import _, ngettext
@@ -64,7 +63,7 @@ def prepare_causal_lm(options: RunOptions, reporter: Reporter) -> Prepared:
 
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     config = text_models.load_config(options)
-    reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
+    reporter.phase(Phase.LOADING_DATA, options.data_name)
     text = None if parse_synthetic(options.data.train) else load_running_text(options)
     reporter.phase(Phase.TOKENIZING)
     tokenizer = text_models.tokenizer_for(options, lambda: sample(all_pieces(text.train)) if text else ())
@@ -258,7 +257,7 @@ def _load(options: RunOptions, reporter: Reporter) -> _Loaded:
     tokenizer = text_models.tokenizer_for(
         options, lambda: sample(all_pieces(texts_of_conversations(options)))
     )
-    reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
+    reporter.phase(Phase.LOADING_DATA, options.data_name)
     template = set_template(tokenizer, options.data.chat_template)
     if template is ChatTemplate.CHATML:
         was_chosen = options.data.chat_template is ChatTemplate.CHATML

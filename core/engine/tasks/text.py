@@ -17,7 +17,6 @@ from core.options.sources import parse_synthetic, synthetic, synthetic_lengths
 
 if TYPE_CHECKING:
     from datasets import Dataset
-from pathlib import Path
 
 from core.engine.data.batches import pad_as
 from core.engine.data.labelled_texts import (
@@ -120,7 +119,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     """
     reporter.phase(Phase.LOADING_MODEL, options.model.source)  # its config
     config = text.load_config(options)
-    reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
+    reporter.phase(Phase.LOADING_DATA, options.data_name)
     data = None if parse_synthetic(options.data.train) else load_labelled_texts(options)
     tokenizer = text.tokenizer_for(options, lambda: () if data is None else sample(texts_of(data.train)))
     if options.task is Task.TOKEN_CLASSIFICATION:

@@ -10,7 +10,7 @@ from core.options import run_file
 from core.options.catalogue import with_changes
 from core.options.choices import Method, Task, Toggle
 from core.options.validate import problems_of
-from core.runs.events import Outcome, Predicted, RunFinished, StepFinished
+from core.runs.events import Outcome, Phase, PhaseChanged, Predicted, RunFinished, StepFinished
 from core.runs.folder import Action, RunFolder
 from core.runs.library import create_all, options_of_test
 from core.runs.status import PredictionLog
@@ -72,6 +72,8 @@ def test_the_metrics_are_those_of_the_run_on_the_same_file(task, method, tmp_pat
     assert finished.metrics == pytest.approx(status_at_end(run).finished.metrics, rel=1e-5)
     assert (finished.state, finished.steps, story.of(StepFinished)) == (Outcome.FINISHED, 0, [])
     assert len(story.of(Predicted)) == 1
+    loaded = [one.detail for one in story.of(PhaseChanged) if one.phase is Phase.LOADING_DATA]
+    assert loaded == [Path(test).name], "the file that is tested"
     assert not tested.model.exists()
     summary, status = summarize(tested), status_at_end(tested, and_beginning=True)
     assert (summary.title, summary.data) == (
