@@ -29,6 +29,7 @@ from core.cli.output import (
 from core.hosts.install import with_computers
 from core.memory import estimate
 from core.memory.estimate import corrected, correction
+from core.memory.explain import NO_GRADIENTS
 from core.memory.model import (
     PART_TITLES,
     Basis,
@@ -268,10 +269,14 @@ def forecast_lines(found: Forecast) -> Iterator[str]:
     )
     yield ""
     yield METHODS[found.basis].format(device=found.device)
+    if found.basis is Basis.FORMULA and found.parts.activations and not found.parts.gradients:
+        yield NO_GRADIENTS
     if found.length is not None and found.longest_text is not None and found.longest_text < found.length:
         yield _("Examples are padded to {length:,} tokens; the longest has {longest:,}.").format(
             length=found.length, longest=found.longest_text
         )
+    elif found.length is not None and found.longest_text is None:
+        yield _("Examples have at most {length:,} tokens.").format(length=found.length)
     elif found.length is not None:
         yield _("The longest example has {length:,} tokens.").format(length=found.length)
     if found.correction != 1.0:

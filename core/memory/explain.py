@@ -15,6 +15,7 @@ ANATOMY = _("transformers, guide “Model training anatomy”")
 LORA = _("Hu et al. 2021, “LoRA” (arXiv 2106.09685)")
 QLORA = _("Dettmers et al. 2023, “QLoRA” (arXiv 2305.14314)")
 ADAFACTOR = _("Shazeer and Stern 2018, “Adafactor” (arXiv 1804.04235)")
+NO_GRADIENTS = _("There are no gradients yet at this run's peak, when activations are largest.")
 COUNTED = _("counted in a pass through this model with fake tensors")
 
 
@@ -122,7 +123,7 @@ def _gradients(case: Case, forecast: Forecast) -> Explanation:
     if forecast.basis is Basis.MEASURED or forecast.parts.gradients or not case.trainable:
         return Explanation(_("The gradient of each trained weight, in fp32."), formula, ANATOMY)
     return Explanation(
-        _("There are no gradients yet at this run's peak, when activations are largest."),
+        NO_GRADIENTS,
         _("at another moment: {formula}").format(formula=formula),
         ANATOMY,
     )

@@ -28,7 +28,7 @@ from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.choices import Padding, Task
 from core.options.method_rules import with_batch_within
-from core.options.sources import parse_synthetic, synthetic, synthetic_lengths
+from core.options.sources import is_scratch, parse_synthetic, synthetic, synthetic_lengths
 from core.runs.events import MemoryForecast
 from core.runs.status import RunStatus
 from core.runs.words import forecast_sentences
@@ -102,7 +102,7 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
 
 
 def _assumed(tokens: int, reason: str, **known: Any) -> Longest:
-    note = _("Every example was assumed to have {tokens:,} tokens: {reason}.").format(
+    note = _("Every example was assumed to have {tokens:,} tokens, the most there can be: {reason}.").format(
         tokens=tokens, reason=reason
     )
     return Longest(tokens, notes=(note,), **known)
@@ -110,6 +110,8 @@ def _assumed(tokens: int, reason: str, **known: Any) -> Longest:
 
 def _in_data(options: RunOptions, tokenizer: Any, most: int) -> Longest:
     no_tokenizer = _("the model's tokenizer isn't on this computer")
+    if is_scratch(options.model.source):
+        no_tokenizer = _("the model's tokenizer is trained on the data when the run starts")
     if not options.data.train:
         return _assumed(most, _("no data is chosen"))
     if options.task.reads_conversations:

@@ -48,6 +48,17 @@ def test_a_forecast_is_a_table_of_parts_or_json(engine, hone):
     assert (answer["fits"], answer["method"], answer["ladder"]) == (True, "formula", [])
 
 
+def test_a_forecast_says_what_it_assumed_and_why_there_are_no_gradients(engine, hone):
+    engine.traced = replace(engine.traced, parts=replace(engine.traced.parts, gradients=0))
+    assert "There are no gradients yet at this run's peak" in hone("forecast", FILE).out
+    engine.traced = replace(engine.traced, parts=replace(engine.traced.parts, gradients=MB))
+    assert "There are no gradients yet" not in hone("forecast", FILE).out
+    engine.traced = replace(engine.traced, length=64, longest_text=None)
+    out = hone("forecast", FILE).out
+    assert "Examples have at most 64 tokens." in out
+    assert "The longest example" not in out
+
+
 TOO_LARGE = ("It doesn't fit.", "--set memory.batch_size=", "memory.activation_checkpointing=true")
 
 

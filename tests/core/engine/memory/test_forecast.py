@@ -139,6 +139,20 @@ def test_without_usable_data_rows_are_assumed_to_be_full(made, train, tmp_path, 
     assert (row.tokens, row.text, len(row.notes)) == (24, None, 1)
 
 
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [("scratch:bert-tiny", "is trained on the data when the run starts"), ("", "isn't on this computer")],
+)
+def test_without_a_tokenizer_the_reason_is_the_true_one(made, source, reason):
+    run = options(made, Task.TEXT_CLASSIFICATION, max_length=24)
+    run = with_changes(run, {"model.source": source or run.model.source})
+    row = longest_row(run, text.load_config(run), None)
+    assert (row.tokens, row.text) == (24, None)
+    assert row.notes == (
+        f"Every example was assumed to have 24 tokens, the most there can be: the model's tokenizer {reason}.",
+    )
+
+
 def test_random_texts_longer_than_the_model_reads_are_refused(made):
     assert longest(made, train="synthetic:10x48").tokens == 48
     with pytest.raises(OptionsError) as refused:
