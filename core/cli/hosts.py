@@ -92,7 +92,7 @@ def add_computer(arguments: argparse.Namespace) -> int:
     try:
         _check(computer, as_json=arguments.json)
     except ComputerError as error:
-        note(error)
+        note(error_text(error))
         note(_("{name} was added all the same.").format(name=computer.name))
     return 0
 
