@@ -13,9 +13,10 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 
 from core.base import formats, settings
-from core.base.errors import OptionsError, UserError
+from core.base.errors import DataError, OptionsError, UserError
 from core.base.jobs import EngineCrashed, run_job
 from core.base.language import _
+from core.cli.data import problem_lines
 from core.cli.output import (
     INTERRUPTED,
     OFFLINE_HELP,
@@ -48,7 +49,7 @@ from core.options.device_support import (
     model_may_refuse,
 )
 from core.options.presets import DATA_ENDINGS
-from core.options.sources import is_scratch
+from core.options.sources import is_scratch, scheme_of
 from core.runs import queue
 from core.runs import start as runs_start
 from core.runs.compare import create_sweep, sweep
@@ -63,6 +64,7 @@ from core.runs.status import DOESNT_FIT, PAUSED_ITSELF, State
 from core.runs.summary import RunSummary, summarize
 from core.runs.words import ONLY_IF_IT_FITS, ending_text, error_text, message_text, name_of, unread_message
 from core.services import hub
+from core.services.inspect import DataReport, inspect_request
 from core.services.sending import agree_to_new
 
 POLL_SECONDS = 0.1
@@ -275,6 +277,7 @@ def train(arguments: argparse.Namespace) -> int:
     asked = list(sweep(options, values).values()) if values else [options]
     machine = _check_machine(asked, file)
     _check_model(asked, file)
+    _check_data(asked)
     for hint in hints(options, machine):
         note(_("Note: {text}").format(text=f"{hint.path}: {hint.message}"))
     ask_to_send(asked, is_agreed=arguments.yes, chosen=named_in(overrides))
@@ -371,6 +374,25 @@ def _check_model(asked: Sequence[RunOptions], file: Path) -> None:
             return
         if problems:
             raise OptionsError(problems, str(file))
+
+
+def _check_data(asked: Sequence[RunOptions]) -> None:
+    """Check the conversations of chat runs that come after pretraining, which would be for nothing.
+
+    Raises:
+        DataError: They can't be used.
+    """
+    requests = [
+        inspect_request(options)
+        for options in asked
+        if options.pretrains and scheme_of(options.data.train) is None
+    ]
+    for place, request in enumerate(requests):
+        if request in requests[:place]:
+            continue
+        note(_("Checking the data ..."))
+        if problems := list(problem_lines(run_job("inspect", request, DataReport))):
+            raise DataError(_("The chat run would stop at its data"), "\n".join(problems))
 
 
 # --- hone resume, follow, stop and pause

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 
+import msgspec
 import pytest
 
 from core.base import settings
@@ -24,6 +25,7 @@ from core.runs.events import RunPlanned, RunStarted
 from core.runs.folder import Action, ExitRecord, KeeperRecord, RunFolder
 from core.runs.library import list_runs, read_status, run_title
 from core.runs.status import State
+from core.services.inspect import DataReport, Finding, FindingLevel
 from tests.fakes import runs
 from tests.fakes.runs import FAKES, digits_options, save_checkpoint, start, write_events
 
@@ -103,6 +105,20 @@ def test_a_run_that_does_not_fit_is_started_if_confirmed(monkeypatch, hone):
     monkeypatch.setattr("builtins.input", lambda _question: "")
     hone("train", DIGITS, status=3)
     hone("train", DIGITS, "--yes")
+
+
+def test_pretraining_does_not_begin_for_conversations_that_cannot_be_used(home, tmp_path, jobs, hone):
+    (tmp_path / "talks.jsonl").write_text('{"prompt": "a", "response": ""}\n')
+    pair = f'task = "chat"\nmodel.source = "scratch:llama-tiny"\ndata.train = "{tmp_path / "talks.jsonl"}"\n'
+    (tmp_path / "pair.hone").write_text(pair)
+    rows = {"message": "1 example: an empty answer.", "count": 1, "rows": (1,)}
+    sound = DataReport(source="", format="JSONL", rows=9)
+    for level, status, made in ((FindingLevel.PROBLEM, 1, 0), (FindingLevel.WARNING, 0, 2)):
+        finding = Finding(code="empty-answer", level=level, **rows)
+        jobs["inspect"] = msgspec.structs.replace(sound, findings=(finding,))
+        err = hone("train", tmp_path / "pair.hone", status=status).err
+        assert ("an empty answer. (row 1)" in err) is bool(status)
+        assert len(list_runs(home / "runs")) == made
 
 
 def test_a_wrong_request_makes_no_run(home, tmp_path, jobs, hone):
