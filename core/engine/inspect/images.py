@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -59,13 +60,19 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
     except DataError as error:
         labels = tuple(set(loaded.train.names))
         problems.append(as_problem("data.train", error))
-    train_rows, eval_rows = len(loaded.train.names[: data.max_train_samples]), None
+    can_split = True
     try:
         held_out = find_eval_images(options, loaded, labels)
-        train_rows, eval_rows = map(len, split_images(options, loaded, held_out))
     except DataError as error:
-        held_out = None
+        held_out, can_split = None, False
         problems.append(as_problem("data.eval", error))
+    findings, bad = ((), [[], []]) if synthetic else check_images(loaded.train, held_out, progress)
+    usable = replace(loaded, train=_without(loaded.train, bad[0]))
+    train_rows, eval_rows = len(usable.train.names[: data.max_train_samples]), None
+    if can_split:
+        train_rows, eval_rows = map(
+            len, split_images(options, usable, held_out and _without(held_out, bad[1]))
+        )
     if loaded.eval and not (data.eval or data.eval_split):
         note = _("{name} is the validation data unless you choose other data.").format(name=loaded.eval_name)
         notes = (*notes, note)
@@ -76,14 +83,21 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
         label_column=loaded.label_column,
         columns_by_role={"image": loaded.image_column or ""} if loaded.table else {},
         splits=loaded.splits,
-        labels=dict(Counter(loaded.train.names).most_common(DataReport.MOST_LABELS)),
+        used=len(usable.train),
+        labels=dict(Counter(usable.train.names).most_common(DataReport.MOST_LABELS)),
         seen=tuple(_first_seen(loaded.train, training_transform(options))),
         train_rows=train_rows,
         eval_rows=eval_rows,
         problems=tuple(problems),
-        findings=() if synthetic else check_images(loaded.train, held_out, progress),
+        findings=findings,
         notes=notes,
     )
+
+
+def _without(images: Images, bad: Sequence[int]) -> Images:
+    """The images that can be read, to be counted: a run begins once the others are gone."""
+    left_out = set(bad)
+    return replace(images, names=[name for index, name in enumerate(images.names) if index not in left_out])
 
 
 def _first_seen(images: Images, transform: ImageTransform) -> Iterator[Seen]:
@@ -103,8 +117,8 @@ def _seen(images: Images, index: int, transform: ImageTransform) -> Seen | None:
 
 def check_images(
     train: Images, held_out: Images | None = None, progress: Progress = lambda _done, _total: None
-) -> tuple[Finding, ...]:
-    """Check every image; 8 bytes of each are kept.
+) -> tuple[tuple[Finding, ...], list[list[int]]]:
+    """Check every image; 8 bytes of each are kept. Returns the findings, and the unusable images of each set.
 
     Args:
         held_out: Evaluation data of its own.
@@ -112,11 +126,14 @@ def check_images(
     sets = [images for images in (train, held_out) if images is not None]
     flagged: list[Flagged] = [defaultdict(list) for _images in sets]
     ends: list[Any] = []
+    bad: list[list[int]] = [[] for _images in sets]
     total, done = sum(map(len, sets)), 0
     for place, images in enumerate(sets):
         own_ends: Any = np.zeros(len(images), np.uint64)
         for index, checked in enumerate(check_each(images)):
             own_ends[index] = checked.ends
+            if not checked.is_usable:
+                bad[place].append(index)
             for kind in checked.findings:
                 flagged[place][kind].append((index, checked.reason))
             done += 1
@@ -131,7 +148,7 @@ def check_images(
         for images, kinds in zip(sets, flagged, strict=True)
         for kind, indices in kinds.items()
     ]
-    return in_order([*findings, *_uneven_classes(train)])
+    return in_order([*findings, *_uneven_classes(train)]), bad
 
 
 def _find_equal(sets: Sequence[Images], ends: Sequence[Any], flagged: Sequence[Flagged]) -> None:

@@ -63,7 +63,7 @@ def report(train: Path, **data: Any) -> DataReport:
 
 def check(root: Path) -> tuple[Finding, ...]:
     found = find_images(str(root))
-    return check_images(found.train, found.eval)
+    return check_images(found.train, found.eval)[0]
 
 
 def codes(findings: Sequence[Finding]) -> list[str]:
@@ -149,7 +149,7 @@ ODD: dict[str, tuple[list[str], Writes]] = {
 def test_an_odd_image_trains_and_what_is_left_out_is_reported(pets, expected, write):
     write(pets / "cat" / "odd.png")
     train = find_images(str(pets)).train
-    findings = check_images(train)
+    findings, _bad = check_images(train)
     assert codes(findings) == expected
     assert all(finding.level is FindingLevel.WARNING for finding in findings)
     odd = next(train.encoded(index) for index in range(len(train)) if "odd." in train.where(index))
@@ -272,6 +272,18 @@ class TestReport:
         assert (problem.path, "emu" in problem.message, found.eval_rows) == ("data.eval", True, None)
         (problem,) = report(tmp_path / "test").problems
         assert "single label" in problem.message
+
+    def test_images_that_cannot_be_read_are_not_counted(self, pets, tmp_path):
+        whole = report(pets, eval_fraction=0.2)
+        for number, name in enumerate(("no bytes", "a text file")):
+            PROBLEMS[name][1](pets / "cat" / f"bad{number}.png")
+        found = report(pets, eval_fraction=0.2)
+        assert (found.rows, found.used, found.labels) == (12, 10, {"cat": 5, "dog": 5})
+        assert (found.train_rows, found.eval_rows) == (whole.train_rows, whole.eval_rows) == (8, 2)
+        test = folders(tmp_path / "test", "cat", "dog", count=2)
+        PROBLEMS["no bytes"][1](test / "cat" / "bad.png")
+        found = report(pets, eval=str(test))
+        assert (found.train_rows, found.eval_rows) == (10, 4)
 
     def test_evaluation_data_is_compared_with_what_is_trained_on(self, pets, tmp_path):
         found = report(pets, eval=str(folders(tmp_path / "test", "cat", "dog", count=1)))
