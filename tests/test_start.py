@@ -356,6 +356,20 @@ def test_skips_are_counted_by_their_reason_those_of_whole_files_apart():
     ]
 
 
+@pytest.mark.parametrize(
+    ("prefix", "name", "wanted"),
+    [
+        ("/usr", "libpython3.11.so.1.0", {"libpython3.11.so.1.0": "libpython3.11"}),
+        ("/opt/python", "libpython3.11.so.1.0", {}),
+        ("/usr", "libpython3.11.a", {}),
+        ("/usr", None, {}),
+    ],
+)
+def test_a_bundle_needs_the_library_of_the_system_s_python(prefix, name, wanted, monkeypatch):
+    monkeypatch.setattr(system_libraries.sysconfig, "get_config_var", lambda _name: name)
+    assert system_libraries.of_python(prefix) == wanted
+
+
 def test_the_readme_names_all_that_is_taken_from_a_system_before_the_commands_that_take_it():
     start, _, test = (ROOT / "README.md").read_text(encoding="utf-8").partition("python3 start.py test\n")
     lines = [

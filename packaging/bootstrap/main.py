@@ -77,7 +77,8 @@ def run(command: str, more: list[str]) -> int:
         system_libraries.ensure(system_libraries.ALWAYS)
         return wait_for([environment.python, "-P", "-m", "tests.performance", *more])
     if command == "bundle":
-        system_libraries.ensure(system_libraries.FOR_BUNDLES, "A bundle takes along, or is made with,")
+        wanted = {**system_libraries.FOR_BUNDLES, **system_libraries.of_python()}
+        system_libraries.ensure(wanted, "A bundle takes along, or is made with,")
         return bundle.main(environment, more)
     return open_hone(environment)
 

@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import sys
+import sysconfig
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bootstrap import apt
@@ -93,6 +94,12 @@ def not_tried(feature: str, *needed: str) -> str:
     """Why the tests of a feature are left out, such as "other computers, for want of openssh-server", or nothing."""
     lacking = missing(needed)
     return f"{feature}, for want of {', '.join(packages_of(lacking, FOR_TESTS))}" if lacking else ""
+
+
+def of_python(prefix: str = sys.base_prefix) -> dict[str, str]:
+    """The library of the system's own Python, which a bundle takes along and Debian keeps in a package of its own."""
+    name = sysconfig.get_config_var("INSTSONAME") or ""
+    return {name: name.partition(".so")[0]} if prefix == "/usr" and ".so" in name else {}
 
 
 def packages_of(lacking: Iterable[str], wanted: Mapping[str, str]) -> list[str]:
