@@ -14,6 +14,7 @@ from core.base.errors import DoesntFit, Fix, UserError
 from core.base.jobs import FailureReport
 from core.base.language import _
 from core.engine.launch import Failure, is_rank, tell_agent
+from core.options import RunOptions
 from core.runs.event_log import EventWriter
 from core.runs.events import (
     Event,
@@ -27,7 +28,7 @@ from core.runs.events import (
 )
 from core.runs.folder import RunFolder
 from core.runs.progress import Progress
-from core.runs.status import DOESNT_FIT, PAUSED_ITSELF, RunStatus
+from core.runs.status import DOESNT_FIT, IN_BOTH, PAUSED_ITSELF, RunStatus
 from core.runs.summary import current_attempt
 
 READ_IN = {
@@ -36,6 +37,9 @@ READ_IN = {
     Phase.TOKENIZING: _("Tokenizing"),
 }
 """What of a stranger's is read in each phase."""
+
+
+MANY_IN_BOTH = 0.1
 
 
 class Reporter:
@@ -95,6 +99,16 @@ class Reporter:
 
     def warn(self, message_id: str, title: str, detail: str = "", fixes: tuple[Fix, ...] = ()) -> None:
         self.write(MessageRaised(id=message_id, level=Level.WARNING, title=title, detail=detail, fixes=fixes))
+
+    def warn_if_in_both(self, in_both: int, evaluated: int, options: RunOptions) -> None:
+        """Warn if many of the `evaluated` examples are also trained on; a few hardly change the result."""
+        if in_both and in_both >= MANY_IN_BOTH * evaluated and not options.only_evaluates:
+            title = _("{count:,} of {all:,} validation examples are also trained on")
+            self.warn(
+                IN_BOTH,
+                title.format(count=in_both, all=evaluated),
+                _("On new examples the model is likely to do worse than the result says."),
+            )
 
     def pause(self, error: UserError) -> None:
         """Report why the run can't go on for now, and end the attempt as paused."""

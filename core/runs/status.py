@@ -47,6 +47,8 @@ PARTS_SEARCHED = 10_000  # of a long past so many steps are searched for some th
 EVEN = 0.2  # evaluations are evenly spaced but for so much of a space
 DOESNT_FIT = "doesnt-fit"
 """The id of the message that a run has ended before it trained, as it would take too much memory."""
+IN_BOTH = "in-both"
+"""The id of the message that many validation examples are trained on, too."""
 PAUSED_ITSELF = "paused"
 """The id of the message why a run has paused without a request."""
 

@@ -18,7 +18,7 @@ from core.options.method_rules import pretrained_fix, rate_fixes
 from core.options.past_runs import run_folder
 from core.runs.events import Evaluated, Outcome
 from core.runs.folder import RunFolder
-from core.runs.status import RunStatus
+from core.runs.status import IN_BOTH, RunStatus
 
 # --- The best evaluation
 
@@ -123,6 +123,8 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
     if not status.evaluations:
         return _not_evaluated(status, options)
     title, compared, is_at_chance = _result(status, options)
+    if (leaked := status.messages.get(IN_BOTH)) is not None:
+        compared = f"{compared} {leaked.title}.".strip()
     model_step = finished.model_step or finished.steps
     if not finished.metrics and status.evaluated_at != model_step:
         at = _(

@@ -29,6 +29,7 @@ from core.runs.events import (
     StepFinished,
 )
 from core.runs.folder import Action, RunFolder
+from core.runs.status import IN_BOTH
 from tests.fakes.runs import write_events
 
 # --- Runs of seconds that are asked to pause, save or stop at a given step
@@ -60,7 +61,8 @@ class Story:
 
     @property
     def messages(self) -> dict[str, MessageRaised]:
-        return {event.id: event for event in self.of(MessageRaised)}
+        """By id, without the one that tiny data repeat themselves."""
+        return {event.id: event for event in self.of(MessageRaised) if event.id != IN_BOTH}
 
 
 def story_of(run: RunFolder) -> Story:

@@ -28,6 +28,7 @@ from core.runs.events import (
     WhatRan,
 )
 from core.runs.folder import RunFolder
+from core.runs.status import IN_BOTH
 from core.services.chat import Answered, Ask, Given, Load, Piece, Which, Writing
 from tests.fakes.models import WORDS
 
@@ -70,7 +71,9 @@ class TinyRun:
 
     @property
     def messages(self) -> dict[str, MessageRaised]:
-        return {event.id: event for event in self.events if isinstance(event, MessageRaised)}
+        """By id, without the one that tiny data repeat themselves."""
+        raised = (event for event in self.events if isinstance(event, MessageRaised))
+        return {event.id: event for event in raised if event.id != IN_BOTH}
 
 
 SECTIONS = {"model": ModelOptions, "data": DataOptions, "device": DeviceOptions} | {

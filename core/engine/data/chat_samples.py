@@ -75,6 +75,7 @@ class TokenizedTable:
         rendered: The number of those that were tokenized.
         lengths: Tokens of each tokenized row before it is cut, or characters without a tokenizer.
         too_long: Tokens of the rows that are left out because no answer begins within `length`.
+        of_samples: The fingerprint of each sample.
         liked: How many usable rows have each rating, if they have one.
         samples: A `datasets.Dataset` with `Rendered.columns`.
     """
@@ -90,6 +91,7 @@ class TokenizedTable:
     lengths: "array[int]" = field(default_factory=lambda: array("q"))
     too_long: "array[int]" = field(default_factory=lambda: array("q"))
     fingerprints: set[int] = field(default_factory=set)
+    of_samples: "array[int]" = field(default_factory=lambda: array("q"))
     last_tokens: Counter[int] = field(default_factory=Counter)
     liked: Counter[bool] = field(default_factory=Counter)
     samples: Any = None
@@ -157,7 +159,7 @@ def tokenize_table(
     tally = Tally(table.row_word, skip=data.skip_bad_rows)
     result = TokenizedTable(table, shape, length, tally, Tally(table.row_word))
 
-    def rows() -> Iterator[ChatRow]:
+    def rows() -> Iterator[tuple[int, ChatRow]]:
         for row in ConversationReader(table, shape, tally, data.roles, progress):
             content = (row.text, row.messages, row.chosen, row.rejected, row.liked, row.tools)
             fingerprint = hash(json.dumps(content, default=str))
@@ -175,13 +177,14 @@ def tokenize_table(
                 result.first.append(row)
             if only is None or row.row in only:
                 result.rendered += 1
-                yield row
+                yield fingerprint, row
 
     def samples() -> Iterator[dict[str, list[int] | bool]]:
-        for row in rows():
+        for fingerprint, row in rows():
             if renderer is None:
                 result.lengths.append(_characters(row))
             elif rendered := _rendered(row, renderer, result):
+                result.of_samples.append(fingerprint)
                 yield rendered.columns()
 
     result.samples = _as_dataset(samples())
@@ -268,7 +271,8 @@ class Conversations:
     `prompt_ids`, `completion_ids` and `label`.
 
     `eval` is None if nothing is held out. `findings` are warnings about the training data, then about the evaluation
-    data. `turn_end` is the token that most answers end with. `lengths` are those of training rows before they are cut.
+    data. `in_both` is how many evaluation rows are trained on, too, and how many there are. `turn_end` is the token
+    that most answers end with. `lengths` are those of training rows before they are cut.
     """
 
     train: "Dataset"
@@ -277,6 +281,7 @@ class Conversations:
     notes: tuple[str, ...] = ()
     turn_end: int | None = None
     lengths: Sequence[int] = ()
+    in_both: tuple[int, int] = (0, 0)
 
 
 def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> Conversations:
@@ -296,6 +301,7 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
     repeated = sum(finding.count for finding in train.repeated.findings()) if data.drop_duplicates else 0
     notes = (*table.messages, *repeats(repeated))
     trained, evaluated = train.samples, None
+    known, asked = set[int](), array("q")
     if apart := held_out_of(data):
         try:
             other = read_held_out(apart).first(data.max_eval_samples)
@@ -306,16 +312,20 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
             raise
         findings = (*findings, *held_out.tally.findings())
         evaluated = held_out.samples
+        known, asked = set(train.of_samples), held_out.of_samples
     else:
         kept, rest = random_split(len(train.samples), data.eval_fraction, options.training.seed)
         rest = rest[: data.max_eval_samples]
         if rest:
             trained, evaluated = train.samples.select(kept), train.samples.select(rest)
+            known = {train.of_samples[place] for place in kept}
+            asked = array("q", (train.of_samples[place] for place in rest))
         elif data.eval_fraction:
             notes = (*notes, NOTHING_HELD_OUT)
+    in_both = sum(fingerprint in known for fingerprint in asked), len(asked)
     if options.preference is PreferenceLoss.KTO:
         trained, evaluated = unpaired(trained), evaluated and unpaired(evaluated)
-    return Conversations(trained, evaluated, findings, notes, train.turn_end, train.lengths)
+    return Conversations(trained, evaluated, findings, notes, train.turn_end, train.lengths, in_both)
 
 
 # --- The longest row, found without tokenizing all of them

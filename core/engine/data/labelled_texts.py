@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from core.base.errors import DataError, Fix
 from core.base.language import _, ngettext
 from core.engine.data import NO_LABEL, checks
-from core.engine.data.checks import first_of_equals, noted, refuse_problems, repeats
+from core.engine.data.checks import RowHashes, first_of_equals, noted, refuse_problems, repeats
 from core.engine.data.columns import (
     Guess,
     as_number,
@@ -71,7 +71,8 @@ class TextData:
 
     Columns are `text`, `text_pair` (for pairs) and `label`, a class index or a number; if words are labelled, `tokens`
     and `label`, a list of words and one of class indices. `labels` are the classes. `where` names the place of a
-    sample of `eval`, such as "row 17 of reviews.csv".
+    sample of `eval`, such as "row 17 of reviews.csv". `in_both` are the samples of `eval` whose texts are
+    trained on, too.
     """
 
     train: "Dataset"
@@ -81,6 +82,7 @@ class TextData:
     label_column: str
     notes: tuple[str, ...] = ()
     where: Callable[[int], str] = lambda _index: ""
+    in_both: int = 0
 
 
 # --- The usable rows of a table, block by block
@@ -379,7 +381,16 @@ def load_labelled_texts(options: RunOptions) -> TextData:
         columns.label,
         notes,
         lambda index: source.where(places[index]),
+        0 if evaluation is None else len(_hashes(evaluation).also_in(_hashes(whole.take(train)))),
     )
+
+
+def _hashes(samples: pa.Table) -> RowHashes:
+    hashes = RowHashes()
+    names = [name for name in samples.column_names if name != "label"]
+    for batch in samples.select(names).to_batches(BLOCK_ROWS):
+        hashes.add(map(str, zip(*(column.to_pylist() for column in batch.columns), strict=True)), ())
+    return hashes
 
 
 def training_texts(options: RunOptions) -> pa.Table:

@@ -271,6 +271,7 @@ def _load(options: RunOptions, reporter: Reporter) -> _Loaded:
     else:
         data = load_conversations(options, Renderer(tokenizer, options.data.loss_on), length)
         _report_data(data, length, longest, reporter, trained_length(options.model.source, longest))
+        reporter.warn_if_in_both(*data.in_both, options)
     model = _load_model(options, config, tokenizer, reporter)
     is_chatml = template is ChatTemplate.CHATML and random is None
     known = model.generation_config.eos_token_id

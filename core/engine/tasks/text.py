@@ -131,6 +131,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     else:
         for index, note in enumerate(data.notes):
             reporter.note(f"data-{index}", note)
+        reporter.warn_if_in_both(data.in_both, len(data.eval or ()), options)
         reporter.phase(Phase.TOKENIZING)
         labels = named(data.labels, options)
         train, evaluation = encode_texts(options, data, tokenizer, longest, reporter)

@@ -10,9 +10,9 @@ from core.base.errors import FixAction
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.choices import PreferenceLoss, Task
-from core.runs.events import Evaluated, Outcome, Predicted, RunFinished, Said
+from core.runs.events import Evaluated, Level, MessageRaised, Outcome, Predicted, RunFinished, Said
 from core.runs.library import create_all
-from core.runs.status import RunStatus
+from core.runs.status import IN_BOTH, RunStatus
 from core.runs.verdict import Finding, Verdict, verdict
 from tests.fakes.runs import digits_options, plan, step
 
@@ -289,6 +289,14 @@ def test_the_figures_of_a_verdict_are_those_of_its_evaluations():
         .judged()
         .detail.startswith("43.8 % of the validation answers get a reward on the right side.")
     )
+
+
+@pytest.mark.parametrize("name", ["pairs", "flat", "overfits", "hardly learned"])
+def test_a_verdict_on_examples_that_were_trained_on_says_so(name):
+    status, title = RUNS[name].status(), "9 of 10 validation examples are also trained on"
+    assert "trained on" not in (RUNS[name].judged().detail)
+    status.apply(MessageRaised(id=IN_BOTH, level=Level.WARNING, title=title))
+    assert f"{title}." in verdict(status, RUNS[name].options).detail
 
 
 @pytest.mark.parametrize(

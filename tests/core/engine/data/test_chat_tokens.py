@@ -235,3 +235,29 @@ def test_every_answer_of_published_instructions_is_learned(data_sets):
     answers = (tokenizer.decode([id for id in sample["labels"] if id != NO_LABEL]) for sample in samples)
     rows = json.loads(path.read_text(encoding="utf-8"))
     assert sorted(answers) == sorted(f"{row['output']}<|im_end|><|endoftext|>" for row in rows)
+
+
+ASKED = [{"prompt": f"question {n}", "completion": f"answer {n}"} for n in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "evaluation", "data", "in_both"),
+    [
+        (ASKED, [*ASKED[:9], {"prompt": "new", "completion": "one"}], {}, (9, 10)),
+        (ASKED[:10], ASKED[10:], {}, (0, 10)),
+        (ASKED, None, {}, (0, 4)),
+        (ASKED[:1] * 20, None, {}, (4, 4)),
+        (ASKED[:1] * 19 + ASKED[1:], None, {"drop_duplicates": True}, (0, 4)),
+        (ASKED, None, {"eval_fraction": 0.0}, (0, 0)),
+    ],
+    ids=["copies", "others", "a share", "a share of copies", "copies removed", "no validation"],
+)
+def test_conversations_that_are_evaluated_and_trained_on_are_counted(
+    tmp_path, rows, evaluation, data, in_both
+):
+    files = {"train": rows, **({"eval": evaluation} if evaluation else {})}
+    for name, content in files.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    paths = {name: str(tmp_path / f"{name}.json") for name in files}
+    options = RunOptions(task=Task.CHAT, data=DataOptions(**{"eval_fraction": 0.2, **paths, **data}))
+    assert load_conversations(options, Renderer(tiny_tokenizer(CHATML)), 1000).in_both == in_both

@@ -14,9 +14,11 @@ from core.engine.data.checks import longer
 from core.engine.data.columns import as_text, guess_columns, guess_score_columns
 from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.tables import read_table
+from core.engine.reporter import Reporter
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
+from core.options.sections import TrainingOptions
 
 CLASSIFY, SCORE, WORDS = Task.TEXT_CLASSIFICATION, Task.TEXT_REGRESSION, Task.TOKEN_CLASSIFICATION
 GOOD = {"tokens": ["EU", "rejects"], "tags": ["B-ORG", "O"]}
@@ -270,3 +272,46 @@ def test_bad_rows_of_evaluation_data_are_left_out_where_the_options_say_so(tmp_p
 def test_the_smallest_usual_length_that_holds_nearly_all_is_offered_as_far_as_the_model_has_it(longest, most):
     fixes = longer([700] * 199 + [5000], 256, longest)
     assert [fix.changes["data.max_length"] for fix in fixes] == most
+
+
+@pytest.mark.parametrize(
+    ("task", "content", "evaluation", "data", "in_both"),
+    [
+        (CLASSIFY, REVIEWS, REVIEWS, {}, 40),
+        (CLASSIFY, REVIEWS, rows("text,label", "another {n},{ab}", 10), {}, 0),
+        (CLASSIFY, REVIEWS, None, {}, 0),
+        (CLASSIFY, rows("text,label", "always the same,{ab}", 40), None, {}, 8),
+        (
+            CLASSIFY,
+            rows("text,label", "one of three {r},{r}", 40) + REVIEWS[10:],
+            None,
+            {"drop_duplicates": True},
+            0,
+        ),
+        (CLASSIFY, REVIEWS, None, {"eval_fraction": 0.0}, 0),
+        (SCORE, PAIRS, PAIRS, {}, 20),
+        (WORDS, TAGGED, None, {}, 0),
+        (WORDS, TAGGED, TAGGED, {}, 40),
+    ],
+)
+def test_texts_that_are_evaluated_and_trained_on_are_counted(
+    *, tmp_path, task, content, evaluation, data, in_both
+):
+    paths = {"train": write(tmp_path, content)}
+    if evaluation:
+        paths["eval"] = write(tmp_path, evaluation, f"eval.{'jsonl' if task is WORDS else 'csv'}")
+    assert load(task, **{"eval_fraction": 0.2, **paths, **data}).in_both == in_both
+
+
+@pytest.mark.parametrize(
+    ("in_both", "evaluated", "epochs", "warns"),
+    [(9, 10, 1.0, True), (1, 10, 1.0, True), (3, 1000, 1.0, False), (0, 10, 1.0, False), (0, 0, 1.0, False),
+     (10, 10, 0.0, False)],
+)  # fmt: skip
+def test_a_run_warns_if_many_of_its_validation_examples_are_trained_on(in_both, evaluated, epochs, warns):
+    reporter = Reporter(None)
+    reporter.warn_if_in_both(
+        in_both, evaluated, RunOptions(task=CLASSIFY, training=TrainingOptions(epochs=epochs))
+    )
+    said = [message.title for message in reporter.status.messages.values()]
+    assert said == [f"{in_both} of {evaluated} validation examples are also trained on"] * warns
