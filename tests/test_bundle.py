@@ -90,7 +90,15 @@ def test_sizes_are_listed_largest_first_and_links_count_nothing(stand_in):
 
 def test_libraries_of_the_system_become_packages():
     packages, unknown = linux.packages_of(
-        ["libc.so.6", "libm.so.6", "libEGL.so.1", "ld-linux-x86-64.so.2", "libgtk-3.so.0", "libnew.so.1"]
+        [
+            "libc.so.6",
+            "libm.so.6",
+            "libEGL.so.1",
+            "ld-linux-x86-64.so.2",
+            "libgtk-3.so.0",
+            "libcudart.so.13",
+            "libnew.so.1",
+        ]
     )
     assert packages == {"libc6", "libegl1"}
     assert unknown == ["libnew.so.1"]

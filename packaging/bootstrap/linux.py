@@ -41,7 +41,7 @@ OTHERS = {
 PACKAGES = {**ALWAYS, **ON_WAYLAND, **ON_X11, **OTHERS}
 """By the name of the file."""
 
-OPTIONAL = re.compile(r"^lib(c10_cuda|torch_cuda|cuda|nvidia|gtk-3|gdk-3)[.-]")
+OPTIONAL = re.compile(r"^lib(c10_cuda|torch_cuda|cuda|cudart|nvidia|gtk-3|gdk-3)[.-]")
 """Asked for by what is left alone where it doesn't load: torchvision's parts for NVIDIA cards, GTK's look."""
 
 

@@ -100,10 +100,14 @@ def no_libraries(person: Person, program: Path) -> str:
         raise NotTriedError("that takes root")
     if not paths or shutil.which("unshare") is None:
         raise NotTriedError("that takes unshare, and libEGL to hide")
-    command = ["unshare", "-m", "sh", "-c", WITHOUT_EGL, str(program)]
     lender = person._replace(lends=False)  # which only root may do; setpriv then makes it nobody
+    alone = ["unshare", "-m"]
+    if lender.run([*alone, "true"]).status != 0:
+        raise NotTriedError("that takes mounts of one's own, which a chroot or a container may not have")
     hidden = lender.run(
-        command, {**PAINTED, "EGL": str(Path(paths[0]).resolve()), "NOBODY": str(NOBODY)}, limit=PATIENCE
+        [*alone, "sh", "-c", WITHOUT_EGL, program],
+        {**PAINTED, "EGL": str(Path(paths[0]).resolve()), "NOBODY": str(NOBODY)},
+        limit=PATIENCE,
     )
     return judged(hidden, 1, "libegl1")
 

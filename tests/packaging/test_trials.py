@@ -132,6 +132,21 @@ def test_hiding_libraries_takes_root_and_unshare(lends, words, tmp_path, monkeyp
         mishaps.no_libraries(Person(tmp_path, {}, lends), tmp_path / "hone")
 
 
+@pytest.mark.skipif(not LINUX, reason="mishaps are tried on Linux")
+def test_libraries_are_not_hidden_where_there_are_no_mounts_of_ones_own(tmp_path, monkeypatch):
+    """As in a chroot, where unshare says “Invalid argument”."""
+    unshare = tmp_path / "unshare"
+    unshare.write_text("#!/bin/sh\nexit 1\n")
+    unshare.chmod(0o755)
+    (tmp_path / "ldconfig").write_text(
+        "#!/bin/sh\necho 'libEGL.so.1 (libc6,x86-64) => /usr/lib/libEGL.so.1'\n"
+    )
+    (tmp_path / "ldconfig").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(NotTriedError, match="chroot"):
+        mishaps.no_libraries(Person(tmp_path, dict(os.environ), lends=True), tmp_path / "hone")
+
+
 @pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="packages of Debian, for want of dpkg")
 def test_a_broken_package_is_refused_in_dpkg_s_words(tmp_path):
     broken = tmp_path / "hone.deb"
