@@ -23,6 +23,12 @@ WITHOUT_EGL = (
     'mount --bind /dev/null "$EGL"; exec setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups "$0" "$@"'
 )
 PATIENCE = 120.0
+NO_SCREEN, NO_ANSWER = "There is no screen here", "the screen doesn't answer"
+NO_FOLDER, NO_FILE = "folder can't be made", "can't be"
+NO_RUN_FILE, NO_COMMAND = "problem", "is neither a command nor a file"
+IS_OPEN = "Hone is already open"
+SENTENCES = (NO_SCREEN, NO_ANSWER, NO_FOLDER, NO_FILE, NO_RUN_FILE, NO_COMMAND, IS_OPEN)
+"""Parts of what Hone says; a test finds each in the catalogue of all its sentences."""
 STEPS = ("--json", "--set", "training.max_steps=2", "--set", "device.name=cpu")
 
 
@@ -84,12 +90,12 @@ def _shell(text: str) -> Sequence[str]:
 
 def no_screen(person: Person, program: Path) -> str:
     """Nothing to open a window on."""
-    return judged(person.run(["env", "-u", "DISPLAY", "-u", "QT_QPA_PLATFORM", program]), 1, "no screen")
+    return judged(person.run(["env", "-u", "DISPLAY", "-u", "QT_QPA_PLATFORM", program]), 1, NO_SCREEN)
 
 
 def no_such_screen(person: Person, program: Path) -> str:
     """A display that isn't there."""
-    return judged(_window(person, program, more={"QT_QPA_PLATFORM": "xcb", "DISPLAY": ":987"}), 1, "answer")
+    return judged(_window(person, program, more={"QT_QPA_PLATFORM": "xcb", "DISPLAY": ":987"}), 1, NO_ANSWER)
 
 
 def no_libraries(person: Person, program: Path) -> str:
@@ -115,7 +121,7 @@ def no_libraries(person: Person, program: Path) -> str:
 def read_only_home(person: Person, program: Path) -> str:
     """Nothing can be written where a person's things are."""
     os.chown(person.home, 0, 0) if person.lends else person.home.chmod(0o555)
-    said = judged(_train(person, program), 1, "folder can't be made")
+    said = judged(_train(person, program), 1, NO_FOLDER)
     said = said or judged(person.run([program, "runs"]), 0)
     said = said or judged(_window(person, program), 0, "first-paint")
     person.home.chmod(0o755)
@@ -124,7 +130,7 @@ def read_only_home(person: Person, program: Path) -> str:
 
 def no_space(person: Person, program: Path) -> str:
     """No file may grow, as on a full disk."""
-    said = judged(_train(person, program, NO_FILES), 1, "can't be")
+    said = judged(_train(person, program, NO_FILES), 1, NO_FILE)
     return said or judged(_window(person, program, NO_FILES), 0, "first-paint")
 
 
@@ -160,7 +166,7 @@ def damaged_run_file(person: Person, program: Path) -> str:
     """A run file that is none opens the window, which says so; the command line says it, too."""
     file = person.home / "mîne.hone"
     file.write_bytes(b"\x00\xff not toml")
-    said = judged(person.run([program, "train", file]), 2, "problem")
+    said = judged(person.run([program, "train", file]), 2, NO_RUN_FILE)
     return said or judged(person.run([program, file], PAINTED, limit=PATIENCE), 0, "first-paint")
 
 
@@ -171,7 +177,7 @@ def strange_arguments(person: Person, program: Path) -> str:
     asked = [program, data, person.home / "gone.csv"]
     said = judged(person.run(asked, PAINTED, limit=PATIENCE), 0, "first-paint")
     said = said or judged(person.run([program, asked[-1]], PAINTED, limit=PATIENCE), 0, "first-paint")
-    return said or judged(person.run([program, "nonsense"]), 2, "doesn't understand")
+    return said or judged(person.run([program, "nonsense"]), 2, NO_COMMAND)
 
 
 def two_at_once(person: Person, program: Path) -> str:
@@ -180,7 +186,7 @@ def two_at_once(person: Person, program: Path) -> str:
     opened = person.start([program], output=subprocess.DEVNULL)
     try:
         time.sleep(10)
-        return judged(person.run([program, example], limit=PATIENCE), 0, "open already")
+        return judged(person.run([program, example], limit=PATIENCE), 0, IS_OPEN)
     finally:
         opened.kill()
         opened.wait()
