@@ -159,10 +159,12 @@ def _part_of(value: Any, name: str, default: str = "") -> str:
 def _turns(said: Iterable[Said]) -> list[dict[str, str]]:
     """Messages from the first question on, those of one speaker joined; none if nothing is answered."""
     turns, is_question = list[dict[str, str]](), False
-    for speaker, text in said:
+    for speaker, messages in groupby(said, itemgetter(0)):
+        texts = [text for _speaker, text in messages]
         if speaker == USER:
-            is_question = bool(text.strip())
-        if not text.strip() or not is_question:
+            is_question = all(map(str.strip, texts))
+        text = "\n\n".join(filter(str.strip, texts))
+        if not text or not is_question:
             continue
         if turns and turns[-1]["role"] == speaker:
             turns[-1]["content"] += f"\n\n{text}"
@@ -178,7 +180,7 @@ WHATSAPP = "WhatsApp"
 MARKS = "\u200e\u200f\u202a\u202c"
 """Marks of direction: before the notices that WhatsApp writes in a person's name, and around names."""
 BLOCK_DAYS = 5000
-_LEFT_OUT = re.compile(r"<[^<>]+>|")  # <Media omitted>, in any language
+_LEFT_OUT = re.compile(r"<[^<>]+>")  # <Media omitted>, in any language
 _MESSAGE = pa.struct([("from", pa.string()), ("value", pa.string())])
 _KIND = pa.schema([("date", pa.string()), ("messages", pa.list_(_MESSAGE))])
 
@@ -224,17 +226,23 @@ def parse_whatsapp(source: TextFile, new_writer: NewWriter) -> ParsedRows:
 
 def _whatsapp_messages(source: TextFile) -> Iterator[tuple[int, str, str, str]]:
     """The line, the date, the person and the text of each message; a line without a date goes on with the last one."""
-    current: tuple[int, str, str, str] | None = None
+    head, said = (0, "", ""), list[str]()
     for first, lines in source.lines():
         for number, line in enumerate(lines, first):
-            if (found := WHATSAPP_LINE.match(line)) is None:
-                if current is not None:
-                    current = (*current[:3], f"{current[3]}\n{line.rstrip()}")
-                continue
-            if current is not None:
-                yield current
-            name, text = (found["name"] or "").strip(f"{MARKS} ~"), found["text"].rstrip()
-            is_notice = not name or text.startswith("\u200e") or _LEFT_OUT.fullmatch(text.strip(MARKS))
-            current = None if is_notice else (number, found["date"], name, text.strip(MARKS))
-    if current is not None:
-        yield current
+            if found := WHATSAPP_LINE.match(line):
+                if text := _text_of(said):
+                    yield *head, text
+                head = (number, found["date"], (found["name"] or "").strip(f"{MARKS} ~"))
+                said = [found["text"]] if head[-1] else []
+            elif said:
+                said.append(line)
+    if text := _text_of(said):
+        yield *head, text
+
+
+def _text_of(lines: list[str]) -> str:
+    """What a person wrote in a message of these lines; empty if it is a notice, or a picture without words."""
+    if not lines or lines[0].startswith("\u200e"):
+        return ""
+    first = "" if _LEFT_OUT.fullmatch(lines[0].strip(f"{MARKS} ")) else lines[0]
+    return "\n".join(line.rstrip() for line in (first, *lines[1:])).strip(f"{MARKS}\n")

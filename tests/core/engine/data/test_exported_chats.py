@@ -113,6 +113,18 @@ CHATS: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         ),
         TALK,
     ),
+    "a picture before its question": (
+        tree(
+            [
+                says("user", PICTURE, kind="multimodal_text"),
+                says("user", "What is it?"),
+                says("assistant", "A cat."),
+                ASKED,
+                ANSWERED,
+            ]
+        ),
+        TALK,
+    ),
     "a voice": (tree([says("user", SPOKEN, SOUND, kind="multimodal_text"), ANSWERED]), TALK),
     "answers in a row": (
         tree([ASKED, ANSWERED, says("assistant", "Bye.")]),
@@ -274,6 +286,17 @@ def test_each_day_of_a_whatsapp_chat_is_a_conversation_of_its_people(tmp_path, t
     assert (table.format, table.where(0)) == ("WhatsApp", "line 2 of chat.txt")
     assert suiting_task(table) is find_task(str(path)) is Task.CHAT
     assert [message for message in table.messages if message.startswith("1 day ")]
+
+
+def test_messages_of_whatsapp_keep_their_lines(tmp_path):
+    path = tmp_path / "chat.txt"
+    path.write_text(
+        "12/31/23, 10:15 - Anna: \nIs it open?\n\nOr not?\n"
+        "12/31/23, 10:16 - Ben: <Media omitted>\nThese are the hours\n"
+        "12/31/23, 10:17 - Anna: \n12/31/23, 10:18 - Anna: Bye\n"
+    )
+    asked, answered = ("Anna", "Is it open?\n\nOr not?"), ("Ben", "These are the hours")
+    assert said(read_table(path)) == [[asked, answered, ("Anna", "Bye")]]
 
 
 def test_the_person_decides_whom_the_model_answers_as(tmp_path):
