@@ -217,9 +217,10 @@ def list_runs(runs_folder: Path) -> list[RunFolder]:
 
 
 def unfinished_on(computer: str, runs_folder: Path) -> list[RunFolder]:
-    """The runs that train on another computer, or were not brought back whole."""
+    """The runs that this Hone trains on another computer, or that were not brought back whole."""
     links = [(run, run.connection()) for run in list_runs(runs_folder)]
-    return [run for run, link in links if link is not None and link.computer == computer and not link.over]
+    at_work = [(run, link) for run, link in links if link and link.computer == computer and not link.over]
+    return [run for run, link in at_work if run.is_own(link)]
 
 
 def _created_at(path: Path) -> int:

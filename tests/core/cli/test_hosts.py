@@ -9,7 +9,7 @@ from core.base.processes import source_digest
 from core.hosts import computers, install
 from core.hosts.computers import Checked, Computer, explain
 from core.options.device_support import DeviceReport, MachineReport
-from core.runs.folder import Connection
+from tests.fakes.runs import link
 
 CARD = DeviceReport(name="cuda:0", title="RTX 4090", available=True, memory_bytes=24 << 30)
 REPORT = MachineReport(devices=(CARD,), automatic="cuda:0", versions={"torch": "2.13.0+cu130"})
@@ -71,7 +71,9 @@ def test_a_computer_that_is_gone_is_forgotten(hone, found, run):
     assert "rented was added all the same" in printed.err
     hone("hosts", "check", gone.name, status=1)
     assert "hone hosts remove rented --here-only" in printed.err
-    run.record_connection(Connection(computer="rented"))
+    link(run, computer="rented", is_own=False)
+    assert "Digits" not in hone("hosts", "remove", "rented", status=2).err
+    link(run, computer="rented")
     assert "Digits isn't over there" in hone("hosts", "remove", "rented", status=2).err
     hone("hosts", "remove", "rented", "--here-only")
     assert computers.computers() == ()
