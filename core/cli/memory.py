@@ -232,6 +232,9 @@ def forecast(arguments: argparse.Namespace) -> int:
             problems += problem_lines(report)
         except UserError as error:
             problems, is_read = [error_text(error)], False
+        except EngineCrashed as error:
+            is_read = False
+            note(_("Note: the data could not be read. {error}").format(error=error))
     found = request.forecast(with_data=is_read)
     remedies = request.remedies(found, found.verdict)
     room, verdict = found.room, found.verdict
@@ -251,7 +254,9 @@ def forecast(arguments: argparse.Namespace) -> int:
         "problems": problems,
         "ladder": remedies,
     }
-    stops = [_("But the run would stop at its data:"), *problems] if problems else []
+    fits = verdict in (Verdict.FITS, Verdict.TIGHT)
+    stop = _("But the run would stop at its data:") if fits else _("The run would also stop at its data:")
+    stops = [stop, *problems] if problems else []
     lines = [*forecast_lines(found), *stops, *remedy_lines(remedies)]
     print_answer(answer, lines, as_json=arguments.json)
     return TOO_LARGE if verdict is Verdict.TOO_LARGE else min(1, len(problems))

@@ -114,6 +114,17 @@ def test_a_forecast_names_what_would_stop_the_run_in_its_data(
     assert "9 examples" not in out
     answer = hone("forecast", padded, *arguments, "--json", status=status).json
     assert (answer["fits"], bool(answer["problems"])) == (True, bool(says))
+    engine.room = Room(free=1 * GB, ceiling=1 * GB)
+    out = hone("forecast", padded, *arguments, status=3).out
+    assert ("The run would also stop at its data" in out) is bool(says)
+    assert "But the run" not in out
+
+
+def test_a_crash_while_the_data_is_read_ends_no_forecast(engine, hone, padded):
+    engine.room, engine.data = Room(free=64 * GB, ceiling=64 * GB), EngineCrashed("inspect", 1, "")
+    out, err = hone("forecast", padded)
+    assert "could not be read" in err
+    assert "It fits." in out
 
 
 # --- hone measure
