@@ -246,13 +246,25 @@ def find_python() -> str:
     )
 
 
+CONVERTER_SECONDS = 120.0
 MISSING = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 
 
 def why_not_converted(python: str, converter: Path) -> str:
-    """Start the converter, which takes seconds; says which module this Python lacks for it, empty if none."""
+    """Start the converter, which takes seconds; what this Python lacks for it, empty if nothing."""
     command = (python, str(converter), "--help")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=foreign_environment())
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env=foreign_environment(),
+            timeout=CONVERTER_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return _("{python} doesn't start llama.cpp's converter: {error}").format(python=python, error=error)
     missing = MISSING.search(done.stderr)
     return lacks_module(python, missing[1]) if missing else ""
 
@@ -267,7 +279,8 @@ def lacks_module(python: str, module: str) -> str:
 def _own_environment() -> str:
     """The command that gives llama.cpp its requirements: in an environment of its own, as they may replace Hone's."""
     if os.name == "nt":
-        return r"py -m venv .venv && .venv\Scripts\python -m pip install -r requirements.txt"
+        both = r"py -m venv .venv && .venv\Scripts\python -m pip install -r requirements.txt"
+        return f'cmd /c "{both}"'  # PowerShell 5 knows no &&
     return "python3 -m venv .venv && .venv/bin/python -m pip install -r requirements.txt"
 
 

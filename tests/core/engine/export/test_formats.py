@@ -276,6 +276,8 @@ def test_llama_cpp_has_an_environment_of_its_own(talker, llama_cpp):
     assert ".venv" in said.partition(" -m pip install")[0]
     python = llama_cpp / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
+    python.write_text("no program")
+    assert f"{python} doesn't start llama.cpp's converter" in refusal(find_source(talker[0]), ExportKind.GGUF)
     python.write_text("#!/bin/sh\nexit 0\n")
     python.chmod(0o755)
     assert services.find_python() == str(python)
