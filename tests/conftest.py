@@ -96,6 +96,33 @@ def hone_home(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def light_runs():
+    """Of small runs in this process most of the time went into what is around their steps.
+
+    What autograd saves of a model, which each run's forecast counts, is counted once. The libraries are left out of the
+    search for garbage with which accelerate ends each run.
+    """
+    import core.engine.training.train  # noqa: F401 - with all the libraries it needs
+    from core.engine.models import check
+
+    gc.collect()
+    gc.freeze()
+    counted, count = {}, check.shape_of
+
+    def shape_of(model, kind):
+        config = getattr(model, "config", None)
+        known = {**config.to_dict(), "_name_or_path": ""} if config else {}
+        key = f"{kind} {getattr(config, '_attn_implementation', '')} {known} {model}"
+        if key not in counted:
+            counted[key] = count(model, kind)
+        return counted[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(check, "shape_of", shape_of)
+        yield
+
+
+@pytest.fixture(scope="session")
 def data_sets(tmp_path_factory):
     """A folder of small data sets, in the forms of MNIST, Alpaca and others (tests/fakes/data_sets.py)."""
     from tests.fakes.data_sets import write_all

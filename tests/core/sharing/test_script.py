@@ -54,6 +54,8 @@ from tests.fakes.runs import write_events
 from tests.fakes.trained_runs import attempt, story_of
 from tests.fakes.training import run_options, write_data, write_reviews
 
+pytestmark = pytest.mark.usefixtures("light_runs")
+
 TALKS = [
     {
         "conversations": [
@@ -239,11 +241,12 @@ def ask_here(_job: str, request: bytes) -> bytes:
 
 
 DRIVER = """
-import json, os, runpy, sys
+import gc, json, os, runpy, sys
 here, found = os.getcwd(), {}
 for name in sys.argv[1:]:
     os.chdir(os.path.join(here, name))
     found[name] = runpy.run_path("train.py", run_name="__main__")["trainer"].state.log_history
+    gc.freeze()
 assert not {"core", "gui"} & set(sys.modules)
 if os.environ.get("RANK", "0") == "0":
     print("LOGGED", json.dumps(found))
