@@ -13,13 +13,15 @@ from core.base.language import _, ngettext
 from core.engine.data.text_files import NewWriter, Note, ParsedRows, TextFile
 from core.options.presets import WHATSAPP_LINE
 
-Said = tuple[str, str]
-"""Who, and what; the text is empty where something else than text was sent."""
+Said = tuple[str, str | None]
+"""Who, and what; None where something else than text was sent."""
 
 # --- ChatGPT and Claude: `conversations.json`
 
 
 USER, ASSISTANT = "user", "assistant"
+SOUNDS = ("audio_asset_pointer", "real_time_user_audio_video_asset_pointer")
+"""Parts of a message of ChatGPT beside which their transcription stands."""
 EXPORTS = {
     "ChatGPT": _(
         "{name} is an export of ChatGPT. Of each chat the branch that was kept is read: what user and assistant wrote. "
@@ -121,12 +123,10 @@ def _of_chatgpt(message: Any) -> Iterator[Said]:
     texts = [
         part.get("text", part) if _part_of(part, "content_type") == "audio_transcription" else part
         for part in (parts if isinstance(parts, list) else ())
-        if not _part_of(part, "content_type").endswith(
-            "audio_asset_pointer"
-        )  # its transcription is beside it
+        if _part_of(part, "content_type") not in SOUNDS
     ]
-    is_text = all(isinstance(text, str) for text in texts)
-    yield author["role"], "\n".join(texts) if is_text else ""
+    is_text = not more.get("attachments") and all(isinstance(text, str) for text in texts)
+    yield author["role"], "\n".join(texts) if is_text else None
 
 
 def _of_claude(messages: list[Any]) -> Iterator[Said]:
@@ -138,7 +138,7 @@ def _of_claude(messages: list[Any]) -> Iterator[Said]:
         texts = [_part_of(part, "text") for part in parts] or [_part_of(message, "text")]
         attached = [_part_of(file, "extracted_content") for file in _list(message, "attachments")]
         is_text = all(attached) and not _list(message, "files")
-        yield speaker, "\n\n".join(filter(None, (*texts, *attached))) if is_text else ""
+        yield speaker, "\n\n".join(filter(None, (*texts, *attached))) if is_text else None
 
 
 def _part(value: Any, name: str) -> dict[str, Any]:
@@ -157,19 +157,17 @@ def _part_of(value: Any, name: str, default: str = "") -> str:
 
 
 def _turns(said: Iterable[Said]) -> list[dict[str, str]]:
-    """Messages from the first question on, those of one speaker joined; none if nothing is answered."""
+    """Questions and their answers, the messages of one speaker joined; none if nothing is answered."""
+    heard = (
+        (speaker, text) for speaker, text in said if (text or "").strip() or (speaker, text) == (USER, None)
+    )
     turns, is_question = list[dict[str, str]](), False
-    for speaker, messages in groupby(said, itemgetter(0)):
+    for speaker, messages in groupby(heard, itemgetter(0)):
         texts = [text for _speaker, text in messages]
         if speaker == USER:
-            is_question = all(map(str.strip, texts))
-        text = "\n\n".join(filter(str.strip, texts))
-        if not text or not is_question:
-            continue
-        if turns and turns[-1]["role"] == speaker:
-            turns[-1]["content"] += f"\n\n{text}"
-        else:
-            turns.append({"role": speaker, "content": text})
+            is_question = None not in texts
+        if is_question:
+            turns.append({"role": speaker, "content": "\n\n".join(filter(None, texts))})
     return turns if len(turns) > 1 else []
 
 
@@ -180,7 +178,9 @@ WHATSAPP = "WhatsApp"
 MARKS = "\u200e\u200f\u202a\u202c"
 """Marks of direction: before the notices that WhatsApp writes in a person's name, and around names."""
 BLOCK_DAYS = 5000
-_LEFT_OUT = re.compile(r"<[^<>]+>")  # <Media omitted>, in any language
+_OWN = re.compile(r"(?:^|\s)\u200e.*")
+_OWN_FIRST = re.compile(r"^<[^<>]+>$")
+"""What WhatsApp writes: `\u200eimage omitted`, also after words, or `<Media omitted>` first, in any language."""
 _MESSAGE = pa.struct([("from", pa.string()), ("value", pa.string())])
 _KIND = pa.schema([("date", pa.string()), ("messages", pa.list_(_MESSAGE))])
 
@@ -191,16 +191,14 @@ def parse_whatsapp(source: TextFile, new_writer: NewWriter) -> ParsedRows:
 
     def rows() -> Iterator[tuple[int, dict[str, Any]]]:
         nonlocal left_out
-        for date, said in groupby(_whatsapp_messages(source), itemgetter(1)):
-            number, turns = 0, list[dict[str, str]]()
-            for line, _date, name, text in said:
-                number = number or line
-                if turns and turns[-1]["from"] == name:
-                    turns[-1]["value"] += f"\n{text}"
-                else:
-                    turns.append({"from": name, "value": text})
+        for date, messages in groupby(_whatsapp_messages(source), itemgetter(1)):
+            said = list(messages)
+            turns = [
+                {"from": name, "value": "\n".join(text for *_rest, text in of_one)}
+                for name, of_one in groupby(said, itemgetter(2))
+            ]
             if len(turns) > 1:
-                yield number, {"date": date, "messages": turns}
+                yield said[0][0], {"date": date, "messages": turns}
             else:
                 left_out += 1
 
@@ -242,7 +240,8 @@ def _whatsapp_messages(source: TextFile) -> Iterator[tuple[int, str, str, str]]:
 
 def _text_of(lines: list[str]) -> str:
     """What a person wrote in a message of these lines; empty if it is a notice, or a picture without words."""
-    if not lines or lines[0].startswith("\u200e"):
-        return ""
-    first = "" if _LEFT_OUT.fullmatch(lines[0].strip(f"{MARKS} ")) else lines[0]
-    return "\n".join(line.rstrip() for line in (first, *lines[1:])).strip(f"{MARKS}\n")
+    first = (
+        _OWN_FIRST.sub("", lines[0].strip(f"{MARKS} ")) if lines and not lines[0].startswith("\u200e") else ""
+    )
+    written = (_OWN.sub("", line).strip(MARKS).rstrip() for line in (first, *lines[1:]))
+    return "\n".join(written).strip("\n")

@@ -113,6 +113,31 @@ CHATS: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         ),
         TALK,
     ),
+    "a picture, an answer that was stopped, and its question": (
+        tree(
+            [
+                says("user", PICTURE, kind="multimodal_text"),
+                says("assistant", ""),
+                says("user", "What is it?"),
+                says("assistant", "A cat."),
+                ASKED,
+                ANSWERED,
+            ]
+        ),
+        TALK,
+    ),
+    "a file": (
+        tree(
+            [
+                says("user", "What does it say?", metadata={"attachments": [{"name": "a.pdf"}]}),
+                says("assistant", "Nothing."),
+                ASKED,
+                ANSWERED,
+            ]
+        ),
+        TALK,
+    ),
+    "silence before a question": (tree([says("user", ""), ASKED, ANSWERED]), TALK),
     "a picture before its question": (
         tree(
             [
@@ -138,7 +163,7 @@ CHATS: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
 def test_a_chat_of_chatgpt_is_what_user_and_assistant_wrote(tmp_path, chat, expected):
     path = written(tmp_path, [chat, tree([ASKED, ANSWERED])])
     table = read_table(path)
-    assert said(table)[0] == expected
+    assert said(table) == [expected, TALK]
     assert (table.format, table.columns) == ("ChatGPT", ("title", "messages"))
     assert any("export of ChatGPT" in message for message in table.messages)
     assert suiting_task(table) is find_task(str(path)) is Task.CHAT
@@ -213,7 +238,7 @@ OF_CLAUDE: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
 def test_a_chat_of_claude_is_what_human_and_assistant_wrote(tmp_path, chat, expected):
     path = written(tmp_path, [chat, claude(OPEN, UNTIL_6)])
     table = read_table(path)
-    assert said(table)[0] == expected
+    assert said(table) == [expected, TALK]
     assert table.format == "Claude"
     assert suiting_task(table) is find_task(str(path)) is Task.CHAT
 
@@ -293,10 +318,14 @@ def test_messages_of_whatsapp_keep_their_lines(tmp_path):
     path.write_text(
         "12/31/23, 10:15 - Anna: \nIs it open?\n\nOr not?\n"
         "12/31/23, 10:16 - Ben: <Media omitted>\nThese are the hours\n"
-        "12/31/23, 10:17 - Anna: \n12/31/23, 10:18 - Anna: Bye\n"
+        "12/31/23, 10:17 - Anna: \n12/31/23, 10:18 - Anna: Bye\u200e\nnow\n"
+        "12/31/23, 10:19 - Ben: Look \u200eimage omitted\n"
+        "12/31/23, 10:20 - Anna: \u200eIMG-1.jpg (file attached)\nThe <b>cat</b>\n"
+        "12/31/23, 10:21 - Ben: \u200evideo omitted\n12/31/23, 10:22 - Ben: <Media omitted>\n"
     )
     asked, answered = ("Anna", "Is it open?\n\nOr not?"), ("Ben", "These are the hours")
-    assert said(read_table(path)) == [[asked, answered, ("Anna", "Bye")]]
+    expected = [asked, answered, ("Anna", "Bye\nnow"), ("Ben", "Look"), ("Anna", "The <b>cat</b>")]
+    assert said(read_table(path)) == [expected]
 
 
 def test_the_person_decides_whom_the_model_answers_as(tmp_path):
