@@ -246,7 +246,7 @@ def find_python() -> str:
     )
 
 
-CONVERTER_SECONDS = 120.0
+CONVERTER_SECONDS = 60.0
 MISSING = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 
 
@@ -263,10 +263,17 @@ def why_not_converted(python: str, converter: Path) -> str:
             env=foreign_environment(),
             timeout=CONVERTER_SECONDS,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return _("{python} doesn't start llama.cpp's converter: {error}").format(python=python, error=error)
+    except subprocess.TimeoutExpired:
+        return _unusable(python, _("no answer within {seconds:.0f} s").format(seconds=CONVERTER_SECONDS))
+    except OSError as error:
+        return _unusable(python, error.strerror or "")
     missing = MISSING.search(done.stderr)
     return lacks_module(python, missing[1]) if missing else ""
+
+
+def _unusable(python: str, reason: str) -> str:
+    text = _("{python} doesn't start llama.cpp's converter ({reason}). In llama.cpp's folder: {command}")
+    return text.format(python=python, reason=reason, command=_own_environment())
 
 
 def lacks_module(python: str, module: str) -> str:

@@ -268,7 +268,7 @@ def test_a_converter_that_fails(talker, llama_cpp, script, title, detail):
     assert f"{sys.executable} -m pip" not in refused.value.detail
 
 
-def test_llama_cpp_has_an_environment_of_its_own(talker, llama_cpp):
+def test_llama_cpp_has_an_environment_of_its_own(talker, llama_cpp, monkeypatch):
     """Its requirements may replace Hone's libraries."""
     (llama_cpp / "convert_hf_to_gguf.py").write_text("import no_such_module")
     said = refusal(find_source(talker[0]), ExportKind.GGUF)
@@ -277,9 +277,16 @@ def test_llama_cpp_has_an_environment_of_its_own(talker, llama_cpp):
     python = llama_cpp / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text("no program")
-    assert f"{python} doesn't start llama.cpp's converter" in refusal(find_source(talker[0]), ExportKind.GGUF)
-    python.write_text("#!/bin/sh\nexit 0\n")
+    assert (
+        f"{python} doesn't start llama.cpp's converter (Permission denied). In llama.cpp's folder"
+        in refusal(find_source(talker[0]), ExportKind.GGUF)
+    )
+    python.write_text("#!/bin/sh\nexec /bin/sleep 60\n")
     python.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setattr(services, "CONVERTER_SECONDS", 0.2)
+        assert "(no answer within 0 s)" in refusal(find_source(talker[0]), ExportKind.GGUF)
+    python.write_text("#!/bin/sh\nexit 0\n")
     assert services.find_python() == str(python)
     if os.name != "nt":
         assert not refusal(find_source(talker[0]), ExportKind.GGUF)
