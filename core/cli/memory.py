@@ -153,14 +153,16 @@ class _Request:
                 result = run_job("forecast", options_request(self.options), Forecast)
                 return corrected(msgspec.structs.replace(result, room=self.room), self.correction)
             except (UserError, EngineCrashed) as error:
-                template = _(
-                    "Note: the data could not be read, so this is for examples of the maximum length. {error}"
-                )
-                note(template.format(error=error))
+                _note_unread(error)
         assert self.model.shape is not None, "checked before"
         return estimate.forecast(
             self.options, self.model.shape, self.device, room=self.room, correction=self.correction
         )
+
+
+def _note_unread(error: Exception) -> None:
+    text = _("Note: the data could not be read, so this is for examples of the maximum length. {error}")
+    note(text.format(error=error))
 
 
 def _read_request(arguments: argparse.Namespace, *, needs_weights: bool) -> _Request:
@@ -234,7 +236,7 @@ def forecast(arguments: argparse.Namespace) -> int:
             problems, is_read = [error_text(error)], False
         except EngineCrashed as error:
             is_read = False
-            note(_("Note: the data could not be read. {error}").format(error=error))
+            _note_unread(error)
     found = request.forecast(with_data=is_read)
     remedies = request.remedies(found, found.verdict)
     room, verdict = found.room, found.verdict
@@ -254,8 +256,8 @@ def forecast(arguments: argparse.Namespace) -> int:
         "problems": problems,
         "ladder": remedies,
     }
-    fits = verdict in (Verdict.FITS, Verdict.TIGHT)
-    stop = _("But the run would stop at its data:") if fits else _("The run would also stop at its data:")
+    also = _("The run would also stop at its data:")
+    stop = also if verdict is Verdict.TOO_LARGE else _("But the run would stop at its data:")
     stops = [stop, *problems] if problems else []
     lines = [*forecast_lines(found), *stops, *remedy_lines(remedies)]
     print_answer(answer, lines, as_json=arguments.json)

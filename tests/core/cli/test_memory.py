@@ -118,12 +118,14 @@ def test_a_forecast_names_what_would_stop_the_run_in_its_data(
     out = hone("forecast", padded, *arguments, status=3).out
     assert ("The run would also stop at its data" in out) is bool(says)
     assert "But the run" not in out
+    engine.room = None
+    assert ("But the run would stop" in hone("forecast", padded, *arguments, status=status).out) is bool(says)
 
 
 def test_a_crash_while_the_data_is_read_ends_no_forecast(engine, hone, padded):
     engine.room, engine.data = Room(free=64 * GB, ceiling=64 * GB), EngineCrashed("inspect", 1, "")
     out, err = hone("forecast", padded)
-    assert "could not be read" in err
+    assert "could not be read, so this is for examples of the maximum length" in err
     assert "It fits." in out
 
 
