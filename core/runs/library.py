@@ -24,6 +24,7 @@ from core.options.past_runs import asked_title, names_in, run_folder, title_in, 
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from core.options.sources import Scheme
 from core.options.validate import problems_of
+from core.runs import elsewhere
 from core.runs.event_log import EventReader
 from core.runs.folder import RunFolder
 from core.runs.models import is_left_behind, trained_model
@@ -220,7 +221,7 @@ def unfinished_on(computer: str, runs_folder: Path) -> list[RunFolder]:
     """The runs that this Hone trains on another computer, or that were not brought back whole."""
     links = [(run, run.connection()) for run in list_runs(runs_folder)]
     at_work = [(run, link) for run, link in links if link and link.computer == computer and not link.over]
-    return [run for run, link in at_work if run.is_own(link)]
+    return [run for run, link in at_work if elsewhere.owner(link.computer, link.folder) is not None]
 
 
 def _created_at(path: Path) -> int:
