@@ -24,10 +24,10 @@ WITHOUT_EGL = (
 )
 PATIENCE = 120.0
 NO_SCREEN, NO_ANSWER = "There is no screen here", "the screen doesn't answer"
-NO_FOLDER, NO_FILE = "folder can't be made", "can't be"
-NO_RUN_FILE, NO_COMMAND = "problem", "is neither a command nor a file"
+NO_FOLDER = "folder can't be made"
+NO_RUN_FILE, NO_COMMAND = "problem in", "is neither a command nor a file"
 IS_OPEN = "Hone is already open"
-SENTENCES = (NO_SCREEN, NO_ANSWER, NO_FOLDER, NO_FILE, NO_RUN_FILE, NO_COMMAND, IS_OPEN)
+SENTENCES = (NO_SCREEN, NO_ANSWER, NO_FOLDER, NO_RUN_FILE, NO_COMMAND, IS_OPEN)
 """Parts of what Hone says; a test finds each in the catalogue of all its sentences."""
 STEPS = ("--json", "--set", "training.max_steps=2", "--set", "device.name=cpu")
 
@@ -130,7 +130,7 @@ def read_only_home(person: Person, program: Path) -> str:
 
 def no_space(person: Person, program: Path) -> str:
     """No file may grow, as on a full disk."""
-    said = judged(_train(person, program, NO_FILES), 1, NO_FILE)
+    said = judged(_train(person, program, NO_FILES), 1, NO_FOLDER)
     return said or judged(_window(person, program, NO_FILES), 0, "first-paint")
 
 

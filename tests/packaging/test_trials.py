@@ -109,7 +109,7 @@ def test_a_mishap_is_judged_by_status_and_words(done, words):
 
 def test_what_mishaps_wait_for_is_what_hone_says():
     catalogue = (ROOT / "resources" / "hone.pot").read_text(encoding="utf-8").replace('"\n"', "")
-    assert [words for words in mishaps.SENTENCES if words not in catalogue] == []
+    assert [words for words in mishaps.SENTENCES if catalogue.count(words) != 1] == []
 
 
 def cannot(person, program):
