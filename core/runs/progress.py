@@ -62,7 +62,7 @@ class Progress:
                 self._raised[event.id] = event.title
                 self.say(message_text(event, self._run))
             case MessageWithdrawn() if event.id in self._raised:
-                self.say(_("No longer so: {title}").format(title=self._raised.pop(event.id)))
+                self.say(_("Resolved: {title}").format(title=self._raised.pop(event.id)))
 
     def say(self, text: str) -> None:
         if self._bar is not None:

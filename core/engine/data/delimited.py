@@ -433,8 +433,8 @@ def _too_ragged(source: TextFile, layout: _Layout, reading: _Reading, bad_quote:
         )
     return DataError(
         ngettext(
-            "{name}, row {number:,} has {columns} column in place of {expected}",
-            "{name}, row {number:,} has {columns} columns in place of {expected}",
+            "{name}, row {number:,} has {columns} column instead of {expected}",
+            "{name}, row {number:,} has {columns} columns instead of {expected}",
             columns,
         ).format(name=path.name, number=number, columns=columns, expected=len(layout.columns)),
         _(

@@ -344,7 +344,7 @@ def test_a_file_gets_a_line_each_tenth_and_a_terminal_a_bar():
     ("events", "expected"),
     [
         ([MessageRaised(id="a", level=Level.WARNING, title="T"), MessageWithdrawn(id="a"), MessageWithdrawn(id="x")],
-            ["Warning: T", "No longer so: T"]),
+            ["Warning: T", "Resolved: T"]),
         ([TurnAwaited(ahead=2, behind="other"), TurnAwaited(ahead=1, behind=BENCHMARK)],
             ["Queued behind other and 1 more",
              "Queued until a benchmark is done"]),
