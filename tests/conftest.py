@@ -80,8 +80,17 @@ def pytest_terminal_summary(terminalreporter):
         Path(notes).write_text("\n".join(checks.counted(skips)), encoding="utf-8")
 
 
+def pytest_collection_modifyitems(items) -> None:
+    """Try the window last: its files are short, so that processes of tests side by side end alike."""
+    items.sort(key=lambda item: item.path.is_relative_to(ROOT / "tests" / "gui"))
+
+
 def pytest_collection_finish() -> None:
-    """Leave the libraries and all tests, a million objects, out of every later search for garbage."""
+    leave_out_of_garbage()
+
+
+def leave_out_of_garbage() -> None:
+    """Leave what there is, libraries and tests with a million objects, out of every later search for garbage."""
     gc.collect()
     gc.freeze()
 
@@ -95,9 +104,13 @@ def hone_home(tmp_path_factory):
         yield home
 
 
-@pytest.fixture(scope="session")
+COUNTED = {}
+"""What autograd saves of each model that was trained."""
+
+
+@pytest.fixture(scope="module")
 def light_runs():
-    """Of small runs in this process most of the time went into what is around their steps.
+    """Make small runs in this process cheaper, most of whose time goes into what is around their steps.
 
     What autograd saves of a model, which each run's forecast counts, is counted once. The libraries are left out of the
     search for garbage with which accelerate ends each run.
@@ -105,17 +118,17 @@ def light_runs():
     import core.engine.training.train  # noqa: F401 - with all the libraries it needs
     from core.engine.models import check
 
-    gc.collect()
-    gc.freeze()
-    counted, count = {}, check.shape_of
+    if not COUNTED:
+        leave_out_of_garbage()
+    count = check.shape_of
 
     def shape_of(model, kind):
         config = getattr(model, "config", None)
         known = {**config.to_dict(), "_name_or_path": ""} if config else {}
         key = f"{kind} {getattr(config, '_attn_implementation', '')} {known} {model}"
-        if key not in counted:
-            counted[key] = count(model, kind)
-        return counted[key]
+        if key not in COUNTED:
+            COUNTED[key] = count(model, kind)
+        return COUNTED[key]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(check, "shape_of", shape_of)

@@ -40,7 +40,6 @@ def cores() -> int:
 
 def tests(at_hand: int) -> Check:
     """Every test, in two processes side by side where there are `at_hand` cores for them."""
-    # In the order of the folders the files of the window come last, which are short: so both processes end alike.
     spread = ["-n", str(SIDE_BY_SIDE), "--dist", "loadfile", "--no-loadscope-reorder"]
     return some_tests([*(spread if at_hand >= SIDE_BY_SIDE else []), "--durations", "15", "-rs"])
 

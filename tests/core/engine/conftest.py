@@ -2,7 +2,10 @@
 
 import pytest
 
+TRAINING = ("export", "generate", "models", "tasks", "training")
 
-@pytest.fixture(scope="session", autouse=True)
-def all_runs_are_light(light_runs):
-    pass
+
+@pytest.fixture(scope="module", autouse=True)
+def runs_of_these_folders_are_light(request):
+    if request.path.parent.name in TRAINING:
+        request.getfixturevalue("light_runs")

@@ -246,7 +246,9 @@ here, found = os.getcwd(), {}
 for name in sys.argv[1:]:
     os.chdir(os.path.join(here, name))
     found[name] = runpy.run_path("train.py", run_name="__main__")["trainer"].state.log_history
-    gc.freeze()
+    if len(found) == 1:  # else accelerate searches the libraries for garbage at each run's end
+        gc.collect()
+        gc.freeze()
 assert not {"core", "gui"} & set(sys.modules)
 if os.environ.get("RANK", "0") == "0":
     print("LOGGED", json.dumps(found))
