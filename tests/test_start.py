@@ -415,7 +415,10 @@ def test_tests_run_in_two_processes_if_there_are_cores_for_it():
         (["bench", "events", "--quick"], "python -P -m tests.performance events --quick"),
     ],
 )
-def test_arguments_reach_the_program_and_its_status_comes_back(checkout, started, capfd, arguments, call):
+def test_arguments_reach_the_program_and_its_status_comes_back(  # noqa: PLR0917
+    checkout, started, capfd, monkeypatch, arguments, call
+):
+    monkeypatch.setattr(system_libraries, "missing", lambda _wanted: [])
     for program in ("ruff", "mypy", "lint-imports", "pytest", "python"):
         script(checkout, program, 'echo "ran $(basename $0) $*"; exit 1')
     assert started(arguments) == 1
