@@ -14,7 +14,7 @@ from core.base.language import _, ngettext
 from core.options import RunOptions
 from core.options.catalogue import value_of
 from core.options.choices import BestMetric, PreferenceLoss, Task
-from core.options.method_rules import pretrained_fix, rate_fixes
+from core.options.method_rules import WORTH_TRYING, pretrained_fix, rate_fixes, usual_rate
 from core.options.past_runs import run_folder
 from core.runs.events import Evaluated, Outcome
 from core.runs.folder import RunFolder
@@ -137,7 +137,7 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
 
     metric, course = _metric(status.evaluations, options), _course(status.evaluations)
     kept = _kept(status, metric)
-    if course is not None and not finished.waited and not _is_better(course, metric):
+    if course is not None and not finished.waited and (is_at_chance or not _is_better(course, metric)):
         if course.overfits:
             found = _(
                 "It overfits: the validation loss was lowest at epoch {epoch} ({low}) and rose to {now}, while the "
@@ -159,7 +159,7 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         return Verdict(
             Finding.HARDLY_LEARNED,
             _("It has hardly learned"),
-            f"{title}. {compared} {kept}".strip(),
+            " ".join(filter(None, (f"{title}.", compared, kept, _gap(status, model_step)))),
             _to_learn(status, options),
         )
     if course is not None and not kept:
@@ -396,7 +396,7 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
     meaning = _("It is as unsure of the next token as if it chose among {value}.").format(value=value)
     if status.first_loss is None or status.first_loss > LARGEST_EXPONENT:
         return title, meaning, False
-    compared = _("Before training it was about {value}; lower is better.")
+    compared = _("The first training batch had about {value}; lower is better.")
     is_chance = options is not None and options.starts_random and loss > UNWRITTEN * status.first_loss
     first = compared.format(value=formats.three_figures(math.exp(status.first_loss)))
     return title, f"{meaning} {first}", is_chance
@@ -451,7 +451,12 @@ def _to_learn(status: RunStatus, options: RunOptions | None) -> tuple[Fix, ...]:
     last, first = status.evaluations[-1].train_loss, status.first_loss
     if last is not None and first is not None and last > RISEN * first:
         return rate_fixes(options, LOWER_RATE)
-    return *longer, *(rate_fixes(options, HIGHER_RATE) or rate_fixes(options, LOWER_RATE))
+    if _gap(status, status.evaluations[-1].step):  # it learns, but by heart
+        return longer
+    # towards the usual rate, and no further: else one advice would lead back to the other
+    factor = usual_rate(options).value / options.training.learning_rate
+    is_usual = 1 / WORTH_TRYING < factor < WORTH_TRYING
+    return *longer, *(() if is_usual else rate_fixes(options, min(HIGHER_RATE, factor)))
 
 
 def _against_overfitting(status: RunStatus, options: RunOptions | None) -> tuple[Fix, ...]:

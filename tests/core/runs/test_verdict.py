@@ -151,6 +151,19 @@ RUNS = {
     "hardly learned at a high rate": Run(
         ((1, 0.70, 0.7, 0.5),), options=pretrained(Task.TEXT_CLASSIFICATION, 5e-4)
     ),
+    "by heart, a little better than at first": Run(
+        ((1, 1.16, 0.97, 0.33), (2, 1.12, 0.61, 0.30), (5, 1.86, 0.06, 0.37), (6, 2.23, 0.016, 0.41)),
+        baseline=0.44,
+        count=27,
+        epochs=6,
+        first_loss=1.22,
+    ),
+    "by heart, as right as ever": Run(
+        ((1, 0.70, 0.5, 0.5), (2, 0.69, 0.2, 0.5), (3, 0.70, 0.1, 0.5)), first_loss=0.7
+    ),
+    "hardly learned at the usual rate": Run(
+        ((1, 0.70, 0.7, 0.5),), options=pretrained(Task.TEXT_CLASSIFICATION, 2e-5)
+    ),
     "rare labels, learned": Run(((1, 0.05, 0.06, 0.985),), baseline=0.97, count=4000),
     "rare labels, too few to tell": Run(((1, 0.05, 0.06, 0.99),), baseline=0.97, count=50),
     "right as often as the most frequent label, but not at random": Run(
@@ -190,6 +203,7 @@ SAID = {
     "It overfits": (
         "overfits", "overfits from one epoch to the next", "overfits, evaluated often", "overfits, best kept",
         "overfits, keeps the best, which was the last", "overfits, stopped",
+        "by heart, a little better than at first",
     ),
     "It was better before": ("augmented", "the training loss is unknown", "exploded"),
     "still falling at the end": ("still falling",),
@@ -203,13 +217,15 @@ SAID = {
         "better on what it has seen",
         "rises within an epoch",  # of which nothing else is said
         "rises in less than a tenth of the run",
+        "by heart, as right as ever",
     ),
     "the best evaluation; that of step": ("overfits, best kept", "exploded, best kept", "best earlier, kept"),
     "Stopped early at step": ("overfits, stopped early", "hardly learned, stopped early"),
     "It has hardly learned": (
         "exploded to chance", "hardly learned", "hardly learned, but a little",
         "hardly learned, and ever less", "hardly learned, stopped",
-        "hardly learned, stopped early", "hardly learned at a high rate", "rare labels, too few to tell",
+        "hardly learned, stopped early", "hardly learned at a high rate",
+        "by heart, as right as ever", "hardly learned at the usual rate", "rare labels, too few to tell",
         "right as often as the most frequent label", "numbers near the mean", "entities, none",
         "pairs, as guessed", "ratings, as guessed", "ratings, more are liked",
     ),
@@ -254,6 +270,8 @@ OFFERED = {
     "hardly learned, stopped": [RESUME],
     "hardly learned, stopped early": ["Raise the learning rate to 0.001"],
     "hardly learned at a high rate": [LONGER, "Lower the learning rate to 2e-5"],
+    "by heart, a little better than at first": [KEEP],
+    "hardly learned at the usual rate": [LONGER],
     "rare labels, too few to tell": [LONGER, "Raise the learning rate to 0.001"],
     "right as often as the most frequent label": [LONGER, "Raise the learning rate to 0.001"],
     "numbers near the mean": [LONGER, "Raise the learning rate to 0.001"],
