@@ -178,9 +178,11 @@ WHATSAPP = "WhatsApp"
 MARKS = "\u200e\u200f\u202a\u202c"
 """Marks of direction: before the notices that WhatsApp writes in a person's name, and around names."""
 BLOCK_DAYS = 5000
-_OWN = re.compile(r"(?:^|\s)\u200e.*")
-_OWN_FIRST = re.compile(r"^<[^<>]+>$")
-"""What WhatsApp writes: `\u200eimage omitted`, also after words, or `<Media omitted>` first, in any language."""
+_OWN = re.compile(r"(?:^|\s)\u200e.*|\s<[^<>]*\s[^<>]*>$")
+_OWN_FIRST = re.compile(r"^(?:<[^<>]+>|\S+\.\w{2,5} \([^()]+\)|null)$")
+"""What WhatsApp writes: `\u200eimage omitted` or `<This message was edited>` after words, too; as a first line
+`<Media omitted>`, `IMG-1.jpg (file attached)`, or `null` for what could be seen once. Both in any language."""
+_QUOTES = re.compile(r'["“”„«»]')
 _MESSAGE = pa.struct([("from", pa.string()), ("value", pa.string())])
 _KIND = pa.schema([("date", pa.string()), ("messages", pa.list_(_MESSAGE))])
 
@@ -208,14 +210,15 @@ def parse_whatsapp(source: TextFile, new_writer: NewWriter) -> ParsedRows:
         writer.add(pa.RecordBatch.from_pylist(list(found), schema=_KIND), np.array(numbers, np.int64))
     notes = [
         _(
-            "{name} is a chat of WhatsApp. Each day is a conversation; pictures and notices are left out. Decide whom "
-            "the model is to answer as: read that person as the assistant, and the others as users."
+            "{name} is a chat of WhatsApp. Each day is a conversation; pictures and marked notices are left out, words "
+            "such as “This message was deleted” are not. Decide whom the model is to answer as: read that person as "
+            "the assistant, and the others as users."
         ).format(name=source.path.name)
     ]
     if left_out:
         sentence = ngettext(
-            "{count:,} day on which only one person wrote is left out.",
-            "{count:,} days on which only one person wrote are left out.",
+            "{count:,} day without texts of two people is left out.",
+            "{count:,} days without texts of two people are left out.",
             left_out,
         )
         notes.append(sentence.format(count=left_out))
@@ -231,7 +234,8 @@ def _whatsapp_messages(source: TextFile) -> Iterator[tuple[int, str, str, str]]:
                 if text := _text_of(said):
                     yield *head, text
                 head = (number, found["date"], (found["name"] or "").strip(f"{MARKS} ~"))
-                said = [found["text"]] if head[-1] else []
+                is_notice = not head[-1] or len(_QUOTES.findall(head[-1])) % 2  # of a group “House: garden”
+                said = [] if is_notice else [found["text"]]
             elif said:
                 said.append(line)
     if text := _text_of(said):
