@@ -503,7 +503,7 @@ def _as_turns(value: str) -> str:
         ]
     except (ValueError, KeyError, TypeError, RecursionError):
         return value
-    return " / ".join(f"{str(speaker).capitalize()}: {text}" for speaker, text in messages)
+    return " / ".join(f"{str(speaker)[:1].upper()}{str(speaker)[1:]}: {text}" for speaker, text in messages)
 
 
 def share_of_paths(table: Table, name: str) -> float:

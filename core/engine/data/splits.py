@@ -301,7 +301,7 @@ def _of_folder(folder: Path, split: str | None, option: str) -> Files:
             for name in names[:MOST_FIXES]
         ]
         raise DataError(
-            _("{name} contains several tables").format(name=folder.name),
+            _("{name} contains several tables").format(name=folder.name or folder),
             _("{folder}: {tables}; none is called train.").format(folder=folder, tables=listed(names)),
             tuple(fixes),
         )
