@@ -128,7 +128,8 @@ def _parse_overrides(overrides: tuple[str, ...]) -> tuple[Tree, list[Problem]]:
     tree: Tree = {}
     problems: list[Problem] = []
     for override in overrides:
-        path, equals, text = (part.strip() for part in override.partition("="))
+        path, equals, text = override.partition("=")
+        path = path.strip()
         section, _dot, name = path.rpartition(".")
         if not equals or not path:
             message = _("--set takes section.option=value, such as memory.batch_size=8")
@@ -163,9 +164,11 @@ def renamings(path: Path, overrides: tuple[str, ...] = ()) -> tuple[str, ...]:
 def parse_value(path: str, text: str) -> Any:
     """Parse an option's value by the option's kind, else as TOML. Text that can't be parsed is returned unchanged."""
     option = options_by_path().get(path)
+    kind = option.kind if option else None
+    text = text.lstrip() if kind is Kind.TEXT else text.strip()  # a path may end in a space
     if option is not None and option.optional and text in ("", "none"):
         return None
-    match option.kind if option else None:
+    match kind:
         case Kind.TEXT | Kind.CHOICE:
             return text.strip("\"'")
         case Kind.SWITCH:

@@ -68,6 +68,8 @@ def test_paths_are_relative_to_the_file_and_in_set_to_the_working_folder(tmp_pat
         ("model.pretrained=false", "model.pretrained", False),
         ("device.precision=fp32", "device.precision", "fp32"),
         ("output.name=Tom's run", "output.name", "Tom's run"),
+        ("output.name= a name ", "output.name", "a name "),  # as a path may end
+        ("memory.batch_size= 8 ", "memory.batch_size", 8),
         ("output.name=", "output.name", None),
         ("training.max_steps=none", "training.max_steps", None),
         ("output.prompts=first, second", "output.prompts", ("first", "second")),

@@ -51,12 +51,16 @@ def test_names_tell_the_splits_of_a_folder(tmp_path, names, split, files):
     assert found == (files or sorted(names))
 
 
-def test_several_tables_of_which_none_is_called_train_are_listed(tmp_path):
+def test_several_tables_of_which_none_is_called_train_are_listed(tmp_path, monkeypatch):
     laid(tmp_path, "cats.csv", "dogs.csv")
     with pytest.raises(DataError, match="several tables") as caught:
         files_of(str(tmp_path))
     assert "“cats.csv”, “dogs.csv”" in caught.value.detail
     assert caught.value.fixes[1].changes == {"data.train": str(tmp_path / "dogs.csv")}
+    assert caught.value.title.startswith(tmp_path.name)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=r"\A\. contains several tables"):
+        files_of(".")
 
 
 def test_a_split_that_is_not_there_is_refused_with_those_that_are(tmp_path):

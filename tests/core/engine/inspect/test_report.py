@@ -387,9 +387,9 @@ def test_texts_that_are_cut_off_are_counted_and_named(tmp_path, bert):
 
 
 def test_conversations_are_previewed_as_such(tmp_path):
-    talk = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}
+    talk = {"messages": [{"role": "user", "content": "Hi"}, {"role": "Anna Lee", "content": "Hello"}]}
     report = inspect(options_of(write(tmp_path, json.dumps(talk), name="talks.jsonl"), task=CHAT))
-    assert report.preview == (("User: Hi / Assistant: Hello",),)
+    assert report.preview == (("User: Hi / Anna Lee: Hello",),)
 
 
 def test_of_many_rows_some_are_measured(tmp_path, bert, monkeypatch):
