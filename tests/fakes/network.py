@@ -137,7 +137,7 @@ class Sshd:
         config.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd of root wants to shut itself in there
-        inside = ["ip", "netns", "exec", self.namespace] if self.namespace else []
+        inside = within(self.namespace) if self.namespace else []
         sshd = str(system_libraries.find("sshd"))
         command = [*inside, sshd, "-D", "-f", str(config), "-E", str(self.folder / "sshd.log")]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
@@ -239,9 +239,14 @@ def free_port() -> int:
 # --- Namespaces
 
 
+def within(namespace: str) -> list[str]:
+    """What runs a command in a namespace. `ip netns exec` and `ip -n` remount `/`, which in a chroot is no mount."""
+    return ["nsenter", f"--net=/run/netns/{namespace}"]
+
+
 def ip(*words: str, namespace: str = "") -> None:
     """Run `ip`; what it says when it fails is in the error."""
-    command = ["ip", *(["-n", namespace] if namespace else []), *words]
+    command = [*(within(namespace) if namespace else []), "ip", *words]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode:
         raise RuntimeError(f"{' '.join(command)}: {ran.stderr.strip()}")
