@@ -136,7 +136,7 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         return Verdict(finding, title, f"{compared} {detail}".strip(), fixes)
 
     metric, course = _metric(status.evaluations, options), _course(status.evaluations)
-    kept = _kept(status, metric)
+    kept, evaluated = _kept(status, metric), finished.model_step or status.evaluations[-1].step
     if course is not None and not finished.waited and (is_at_chance or not _is_better(course, metric)):
         if course.overfits:
             found = _(
@@ -159,7 +159,7 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         return Verdict(
             Finding.HARDLY_LEARNED,
             _("It has hardly learned"),
-            " ".join(filter(None, (f"{title}.", compared, kept, _gap(status, model_step)))),
+            " ".join(filter(None, (f"{title}.", compared, kept, _gap(status, evaluated)))),
             _to_learn(status, options),
         )
     if course is not None and not kept:
@@ -172,7 +172,6 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         return judged(Finding.RESULT, course.told(rose, metric=formats.metric_words(metric)))
     if not finished.waited and (falling := _still_falling(status)):
         return judged(Finding.STILL_FALLING, falling, onward)
-    evaluated = finished.model_step or status.evaluations[-1].step
     return judged(Finding.RESULT, f"{kept} {_gap(status, evaluated)}".strip())
 
 

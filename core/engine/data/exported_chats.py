@@ -178,10 +178,11 @@ WHATSAPP = "WhatsApp"
 MARKS = "\u200e\u200f\u202a\u202c"
 """Marks of direction: before the notices that WhatsApp writes in a person's name, and around names."""
 BLOCK_DAYS = 5000
-_OWN = re.compile(r"(?:^|\s)\u200e.*|\s<[^<>]*\s[^<>]*>$")
-_OWN_FIRST = re.compile(r"^(?:<[^<>]+>|\S+\.\w{2,5} \([^()]+\)|null)$")
-"""What WhatsApp writes: `\u200eimage omitted` or `<This message was edited>` after words, too; as a first line
-`<Media omitted>`, `IMG-1.jpg (file attached)`, or `null` for what could be seen once. Both in any language."""
+_OWN = re.compile(r"(?:^|\s)\u200e.*|\s<[^\W\d_]+(?:\s[^\W\d_]+)+\.?>$")
+"""What WhatsApp writes after a person's words, too: `\u200eimage omitted`, `<This message was edited>`."""
+_FILES = "jpe?g|png|webp|gif|mp4|3gp|opus|m4a|mp3|aac|ogg|pdf|vcf|docx?|xlsx?|pptx?|zip"
+_OWN_FIRST = re.compile(rf"<[^<>]+>|.+\.(?:{_FILES}) \([^()]+\)|null")
+"""What it writes as a first line: `<Media omitted>`, `IMG-1.jpg (file attached)`, `null` for what was seen once."""
 _QUOTES = re.compile(r'["“”„«»]')
 _MESSAGE = pa.struct([("from", pa.string()), ("value", pa.string())])
 _KIND = pa.schema([("date", pa.string()), ("messages", pa.list_(_MESSAGE))])
@@ -244,8 +245,8 @@ def _whatsapp_messages(source: TextFile) -> Iterator[tuple[int, str, str, str]]:
 
 def _text_of(lines: list[str]) -> str:
     """What a person wrote in a message of these lines; empty if it is a notice, or a picture without words."""
-    first = (
-        _OWN_FIRST.sub("", lines[0].strip(f"{MARKS} ")) if lines and not lines[0].startswith("\u200e") else ""
-    )
-    written = (_OWN.sub("", line).strip(MARKS).rstrip() for line in (first, *lines[1:]))
+    if not lines:
+        return ""
+    is_own = lines[0].startswith("\u200e") or _OWN_FIRST.fullmatch(lines[0].strip(f"{MARKS} "))
+    written = (_OWN.sub("", line).strip(MARKS).rstrip() for line in lines[bool(is_own) :])
     return "\n".join(written).strip("\n")

@@ -161,6 +161,7 @@ RUNS = {
     "by heart, as right as ever": Run(
         ((1, 0.70, 0.5, 0.5), (2, 0.69, 0.2, 0.5), (3, 0.70, 0.1, 0.5)), first_loss=0.7
     ),
+    "by heart, ended after the last evaluation": Run(((1, 0.70, 0.5, 0.5), (2, 0.70, 0.2, 0.5)), ended=2.5),
     "hardly learned at the usual rate": Run(
         ((1, 0.70, 0.7, 0.5),), options=pretrained(Task.TEXT_CLASSIFICATION, 2e-5)
     ),
@@ -217,7 +218,7 @@ SAID = {
         "better on what it has seen",
         "rises within an epoch",  # of which nothing else is said
         "rises in less than a tenth of the run",
-        "by heart, as right as ever",
+        "by heart, as right as ever", "by heart, ended after the last evaluation",
     ),
     "the best evaluation; that of step": ("overfits, best kept", "exploded, best kept", "best earlier, kept"),
     "Stopped early at step": ("overfits, stopped early", "hardly learned, stopped early"),
@@ -225,7 +226,8 @@ SAID = {
         "exploded to chance", "hardly learned", "hardly learned, but a little",
         "hardly learned, and ever less", "hardly learned, stopped",
         "hardly learned, stopped early", "hardly learned at a high rate",
-        "by heart, as right as ever", "hardly learned at the usual rate", "rare labels, too few to tell",
+        "by heart, as right as ever", "by heart, ended after the last evaluation",
+        "hardly learned at the usual rate", "rare labels, too few to tell",
         "right as often as the most frequent label", "numbers near the mean", "entities, none",
         "pairs, as guessed", "ratings, as guessed", "ratings, more are liked",
     ),

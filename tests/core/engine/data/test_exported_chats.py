@@ -325,10 +325,11 @@ def test_messages_of_whatsapp_keep_their_lines(tmp_path):
         "12/31/23, 10:23 - Ben: VID-2.mp4 (Datei angehängt)\n12/31/23, 10:24 - Ben: null\n"
         '12/31/23, 10:25 - Ben created group "House: Garden"\n'
         '12/31/23, 10:26 - Ben "Benny" Lee: I see <This message was edited>\n'
+        "12/31/23, 10:27 - Anna: example.com (nice)\nand <a href='x y'>\n"
     )
     asked, answered = ("Anna", "Is it open?\n\nOr not?"), ("Ben", "These are the hours")
     expected = [asked, answered, ("Anna", "Bye\nnow"), ("Ben", "Look"), ("Anna", "The <b>cat</b>")]
-    expected.append(('Ben "Benny" Lee', "I see"))
+    expected += [('Ben "Benny" Lee', "I see"), ("Anna", "example.com (nice)\nand <a href='x y'>")]
     assert said(read_table(path)) == [expected]
 
 
