@@ -1,4 +1,4 @@
-"""Questions to the person, opening folders, and moving runs to the system's trash."""
+"""Questions to the person, and moving runs to the system's trash."""
 
 import time
 from collections import Counter
@@ -7,13 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from PySide6.QtCore import QObject, Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices
+from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QWidget
 
 from core.base import formats
 from core.base.errors import RunFolderError, UserError
-from core.base.files import is_there
 from core.base.language import _, ngettext
 from core.hosts.mirror import removal_there
 from core.runs import trash as run_trash
@@ -21,17 +19,6 @@ from core.runs.folder import RunFolder
 from core.runs.trash import NoTrashError, Trash, TrashItem, TrashPlan
 from gui.base.background import FileWork
 from gui.base.theme import Role, set_role
-
-
-def reveal(folder: Path) -> UserError | None:
-    """Open a folder in the file manager; returns an error if that isn't possible."""
-    if not is_there(folder):
-        detail = _("There is nothing at {folder} any more.").format(folder=folder)
-        return UserError(_("The folder does not exist"), detail)
-    if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
-        detail = _("No file manager answered. The folder is {folder}").format(folder=folder)
-        return UserError(_("The folder can't be shown"), detail)
-    return None
 
 
 def distinct_titles(runs: Sequence[tuple[Path, str]]) -> list[str]:

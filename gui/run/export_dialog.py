@@ -42,9 +42,10 @@ from core.services.export import (
     offers,
 )
 from gui.base.background import Task
+from gui.base.files import reveal
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
-from gui.base.trash import Question, reveal
+from gui.base.trash import Question
 from gui.widgets.cards import MessageStrip
 from gui.widgets.form import sentence
 from gui.widgets.inputs import ChoiceList, PathLine, Segment

@@ -33,10 +33,11 @@ from core.runs.summary import summarize
 from core.runs.verdict import Finding, verdict
 from core.runs.words import kept_message, unread_message
 from gui.base.background import Task
+from gui.base.files import reveal
 from gui.base.sending import CHECKING, Sending
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
-from gui.base.trash import Question, reveal
+from gui.base.trash import Question
 from gui.charts.grid import RunCharts
 from gui.charts.history import RunHistory, RunUpdate
 from gui.run import words as run_text

@@ -39,9 +39,10 @@ from core.runs.status import State
 from core.runs.summary import RunSummary
 from core.runs.trash import Trash
 from gui.base.background import FileWork
+from gui.base.files import reveal
 from gui.base.theme import Role, Theme
 from gui.base.tokens import PAGE_MARGINS, SPACING
-from gui.base.trash import NotOverError, RunTrash, reveal
+from gui.base.trash import NotOverError, RunTrash
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of, titled
 from gui.run.header import TITLES, RunAction

@@ -11,8 +11,9 @@ from core.services import gpu_install
 from core.services.gpu_install import GpuState, Install
 from core.services.hub import Pace, progress_text
 from gui.base.background import Task
+from gui.base.files import reveal
 from gui.base.theme import Role
-from gui.base.trash import Question, reveal
+from gui.base.trash import Question
 from gui.widgets.bars import progress_bar
 from gui.widgets.cards import Card
 from gui.widgets.labels import push_button, text_label

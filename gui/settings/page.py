@@ -29,9 +29,9 @@ from core.options.device_support import DeviceReport, MachineReport
 from core.runs.events import Level
 from core.services.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 from gui.base.background import Ask, JobTask, ask_real_engine
+from gui.base.files import reveal
 from gui.base.theme import APPEARANCES, Role, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
-from gui.base.trash import reveal
 from gui.settings.computers import ComputersCard
 from gui.settings.gpu_install import GpuCard, GpuInstaller
 from gui.settings.hub import CacheCard, HubCard, link_to

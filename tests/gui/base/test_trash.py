@@ -1,32 +1,10 @@
-"""Showing a folder in the file manager, and titles that tell runs of one name apart."""
+"""Titles that tell runs of one name apart."""
 
 import time
 from pathlib import Path
-from types import SimpleNamespace
-
-import pytest
 
 from core.base import formats
-from gui.base import trash
-from gui.base.trash import distinct_titles, reveal
-
-
-@pytest.mark.parametrize(
-    ("folder", "answers", "title"),
-    [
-        ("", True, None),
-        ("", False, "The folder can't be shown"),
-        ("gone", True, "The folder does not exist"),
-    ],
-)
-def test_a_folder_is_opened_or_named(tmp_path, monkeypatch, folder, answers, title):
-    opened = []
-    desktop = SimpleNamespace(openUrl=lambda url: (opened.append(url.toLocalFile()), answers)[1])
-    monkeypatch.setattr(trash, "QDesktopServices", desktop)
-    error = reveal(tmp_path / folder)
-    assert opened == ([] if folder else [tmp_path.as_posix()])
-    assert (error and error.title) == title
-    assert error is None or str(tmp_path / folder) in error.detail
+from gui.base.trash import distinct_titles
 
 
 def made_at(moment):
