@@ -1,7 +1,8 @@
 """Try a run's model in an engine process of its own: messages, memory, and the runs that can be tried.
 
 Messages are JSON lines. The first to the process is `Load`, answered by `Loading`, and then by `Loaded` or `NotLoaded`.
-Each question (`Ask`) is answered by `Answered` or `NotAnswered`, after any `Piece`s of text; `Stop` ends an answer.
+Each question (`Ask`) is answered by `Answered` or `NotAnswered`, after any `Piece`s of text or `Part`s of files; `Stop`
+ends an answer.
 `Close`, or the end of the input, ends the process.
 """
 
@@ -100,7 +101,18 @@ class Image(Line, frozen=True, kw_only=True):
     path: str
 
 
-Given = Texts | Chat | Image
+class Files(Line, frozen=True, kw_only=True):
+    """Image files and folders of them, or one file with a text in each row. `output` is the new CSV file.
+
+    With `in_pairs` the model reads two texts of each row.
+    """
+
+    paths: tuple[str, ...]
+    output: str
+    in_pairs: bool = False
+
+
+Given = Texts | Chat | Image | Files
 
 
 class Load(Line, frozen=True, kw_only=True):
@@ -167,6 +179,14 @@ class Piece(Line, frozen=True, kw_only=True):
     text: str
 
 
+class Part(Line, frozen=True, kw_only=True):
+    """So many of the images or rows of `Files` are answered."""
+
+    id: int
+    done: int
+    total: int
+
+
 class Word(msgspec.Struct, frozen=True):
     """A labelled word: characters `start` to `end` (exclusive) of the text."""
 
@@ -190,8 +210,9 @@ class Answered(Line, frozen=True, kw_only=True):
 
     It has, depending on the task, `text` and `ended_by`; `chances` of labels, the likeliest first; `words`; or
     `number`. `image` is a PNG file of an image as the model sees it; `swapped`: the training images are dark where it
-    is light. `read` and `tokens` count tokens read and written. `notes` are sentences to show, such as that earlier
-    turns were left out.
+    is light. `read` and `tokens` count tokens read and written. `rows` counts what was answered of `Files`, whose
+    answers are in the columns `added` to the CSV file. `notes` are sentences to show, such as that earlier turns were
+    left out.
     """
 
     id: int
@@ -205,6 +226,8 @@ class Answered(Line, frozen=True, kw_only=True):
     swapped: bool = False
     read: int = 0
     tokens: int = 0
+    rows: int = 0
+    added: tuple[str, ...] = ()
     seconds: float = 0.0
     device: str = ""
     dtype: str = ""
@@ -228,7 +251,7 @@ class NotAnswered(Line, frozen=True, kw_only=True):
     error: FailureReport
 
 
-Told = Loading | Loaded | NotLoaded | Piece | Answered | NotAnswered
+Told = Loading | Loaded | NotLoaded | Piece | Part | Answered | NotAnswered
 """Messages from the process."""
 
 
@@ -488,8 +511,10 @@ def judge(
                 "Trying a model would slow it down. Try it on the CPU instead, or wait for the end of the run."
             )
         elif allowed:
-            detail = _(
-                "Trying a model slows it down until the answer is there. You can also wait, or pause the run."
+            detail = ngettext(
+                "Trying a model slows it down until the answer is there. You can also wait, or pause the run.",
+                "Trying a model slows them down until the answer is there. You can also wait, or pause them.",
+                len(training),
             )
         return Verdict(
             (),

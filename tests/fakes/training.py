@@ -29,7 +29,7 @@ from core.runs.events import (
 )
 from core.runs.folder import RunFolder
 from core.runs.status import IN_BOTH
-from core.services.chat import Answered, Ask, Given, Load, Piece, Which, Writing
+from core.services.chat import Answered, Ask, Given, Load, Part, Piece, Which, Writing
 from tests.fakes.models import WORDS
 
 if TYPE_CHECKING:
@@ -305,18 +305,22 @@ def load(run: RunFolder, which: Which = Which.TRAINED) -> "TriedModel":
 
 
 class Received:
-    """Collects pieces of text, and stops the answer after so many; None: never."""
+    """Collects pieces of text and progress, and stops the answer after so many pieces; None: never."""
 
     def __init__(self, pieces: int | None = None) -> None:
         self.pieces: list[str] = []
+        self.parts: list[Part] = []
         self._most = pieces
 
     def should_stop(self) -> bool:
         return self._most is not None and len(self.pieces) >= self._most
 
     def add(self, told: Any) -> None:
-        assert isinstance(told, Piece)
-        self.pieces.append(told.text)
+        if isinstance(told, Part):
+            self.parts.append(told)
+        else:
+            assert isinstance(told, Piece)
+            self.pieces.append(told.text)
 
 
 def ask(model: "TriedModel", given: Given, received: Received | None = None, **writing: Any) -> Answered:

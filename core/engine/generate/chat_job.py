@@ -173,11 +173,14 @@ def answer(
     """
     import torch
 
+    from core.engine.generate.files import answer_files
     from core.engine.generate.predict import classify, write
 
     started = time.perf_counter()
     with torch.no_grad(), model.computing():
-        if model.task.writes_text:
+        if isinstance(asked.given, chat.Files):
+            answered = answer_files(model, asked, send, should_stop)
+        elif model.task.writes_text:
             answered = write(model, asked, lambda text: send(chat.Piece(id=asked.id, text=text)), should_stop)
         else:
             answered = classify(model, asked)

@@ -18,7 +18,7 @@ from core.engine.data import NO_LABEL, UNFINISHED, decoded
 from core.engine.data.batches import Collator, pad_as, stack
 from core.engine.data.chat_tokens import TemplateRefused, render_chat
 from core.engine.data.conversations import joined_text
-from core.engine.data.image_files import UNREADABLE, corners, explained, opened
+from core.engine.data.image_files import UNREADABLE, ImageTransform, corners, explained, opened
 from core.engine.data.labelled_texts import encode_rows, encode_words
 from core.engine.generate.loading import TriedModel
 from core.engine.reporter import Reporter
@@ -197,17 +197,8 @@ def classify(model: TriedModel, asked: Ask) -> Answered:
     """
     given = asked.given
     if isinstance(given, Image) and model.transform is not None:
-        path = Path(given.path)
-        try:
-            if not path.stat().st_size:
-                raise OSError(_("the file is empty"))
-            with opened(path) as image:
-                sample = {"pixel_values": model.transform.from_pil(image), "labels": 0}
-        except UNREADABLE as error:
-            raise DataError(
-                _("{name} can't be read as an image").format(name=path.name), f"{path}: {explained(error)}."
-            ) from error
-        answered = _classes(model, asked, _logits_of_one(model, sample), read=0)
+        sample = image_sample(model.transform, Path(given.path))
+        answered = classes_of(model, asked, logits_of_one(model, sample), read=0)
         png = model.transform.png(sample["pixel_values"])
         with opened(png) as seen:
             swapped = model.light is not None and model.light is not (corners(seen) > 127)
@@ -221,24 +212,41 @@ def classify(model: TriedModel, asked: Ask) -> Answered:
         return _word_labels(model, asked, " ".join(given.texts))
     columns = dict(zip(("text", "text_pair"), ([text] for text in given.texts), strict=False))
     sample = _first_row(encode_rows({**columns, "label": [0]}, model.tokenizer, model.length))
-    logits, read = _logits_of_one(model, sample), len(sample["input_ids"])
+    logits, read = logits_of_one(model, sample), len(sample["input_ids"])
     if model.task is Task.TEXT_REGRESSION:
         number = float(logits.reshape(-1)[0])
         return Answered(id=asked.id, name=model.name, number=number, read=read, notes=_cut(model, read))
-    return _classes(model, asked, logits, read)
+    return classes_of(model, asked, logits, read)
+
+
+def image_sample(transform: ImageTransform, path: Path) -> dict[str, Any]:
+    """Read an image file as a sample for the collator.
+
+    Raises:
+        DataError: It can't be read.
+    """
+    try:
+        if not path.stat().st_size:
+            raise OSError(_("the file is empty"))
+        with opened(path) as image:
+            return {"pixel_values": transform.from_pil(image), "labels": 0}
+    except UNREADABLE as error:
+        raise DataError(
+            _("{name} can't be read as an image").format(name=path.name), f"{path}: {explained(error)}."
+        ) from error
 
 
 def _first_row(columns: dict[str, list[Any]]) -> dict[str, Any]:
     return {name: values[0] for name, values in columns.items()}
 
 
-def _logits_of_one(model: TriedModel, sample: dict[str, Any]) -> torch.Tensor:
+def logits_of_one(model: TriedModel, sample: dict[str, Any]) -> torch.Tensor:
     """Return the logits of one sample: [labels], or [tokens, labels]."""
     collator = stack if model.transform is not None else pad_as(model.tokenizer, **model.padding)
     return next(_logits(model.model, [sample], collator))[0]
 
 
-def _classes(model: TriedModel, asked: Ask, logits: torch.Tensor, read: int) -> Answered:
+def classes_of(model: TriedModel, asked: Ask, logits: torch.Tensor, read: int) -> Answered:
     chances = logits.softmax(-1)
     best = chances.topk(min(CHANCES_TOLD, len(chances)))
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
@@ -257,7 +265,7 @@ def _word_labels(model: TriedModel, asked: Ask, text: str) -> Answered:
             _("There is nothing to read"), _("The tokenizer has no token for any of these words.")
         )
     sample = _first_row(encoded)
-    best = _logits_of_one(model, sample).softmax(-1).max(-1)
+    best = logits_of_one(model, sample).softmax(-1).max(-1)
     # padding makes more logits than tokens
     tokens = zip(sample["labels"], best.indices.tolist(), best.values.tolist(), strict=False)
     labelled = tuple(
