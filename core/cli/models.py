@@ -3,6 +3,7 @@
 import argparse
 import getpass
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from core.base import formats, settings
 from core.base.errors import OutOfMemory, UserError
 from core.base.files import new_file
 from core.base.formats import visible
-from core.base.jobs import run_job
+from core.base.jobs import JobProgress, run_job
 from core.base.language import _
 from core.cli.output import (
     INTERRUPTED,
@@ -85,7 +86,8 @@ def _add_try(commands: Commands) -> None:
         summary=_("try a run's model: chat, complete or classify a text, classify an image"),
         example='2026-01-31-reviews "A fine film."',
         details=_(
-            "Without a TEXT or --file it answers line after line of standard input. It is refused while a run trains."
+            "Without a TEXT or --file it answers line after line of standard input. --file with several images, a "
+            "folder, or a table or file of texts writes a CSV file with the answers. It is refused while a run trains."
         ),
     )
     add_run(command)
@@ -100,7 +102,19 @@ def _add_try(commands: Commands) -> None:
     add_flag(command, "--before", _("use the model as it was before training"))
     what = command.add_mutually_exclusive_group()
     add_repeated(what, "--prompt", "TEXT", _("the same as TEXT"))
-    what.add_argument("--file", type=Path, metavar="IMAGE", help=_("an image to classify"))
+    what.add_argument(
+        "--file",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help=_("images or folders of images to classify, or one file with a text in each row"),
+    )
+    command.add_argument(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help=_("with --file: a new CSV file with all answers; default, and -: print it"),
+    )
     add_flag(command, "--cpu", _("on the CPU, even while a run trains"))
     add_json(command, _("print answers as JSON, a line each"))
     group, default = command.add_argument_group(_("for text generation and chat")), chat.Writing()
@@ -120,14 +134,19 @@ def _add_try(commands: Commands) -> None:
 def try_run(arguments: argparse.Namespace) -> int:
     run = find_run(arguments.name)
     options = run.options()
-    image, texts = arguments.file, arguments.texts + arguments.prompt
-    if options.task.reads_images and (image is None or texts):
-        refuse(_("this run's model reads images; name one with --file"))
-    if not options.task.reads_images and image is not None:
+    files: list[Path] = arguments.file or []
+    texts = arguments.texts + arguments.prompt
+    if options.task.reads_images and (not files or texts):
+        refuse(_("this run's model reads images; name them with --file"))
+    if options.task.writes_text and files:
         refuse(_("this run's model reads texts; give one in quotes"))
-    if image is not None and not image.is_file():
-        refuse(_("there is no file {file}").format(file=image))
-    if chat.reads_pairs(run) and len(texts) != 2:
+    for path in files:
+        if not path.exists():
+            refuse(_("there is no file {file}").format(file=path))
+    if arguments.output and not files:
+        refuse(_("--output goes with --file"))
+    output = new_file(Path(arguments.output)) if arguments.output not in (None, "-") else None
+    if chat.reads_pairs(run) and not files and len(texts) != 2:
         refuse(_("this run's model reads pairs of texts; give both, each in quotes"))
     may_be_pair = chat.reads_pairs(run) or not chosen_examples(run.events_file)
     if len(texts) > (2 if may_be_pair else 1):
@@ -137,9 +156,19 @@ def try_run(arguments: argparse.Namespace) -> int:
     if not verdict.allowed:
         hint = _("With --cpu it is tried all the same, on the CPU.") if verdict.cpu_helps else ""
         raise OutOfMemory(verdict.title, f"{verdict.detail} {hint}".rstrip())
+    is_one = len(files) == 1 and options.task.reads_images and not files[0].is_dir() and not arguments.output
     process = chat.TryProcess(chat.Load(run=str(run.path.absolute()), which=which, on_cpu=arguments.cpu))
     try:
-        return _talk(process, arguments, _questions(arguments, texts, options))
+        if not files or is_one:
+            return _talk(process, arguments, _questions(arguments, texts, options))
+        with tempfile.TemporaryDirectory() as folder:
+            table = output or Path(folder) / "answers.csv"
+            paths = tuple(str(path.absolute()) for path in files)
+            asked = chat.Files(paths=paths, output=str(table.absolute()), in_pairs=chat.reads_pairs(run))
+            status = _talk(process, arguments, iter((asked,)))
+            if table.exists() and output is None and not arguments.json:
+                say(table.read_text(encoding="utf-8-sig"), end="")
+            return status
     except BaseException:  # Ctrl-C, or an unreadable question: leave no process behind
         process.kill()
         raise
@@ -154,7 +183,7 @@ def _questions(
         return chat.Texts(texts=texts)
 
     if arguments.file is not None:
-        yield chat.Image(path=str(arguments.file.absolute()))
+        yield chat.Image(path=str(arguments.file[0].absolute()))
     elif given and given != ["-"]:
         yield question(*given)
     elif given:
@@ -184,13 +213,17 @@ def _talk(process: chat.TryProcess, arguments: argparse.Namespace, questions: It
     )
     turns: tuple[chat.Turn, ...] = ()
     text, number, status = "", 0, 0
+    bar = JobOutput(_("Answering"), quiet=arguments.json)
     for message in process.lines():
-        if arguments.json and not isinstance(message, chat.Piece):
+        if arguments.json and not isinstance(message, chat.Piece | chat.Part):
             say(msgspec.json.encode(message).decode())
         match message:
             case chat.Piece():
                 if not arguments.json:
                     say(message.text, end="")
+                continue
+            case chat.Part():
+                bar.show(JobProgress(done=message.done, total=message.total))
                 continue
             case chat.Loaded():
                 if not arguments.json:
@@ -200,9 +233,10 @@ def _talk(process: chat.TryProcess, arguments: argparse.Namespace, questions: It
                         )
                     )
             case chat.Answered():
+                bar.close()
                 turns = (*turns, chat.Turn(Speaker.ASSISTANT, message.text))
                 if not arguments.json:
-                    say("\n".join(answer_lines(message, text)))
+                    say("\n".join(answer_lines(message, text)), end="" if message.added else "\n")
                     note("\n".join((*message.notes, f"{message.name}: {message.figures}")))
             case chat.NotAnswered():
                 status = 1

@@ -128,6 +128,10 @@ class JobOutput:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
 
@@ -158,12 +162,21 @@ class JobOutput:
 
 
 class Parser(argparse.ArgumentParser):
-    """Suggests the nearest command, and shows the usage of the command whose argument is unknown."""
+    """Suggests the nearest command, and shows the usage of the command whose argument is unknown.
+
+    Options may stand before, between and behind the other arguments.
+    """
+
+    _is_parsing = False  # argparse calls itself where they are mixed
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        parsed, unknown = super().parse_known_args(args, namespace)
+        if self._is_parsing or any(isinstance(one, argparse._SubParsersAction) for one in self._actions):
+            return super().parse_known_args(args, namespace)
+        self._is_parsing = True
+        parsed, unknown = self.parse_known_intermixed_args(args, namespace)
+        self._is_parsing = False
         if unknown:
             self.error(_("unrecognized arguments: {unknown}").format(unknown=" ".join(unknown)))
         return parsed, unknown

@@ -290,7 +290,7 @@ class Commands(QObject):
         return edits
 
     def _page_edits(self) -> dict[Standard, Do]:
-        """What can be undone and done again on the page that is shown."""
+        """What can be undone and done again, and pasted, on the page that is shown."""
         form, runs, edits = self._window.new_run, self._window.runs, dict[Standard, Do]()
         if runs is not None and runs.isVisible() and runs.bin.waiting:
             edits[Standard.Undo] = runs.bin.undo
@@ -298,6 +298,9 @@ class Commands(QObject):
             edits[Standard.Undo] = form.stack.undo
         if form.isVisible() and form.stack.canRedo():
             edits[Standard.Redo] = form.stack.redo
+        tried = self._window.try_it
+        if tried is not None and tried.isVisible() and (paste := tried.input.pastes()) is not None:
+            edits[Standard.Paste] = paste
         return edits
 
     def searched(self) -> QLineEdit | None:

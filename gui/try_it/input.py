@@ -1,32 +1,20 @@
 """The input of the page Try it: questions, examples and sampling settings."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from PySide6.QtCore import QPointF, QSize, Qt, QTemporaryDir, QTimer, Signal
+from PySide6.QtCore import QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import (
-    QDragEnterEvent,
-    QDropEvent,
+    QGuiApplication,
     QIcon,
     QImage,
     QKeyEvent,
-    QMouseEvent,
-    QPaintDevice,
-    QPainter,
-    QPainterPath,
-    QPaintEvent,
-    QPen,
-    QPixmap,
     QShortcut,
-    QTransform,
 )
 from PySide6.QtWidgets import (
-    QCheckBox,
-    QFrame,
     QHBoxLayout,
-    QLabel,
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
@@ -35,236 +23,33 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.files import file_inside
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.options.choices import Speaker, Task
 from core.runs.events import Example
-from core.services.chat import Chat, Choice, EndedBy, Given, Image, Texts, Turn, Which, Writing
-from gui.base.theme import Role, set_flag, set_role
+from core.services.chat import Chat, Choice, EndedBy, Files, Given, Image, Texts, Turn, Which, Writing
+from gui.base.theme import Role, set_flag
 from gui.base.tokens import SPACING
 from gui.run.predictions import picture
+from gui.try_it.image import ImageBox
 from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, Chooser, dropped_paths
 from gui.widgets.labels import link_button, push_button, role_label, tip_of
-from gui.widgets.layout import FLUSH, FlowLayout, fill, hbox, keep_place, vbox
-
-SIDE = 96
-"""Pixels of the thumbnail."""
-KINDS = "*.png *.jpg *.jpeg *.webp *.bmp *.gif *.tif *.tiff"
-
-
-PAD, LARGEST_DRAWN = 192, 64
-"""Side of the drawing pad, and of the largest images that a drawing resembles, in pixels."""
-PEN, MOST_ENLARGED = PAD / 6, 10.0
-"""Width of a stroke in pixels, and how much a small drawing is enlarged at most."""
-PAUSE_MS = 1000
-COARSE = 8
-"""Side of a drawing as it is saved, in pixels: strokes are as soft as those of scanned digits."""
-
-
-class DrawingPad(QWidget):
-    """A square to draw in with the left mouse button. A second after each stroke the whole drawing is an image."""
-
-    drawn = Signal(str)  # the path of the image, as text; it is deleted with the pad
-    changed = Signal(bool)  # whether there is a stroke
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setFixedSize(PAD, PAD)
-        self.setCursor(Qt.CursorShape.CrossCursor)
-        self.setAccessibleName(_("Drawing pad"))
-        self.setToolTip(_("Draw with the mouse. The model answers one second after each stroke."))
-        self._folder, self._count = QTemporaryDir(), 0
-        self._strokes: list[QPainterPath] = []
-        self._paper, self._ink = Qt.GlobalColor.black, Qt.GlobalColor.white
-        self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
-        self._pause.timeout.connect(self._finish)
-
-    def show_for(self, example: QImage) -> None:
-        """Draw in the colours of an example from now on; it is hidden where those aren't small grey images.
-
-        What is drawn stays, and is asked again.
-        """
-        self.setVisible(0 < example.width() <= LARGEST_DRAWN and example.isGrayscale())
-        is_light = not self.isHidden() and example.pixelColor(0, 0).lightness() > 127
-        black, white = Qt.GlobalColor.black, Qt.GlobalColor.white
-        self._ink, self._paper = (black, white) if is_light else (white, black)
-        self._show([] if self.isHidden() else self._strokes)
-        self._pause.start() if self._strokes else None
-
-    def clear(self) -> None:
-        self._show([])
-
-    def undo(self) -> None:
-        self._show(self._strokes[:-1])
-        self._pause.start() if self._strokes else None
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        if event.button() is Qt.MouseButton.LeftButton:
-            stroke = QPainterPath(event.position())
-            stroke.lineTo(event.position() + QPointF(0.5, 0))  # a dot, until the mouse moves
-            self._show([*self._strokes, stroke])
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        if event.buttons() & Qt.MouseButton.LeftButton:
-            self._strokes[-1].lineTo(event.position())
-            self.update()
-
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        if event.button() is Qt.MouseButton.LeftButton:
-            self._pause.start()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        self._draw(self)
-        if not self._strokes:
-            painter = QPainter(self)
-            painter.setPen(Qt.GlobalColor.gray)
-            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, _("Draw here"))
-
-    def _show(self, strokes: list[QPainterPath]) -> None:
-        self._strokes = strokes
-        self._pause.stop()
-        self.changed.emit(bool(strokes))
-        self.update()
-
-    def _draw(self, device: QPaintDevice, scale: float = 1.0, shift: QPointF | None = None) -> None:
-        painter = QPainter(device)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.fillRect(0, 0, PAD, PAD, self._paper)
-        ends, corners = Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin
-        painter.setPen(QPen(self._ink, PEN, Qt.PenStyle.SolidLine, ends, corners))
-        where = QTransform.fromScale(scale, scale)
-        for stroke in self._strokes:
-            painter.drawPath(where.map(stroke).translated(shift or QPointF()))
-
-    def _finish(self) -> None:
-        """Save the drawing as large as it fits and centred, as scanned digits are."""
-        self._count += 1
-        path = self._folder.filePath(_("Drawing {number}").format(number=self._count) + ".png")
-        side, how = COARSE, Qt.TransformationMode.SmoothTransformation
-        drawn = QPainterPath()
-        for stroke in self._strokes:
-            drawn.addPath(stroke)
-        box, image = drawn.boundingRect(), QImage(PAD, PAD, QImage.Format.Format_RGB32)
-        scale = min(MOST_ENLARGED, (PAD - PEN) / max(box.width(), box.height()))
-        self._draw(image, scale, QPointF(PAD, PAD) / 2 - box.center() * scale)
-        if image.scaled(side, side, mode=how).save(path):
-            self.drawn.emit(path)
-
-
-class ImageBox(QFrame):
-    """An image to choose, drop or draw, with a thumbnail."""
-
-    chosen = Signal(str)  # the path of the image, as text
-    cleared = Signal()  # the drawing has no strokes any more
-
-    def __init__(self) -> None:
-        super().__init__()
-        set_role(self, Role.DROP)
-        self.setAcceptDrops(True)
-        self.picture, self.seen = QLabel(), QLabel()
-        self._pictures = QWidget()
-        columns = fill(QHBoxLayout(self._pictures), margins=FLUSH, spacing=2 * SPACING)
-        for label, title in ((self.picture, _("Your image")), (self.seen, _("What the model sees"))):
-            label.setFixedHeight(SIDE)
-            label.setAlignment(Qt.AlignmentFlag.AlignCenter)
-            columns.addLayout(vbox(label, role_label(Role.HINT, title), spacing=SPACING // 2))
-        columns.addStretch()
-        self._path, self._folder = "", QTemporaryDir()
-        self.invert = QCheckBox(_("Invert (the training images have light and dark swapped)"))
-        self.invert.clicked.connect(self._ask_inverted)
-        self.button = push_button(_("Choose an image…"), self._choose)
-        self.pad = DrawingPad()
-        self.pad.drawn.connect(self._take)
-        self.undo = link_button(_("Undo"), self.pad.undo, _("Removes the last stroke."), flush=True)
-        self.clear = link_button(_("Clear"), self.pad.clear, _("Removes the drawing."), flush=True)
-        self._edits = QWidget(enabled=False)
-        fill(QHBoxLayout(self._edits), self.undo, self.clear, None, margins=FLUSH, spacing=2 * SPACING)
-        self.pad.changed.connect(self._on_strokes)
-        words = role_label(Role.MUTED, _("or drop it here"))
-        buttons = hbox(self.button, words, None)
-        beside = vbox(None, self._pictures, buttons, self.invert, None, self._edits)
-        fill(
-            QHBoxLayout(self),
-            self.pad,
-            (beside, 1),
-            margins=(2 * SPACING, SPACING, 2 * SPACING, SPACING),
-            spacing=2 * SPACING,
-        )
-
-        self.show_image("")
-
-    def show_for(self, example: QImage) -> None:
-        """Take no image, but one like an example of the run."""
-        self.pad.show_for(example)
-        self._edits.setHidden(self.pad.isHidden())
-        self.show_image("")
-
-    def show_image(self, path: str) -> None:
-        """Show an image without emitting `chosen`; an empty path shows none."""
-        self._path = path
-        self.seen.clear()
-        image = picture(Path(path), SIDE) if path else QPixmap()
-        self.invert.setChecked(False)
-        self.invert.hide()
-        self.picture.setPixmap(image)
-        self._pictures.setHidden(image.isNull())
-
-    def show_seen(self, png: bytes, swapped: bool) -> None:
-        """Show the image as the model sees it, which can be inverted if its light and dark are `swapped`."""
-        self.invert.setVisible(swapped or self.invert.isChecked())
-        seen = QPixmap()
-        seen.loadFromData(png)
-        self._pictures.show()
-        self.seen.setPixmap(seen.scaled(SIDE, SIDE, Qt.AspectRatioMode.KeepAspectRatio))
-
-    def _on_strokes(self, is_drawn: bool) -> None:
-        if not is_drawn and (self.undo.hasFocus() or self.clear.hasFocus()):
-            self.button.setFocus()  # it would go to an example
-        self._edits.setEnabled(is_drawn)
-        if not is_drawn:
-            self.show_image("")
-            self.cleared.emit()
-
-    def _ask_inverted(self) -> None:
-        path = Path(self._path)
-        if self.invert.isChecked():
-            image = QImage(self._path).convertToFormat(QImage.Format.Format_Grayscale8)
-            image.invertPixels()
-            path = Path(self._folder.filePath(_("{name}, inverted").format(name=path.stem) + ".png"))
-            image.save(str(path))
-        self.chosen.emit(str(path))
-
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        if dropped_paths(event.mimeData()):
-            event.acceptProposedAction()
-
-    def dropEvent(self, event: QDropEvent) -> None:
-        path = next(iter(dropped_paths(event.mimeData())), None)
-        if path is not None:
-            event.acceptProposedAction()
-            self._take(str(path))
-
-    def _choose(self) -> None:
-        kinds = _("Images ({kinds})").format(kinds=KINDS)
-        path = Chooser.file(self, _("Choose an image"), kinds)
-        if path:
-            self._take(path)
-
-    def _take(self, path: str) -> None:
-        self.show_image(path)
-        self.chosen.emit(path)
+from gui.widgets.layout import FLUSH, FlowLayout, fill, keep_place, vbox
 
 
 @dataclass(frozen=True)
 class Question:
-    """A text, a pair of texts, or an image file.
+    """A text, a pair of texts, an image file, or `files`: many images, or a file with a text (or with `in_pairs` two)
+    in each row.
 
     `expected` is the answer of a validation example, and `where` its row; with `as_read`, the text has the special
-    tokens the model reads, and `asked` is what the user asks in it, or the name of an image.
+    tokens the model reads, and `asked` is what the user asks in it, or the name of an image or of files.
     """
 
     texts: tuple[str, ...] = ()
     image: str = ""
+    files: tuple[str, ...] = ()
+    in_pairs: bool = False
     system: str = ""
     expected: str = ""
     as_read: bool = False
@@ -278,10 +63,16 @@ class Question:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.image or self.shown.strip())
+        return not (self.image or self.files or self.shown.strip())
 
-    def given_to(self, task: Task, turns: Sequence[Turn]) -> Given:
-        """Return the request to a model of `task`, after the `turns` of its conversation."""
+    def given_to(self, task: Task, turns: Sequence[Turn], output: str) -> Given:
+        """Return the request to a model of `task`, after the `turns` of its conversation.
+
+        Args:
+            output: The CSV file that answers to files are written to.
+        """
+        if self.files:
+            return Files(paths=self.files, output=output, in_pairs=self.in_pairs)
         if self.image:
             return Image(path=self.image)
         if task.reads_conversations and not self.as_read:
@@ -478,9 +269,11 @@ LINES = 3
 
 
 class TextBox(QPlainTextEdit):
-    """A text field in which Shift+Return starts a new line."""
+    """A text field in which Shift+Return starts a new line; with `takes_files`, files are taken, too."""
 
     return_pressed = Signal()  # without Shift
+    files_given = Signal(object)  # a list of their paths, `Path`
+    takes_files = False
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -495,6 +288,23 @@ class TextBox(QPlainTextEdit):
             self.return_pressed.emit()
         else:
             super().keyPressEvent(event)
+
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:
+        return super().canInsertFromMimeData(source) or (self.takes_files and bool(dropped_paths(source)))
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        paths = dropped_paths(source) if self.takes_files else []
+        if paths:
+            self.files_given.emit(paths)
+        else:
+            super().insertFromMimeData(source)
+
+
+FILE_LINKS = {
+    Task.TEXT_CLASSIFICATION: _("Classify a file…"),
+    Task.TEXT_REGRESSION: _("Score a file…"),
+    Task.TOKEN_CLASSIFICATION: _("Label the words of a file…"),
+}
 
 
 class TryInput(Card):
@@ -519,6 +329,10 @@ class TryInput(Card):
         self.more.setCheckable(True)
         set_flag(self.more, "stays", True)
         self.clear_link = link_button(_("New conversation"), self.clear_pressed.emit)
+        tip = _(
+            "Answers each row of a table or text file, in a new CSV file. Files can be dropped here, too."
+        )
+        self.file_link = link_button("", self._choose_file, tip)
         self._lay_out()
         self.settings.hide()
         self.more.toggled.connect(self.settings.setVisible)
@@ -526,11 +340,13 @@ class TryInput(Card):
             pressed = QShortcut(key, self, context=Qt.ShortcutContext.WidgetWithChildrenShortcut)
             pressed.activated.connect(self._on_return)
         self.image.chosen.connect(lambda path: self.asked.emit(Question(image=path, asked=Path(path).stem)))
+        self.image.several.connect(self._ask_files)
         self.image.cleared.connect(self.clear_pressed)
         self.examples.chosen.connect(self._on_example)
         for field in (self.text, self.second):
             field.return_pressed.connect(self._ask_texts)
             field.textChanged.connect(self._show_button)
+            field.files_given.connect(self._ask_files)
 
     def show_choice(self, choice: Choice) -> None:
         chosen = choice.chosen
@@ -549,6 +365,10 @@ class TryInput(Card):
         paths = (file_inside(chosen.run.path, one.image) for one in choice.examples if one.image)
         path = next(paths, None)
         self.image.show_for(QImage() if path is None else QImage(str(path)))
+        self.file_link.setText(FILE_LINKS.get(task, ""))
+        self.file_link.setVisible(task in FILE_LINKS)
+        for field in (self.text, self.second):
+            field.takes_files = task in FILE_LINKS
         self.more.setVisible(task.writes_text)
         self.settings.setVisible(task.writes_text and self.more.isChecked())
         self.settings.system_row.setVisible(task.reads_conversations)
@@ -572,7 +392,7 @@ class TryInput(Card):
         self._beside = vbox(None, self.button)
         texts.addLayout(self._beside)
         below = self._below = fill(QHBoxLayout(), (self.examples, 1), spacing=SPACING)
-        for link in (self.clear_link, self.more):
+        for link in (self.clear_link, self.file_link, self.more):
             below.addWidget(link, alignment=Qt.AlignmentFlag.AlignTop)
         for row in (texts, below):
             self.body.addLayout(row)
@@ -600,9 +420,30 @@ class TryInput(Card):
             return
         self.asked.emit(question)
 
+    def pastes(self) -> Callable[[], None] | None:
+        """What pasting does here, apart from text into a field; None if nothing."""
+        content = QGuiApplication.clipboard().mimeData() or QMimeData()  # there is none if nothing was copied
+        paths = dropped_paths(content)
+        if self._task.reads_images and paths:
+            return lambda: self.image.take(paths)
+        if self._task.reads_images and content.hasImage():
+            return lambda: self.image.paste(QGuiApplication.clipboard().image())
+        return (lambda: self._ask_files(paths)) if self._task in FILE_LINKS and paths else None
+
+    def _choose_file(self) -> None:
+        path = Chooser.file(self, self.file_link.text().rstrip("…"))
+        if path:
+            self._ask_files([Path(path)])
+
+    def _ask_files(self, paths: list[Path]) -> None:
+        count = ngettext("{count:,} image", "{count:,} images", len(paths)).format(count=len(paths))
+        name = count if len(paths) > 1 else paths[0].name
+        is_pair = self.second.isVisibleTo(self)
+        self.asked.emit(Question(files=tuple(map(str, paths)), asked=name, in_pairs=is_pair))
+
     def _on_example(self, question: Question) -> None:
         if question.image:
-            self.image.show_image(question.image)
+            self.image.show_image(question.image, question.shown)
         elif not self._task.writes_text:
             for field, text in zip((self.text, self.second), question.texts, strict=False):
                 field.setPlainText(text)

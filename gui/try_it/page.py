@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTemporaryDir, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QStackedWidget, QVBoxLayout, QWidget
 
@@ -25,6 +25,7 @@ from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.base.trash import distinct_titles
 from gui.run.predictions import visible
+from gui.try_it.answers import FileAnswers
 from gui.try_it.input import ENDINGS, Question, TryInput, expected_text, which_text
 from gui.widgets.bars import ChanceBars
 from gui.widgets.cards import Card, MessageStrip
@@ -249,9 +250,14 @@ class ModelColumn(Card):
         self._tick.timeout.connect(self._show_progress)
         self.name, self.state = ElidedLabel(role=Role.CARD_TITLE), role_label(Role.HINT)
         self.transcript, self.prediction = Transcript(), Prediction(theme)
+        self.files = FileAnswers(self.refused.emit)
+        self._folder, self._tables = QTemporaryDir(), 0
+        self._answers: Transcript | Prediction | FileAnswers = self.transcript
+        self.hint = text_label(role=Role.MUTED)
+        self.hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._stack = QStackedWidget()
-        self._stack.addWidget(self.transcript)
-        self._stack.addWidget(self.prediction)
+        for widget in (self.hint, self.transcript, self.prediction, self.files):
+            self._stack.addWidget(widget)
         self.body.addLayout(fill(QVBoxLayout(), self.name, self.state, spacing=2))
         self.body.addSpacing(SPACING // 2)
         self.body.addWidget(self._stack, 1)
@@ -274,14 +280,20 @@ class ModelColumn(Card):
         name = "" if chosen is None else chosen.names[self.which]
         self.name.setText(name)
         self.setAccessibleName(f"{which_text(self.which)}: {name}")
-        self._stack.setCurrentWidget(self._answers)
+        reads_images = chosen is not None and chosen.task.reads_images
+        self.hint.setText(
+            _("Choose, drop or paste an image below,\nor press an example.")
+            if reads_images
+            else _("Write a text below, or press an example.")
+        )
 
     def clear(self) -> None:
         """Begin a new conversation; a pending answer is ignored."""
         self._turns = ()
         self.withdraw()
-        self.transcript.clear()
-        self.prediction.clear()
+        for answers in (self.transcript, self.prediction, self.files):
+            answers.clear()
+        self._stack.setCurrentWidget(self.hint)
 
     def withdraw(self) -> None:
         """Ignore the answer to a pending question; a prediction is hidden."""
@@ -298,7 +310,10 @@ class ModelColumn(Card):
             assert self._chosen is not None, "a run is chosen before anything is asked"
             self.withdraw()
             self.question = question
+            usual = self.transcript if self._chosen.task.writes_text else self.prediction
+            self._answers = self.files if question.files else usual
             self._answers.begin(question, self._chosen.names[self.which])
+            self._stack.setCurrentWidget(self._answers)
         if not self.is_loaded:
             self._enter(CHECKING)
         self._show_progress()
@@ -332,7 +347,11 @@ class ModelColumn(Card):
         """Ask the model, which is loaded first if necessary, in place of a question without an answer yet."""
         self.begin(question)
         assert self._chosen is not None, "a run is chosen before anything is asked"
-        given = question.given_to(self._chosen.task, self._turns)
+        self._tables += 1
+        output = (
+            self.files.new_table(Path(self._folder.filePath(f"{self._tables}.csv"))) if question.files else ""
+        )
+        given = question.given_to(self._chosen.task, self._turns, output)
         message = chat.Ask(id=self._last_id, given=given, writing=writing)
         if self._process is not None and not self._is_loading:
             self._say(message)
@@ -363,11 +382,6 @@ class ModelColumn(Card):
     def end_work(self) -> None:
         self.end()
         self._task.close()
-
-    @property
-    def _answers(self) -> Transcript | Prediction:
-        generates = self._chosen is None or self._chosen.task.writes_text
-        return self.transcript if generates else self.prediction
 
     def _say(self, message: chat.Ask) -> None:
         if self._process is not None:
@@ -411,6 +425,10 @@ class ModelColumn(Card):
                 self._show_state(f"{device_title(message.device)}, {message.dtype}", *message.notes)
             case chat.Piece() if message.id == self._last_id and self._answers is self.transcript:
                 self.transcript.add(message.text)
+            case chat.Part() if message.id == self._last_id:
+                phase = _("Answered {done:,} of {total:,} in {{seconds}} s")
+                self._phase = phase.format(done=message.done, total=message.total)
+                self._show_progress()
             case chat.Answered() if message.id == self._last_id:
                 self._finish(message)
             case chat.NotAnswered() if message.id == self._last_id:
@@ -419,6 +437,7 @@ class ModelColumn(Card):
                     self._fail(error)
                 elif self.question is not None:
                     self.prediction.answer.hide()
+                    self.files.clear()
                     self.refused.emit(error)
                     self._settle()
 
@@ -582,6 +601,7 @@ class TryPage(QWidget):
         self.strip.fix_chosen.connect(self._apply_fix)
         self.strip.closed.connect(lambda: self._unload() if self._waiting is not None else None)
         self.input.asked.connect(self._ask)
+        self.input.image.failed.connect(self.strip.show_error)
         self.input.stop_pressed.connect(partial(self._unload, ModelColumn.stop))
         self.input.clear_pressed.connect(self._hide_message)
         self.input.clear_pressed.connect(partial(self._unload, ModelColumn.clear))

@@ -227,6 +227,12 @@ class Chooser:
         return cls._note(QFileDialog.getOpenFileName(parent, title, start or cls.start(), filters)[0])
 
     @classmethod
+    def files(cls, parent: QWidget, title: str, filters: str = "") -> list[str]:
+        paths = QFileDialog.getOpenFileNames(parent, title, cls.start(), filters)[0]
+        cls._note(paths[0] if paths else "")
+        return paths
+
+    @classmethod
     def directory(cls, parent: QWidget, title: str, start: str = "") -> str:
         return cls._note(QFileDialog.getExistingDirectory(parent, title, start or cls.start()))
 

@@ -17,11 +17,13 @@ from core.services.chat import (
     Chat,
     Close,
     EndedBy,
+    Files,
     Image,
     Load,
     Loaded,
     NotAnswered,
     NotLoaded,
+    Part,
     Piece,
     Said,
     Stop,
@@ -61,6 +63,8 @@ def answer(asked: Ask, load: Load) -> None:
         path = Path(given.path)
         seen = {"image": path.read_bytes(), "swapped": path.stem == "light"}
         send(Answered(chances=(Chance("seven", 0.75), Chance("one", 0.25)), **seen, **done))
+    elif isinstance(given, Files):
+        answer_files(asked, given, done)
     elif given.texts == ("refuse",):
         send(NotAnswered(id=asked.id, error=FailureReport(title="Nothing to read", detail="It is empty.")))
     elif given.texts == ("words",):
@@ -77,6 +81,22 @@ def answer(asked: Ask, load: Load) -> None:
                 chances=(Chance("yes", 0.9), Chance("no", 0.1)), notes=(f"{len(given.texts)} read",), **done
             )
         )
+
+
+def answer_files(asked: Ask, files: Files, done: dict[str, object]) -> None:
+    path = Path(files.paths[0])
+    if path.suffix == ".png":
+        lines, added = ["file", *files.paths], ",seven,0.7500"
+    else:
+        lines, added = path.read_text().splitlines(), ",yes,0.9000"
+    if lines == ["refuse"]:
+        refusal = FailureReport(title=f"{path.name} has no column of texts", detail="It has none.")
+        send(NotAnswered(id=asked.id, error=refusal))
+        return
+    send(Part(id=asked.id, done=1, total=len(lines) - 1))
+    rows = [f"{lines[0]},predicted,probability", *(f"{line}{added}" for line in lines[1:])]
+    Path(files.output).write_text("\n".join(rows), encoding="utf-8-sig")
+    send(Answered(rows=len(lines) - 1, added=("predicted", "probability"), **done))
 
 
 def write_until_stopped(asked: Ask, done: dict[str, object]) -> None:

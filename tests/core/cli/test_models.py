@@ -108,6 +108,35 @@ def test_labels_of_texts_and_images_are_printed_with_their_chances(tmp_path, pro
     assert "Nothing to read" in hone("try", texts, "--prompt", "refuse", status=1).err
 
 
+def test_options_may_stand_before_the_text(tmp_path, process, hone):
+    texts = run_folder(tmp_path, Task.TEXT_CLASSIFICATION)
+    for arguments in (("--before", "a"), ("a", "--before")):
+        assert "90.0%  yes" in hone("try", texts, *arguments).out
+    assert [load.which for load in process.loads] == [Which.BEFORE] * 2
+    assert "unrecognized arguments: --bevore" in hone("try", texts, "a", "--bevore", status=2).err
+
+
+def test_files_are_answered_as_csv_on_standard_output_or_in_a_new_file(tmp_path, process, hone):
+    images = run_folder(tmp_path / "one", Task.IMAGE_CLASSIFICATION)
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).touch()
+    files = [tmp_path / "a.png", tmp_path / "b.png"]
+    printed = hone("try", images, "--file", *files).out.splitlines()
+    rows = [f"{path},seven,0.7500" for path in files]
+    assert printed == ["file,predicted,probability", *rows]
+    texts = run_folder(tmp_path / "two", Task.TEXT_CLASSIFICATION)
+    (tmp_path / "new.csv").write_text("id,text\n1,good\n")
+    output = tmp_path / "answers.csv"
+    out, err = hone("try", texts, "--file", tmp_path / "new.csv", "-o", output)
+    assert (out, output.read_text(encoding="utf-8-sig").splitlines()[1]) == ("", "1,good,yes,0.9000")
+    assert "500 ms" in err
+    asked = process.asked[-1].given
+    assert (asked.paths, asked.in_pairs) == ((str(tmp_path / "new.csv"),), False)
+    again = hone("try", texts, "--file", tmp_path / "new.csv", "-o", output, status=2)
+    assert "answers.csv" in again.err, "nothing is overwritten"
+    assert "--output goes with --file" in hone("try", texts, "a", "-o", output, status=2).err
+
+
 @pytest.mark.parametrize(
     ("reason", "task", "arguments"),
     [

@@ -4,7 +4,7 @@ from threading import Event
 
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent, QImage
+from PySide6.QtGui import QDropEvent, QGuiApplication, QImage
 from PySide6.QtWidgets import QPushButton
 
 from core.base.settings import Appearance
@@ -19,7 +19,7 @@ from core.runs.status import State
 from core.services.chat import TryProcess, Verdict, Which
 from gui.base.theme import Theme
 from gui.run.header import RunAction
-from gui.try_it.input import PAUSE_MS, DrawingPad
+from gui.try_it.image import PAUSE_MS, DrawingPad
 from gui.try_it.page import TryPage
 from tests.fakes.try_process import command
 
@@ -202,6 +202,92 @@ def test_a_dropped_image_is_classified(qtbot, page, folder):
     qtbot.waitUntil(lambda: is_busy(page))
     wait(qtbot, page)
     assert "seven: 75.0 %" in page.columns[Which.TRAINED].prediction.bars.accessibleName()
+
+
+def table_of(page, which=Which.TRAINED):
+    model = page.columns[which].files.model
+    return [
+        [model.index(row, column).data() for column in range(model.columnCount())]
+        for row in range(model.rowCount())
+    ]
+
+
+def test_several_images_are_answered_in_a_table_that_is_saved(qtbot, page, folder, tmp_path, monkeypatch):
+    choose(qtbot, page, folder / "3-images")
+    assert page.columns[Which.TRAINED].hint.isVisible()
+    images = [folder / "3-images" / name for name in ("0.png", "1.png")]
+    page.input.image.take(images)
+    qtbot.waitUntil(lambda: is_busy(page))
+    wait(qtbot, page)
+    answers = page.columns[Which.TRAINED].files
+    assert answers.asked.text() == "2 images"
+    assert table_of(page) == [["0.png", "seven", "0.7500"], ["1.png", "seven", "0.7500"]]
+    assert "seven\u2069: 2" in answers.counts.text()
+    assert answers.model.path(1) == images[1]
+    saved = tmp_path / "mine"
+    monkeypatch.setattr("gui.try_it.answers.QFileDialog.getSaveFileName", lambda *_args: (str(saved), ""))
+    answers.save.click()
+    assert (
+        saved.with_suffix(".csv")
+        .read_text(encoding="utf-8-sig")
+        .splitlines()[1]
+        .endswith("0.png,seven,0.7500")
+    )
+    page.input.examples.buttons[0].click()
+    wait(qtbot, page)
+    assert page.columns[Which.TRAINED].prediction.isVisible()
+    assert not answers.isVisible()
+
+
+def test_a_file_of_texts_is_answered_with_its_columns(qtbot, page, folder, tmp_path):
+    choose(qtbot, page, folder / "2-texts")
+    assert page.input.file_link.isVisible()
+    path = tmp_path / "new.csv"
+    path.write_text("one,two\na,b\nc,d\n")
+    content = QMimeData()
+    content.setUrls([QUrl.fromLocalFile(str(path))])
+    page.input.text.insertFromMimeData(content)
+    qtbot.waitUntil(lambda: is_busy(page))
+    wait(qtbot, page)
+    answers = page.columns[Which.BEFORE].files
+    assert (answers.asked.text(), answers.model.columns) == (
+        "new.csv",
+        ("one", "two", "predicted", "probability"),
+    )
+    assert table_of(page, Which.BEFORE)[1] == ["c", "d", "yes", "0.9000"]
+    assert page.input.text.toPlainText() == ""
+    assert answers.model.path(0) is None
+    path.write_text("refuse")
+    page.input.text.insertFromMimeData(content)
+    qtbot.waitUntil(lambda: is_busy(page))
+    wait(qtbot, page)
+    assert page.strip.accessibleName() == "new.csv has no column of texts"
+    assert not answers.table.isVisible()
+    choose(qtbot, page, folder / "1-chat")
+    assert not page.input.file_link.isVisible()
+
+
+def test_what_was_copied_is_pasted_as_an_image(qtbot, page, folder, tmp_path):
+    clipboard = QGuiApplication.clipboard()
+    clipboard.clear()
+    choose(qtbot, page, folder / "3-images")
+    assert page.input.pastes() is None
+    clipboard.setImage(QImage(str(folder / "3-images" / "0.png")))
+    page.input.pastes()()
+    qtbot.waitUntil(lambda: is_busy(page))
+    wait(qtbot, page)
+    assert page.input.image.name.text() == "Pasted image 1.png"
+    assert "seven: 75.0 %" in page.columns[Which.TRAINED].prediction.bars.accessibleName()
+    content = QMimeData()
+    content.setUrls([QUrl.fromLocalFile(str(folder / "3-images" / name)) for name in ("0.png", "1.png")])
+    clipboard.setMimeData(content)
+    page.input.pastes()()
+    qtbot.waitUntil(lambda: is_busy(page))
+    wait(qtbot, page)
+    assert len(table_of(page)) == 2
+    choose(qtbot, page, folder / "1-chat")
+    assert page.input.pastes() is None, "a model that writes answers no files"
+    clipboard.clear()
 
 
 def test_an_image_chosen_while_the_models_load_replaces_the_waiting_one(qtbot, page, folder):
