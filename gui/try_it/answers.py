@@ -82,7 +82,7 @@ class FileAnswers(QWidget):
         super().__init__()
         self._failed = failed
         self._table = Path()
-        self._name = ""
+        self._name, self._has_images = "", False
         self.asked = text_label(role=Role.STRONG)
         self.counts = text_label(selectable=True)
         self.below = text_label(role=Role.HINT, selectable=True)
@@ -96,12 +96,8 @@ class FileAnswers(QWidget):
         self.table.activated.connect(self._open_row)
         self.save = push_button(_("Save as CSV…"), self._save)
         buttons = hbox(None, self.save)
-        fill(
-            QVBoxLayout(self),
-            *(self.asked, self.counts, (self.table, 1), self.below, buttons, None),
-            margins=FLUSH,
-            spacing=SPACING,
-        )
+        parts = (self.asked, self.counts, (self.table, 1), self.below, buttons)
+        fill(QVBoxLayout(self), *parts, margins=FLUSH, spacing=SPACING).addStretch(0)
         self.clear()
 
     def clear(self) -> None:
@@ -112,7 +108,7 @@ class FileAnswers(QWidget):
 
     def begin(self, question: Question, _name: str) -> None:
         self.clear()
-        self._name = question.shown
+        self._name, self._has_images = question.shown, question.has_images
         self.asked.setText(question.shown)
         self.asked.show()
 
@@ -121,10 +117,14 @@ class FileAnswers(QWidget):
             rows = csv.reader(file)
             columns = tuple(next(rows))
             place = columns.index(answered.added[0])
-            first = tuple(tuple(row) for row in islice(rows, MOST_ROWS))
+            order = [*range(place, len(columns)), *range(place)]  # a long text would hide its answer
+            if self._has_images:
+                order.sort()
+            first = [[*row] for row in islice(rows, MOST_ROWS)]
             counts = Counter(row[place] for row in first if row[place])
             counts.update(row[place] for row in rows if row[place])
-        self.model.show(columns, first, has_files=place == 1 and columns[0] == "file")
+        shown = tuple(tuple(row[column] for column in order) for row in first)
+        self.model.show(tuple(columns[column] for column in order), shown, has_files=self._has_images)
         header = self.table.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
         header.setStretchLastSection(True)
@@ -134,10 +134,10 @@ class FileAnswers(QWidget):
         )
         self.counts.setVisible(0 < len(counts) <= MOST_COUNTED)
         more = answered.rows - len(first)
-        shown = ngettext(
+        rest = ngettext(
             "{count:,} more row is in the CSV file.", "{count:,} more rows are in the CSV file.", more
         )
-        self.show_notes(shown.format(count=more) if more > 0 else "", *answered.notes, answered.figures)
+        self.show_notes(rest.format(count=more) if more > 0 else "", *answered.notes, answered.figures)
         self.table.show()
         self.save.show()
 

@@ -49,6 +49,7 @@ class Question:
     texts: tuple[str, ...] = ()
     image: str = ""
     files: tuple[str, ...] = ()
+    has_images: bool = False
     in_pairs: bool = False
     system: str = ""
     expected: str = ""
@@ -439,7 +440,11 @@ class TryInput(Card):
         count = ngettext("{count:,} image", "{count:,} images", len(paths)).format(count=len(paths))
         name = count if len(paths) > 1 else paths[0].name
         is_pair = self.second.isVisibleTo(self)
-        self.asked.emit(Question(files=tuple(map(str, paths)), asked=name, in_pairs=is_pair))
+        self.asked.emit(
+            Question(
+                files=tuple(map(str, paths)), asked=name, in_pairs=is_pair, has_images=self._task.reads_images
+            )
+        )
 
     def _on_example(self, question: Question) -> None:
         if question.image:

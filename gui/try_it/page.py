@@ -59,6 +59,8 @@ class Message(QFrame):
         self.below = text_label(role=Role.HINT, selectable=True)
         self.below.hide()
         self.column = fill(QVBoxLayout(self), self.speaker, self.words, self.below, spacing=SPACING // 2)
+        if role is Role.ANSWER:  # it has no background of its own
+            self.column.setContentsMargins(0, 0, 0, 0)
 
     def show_notes(self, *lines: str, role: Role = Role.HINT) -> None:
         """Show lines below the text; empty ones are left out."""

@@ -252,9 +252,9 @@ def test_a_file_of_texts_is_answered_with_its_columns(qtbot, page, folder, tmp_p
     answers = page.columns[Which.BEFORE].files
     assert (answers.asked.text(), answers.model.columns) == (
         "new.csv",
-        ("one", "two", "predicted", "probability"),
+        ("predicted", "probability", "one", "two"),
     )
-    assert table_of(page, Which.BEFORE)[1] == ["c", "d", "yes", "0.9000"]
+    assert table_of(page, Which.BEFORE)[1] == ["yes", "0.9000", "c", "d"]
     assert page.input.text.toPlainText() == ""
     assert answers.model.path(0) is None
     path.write_text("refuse")
