@@ -62,7 +62,7 @@ class Fix(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One thing wrong with one option, such as `memory.batch_size: must be ..., got 0`; `is_missing`: no value yet."""
+    """One thing wrong with one option, such as `memory.batch_size: must be ..., not 0`; `is_missing`: no value yet."""
 
     path: str
     message: str

@@ -262,7 +262,7 @@ def find(name: str) -> Result:
 def _count(text: str) -> int:
     if text.isascii() and text.isdecimal() and 0 < int(text[:9]) <= LARGEST_NUMBER:
         return int(text[:9])
-    message = _("must be a number from 1 to {most:,}; got {text!r}")
+    message = _("must be a number from 1 to {most:,}, not {text!r}")
     raise argparse.ArgumentTypeError(message.format(most=LARGEST_NUMBER, text=text))
 
 

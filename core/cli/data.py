@@ -31,7 +31,14 @@ from core.hosts.install import with_computers
 from core.options import RunOptions, Tree, run_file
 from core.options.catalogue import as_markdown, as_text, put
 from core.options.choices import Task
-from core.options.device_support import ANY_OTHER, MORE_THAN, DeviceReport, MachineReport, find_device
+from core.options.device_support import (
+    ANY_OTHER,
+    MORE_THAN,
+    DeviceReport,
+    MachineReport,
+    find_device,
+    why_automatic,
+)
 from core.options.importing import Imported, import_file, import_text
 from core.options.method_rules import starting_options
 from core.options.presets import changes, find_preset, find_task, presets
@@ -156,7 +163,7 @@ def _starting_with(task: Task | None, name: str | None) -> RunOptions:
         refuse(_("choose what the model learns with --task: {tasks}").format(tasks=", ".join(TASKS)))
     if preset_task not in (None, task):
         refuse(
-            _("the preset {name} is for {task}, got {other}").format(name=name, task=preset_task, other=task)
+            _("the preset {name} is for {task}, not {other}").format(name=name, task=preset_task, other=task)
         )
     result = starting_options(task)
     if preset is None:
@@ -430,7 +437,7 @@ def devices(arguments: argparse.Namespace) -> int:
 
 def device_lines(report: MachineReport) -> Iterator[str]:
     rows = [(device.name, _device_text(device)) for device in report.devices]
-    automatic = [("device.name", report.automatic, _("CUDA comes first, then MPS, then the CPU"))]
+    automatic = [("device.name", report.automatic, why_automatic(report.automatic))]
     if (device := find_device(report, "auto")) is not None:
         automatic += [(path, setting.value, setting.reason) for path, setting in device.automatic.items()]
     yield formats.table((_("DEVICE"), _("WHAT IT IS")), rows)

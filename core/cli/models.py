@@ -385,7 +385,7 @@ def export_metrics(run: RunFolder, what: What, target: str) -> int:
     else:
         path = new_file(Path(target))
         if path.suffix.lower() not in (".csv", ".parquet"):
-            message = _("metrics are written as .csv or .parquet; got {file}")
+            message = _("metrics are written as .csv or .parquet, not as {file}")
             refuse(message.format(file=path.name))
         count = (save_parquet if path.suffix.lower() == ".parquet" else save_csv)(table, path)
     rows = formats.counted(count, METRIC_NOUNS[what])

@@ -289,7 +289,7 @@ def compare_runs(names: list[str], *, as_json: bool) -> int:
     """Print the results of runs, the options in which they differ, and what else differs."""
     if not FEWEST <= len(names) <= MOST:
         refuse(
-            _("name {least} to {most} runs to compare, got {count}").format(
+            _("name {least} to {most} runs to compare, not {count}").format(
                 least=FEWEST, most=MOST, count=len(names)
             )
         )

@@ -584,7 +584,7 @@ def _place(text: str) -> Move | int:
     if text in list(Move):
         return Move(text)
     refuse(
-        _("PLACE must be {moves}, or a number from 1 on; got {text!r}").format(
+        _("PLACE must be {moves}, or a number from 1 on, not {text!r}").format(
             moves=", ".join(Move), text=text
         )
     )

@@ -138,6 +138,13 @@ def find_device(machine: MachineReport, name: str) -> DeviceReport | None:
     return next((device for device in machine.devices if device.name in (wanted, unknown)), None)
 
 
+def why_automatic(name: str) -> str:
+    """Why the automatic device is the one called `name` (`cuda:0`, `mps`, `cpu`)."""
+    kind = name.partition(":")[0]
+    reasons = {"cuda": _("there is an NVIDIA GPU"), "mps": _("there is an Apple GPU")}
+    return reasons.get(kind, _("there is no GPU here that PyTorch can use"))
+
+
 def refusal(device: DeviceReport, path: str, value: object) -> str:
     """Why the device doesn't support `value` for the option at `path`; empty if it does."""
     return _entry(device.refusals, path, value)
@@ -201,7 +208,7 @@ def machine_problems(machine: MachineReport, options: RunOptions) -> Iterator[Pr
     for path, values in machine.choices.items():
         option, value = options_by_path()[path], value_of(options, path)
         if values and option.applies_to(options) and value not in values:
-            message = _('must be one of {values}, got "{value}"').format(
+            message = _('must be one of {values}, not "{value}"').format(
                 values=", ".join(values), value=value
             )
             yield Problem(path, message, (_use(path, values[0]),))

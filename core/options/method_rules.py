@@ -346,7 +346,7 @@ def _learning_rate(options: RunOptions) -> Iterator[Problem]:
 def _warmup(options: RunOptions) -> Iterator[Problem]:
     warmup, max_steps = options.training.warmup, options.training.max_steps
     if warmup >= 1 and not warmup.is_integer():
-        message = _("must be a whole number of steps, or below 1; got {value:g}").format(value=warmup)
+        message = _("must be a whole number of steps, or below 1, not {value:g}").format(value=warmup)
         yield Problem("training.warmup", message)
     if max_steps is not None and (problem := _long_warmup(options, max_steps)):
         yield problem
@@ -359,7 +359,7 @@ def _evaluation(options: RunOptions) -> Iterator[Problem]:
     data, training = options.data, options.training
     every, patience = training.eval_steps, training.early_stopping_patience
     if every >= 1 and not every.is_integer():
-        message = _("must be a whole number of steps, or below 1; got {value:g}").format(value=every)
+        message = _("must be a whole number of steps, or below 1, not {value:g}").format(value=every)
         yield Problem("training.eval_steps", message, (_use("training.eval_steps", round(every)),))
     if training.early_stopping_threshold and not patience:
         message = _("has no effect without early stopping")
@@ -448,7 +448,7 @@ def _flash_attention(options: RunOptions) -> Iterator[Problem]:
     path, attention, precision = "model.attention", options.model.attention, options.device.precision
     is_flash = attention in (Attention.FLASH_2, Attention.FLASH_3)
     if is_flash and precision in (Precision.FP32, Precision.TF32):
-        message = _("{attention} needs bf16 or fp16, got {precision}")
+        message = _("{attention} needs bf16 or fp16, not {precision}")
         fixes = (USE_BF16, Fix(_("Use sdpa"), {path: "sdpa"}))
         yield Problem(path, message.format(attention=attention, precision=precision), fixes)
 

@@ -99,7 +99,7 @@ def _data_chosen(options: RunOptions) -> Iterator[Problem]:
                 message = _("there is no {source}, only {digits}").format(source=source, digits=DIGITS)
                 yield Problem(path, message, (_use(path, DIGITS),))
             case Scheme.SYNTHETIC if parse_synthetic(source) is None:
-                message = _("must be synthetic:EXAMPLESxLENGTH, such as {example}, got {source}")
+                message = _("must be synthetic:EXAMPLESxLENGTH, such as {example}, not {source}")
                 yield Problem(path, message.format(example=synthetic(512, 128), source=source))
             case Scheme.TORCHVISION | Scheme.SCRATCH | Scheme.RUN:
                 yield Problem(path, _("{source} is a model; choose data").format(source=source))
@@ -131,7 +131,7 @@ def _data_fits_task(options: RunOptions) -> Iterator[Problem]:
 def _columns_and_labels(options: RunOptions) -> Iterator[Problem]:
     columns, label = options.data.text_columns, options.data.label_column
     if len(columns) > 2:
-        message = _("must be one column, or two for pairs; got {count}").format(count=len(columns))
+        message = _("must be one column, or two for pairs, not {count}").format(count=len(columns))
         yield Problem("data.text_columns", message)
     if len(set(columns)) < len(columns):
         message = _("names the same column twice: {columns}").format(columns=", ".join(columns))
@@ -252,7 +252,7 @@ def _image_size(options: RunOptions) -> Iterator[Problem]:
     path, value = ("data.train", synthetic(random[0], rounded)) if random else ("data.image_size", rounded)
     larger = Fix(_("Images of {rounded} pixels").format(rounded=rounded), {path: value})
     if size < limits.smallest:
-        message = _("{name} needs images of {smallest} pixels or more, got {size}")
+        message = _("{name} needs images of {smallest} pixels or more, not {size}")
         yield Problem(path, message.format(name=name, smallest=limits.smallest, size=size), (larger,))
     elif options.memory.batch_size == 1 and size < limits.smallest_alone:
         message = _("{name} has batch norm: with images of {size} pixels it needs a batch size of 2 or more")
@@ -267,7 +267,7 @@ def _device(options: RunOptions) -> Iterator[Problem]:
     name = options.device.name
     if DEVICE_NAME.fullmatch(name) is None:
         message = _(
-            'must be auto, cuda, cuda:NUMBER, mps or cpu, for other computers with @NAME after it, got "{name}"'
+            'must be auto, cuda, cuda:NUMBER, mps or cpu, for other computers with @NAME after it, not "{name}"'
         )
         yield Problem("device.name", message.format(name=name))
     if options.device.there.startswith("cuda:") and options.device.processes > 1:
@@ -377,13 +377,15 @@ def _read(tree: Tree) -> tuple[Task | None, dict[str, Any], list[Problem], list[
     """The task (None if invalid), the sections without invalid values, unknown names, and invalid values."""
     invalid: list[Problem] = []
     if (schema := tree.get("schema", SCHEMA)) != SCHEMA:
-        message = _("this Hone reads run files of schema {known}, got {schema!r}; a newer Hone may read it")
+        message = _(
+            "this Hone reads run files of schema {known}, and this has {schema!r}; a newer Hone may read it"
+        )
         invalid.append(Problem("schema", message.format(known=SCHEMA, schema=schema)))
     sections: dict[str, Any] = {}
     for name, struct in SECTIONS.items():
         entries, values = tree.get(name, {}), {}
         if not isinstance(entries, dict):
-            message = _("must be a section ([{section}] and its options below), got {value}")
+            message = _("must be a section ([{section}] and its options below), not {value}")
             invalid.append(Problem(name, message.format(section=name, value=_show(entries))))
             entries = {}
         for option in options_of(name):
@@ -444,7 +446,7 @@ def _convert(option: Option, value: object) -> Any:
             broken = option.broken_limit(value) if math.isfinite(value) else _("must be a finite number")
         if broken:
             got = option.number_text(value) if option.is_share else _show(value)
-            raise _InvalidValue(option, _("{broken}, got {value}").format(broken=broken, value=got))
+            raise _InvalidValue(option, _("{broken}, not {value}").format(broken=broken, value=got))
     try:
         return msgspec.convert(value, option.value_type)
     except msgspec.ValidationError as error:
@@ -452,7 +454,7 @@ def _convert(option: Option, value: object) -> Any:
         fixes = tuple(
             _use(option.path, match) for match in difflib.get_close_matches(str(value), values, n=1)
         )
-        message = _("must be {expectation}, got {value}").format(
+        message = _("must be {expectation}, not {value}").format(
             expectation=option.expectation(), value=_show(value)
         )
         raise _InvalidValue(option, message, fixes) from error
@@ -461,6 +463,7 @@ def _convert(option: Option, value: object) -> Any:
 def _show(value: object) -> str:
     try:
         text = f'"{value}"' if isinstance(value, str) else str(value)
+        text = f"{value:,}" if type(value) is int else text  # no bool
         text = plain_number(value) if isinstance(value, float) else text
     except ValueError:  # Python prints no number of more than 4,300 digits
         return _("a number too long to print")

@@ -200,7 +200,7 @@ class SettingsPage(QWidget):
 
     def _training_card(self) -> Card:
         card = Card(_("While a run trains"))
-        self.keep_awake = QCheckBox(_("Keep the computer awake; its display may sleep"))
+        self.keep_awake = QCheckBox(_("Keep the computer awake while it trains; the display may sleep"))
         self.keep_awake.setToolTip(_("Applies to runs that start from now on"))
         self.keep_awake.clicked.connect(lambda on: self._change(keep_awake=on))
         self.notify = QCheckBox(_("Notify me when a run ends and Hone is in the background"))

@@ -52,7 +52,7 @@ CPU_ONLY = MachineReport(
                 "device.precision": Settled("fp32", "this CPU has no bf16 hardware"),
                 "data.group_by_length": Settled("on", "little padding is left to compute"),
                 "data.pin_memory": Settled("off", "only NVIDIA GPUs fetch from pinned memory"),
-                "data.workers": Settled("0", "the cores are busy computing"),
+                "data.workers": Settled("0", "loading in other processes would take cores from the training"),
             },
         ),
     ),

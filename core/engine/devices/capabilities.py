@@ -263,7 +263,7 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
         refuse("device.precision", FP16_NEEDS_GPU, "fp16")
     if kind != "cuda":
         refuse("device.precision", _("is a format of NVIDIA GPUs from Ampere on"), "tf32")
-        refuse("data.pin_memory", _("serves NVIDIA GPUs only, which copy batches by themselves"), "on")
+        refuse("data.pin_memory", _("helps NVIDIA GPUs only"), "on")
     elif before_ampere:
         refuse("device.precision", NEEDS_AMPERE, "bf16", "tf32")
     if kind == "mps":
@@ -355,8 +355,8 @@ def cautions(facts: MachineFacts, kind: str) -> Refusals:
 
 def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> dict[str, Settled]:
     """The value of each automatic option on a device, by its path; arguments as in `refusals`."""
-    pinning = Settled("off", _("only NVIDIA GPUs copy from pinned memory"))
-    workers = Settled("0", _("the cores are busy computing"))
+    pinning = Settled("off", _("only NVIDIA GPUs use it"))
+    workers = Settled("0", _("loading in other processes would take cores from the training"))
     if kind == "cuda":
         precision = Settled("fp16", _("this GPU computes fp16 in hardware, but not bf16"))
         if gpu is not None and gpu.capability >= AMPERE:
@@ -391,7 +391,7 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
         precision = Settled("bf16", _("this CPU computes bf16 in hardware"))
     else:
         precision = Settled("fp32", _("this CPU has no bf16 hardware"))
-    plain = ("1", _("more would be computed for nothing"))
+    plain = ("1", _("more padding would only be more to compute"))
     multiple = Settled(*plain)
     if kind == "mps":
         multiple = Settled("64", _("PyTorch keeps memory on Apple GPUs for each new length of a batch"))

@@ -29,6 +29,7 @@ from core.options.device_support import (
     find_device,
     machine_problems,
     settle,
+    why_automatic,
 )
 
 
@@ -93,9 +94,7 @@ def resolve_run(facts: MachineFacts, options: RunOptions, *, sees_one_gpu: bool 
         )
     device = find_device(machine, options.device.name)
     assert device is not None, "refused above"
-    reason = (
-        _("CUDA comes first, then MPS, then the CPU") if options.device.name == "auto" else _("as requested")
-    )
+    reason = why_automatic(device.name) if options.device.name == "auto" else _("as requested")
     reasons = {
         path: f"{found.value}: {found.reason}" for path, found in automatic_paths(device, options).items()
     }

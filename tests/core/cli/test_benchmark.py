@@ -115,10 +115,10 @@ def test_it_is_measured_beside_a_run_only_where_that_is_wanted(hone):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("methods", "--steps", "0"), "must be a number from 1 to 1,000,000; got '0'"),
+        (("methods", "--steps", "0"), "must be a number from 1 to 1,000,000, not '0'"),
         (("methods", "--model", "gpt-9"), "'bert-large', 'bert-base', 'minilm', 'tiny'"),
         (("methods", "--model", "tiny", "--run", "mine.hone"), "not allowed with"),
-        (("devices", "--batch", "4,x"), "got 'x'"),
+        (("devices", "--batch", "4,x"), "not 'x'"),
         (("devices", "--models", "resnet18,gpt-9"), "no model called 'gpt-9' is timed; there are "),
         (("devices", "--sides", "sideways"), "precisions"),
         (("devices", "--sides", "devices"), "CUDA can't be measured: "),

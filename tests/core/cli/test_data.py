@@ -51,7 +51,7 @@ def test_a_new_run_file_with_a_preset(tmp_path, hone):
     ("arguments", "message"),
     [
         (["--preset", "slowest"], "there is no preset slowest; there are fits-in-8-gb"),
-        (["--preset", "published-guide", "--task", "chat"], "is for text-classification, got chat"),
+        (["--preset", "published-guide", "--task", "chat"], "is for text-classification, not chat"),
         (["--preset", "fastest"], "with --task: text-classification"),
     ],
 )

@@ -114,7 +114,7 @@ def test_control_characters_of_runs_messages_and_errors_do_not_act_on_the_termin
         ("show {run} --support {target}", "file/x.html", "{there}/file is no folder."),
         ("script {run} -o {target}", "file", "{there}/file is there already; choose another name"),
         ("export {run} --metrics {target}", "folder.csv", "{there}/folder.csv is a folder."),
-        ("export {run} --metrics {target}", "a.xyz", "are written as .csv or .parquet; got a.xyz"),
+        ("export {run} --metrics {target}", "a.xyz", "are written as .csv or .parquet, not as a.xyz"),
         ("new --task text-classification -o {target}", "file", "{there}/file is there already"),
     ],
 )

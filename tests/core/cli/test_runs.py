@@ -150,8 +150,8 @@ def test_comparing(run, hone):
     seven = msgspec.structs.replace(digits_options(), training=TrainingOptions(epochs=7.0))
     other = create(seven, run.path.parent)
     for wrong, message in (
-        ([], "name 2 to 12 runs to compare, got 0"),
-        ([run.name] * 13, "name 2 to 12 runs to compare, got 13"),
+        ([], "name 2 to 12 runs to compare, not 0"),
+        ([run.name] * 13, "name 2 to 12 runs to compare, not 13"),
         ([run.name, other.name, str(run.path)], f"{run.name} is named twice; name each run once"),
     ):
         assert message in hone("runs", "--compare", *wrong, status=2).err

@@ -416,7 +416,7 @@ def test_runs_wait_are_moved_and_removed(begin, hone):
     hone("stop", second.name)
     hone("queue", "--move", training.name, "last", status=2)
     refused = hone("queue", "--move", second.name, "0", status=2)
-    assert "first, up, down, last, or a number from 1 on; got '0'" in refused.err
+    assert "first, up, down, last, or a number from 1 on, not '0'" in refused.err
     assert "nothing to save yet" in hone("pause", "--save-only", first.name, status=1).err
     hone("stop", first.name)
     assert queue.waiting() == []

@@ -16,6 +16,7 @@ from core.options.device_support import (
     machine_may_refuse,
     machine_problems,
     model_may_refuse,
+    why_automatic,
 )
 from core.options.method_rules import rate_fixes, rate_hint, starting_options, usual_rate
 from core.options.sections import DeviceOptions, ModelOptions
@@ -231,3 +232,11 @@ def test_each_of_several_computers_may_refuse():
     assert found("cuda@garage") == [("device.name", unknown)]
     other = "there is no MPS on workshop; `hone devices` lists what the computer has"
     assert found("mps@workshop") == [("device.name", other)]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("cuda:0", "an NVIDIA GPU"), ("mps", "an Apple GPU"), ("cpu", "no GPU here that PyTorch can use")],
+)
+def test_the_reason_for_an_automatic_device_is_that_of_this_computer(name, reason):
+    assert reason in why_automatic(name)

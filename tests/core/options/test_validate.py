@@ -78,14 +78,14 @@ def test_every_problem_is_reported_at_once_with_its_path():
         "trainig": "no such option here; did you mean training?",
         "data.batch_size": "no such option here; did you mean memory.batch_size?",
         "memory.gradient_acumulation_steps": "no such option here; did you mean gradient_accumulation_steps?",
-        "memory.batch_size": "must be 1 or more, got 0",
-        "training.learning_rate": 'must be a number above 0 and at most 10, got "fast"',
-        "training.epochs": "must be 0 or more, got -1",
-        "training.schedule": 'must be one of linear, cosine, polynomial, inverse-sqrt, constant, got "cosin"',
-        "device.precision": 'must be one of auto, fp32, tf32, bf16, fp16, got "bf61"',
-        "device.name": "must be auto, cuda, cuda:NUMBER, mps or cpu, for other computers with @NAME after it, got "
+        "memory.batch_size": "must be 1 or more, not 0",
+        "training.learning_rate": 'must be a number above 0 and at most 10, not "fast"',
+        "training.epochs": "must be 0 or more, not -1",
+        "training.schedule": 'must be one of linear, cosine, polynomial, inverse-sqrt, constant, not "cosin"',
+        "device.precision": 'must be one of auto, fp32, tf32, bf16, fp16, not "bf61"',
+        "device.name": "must be auto, cuda, cuda:NUMBER, mps or cpu, for other computers with @NAME after it, not "
         '"tpu"',
-        "output": "must be a section ([output] and its options below), got 3",
+        "output": "must be a section ([output] and its options below), not 3",
     }
     assert found["training.schedule"][1] == [{"training.schedule": "cosine"}]
 
@@ -93,12 +93,12 @@ def test_every_problem_is_reported_at_once_with_its_path():
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("training.learning_rate", float("nan"), "must be a finite number, got nan"),
-        ("memory.batch_size", True, "must be a whole number from 1 to 65,536, got True"),
-        ("memory.batch_size", 2.5, "must be a whole number from 1 to 65,536, got 2.5"),
-        ("training.max_steps", 0, "must be 1 or more, got 0"),
-        ("training.seed", 2**32, "must be 4,294,967,295 or less, got 4294967296"),
-        ("data.train", 5, "must be a text, got 5"),
+        ("training.learning_rate", float("nan"), "must be a finite number, not nan"),
+        ("memory.batch_size", True, "must be a whole number from 1 to 65,536, not True"),
+        ("memory.batch_size", 2.5, "must be a whole number from 1 to 65,536, not 2.5"),
+        ("training.max_steps", 0, "must be 1 or more, not 0"),
+        ("training.seed", 2**32, "must be 4,294,967,295 or less, not 4,294,967,296"),
+        ("data.train", 5, "must be a text, not 5"),
         ("data.max_length", 2**64, "is too large a number"),
         ("training.warmup", 16**6000, "is too large a number"),
     ],

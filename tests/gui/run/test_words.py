@@ -24,9 +24,9 @@ WHAT_RAN = WhatRan(
     effective_batch=1024,
     attention="sdpa",
     reasons={
-        "device.name": "CUDA comes first, then MPS, then the CPU",
+        "device.name": "there is no GPU here that PyTorch can use",
         "device.precision": "bf16: this CPU computes bf16 in hardware",
-        "data.workers": "0: the cores are busy computing; workers would take them away",
+        "data.workers": "0: loading in other processes would take cores from the training",
     },
 )
 
@@ -39,7 +39,7 @@ def test_each_row_appears_once_with_its_reason():
     assert len(by_name) == len(rows) > 8
     assert by_name["Device"] == (
         "CPU (NVIDIA GeForce RTX 4090 Laptop GPU)",
-        "CUDA comes first, then MPS, then the CPU",
+        "There is no GPU here that PyTorch can use",
     )
     assert by_name["Computed in"] == ("bf16 (autocast)", "This CPU computes bf16 in hardware")
     assert by_name["Versions"][0] == "torch 2.13.0"
