@@ -102,8 +102,10 @@ class Reporter:
 
     def warn_if_in_both(self, in_both: int, evaluated: int, options: RunOptions) -> None:
         """Warn if many of the `evaluated` examples are also trained on; a few hardly change the result."""
-        if in_both and in_both >= MANY_IN_BOTH * evaluated and not options.only_evaluates:
+        if in_both and in_both >= MANY_IN_BOTH * evaluated:
             title = _("{count:,} of {all:,} validation examples are also trained on")
+            if options.only_evaluates:  # a part of it may have been held out
+                title = _("{count:,} of {all:,} examples are also in the training data")
             self.warn(
                 IN_BOTH,
                 title.format(count=in_both, all=evaluated),

@@ -113,6 +113,8 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
     finished = status.finished
     if status.is_test and finished is not None and finished.metrics:
         title, compared, is_at_chance = _result(status, options)
+        if (leaked := status.messages.get(IN_BOTH)) is not None:
+            compared = f"{compared} {leaked.title}.".strip()
         return Verdict(Finding.HARDLY_LEARNED if is_at_chance else Finding.RESULT, title, compared)
     if finished is None or not finished.wrote_model or not finished.steps:
         return None

@@ -36,6 +36,16 @@ LARGE_ENOUGH = 64
 """Pixels on which every model of `VISION_MODELS` trains, even one image at a time."""
 
 
+def files_in_both(data: ImageData) -> set[Path]:
+    """Returns the image files that are trained on and evaluated."""
+    files = [
+        {stored for place in one.chosen if isinstance(stored := one.images.encoded(place), Path)}
+        for one in (data.train, data.eval)
+        if one is not None
+    ]
+    return set.intersection(*files) if len(files) > 1 else set()
+
+
 def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     """Load data and model.
 
@@ -50,6 +60,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     data = load_image_data(options, model.mean, model.std)
     for index, note in enumerate(data.notes):
         reporter.note(f"data-{index}", note)
+    reporter.warn_if_in_both(len(files_in_both(data)), len(data.eval or ()), options)
     if not model.has_normalisation and options.model.pretrained:
         reporter.note(
             "normalised-as-imagenet",

@@ -319,6 +319,18 @@ def test_a_verdict_on_examples_that_were_trained_on_says_so(name):
     assert f"{title}." in verdict(status, RUNS[name].options).detail
 
 
+def test_a_test_on_examples_that_were_trained_on_says_so():
+    status = RunStatus()
+    metrics = {"eval_accuracy": 0.9}
+    evaluated = Evaluated(step=0, epoch=0.0, metrics=metrics, seconds=1.0)
+    result = RunFinished(state=Outcome.FINISHED, seconds=1.0, steps=0, metrics=metrics)
+    status.apply_all([plan(total_steps=0, eval_samples=10), evaluated, result])
+    assert verdict(status, DIGITS).detail == ""
+    title = "9 of 10 examples are also in the training data"
+    status.apply(MessageRaised(id=IN_BOTH, level=Level.WARNING, title=title))
+    assert verdict(status, DIGITS).detail == f"{title}."
+
+
 @pytest.mark.parametrize(
     ("evaluations", "finding"),
     [

@@ -306,7 +306,7 @@ def test_texts_that_are_evaluated_and_trained_on_are_counted(
 @pytest.mark.parametrize(
     ("in_both", "evaluated", "epochs", "warns"),
     [(9, 10, 1.0, True), (1, 10, 1.0, True), (3, 1000, 1.0, False), (0, 10, 1.0, False), (0, 0, 1.0, False),
-     (10, 10, 0.0, False)],
+     (10, 10, 0.0, True), (0, 10, 0.0, False)],
 )  # fmt: skip
 def test_a_run_warns_if_many_of_its_validation_examples_are_trained_on(in_both, evaluated, epochs, warns):
     reporter = Reporter(None)
@@ -314,4 +314,5 @@ def test_a_run_warns_if_many_of_its_validation_examples_are_trained_on(in_both, 
         in_both, evaluated, RunOptions(task=CLASSIFY, training=TrainingOptions(epochs=epochs))
     )
     said = [message.title for message in reporter.status.messages.values()]
-    assert said == [f"{in_both} of {evaluated} validation examples are also trained on"] * warns
+    where = "validation examples are also trained on" if epochs else "examples are also in the training data"
+    assert said == [f"{in_both} of {evaluated} {where}"] * warns

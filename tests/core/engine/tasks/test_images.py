@@ -1,21 +1,24 @@
 """Every vision model at its smallest images, whatever is left over for the last batch."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import torch
+from PIL import Image
 from torch.func import functional_call
 
 from core.base.errors import ModelError
 from core.engine.data.image_files import ImageSet, ImageTransform
-from core.engine.data.images import synthetic_images
+from core.engine.data.images import load_image_data, synthetic_images
 from core.engine.models.vision import VisionClassifier, VisionRecipe, load_vision_model
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
-from core.engine.tasks.images import LARGE_ENOUGH, prepare, without_one
+from core.engine.tasks.images import LARGE_ENOUGH, files_in_both, prepare, without_one
 from core.options import RunOptions
+from core.options.catalogue import with_changes
 from core.options.choices import Task
 from core.options.sections import ModelOptions
 from core.options.sources import VISION_MODELS
@@ -132,3 +135,15 @@ def test_a_vision_transformer_is_trained_and_saved_with_what_it_saw(tmp_path):
     assert saved == {"config.json", "hone.json", "model.safetensors", "preprocessor_config.json"}
     recipe = msgspec.json.decode((model / "hone.json").read_bytes(), type=VisionRecipe)
     assert (recipe.labels, recipe.image_size) == (tuple("0123456789"), SIZE)
+
+
+def test_images_that_are_evaluated_and_trained_on_are_found(tmp_path):
+    for label in ("cat", "dog"):
+        (tmp_path / "pets" / label).mkdir(parents=True)
+        for number in range(6):
+            Image.new("RGB", (32, 32), (40 * number, 9, 9)).save(tmp_path / "pets" / label / f"{number}.png")
+    other = shutil.copytree(tmp_path / "pets", tmp_path / "other")
+    asked = options("resnet18", str(tmp_path / "pets"))
+    for evaluation, count in ((None, 0), (str(tmp_path / "pets"), 12), (str(other), 0)):
+        given = with_changes(asked, {"data.eval": evaluation, "data.eval_fraction": 0.25})
+        assert len(files_in_both(load_image_data(given))) == count
