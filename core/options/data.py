@@ -88,8 +88,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
         False,
         _("Skip invalid examples"),
         _(
-            "Skip and count examples that would stop a run: an empty answer, a value that is not a number, different "
-            "numbers of words and tags, an unknown role."
+            "Skip and count examples that would stop a run: a row that can't be read, an empty answer, a value that is "
+            "not a number, different numbers of words and tags, an unknown role."
         ),
         group=_("Reading"),
         needs=FOR_TEXT,

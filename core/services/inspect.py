@@ -60,17 +60,19 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class FindingKind:
     """A kind of finding.
 
-    `says` is its sentence with `{rows}` for the counted rows ("3 rows") and `{detail}` for the name of a role or key.
+    `says` is its sentence with `{rows}` for what is counted ("3 examples", or another `noun`) and `{detail}` for the
+    name of a role or key.
     """
 
     code: str
     level: FindingLevel
     says: str
     advice: str = ""
+    noun: str = "example"
 
     def message(self, count: int, row_word: str = "row", detail: str = "") -> str:
         """The sentence for `count` rows."""
-        noun = "image" if row_word == "image" else "example"
+        noun = "image" if row_word == "image" else self.noun
         return self.says.format(rows=formats.counted(count, noun), detail=detail)
 
     def finding(self, count: int, row_word: str = "row") -> Finding:

@@ -19,7 +19,7 @@ from core.base.errors import DataError, Fix
 from core.base.language import _
 from core.engine.data import CHOSEN, COMPLETION, LIKED, PROMPT, REJECTED
 from core.engine.data.chat_tokens import Rendered, Renderer, TemplateRefused, set_template
-from core.engine.data.checks import DUPLICATES, IN_BOTH, refuse_problems, repeats
+from core.engine.data.checks import DUPLICATES, IN_BOTH, refuse_problems, repeats, tally_of
 from core.engine.data.conversations import ChatRow, ConversationReader, Shape, find_shape
 from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
 from core.engine.data.tables import Table, lengths_of, read_held_out, read_training
@@ -156,7 +156,7 @@ def tokenize_table(
     """
     data = options.data
     shape = find_shape(table, preference=options.preference, columns=data.columns)
-    tally = Tally(table.row_word, skip=data.skip_bad_rows)
+    tally = tally_of(table, skip=data.skip_bad_rows)
     result = TokenizedTable(table, shape, length, tally, Tally(table.row_word))
 
     def rows() -> Iterator[tuple[int, ChatRow]]:

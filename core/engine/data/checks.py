@@ -18,7 +18,7 @@ import numpy as np
 
 from core.base import formats
 from core.base.errors import DataError, Fix
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.engine.data.columns import (
     MOST_LABELS,
     SPARSE,
@@ -39,9 +39,9 @@ from core.engine.data.columns import (
 from core.engine.data.conversations import ShapeKind, find_shape
 from core.engine.data.splits import HOLD_OUT_INSTEAD, refuse_labels
 from core.engine.data.tables import Table
-from core.engine.data.text_files import is_text, listed
+from core.engine.data.text_files import UnreadCode, is_text, listed
 from core.options.choices import Task
-from core.services.inspect import ColumnKind, Finding, FindingKind, FindingLevel
+from core.services.inspect import ColumnKind, Finding, FindingKind, FindingLevel, Tally
 
 # --- Findings about rows
 
@@ -50,12 +50,12 @@ _PROBLEM = FindingLevel.PROBLEM
 _WARNING = FindingLevel.WARNING
 
 EMPTY = FindingKind("empty", _WARNING, _("{rows}: “{detail}” is empty. Such examples are always left out."))
-DUPLICATES = FindingKind("duplicates", _WARNING, _("{rows}: duplicates of earlier ones."))
+DUPLICATES = FindingKind("duplicates", _WARNING, _("{rows}: the same as an earlier one."))
 CONTRADICTIONS = FindingKind(
     "contradictions",
     _WARNING,
-    _("{rows}: duplicates of earlier ones with another label. One of the two must be wrong."),
-    _("Decide which label is right"),
+    _("{rows}: the same as an earlier one, but with another label. The model can't learn both answers."),
+    _("Correct the label in the file if it is wrong; where opinions differ, it may stay"),
 )
 IN_BOTH = FindingKind(
     "in-both",
@@ -122,19 +122,46 @@ UNSEEN_LABEL = FindingKind(
     _("Remove these examples, or add examples of this label to the training data"),
 )
 
-LEAVE_OUT = Fix(_("Skip these examples"), {"data.skip_bad_rows": True})
+UNREAD = {
+    UnreadCode.JSON: FindingKind(UnreadCode.JSON, _PROBLEM, _("{rows}: not JSON."), noun="line"),
+    UnreadCode.LINE_BREAK: FindingKind(
+        UnreadCode.LINE_BREAK,
+        _PROBLEM,
+        _("{rows}: pieces of longer ones, as a text has a line break in it."),
+        noun="row",
+    ),
+    UnreadCode.WIDTH: FindingKind(
+        UnreadCode.WIDTH, _PROBLEM, _("{rows}: more or fewer columns than the first row."), noun="row"
+    ),
+}
+
 DROP_REPEATS = Fix(_("Remove duplicates"), {"data.drop_duplicates": True})
 MOST_OFFERED = 4
 MOST_PROBLEMS = 5
 """How many kinds of problems an error describes."""
 
 
+def tally_of(table: Table, *, skip: bool) -> Tally:
+    """A tally of the rows of a table, with those that could not be read; `skip` as for `Tally`."""
+    tally = Tally(table.row_word, skip=skip)
+    for unread in table.unread:
+        for number in unread.numbers:
+            advice = (Fix(unread.advice),)
+            tally.add(UNREAD[unread.code], number, example=unread.example, fixes=advice)
+    return tally
+
+
 def offered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings with the fix that leaves out the rows that would stop a run."""
+    """The findings with the fix that leaves out all rows that would stop a run."""
+    findings = tuple(findings)
+    problems = [finding for finding in findings if finding.level is FindingLevel.PROBLEM]
+    label = _("Leave out all examples with a problem")
+    if len(problems) == 1:
+        label = ngettext("Leave it out", "Leave these {count:,} out", problems[0].count)
+        label = label.format(count=problems[0].count)
+    leave_out = Fix(label, {"data.skip_bad_rows": True})
     return tuple(
-        msgspec.structs.replace(finding, fixes=(*finding.fixes, LEAVE_OUT))
-        if finding.level is FindingLevel.PROBLEM and LEAVE_OUT not in finding.fixes
-        else finding
+        msgspec.structs.replace(finding, fixes=(*finding.fixes, leave_out)) if finding in problems else finding
         for finding in findings
     )
 

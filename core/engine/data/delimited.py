@@ -27,6 +27,8 @@ from core.engine.data.text_files import (
     ParsedRows,
     RowWriter,
     TextFile,
+    UnreadCode,
+    UnreadRows,
     ending,
     listed,
     not_readable,
@@ -167,8 +169,11 @@ def _name_sign(first: str, below: Sequence[str]) -> int:
 
 BLOCK_BYTES = 16 * 2**20
 """No single row may be longer."""
-RAGGED_SHARE = 0.01
-"""Up to this share, rows with another number of columns are left out with a note; beyond, the file is refused."""
+RAGGED_SHARE, DOUBTFUL_SHARE = 0.5, 0.01
+"""Beyond this share of rows with another number of columns a file is refused, as it was split the wrong way; already
+beyond the smaller one if a quote isn't closed somewhere."""
+TEXTS_KEPT = 1000
+"""Beginnings of ragged rows are kept of so many: the first of each kind is shown."""
 LINES_IN_CELL = 5
 """A cell with so many line breaks or more, whose lines nearly all look like rows, has likely swallowed rows."""
 NOT_CLOSED = _("a text begins with a quote and doesn't end with one")
@@ -192,17 +197,17 @@ class _Layout:
 class _Reading:
     """A file split one way.
 
-    Rows with another number of columns than the first one are skipped: `skipped` has their numbers, `ragged` counts
-    those that aren't blank, `first_ragged` is number, columns and text of the first. `swallowed` counts lines inside
-    cells that look like rows; the first of them are in row `swallower`.
+    Rows with another number of columns than the first one are skipped: `skipped` has their numbers, `ragged` numbers
+    and columns of those that aren't blank, `texts` how the first of these begin. `swallowed` counts lines inside cells
+    that look like rows; the first of them are in row `swallower`.
     """
 
     rows: RowWriter
     is_quoted: bool
     count: int = 0
     skipped: "array[int]" = field(default_factory=lambda: array("q"))
-    ragged: int = 0
-    first_ragged: tuple[int, int, str] = (0, 0, "")
+    ragged: list[tuple[int, int]] = field(default_factory=list)
+    texts: dict[int, str] = field(default_factory=dict)
     swallowed: int = 0
     swallower: int = 0
 
@@ -210,9 +215,9 @@ class _Reading:
         """Skip a row that Arrow can't fit in."""
         self.skipped.append(row.number)
         if row.text.strip(',;|" \t\r\n'):
-            if not self.ragged:
-                self.first_ragged = (row.number, row.actual_columns, row.text[:80])
-            self.ragged += 1
+            self.ragged.append((row.number, row.actual_columns))
+            if len(self.texts) < TEXTS_KEPT:
+                self.texts[row.number] = row.text.strip()[:80]
         return "skip"
 
 
@@ -252,14 +257,16 @@ def parse(source: TextFile, new_writer: NewWriter, header: bool | None = None) -
             ),
             (Fix(_("Choose a file with rows below its header")),),
         )
-    if reading.ragged > RAGGED_SHARE * (reading.count + reading.ragged):
+    share = DOUBTFUL_SHARE if bad_quote else RAGGED_SHARE
+    if len(reading.ragged) > share * (reading.count + len(reading.ragged)):
         raise _too_ragged(source, layout, reading, bad_quote)
     how = {"header": _("in the first row") if layout.has_header else "none"}
     if len(layout.columns) > 1:
         quoting = _("double quotes") if reading.is_quoted else "none"
         how = {"delimiter": DELIMITER_NAMES[layout.delimiter], "quoting": quoting, **how}
     notes = tuple(_notes(source.path.name, layout, reading, bad_quote))
-    return ParsedRows(reading.rows, DELIMITERS[layout.delimiter], "row", notes, how)
+    unread = tuple(_unread(source, layout, reading))
+    return ParsedRows(reading.rows, DELIMITERS[layout.delimiter], "row", notes, how, unread)
 
 
 def _find_layout(source: TextFile, header: bool | None) -> _Layout:
@@ -424,13 +431,8 @@ def _too_ragged(source: TextFile, layout: _Layout, reading: _Reading, bad_quote:
             _("{path}: a text that begins with a double quote must end with one.").format(path=path),
             (Fix(_("Close the quote in line {line:,} in a text editor").format(line=bad_quote)),),
         )
-    number, columns, text = reading.first_ragged
-    number += layout.lines_before
-    rule = _("A text that contains the delimiter must stand in double quotes.")
-    if source.has_quotes and not reading.is_quoted:
-        rule = _(
-            "Double quotes are plain text in this file, so that no text can contain a tab or a line break."
-        )
+    first, columns = reading.ragged[0]
+    number = first + layout.lines_before
     return DataError(
         ngettext(
             "{name}, row {number:,} has {columns} column instead of {expected}",
@@ -442,14 +444,52 @@ def _too_ragged(source: TextFile, layout: _Layout, reading: _Reading, bad_quote:
             "begins: {text}"
         ).format(
             path=path,
-            count=reading.ragged,
-            rows=reading.count + reading.ragged,
-            rule=rule,
+            count=len(reading.ragged),
+            rows=reading.count + len(reading.ragged),
+            rule=_quoting_rule(source, reading),
             number=number,
-            text=text,
+            text=reading.texts[first],
         ),
         (Fix(_("Correct row {number:,} in a spreadsheet or a text editor").format(number=number)),),
     )
+
+
+def _quoting_rule(source: TextFile, reading: _Reading) -> str:
+    if source.has_quotes and not reading.is_quoted:
+        return _(
+            "Double quotes are plain text in this file, so that no text can contain a tab or a line break."
+        )
+    return _("A text that contains the delimiter must stand in double quotes.")
+
+
+def _unread(source: TextFile, layout: _Layout, reading: _Reading) -> Iterator[UnreadRows]:
+    """The ragged rows: pieces of one that a line break has cut, and others."""
+    pieces, width = set[int](), len(layout.columns)
+    run: list[tuple[int, int]] = []
+    for number, columns in reading.ragged:
+        run = [*run, (number, columns)] if run and run[-1][0] == number - 1 else [(number, columns)]
+        if len(run) > 1 and sum(one for _number, one in run) - len(run) + 1 == width:
+            pieces |= {one for one, _columns in run}
+            run = []
+    before, widths = layout.lines_before, dict(reading.ragged)
+
+    def of(code: UnreadCode, numbers: list[int], says: str, advice: str) -> Iterator[UnreadRows]:
+        if numbers:
+            example = says.format(
+                columns=widths[numbers[0]], expected=width, text=reading.texts.get(numbers[0], "")
+            )
+            yield UnreadRows(code, tuple(number + before for number in numbers), example, advice)
+
+    cut = [number for number in widths if number in pieces]
+    yield from of(UnreadCode.LINE_BREAK, cut, _("“{text}”."), _("Write each of these texts in one line"))
+    others = [number for number in widths if number not in pieces]
+    columns = widths[others[0]] if others else 0
+    says = ngettext(
+        "{columns} column instead of {expected}: “{text}”.",
+        "{columns} columns instead of {expected}: “{text}”.",
+        columns,
+    )
+    yield from of(UnreadCode.WIDTH, others, says, _quoting_rule(source, reading))
 
 
 def _notes(name: str, layout: _Layout, reading: _Reading, bad_quote: int | None) -> Iterator[Note]:
@@ -464,15 +504,6 @@ def _notes(name: str, layout: _Layout, reading: _Reading, bad_quote: int | None)
     if len(layout.columns) == 1:
         sentence = _("{name} has one column only: no comma, tab, semicolon or bar divides its lines.")
         yield Note(sentence.format(name=name))
-    if reading.ragged:
-        sentence = ngettext(
-            "{count:,} row was left out of {name} for its number of columns: row {number:,}.",
-            "{count:,} rows were left out of {name} for their number of columns, the first is row {number:,}.",
-            reading.ragged,
-        )
-        number = reading.first_ragged[0] + layout.lines_before
-        message = sentence.format(count=reading.ragged, name=name, number=number)
-        yield Note(message, NoteCode.LINES_LEFT_OUT)
     if reading.swallower:
         sentence = _(
             "{count:,} lines that look like rows are inside cells, first in row {row:,} of {name}: {not_closed}?"

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from core.base.errors import DataError, Fix
 from core.base.files import is_plain, without_tilde
 from core.base.language import _, ngettext
-from core.engine.data.checks import ANSWER, MOST_OFFERED, refuse_missing, use
+from core.engine.data.checks import ANSWER, MOST_OFFERED, noted, refuse_missing, tally_of, use
 from core.engine.data.columns import (
     MOST,
     as_text,
@@ -444,8 +444,9 @@ def read_image_table(
         table.row_word,
     )
     kind = _("Parquet with images") if is_stored else _("{format} of image paths").format(format=table.format)
+    notes = (*table.messages, *noted(tally_of(table, skip=True).findings()), *notes)
     return FoundImages(
-        images, kind, notes=(*table.messages, *notes), table=table, image_column=image, label_column=label
+        images, kind, notes=notes, table=table, image_column=image, label_column=label
     )
 
 

@@ -21,6 +21,8 @@ from core.engine.data.text_files import (
     ParsedRows,
     RowWriter,
     TextFile,
+    UnreadCode,
+    UnreadRows,
     listed,
     refuse_names,
 )
@@ -101,11 +103,17 @@ def _line_records(source: TextFile, decoder: "_Decoder") -> Iterator[Block]:
     """One object a line."""
     for first, lines in source.lines():
         filled = [(number, line) for number, line in enumerate(lines, first) if line.strip()]
-        records = [
-            decoder.whole(line, _("line {number:,}").format(number=number), number) for number, line in filled
-        ]
+        records, numbers = list[Any](), list[int]()
+        for number, line in filled:
+            try:
+                records.append(decoder.whole(line, _("line {number:,}").format(number=number), number))
+                numbers.append(number)
+            except DataError as error:
+                if not isinstance(error.__cause__, json.JSONDecodeError):
+                    raise
+                decoder.unread[number] = error
         if records:
-            yield records, [number for number, _line in filled]
+            yield records, numbers
 
 
 def _array_records(source: TextFile, decoder: "_Decoder") -> Iterator[Block]:
@@ -148,6 +156,7 @@ class _Decoder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.notes: dict[str, Note] = {}
+        self.unread: dict[int, DataError] = {}  # by the numbers of lines
         self._decoder = json.JSONDecoder(object_pairs_hook=self._object)
         self._repeated: list[str] = []
 
@@ -303,6 +312,7 @@ def _store(
     """Write records: `read` is gone through once for the types of the columns, and once more for the rows."""
     path, chats = decoder.path, ChatExport()
     types = _column_types(path, chats.rows(read()), word)
+    unread = _unread(decoder, sum(len(records) for records, _numbers in read()) if decoder.unread else 0)
     if not types:
         raise DataError(
             _("{name} has no rows").format(name=path.name),
@@ -318,7 +328,22 @@ def _store(
         if kind is None
     )
     all_notes = (*map(Note, notes), *decoder.notes.values(), *chats.notes(path.name), *texts)
-    return ParsedRows(rows, chats.app or ("JSON" if word == "record" else "JSONL"), word, all_notes)
+    kind = chats.app or ("JSON" if word == "record" else "JSONL")
+    return ParsedRows(rows, kind, word, all_notes, unread=unread)
+
+
+def _unread(decoder: _Decoder, read: int) -> tuple[UnreadRows, ...]:
+    """The lines that are no JSON; raises the error of the first if no more lines than these could be `read`."""
+    if not decoder.unread:
+        return ()
+    first = next(iter(decoder.unread.values()))
+    if len(decoder.unread) >= read:
+        raise first
+    cause = first.__cause__
+    assert isinstance(cause, json.JSONDecodeError)
+    example = _("{reason}, in column {column:,}.").format(reason=cause.msg, column=cause.colno)
+    advice = _("Correct the line in a text editor")
+    return (UnreadRows(UnreadCode.JSON, tuple(decoder.unread), example, advice),)
 
 
 def _column_types(path: Path, blocks: Iterator[Block], word: str) -> ColumnTypes:

@@ -54,7 +54,7 @@ from core.options import RunOptions
 from core.options.catalogue import row_multiple
 from core.options.choices import Padding, Task
 from core.options.sources import Scheme, scheme_of
-from core.services.inspect import FindingKind, Tally
+from core.services.inspect import FindingKind
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -122,7 +122,7 @@ class RowReader:
     ) -> None:
         self.table = table
         self.columns = columns
-        self.tally = Tally(table.row_word, skip=skip)
+        self.tally = checks.tally_of(table, skip=skip)
         self._progress = progress
 
     def texts(self) -> Iterator[Block]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,6 +47,7 @@ from core.engine.data.text_files import (
     Reading,
     RowWriter,
     TextFile,
+    UnreadRows,
     ending,
     first_bytes,
     is_parquet,
@@ -71,7 +73,8 @@ class Table:
     """Rows and named columns of one file or several; columns of delimited files are text.
 
     `numbers` says which row (or line, or record: `row_word`) each is. Over several files they go on from file to file:
-    `files` has each file and the number before its first row. `reading` says how the first file was read.
+    `files` has each file and the number before its first row. `reading` says how the first file was read. `unread` are
+    the rows that could not be read: a run stops on them, or is told to leave them out.
     """
 
     path: Path
@@ -82,6 +85,7 @@ class Table:
     notes: tuple[Note, ...] = ()
     reading: Reading = field(default_factory=dict)
     files: tuple[tuple[Path, int], ...] = ()
+    unread: tuple[UnreadRows, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -102,7 +106,13 @@ class Table:
         """The table cut to its first `count` rows; None: all."""
         if count is None or count >= self.rows.num_rows:
             return self
-        return replace(self, rows=self.rows.slice(0, count), numbers=self.numbers[:count])
+        numbers = self.numbers[:count]
+        before = (
+            replace(rows, numbers=tuple(number for number in rows.numbers if number < numbers[-1]))
+            for rows in self.unread
+        )
+        unread = tuple(rows for rows in before if rows.numbers)
+        return replace(self, rows=self.rows.slice(0, count), numbers=numbers, unread=unread)
 
 
 # --- One file
@@ -114,7 +124,8 @@ HEAD_CHARACTERS = 1 << 20
 def read_table(path: Path, progress: Progress | None = None, *, header: bool | None = None) -> Table:
     """Read a whole file of rows; a large one costs time and disk, but next to no memory.
 
-    Row numbers are those of the file: a header is row 1. Rows without any value are passed over.
+    Row numbers are those of the file: a header is row 1. Rows without any value are passed over; those that could not
+    be read are named in `unread`.
 
     Args:
         path: The file, which may be compressed with gzip.
@@ -175,6 +186,7 @@ def _read_file(path: Path, header: bool | None, passes: Passes, stored: Path) ->
             "row_word": parsed.row_word,
             "notes": [asdict(note) for note in parsed.notes],
             "reading": dict(parsed.reading),
+            "unread": [asdict(rows) for rows in parsed.unread],
         }
         table = _stored_table(path, parsed.rows.finish(about, stored))
     finally:
@@ -293,7 +305,7 @@ RECENT_SECONDS = 3600.0
 """Files used within this time stay: the parts of one large data set are read one after the other."""
 UNFINISHED_SECONDS = 86_400.0
 """After this time an unfinished file belongs to a process that has ended."""
-FORMAT = "8"
+FORMAT = "9"
 """To be raised whenever the same file would be read as other rows or notes."""
 
 
@@ -340,6 +352,7 @@ def _stored_table(path: Path, source: Any) -> Table:
         about["row_word"],
         tuple(Note(**note) for note in about["notes"]),
         about["reading"],
+        unread=msgspec.convert(about["unread"], tuple[UnreadRows, ...]),
     )
 
 
@@ -442,6 +455,11 @@ def _concatenated(files: Sequence[Path], progress: Progress | None, header: bool
         numbers=np.concatenate([table.numbers + start for table, start in zip(tables, before, strict=True)]),
         notes=tuple(dict.fromkeys(note for table in tables for note in table.notes)),
         files=tuple(zip(files, before, strict=True)),
+        unread=tuple(
+            replace(rows, numbers=tuple(number + start for number in rows.numbers))
+            for table, start in zip(tables, before, strict=True)
+            for rows in table.unread
+        ),
     )
 
 

@@ -246,12 +246,31 @@ class Note:
     column: str = ""
 
 
+class UnreadCode(StrEnum):
+    """Why a row of a file could not be read."""
+
+    JSON = "not-json"
+    LINE_BREAK = "line-break"
+    WIDTH = "row-width"
+
+
+@dataclass(frozen=True)
+class UnreadRows:
+    """Rows that could not be read for one reason: their places, what is wrong with the first one, and the advice."""
+
+    code: UnreadCode
+    numbers: tuple[int, ...]
+    example: str
+    advice: str
+
+
 @dataclass(frozen=True)
 class ParsedRows:
     """The rows of a file, each with its place there.
 
     Places are counted from 1 in what `row_word` says: rows of a delimited file (the header is row 1), lines of JSONL
-    and CoNLL, records of JSON. `reading` is described at `Reading`.
+    and CoNLL, records of JSON. `reading` is described at `Reading`. `unread` are the rows of the file that aren't among
+    them.
     """
 
     rows: RowWriter
@@ -259,6 +278,7 @@ class ParsedRows:
     row_word: str
     notes: tuple[Note, ...] = ()
     reading: Mapping[str, str] = field(default_factory=dict)
+    unread: tuple[UnreadRows, ...] = ()
 
 
 def _has_values(rows: pa.RecordBatch) -> pa.Array | None:

@@ -16,7 +16,7 @@ from core.base.errors import DataError
 from core.engine.data import delimited, tables, text_files
 from core.engine.data.columns import guess_pair
 from core.engine.data.labelled_texts import load_labelled_texts
-from core.engine.data.tables import Table, read_table
+from core.engine.data.tables import Table, read_files, read_table
 from core.options import RunOptions
 from core.options.choices import Task, Toggle
 from core.options.data import DataOptions
@@ -113,14 +113,12 @@ KINDS = '{"text": "a", "label": 1}\n{"text": "b", "label": "x"}\n'
 NOTED: dict[str, tuple[str, str | bytes, int, str]] = {
     "one column": ("a.csv", "text label\nfine pos\nbad neg\n", 2, "one column only"),
     "no name": ("a.csv", ",text,label\n0,good,pos\n1,bad,neg\n", 2, "“column 1”"),
-    "ragged": ("a.csv", csv(*UNQUOTED[:100], "one, two, three", *UNQUOTED[101:]), 999, "row 102"),
     "Windows-1252": ("a.csv", "text,label\nnaïve café,fr\n".encode("cp1252"), 1, "(line 2)"),
     "damaged bytes": ("a.csv", "text,label\ncafé,a\n".encode() + b"na\xefve,b\nna\xc3,c", 3, "line 3"),
     "the list": ("a.json", '{"version": 2, "data": [{"text": "a"}]}', 1, "“data”"),
     "columns": ("a.json", '{"text": ["a", "b"], "label": [0, 1]}', 2, "columns"),
     "kinds": ("a.jsonl", KINDS, 2, "“label”"),
     "open quote": ("a.csv", OPEN, 298, "ine 102"),
-    "open at the end": ("a.csv", csv(*QUOTED_LINES[:298], '"no end,1', *QUOTED_LINES[:1]), 298, "row 300"),
     "fewer lost": ("a.csv", csv(*['"hello, i",pos'] * 10, '"never closed,pos', *UNQUOTED), 1001, "ine 12"),
     "quotes are text": ("a.csv", csv(*['"hello",pos'] * 10, '"never closed,pos', *UNQUOTED), 1011, "line 12"),
     "rows in a cell": ("a.csv", IN_CELL, 2, f"1,001 {INSIDE} 3"),
@@ -152,9 +150,53 @@ def test_nothing_is_said_about_quotes_that_are_plain_text_among_tabs(tmp_path, l
 
 
 def test_a_tab_file_with_too_many_bad_rows_is_not_blamed_on_a_quote(tmp_path):
-    lines = [f"1{REVIEW}0", *AMONG_TABS, *["half a row"] * 9]
+    lines = [f"1{REVIEW}0", *AMONG_TABS, *["half a row"] * 400]
     error = refusal(write(tmp_path, "a.tsv", csv(*lines, header="id\tdocument\tlabel")))
     assert "row 303 has 1 column" in error.title
+
+
+CUT = ["7\tthe first half", "the second half\t1"]
+THREE = ["7\tone", "two", "three\t1"]
+REVIEWS = "id\tdocument\tlabel"
+OBJECTS = [json.dumps(row) for row in ROWS] * 10
+BROKEN_LINE = "\n".join([*OBJECTS[:3], '{"text": "cut', *OBJECTS[3:]])
+UNREAD = {
+    "one too many": ("a.csv", csv(*UNQUOTED[:9], "one, two, three", *UNQUOTED[:9]), {"row-width": (11,)}),
+    "one of two": ("a.csv", csv(*UNQUOTED[:9], "one", "two"), {"row-width": (11, 12)}),
+    "open quote": ("a.csv", csv(*QUOTED_LINES[:298], '"no end,1', *QUOTED_LINES[:1]), {"row-width": (300,)}),
+    "cut": ("a.txt", csv(*AMONG_TABS[:4], *CUT, *CUT, header=REVIEWS), {"line-break": (6, 7, 8, 9)}),
+    "cut twice": ("a.tsv", csv(*AMONG_TABS[:4], *THREE, header=REVIEWS), {"line-break": (6, 7, 8)}),
+    "half": (
+        "a.tsv",
+        csv(*AMONG_TABS[:4], *CUT, "7\thalf", *AMONG_TABS, header=REVIEWS),
+        {"line-break": (6, 7), "row-width": (8,)},
+    ),
+    "not JSON": ("a.jsonl", BROKEN_LINE, {"not-json": (4,)}),
+    "blank rows": ("a.csv", csv(*UNQUOTED[:9], ",,", "", *UNQUOTED[:9]), {}),
+    "lines within quotes": ("a.csv", csv(*QUOTED_LINES[:9], '"one\ntwo",1'), {}),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "expected"), UNREAD.values(), ids=UNREAD)
+def test_rows_that_cant_be_read_are_named_with_the_reason(tmp_path, name, content, expected):
+    table = read_table(write(tmp_path, name, content))
+    assert {str(unread.code): unread.numbers for unread in table.unread} == expected
+
+
+def test_rows_that_cant_be_read_are_known_in_parts_and_in_several_files(tmp_path):
+    first = write(tmp_path, "a.csv", csv(*UNQUOTED[:5], "x,y,z", *UNQUOTED[:5], "x,y,z"))
+    table = read_table(first)
+    assert [unread.numbers for unread in table.first(6).unread] == [(7,)]
+    assert table.first(5).unread == ()
+    both = read_files([first, write(tmp_path, "b.csv", csv("x,y,z", *UNQUOTED[:3]))])
+    rest = int(table.numbers[-1]) + 2
+    assert [unread.numbers for unread in both.unread] == [(7, 13), (rest,)]
+    assert both.where(len(both.numbers) - 1) == "row 5 of b.csv"
+
+
+def test_only_some_lines_may_be_no_json(tmp_path):
+    error = refusal(write(tmp_path, "a.jsonl", "\n".join(['{"text": "cut'] * 3 + OBJECTS[:2])))
+    assert "line 1" in error.title
 
 
 IN_QUOTES = {

@@ -67,7 +67,8 @@ def rows_of(folder: Path, task: Task) -> str:
     }.get(task, {"text": ["good", "film"], "label": "a"})
     rows = [*map(row, range(20)), bad, *map(row, range(5))]
     path = folder / "rows.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    lines = [*map(json.dumps, rows), '{"text": "cut off']
+    path.write_text("\n".join(lines), encoding="utf-8")
     return str(path)
 
 
@@ -119,8 +120,10 @@ def test_bad_rows_stop_a_run_and_can_be_left_out_as_repeats_can(task, models, tm
     stops = [finding for finding in inspect(options).findings if finding.level is FindingLevel.PROBLEM]
     assert stops
     assert all(skip in [fix.changes for fix in finding.fixes] for finding in stops)
+    assert "not-json" in [finding.code for finding in stops]
     with pytest.raises(DataError) as stopped:
         prepare(options, Reporter(None))
+    assert "(line 27)" in stopped.value.detail
     assert skip in [fix.changes for fix in stopped.value.fixes]
     (repeats,) = (found for found in inspect(options).findings if found.code == "duplicates")
     assert repeats.count == 5
