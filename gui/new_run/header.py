@@ -95,7 +95,7 @@ class NewRunHeader(QWidget):
         self.reset = link_button(
             _("Reset form"),
             self.reset_chosen.emit,
-            _("Reset every option to what Hone starts with; this can be undone"),
+            _("Begin this task anew, without data; this can be undone"),
         )
         self.show_restored(False)
         keep_place(self.reset)

@@ -28,7 +28,7 @@ from core.options.importing import Imported
 from core.options.method_rules import big_model_advice, extent, usual_rate
 from core.options.past_runs import source_title
 from core.options.presets import Preset
-from core.options.sources import DIGITS, short_name
+from core.options.sources import short_name
 from core.services.inspect import (
     COLUMNS,
     IMAGE,
@@ -49,17 +49,13 @@ from core.services.inspect import (
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.new_run.data_panel import FILE, SPLIT, TRAIN_SPLIT, DataOverview, SplitChoice
-from gui.new_run.device_field import DeviceField, has_parts
-from gui.new_run.model_field import ModelField
+from gui.new_run.device_field import has_parts
+from gui.new_run.special_fields import SpecialFields
 from gui.new_run.state import DataReading, ModelCheck, check_form
 from gui.widgets.cards import Card, Change, ChangesStrip, Note
 from gui.widgets.fields import (
     ROOM_FOR_AUTOMATIC,
-    AutomaticField,
-    ComboField,
     Field,
-    LinesField,
-    PairsField,
     PathField,
     SwitchField,
 )
@@ -67,67 +63,6 @@ from gui.widgets.form import Form, FormRow, Starts, field_indent, sentence
 from gui.widgets.inputs import PathLine
 from gui.widgets.labels import link_button, role_label
 from gui.widgets.layout import FLUSH, fill, keep_place, order_tabs, set_shown
-
-
-class DataPathField(PathField):
-    """`data.train`; the menu of its button also has the Hub and recent data."""
-
-    hub_wanted = Signal()
-
-    def __init__(self, option: Option) -> None:
-        super().__init__(option, _("Drop a file or folder"))
-        self.task = Task.IMAGE_CLASSIFICATION
-        self.menu.addAction(_("From the Hub…"), self.hub_wanted.emit)
-        self._fixed = len(self.menu.actions())
-        self.menu.aboutToShow.connect(self._show_recent)
-
-    def _show_recent(self) -> None:
-        for action in self.menu.actions()[self._fixed :]:
-            self.menu.removeAction(action)
-        recent = [(short_name(source), source) for source in presets.recent()]
-        for heading, sources in (
-            (_("Recent"), recent),
-            (_("Comes with Hone"), [(_("Handwritten digits"), DIGITS)] if self.task.reads_images else []),
-        ):
-            if sources:  # a disabled action, as style sheets show no sections
-                self.menu.addSeparator()
-                self.menu.addAction(heading).setEnabled(False)
-            for title, source in sources:
-                action = self.menu.addAction(title)
-                action.setToolTip(source)
-                action.triggered.connect(lambda _checked, source=source: self.line.setText(source))
-
-
-class SpecialFields:
-    """The controls of options whose kind alone doesn't determine it; `by_path` has all of them."""
-
-    def __init__(self) -> None:
-        options = options_by_path()
-        self.model = ModelField(options["model.source"])
-        self.device = DeviceField(options["device.name"])
-        self.train = DataPathField(options["data.train"])
-        evaluated = PathField(options["data.eval"], _("Choose the validation data"))
-        evaluated.near = self.train
-        endings = " ".join(f"*{ending} *{ending}.gz" for ending in sorted(presets.DATA_ENDINGS))
-        self.train.filters = evaluated.filters = f"{_('Data')} ({endings});;{_('All files')} (*)"
-        roles, names = PairsField(options["data.roles"]), PairsField(options["data.label_names"])
-        roles.line.setPlaceholderText("bob = assistant")
-        names.line.setPlaceholderText(_("0 = negative, 1 = positive"))
-        numbers = ("data.workers", "device.threads", "data.pad_to_multiple_of")
-        fields: tuple[Field, ...] = (
-            self.model,
-            self.device,
-            self.train,
-            evaluated,
-            *(AutomaticField(options[path]) for path in numbers),
-            ComboField(options["device.compile_backend"]),
-            ComboField(options["device.compile_mode"]),
-            PathField(options["memory.offload_folder"], only_folders=True),
-            LinesField(options["output.prompts"]),
-            roles,
-            names,
-        )
-        self.by_path: dict[str, Field] = {field.option.path: field for field in fields}
 
 
 class OptionsCard(Card):
@@ -475,7 +410,7 @@ class OptionsColumn(QWidget):
     def _set_task(self, task: Task) -> None:
         self.form.set_task(task)
         self.fields.model.set_task(task)
-        self.fields.train.task = task
+        self.fields.train.set_task(task)
 
     def chosen_tree(self) -> Tree:
         """Return the values as in a run file, without guessed columns."""
@@ -739,7 +674,9 @@ class FormHistory(QObject):
 
     def _on_changed(self) -> None:
         change = None if self._is_changing else self._push("", self._options.form.starts)
-        if change and self._listed and self._listed.after.keys() <= change.after.keys():
+        listed = self._listed.after.keys() if self._listed else frozenset()
+        is_of_other_data = change and TRAIN in change.after and listed & {TRAIN, "task"}
+        if change and listed and (listed <= change.after.keys() or is_of_other_data):
             self._strip.hide()
 
     def _push(self, title: str, starts: Starts) -> FormChange | None:

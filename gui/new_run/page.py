@@ -82,6 +82,9 @@ def tree_for_task(task: Task, before: Tree) -> Tree:
     return tree
 
 
+FIRST_EXAMPLE = "digits"
+"""What the form holds when Hone opens for the first time."""
+
 ROLES = "data.roles"
 SOURCES = ("data.train", "model.source")
 
@@ -103,7 +106,8 @@ class Remedies(QObject):
         self._strip = strip
         self._change_task = change_task
         self._unread = ""  # a new source that the engine has not read yet
-        self._left: tuple[str, Task] | None = None
+        self._left: tuple[str, Task] | None = None  # data, and a task that is not offered for it again
+        self._offered: Task | None = None
         self._is_untouched = is_untouched  # whether the person has chosen nothing yet but data
         self._adopted = ""  # the data that the task was changed for without a question, once
 
@@ -115,6 +119,10 @@ class Remedies(QObject):
     def apply(self, fix: Fix) -> None:
         changes, form = dict(fix.changes), self._options.form
         before, task = form.task, Task(changes.pop("task", form.task))
+        if not changes and task is before:
+            if self._offered is not None:  # the answer to an offer: keep the task
+                self.note_left(self._offered)
+            return
         self._options.setFocus()  # a button that is hidden with the focus would scroll to the next control
         is_undone = task is not before and self._history.undo_task(task)
         if is_undone:
@@ -150,13 +158,11 @@ class Remedies(QObject):
                 form.set_values({FRACTION: options_by_path()[FRACTION].default, **found[0].changes})
 
     def on_failure(self, failure: UserError) -> None:
-        """Withdraw an offer that the failure itself makes."""
+        """Offer the task that new data can be read for."""
         source, self._unread = self._unread, ""
         fix = next((fix for fix in failure.fixes if "task" in fix.changes), None)
-        if fix is not None:
-            self._offer(source, None)
-            if self._adopts(str(self._options.fields.train.value()), fix):
-                self._unread = source
+        if fix is not None and source and self._offer(source, Task(fix.changes["task"])):
+            self._unread = source
 
     def _adopts(self, source: str, fix: Fix) -> bool:
         """Apply a fix that changes the task for new data where there is nothing to lose; returns whether it did."""
@@ -169,7 +175,11 @@ class Remedies(QObject):
         return True
 
     def _offer(self, source: str, task: Task | None) -> bool:
-        """Offer a task if there is one, and the form is for another; returns whether it was adopted."""
+        """Offer a task if there is one, and the form is for another; returns whether it was adopted.
+
+        The first data takes the place of the example that Hone opens with, and its task with it. Else the task is what
+        the person came for: it stays unless they say so.
+        """
         now = self._options.form.task
         is_chat_on_text = task is Task.CAUSAL_LM and now is Task.CHAT  # plain texts do for chat
         if task is None or task is now or is_chat_on_text or (source, task) == self._left:
@@ -180,7 +190,9 @@ class Remedies(QObject):
         fix = Fix(change, {"task": task.value, "data.train": source})
         if self._adopts(source, fix):
             return True
-        self._strip.show_message(Level.INFO, title, "", (fix,))
+        keep = Fix(_("Keep “{task}”").format(task=now.label), {"task": now.value})
+        self._offered = task
+        self._strip.show_message(Level.INFO, title, "", (fix, keep))
         return False
 
 
@@ -225,7 +237,7 @@ class NewRunPage(QWidget):
         self._sending = Sending(self)
         self._lay_out()
         self._connect()
-        self.load_example(presets.find_example("digits"))
+        self.load_example(presets.find_example(FIRST_EXAMPLE))
         self._history.clear()
 
     def focusInEvent(self, _event: QFocusEvent) -> None:
@@ -258,6 +270,7 @@ class NewRunPage(QWidget):
         self._options.fields.train.hub_wanted.connect(lambda: self.open_hub(Kind.DATASET))
         self._options.fields.model.hub_wanted.connect(self.open_hub)
         self._options.fields.model.models.badge = self._badge
+        self._options.fields.train.changed.connect(self._strip.hide)  # what it says is about other data
         for strip in (self._strip, self._offer, self._usual):
             strip.fix_chosen.connect(self._remedies.apply)
         self._strip.fix_chosen.connect(self._strip.hide)
@@ -331,10 +344,8 @@ class NewRunPage(QWidget):
             QTimer.singleShot(0, area, partial(area.verticalScrollBar().setValue, 0))  # with the new heights
 
     def start_afresh(self) -> None:
-        """Reset the form to what Hone starts with."""
-        example = presets.find_example("digits")
-        self.replace_tree(example.tree, _("Reset form"), _("example"))
-        self._example = example
+        """Reset the form to what its task starts with."""
+        self.replace_tree(starting_tree(self._options.form.task), _("Reset form"), "")
 
     def load_file(self, path: Path) -> None:
         """Fill the form from a run file, and show its problems."""
@@ -577,9 +588,10 @@ class NewRunPage(QWidget):
             strip.hide()
 
     def _is_untouched(self) -> bool:
-        """Whether the form is as an example filled it, but for the data."""
+        """Whether the form is as Hone opens, but for the data."""
         is_own = any(not path.startswith("data.") for path in self._options.form.changed_from())
-        return self._example is not None and not (is_own or self._options.typed)
+        is_first = self._example is not None and self._example.name == FIRST_EXAMPLE
+        return is_first and not (is_own or self._options.typed)
 
     def _change_task(self, task: Task) -> None:
         """Start with good values for a task; the task that was left last is as it was left."""

@@ -177,6 +177,9 @@ class MessageStrip(Strip):
             self._buttons.addWidget(link_button(_("Dismiss"), self.dismiss, flush=True))
 
 
+MOST_LINKS = 2
+
+
 class Note(QWidget):
     """One line, whose place is kept while it is empty. What it has no room for is in a popup over the page.
 
@@ -193,19 +196,20 @@ class Note(QWidget):
         self._label = ElidedLabel()
         self._label.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._more = self._link(ask or _("Details"), self._open)
-        self._fix = self._link("", lambda: self.fix_chosen.emit(self._fixes[0]))
-        fill(QHBoxLayout(self), self._label, self._more, self._fix, None, margins=FLUSH, spacing=SPACING)
+        self._links = [self._link("", partial(self._choose, place)) for place in range(MOST_LINKS)]
+        fill(QHBoxLayout(self), self._label, self._more, *self._links, None, margins=FLUSH, spacing=SPACING)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.say(())
 
     def say(self, lines: Sequence[str], fixes: Sequence[Fix] = (), role: Role | None = Role.HINT) -> None:
-        """Show the first line, a large note as much as fits, and beside it the fix if it is the only one."""
+        """Show the first line, a large note as much as fits, and beside it the fixes if they are few."""
         self.lines, self._fixes, self._role = tuple(lines), tuple(fixes), role
         set_role(self._label, role)
         self._label.setText(" · ".join(lines[:1] if self._is_small else lines))
         self.setToolTip(tip_of(meanings_in("\n".join(lines))))
         self._more.setAccessibleDescription(" ".join(lines))
-        self._fix.setText(fixes[0].label if fixes else "")
+        for link, fix in zip(self._links, fixes, strict=False):
+            link.setText(fix.label)
         self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -220,14 +224,23 @@ class Note(QWidget):
         return link
 
     def _fit(self) -> None:
-        """Show the fix unless it takes half of the line, and the link if anything is not shown."""
-        room = self.width()
-        fix = self._fix.sizeHint().width() + SPACING if len(self._fixes) == 1 else 0
-        has_fix = 0 < 2 * fix <= room
-        self._fix.setVisible(has_fix)
-        is_cut = bool(self.lines) and self._label.sizeHint().width() > room - has_fix * fix
-        is_rest = self._label.text() != " · ".join(self.lines) or has_fix < len(self._fixes)
-        self._more.setVisible(is_cut or is_rest)
+        """Show the fixes unless they take half of the line, and the link if anything is not shown.
+
+        Of a large note they may take what its text leaves.
+        """
+        room, count = self.width(), len(self._fixes)
+        links, text = self._links[:count], self._label.sizeHint().width()
+        fixes = sum(link.sizeHint().width() + SPACING for link in links)
+        is_beside = not self._is_small and text + fixes <= room
+        has_fixes = 0 < count <= (1 if self._is_small else MOST_LINKS) and (2 * fixes <= room or is_beside)
+        for link in self._links:
+            link.setVisible(has_fixes and link in links)
+        is_cut = bool(self.lines) and text > room - has_fixes * fixes
+        is_rest = self._label.text() != " · ".join(self.lines) or (count and not has_fixes)
+        self._more.setVisible(bool(is_cut or is_rest))
+
+    def _choose(self, place: int) -> None:
+        self.fix_chosen.emit(self._fixes[place])
 
     def _open(self) -> None:
         popup = QFrame(self, Qt.WindowType.Popup)

@@ -161,7 +161,9 @@ def offered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         label = label.format(count=problems[0].count)
     leave_out = Fix(label, {"data.skip_bad_rows": True})
     return tuple(
-        msgspec.structs.replace(finding, fixes=(*finding.fixes, leave_out)) if finding in problems else finding
+        msgspec.structs.replace(finding, fixes=(*finding.fixes, leave_out))
+        if finding in problems
+        else finding
         for finding in findings
     )
 

@@ -445,9 +445,7 @@ def read_image_table(
     )
     kind = _("Parquet with images") if is_stored else _("{format} of image paths").format(format=table.format)
     notes = (*table.messages, *noted(tally_of(table, skip=True).findings()), *notes)
-    return FoundImages(
-        images, kind, notes=notes, table=table, image_column=image, label_column=label
-    )
+    return FoundImages(images, kind, notes=notes, table=table, image_column=image, label_column=label)
 
 
 def _choose_image_column(table: Table, chosen: str | None) -> str:

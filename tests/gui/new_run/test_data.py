@@ -13,6 +13,7 @@ from core.services.inspect import Column, ColumnKind, Finding, FindingLevel
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import PAIRS
 from tests.gui.new_run.steps import (
+    TEXTS,
     await_reading,
     choose,
     drop,
@@ -89,7 +90,7 @@ def test_data_that_cannot_be_read_for_a_task_proposes_the_one_it_is_for(qtbot, p
     answers.answers["inspect"] = DataError("scores.csv has no column of images", "", (advice, change))
     drop(page, scores)
     qtbot.waitUntil(lambda: page._reading.failure is not None and not page._reading.is_waiting)
-    assert not page._offer.isVisible(), "the failure offers the task itself"
+    assert page._offer.isVisible()  # by the engine
     assert advice.label in row(page, "data.train").note.lines
     assert page._options.data.findings.isHidden(), "it is said at the field"
     assert advice.label not in [button.text() for button in page.findChildren(QPushButton)]
@@ -107,7 +108,7 @@ def test_the_untouched_form_takes_the_task_of_the_first_data_and_undo_brings_it_
     assert page._changes.isVisible()
     press(page._changes, "Undo")
     assert page.tree()["task"] == first
-    page.start_afresh()
+    page.load_example(find_example("digits"))
     scores = tmp_path / "scores.csv"
     scores.write_text("text,score\na,0.5\n")
     change = Fix("Change to “Text regression”", {"task": "text-regression"})
@@ -115,11 +116,69 @@ def test_the_untouched_form_takes_the_task_of_the_first_data_and_undo_brings_it_
     drop(page, scores)
     qtbot.waitUntil(lambda: page.tree()["task"] == "text-regression")
     assert page.tree()["data"]["train"] == str(scores)
-    page.start_afresh()
+    page.load_example(find_example("digits"))
     put(page, training__epochs=2.0)
     drop(page, talks)
     assert page.tree()["task"] == first, "the person has begun to choose"
     assert page._offer.isVisible()
+
+
+def test_a_file_never_changes_the_task_that_the_person_came_for_in_either_direction(
+    qtbot, page, answers, tmp_path
+):
+    picture, table = tmp_path / "photo.jpg", tmp_path / "ratings.txt"
+    picture.touch()
+    table.write_text("id\ttext\tlabel\n1\tgood\t1\n")
+    texts = Fix("Change to “Text classification”", {"task": "text-classification"})
+    answers.answers["inspect"] = DataError("photo.jpg is neither a table nor a text", "")
+    page.load_example(find_example("messages"))
+    drop(page, picture)
+    assert page.tree()["task"] == "text-classification"
+    press(page._offer, "Keep “Text classification”")
+    assert not page._offer.isVisible()
+    assert page.tree()["task"] == "text-classification"
+    drop(page, table)
+    picture = picture.with_name("another.jpg")
+    picture.touch()
+    drop(page, picture)
+    assert page._offer.isVisible()
+    drop(page, table)
+    assert not page._offer.isVisible(), "it was about the picture"
+    drop(page, picture)
+    press(page._offer, "Change to “Image classification”")
+    assert page.tree()["task"] == "image-classification"
+    answers.answers["inspect"] = DataError("ratings.txt has no images", "", (texts,))
+    drop(page, table)
+    qtbot.waitUntil(page._offer.isVisible)
+    assert page.tree()["task"] == "image-classification"
+    press(page._offer, texts.label)
+    assert page.tree()["task"] == "text-classification"
+    assert page.tree()["data"]["train"] == str(table)
+
+
+def test_what_is_listed_of_a_former_file_goes_with_it(page, answers, talks, pairs):
+    drop(page, talks)
+    assert page._changes.isVisible()
+    drop(page, pairs)
+    assert not page._changes.isVisible()
+
+
+def test_the_form_is_reset_to_the_beginning_of_its_task(page, pairs):
+    load(page, data=pairs, training={"epochs": 9})
+    page.start_afresh()
+    tree = page.tree()
+    assert (tree["task"], tree["data"]["train"], tree["training"]["epochs"]) == (TEXTS, "", 3)
+    page.stack.undo()
+    assert page.tree()["training"]["epochs"] == 9
+
+
+def test_the_dialog_for_files_offers_what_the_task_reads(page):
+    for task, first, missing in ((TEXTS, "*.csv", "*.bmp"), ("image-classification", "*.bmp", "*.txt")):
+        load(page, task)
+        for path in ("data.train", "data.eval"):
+            known, _all = row(page, path).field.filters.split(";;")
+            assert first in known
+            assert missing not in known
 
 
 def test_nothing_changes_by_a_path_that_is_still_typed(qtbot, page, answers, talks):
@@ -155,11 +214,9 @@ def test_nothing_changes_by_a_path_that_is_still_typed(qtbot, page, answers, tal
 def test_the_button_back_to_the_task_restores_all_that_an_automatic_change_replaced(
     qtbot, page, answers, talks
 ):
-    page.load_example(find_example("messages"))
-    settle(qtbot, page)
     before, prose = page.tree(), talks.with_name("prose.txt")
     prose.write_text("Once upon a time\nthere was a king.\n")
-    change = Fix("Change to “Text classification”", {"task": "text-classification"})
+    change = Fix("Change to “Image classification”", {"task": "image-classification"})
     answers.answers["inspect"] = DataError("prose.txt can't be used", "", (change,))
     drop(page, prose)
     assert page.tree()["task"] == "causal-lm"
