@@ -170,7 +170,10 @@ def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
 # --- The request and the report
 
 
-_LOADING = ("padding", "pad_to_multiple_of", "group_by_length", "workers", "prefetch", "pin_memory")
+_WITHOUT_EFFECT = (
+    *("padding", "pad_to_multiple_of", "group_by_length", "workers", "prefetch", "pin_memory"),
+    "label_names",  # they are only shown
+)
 
 
 class InspectRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +196,7 @@ def inspect_request(options: RunOptions, *, any_task: bool = False) -> InspectRe
     """The request for a report on the data of `options`, with only the options that matter."""
     tree = msgspec.to_builtins(options)
     model = {name: tree["model"][name] for name in ("source", "vocabulary")}
-    data = {name: value for name, value in tree["data"].items() if name not in _LOADING}
+    data = {name: value for name, value in tree["data"].items() if name not in _WITHOUT_EFFECT}
     training = {name: tree["training"][name] for name in ("seed", "preference_loss")}
     return InspectRequest(
         asked={"task": tree["task"], "model": model, "data": data, "training": training}, any_task=any_task

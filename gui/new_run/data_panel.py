@@ -23,8 +23,9 @@ from core.services.inspect import Columns, DataReport, Finding, FindingLevel
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.new_run.data_views import LengthsPane, RowsPane, SeenPane, row_numbers
+from gui.new_run.labels_pane import LabelsPane
 from gui.new_run.state import DataReading
-from gui.widgets.bars import LabelBars, progress_bar
+from gui.widgets.bars import progress_bar
 from gui.widgets.form import Form, FormRow, field_indent, label_width
 from gui.widgets.inputs import Segment, Segmented, WheelGuard
 from gui.widgets.labels import LinkLabel, link_button, role_label, text_label
@@ -139,7 +140,9 @@ class DataLine(QWidget):
         self._bar.setSizePolicy(policy)
         self.notes = text_label(role=Role.HINT, selectable=True)
         reading.progressed.connect(self.show_state)
-        self.name_labels = link_button(_("Name the labels…"), tip=_("Such as 0 = negative, 1 = positive"))
+        self.name_labels = link_button(
+            _("Name the labels…"), tip=_("The trained model answers with these names")
+        )
         buttons = (self.name_labels, self.again_button, self.cancel_button, self.enlarge)
         line = hbox((self.text, 1), *buttons, spacing=SPACING // 2)
         fill(QVBoxLayout(self), line, self._bar, margins=FLUSH, spacing=SPACING // 2)
@@ -324,10 +327,8 @@ class DataViews(QTabWidget):
         self.rows = RowsPane()
         self.seen = SeenPane(theme)
         self.lengths = LengthsPane(theme)
-        self.labels = LabelBars(theme)
-        self._labels_page = QWidget()
-        fill(QVBoxLayout(self._labels_page), self.labels, None, margins=(0, SPACING, 0, 0))
-        for page in (self.rows, self.seen, self.lengths, self._labels_page):
+        self.labels = LabelsPane(theme)
+        for page in (self.rows, self.seen, self.lengths, self.labels):
             page.setParent(self)
             page.hide()
         self.setTabBarAutoHide(True)
@@ -344,7 +345,7 @@ class DataViews(QTabWidget):
         self.rows.show_report(report, named)
         self.seen.show_report(report, task, named)
         self.lengths.show_report(report)
-        self.labels.set_counts({named.get(label, label): count for label, count in counts.items()})
+        self.labels.show_labels(counts, names, is_editable=task in STRATIFIED)
         lengths = report.lengths if report is not None else None
         tabs: dict[QWidget, str] = {}
         if report is not None and report.preview:
@@ -355,7 +356,7 @@ class DataViews(QTabWidget):
             tabs[self.lengths] = _("Lengths")
         if report is not None and report.labels:
             is_rated = ColumnRole.RATING in report.columns_by_role
-            tabs[self._labels_page] = _("Ratings") if is_rated else _("Labels")
+            tabs[self.labels] = _("Ratings") if is_rated else _("Labels")
         if list(tabs) != [self.widget(index) for index in range(self.count())]:
             current = self.currentWidget()
             self.clear()
@@ -364,6 +365,11 @@ class DataViews(QTabWidget):
             if current in tabs:
                 self.setCurrentWidget(current)
         self.setVisible(bool(tabs))
+
+    def name_labels(self) -> None:
+        """Bring the boxes for names of labels into view."""
+        self.setCurrentWidget(self.labels)
+        self.labels.focus_first()
 
     def show_row(self, number: int) -> None:
         """Bring a row of the file into view, if it is among the first ones."""
@@ -397,6 +403,7 @@ class DataOverview(QWidget):
         self._layout = fill(QVBoxLayout(self), *parts, margins=margins, spacing=SPACING)
         self.setFixedHeight(LINES_HIGH * self.fontMetrics().height())
         self.line.enlarge.clicked.connect(self.enlarge)
+        self.line.name_labels.clicked.connect(self.views.name_labels)
         self.findings.row_chosen.connect(self.views.show_row)
         self.views.hide()
 
@@ -412,7 +419,7 @@ class DataOverview(QWidget):
         names = dict(given) if isinstance(given, dict) else {}
         names_row.set_hint(names_hint(names, report))
         self.line.show_state()
-        has_labels = report is not None and bool(report.columns and report.labels)
+        has_labels = report is not None and bool(report.labels)
         self.line.name_labels.setVisible(has_labels and task in STRATIFIED)
         if report is not self._shown[0] or (task, names) != self._shown[1:]:
             self._shown = report, task, names

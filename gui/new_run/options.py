@@ -298,6 +298,7 @@ def automatic_text(option: Option, settled: Settled) -> str:
 
 
 LINK_PADDING = 6
+LABEL_NAMES = "data.label_names"
 RATE = "training.learning_rate"
 
 
@@ -359,6 +360,7 @@ class OptionsColumn(QWidget):
         self.form.revealed.connect(self._on_revealed)
         self._split.changed.connect(self.changed)
         self.data.views.rows.use_chosen.connect(self.guesses.choose)
+        self.data.views.labels.named.connect(self._name_label)
         self.data.findings.fix_chosen.connect(self.fix_chosen)
         self.set_machine(None)
 
@@ -435,7 +437,7 @@ class OptionsColumn(QWidget):
 
     def show_hints(self, options: RunOptions | None, model: ModelCheck) -> None:
         """Show the data, and below some fields what the values of the form mean, None if they can't be read."""
-        names = self.form.row("data.label_names")
+        names = self.form.row(LABEL_NAMES)
         self.data.show_state(self.form.task, self.guesses.columns, self.guesses.guessed, names)
         self._split.update_from(self._reading.report)
         self._hide_rows()
@@ -510,6 +512,12 @@ class OptionsColumn(QWidget):
             usual = {"training": {"learning_rate": self.usual_rate}}
             self.form.count_from(usual, _("start value"), is_whole=False)
         self.changed.emit()
+
+    def _name_label(self, label: str, name: str) -> None:
+        before = self._pairs(LABEL_NAMES)
+        names = {one: given for one, given in {**before, label: name}.items() if given}
+        if names != before:
+            self.form.set_values({LABEL_NAMES: names})
 
     def _follow(self, paths: Set[str]) -> None:
         readable = check_form(self.form.tree()).readable

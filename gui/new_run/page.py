@@ -287,7 +287,6 @@ class NewRunPage(QWidget):
         self._fit_actions.other_model_wanted.connect(partial(self.go_to_option, "model.source"))
         self._outcome.start.clicked.connect(self.start)
         self._outcome.sweep.clicked.connect(self.try_values)
-        self._options.data.line.name_labels.clicked.connect(partial(self.go_to_option, "data.label_names"))
 
     def load_tree(self, tree: Mapping[str, Any], origin: str = "") -> None:
         """Begin with the values of a run file; what they leave out gets its default. Nothing can be undone then.

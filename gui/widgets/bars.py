@@ -1,6 +1,6 @@
 """Bars: a meter, named ones below each other, and one of parts that add up against limits."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QRectF, QSize, Qt
@@ -12,7 +12,7 @@ from core.base.language import _
 from core.runs.events import Chance
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.labels import ElidedLabel, mirrored, role_label
+from gui.widgets.labels import ElidedLabel, mirrored
 from gui.widgets.layout import FLUSH, clear, fill
 
 METER_THICKNESS = 6
@@ -78,7 +78,7 @@ class Bar:
 
 
 class NamedBars(QWidget):
-    """A line for each bar with its name and figure, in columns; below them how many more there are."""
+    """A line for each bar with its name and figure."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -89,16 +89,14 @@ class NamedBars(QWidget):
         self._grid.setHorizontalSpacing(SPACING)
         self._grid.setVerticalSpacing(SPACING // 2)
 
-    def show_bars(self, bars: Iterable[Bar], *, columns: int = 1, is_ranking: bool = False) -> None:
-        """Show at most ten bars; the first one of a ranking in bold."""
+    def show_bars(self, bars: Iterable[Bar], *, is_ranking: bool = False) -> None:
+        """Show these bars; the first one of a ranking in bold."""
         wanted = tuple(bars)
         if wanted == self.bars:
             return
-        self.bars, shown = wanted, wanted[:MOST_BARS]
+        self.bars = wanted
         clear(self._grid)
-        lines = -(-len(shown) // columns)
-        for index, bar in enumerate(shown):
-            column, line = divmod(index, lines)
+        for line, bar in enumerate(wanted):
             name, meter, figure = (
                 ElidedLabel(bar.name),
                 Meter(self._theme, bar.colour, bar.name),
@@ -110,14 +108,9 @@ class NamedBars(QWidget):
             meter.show_share(bar.share, bar.colour)
             for place, widget in enumerate((name, meter, figure)):
                 if widget is not meter:
-                    set_role(widget, Role.STRONG if is_ranking and not index else Role.MUTED)
-                self._grid.addWidget(widget, line, 4 * column + place)
-        for column in range(columns):
-            self._grid.setColumnStretch(4 * column + 1, 1)
-            self._grid.setColumnMinimumWidth(4 * column + 3, SPACING if column + 1 < columns else 0)
-        if wanted[MOST_BARS:]:
-            more = _("and {count} more").format(count=len(wanted) - MOST_BARS)
-            self._grid.addWidget(role_label(Role.MUTED, more), lines, 0, 1, 3)
+                    set_role(widget, Role.STRONG if is_ranking and not line else Role.MUTED)
+                self._grid.addWidget(widget, line, place)
+        self._grid.setColumnStretch(1, 1)
 
 
 class ChanceBars(NamedBars):
@@ -136,22 +129,6 @@ class ChanceBars(NamedBars):
         spoken = ", ".join(f"{bar.name}: {bar.words}" for bar in bars)
         self.setAccessibleName(_("Probabilities: {spoken}").format(spoken=spoken))
         self.show_bars(bars, is_ranking=True)
-
-
-class LabelBars(NamedBars):
-    """How many rows each label has, the most frequent first; more than four labels in two columns."""
-
-    def set_counts(self, counts: Mapping[str, int]) -> None:
-        """Show these counts; none hides the bars."""
-        ordered = sorted(counts.items(), key=lambda pair: -pair[1])
-        bars = [
-            Bar(" ".join(label.split()), count / ordered[0][1] if count else 0.0, f"{count:,}")
-            for label, count in ordered
-        ]
-        spoken = ", ".join(f"{bar.name}: {bar.words}" for bar in bars[:MOST_BARS])
-        self.setAccessibleName(_("Examples per label: {counts}").format(counts=spoken))
-        self.setVisible(bool(counts))
-        self.show_bars(bars, columns=1 if len(bars) <= 4 else 2)
 
 
 BAR_THICKNESS = 16

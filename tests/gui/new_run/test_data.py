@@ -452,3 +452,33 @@ def test_what_was_found_for_another_task_is_not_shown_while_the_data_is_read_aga
     page._change_task(Task.CAUSAL_LM)
     assert (page._reading.is_waiting, page._reading.findings) == (True, ())
     assert page._options.data.findings.isHidden()
+
+
+def test_labels_are_named_in_boxes_the_rarest_first_and_the_data_is_not_read_again(
+    qtbot, page, answers, pairs
+):
+    counts = {"0": 900, "1": 700, **{f"rare {number}": number for number in range(14, 0, -1)}}
+    answers.answers["inspect"] = msgspec.structs.replace(PAIRS, source=str(pairs), labels=counts)
+    load(page, data=pairs, of_data={"label_names": {"1": "good", "elsewhere": "other"}})
+    settle(qtbot, page)
+    views, asked = page._options.data.views, len(answers.inspected())
+    press(page._options.data, "Name the labels…")
+    assert views.currentWidget() is views.labels
+    boxes = views.labels.boxes
+    assert list(boxes) == list(counts)[::-1], "none is hidden, however many there are"
+    assert page.focusWidget() is boxes["rare 1"]
+    assert (boxes["1"].text(), boxes["0"].text()) == ("good", "")
+    qtbot.keyClicks(boxes["0"], " bad ")
+    boxes["0"].editingFinished.emit()
+    assert page.tree()["data"]["label_names"] == {"0": "bad", "1": "good", "elsewhere": "other"}
+    assert boxes["0"].text() == "bad"
+    boxes["1"].clear()
+    boxes["1"].editingFinished.emit()
+    assert page.tree()["data"]["label_names"] == {"0": "bad", "elsewhere": "other"}
+    assert not page._reading.is_waiting
+    assert len(answers.inspected()) == asked, "names are only shown"
+    page.stack.undo()
+    assert boxes["1"].text() == "good"
+    load(page, "text-regression", data=pairs)
+    settle(qtbot, page)
+    assert views.labels.boxes == {}

@@ -10,7 +10,7 @@ from core.base.settings import Appearance
 from core.runs.events import Level
 from core.services.chat import Word
 from gui.base.theme import Theme
-from gui.widgets.bars import METER_THICKNESS, THINNEST, LabelBars, Meter, Part, PartsBar
+from gui.widgets.bars import METER_THICKNESS, THINNEST, Meter, Part, PartsBar
 from gui.widgets.cards import Change, ChangesStrip, MessageStrip, NoticeStack
 from gui.widgets.inputs import Chooser, PathLine
 from gui.widgets.labels import ElidedLabel, LabelledText, spans_of
@@ -73,14 +73,6 @@ def test_a_bar_is_as_long_as_its_share_and_of_none_nothing_is_drawn(shown, theme
     picture, run = meter.grab().toImage(), theme.tokens.run
     coloured = [x for x in range(400) if picture.pixelColor(x, METER_THICKNESS // 2).name() == run]
     assert abs(len(coloured) - filled) <= 2, "its ends are round"
-
-
-def test_labels_are_listed_the_most_frequent_first(shown, theme):
-    bars = shown(LabelBars(theme))
-    bars.set_counts({"cat": 3, "dog": 9})
-    assert bars.accessibleName().endswith("dog: 9, cat: 3")
-    bars.set_counts({str(number): number + 1 for number in range(12)})
-    assert bars.findChildren(QLabel)[-1].text() == "and 2 more"
 
 
 @pytest.mark.parametrize("level", Level)
