@@ -276,7 +276,8 @@ class DataReport(msgspec.Struct, frozen=True, kw_only=True):
 
     `labels` counts samples by label, the `MOST_LABELS` most frequent first. `seen` are the first samples as the model
     will see them. `train_rows` counts the rows of an epoch after skipping, splitting and packing (None: unknown),
-    `eval_rows` those of the validation split. `problems`, and `findings` of level problem, stop a run; `notes` don't.
+    `eval_rows` those of the validation split. `vocabulary` is a good size for a model from scratch.
+    `problems`, and `findings` of level problem, stop a run; `notes` don't.
     """
 
     MOST_LABELS: ClassVar = 200
@@ -300,6 +301,7 @@ class DataReport(msgspec.Struct, frozen=True, kw_only=True):
     seen: tuple[Seen, ...] = ()
     train_rows: int | None = None
     eval_rows: int | None = None
+    vocabulary: int | None = None
     problems: tuple[Problem, ...] = ()
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from core.base.language import _, ngettext
 from core.hosts.sending import SOURCES as SENT
 from core.memory.model import Basis, Forecast, ModelShape, Verdict
 from core.options import RunOptions, Tree, presets, run_file
-from core.options.catalogue import copied, options_by_path, put, value_at, value_text, with_changes
+from core.options.catalogue import copied, options_by_path, put, value_at, with_changes
 from core.options.choices import Method, Task
 from core.options.device_support import MachineReport, find_device, hints
 from core.options.method_rules import SCRATCH_EPOCHS, starting_options
@@ -44,7 +44,7 @@ from gui.new_run.state import UNUSED, FormQuestions, all_problems, check_form, d
 from gui.new_run.welcome import beginnings
 from gui.settings.gpu_install import GpuInstaller
 from gui.settings.model_browser import HubSheet
-from gui.widgets.cards import Change, ChangesStrip, NoticeStack, NoticeStrip
+from gui.widgets.cards import ChangesStrip, NoticeStack, NoticeStrip
 from gui.widgets.inputs import Chooser
 from gui.widgets.labels import margins
 from gui.widgets.layout import PageScroll, fill
@@ -220,12 +220,11 @@ class NewRunPage(QWidget):
         self._reading = self._questions.data
         self._fit = MemoryState(ask, tools or MemoryTools(), self)
         self._header = NewRunHeader()
-        self._strip, self._offer, self._usual = NoticeStrip(), NoticeStrip(), ChangesStrip()
+        self._strip, self._offer = NoticeStrip(), NoticeStrip()
         self._advice: tuple[Problem, ...] = ()
-        self._left_example: Preset | None = None  # whose values are offered to be replaced
         self._options = OptionsColumn(theme, self._reading)
         self._changes = ChangesStrip()
-        self._strips = (self._usual, self._offer, self._strip, self._changes)
+        self._strips = (self._offer, self._strip, self._changes)
         self._history = FormHistory(self._options, self._changes)
         self.stack = self._history.stack
         self._remedies = Remedies(
@@ -271,10 +270,9 @@ class NewRunPage(QWidget):
         self._options.fields.model.hub_wanted.connect(self.open_hub)
         self._options.fields.model.models.badge = self._badge
         self._options.fields.train.changed.connect(self._strip.hide)  # what it says is about other data
-        for strip in (self._strip, self._offer, self._usual):
+        for strip in (self._strip, self._offer):
             strip.fix_chosen.connect(self._remedies.apply)
         self._strip.fix_chosen.connect(self._strip.hide)
-        self._usual.closed.connect(partial(setattr, self, "_left_example", None))
         self._reading.changed.connect(self._on_reading)
         self._questions.model.changed.connect(self._refresh)
         self._fit.fetched.connect(self._on_config_fetched)
@@ -582,7 +580,6 @@ class NewRunPage(QWidget):
         self._refresh()
 
     def _hide_notices(self) -> None:
-        self._left_example = None
         for strip in self._strips:
             strip.hide()
 
@@ -613,7 +610,7 @@ class NewRunPage(QWidget):
         if report is not None and report is not self._guessed_from and not self._reading.is_waiting:
             self._guessed_from = report
             presets.remember(report.source)
-            self._leave_example()
+            self._leave_example(report)
             if self._options.guesses.on_report(report):
                 request = data_request(check_form(self.tree()).readable)
                 if request is not None:
@@ -624,44 +621,39 @@ class NewRunPage(QWidget):
             self._remedies.on_failure(failure)
         self._refresh()
 
-    def _leave_example(self) -> None:
-        """Begin to offer the usual values once other data takes the place of the example's."""
+    def _leave_example(self, report: DataReport) -> None:
+        """Begin with the usual values once other data takes the place of the example's."""
         example, form = self._example, self._options.form
-        model, data = str(form.value("model.source") or ""), form.value("data.train")
+        data = form.value("data.train")
         others = [one.tree for one in presets.examples() if value_at(one.tree, "data.train") != data]
         if form.value("output.prompts") in [value_at(tree, "output.prompts") for tree in others]:
             form.put({"output.prompts": None})  # whatever they came with, such as a past run
         if example is None or data == value_at(example.tree, "data.train"):
             return
+        self._example = None
         if form.value("output.name") == value_at(example.tree, "output.name"):
             form.put({"output.name": None})
-        if model:
-            self._left_example, self._example = example, example if is_scratch(model) else None
+        changes = self._usual_values(example, report)
+        if changes:
+            title = _("The usual values in place of the example's")
+            with self._history.step(title):
+                form.set_values(changes)
 
-    def _offer_usual(self, example: Preset) -> None:
-        """Offer the usual values for those that are still an example's, which depend on model and data."""
+    def _usual_values(self, example: Preset, report: DataReport) -> Values:
+        """Return the usual values of options that are still as an example has them, for the model and the data."""
         form, options = self._options.form, options_by_path()
-        model = str(form.value("model.source") or "")
-        is_random = is_scratch(model)
+        is_random = is_scratch(str(form.value("model.source") or ""))
         usual = starting_tree(form.task)
         usual["training"] |= {"epochs": SCRATCH_EPOCHS} if is_random else {}
         usual["training"]["learning_rate"] = self._options.usual_rate
+        usual["model"] |= {"vocabulary": report.vocabulary} if is_random and report.vocabulary else {}
         changes = {
             path: value_at(usual, path, options[path].default)
             for path in form.paths
             if (not path.startswith("model.") or (is_random and path == "model.vocabulary"))
             and form.value(path) == value_at(example.tree, path, None)
         }
-        changes = {path: value for path, value in changes.items() if value != form.value(path)}
-        if not model or not changes or form.value("data.train") == value_at(example.tree, "data.train"):
-            self._usual.hide()
-            return
-        lines = [
-            Change(option.title, value_text(option, form.value(option.path)), value_text(option, value))
-            for option, value in ((options[path], value) for path, value in changes.items())
-        ]
-        title, fix = _("Some options are still the example's"), Fix(_("Use usual values"), changes)
-        self._usual.show_changes(title, "", lines, fix)
+        return {path: value for path, value in changes.items() if value != form.value(path)}
 
     def _on_config_fetched(self) -> None:
         self._questions.model.set_request(None)
@@ -672,8 +664,6 @@ class NewRunPage(QWidget):
         checked, questions, form = check_form(self.tree()), self._questions, self._options.form
         self._header.show_task(form.task, [form.value(path) for path in SOURCES])
         questions.update(checked)
-        if self._left_example is not None:
-            self._offer_usual(self._left_example)
         problems_of_length, advice = length_findings(checked, questions.data.counted)
         advice = (*questions.data.advice, *advice)
         answers = (*problems_of_length, *questions.model.problems())

@@ -84,6 +84,16 @@ SIMILAR_LABELS = FindingKind(
     _("{detail} differ only in case or spaces, and are learned as different labels."),
     _("Write them the same way if they mean the same"),
 )
+SMALL_VOCABULARY = FindingKind(
+    "small-vocabulary",
+    _WARNING,
+    _("A vocabulary of {detail} is small for this data: many of its characters would be split into pieces."),
+)
+LARGE_VOCABULARY = FindingKind(
+    "large-vocabulary",
+    _WARNING,
+    _("A vocabulary of {detail} is large for this data: many of its tokens would hardly occur."),
+)
 TEXTS_CUT = FindingKind("texts-cut", _WARNING, _("{rows}: truncated at {detail}."))
 NOT_A_NUMBER = FindingKind(
     "not-a-number",

@@ -107,7 +107,7 @@ def _model(options: RunOptions, draft: shared.Draft) -> shared.ModelTokenizer | 
     model = shared.model_tokenizer(options, lambda: all_pieces(texts_of_conversations(options)))
     if model is None or not model.tokenizer.is_fast:
         return None
-    draft.notes += model.notes
+    draft.add_model(model)
     if set_template(model.tokenizer, chosen) is ChatTemplate.CHATML and chosen is ChatTemplate.AUTO:
         draft.notes.append(
             _("The model has no chat template of its own: conversations are written in ChatML.")

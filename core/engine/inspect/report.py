@@ -19,8 +19,10 @@ import pyarrow as pa
 
 from core.base.errors import DataError, Fix, ModelError, Problem
 from core.base.files import is_plain
+from core.base.formats import counted
 from core.base.language import _
 from core.engine.data import checks
+from core.engine.data.checks import LARGE_VOCABULARY, SMALL_VOCABULARY
 from core.engine.data.columns import (
     PREVIEW_ROWS,
     as_text,
@@ -391,6 +393,7 @@ class Draft:
         self.problems: list[Problem] = []
         self.findings: list[Finding] = []
         self.notes: list[str] = []
+        self.vocabulary: int | None = None
         self.add_notes(notes)
 
     def add_notes(self, notes: Iterable[Note]) -> None:
@@ -403,6 +406,13 @@ class Draft:
                 self.findings.append(Finding(code=note.code, level=level, message=note.message, count=1))
             else:
                 self.notes.append(note.message)
+
+    def add_model(self, model: "ModelTokenizer | None") -> None:
+        """Add what is known about the tokenizer of a model, if it is at hand."""
+        if model is not None:
+            self.vocabulary = model.vocabulary
+            self.findings += model.findings
+            self.notes += model.notes
 
     def check(self, path: str, check: Callable[[], object]) -> None:
         """Run a check; the error it raises is a problem of the option at `path`."""
@@ -422,6 +432,7 @@ class Draft:
             problems=tuple(self.problems),
             findings=in_order(self.findings),
             notes=tuple(dict.fromkeys(self.notes)),
+            vocabulary=self.vocabulary,
         )
 
 
@@ -493,13 +504,16 @@ def histogram(lengths: Sequence[int], unit: str, limit: int | None = None) -> Le
 class ModelTokenizer:
     """A tokenizer, the most tokens of an example (`length`: as chosen, or as the model sees), and the most usable ones.
 
-    `usable` is how many the model has learned to read.
+    `usable` is how many the model has learned to read. `vocabulary` is a good size of the vocabulary of a model from
+    scratch, and `findings` what is wrong with the chosen one.
     """
 
     tokenizer: Any
     length: int
     usable: int
     notes: tuple[str, ...] = ()
+    vocabulary: int | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 def model_tokenizer(
@@ -521,11 +535,15 @@ def model_tokenizer(
     from core.engine.models import text
 
     notes: tuple[str, ...] = ()
+    vocabulary, findings = None, tuple[Finding, ...]()
     try:
         if scheme is Scheme.SCRATCH and texts:
-            from core.engine.models.text import QUICK_CHARACTERS, sample, train_tokenizer
+            from core.engine.models.text import QUICK_CHARACTERS, fitting_vocabulary, sample, train_tokenizer
 
-            tokenizer = train_tokenizer(options, sample(texts(), QUICK_CHARACTERS))
+            found = texts()
+            least, vocabulary = fitting_vocabulary(found)
+            findings = tuple(_judge_vocabulary(options.model.vocabulary, least, vocabulary))
+            tokenizer = train_tokenizer(options, sample(found, QUICK_CHARACTERS))
             notes = (_("Token counts are estimates: the run will train its own tokenizer."),)
         else:
             tokenizer = text.tokenizer_at_hand(source)
@@ -536,4 +554,17 @@ def model_tokenizer(
         return None
     length = min(options.data.max_length, longest)
     usable = sys.maxsize if scheme is Scheme.SCRATCH else trained_length(source, longest)
-    return ModelTokenizer(tokenizer, length, usable, notes)
+    return ModelTokenizer(tokenizer, length, usable, notes, vocabulary, findings)
+
+
+FAR_TOO_LARGE = 4
+
+
+def _judge_vocabulary(chosen: int, least: int, usual: int) -> Iterator[Finding]:
+    kind = (
+        SMALL_VOCABULARY if chosen < least else LARGE_VOCABULARY if chosen > FAR_TOO_LARGE * usual else None
+    )
+    if kind is not None:
+        fix = Fix(_("Use a vocabulary of {count:,}").format(count=usual), {"model.vocabulary": usual})
+        message = kind.message(0, detail=counted(chosen, "token"))
+        yield Finding(code=kind.code, level=kind.level, message=message, count=1, fixes=(fix,))

@@ -207,7 +207,8 @@ def inspect_texts(options: RunOptions, stages: shared.Stages) -> DataReport:
         ],
     )
     lengths = _measure(rows, model, draft, stages.next(0.2), words=kind.has_words)
-    draft.notes += [*(model.notes if model else ()), *rows.note(), *notes]
+    draft.add_model(model)
+    draft.notes += [*rows.note(), *notes]
     return report(
         used=len(rows.places),
         labels=dict(rows.labels.most_common(DataReport.MOST_LABELS)),
@@ -468,7 +469,7 @@ def _count_blocks(
         return fields
     blocks = make_blocks(text.train, model.tokenizer, model.length) if text else None
     if text and blocks:
-        draft.notes += model.notes
+        draft.add_model(model)
         other = make_blocks(text.eval, model.tokenizer, model.length) if text.eval else None
         if text.eval and not other:
             draft.notes.append(NOTHING_HELD_OUT)
@@ -482,7 +483,8 @@ def _count_blocks(
         about = _(
             "About {count:,} blocks to train on, estimated from a part of the text: the run counts them."
         )
-        draft.notes += [about.format(count=fields["train_rows"]), *model.notes]
+        draft.notes.append(about.format(count=fields["train_rows"]))
+        draft.add_model(model)
     if blocks is None:
         size = shared.SHOWN * model.length * PER_TOKEN // max(1, len(texts.first))
         blocks = make_blocks([text[:size] for text in texts.first], model.tokenizer, model.length)

@@ -1,8 +1,10 @@
 """Text models and tokenizers from a folder, the Hub, a past run or scratch; safetensors only, no code executed."""
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +119,35 @@ def train_tokenizer(options: RunOptions, texts: Iterable[str]) -> Any:
         model_max_length=longest,
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
     )
+
+
+WIDE = 0x7FF
+"""The last character that UTF-8 writes in one or two bytes. A byte-level BPE needs up to two tokens to join three."""
+BYTES = 300
+"""Tokens of the single bytes, and special ones."""
+OCCURS = 5
+"""Rarer characters may be split."""
+PER_WIDE = 1.5
+CHARACTERS_PER_TOKEN = 100
+SIZES_OF_VOCABULARY = (1024, 2048, 4096, 8192, 16384, 32768)
+MOST_BY_SIZE = 8192
+
+
+def fitting_vocabulary(texts: Sequence[str]) -> tuple[int, int]:
+    """The least vocabulary that keeps frequent characters whole, and a usual one for texts of this size.
+
+    Hangul and Chinese characters have three bytes each, and there are thousands of them. A token should occur often
+    enough to be learned.
+    """
+    counts = Counter(chain.from_iterable(sample(texts, QUICK_CHARACTERS)))
+    wide = sum(count >= OCCURS and ord(character) > WIDE for character, count in counts.items())
+    needed = BYTES + PER_WIDE * wide
+    by_size = min(MOST_BY_SIZE, sum(map(len, texts)) / CHARACTERS_PER_TOKEN)
+
+    def rounded(size: float) -> int:
+        return next((usual for usual in SIZES_OF_VOCABULARY if usual >= size), SIZES_OF_VOCABULARY[-1])
+
+    return round(needed), rounded(max(needed, by_size))
 
 
 def sample(texts: Sequence[str], characters: int = SAMPLE_CHARACTERS) -> Iterator[str]:

@@ -465,7 +465,9 @@ def test_the_menu_offers_every_preset_and_example(qtbot, page):
             action.trigger()
 
 
-def test_an_example_is_left_with_its_options_once_data_and_model_are_other_ones(qtbot, page, model, pairs):
+def test_own_data_in_place_of_an_example_begins_with_usual_values_and_undo_brings_back_the_examples(
+    qtbot, page, engine, model, pairs
+):
     page.load_example(find_example("messages"))
     settle(qtbot, page)
     subtitle = page._header._subtitle.text()
@@ -474,32 +476,32 @@ def test_an_example_is_left_with_its_options_once_data_and_model_are_other_ones(
     assert row(page, "model.vocabulary").problems == ()
     assert "vocabulary" not in page.tree()["model"]
     put(page, data__train=str(pairs))
-    settle(qtbot, page)
+    await_reading(qtbot, page)
     assert not page.tree()["output"].get("name")
-    assert page.tree()["training"]["epochs"] == 10
-    press(page._usual, "Use usual values")
     assert page.tree()["training"]["epochs"] == 3
-    page.stack.undo()
+    assert "Epochs: 10 → 3" in page._changes.note.lines
+    press(page._changes, "Undo")
     assert page.tree()["training"]["epochs"] == 10
-    put(page, model__source="scratch:bert-mini")
-    assert page.tree()["model"]["vocabulary"] == 2048
+    put(page, data__train=str(pairs.with_name("others.tsv")))
+    settle(qtbot, page)
+    assert page.tree()["training"]["epochs"] == 10, "the person has answered"
 
 
-def test_own_data_with_the_examples_model_is_offered_usual_values_that_are_not_warned_about(
-    qtbot, page, talks
+@pytest.mark.parametrize("vocabulary", [None, 4096])
+def test_own_data_with_the_examples_model_has_usual_values_that_are_not_warned_about(
+    qtbot, page, engine, talks, vocabulary
 ):
+    report = replace(report_for(Task.CHAT, str(talks)), vocabulary=vocabulary)
+    engine.answers["inspect"] = report
     page.load_example(find_example("chat"))
     settle(qtbot, page)
-    put(page, data__train=str(talks))
-    settle(qtbot, page)
+    put(page, data__train=str(talks), training__warmup=0.2)
+    await_reading(qtbot, page)
     assert not page.tree()["output"].get("prompts")
-    press(page._usual, "Use usual values")
-    training = page.tree()["training"]
-    assert (training["learning_rate"], training["epochs"], page.tree()["data"]["max_length"]) == (
-        1e-3,
-        10,
-        1024,
-    )
+    tree = page.tree()
+    training = tree["training"]
+    assert (training["learning_rate"], training["epochs"], training["warmup"]) == (1e-3, 10, 0.2)
+    assert (tree["data"]["max_length"], tree["model"].get("vocabulary", 1024)) == (1024, vocabulary or 1024)
     assert page._options.form.row("training.learning_rate").advice == ()
 
 

@@ -283,7 +283,11 @@ def test_a_text_of_a_few_words_is_reported(tmp_path, content, is_little):
     ("content", "code", "encoding"),
     [
         ("text,label\nplain,b\n" + "café,b\nnaïve,a\n" * 6, "other-encoding", "Windows-1252"),
-        (csv("text,label", "words {n},{ab}", 1000) + "\none,two,three", "lines-left-out", "UTF-8"),
+        (
+            csv("text,label", '"words, {n}",{ab}', 9) + '\n"open,a' + "\nshort,b" * 900,
+            "lines-left-out",
+            "UTF-8",
+        ),
     ],
 )
 def test_what_reading_had_to_guess_is_a_warning(tmp_path, content, code, encoding):

@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from core.engine.environment import prepare_torchvision
+from core.engine.inspect.report import model_tokenizer
 from core.engine.models.check import check_model
 from core.engine.models.text import (
+    fitting_vocabulary,
     longest_text,
     random_model,
     sample,
@@ -27,10 +29,47 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer  # no
 TEXTS = ("To be, or not to be: that is the question.\n", "Whether 'tis nobler in the mind to suffer\n") * 3
 
 
+ENGLISH = ["The film was good, really, and so was the food."]
+HANGUL = ["".join(chr(0xAC00 + 7 * place) for place in range(1600))]
+
+
+@pytest.mark.parametrize(
+    ("texts", "least", "usual"),
+    [
+        (ENGLISH, 300, 1024),
+        (ENGLISH * 10_000, 300, 8192),
+        (HANGUL * 10, 2700, 4096),
+        (HANGUL * 2, 300, 1024),
+        (["один и другой фильм"] * 100, 300, 1024),
+        ([], 300, 1024),
+    ],
+)
+def test_a_vocabulary_fits_the_script_and_the_size_of_the_data(texts, least, usual):
+    assert fitting_vocabulary(texts) == (least, usual)
+
+
 def options(name: str = "llama-tiny", vocabulary: int = 320, **data: object) -> RunOptions:
     task = Task.CAUSAL_LM if SCRATCH_MODELS[name].writes else Task.TEXT_CLASSIFICATION
     source = ModelOptions(source=f"scratch:{name}", vocabulary=vocabulary)
     return RunOptions(task=task, model=source, data=DataOptions(**data))
+
+
+@pytest.mark.parametrize(
+    ("texts", "vocabulary", "found"),
+    [
+        (HANGUL * 10, 2048, ["small-vocabulary"]),
+        (HANGUL * 10, 4096, []),
+        (HANGUL * 10, 16384, []),
+        (ENGLISH, 512, []),
+        (ENGLISH, 2048, []),
+        (ENGLISH, 8192, ["large-vocabulary"]),
+    ],
+)
+def test_a_vocabulary_is_only_warned_about_where_it_does_not_suit(texts, vocabulary, found):
+    tokenizer = model_tokenizer(options(vocabulary=vocabulary), lambda: texts)
+    assert [finding.code for finding in tokenizer.findings] == found
+    for finding in tokenizer.findings:
+        assert finding.fixes[0].changes == {"model.vocabulary": tokenizer.vocabulary}
 
 
 @pytest.mark.parametrize("name", SCRATCH_MODELS)
