@@ -275,6 +275,11 @@ def seconds_spent(status: RunStatus, state: State, ended: ExitRecord | None, now
 MOST_TIMED = 60
 UNTIMED = "device.name data.text_columns data.label_column data.label_names data.image_column data.columns data.roles"
 """Options that make no difference to it: of the device the title counts, of the data its file."""
+ROUGH = (
+    "memory.batch_size memory.gradient_accumulation_steps data.max_train_samples data.max_eval_samples "
+    "data.eval_fraction"
+)
+"""Options of which time per example hardly depends."""
 
 
 @dataclass(frozen=True)
@@ -288,6 +293,7 @@ class Timing:
     seconds: float
     per_step: float
     per_evaluation: float
+    batch: int = 0
 
     def seconds_of(self, options: RunOptions) -> float:
         """How long it takes with more or fewer steps or evaluations."""
@@ -295,9 +301,26 @@ class Timing:
         longer = (steps - self.steps) * self.per_step
         return self.seconds + longer + (evaluations - self.evaluations) * self.per_evaluation
 
+    def roughly(self, options: RunOptions, examples: int) -> float | None:
+        """How long it takes with another batch size or of so many examples, by the time per example.
+
+        None if the batch sizes are far apart: a step also takes what doesn't grow with its batch.
+        """
+        factor = options.effective_batch / max(1, self.batch)
+        if not 1 / FAR_BATCHES <= factor <= FAR_BATCHES:
+            return None
+        rest = self.seconds - self.steps * self.per_step - self.evaluations * self.per_evaluation
+        steps, evaluations = steps_and_evaluations(options, examples)
+        has_own = bool(options.data.eval or options.data.eval_split or options.data.max_eval_samples)
+        evaluated = 1.0 if has_own else examples / self.examples
+        return max(0.0, rest) + steps * self.per_step * factor + evaluations * self.per_evaluation * evaluated
+
+
+FAR_BATCHES = 4.0
 
 Timings = dict[tuple[bytes, str], Timing]
-"""By `timing_key` and the title of the device; the newest one of any device by an empty title, too."""
+"""By `timing_key` and the title of the device; the newest one of any device by an empty title, too. The newest of a
+device by `rough_key`, too."""
 
 
 def timing_key(options: RunOptions) -> bytes:
@@ -309,17 +332,25 @@ def timing_key(options: RunOptions) -> bytes:
     return key_of(with_changes(options, {**changes, "model.source": source}))
 
 
+def rough_key(options: RunOptions) -> bytes:
+    """A key that is equal for options with which an example takes about as long."""
+    return b"rough" + timing_key(
+        with_changes(options, {path: options_by_path()[path].default for path in ROUGH.split()})
+    )
+
+
 def timings(runs: Sequence[RunFolder]) -> Timings:
     """How long the first run of each kind took that ended by itself and was never resumed."""
     found: Timings = {}
-    for key, device, timing in filter(None, (_timing(run, stamp(run)) for run in runs[:MOST_TIMED])):
+    for key, rough, device, timing in filter(None, (_timing(run, stamp(run)) for run in runs[:MOST_TIMED])):
         found.setdefault((key, device), timing)
         found.setdefault((key, ""), timing)
+        found.setdefault((rough, device), timing)
     return found
 
 
 @lru_cache(2 * MOST_TIMED)
-def _timing(run: RunFolder, _stamp: tuple[int, ...]) -> tuple[bytes, str, Timing] | None:
+def _timing(run: RunFolder, _stamp: tuple[int, ...]) -> tuple[bytes, bytes, str, Timing] | None:
     options, status = run.readable_options(), status_at_end(run, and_beginning=True)
     ended, plan, ran = status.finished, status.plan, status.what_ran
     is_timed = ended is not None and ended.state is Outcome.FINISHED and ended.steps and status.attempt == 1
@@ -337,8 +368,9 @@ def _timing(run: RunFolder, _stamp: tuple[int, ...]) -> tuple[bytes, str, Timing
         seconds=status.seconds_spent() or training,
         per_step=max(0.0, training - evaluations * per_evaluation) / ended.steps,
         per_evaluation=per_evaluation,
+        batch=options.effective_batch,
     )
-    return timing_key(options), ran.device_name, timing
+    return timing_key(options), rough_key(options), ran.device_name, timing
 
 
 def steps_and_evaluations(options: RunOptions, examples: int) -> tuple[int, float]:

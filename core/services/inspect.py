@@ -265,6 +265,10 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     original: bytes = b""
 
 
+QUICK_TRY = 1000
+"""Samples of a run that only shows whether all goes well."""
+
+
 class DataReport(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of a data file or folder, and how a run will use it.
 
@@ -274,10 +278,11 @@ class DataReport(msgspec.Struct, frozen=True, kw_only=True):
     the file (empty: from 1). `text_columns`, `label_column` and `columns_by_role` (conversations: role to column)
     were chosen or detected; `shape` is the form of conversations. `splits` are the names of available splits.
 
-    `labels` counts samples by label, the `MOST_LABELS` most frequent first. `seen` are the first samples as the model
-    will see them. `train_rows` counts the rows of an epoch after skipping, splitting and packing (None: unknown),
-    `eval_rows` those of the validation split. `vocabulary` is a good size for a model from scratch.
-    `problems`, and `findings` of level problem, stop a run; `notes` don't.
+    `labels` counts samples by label, the `MOST_LABELS` most frequent first; `first_labels` is how many labels the first
+    `QUICK_TRY` samples have. `seen` are the first samples as the model will see them. `train_rows` counts the rows of
+    an epoch after skipping, splitting and packing (None: unknown), `eval_rows` those of the validation split.
+    `vocabulary` is a good size for a model from scratch. `problems`, and `findings` of level problem, stop a run;
+    `notes` don't.
     """
 
     MOST_LABELS: ClassVar = 200
@@ -297,6 +302,7 @@ class DataReport(msgspec.Struct, frozen=True, kw_only=True):
     shape: str = ""
     splits: tuple[str, ...] = ()
     labels: dict[str, int] = {}
+    first_labels: int | None = None
     lengths: Lengths | None = None
     seen: tuple[Seen, ...] = ()
     train_rows: int | None = None

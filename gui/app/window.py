@@ -442,6 +442,7 @@ class MainWindow(QMainWindow):
 
             page = self._new_run = NewRunPage(self._theme, self._ask, self._tools)
             page.start_requested.connect(self.start_run)
+            page.quick_try_requested.connect(lambda options: self._start(options, page.show_error))
             page.sweep_requested.connect(self.start_sweep)
             page.check_requested.connect(self.check_device)
             page.welcome_wanted.connect(partial(self.go_to, Place.WELCOME))

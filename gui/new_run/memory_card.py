@@ -169,12 +169,11 @@ def time_text(state: MemoryState) -> str:
     case, runs = state.case, state.expected
     known = [seconds for seconds, _title in runs if seconds is not None]
     if known and case is not None:
-        title = next((title for _seconds, title in runs if title), "")
+        by_past_run = next((words for _seconds, words in runs if words), "")
         basis = _("as measured, evaluations estimated") if case.validation else _("as measured")
         if case.validation is None:
             basis = _("as measured; evaluations are not included")
-        if title:
-            basis = _("estimated from the run “{name}”").format(name=title)
+        basis = by_past_run or basis
         amount, text = _("about {time}"), _("Takes {amount}, {basis}.")
         if case.options.training.early_stopping_patience:
             amount = _("at most about {time}")

@@ -40,7 +40,7 @@ from core.options.device_support import DeviceReport, MachineReport, find_device
 from core.options.method_rules import SAMPLE_PATHS, STEP_PATHS, steps_of, with_batch_within
 from core.options.sources import HUB_MODELS
 from core.runs.library import list_runs, options_of_runs
-from core.runs.summary import Timings, steps_and_evaluations, timing_key, timings
+from core.runs.summary import Timings, rough_key, steps_and_evaluations, timing_key, timings
 from core.services import hub
 from core.services.autofit import MakeDryRun, verdict_of
 from core.services.hub import ConfigFetched, ConfigRequest, is_at_hand, is_complete
@@ -209,10 +209,27 @@ def is_elsewhere(options: RunOptions, questions: FormQuestions) -> bool:
     return not is_at_hand(options) or model.report == ModelReport()
 
 
-def times(options: RunOptions, past: Timings, device: str = "") -> list[tuple[float | None, str]]:
-    """Seconds of each run of a form, None if unknown, and the past run they are of; `device` as in `Timings`."""
-    found = [(past.get((timing_key(one), device)), one) for one in options_of_runs(options)]
-    return [(timing.seconds_of(one), timing.title) if timing else (None, "") for timing, one in found]
+def times(
+    options: RunOptions, past: Timings, device: str = "", trained: int | None = None
+) -> list[tuple[float | None, str]]:
+    """Seconds of each run of a form, None if unknown, and how they are known by a past run.
+
+    Args:
+        device: As in `Timings`.
+        trained: The training examples of the last run, if known.
+    """
+    found: list[tuple[float | None, str]] = []
+    runs = options_of_runs(options)
+    for one in runs:
+        seconds, words, timing = None, "", past.get((timing_key(one), device))
+        if timing is not None:
+            seconds, words = timing.seconds_of(one), _("estimated from the run “{name}”")
+        elif (timing := past.get((rough_key(one), device))) is not None:
+            examples = trained if trained and one is runs[-1] else timing.examples
+            seconds = timing.roughly(one, examples)
+            words = _("roughly, by the time that the run “{name}” took per example")
+        found.append((seconds, "" if seconds is None or timing is None else words.format(name=timing.title)))
+    return found
 
 
 class EngineForecast(DebouncedTask[OptionsRequest, Forecast]):
@@ -356,11 +373,11 @@ class MemoryState(QObject):
 
     @property
     def expected(self) -> list[tuple[float | None, str]]:
-        """Seconds of each run of the form, None if unknown, and the past run they are of, empty if measured."""
+        """Seconds of each run of the form, None if unknown, and by which past run, empty if measured."""
         return self._expected(self.case, self.case.options) if self.case else []
 
     def _expected(self, case: Case, options: RunOptions) -> list[tuple[float | None, str]]:
-        timed, found = self.timed, times(options, self._timings, case.device.title)
+        timed, found = self.timed, times(options, self._timings, case.device.title, case.trained)
         if timed is not None and not timed.ran_out and timed.pace is not None:
             measured, validation = timed.measurement, case.validation or 0.0
             found[-1] = measured.run_seconds, ""

@@ -21,7 +21,7 @@ from core.options.method_rules import BATCH_PATHS, SAMPLE_PATHS, STEP_PATHS, Ext
 from core.options.past_runs import is_run
 from core.options.sources import short_name
 from core.runs.events import Level
-from core.services.inspect import DataReport, FindingLevel
+from core.services.inspect import QUICK_TRY, DataReport, FindingLevel
 from gui.base.theme import Role, Theme, icon, set_role
 from gui.base.tokens import GUTTER, SPACING
 from gui.new_run.data_panel import PROBLEM_MARK, WARNING_MARK, counts_of, marked_line
@@ -339,7 +339,11 @@ class OutcomeColumn(QWidget):
         self.start = push_button(tip=tip_with_keys("Ctrl+Return"), role=Role.PRIMARY)
         tip = _("One run for each value of one or two options, and a comparison of all of them")
         self.sweep = link_button(_("Try several values…"), tip=tip, flush=True)
-        start = fill(QVBoxLayout(), self.fit.run_time, self.start, hbox(self.sweep, None))
+        title = _("Quick try on {count:,} examples").format(count=QUICK_TRY)
+        tip = _("Trains on the first examples only, to see whether all goes well. The form stays as it is.")
+        self.quick = link_button(title, tip=tip, flush=True)
+        more = hbox(self.sweep, self.quick, None, spacing=2 * SPACING)
+        start = fill(QVBoxLayout(), self.fit.run_time, self.start, more)
         start.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
         layout = fill(QVBoxLayout(self), (self.area, 1), spacing=SPACING + 4)
         layout.setContentsMargins(0, 0, 0, SPACING)

@@ -40,7 +40,15 @@ from gui.new_run.memory_state import MemoryState, MemoryTools
 from gui.new_run.model_field import ListedModel
 from gui.new_run.options import FormHistory, OptionsColumn, Values
 from gui.new_run.outcome import FINDINGS, OutcomeColumn
-from gui.new_run.state import UNUSED, FormQuestions, all_problems, check_form, data_request, length_findings
+from gui.new_run.state import (
+    UNUSED,
+    FormQuestions,
+    all_problems,
+    check_form,
+    data_request,
+    length_findings,
+    quick_options,
+)
 from gui.new_run.welcome import beginnings
 from gui.settings.gpu_install import GpuInstaller
 from gui.settings.model_browser import HubSheet
@@ -201,6 +209,7 @@ class NewRunPage(QWidget):
 
     start_requested = Signal(object)  # the `core.options.RunOptions` to train, without problems
     sweep_requested = Signal(object, object)  # the same, and values as `core.runs.compare.sweep` takes them
+    quick_try_requested = Signal(object)  # the options of a run that isn't that of the form
     check_requested = Signal(str)  # the device to check, as in `device.name`
     form_changed = Signal()
     welcome_wanted = Signal()
@@ -285,6 +294,7 @@ class NewRunPage(QWidget):
         self._fit_actions.other_model_wanted.connect(partial(self.go_to_option, "model.source"))
         self._outcome.start.clicked.connect(self.start)
         self._outcome.sweep.clicked.connect(self.try_values)
+        self._outcome.quick.clicked.connect(self.try_quickly)
 
     def load_tree(self, tree: Mapping[str, Any], origin: str = "") -> None:
         """Begin with the values of a run file; what they leave out gets its default. Nothing can be undone then.
@@ -511,6 +521,16 @@ class NewRunPage(QWidget):
         chosen = [path for path in SENT if form.value(path) not in self._named]
         self._sending.ask(asked, then, chosen)
 
+    def _quick_options(self) -> RunOptions | None:
+        return quick_options(self.ready, self._questions.data.counted) if self.ready is not None else None
+
+    def try_quickly(self) -> None:
+        """Request a run on the first examples, which leaves the form as it is; ask first if it doesn't fit."""
+        self._options.finish_typing()
+        options = self._quick_options()
+        if options is not None and self._fit_actions.may_start():
+            self._ask_to_send((options,), partial(self.quick_try_requested.emit, options))
+
     def try_values(self) -> None:
         """Ask for values of one or two options, and request a run for each."""
         self._options.finish_typing()
@@ -679,6 +699,7 @@ class NewRunPage(QWidget):
         is_ready = not (problems or is_waiting or questions.data.problem_count)
         self.ready = checked.options if is_ready else None
         self._outcome.sweep.setEnabled(is_ready)
+        self._outcome.quick.setVisible(self._quick_options() is not None)
         is_start_awaited = self._is_start_awaited and self.isVisible()
         if not (is_start_awaited and is_waiting):
             self._awaits_start = None

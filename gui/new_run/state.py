@@ -8,9 +8,10 @@ from PySide6.QtCore import QObject, Signal
 
 from core.base.errors import Problem, UserError
 from core.base.jobs import JobProgress
+from core.base.language import _
 from core.memory.model import ModelReport, OptionsRequest
 from core.options import RunOptions, Tree
-from core.options.catalogue import value_at
+from core.options.catalogue import value_at, with_changes
 from core.options.choices import Task
 from core.options.device_support import MachineReport, machine_problems, model_may_refuse
 from core.options.method_rules import (
@@ -22,9 +23,17 @@ from core.options.method_rules import (
     steps_of,
     warmup_problem,
 )
+from core.options.past_runs import asked_title
 from core.options.validate import check_tree, read_options
 from core.services.hub import question_about
-from core.services.inspect import DataReport, Finding, FindingLevel, InspectRequest, inspect_request
+from core.services.inspect import (
+    QUICK_TRY,
+    DataReport,
+    Finding,
+    FindingLevel,
+    InspectRequest,
+    inspect_request,
+)
 from gui.base.background import Ask, Broken, DebouncedTask
 
 
@@ -67,6 +76,9 @@ def known_extent(options: RunOptions, data: DataReport) -> Extent:
     return Extent(data.train_rows, evaluated, *steps_of(options, data.train_rows))
 
 
+CLEARLY_MORE = 2
+
+
 def length_findings(
     checked: Checked, data: DataReport | None
 ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
@@ -78,6 +90,19 @@ def length_findings(
     problem = warmup_problem(options, known.steps)
     hints = (rule(options, known.trained) for rule in (batch_hint, steps_hint))
     return (problem,) if problem else (), tuple(filter(None, hints))
+
+
+def quick_options(options: RunOptions, data: DataReport | None) -> RunOptions | None:
+    """Return the options of a quick try; None if it would train on hardly less, or not on all labels."""
+    if data is None or options.only_evaluates or not is_counted(options, data):
+        return None
+    has_all = data.first_labels is None or data.first_labels == len(data.labels)
+    if not has_all or known_extent(options, data).trained < CLEARLY_MORE * QUICK_TRY:
+        return None
+    name = _("{name}, quick try").format(name=asked_title(options))
+    changes = {"data.max_train_samples": QUICK_TRY, "training.max_steps": None, "output.name": name}
+    quick = with_changes(options, changes)
+    return None if warmup_problem(quick, extent(quick, QUICK_TRY).steps) else quick
 
 
 def all_problems(

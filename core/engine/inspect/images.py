@@ -24,7 +24,16 @@ from core.engine.data.images import (
 from core.engine.inspect.report import Progress, as_problem, table_fields
 from core.options import RunOptions
 from core.options.sources import parse_synthetic
-from core.services.inspect import ROWS_NAMED, DataReport, Finding, FindingKind, FindingLevel, Seen, in_order
+from core.services.inspect import (
+    QUICK_TRY,
+    ROWS_NAMED,
+    DataReport,
+    Finding,
+    FindingKind,
+    FindingLevel,
+    Seen,
+    in_order,
+)
 
 NAMED = 5
 """Images that a finding names."""
@@ -77,7 +86,9 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
         note = _("{name} is the validation data unless you choose other data.").format(name=loaded.eval_name)
         notes = (*notes, note)
     of_table = table_fields(loaded.table) if loaded.table else {}
+    first = len(set(loaded.train.names[:QUICK_TRY]))
     return DataReport(
+        first_labels=first,
         **{**of_table, "format": loaded.format, "rows": len(loaded.train)},
         source=data.train,
         label_column=loaded.label_column,

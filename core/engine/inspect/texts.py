@@ -43,7 +43,16 @@ from core.engine.inspect import report as shared
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.services.inspect import ROWS_NAMED, DataReport, Finding, FindingKind, Lengths, Seen, SeenPart
+from core.services.inspect import (
+    QUICK_TRY,
+    ROWS_NAMED,
+    DataReport,
+    Finding,
+    FindingKind,
+    Lengths,
+    Seen,
+    SeenPart,
+)
 
 BATCH = 500
 """Samples tokenized at once."""
@@ -69,7 +78,7 @@ class Rows:
     """The usable rows of a table: 16 bytes of each, the first ones and some of all as samples.
 
     `labels` counts labels (of words, if words are labelled); `least` and `most` are the range of numbers to learn.
-    `places` are the indices in the table.
+    `places` are the indices in the table. `early` are the labels of the first rows, of a quick try.
     """
 
     table: Table
@@ -77,6 +86,7 @@ class Rows:
     hashes: RowHashes = field(default_factory=RowHashes)
     first: list[Sample] = field(default_factory=list)
     sampled: list[Sample] = field(default_factory=list)
+    early: set[str] = field(default_factory=set)
     characters: int = 0
     least: float = float("inf")
     most: float = float("-inf")
@@ -102,11 +112,14 @@ def gather(table: Table, blocks: Iterable[Block]) -> Rows:
         rows.places.extend(block.places)
         rows.characters += sum(len(text) for texts in block.inputs for text in texts)
         rows.hashes.add(block.inputs, block.answers)
-        for answer in block.answers:
+        for place, answer in zip(block.places, block.answers, strict=True):
             if isinstance(answer, float):
                 rows.least, rows.most = min(rows.least, answer), max(rows.most, answer)
-            else:
-                rows.labels.update((answer,) if isinstance(answer, str) else answer)
+                continue
+            labels = (answer,) if isinstance(answer, str) else answer
+            rows.labels.update(labels)
+            if place < QUICK_TRY:
+                rows.early.update(labels)
         sampled = np.flatnonzero(np.isin(block.places, chosen, assume_unique=True)).tolist()
         first = range(min(shared.SHOWN - len(rows.first), len(block.places)))
         for samples, indices in ((rows.sampled, sampled), (rows.first, first)):
@@ -212,6 +225,7 @@ def inspect_texts(options: RunOptions, stages: shared.Stages) -> DataReport:
     return report(
         used=len(rows.places),
         labels=dict(rows.labels.most_common(DataReport.MOST_LABELS)),
+        first_labels=len(rows.early),
         lengths=lengths,
         seen=tuple(_seen(rows.first, model, words=kind.has_words)),
         train_rows=train_rows,

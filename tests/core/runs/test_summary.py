@@ -33,6 +33,7 @@ from core.runs.summary import (
     BLOCK_BYTES,
     TAIL_BYTES,
     RunSummary,
+    rough_key,
     seconds_spent,
     state_at_end,
     status_at_end,
@@ -252,6 +253,31 @@ class TestTiming:
         write(run, finished(2_000_000_100.0, attempt=2, steps=90))
         assert self.of([run]) is None, "a resumed run loads its model twice"
 
+    def test_at_another_batch_size_it_is_known_roughly_by_the_time_per_example(self, tmp_path):
+        run = timed(tmp_path / "digits", self.digits)
+        seconds = summarize(run).seconds
+
+        def roughly(examples, device=PROCESSOR, **changes):
+            options = with_changes(
+                self.digits, {path.replace("__", "."): value for path, value in changes.items()}
+            )
+            timing = timings([run]).get((rough_key(options), device))
+            return timing and timing.roughly(options, examples)
+
+        for batch in (8, 16, 128):
+            assert roughly(1437, memory__batch_size=batch) == pytest.approx(seconds, rel=0.1)
+        tenth = roughly(144, data__max_train_samples=160)
+        assert seconds / 10 < tenth < seconds / 10 + 4, "it also begins and ends"
+        assert roughly(1437, training__epochs=4.0, memory__batch_size=64) == pytest.approx(
+            2 * seconds, rel=0.1
+        )
+        assert roughly(1437, memory__batch_size=4) is None, "too far off"
+        assert roughly(1437, memory__batch_size=256) is None
+        for changes in ({"device__precision": "bf16"}, {"model__method": "head"}, {"data__image_size": 64}):
+            assert roughly(1437, memory__batch_size=16, **changes) is None
+        assert roughly(1437, "Another processor") is None
+        assert roughly(1437, "") is None
+
     def test_a_run_is_read_again_only_when_it_has_changed(self, tmp_path, monkeypatch):
         run = timed(tmp_path / "digits", self.digits)
         before = self.of([run])
@@ -266,7 +292,7 @@ class TestTiming:
         what_ran = oldest.events_file.read_text().replace(PROCESSOR, "Another processor")
         oldest.events_file.write_text(what_ran)
         found = timings([newest, oldest])
-        assert len(found) == 3
+        assert len(found) == 5, "two keys for each device, and one for any"
         assert found[timing_key(self.digits), ""] is found[timing_key(self.digits), PROCESSOR]
 
     def test_the_model_of_a_past_run_counts_as_what_that_one_started_from(self, tmp_path):

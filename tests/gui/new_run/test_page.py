@@ -531,3 +531,33 @@ def test_a_run_that_asks_for_another_model_opens_at_the_model(page, model):
     load(page, "causal-lm", model)
     page.open_run({**page.tree(), "model": {"source": ANOTHER_MODEL.changes["model.source"]}})
     assert page.focusWidget() is row(page, "model.source").field.control
+
+
+MANY = replace(
+    PAIRS, rows=20_000, train_rows=18_000, eval_rows=2000, labels={"0": 9000, "1": 9000}, first_labels=2
+)
+QUICK = {
+    "enough": (MANY, {}, True),
+    "limited already": (replace(MANY, train_rows=1200), {}, False),
+    "hardly less": (replace(MANY, rows=2000, train_rows=1800, eval_rows=200), {}, False),
+    "sorted by label": (replace(MANY, first_labels=1), {}, False),
+    "only evaluated": (MANY, {"epochs": 0.0}, False),
+    "a long warm-up": (MANY, {"warmup": 900.0, "epochs": 3.0}, False),
+}
+
+
+@pytest.mark.parametrize("case", QUICK.values(), ids=QUICK)
+def test_a_quick_try_is_offered_where_it_is_one_and_leaves_the_form(qtbot, page, engine, model, pairs, case):
+    report, training, is_offered = case
+    engine.answers["inspect"] = replace(report, source=str(pairs))
+    load(page, source=model, data=pairs, training=training)
+    settle(qtbot, page)
+    quick, before = page._outcome.quick, page.tree()
+    assert quick.isVisibleTo(page) == is_offered
+    if is_offered:
+        with qtbot.waitSignal(page.quick_try_requested) as asked:
+            quick.click()
+        (options,) = asked.args
+        assert options.data.max_train_samples == 1000
+        assert options.output.name.endswith(" on pairs, quick try")
+        assert page.tree() == before

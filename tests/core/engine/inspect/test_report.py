@@ -284,7 +284,7 @@ def test_a_text_of_a_few_words_is_reported(tmp_path, content, is_little):
     [
         ("text,label\nplain,b\n" + "café,b\nnaïve,a\n" * 6, "other-encoding", "Windows-1252"),
         (
-            csv("text,label", '"words, {n}",{ab}', 9) + '\n"open,a' + "\nshort,b" * 900,
+            "text,label\n" + '"hello, i",a\n' * 20 + '"never closed,a' + "\nwords,b" * 1000 + '\nof 5",b',
             "lines-left-out",
             "UTF-8",
         ),
