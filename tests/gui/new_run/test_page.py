@@ -547,10 +547,10 @@ QUICK = {
 
 
 @pytest.mark.parametrize("case", QUICK.values(), ids=QUICK)
-def test_a_quick_try_is_offered_where_it_is_one_and_leaves_the_form(qtbot, page, engine, model, pairs, case):
+def test_a_quick_try_is_offered_where_it_is_one_and_leaves_the_form(qtbot, page, engine, pairs, case):
     report, training, is_offered = case
     engine.answers["inspect"] = replace(report, source=str(pairs))
-    load(page, source=model, data=pairs, training=training)
+    load(page, source="scratch:bert-mini", data=pairs, training=training)
     settle(qtbot, page)
     quick, before = page._outcome.quick, page.tree()
     assert quick.isVisibleTo(page) == is_offered
