@@ -161,6 +161,8 @@ class DataLine(QWidget):
                 text = _("Reading and checking: {share:.0f} %").format(share=100 * share)
         elif reading.is_stopped:
             text = _("The data was not checked.")
+        elif reading.failure is not None and not reading.has_broken:
+            text = reading.failure.detail  # the title is at the field
         elif report is None and reading.failure is None:
             text = _("The data is shown here once it is read.")
         else:

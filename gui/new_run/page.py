@@ -630,13 +630,13 @@ class NewRunPage(QWidget):
         if report is not None and report is not self._guessed_from and not self._reading.is_waiting:
             self._guessed_from = report
             presets.remember(report.source)
-            self._leave_example(report)
             if self._options.guesses.on_report(report):
                 request = data_request(check_form(self.tree()).readable)
                 if request is not None:
                     self._reading.accept_guesses(request)
             self._history.follow()
             self._remedies.on_report(report)
+            self._leave_example(report)
         if failure is not None and not self._reading.has_broken:
             self._remedies.on_failure(failure)
         self._refresh()

@@ -253,7 +253,7 @@ class DataReading(DebouncedTask[InspectRequest, DataReport]):
 
     def problems(self) -> tuple[Problem, ...]:
         if self.failure is not None and not self.has_broken:
-            return (Problem("data.train", failure_text(self.failure), self.failure.fixes),)
+            return (Problem("data.train", self.failure.title, self.failure.fixes),)
         return self.report.problems if self.report is not None else ()
 
     def _keeps_report(self, before: InspectRequest | None, request: InspectRequest | None) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
-from PySide6.QtGui import QAccessible, QAccessibleEvent, QResizeEvent
+from PySide6.QtGui import QAccessible, QAccessibleEvent, QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
@@ -186,14 +186,15 @@ class Note(QWidget):
     Args:
         ask: The link that opens the popup.
         small: Use the font of a hint.
+        most_lines: Text is wrapped into at most so many lines.
     """
 
     fix_chosen = Signal(object)  # a `core.base.errors.Fix`
 
-    def __init__(self, ask: str = "", *, small: bool = True) -> None:
+    def __init__(self, ask: str = "", *, small: bool = True, most_lines: int = 1) -> None:
         super().__init__()
-        self._is_small = small
-        self._label = ElidedLabel()
+        self._is_small, self._most_lines = small, most_lines
+        self._label = ElidedLabel() if most_lines == 1 else text_label()
         self._label.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._more = self._link(ask or _("Details"), self._open)
         self._links = [self._link("", partial(self._choose, place)) for place in range(MOST_LINKS)]
@@ -229,15 +230,36 @@ class Note(QWidget):
         Of a large note they may take what its text leaves.
         """
         room, count = self.width(), len(self._fixes)
-        links, text = self._links[:count], self._label.sizeHint().width()
+        links, text = self._links[:count], self._label.fontMetrics().horizontalAdvance(self._label.text()) + 1
         fixes = sum(link.sizeHint().width() + SPACING for link in links)
         is_beside = not self._is_small and text + fixes <= room
         has_fixes = 0 < count <= (1 if self._is_small else MOST_LINKS) and (2 * fixes <= room or is_beside)
         for link in self._links:
             link.setVisible(has_fixes and link in links)
         is_cut = bool(self.lines) and text > room - has_fixes * fixes
+        if self._most_lines > 1:
+            is_cut = self._wrap(text, room - has_fixes * fixes)
         is_rest = self._label.text() != " · ".join(self.lines) or (count and not has_fixes)
         self._more.setVisible(bool(is_cut or is_rest))
+
+    def _wrap(self, text: int, room: int) -> bool:
+        """Give the label the width and the lines that its text needs; returns whether there are too few."""
+        line = self._label.fontMetrics().lineSpacing()
+        most, wide = self._most_lines * line, max(1, room)
+        is_cut = self._label.heightForWidth(wide) > most
+        if is_cut:
+            wide = max(1, room - self._more.sizeHint().width() - SPACING)
+        width = min(text, wide)
+        self._label.setFixedSize(width, min(most, max(line, self._label.heightForWidth(width))))
+        return is_cut
+
+    def fold(self) -> None:
+        """Take the place of one line."""
+        self._label.setFixedHeight(self._label.fontMetrics().lineSpacing())
+
+    def unfold(self) -> None:
+        """Take the place that the text needs."""
+        self._fit()
 
     def _choose(self, place: int) -> None:
         self.fix_chosen.emit(self._fixes[place])
@@ -260,17 +282,28 @@ class Note(QWidget):
         popup.show()
 
 
+NOTICE_LINES = 3
+
+
 class NoticeStrip(Strip):
-    """A message in one line, that can be dismissed; its details are in a popup. Hidden at first."""
+    """A message in a few lines, that can be dismissed; the rest is in a popup. Hidden at first, of one line then."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.note = Note(small=False)
+        self.note = Note(small=False, most_lines=NOTICE_LINES)
         self.fix_chosen = self.note.fix_chosen
         close = link_button("✕", self.dismiss, _("Dismiss"), name=_("Dismiss"), flush=True)
         margins = (SPACING + 2, SPACING // 2, SPACING + 2, SPACING // 2)
         fill(QHBoxLayout(self), (self.note, 1), close, margins=margins, spacing=SPACING)
         self.hide()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.note.unfold()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self.note.fold()
 
     def _say(self, title: str, text: str, fixes: Sequence[Fix]) -> None:
         if self.isHidden() or self.note.lines[0] != title:

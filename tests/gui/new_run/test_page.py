@@ -115,7 +115,8 @@ def test_problems_of_the_data_are_at_their_fields_with_remedies(qtbot, page, eng
     engine.answers["inspect"] = UserError("pairs.tsv is empty", "It holds a header only.")
     page._reading.read_again()
     settle(qtbot, page)
-    assert row(page, "data.train").problems[0].message == "pairs.tsv is empty. It holds a header only"
+    assert row(page, "data.train").problems[0].message == "pairs.tsv is empty"
+    assert page._options.data.line.text.text() == "It holds a header only."
     assert start_text(page) == "Fix “Training data”"
     engine.answers["inspect"] = EngineCrashed("inspect", -11, "Segmentation fault")
     page._reading.read_again()

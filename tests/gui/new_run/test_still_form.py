@@ -6,11 +6,10 @@ from PySide6.QtWidgets import QApplication, QFrame, QPushButton
 
 from core.base.errors import Fix, Problem
 from core.options.choices import Method, Task
-from core.options.presets import find_example
 from core.runs.events import Level
 from gui.new_run.model_field import Place
 from gui.widgets.bars import Part
-from tests.gui.new_run.steps import await_reading, press, put, row, settle
+from tests.gui.new_run.steps import drop, load, press, put, row, settle
 
 LONG = (
     "is a sentence with many words that no line of the form has enough room for, at any width of the window"
@@ -90,14 +89,18 @@ def test_another_source_of_the_model_moves_nothing(page, places):
     assert len(heights) == 1
 
 
-def test_notices_move_nothing_and_take_one_line(page, places):
+def test_notices_move_nothing_and_take_a_few_lines_while_they_are_there(page, places):
     before, area = places(), page._scroll.geometry()
     for strip in page._strips:
         strip.show_message(Level.ERROR, LONG, "\n".join([LONG] * 9), FIXES)
     assert places() == before
+    assert page._scroll.geometry().topLeft() == area.topLeft()
+    assert page._scroll.geometry().bottom() < page._strips[0].mapTo(page, QPoint()).y()
+    assert page._strips[0].height() < 4.5 * page.fontMetrics().height()
+    for strip in page._strips:
+        strip.hide()
+    places()
     assert page._scroll.geometry() == area
-    assert area.bottom() < page._strips[0].mapTo(page, QPoint()).y()
-    assert page._strips[0].height() < 2.5 * page.fontMetrics().height()
 
 
 def test_another_task_leaves_the_form_where_it_is(page, places):
@@ -138,30 +141,20 @@ def in_front(page):
     return front.note.lines[0]
 
 
-USUAL = "Some options are still the example's"
-
-
-def test_an_older_notice_that_holds_comes_back_when_the_newer_one_is_done(qtbot, page, pairs):
-    page.load_example(find_example("messages"))
-    settle(qtbot, page)
-    put(page, data__train=str(pairs))
-    await_reading(qtbot, page)
-    assert in_front(page) == USUAL
+def test_an_older_notice_that_holds_comes_back_when_the_newer_one_is_done(page, talks):
+    load(page)
+    drop(page, talks)
+    asked = "talks.json looks like data for “Chat”"
+    assert in_front(page) == asked
     page._remedies.apply(Fix("Remove duplicates", {"training.seed": 3}))
     assert in_front(page) == "Remove duplicates"
     press(page, "1 more")
-    assert in_front(page) == USUAL
+    assert in_front(page) == asked
     press(page, "1 more")
     press(page._changes, "Undo")
-    assert in_front(page) == USUAL
-    page.stack.redo()
-    press(page._usual, "Use usual values")
-    assert page._usual.isHidden()
-    page.stack.undo()
-    assert page._usual.isVisible(), "they are the example's again"
-    press(page._usual, "✕")
-    put(page, training__seed=5)
-    assert page._usual.isHidden()
+    assert in_front(page) == asked
+    press(page._offer, "✕")
+    assert page._offer.isHidden()
 
 
 @pytest.mark.qt_log_ignore("This plugin does not support")
