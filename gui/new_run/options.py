@@ -460,6 +460,11 @@ class OptionsColumn(QWidget):
         text = text.format(trained=known.trained, evaluated=known.evaluated or 0)
         is_shared = most and known.evaluated and options.task is not Task.CAUSAL_LM
         row("data.max_train_samples").set_hint(text if is_shared else "")
+        most_evaluated, counted = options.data.max_eval_samples, self._reading.counted
+        evaluated = counted.eval_rows if counted is not None else None
+        is_without_effect = most_evaluated and evaluated is not None and evaluated < most_evaluated
+        text = _("No effect: there are {count:,} validation examples").format(count=evaluated or 0)
+        row("data.max_eval_samples").set_hint(text if is_without_effect else "")
         best, stops_early = row("output.keep_best"), options.training.early_stopping_patience > 0
         assert isinstance(best.field, SwitchField)
         best.field.show_implied(is_implied=stops_early)

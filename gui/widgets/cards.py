@@ -196,9 +196,15 @@ class Note(QWidget):
         self._is_small, self._most_lines = small, most_lines
         self._label = ElidedLabel() if most_lines == 1 else text_label()
         self._label.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self._label.setAlignment(Qt.AlignmentFlag.AlignLeading | Qt.AlignmentFlag.AlignTop)
         self._more = self._link(ask or _("Details"), self._open)
-        self._links = [self._link("", partial(self._choose, place)) for place in range(MOST_LINKS)]
-        fill(QHBoxLayout(self), self._label, self._more, *self._links, None, margins=FLUSH, spacing=SPACING)
+        self._links, self._links_below = (
+            [self._link("", partial(self._choose, place)) for place in range(MOST_LINKS)]
+            for _line in range(2)
+        )
+        line = hbox(self._label, self._more, *self._links, None, spacing=SPACING)
+        below = hbox(*self._links_below, None, spacing=SPACING)
+        fill(QVBoxLayout(self), line, below, margins=FLUSH, spacing=0)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.say(())
 
@@ -209,8 +215,9 @@ class Note(QWidget):
         self._label.setText(" · ".join(lines[:1] if self._is_small else lines))
         self.setToolTip(tip_of(meanings_in("\n".join(lines))))
         self._more.setAccessibleDescription(" ".join(lines))
-        for link, fix in zip(self._links, fixes, strict=False):
-            link.setText(fix.label)
+        for links in (self._links, self._links_below):
+            for link, fix in zip(links, fixes, strict=False):
+                link.setText(fix.label)
         self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -227,19 +234,21 @@ class Note(QWidget):
     def _fit(self) -> None:
         """Show the fixes unless they take half of the line, and the link if anything is not shown.
 
-        Of a large note they may take what its text leaves.
+        Of a large note they may take what its text leaves, or a line of their own where it is wrapped.
         """
         room, count = self.width(), len(self._fixes)
         links, text = self._links[:count], self._label.fontMetrics().horizontalAdvance(self._label.text()) + 1
         fixes = sum(link.sizeHint().width() + SPACING for link in links)
         is_beside = not self._is_small and text + fixes <= room
         has_fixes = 0 < count <= (1 if self._is_small else MOST_LINKS) and (2 * fixes <= room or is_beside)
-        for link in self._links:
-            link.setVisible(has_fixes and link in links)
+        is_below = not has_fixes and self._most_lines > 1 and 0 < count <= MOST_LINKS and fixes <= room
+        for place, (link, below) in enumerate(zip(self._links, self._links_below, strict=True)):
+            link.setVisible(has_fixes and place < count)
+            below.setVisible(is_below and place < count)
         is_cut = bool(self.lines) and text > room - has_fixes * fixes
         if self._most_lines > 1:
             is_cut = self._wrap(text, room - has_fixes * fixes)
-        is_rest = self._label.text() != " · ".join(self.lines) or (count and not has_fixes)
+        is_rest = self._label.text() != " · ".join(self.lines) or (count and not (has_fixes or is_below))
         self._more.setVisible(bool(is_cut or is_rest))
 
     def _wrap(self, text: int, room: int) -> bool:
@@ -255,6 +264,8 @@ class Note(QWidget):
 
     def fold(self) -> None:
         """Take the place of one line."""
+        for link in self._links_below:
+            link.hide()
         self._label.setFixedHeight(self._label.fontMetrics().lineSpacing())
 
     def unfold(self) -> None:

@@ -50,7 +50,7 @@ from core.engine.data.splits import (
     stratified_split,
 )
 from core.engine.data.tables import Table, read_files
-from core.engine.data.text_files import ENDINGS, first_bytes, listed, raw_blocks, unreadable
+from core.engine.data.text_files import ENDINGS, ZIP, first_bytes, listed, raw_blocks, unreadable
 from core.engine.data.text_files import in_order as paths_in_order
 from core.engine.hub.search import SPLIT_NAMES
 from core.options import RunOptions
@@ -251,6 +251,12 @@ def find_images(
             return _find_class_folders(path, train_split, eval_split)
     except OSError as error:
         raise unreadable(Path(error.filename or path), error) from error
+    if first_bytes(path).startswith(ZIP):
+        raise DataError(
+            _("{name} has to be unpacked first").format(name=path.name),
+            _("{path} is a ZIP file.").format(path=path),
+            (Fix(_("Unpack it, and choose the folder with the images")),),
+        )
     raise DataError(
         _("{name} has no images").format(name=path.name),
         _(

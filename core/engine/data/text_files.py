@@ -119,6 +119,7 @@ OFFICE: dict[str, tuple[str, str]] = {
     **dict.fromkeys((".pptx", ".ppt", ".odp", ".key"), (_("a presentation"), _SAVE_AS_TEXT)),
     **dict.fromkeys((".odt", ".pages"), (_("a document of a word processor"), _SAVE_AS_TEXT)),
     **dict.fromkeys((".ods", ".numbers"), (_("a workbook of a spreadsheet program"), _SAVE_AS_CSV)),
+    ".zip": (_("a ZIP file"), _("Unpack it, and choose a file in it")),
     ".epub": (_("an e-book (EPUB)"), _("Convert it to plain text (.txt)")),
 }
 """What a ZIP file or one of old Office is by its extension, and what to do about it."""

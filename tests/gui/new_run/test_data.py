@@ -1,6 +1,7 @@
 """The data in the form: read, shown, its columns guessed or chosen, and what its findings change."""
 
 import msgspec
+import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton
@@ -482,3 +483,13 @@ def test_labels_are_named_in_boxes_the_rarest_first_and_the_data_is_not_read_aga
     load(page, "text-regression", data=pairs)
     settle(qtbot, page)
     assert views.labels.boxes == {}
+
+
+@pytest.mark.parametrize("most", [1000, 800, 100, None])
+def test_a_limit_of_validation_examples_without_effect_says_so(qtbot, page, answers, pairs, most):
+    evaluated = min(800, most or 800)
+    answers.answers["inspect"] = msgspec.structs.replace(PAIRS, source=str(pairs), eval_rows=evaluated)
+    load(page, data=pairs, of_data={"max_eval_samples": most})
+    await_reading(qtbot, page)
+    hints = [line for line in row(page, "data.max_eval_samples").note.lines if "No effect" in line]
+    assert bool(hints) == (most == 1000)

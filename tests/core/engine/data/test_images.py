@@ -383,6 +383,12 @@ def parquet_of(image: bytes | None, labels: Sequence[Any] = ("cat", "dog"), end:
     return lay
 
 
+def zipped(folder: Path) -> Path:
+    path = folder / "photos.zip"
+    path.write_bytes(b"PK\x03\x04" + bytes(40))
+    return path
+
+
 def classes(**counts: int) -> Lay:
     return lambda folder: folders(folder, counts)
 
@@ -396,6 +402,7 @@ NO_ROW = [("1", "images/0.png", ""), ("2", "", "cat")]
 CHOSEN = {"label_column": "label"}
 REFUSED: dict[str, tuple[Lay, dict[str, Any], str]] = {
     "no folders": (lambda folder: folder, {}, " has no class folders"),
+    "an archive": (zipped, {}, "photos.zip has to be unpacked first"),
     "empty folders": (classes(cat=0, dog=0), {}, " has no images in its class folders"),
     "one class": (classes(cat=3), {}, "has a single label"),
     "nowhere": (lambda folder: folder / "nowhere", {}, "There is no"),
