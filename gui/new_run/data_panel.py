@@ -22,8 +22,7 @@ from core.options.choices import ColumnRole, Task
 from core.services.inspect import Columns, DataReport, Finding, FindingLevel
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
-from gui.new_run.data_views import LengthsPane, RowsPane, SeenPane, row_numbers
-from gui.new_run.labels_pane import LabelsPane
+from gui.new_run.data_views import LabelsPane, LengthsPane, RowsPane, SeenPane, row_numbers
 from gui.new_run.state import DataReading
 from gui.widgets.bars import progress_bar
 from gui.widgets.form import Form, FormRow, field_indent, label_width

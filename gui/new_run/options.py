@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, Signal
@@ -28,34 +27,23 @@ from core.options.importing import Imported
 from core.options.method_rules import big_model_advice, extent, usual_rate
 from core.options.past_runs import source_title
 from core.options.presets import Preset
-from core.options.sources import short_name
-from core.services.inspect import (
-    COLUMNS,
-    IMAGE,
-    IMAGE_COLUMN,
-    LABEL,
-    LABEL_COLUMN,
-    PATHS,
-    SECOND,
-    TEXT,
-    TEXT_COLUMNS,
-    Columns,
-    DataReport,
-    chosen_columns,
-    guessed_columns,
-    options_of_columns,
-    with_use,
-)
+from core.options.sources import DIGITS, short_name
+from core.services.inspect import PATHS
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
-from gui.new_run.data_panel import FILE, SPLIT, TRAIN_SPLIT, DataOverview, SplitChoice
-from gui.new_run.device_field import has_parts
-from gui.new_run.special_fields import SpecialFields
+from gui.new_run.column_guesses import TRAIN, ColumnGuesses
+from gui.new_run.data_panel import SPLIT, TRAIN_SPLIT, DataOverview, SplitChoice
+from gui.new_run.device_field import DeviceField, has_parts
+from gui.new_run.model_field import ModelField
 from gui.new_run.state import DataReading, ModelCheck, check_form
 from gui.widgets.cards import Card, Change, ChangesStrip, Note
 from gui.widgets.fields import (
     ROOM_FOR_AUTOMATIC,
+    AutomaticField,
+    ComboField,
     Field,
+    LinesField,
+    PairsField,
     PathField,
     SwitchField,
 )
@@ -63,6 +51,79 @@ from gui.widgets.form import Form, FormRow, Starts, field_indent, sentence
 from gui.widgets.inputs import PathLine
 from gui.widgets.labels import link_button, role_label
 from gui.widgets.layout import FLUSH, fill, keep_place, order_tabs, set_shown
+
+
+class DataPathField(PathField):
+    """`data.train`; the menu of its button also has the Hub and recent data."""
+
+    hub_wanted = Signal()
+
+    def __init__(self, option: Option) -> None:
+        super().__init__(option, _("Drop a file or folder"))
+        self.task = Task.IMAGE_CLASSIFICATION
+        self.others: list[PathField] = []  # that hold the same kind of data
+        self.menu.addAction(_("From the Hub…"), self.hub_wanted.emit)
+        self._fixed = len(self.menu.actions())
+        self.menu.aboutToShow.connect(self._show_recent)
+
+    def set_task(self, task: Task) -> None:
+        """Ask for files that a task may read; the others are found under "All files"."""
+        self.task = task
+        texts = presets.DATA_ENDINGS - presets.IMAGE_FORMATS.keys()
+        images = presets.IMAGE_FORMATS.keys() | presets.TABLE_ENDINGS
+        known = images if task.reads_images else texts
+        endings = " ".join(f"*{ending} *{ending}.gz" for ending in sorted(known))
+        kind = _("Images and tables") if task.reads_images else _("Texts and tables")
+        for field in (self, *self.others):
+            field.filters = f"{kind} ({endings});;{_('All files')} (*)"
+
+    def _show_recent(self) -> None:
+        for action in self.menu.actions()[self._fixed :]:
+            self.menu.removeAction(action)
+        recent = [(short_name(source), source) for source in presets.recent()]
+        for heading, sources in (
+            (_("Recent"), recent),
+            (_("Comes with Hone"), [(_("Handwritten digits"), DIGITS)] if self.task.reads_images else []),
+        ):
+            if sources:  # a disabled action, as style sheets show no sections
+                self.menu.addSeparator()
+                self.menu.addAction(heading).setEnabled(False)
+            for title, source in sources:
+                action = self.menu.addAction(title)
+                action.setToolTip(source)
+                action.triggered.connect(lambda _checked, source=source: self.line.setText(source))
+
+
+class SpecialFields:
+    """The controls of options whose kind alone doesn't determine it; `by_path` has all of them."""
+
+    def __init__(self) -> None:
+        options = options_by_path()
+        self.model = ModelField(options["model.source"])
+        self.device = DeviceField(options["device.name"])
+        self.train = DataPathField(options["data.train"])
+        evaluated = PathField(options["data.eval"], _("Choose the validation data"))
+        evaluated.near = self.train
+        self.train.others.append(evaluated)
+        self.train.set_task(self.train.task)
+        roles, names = PairsField(options["data.roles"]), PairsField(options["data.label_names"])
+        roles.line.setPlaceholderText("bob = assistant")
+        names.line.setPlaceholderText(_("0 = negative, 1 = positive"))
+        numbers = ("data.workers", "device.threads", "data.pad_to_multiple_of")
+        fields: tuple[Field, ...] = (
+            self.model,
+            self.device,
+            self.train,
+            evaluated,
+            *(AutomaticField(options[path]) for path in numbers),
+            ComboField(options["device.compile_backend"]),
+            ComboField(options["device.compile_mode"]),
+            PathField(options["memory.offload_folder"], only_folders=True),
+            LinesField(options["output.prompts"]),
+            roles,
+            names,
+        )
+        self.by_path: dict[str, Field] = {field.option.path: field for field in fields}
 
 
 class OptionsCard(Card):
@@ -169,125 +230,6 @@ LIFTED = frozenset({TRAIN_SPLIT, SPLIT, "data.loss_on", "data.chat_template", "m
 
 def is_advanced(option: Option) -> bool:
     return option.advanced and option.path not in LIFTED
-
-
-TRAIN = "data.train"
-RENAMING = ("data.train_split", "data.header")
-"""Options with whose other values the columns have other names."""
-OF_ONE_FILE = ("data.roles", "data.header", "data.train_split", "data.eval_split")
-"""Options that, like its columns and a validation file beside it, are of one file and not the next."""
-
-KEYS = {TEXT_COLUMNS: (TEXT, SECOND), LABEL_COLUMN: (LABEL,), IMAGE_COLUMN: (IMAGE,)}
-
-
-class ColumnGuesses:
-    """Which columns of the form were guessed from the data.
-
-    A column is guessed (`_guessed`), or chosen by the person. With other data guessed columns are dropped; chosen ones
-    wait (`_earlier`) until it is known whether the new data (`_source`) has them.
-    """
-
-    def __init__(self, form: Form) -> None:
-        self._form = form
-        self._guessed: set[str] = set()
-        self._earlier: dict[str, object] = {}
-        self._source: object = None
-
-    @property
-    def columns(self) -> Columns:
-        """The columns in the form, by the keys of their roles."""
-        return chosen_columns(self._form.task, self._value)
-
-    @property
-    def guessed(self) -> frozenset[str]:
-        """The keys of the guessed ones."""
-        if COLUMNS in self._guessed:
-            return frozenset(self.columns)
-        return frozenset(key for path in self._guessed for key in KEYS.get(path, ()))
-
-    def reset(self) -> None:
-        """Count everything in the form as chosen."""
-        self._guessed.clear()
-        self._earlier.clear()
-        self._source = self._value(TRAIN)
-
-    def on_report(self, report: DataReport) -> bool:
-        """Fill in guessed columns where none are chosen; returns whether there were any.
-
-        Columns chosen for earlier data are put back if the new data has all of them; then it is read once more.
-        """
-        earlier = {path: value for path, value in self._earlier.items() if not self._value(path)}
-        self._earlier = {}
-        if earlier and {column.name for column in report.columns}.issuperset(_names(earlier.values())):
-            self._form.put(earlier)
-            return False
-        task = self._form.task
-        guesses = options_of_columns(task, guessed_columns(task, report))
-        guesses = {
-            path: value
-            for path, value in guesses.items()
-            if value and not self._value(path) and not self._form.field(path).control.hasFocus()
-        }
-        self._form.put(guesses)
-        self._guessed |= set(guesses)
-        return bool(guesses)
-
-    def choose(self, column: str, key: str) -> None:
-        """Use a column for what the person wants."""
-        wanted = options_of_columns(self._form.task, with_use(self.columns, column, key))
-        self._form.set_values(
-            {path: value for path, value in wanted.items() if (value or None) != (self._value(path) or None)}
-        )
-
-    def on_change(self, path: str, together: Set[str] = frozenset()) -> None:
-        """Follow a change of an option.
-
-        Args:
-            together: Options changed with it, which are meant for the new data.
-        """
-        if path in PATHS:
-            self._guessed.discard(path)
-            self._earlier.pop(path, None)
-        elif path == TRAIN and self._value(TRAIN) != self._source:
-            before, self._source = _folder(self._source), self._value(TRAIN)
-            is_left = before == Path(str(self._value(FILE))).parent != _folder(self._source)
-            columns = {path: self._value(path) for path in PATHS if path not in together}
-            columns = {path: value for path, value in columns.items() if value}
-            self._earlier |= {path: value for path, value in columns.items() if path not in self._guessed}
-            self._guessed -= set(columns)
-            self._clear({*columns, *OF_ONE_FILE, *((FILE,) if is_left else ())} - together)
-        elif path in RENAMING:
-            self._clear(self._guessed)
-            self._guessed.clear()
-
-    def without_guesses(self, tree: Tree) -> Tree:
-        """Return a form's values without guessed columns: other data would have others."""
-        data = {
-            name: value for name, value in tree.get("data", {}).items() if f"data.{name}" not in self._guessed
-        }
-        return {**tree, "data": data} if "data" in tree else tree
-
-    def _clear(self, paths: Set[str]) -> None:
-        self._form.put({path: options_by_path()[path].default for path in paths})
-
-    def _value(self, path: str) -> object:
-        return self._form.field(path).value() if path in self._form.paths else None
-
-
-def _folder(source: object) -> Path:
-    path = Path(str(source))
-    return path if path.is_dir() else path.parent
-
-
-def _names(values: Iterable[object]) -> set[str]:
-    """The columns that values of the options in `PATHS` name."""
-    names: set[str] = set()
-    for value in values:
-        if isinstance(value, dict):
-            names |= {str(name) for name in value.values() if name}
-        else:
-            names |= {str(name) for name in value} if isinstance(value, list | tuple) else {str(value)}
-    return names
 
 
 def automatic_text(option: Option, settled: Settled) -> str:

@@ -33,6 +33,7 @@ from gui.base.background import Ask
 from gui.base.sending import CHECKING, Sending
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
+from gui.new_run.column_guesses import TRAIN
 from gui.new_run.data_panel import FRACTION
 from gui.new_run.header import FILE_FILTER, ImportSheet, NewRunHeader, SweepSheet
 from gui.new_run.memory_dialogs import MemoryActions
@@ -94,7 +95,7 @@ FIRST_EXAMPLE = "digits"
 """What the form holds when Hone opens for the first time."""
 
 ROLES = "data.roles"
-SOURCES = ("data.train", "model.source")
+SOURCES = (TRAIN, "model.source")
 
 
 class Remedies(QObject):
@@ -141,7 +142,7 @@ class Remedies(QObject):
             if ROLES in changes:  # each of several fixes only has the roles known when it was offered
                 changes[ROLES] = {**self._options.roles, **changes[ROLES]}
             form.set_values(changes)
-        rows = [form.row(path) for path in (*changes, "data.train") if path in form.paths]
+        rows = [form.row(path) for path in (*changes, TRAIN) if path in form.paths]
         next((row for row in rows if row.isVisible()), rows[-1]).field.control.setFocus()
 
     def propose_task(self) -> None:
@@ -195,7 +196,7 @@ class Remedies(QObject):
             return False
         title = _("{name} looks like data for “{task}”").format(name=short_name(source), task=task.label)
         change = _("Change to “{task}”").format(task=task.label)
-        fix = Fix(change, {"task": task.value, "data.train": source})
+        fix = Fix(change, {"task": task.value, TRAIN: source})
         if self._adopts(source, fix):
             return True
         keep = Fix(_("Keep “{task}”").format(task=now.label), {"task": now.value})
@@ -372,16 +373,16 @@ class NewRunPage(QWidget):
             _("Example: {name}").format(name=example.title), is_listed=bool(self._options.form.changed_from())
         ):
             self._fill(example.tree, _("example"))
-            data = value_at(example.tree, "data.train")
+            data = value_at(example.tree, TRAIN)
             if scheme_of(data) is None and not is_there(Path(data)):
-                self._options.form.set_values({"data.train": "", "data.eval": None})
+                self._options.form.set_values({TRAIN: "", "data.eval": None})
                 self.go_to_option("data.train")
         self._show_example(example)
 
     def _show_example(self, example: Preset) -> None:
         form, text = self._options.form, _("Example: {title}. Choose your own data under Training data.")
         self._header.show_line(text.format(title=example.title), is_of_sources=True)
-        self._example = example if form.value("data.train") else None
+        self._example = example if form.value(TRAIN) else None
 
     def apply_preset(self, preset: Preset) -> None:
         """Change the options of a preset."""
@@ -426,7 +427,7 @@ class NewRunPage(QWidget):
             return
         self._strip.hide()
         with self._history.step(_("Train on {name}").format(name=path.name)):
-            self._options.form.set_values({"data.train": str(path)})
+            self._options.form.set_values({TRAIN: str(path)})
         self._remedies.propose_task()
 
     def go_to_option(self, path: str) -> None:
@@ -644,11 +645,11 @@ class NewRunPage(QWidget):
     def _leave_example(self, report: DataReport) -> None:
         """Begin with the usual values once other data takes the place of the example's."""
         example, form = self._example, self._options.form
-        data = form.value("data.train")
-        others = [one.tree for one in presets.examples() if value_at(one.tree, "data.train") != data]
+        data = form.value(TRAIN)
+        others = [one.tree for one in presets.examples() if value_at(one.tree, TRAIN) != data]
         if form.value("output.prompts") in [value_at(tree, "output.prompts") for tree in others]:
             form.put({"output.prompts": None})  # whatever they came with, such as a past run
-        if example is None or data == value_at(example.tree, "data.train"):
+        if example is None or data == value_at(example.tree, TRAIN):
             return
         self._example = None
         if form.value("output.name") == value_at(example.tree, "output.name"):

@@ -15,7 +15,7 @@ from core.options.catalogue import with_changes
 from core.runs import queue
 from core.runs.events import TurnAwaited
 from core.runs.library import options_of_runs
-from core.runs.summary import Timing, rough_key, timing_key
+from core.runs.summary import Timing, timing_key
 from core.services.hub import ConfigFetched, ConfigRequest
 from core.services.inspect import Lengths
 from gui.base.trash import Question
@@ -344,14 +344,6 @@ class TestTime:
         assert run_time(texts).startswith("Takes at most about 12 min")
         put(texts, memory__batch_size=8)
         assert run_time(texts) == unknown
-        options = texts._fit.case.options
-        rough = dataclasses.replace(past, batch=16)
-        memory.timings = {(rough_key(options), "Old processor"): rough}
-        texts._fit.resume()
-        qtbot.waitUntil(lambda: run_time(texts) != unknown)
-        assert run_time(texts).endswith("roughly, by the time that the run “Yesterday” took per example.")
-        put(texts, memory__batch_size=1)
-        assert run_time(texts) == unknown, "too far off"
         put(texts, memory__batch_size=16)
         measure(qtbot, texts)
         assert run_time(texts).endswith(", as measured, evaluations estimated.")

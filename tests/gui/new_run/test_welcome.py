@@ -6,7 +6,8 @@ from PySide6.QtCore import QThread
 from core.options import presets
 from core.options.catalogue import with_changes
 from core.options.validate import check_tree
-from core.runs.summary import Timing, summarize, timing_key, timings
+from core.runs.summary import Timing, rough_key, summarize, timing_key, timings
+from gui.new_run.memory_state import times
 from gui.new_run.welcome import WelcomePage, seconds_of
 from tests.fakes.runs import Plot, finish, make_folder, write_story
 
@@ -21,6 +22,18 @@ def test_the_time_of_an_example_is_that_of_an_earlier_run_of_its_kind(tmp_path, 
     finish(run, plot, write_story(run, plot))
     found = seconds_of(example, timings([run]))
     assert found == (pytest.approx(summarize(run).seconds, abs=0.01) if is_known else None)
+
+
+def test_the_time_at_another_batch_size_says_by_which_run_it_is_known_roughly():
+    options, _problems = check_tree(presets.find_example("digits").tree)
+    past = {(rough_key(options), "CPU"): Timing("Digits", 1437, 225, 5.0, 600.0, 2.0, 10.0, batch=16)}
+    for trained, expected in ((1437, 1000), (None, 1000), (144, 200)):
+        ((seconds, words),) = times(options, past, "CPU", trained)
+        assert seconds == pytest.approx(expected, rel=0.05)
+        assert words == "roughly, by the time that the run “Digits” took per example"
+    far = with_changes(options, {"memory.batch_size": 65})
+    for one, device in ((far, "CPU"), (options, "GPU"), (options, "")):
+        assert times(one, past, device, 1437) == [(None, "")]
 
 
 def test_past_runs_are_read_beside_the_window(qtbot, tmp_path, monkeypatch):
