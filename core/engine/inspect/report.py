@@ -219,11 +219,9 @@ def _unused_split(splits: tuple[str, ...], data: DataOptions, task: Task) -> Ite
         yield Finding(
             code="unused-file",
             level=FindingLevel.WARNING,
-            message=_("{name} lies beside the training data and isn't used.").format(name=beside.name),
+            message=_("{name} is there, too, and not used.").format(name=beside.name),
             count=1,
-            fixes=(
-                Fix(_("Use {name} as validation data").format(name=beside.name), {"data.eval": str(beside)}),
-            ),
+            fixes=(Fix(_("Use it for validation"), {"data.eval": str(beside)}),),
         )
 
 
