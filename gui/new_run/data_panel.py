@@ -28,7 +28,18 @@ from gui.widgets.bars import progress_bar
 from gui.widgets.form import Form, FormRow, field_indent, label_width
 from gui.widgets.inputs import Segment, Segmented, WheelGuard
 from gui.widgets.labels import LinkLabel, link_button, role_label, text_label
-from gui.widgets.layout import FLUSH, FlowLayout, PageScroll, Sheet, clear, fill, fill_dialog, hbox, vbox
+from gui.widgets.layout import (
+    FLUSH,
+    FlowLayout,
+    PageScroll,
+    Sheet,
+    clear,
+    fill,
+    fill_dialog,
+    hbox,
+    order_tabs,
+    vbox,
+)
 
 PROBLEM_MARK, WARNING_MARK = ("✕", Role.PROBLEM_MARK), ("!", Role.WARNING)
 """A symbol and its role."""
@@ -346,7 +357,8 @@ class DataViews(QTabWidget):
         self.rows.show_report(report, named)
         self.seen.show_report(report, task, named)
         self.lengths.show_report(report)
-        self.labels.show_labels(counts, names, is_editable=task in STRATIFIED)
+        if self.labels.show_labels(counts, names, is_editable=task in STRATIFIED):
+            order_tabs((self.tabBar(), self.labels))  # new boxes would come last in the window
         lengths = report.lengths if report is not None else None
         tabs: dict[QWidget, str] = {}
         if report is not None and report.preview:
