@@ -319,6 +319,13 @@ class TestTables:
         assert "row 6 of labels.csv" in data.notes[0]
         assert "row 7 of labels.csv" in data.notes[1]
 
+    def test_rows_of_another_width_are_left_out_with_a_note(self, tmp_path):
+        path = table(tmp_path, *ROWS)
+        path.write_text(path.read_text().rstrip() + "\n5,images/0.png,cat,dog\n")
+        data = load(path)
+        assert len(data.train) == 4
+        assert "row 6" in data.notes[0]
+
 
 CLASSES = {"huggingface": json.dumps({"info": {"features": {"label": {"names": ["cat", "dog"]}}}})}
 
