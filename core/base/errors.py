@@ -25,7 +25,8 @@ from core.base.language import _, ngettext
 
 
 class FixAction(StrEnum):
-    """What a fix does with a run: stop, pause or end it, go on with it, train it longer, show its folder.
+    """What a fix does with a run: stop, pause or end it, go on with it, train it longer, show its folder,
+    or the run whose model it tests.
 
     Of a run on another computer that isn't reached: try now, follow it no longer.
     """
@@ -36,6 +37,7 @@ class FixAction(StrEnum):
     RESUME = "resume"
     EXTEND = "extend"
     REVEAL = "reveal"
+    TESTED = "tested"
     RECONNECT = "reconnect"
     GIVE_UP = "give-up"
 

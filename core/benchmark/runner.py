@@ -221,7 +221,7 @@ def _busy(other: Entry) -> DeviceBusy:
         )
     run = RunFolder(Path(other.run))
     return DeviceBusy(
-        _("{run} is training").format(run=run_title(run)),
+        _("{run} is running").format(run=run_title(run)),
         _("Figures measured at the same time would be meaningless."),
         (Fix(_("Pause it (`hone pause {name}`), or wait until it is done").format(name=run.name)), beside),
     )

@@ -51,6 +51,7 @@ from core.runs.words import (
     message_text,
     queued_text,
     said_text,
+    state_word,
     time_spent_text,
     unread_message,
     what_ran_text,
@@ -209,7 +210,7 @@ def _row(summary: RunSummary, *, with_id: bool) -> tuple[str, ...]:
         f"{summary.title} ({summary.run.name})"
         if with_id and summary.title != summary.run.name
         else summary.title,
-        _("stopped early") if summary.stopped_early else summary.state.value,
+        state_word(summary),
         _("{step:,} of {total:,}").format(step=summary.steps, total=total)
         if is_partly
         else f"{summary.steps:,}",
@@ -372,7 +373,7 @@ def _run_lines(run: RunFolder, summary: RunSummary) -> Iterator[str]:
     status = read_status(run)
     is_over = summary.state.is_over
     lines = [
-        f"{summary.title}: {_('stopped early') if summary.stopped_early else summary.state.value}",
+        f"{summary.title}: {state_word(summary)}",
         summary.problem,
         formats.table(TITLES, [_row(summary, with_id=True)]),
         _("Tags: {tags}").format(tags=" ".join(summary.tags)) if summary.tags else "",

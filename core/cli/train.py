@@ -62,7 +62,15 @@ from core.runs.queue import Move
 from core.runs.start import CantResume, Extension, HasFinished
 from core.runs.status import DOESNT_FIT, PAUSED_ITSELF, State
 from core.runs.summary import RunSummary, summarize
-from core.runs.words import ONLY_IF_IT_FITS, ending_text, error_text, message_text, name_of, unread_message
+from core.runs.words import (
+    ONLY_IF_IT_FITS,
+    ending_text,
+    error_text,
+    message_text,
+    name_of,
+    state_word,
+    unread_message,
+)
 from core.services import hub
 from core.services.inspect import DataReport, inspect_request
 from core.services.sending import agree_to_new
@@ -594,7 +602,7 @@ def _row(place: str, summary: RunSummary) -> tuple[str, ...]:
     return (
         place,
         summary.run.name,
-        summary.state.value,
+        state_word(summary),
         summary.model or _("(unreadable)"),
         summary.data or formats.MISSING,
         queue.device_of(summary.run),

@@ -102,7 +102,7 @@ def compare(runs: Sequence[RunFolder]) -> Comparison:
     return Comparison(
         runs=summaries,
         options=differing_options(options),
-        ran=tuple(row for row in rows if _differ(row.values, unknown="")),
+        ran=tuple(row for row in rows if _differ(row.values, ("",))),
         conclusion=conclusion,
         best=best,
         is_fair=len(validated) <= 1 and len({one.share for one in judged}) <= 1,
@@ -203,10 +203,11 @@ def partners(run: RunFolder) -> list[RunFolder]:
 def differing_options(options: Sequence[RunOptions | None]) -> tuple[OptionDifference, ...]:
     """The options in which runs differ, in the order of a run file; None: a run's options can't be read.
 
-    How a run that only evaluates would train is no difference.
+    How a run that only evaluates would train is no difference, nor is an option that has no meaning in a run: the one
+    that gives it a meaning differs.
     """
     rows = (OptionDifference(one, tuple(_value(one, tree) for tree in options)) for one in all_options())
-    differing = (row for row in rows if _differ(row.values, unknown=Absent.UNREADABLE))
+    differing = (row for row in rows if _differ(row.values, tuple(Absent)))
     return tuple(row for row in differing if row.option.path != "output.name")  # it heads the column anyway
 
 
@@ -219,9 +220,9 @@ def _value(option: Option, options: RunOptions | None) -> Any:
     return value_of(options, option.path) if option.acts_in(options) else Absent.NO_MEANING
 
 
-def _differ(values: tuple[Any, ...], unknown: Any) -> bool:
+def _differ(values: tuple[Any, ...], unknown: tuple[Any, ...]) -> bool:
     """Whether any two that are known differ."""
-    known = [value for value in values if value != unknown]
+    known = [value for value in values if value not in unknown]
     return any(value != known[0] for value in known[1:])
 
 

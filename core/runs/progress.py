@@ -78,7 +78,10 @@ class Progress:
     def _show_phase(self, event: PhaseChanged) -> None:
         title = phase_text(event.phase, event.detail, self._status.examples)
         is_checkpoint = event.phase is Phase.SAVING and self._status.step < (self._status.total_steps or 0)
-        if self._bar is not None:
+        done, _slash, batches = event.detail.partition("/")
+        if self._status.is_test and event.phase is Phase.EVALUATING and batches.isdecimal():
+            self._show_tenth(title, int(done), int(batches))
+        elif self._bar is not None:
             self._bar.set_description_str(title)
         elif event.phase not in (Phase.TRAINING, Phase.EVALUATING) and not is_checkpoint:
             self.say(title)
@@ -119,9 +122,15 @@ class Progress:
         if self._bar is not None:
             self._bar.set_postfix_str(_("loss {loss}").format(loss=loss), refresh=False)
             self._bar.update(step - self._bar.n)
-        elif total and step * LINES_WITHOUT_A_BAR // total > self._printed:
-            self._printed = step * LINES_WITHOUT_A_BAR // total
+        elif total:
             text = _("Step {step} of {total}, loss {loss}").format(step=step, total=total, loss=loss)
-            if (left := self._status.seconds_left) and left >= 1:
-                text = _("{progress}, about {time} left").format(progress=text, time=formats.duration(left))
-            self.say(text)
+            self._show_tenth(text, step, total)
+
+    def _show_tenth(self, text: str, done: int, total: int) -> None:
+        """Say how far it is, if another tenth is done."""
+        if done * LINES_WITHOUT_A_BAR // total <= self._printed:
+            return
+        self._printed = done * LINES_WITHOUT_A_BAR // total
+        if (left := self._status.seconds_left) and left >= 1:
+            text = _("{progress}, about {time} left").format(progress=text, time=formats.duration(left))
+        self.say(text)

@@ -40,7 +40,7 @@ SETTLING_SECONDS = 5.0
 class LiveRun:
     """A run that trains or waits; `share` of it is done (0 to 1; None if unknown).
 
-    `begun` is when its keeper was started, in unix seconds; `awaited` what it waits for.
+    `begun` is when its keeper was started, in unix seconds; `awaited` what it waits for. `is_test`: it trains nothing.
     """
 
     run: RunFolder
@@ -49,6 +49,7 @@ class LiveRun:
     state: State
     share: float | None = None
     awaited: TurnAwaited | None = None
+    is_test: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,9 @@ class LiveRuns:
         if starts or not state.is_over:
             keeper = run.keeper_record()
             begun = time.time() if keeper is None else keeper.started
-            self._live[run.path] = LiveRun(run, run_title(run), begun, state)
+            options = run.readable_options()
+            is_test = options is not None and options.only_evaluates
+            self._live[run.path] = LiveRun(run, run_title(run), begun, state, is_test=is_test)
 
     def look(self, folder: Path) -> list[EndedRun]:
         """Search `folder` for new runs and update all that are tracked; returns those that have ended."""
@@ -108,7 +111,7 @@ class LiveRuns:
             total = status.plan.total_steps
             self._total_steps[run.path] = status.plan.attempt, total
         # a long evaluation may have pushed the newest step out of the end of the file
-        share = share_done(status.step, total) if status.step else live.share
+        share = share_done(status.step, total) if status.step else status.share_done or live.share
         begun = live.begun if keeper is None else keeper.started
         self._live[run.path] = replace(
             live, title=title, begun=begun, share=share, state=state, awaited=status.awaited

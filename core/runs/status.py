@@ -43,6 +43,7 @@ from core.runs.events import (
 
 RECENT_STEPS = 50
 TIMED_STEPS = 300
+TIMED_BATCHES = 60  # reports of an evaluation, one a second
 PARTS_SEARCHED = 10_000  # of a long past so many steps are searched for some that were timed in parts
 EVEN = 0.2  # evaluations are evenly spaced but for so much of a space
 DOESNT_FIT = "doesnt-fit"
@@ -222,6 +223,7 @@ class RunStatus:
     - `first_loss` is that of the first step: of the model before it was trained, on one batch.
     - `evaluations` are those that weren't undone by a resume; `model_step` is the step of the model in `model/`.
     - `examples` is how many have their predictions recorded: `said`, which took `predict_seconds`, the last time.
+    - `evaluated` are the times, batches so far and batches in all of the newest evaluation, of its last minute.
     - `accepted` is the latest attempt that accepted each request (stop, pause, ...), `awaited` the run it is queued
       behind, `peaks` peak memory by attempt.
     - Set by the reader of the files: `skipped` lines that could not be read, `trouble` why a whole file can't be, and
@@ -247,6 +249,7 @@ class RunStatus:
     examples: int = 0
     said: tuple[Said, ...] = ()
     predict_seconds: float = 0.0
+    evaluated: deque[tuple[float, int, int]] = field(default_factory=lambda: deque(maxlen=TIMED_BATCHES))
     messages: dict[str, MessageRaised] = field(default_factory=dict)
     what_ran: WhatRan | None = None
     last_checkpoint: CheckpointSaved | None = None
@@ -272,8 +275,8 @@ class RunStatus:
         """Which share of a run that isn't over is done, 0 to 1, of a test by its batches; None before it is planned."""
         if not self.is_test:
             return share_done(self.step, self.total_steps)
-        done, _slash, batches = self.phase_detail.partition("/")
-        return share_done(int(done), int(batches)) if done.isdecimal() and batches.isdecimal() else 0.0
+        _time, done, batches = self.evaluated[-1] if self.evaluated else (0.0, 0, 1)
+        return share_done(done, batches)
 
     def apply(self, event: Event) -> None:
         match event:
@@ -285,6 +288,7 @@ class RunStatus:
             case PhaseChanged():
                 self._register(event)
                 self.phase, self.phase_detail = event.phase, event.detail
+                self._count_batches(event)
             case StepFinished():
                 self._add_steps([event])
             case Evaluated():
@@ -353,6 +357,16 @@ class RunStatus:
         elif event.source is Source.PROCESS:
             self.peaks[event.attempt] = replace(peak, process=max(event.bytes, peak.process or 0))
 
+    def _count_batches(self, event: PhaseChanged) -> None:
+        if event.phase is not Phase.EVALUATING:
+            return
+        done, _slash, batches = event.detail.partition("/")
+        if done.isdecimal() and batches.isdecimal():
+            self.evaluated.append((event.time, int(done), int(batches)))
+        elif not event.detail:  # it begins
+            self.evaluated.clear()
+            self.evaluated.append((event.time, 0, 1))
+
     def _start_attempt(self, event: RunStarted) -> None:
         self._reset(event.attempt)
         self.started = self.started or event.time
@@ -382,6 +396,7 @@ class RunStatus:
         self.messages = {name: said for name, said in self.messages.items() if said.attempt == attempt}
         self.recent_seconds.clear()
         self.recent_parts.clear()
+        self.evaluated.clear()
 
     def _add_steps(self, steps: list[StepFinished]) -> None:
         if not steps:
@@ -446,7 +461,13 @@ class RunStatus:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated time left, with the evaluations if one was timed; None before `PACE_STEPS` steps."""
+        """Estimated time left, with the evaluations if one was timed; None before `PACE_STEPS` steps.
+
+        Of a test by the batches of the last minute; None before the first ones.
+        """
+        if self.is_test and not self.finished and self.evaluated:
+            (begun, before, _all), (now, done, batches) = self.evaluated[0], self.evaluated[-1]
+            return (batches - done) * (now - begun) / (done - before) if done > before else None
         pace = self.step_seconds
         if self.plan is None or self.finished or pace is None or len(self.recent_seconds) < PACE_STEPS:
             return None

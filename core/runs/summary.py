@@ -158,7 +158,8 @@ class RunSummary:
     loss), and as `result` that of the model once it is kept, before the last; None: not evaluated yet.
     `seconds` is how long it has been worked on, `peak_bytes` the most memory its processes held, `samples_per_second`
     the pace over all of it, or of its last steps, `forecast_error` by which share the forecast was off (positive: too
-    high), `started` unix seconds. `problem` is what can't be read of the folder.
+    high), `started` unix seconds. `problem` is what can't be read of the
+    folder, `share` how much of the run is done (0 to 1).
     """
 
     run: RunFolder
@@ -184,6 +185,8 @@ class RunSummary:
     note: str = ""
     problem: str = ""
     stopped_early: bool = False
+    is_test: bool = False
+    share: float | None = None
 
 
 def summarize(run: RunFolder) -> RunSummary:
@@ -232,6 +235,8 @@ def summarize(run: RunFolder) -> RunSummary:
         note=notes.text,
         problem=problem,
         stopped_early=status.stopped_early,
+        is_test=status.is_test or (options is not None and options.only_evaluates),
+        share=status.share_done,
     )
 
 

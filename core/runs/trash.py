@@ -151,7 +151,7 @@ def _kept_from_starting(run: RunFolder) -> Iterator[None]:
         if not state_at_end(run).is_over:
             raise RunFolderError(
                 _("The run isn't over"),
-                _("{run} is training or waiting for its turn. Stop it first.").format(run=run_title(run)),
+                _("{run} is running or waits for its turn. Stop it first.").format(run=run_title(run)),
             )
         if os.name == "nt":  # Windows moves no folder that has an open file
             held.close()

@@ -81,6 +81,7 @@ MUCH_LONGER = 5
 """Pretraining that has taught a model nothing is to be so many times as long."""
 RESUME = Fix(_("Resume"), action=FixAction.RESUME)
 LONGER = Fix(_("Train longer"), action=FixAction.EXTEND)
+OPEN_TESTED = Fix(_("Open the run that was tested"), action=FixAction.TESTED)
 
 
 class Finding(StrEnum):
@@ -115,7 +116,11 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         title, compared, is_at_chance = _result(status, options)
         if (leaked := status.messages.get(IN_BOTH)) is not None:
             compared = f"{compared} {leaked.title}.".strip()
-        return Verdict(Finding.HARDLY_LEARNED if is_at_chance else Finding.RESULT, title, compared)
+        if not is_at_chance:
+            return Verdict(Finding.RESULT, title, compared)
+        tested = run_folder(options.model.source) if options is not None else None
+        fixes = (OPEN_TESTED,) if tested is not None and tested.is_dir() else ()
+        return Verdict(Finding.HARDLY_LEARNED, title, compared, fixes)
     if finished is None or not finished.wrote_model or not finished.steps:
         return None
     onward = RESUME if _was_stopped(status) else LONGER

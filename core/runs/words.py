@@ -22,6 +22,7 @@ from core.options import RunOptions
 from core.options.catalogue import options_by_path
 from core.options.choices import device_title
 from core.options.device_support import DeviceReport
+from core.options.past_runs import run_folder
 from core.runs.crash import Crash, crash_before, crash_of, saved_step
 from core.runs.events import (
     SAMPLE_PREDICTIONS,
@@ -39,7 +40,7 @@ from core.runs.folder import Connection, ExitRecord, RunFolder
 from core.runs.models import is_left_behind, trained_model
 from core.runs.queue import BENCHMARK
 from core.runs.status import RunStatus, State
-from core.runs.summary import seconds_spent
+from core.runs.summary import RunSummary, seconds_spent
 
 ONLY_IF_IT_FITS = "HONE_ONLY_IF_IT_FITS"
 """Environment variable of a run that ends if its forecast doesn't fit, because the person hasn't confirmed it."""
@@ -61,6 +62,13 @@ def awaited_text(awaited: TurnAwaited | None) -> str:
     return text.format(run=name, count=formats.count(awaited.ahead - 1))
 
 
+def state_word(run: RunSummary) -> str:
+    """The state of a run in the terminal and in reports: that of a test is no training."""
+    if run.stopped_early:
+        return _("stopped early")
+    return _("testing") if run.is_test and run.state is State.TRAINING else run.state.value
+
+
 def phase_title(phase: Phase) -> str:
     titles = {
         Phase.LOADING_DATA: _("Loading the data"),
@@ -78,7 +86,7 @@ def phase_text(phase: Phase, detail: str, examples: int) -> str:
     """A phase with its file or model; `examples` is how many have their predictions recorded."""
     if phase is Phase.EVALUATING and detail == SAMPLE_PREDICTIONS:
         return ngettext(
-            "Generating {count} sample prediction…", "Generating {count} sample predictions…", examples
+            "Making {count} sample prediction…", "Making {count} sample predictions…", examples
         ).format(count=examples)
     if phase is Phase.EVALUATING and detail:
         return _("Evaluating, {batches} batches").format(batches=detail.replace("/", " / "))
@@ -361,6 +369,7 @@ _COMMANDS = {
     FixAction.PAUSE: "pause",
     FixAction.RESUME: "resume",
     FixAction.EXTEND: "resume --epochs N",
+    FixAction.TESTED: "show",
     FixAction.RECONNECT: "follow",
     FixAction.GIVE_UP: "stop --now",
 }
@@ -406,6 +415,9 @@ def _action_text(action: FixAction, run: Path | None) -> str:
     if action is FixAction.REVEAL:
         return str(run or "")
     name = "RUN" if run is None else name_of(RunFolder(run))
+    options = RunFolder(run).readable_options() if run is not None else None
+    if action is FixAction.TESTED and options is not None and (tested := run_folder(options.model.source)):
+        name = name_of(RunFolder(tested))
     return f"hone {_COMMANDS[action]} {shlex.quote(name)}"
 
 

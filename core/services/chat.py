@@ -501,7 +501,7 @@ def judge(
     sizes = [size or 0 for size in needed.values()]
     first, total, free_text = (formats.memory(count) for count in (sum(sizes[:1]), sum(sizes), free))
     if training and not on_cpu:
-        title = ngettext("{title} is training", "{count} runs are training", len(training))
+        title = ngettext("{title} is running", "{count} runs are running", len(training))
         detail = _(
             "Not enough memory is left: the model takes about {first}, and {free} are free. Wait for the end of the "
             "run, or pause it."

@@ -39,7 +39,7 @@ from core.runs.library import read_status
 from core.runs.status import PredictionLog, RunStatus, WorkClock
 from core.runs.summary import RunSummary, summarize
 from core.runs.verdict import verdict
-from core.runs.words import ending_text, said_text, statements
+from core.runs.words import ending_text, said_text, state_word, statements
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "report.html"
 SHOWN_LABELS, SHOWN_EVALUATIONS = 40, 60
@@ -173,7 +173,7 @@ def read_history(run: RunFolder) -> History:
 
 def _outcome(run: RunFolder, status: RunStatus, summary: RunSummary) -> str:
     if not summary.state.is_over:
-        return _("The run is {state}: this page shows it so far.").format(state=summary.state.value)
+        return _("The run is {state}: this page shows it so far.").format(state=state_word(summary))
     ending = ending_text(run, status, summary.state, run.exit_record())
     lines = [line.strip() for line in ending.splitlines() if line.strip() and str(run.path) not in line]
     lines = lines[:3]
@@ -183,7 +183,7 @@ def _outcome(run: RunFolder, status: RunStatus, summary: RunSummary) -> str:
 
 
 def _facts(summary: RunSummary, status: RunStatus) -> Iterator[tuple[str, str]]:
-    yield _("State"), summary.state.value
+    yield _("State"), state_word(summary)
     if summary.metric is not None:
         title = formats.metric_title(summary.metric)
         yield title, formats.number(summary.result)

@@ -214,13 +214,18 @@ class Notifications(QObject):
         done = percent(live) if live is not None and live.state is State.TRAINING else None
         self._show_badge(done or 0)
         if live is None:
-            self._window.setWindowTitle(self._name)
+            name = "" if shown is None else f"{run_title(shown)} – "
+            self._window.setWindowTitle(f"{name}{self._name}")
             return
-        progress = state_title(live.state) if done is None else f"{done} %"
+        progress = state_title(live.state, is_test=live.is_test) if done is None else f"{done} %"
+        if live.is_test and done is not None:
+            progress = _("Test: {percent}").format(percent=progress)
         self._window.setWindowTitle(f"{progress} · {live.title} – {self._name}")
 
     def notify_end(self, end: EndedRun) -> None:
-        """Notify that a run has ended, unless the person is looking at it."""
+        """Notify that a run has ended, unless the person is looking at it or has asked for that."""
+        if was_asked(end):
+            return
         if self._window.isActiveWindow() and end.run == self._on_screen():
             return
         QApplication.alert(self._window)
@@ -236,6 +241,13 @@ class Notifications(QObject):
         self._icon.show()
         self._icon.showMessage(title, text, self._window.windowIcon(), SHOWN_MS)
         QTimer.singleShot(SHOWN_MS, self._icon.hide)
+
+
+def was_asked(end: EndedRun) -> bool:
+    """Whether a run has paused or stopped, or left the queue, because a person asked for it."""
+    asked = {Action.STOP, Action.PAUSE, Action.KILL}
+    accepted = {action for action, attempt in end.status.accepted.items() if attempt >= end.status.attempt}
+    return end.state in (State.PAUSED, State.STOPPED) and bool(asked & accepted)
 
 
 def _end_title(end: EndedRun) -> str:
@@ -440,7 +452,9 @@ class UnfinishedRuns(QObject):
 
     def _on_live(self, live: tuple[LiveRun, ...]) -> None:
         self._live = live
-        self._window.sidebar.show_training(len(_training(live)))
+        working = _working(live)
+        tests = sum(one.is_test for one in working)
+        self._window.sidebar.show_working(len(working) - tests, tests)
         self.strip.update_live(live)
         page = self._window.run
         view = page.view if page is not None else None
@@ -454,7 +468,8 @@ class UnfinishedRuns(QObject):
         page = self._window.run
         view = page.view if page is not None else None
         if view is None or end.run != self._window.run_on_screen():
-            self.strip.show_end(end)
+            if not was_asked(end):
+                self.strip.show_end(end)
         elif view.next_run is not None and end.state is State.FINISHED and not _is_asked():
             QTimer.singleShot(0, self, partial(self._window.show_run, view.next_run))
 
@@ -465,7 +480,7 @@ class UnfinishedRuns(QObject):
 
     def _on_first_poll(self, interrupted: Sequence[Interrupted]) -> None:
         """Open the run that trains, unless the person is busy already: the sidebar tells that it trains."""
-        training = _training(self._live)
+        training = _working(self._live)
         if training and self._is_idle():
             self._window.show_run(training[0].run)
         unseen = [one for one in interrupted if one.run != self._window.run_on_screen()]
@@ -500,7 +515,7 @@ def _is_asked() -> bool:
     return bool(QApplication.activePopupWidget() or QApplication.activeModalWidget())
 
 
-def _training(live: Sequence[LiveRun]) -> list[LiveRun]:
+def _working(live: Sequence[LiveRun]) -> list[LiveRun]:
     return [one for one in live if one.state is not State.QUEUED]
 
 
@@ -526,6 +541,7 @@ class Underway:
     run: RunFolder
     title: str
     is_waiting: bool = False
+    is_test: bool = False
 
 
 def underway(folder: Path, known: Iterable[RunFolder] | None = None) -> list[Underway]:
@@ -545,7 +561,8 @@ def underway(folder: Path, known: Iterable[RunFolder] | None = None) -> list[Und
     rows = [row for row in map(summarize, alive) if not row.state.is_over]
     titles = distinct_titles([(row.run.path, row.title) for row in rows])
     return [
-        Underway(row.run, title, row.state is State.QUEUED) for row, title in zip(rows, titles, strict=True)
+        Underway(row.run, title, row.state is State.QUEUED, row.is_test)
+        for row, title in zip(rows, titles, strict=True)
     ]
 
 
@@ -575,9 +592,10 @@ def question_about(
     if not runs:
         ending = {Closing.KEEP_TRAINING: _("End it and close")}
         return Question(_("A benchmark is running"), measuring, ending, parent)
-    training = [run for run in runs if not run.is_waiting]
+    training = [run for run in runs if not (run.is_waiting or run.is_test)]
+    testing = [run for run in runs if run.is_test and not run.is_waiting]
     waiting = [run for run in runs if run.is_waiting]
-    first, *others = training or waiting
+    first, *others = training or testing or waiting
     lines = [_names([first, *others])] if others else []
     if training:
         title = ngettext("“{run}” is training", "{count} runs are training", len(training))
@@ -586,14 +604,25 @@ def question_about(
         effects = _(
             "Pause saves a checkpoint to resume from. Stop ends training and saves the model as it is now."
         )
+        if testing:
+            lines.append(_("Being tested: {runs}").format(runs=_names(testing)))
+            effects += " " + _("Both end a test without a result.")
+    elif testing:
+        title = ngettext("“{run}” is not finished", "{count} tests are not finished", len(testing))
+        goes_on, end = _("The test goes on without this window."), _("End the test")
+        keep, lost = _("Close, keep testing"), _("Its result is lost when the computer shuts down.")
+        effects = _("A test that is ended has no result. It can be started again.")
     else:
         title = ngettext("“{run}” is queued", "{count} runs are queued", len(waiting))
-        goes_on, end = _("Each queued run starts in its turn, without this window."), _("Leave the queue")
+        goes_on, end = (
+            _("Each queued run starts in its turn, without this window."),
+            _("Remove from the queue"),
+        )
         keep, lost = _("Close, keep the queue"), _("The queue ends when the computer shuts down.")
         effects = _("Runs that leave the queue can be started later.")
-    if training and waiting:
-        goes_on = _("Training and the queue go on without this window: each queued run starts in its turn.")
-        effects += " " + _("Both remove queued runs from the queue; they can be started later.")
+    if waiting and (training or testing):
+        goes_on = _("All of them go on without this window: each queued run starts in its turn.")
+        effects += " " + _("Queued runs leave the queue then; they can be started later.")
         lines.append(_("Queued: {runs}").format(runs=_names(waiting)))
     lines.append(f"{lost if is_shutting_down else goes_on} {effects}")
     if is_measuring:

@@ -390,13 +390,20 @@ class Sidebar(QFrame):
         if self.window().focusWidget() in self._group.buttons():
             button.setFocus()
 
-    def show_training(self, count: int) -> None:
-        """Show the number of runs that train."""
-        button = self._group.button(Place.RUNS)
-        button.setText(_("Runs · {count} training").format(count=count) if count else _("Runs"))
-        tip = ngettext("{count} run is training", "{count} runs are training", count)
-        keys = f"Ctrl+{Place.RUNS.value}"
-        button.setToolTip(tip_with_keys(keys, tip.format(count=count) if count else ""))
+    def show_working(self, training: int, testing: int) -> None:
+        """Show the numbers of runs that train, and of tests."""
+        button, tips = self._group.button(Place.RUNS), []
+        title = _("Runs · {count} testing") if testing else _("Runs")
+        if training:
+            title = _("Runs · {count} running") if testing else _("Runs · {count} training")
+        button.setText(title.format(count=training + testing))
+        if training:
+            tip = ngettext("{count} run is training", "{count} runs are training", training)
+            tips.append(tip.format(count=training))
+        if testing:
+            tip = ngettext("{count} model is being tested", "{count} models are being tested", testing)
+            tips.append(tip.format(count=testing))
+        button.setToolTip(tip_with_keys(f"Ctrl+{Place.RUNS.value}", ", ".join(tips)))
 
     def show_measuring(self, share: float | None) -> None:
         """Show the progress of a benchmark, from 0 to 1; None if none runs."""

@@ -394,7 +394,7 @@ class RunActions(QWidget):
             )
         self.resume.setToolTip(tip_with_keys(KEYS[RunAction.RESUME], refusal(RunAction.RESUME, facts) or tip))
         texts = {
-            State.QUEUED: (_("Leave the queue"), _("It will not train. It can be started later.")),
+            State.QUEUED: (_("Remove from the queue"), _("It will not train. It can be started later.")),
             State.STARTING: (_("Stop"), _("Ends before it trains. It can be started again later.")),
         }
         trained = (

@@ -452,6 +452,9 @@ class RunView(QWidget):
             FixAction.RESUME: RunAction.RESUME,
             FixAction.EXTEND: RunAction.EXTEND,
         }
+        if fix.action is FixAction.TESTED:
+            self.run_opened.emit(self._tested)
+            return
         if fix.action is None:
             self._request_edit(lambda tree: with_changes(tree, fix))
         elif fix.action is FixAction.END:

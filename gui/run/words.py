@@ -14,7 +14,7 @@ from core.options import RunOptions
 from core.options.choices import DEVICE_KINDS, device_title
 from core.runs import queue
 from core.runs.crash import Crash
-from core.runs.events import Level, MessageRaised, Phase, TurnAwaited
+from core.runs.events import SAMPLE_PREDICTIONS, Level, MessageRaised, Phase, TurnAwaited
 from core.runs.folder import Connection, ExitRecord
 from core.runs.status import RunStatus, State
 from core.runs.summary import seconds_spent
@@ -51,9 +51,11 @@ STATE_COLOURS = {
 """Fields of `gui.base.theme.Tokens`."""
 
 
-def state_title(state: State, *, stopped_early: bool = False) -> str:
+def state_title(state: State, *, stopped_early: bool = False, is_test: bool = False) -> str:
     if stopped_early and state is State.FINISHED:
         return _("Stopped early")
+    if is_test and state is State.TRAINING:
+        return _("Testing")
     titles = {
         State.QUEUED: _("Queued"),
         State.STARTING: _("Starting"),
@@ -87,12 +89,11 @@ def question_about(awaited: TurnAwaited, parent: QWidget | None, *, waits: bool 
         title = _("A benchmark is running")
         text = _("A run at the same time would slow down both and make the benchmark's results useless.")
     else:
-        title = ngettext("{name} is training", "{count} runs are training or queued", awaited.ahead).format(
+        title = ngettext("{name} is running", "{count} runs are running or queued", awaited.ahead).format(
             name=f"“{awaited.title}”" if awaited.title else awaited.behind, count=awaited.ahead
         )
         text = _(
-            "Runs that train at the same time slow each other down and share the memory. If it runs out, one of "
-            "them fails."
+            "Two at the same time slow each other down and share the memory. If it runs out, one of them fails."
         )
     waiting = {} if waits else {Turn.WAIT: _("Add to queue")}
     return Question(title, text, {**waiting, Turn.NOW: _("Start now")}, parent)
@@ -192,7 +193,7 @@ def _ending_texts(facts: RunFacts) -> list[str]:
 
 def _training_text(facts: RunFacts) -> str:
     if facts.status.is_test:
-        return _("Testing")
+        return _testing_text(facts.status)
     if facts.status.phase in (Phase.EVALUATING, Phase.SAVING, Phase.COMPILING):
         return _phase_text(facts.status)
     device = _device_text(facts)
@@ -200,6 +201,18 @@ def _training_text(facts: RunFacts) -> str:
         return state_title(State.TRAINING)
     is_cpu = device.startswith(DEVICE_KINDS["cpu"])
     return (_("Training on the {device}") if is_cpu else _("Training on {device}")).format(device=device)
+
+
+def _testing_text(status: RunStatus) -> str:
+    """How far a test is: by its batches, of which one has a number of examples."""
+    if status.phase is Phase.EVALUATING and status.phase_detail == SAMPLE_PREDICTIONS:
+        return _phase_text(status)
+    _time, done, batches = status.evaluated[-1] if status.evaluated else (0.0, 0, 0)
+    if not done:
+        return _("Testing")
+    return _("Testing: {done} of {batches} batches").format(
+        done=formats.count(done), batches=formats.count(batches)
+    )
 
 
 def _phase_text(status: RunStatus) -> str:
@@ -275,11 +288,10 @@ def progress_of(status: RunStatus) -> list[str]:
 def time_left(facts: RunFacts, now: float) -> str:
     """Empty unless it trains, or is about to. `now` is unix seconds."""
     status = facts.status
-    only_evaluates = status.is_test or (facts.options is not None and facts.options.only_evaluates)
-    if facts.state not in (State.STARTING, State.TRAINING) or only_evaluates:
+    if facts.state not in (State.STARTING, State.TRAINING):
         return ""
     seconds = status.seconds_left if facts.state is State.TRAINING else None
-    if status.phase is Phase.EVALUATING and seconds is not None:
+    if status.phase is Phase.EVALUATING and not status.is_test and seconds is not None:
         under_way = now - status.clock_moved - (status.last_event_time or now)
         seconds -= max(0.0, min(under_way, status.evaluation_seconds))
     if seconds is None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from core.base import formats
 from core.base.language import _
 from core.options.choices import device_title, model_title
-from core.runs.status import State, share_done
+from core.runs.status import State
 from core.runs.summary import RunSummary
 from gui.run.words import state_title
 
@@ -49,9 +49,9 @@ class ColumnKind:
 
 def state_of(summary: RunSummary) -> str:
     """The state; of a run that trains or is paused, with its progress."""
-    title, total = state_title(summary.state, stopped_early=summary.stopped_early), summary.total_steps
-    share = share_done(summary.steps, total)
-    if not (share and summary.steps) or (summary.state.is_over and summary.state is not State.PAUSED):
+    how = {"stopped_early": summary.stopped_early, "is_test": summary.is_test}
+    title, share = state_title(summary.state, **how), summary.share
+    if not share or (summary.state.is_over and summary.state is not State.PAUSED):
         return title
     return f"{title} {formats.whole_percent(share)}"
 

@@ -388,7 +388,9 @@ class RunsPage(QWidget):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         possible = self.commands(runs)
         is_one = len(runs) == 1
-        titles = TITLES if RunAction.PAUSE in possible else {**TITLES, RunAction.STOP: _("Leave the queue")}
+        titles = (
+            TITLES if RunAction.PAUSE in possible else {**TITLES, RunAction.STOP: _("Remove from the queue")}
+        )
         groups = (
             (RunAction.RESUME, RunAction.TRY, RunAction.EXPORT, RunAction.PAUSE, RunAction.STOP),
             (RunAction.DUPLICATE, RunAction.EXTEND, RunAction.REVEAL, RunAction.COMPARE),

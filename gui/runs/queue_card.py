@@ -98,7 +98,7 @@ class QueueCard(Card):
                     _("It waits on {computer}, in the queue there.").format(computer=link.computer)
                 )
         tip = _("It will not train. It can be started later.")
-        leaving = link_button(_("Leave the queue"), partial(self.leave_requested.emit, run), tip)
+        leaving = link_button(_("Remove from the queue"), partial(self.leave_requested.emit, run), tip)
         return link_button(_("Open"), partial(self.run_opened.emit, run)), up, down, start, leaving
 
     def _start(self, live: LiveRun) -> None:

@@ -106,7 +106,7 @@ def test_it_is_measured_beside_a_run_only_where_that_is_wanted(hone):
         "precisions",
     )
     err = hone(*devices, status=1).err
-    assert "digits is training" in err
+    assert "digits is running" in err
     assert "--beside" in err
     lines = csv.DictReader(io.StringIO(hone(*devices, "--beside", "--csv").out))
     assert [line["side"] for line in lines] == ["fp32", "bf16"]

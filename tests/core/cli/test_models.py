@@ -157,7 +157,7 @@ def test_what_the_model_does_not_read_is_refused(reason, task, arguments, tmp_pa
 def test_it_waits_while_a_run_trains(tmp_path, process, monkeypatch, hone):
     folder = run_folder(tmp_path)
     monkeypatch.setattr("core.services.chat.that_train", lambda _folder: (runs.find_run(folder),))
-    assert "b on c is training" in hone("try", folder, "--prompt", "Hello", status=1).err
+    assert "b on c is running" in hone("try", folder, "--prompt", "Hello", status=1).err
     assert process.loads == []
     hone("try", folder, "--prompt", "Hello", "--cpu")
     assert process.loads[0].on_cpu

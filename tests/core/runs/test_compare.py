@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from core.base.errors import OptionsError
 from core.options import past_runs
+from core.options.catalogue import with_changes
 from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, OutputOptions
@@ -47,6 +48,9 @@ def test_only_options_that_differ_are_listed_with_defaults_filled_in(options, ex
     assert {row.option.path: row.values for row in differing_options(options)} == expected
 
 
+OTHERWISE = {"data.image_size": 99, "model.pretrained": True, "model.vocabulary": 2048}
+
+
 @pytest.mark.parametrize(
     ("options", "path", "values"),
     [
@@ -55,8 +59,14 @@ def test_only_options_that_differ_are_listed_with_defaults_filled_in(options, ex
         ([SCRATCH, LOADED], "model.vocabulary", (1024, Absent.NO_MEANING)),
     ],
 )
-def test_an_option_without_meaning_for_a_run_has_no_value_there(options, path, values):
-    assert {row.option.path: row.values for row in differing_options(options)}[path] == values
+def test_an_option_without_meaning_for_a_run_has_no_value_there_and_is_no_difference(options, path, values):
+    """“Horizontal flip: Off / –” says no more than that one run has no augmentation."""
+    assert path not in [row.option.path for row in differing_options(options)]
+    changed = with_changes(
+        options[0] if values[1] is Absent.NO_MEANING else options[1], {path: OTHERWISE[path]}
+    )
+    rows = {row.option.path: row.values for row in differing_options([*options, changed])}
+    assert rows[path] == (*values, OTHERWISE[path])
 
 
 def test_results_machines_and_versions_of_two_runs_and_of_an_empty_folder(tmp_path):

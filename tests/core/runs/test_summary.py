@@ -92,6 +92,7 @@ def test_a_finished_run_in_one_row(run):
         peak_bytes=70,
         total_steps=9,
         started=100,
+        share=0.0,
     )
 
 

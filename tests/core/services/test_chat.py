@@ -105,7 +105,7 @@ def test_memory_for_both_models_for_one_or_none(free, allowed, words):
     assert bool(verdict.title) == (len(allowed) < 2)
     assert words in verdict.detail
     training = judge(BOTH, free * GIB, ("Digits",))
-    assert (training.allowed, training.title) == ((), "Digits is training")
+    assert (training.allowed, training.title) == ((), "Digits is running")
     assert training.cpu_helps is bool(allowed)
     assert ("on the CPU" in training.detail) is bool(allowed)
     assert judge(BOTH, free * GIB, ("Digits",), on_cpu=True) == verdict

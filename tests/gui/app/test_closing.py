@@ -19,8 +19,8 @@ pytestmark = pytest.mark.usefixtures("own_home")
 BENCHMARK = "Results so far are saved"
 
 
-def unfinished(name, is_waiting=False):
-    return Underway(RunFolder(Path(name)), name, is_waiting)
+def unfinished(name, is_waiting=False, is_test=False):
+    return Underway(RunFolder(Path(name)), name, is_waiting, is_test)
 
 
 def requests(run):
@@ -92,7 +92,7 @@ def test_a_runs_folder_that_cant_be_listed_keeps_no_window_open(make_window, tmp
             [unfinished("A"), unfinished("B"), unfinished("C", True)],
             True,
             "2 runs are training",
-            ["“A”, “B”", "Queued: “C”", "the queue go on", "remove queued runs", BENCHMARK],
+            ["“A”, “B”", "Queued: “C”", "each queued run starts", "leave the queue", BENCHMARK],
         ),
         (
             [unfinished("C", True)],
@@ -100,10 +100,22 @@ def test_a_runs_folder_that_cant_be_listed_keeps_no_window_open(make_window, tmp
             "“C” is queued",
             ["Each queued run starts in its turn", "can be started later"],
         ),
+        (
+            [unfinished("A"), unfinished("A, tested on x.csv", is_test=True)],
+            False,
+            "“A” is training",
+            ["Being tested: “A, tested on x.csv”", "end a test without a result"],
+        ),
+        (
+            [unfinished("A, tested on x.csv", is_test=True)],
+            False,
+            "“A, tested on x.csv” is not finished",
+            ["The test goes on", "has no result"],
+        ),
         ([unfinished(f"R{n}") for n in range(6)], False, "6 runs are training", ["“R3” and 2 more"]),
         ([], True, "A benchmark is running", [BENCHMARK]),
     ],
-    ids=["one", "several", "waiting", "many", "benchmark"],
+    ids=["one", "several", "waiting", "a test, too", "a test", "many", "benchmark"],
 )
 def test_the_question_names_what_is_unfinished(qtbot, runs, is_measuring, title, parts):
     question = question_about(runs, None, is_measuring=is_measuring)
@@ -112,6 +124,14 @@ def test_the_question_names_what_is_unfinished(qtbot, runs, is_measuring, title,
     assert all(part in question.informativeText() for part in parts)
     assert (BENCHMARK in question.informativeText()) == is_measuring
     assert ("queue" in question.informativeText()) == any(run.is_waiting for run in runs)
+    assert ("test" in question.informativeText()) == any(run.is_test for run in runs)
+
+
+def test_a_test_is_no_training_on_closing(qtbot):
+    question = question_about([unfinished("A, tested on x.csv", is_test=True)], None)
+    qtbot.addWidget(question)
+    assert list(question.says()) == ["Close, keep testing", "End the test"]
+    assert "train" not in f"{question.text()}{question.informativeText()}"
 
 
 @pytest.mark.parametrize(("is_shutting_down", "keeps"), [(False, ["Close, keep the queue"]), (True, [])])
@@ -119,8 +139,8 @@ def test_where_nothing_trains_only_the_queue_can_be_left(qtbot, is_shutting_down
     runs = [unfinished(name, True) for name in ("A", "B")]
     question = question_about(runs, None, is_shutting_down=is_shutting_down)
     qtbot.addWidget(question)
-    assert list(question.says()) == [*keeps, "Leave the queue"]
-    assert question.says()["Leave the queue"] is Closing.STOP
+    assert list(question.says()) == [*keeps, "Remove from the queue"]
+    assert question.says()["Remove from the queue"] is Closing.STOP
     assert question.informativeText().startswith("“A”, “B”\n\n")
     assert "rain" not in question.informativeText()
     assert ("shuts down" in question.informativeText()) == is_shutting_down

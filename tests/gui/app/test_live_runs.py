@@ -284,7 +284,7 @@ def test_waiting_runs_are_listed_in_their_order_moved_and_removed(qtbot, open_wi
     assert [button.isEnabled() for button in buttons("Move up")] == [False, True]
     buttons("Move up")[1].click()
     qtbot.waitUntil(lambda: [live.run for live in card._waiting] == [second, first], timeout=5000)
-    buttons("Leave the queue")[0].click()
+    buttons("Remove from the queue")[0].click()
     qtbot.waitUntil(lambda: bool(second.open_requests()), timeout=5000)
     assert [request.action for request in second.open_requests()] == [Action.STOP]
     queue.leave(first)

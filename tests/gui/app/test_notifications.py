@@ -5,19 +5,19 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QMainWindow
 
-from core.runs.events import Level, MessageRaised, Outcome, RunFinished, RunStarted
-from core.runs.folder import RunFolder
+from core.runs.events import Level, MessageRaised, Outcome, RequestAnswered, RunFinished, RunStarted
+from core.runs.folder import Action, RunFolder
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
-from gui.app.live_runs import Notifications
+from gui.app.live_runs import Notifications, was_asked
 from gui.app.window import MainWindow
 from tests.fakes.desktop import FakeTray
 
 DIGITS, LETTERS = RunFolder(Path("digits")), RunFolder(Path("letters"))
 
 
-def live(run, share, state=State.TRAINING):
-    return LiveRun(run, run.name.title(), 0.0, state, share)
+def live(run, share, state=State.TRAINING, **how):
+    return LiveRun(run, run.name.title(), 0.0, state, share, **how)
 
 
 def ended(*events, run=DIGITS, state=State.FINISHED):
@@ -74,6 +74,9 @@ BOTH = (live(LETTERS, 0.1), live(DIGITS, 0.5))
     [
         ((), None, "Hone", 0),
         ((live(DIGITS, 0.629),), None, "62 % · Digits – Hone", 62),
+        ((live(DIGITS, 0.629, is_test=True),), None, "Test: 62 % · Digits – Hone", 62),
+        ((live(DIGITS, None, is_test=True),), None, "Testing · Digits – Hone", 0),
+        ((), DIGITS, "digits – Hone", 0),
         ((live(DIGITS, None, State.STARTING),), None, "Starting · Digits – Hone", 0),
         ((WAITING,), None, "Queued · Letters – Hone", 0),
         ((WAITING, live(DIGITS, 0.1)), None, "10 % · Digits – Hone", 10),
@@ -134,3 +137,25 @@ def test_without_a_tray_no_icon_is_made(desktop, monkeypatch):
     monkeypatch.setattr(FakeTray, "can_notify", False)
     desktop.notifications.notify_end(DONE)
     assert FakeTray.made == []
+
+
+def stopped(action, *, state=State.STOPPED, attempt=1):
+    answered = RequestAnswered(request="r", action=action, accepted=True, attempt=attempt)
+    return ended(RunStarted(time=1.0, pid=1), answered, state=state)
+
+
+@pytest.mark.parametrize(
+    ("end", "is_notified"),
+    [
+        (stopped(Action.STOP), False),
+        (stopped(Action.PAUSE, state=State.PAUSED), False),
+        (ended(RequestAnswered(request="r", action=Action.STOP, accepted=True), state=State.STOPPED), False),
+        (ended(RunStarted(time=1.0, pid=1), state=State.PAUSED), True),  # its disk was full
+        (stopped(Action.SAVE), True),
+        (stopped(Action.STOP, state=State.FINISHED), True),  # it was done before
+    ],
+)
+def test_what_the_person_has_asked_for_is_no_news(desktop, end, is_notified):
+    desktop.notifications.notify_end(end)
+    assert was_asked(end) is not is_notified
+    assert bool(desktop.notes) is is_notified

@@ -170,13 +170,13 @@ RESUMES, ANEW = "Resume, Stop and save model", "Start again, Stop and save model
     "case",
     [
         (partial(train, reached=90), State.TRAINING, TRAINED, "Pause, Stop and save model", {}),
-        (BEHIND, State.QUEUED, WAITS + "digits and 2 more", "Start now, Pause, Leave the queue", {}),
-        (BY_TITLE, State.QUEUED, WAITS + "“My run”", "Start now, Pause, Leave the queue", {}),
+        (BEHIND, State.QUEUED, WAITS + "digits and 2 more", "Start now, Pause, Remove from the queue", {}),
+        (BY_TITLE, State.QUEUED, WAITS + "“My run”", "Start now, Pause, Remove from the queue", {}),
         (
             wait_without_checkpoint,
             State.QUEUED,
             WAITS + "digits · starts from the beginning",
-            "Start now, Pause, Leave the queue",
+            "Start now, Pause, Remove from the queue",
             {},
         ),
         (finish_all, State.FINISHED, FINISHED, "", {}),
@@ -277,19 +277,19 @@ STOPS = "Pause, Stop and save model"
 @pytest.mark.parametrize(
     "case",
     [
-        (BY_TITLE, State.QUEUED, "Queued", "Queued behind", "Start now, Pause, Leave the queue"),
+        (BY_TITLE, State.QUEUED, "Queued", "Queued behind", "Start now, Pause, Remove from the queue"),
         (
             reopened,
             State.QUEUED,
             "Queued",
             "Queued behind “B” · step 90",
-            "Start now, Pause, Leave the queue",
+            "Start now, Pause, Remove from the queue",
         ),
         (start_up, State.STARTING, "Starting", "Starting", "Pause, Stop"),
         (at(), State.TRAINING, "25 %", "Training on", STOPS),
         (at(steps=90, epochs=2), State.TRAINING, "99 %", "Training on", STOPS),
         (in_phase(Phase.EVALUATING), State.TRAINING, "25 %", "Evaluating · step 90", STOPS),
-        (in_phase(Phase.EVALUATING, "examples"), State.TRAINING, "25 %", "Generating 16 sample", STOPS),
+        (in_phase(Phase.EVALUATING, "examples"), State.TRAINING, "25 %", "Making 16 sample", STOPS),
         (in_phase(Phase.SAVING), State.TRAINING, "25 %", "Saving · step 90", STOPS),
         (at(Action.PAUSE), State.PAUSING, "Pausing", "Pausing – finishing this step… · step 90", STOPS),
         (

@@ -131,7 +131,7 @@ def test_a_run_leads_to_its_newest_test(qtbot, run, show, tmp_path, monkeypatch)
     assert opened.args == [test]
     status = status_at_end(test, and_beginning=True)
     assert status.share_done == 0.25
-    assert state_line(RunFacts(status, State.TRAINING)) == "Testing"
+    assert state_line(RunFacts(status, State.TRAINING)) == "Testing: 3 of 12 batches"
     view.hide()
     test.path.rename(tmp_path.with_name("deleted"))
     view.show()

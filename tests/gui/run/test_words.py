@@ -59,7 +59,7 @@ TEST = replace(OPTIONS, training=TrainingOptions(epochs=0.0))
     [
         (State.QUEUED, 0, None, ""),
         (State.STARTING, 0, None, "working out the time"),
-        (State.STARTING, 0, TEST, ""),  # whose time nothing tells
+        (State.STARTING, 0, TEST, "working out the time"),
         (State.TRAINING, 4, None, "working out the time"),
         (State.TRAINING, 5, None, "about 20 s left"),
         (State.PAUSING, 40, None, ""),

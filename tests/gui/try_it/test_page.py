@@ -307,10 +307,10 @@ def test_an_answer_is_not_shown_under_an_image_that_waits_for_a_run_to_end(qtbot
     first.click()
     qtbot.waitUntil(lambda: is_busy(page))
     wait(qtbot, page)
-    models.verdict = Verdict((), "Digits is training", "It needs the memory.", cpu_helps=True)
+    models.verdict = Verdict((), "Digits is running", "It needs the memory.", cpu_helps=True)
     page.take_live(live("Digits"))
     second.click()
-    qtbot.waitUntil(lambda: page.strip.accessibleName() == "Digits is training")
+    qtbot.waitUntil(lambda: page.strip.accessibleName() == "Digits is running")
     assert not any(column.prediction.bars.isVisible() for column in page.columns.values())
     answers = [column.prediction.answer for column in page.columns.values()]
     press(page, "Try anyway")
@@ -397,7 +397,7 @@ def test_a_model_that_is_gone_shows_why_and_the_other_one_answers(qtbot, page, f
 
 
 def test_while_a_run_trains_it_waits_or_uses_the_cpu(qtbot, page, folder, models):
-    models.verdict = Verdict((), "Digits is training", "It needs the memory.", cpu_helps=True)
+    models.verdict = Verdict((), "Digits is running", "It needs the memory.", cpu_helps=True)
     choose(qtbot, page, folder / "1-chat")
     page.input.text.setPlainText("Hello")
     page.input.button.click()
@@ -415,7 +415,7 @@ def test_a_question_is_shown_at_once_with_what_it_waits_for(qtbot, page, folder,
     choose(qtbot, page, folder / "1-chat")
     wait(qtbot, page)
     page._unload()
-    seen, verdict = Event(), Verdict((), "Digits is training", "It needs the memory.", cpu_helps=True)
+    seen, verdict = Event(), Verdict((), "Digits is running", "It needs the memory.", cpu_helps=True)
     page._room_for = lambda *_args, **_how: seen.wait(20) and verdict
     column, button = page.columns[Which.TRAINED], page.input.button
 
