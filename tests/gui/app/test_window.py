@@ -489,7 +489,7 @@ def test_closing_asks_about_a_run_that_trains_and_can_be_called_off(make_window,
     window = make_window(on_close=ask)
     assert not window.close()
     shortcut(window, "Ctrl+Q").trigger()
-    assert ["is running" in title for title in asked] == [True, True]
+    assert ["is training" in title for title in asked] == [True, True]
     assert window.isVisible()
     answer = Closing.STOP
     assert window.close()
