@@ -37,17 +37,8 @@ from core.runs.folder import RunFolder
 from core.runs.metrics import MetricsTable, What, save_csv, save_parquet, write_csv
 from core.runs.status import chosen_examples
 from core.services import chat, hub
-from core.services.export import (
-    EXPORTS,
-    Export,
-    ExportKind,
-    ExportReport,
-    NumberFormat,
-    Wanted,
-    agreement_text,
-    find_source,
-    offers,
-)
+from core.services.export import Export, ExportReport, Wanted, agreement_text
+from core.services.offers import EXPORTS, ExportKind, NumberFormat, find_source, offers
 from core.sharing.report import save_report
 from core.sharing.script import SCRIPT, save_script, save_script_of_run
 
@@ -350,9 +341,8 @@ def list_formats(run: RunFolder, *, as_json: bool) -> int:
     lines = [f"{source.checkpoint_text}\n"] if source.checkpoint_text else []
     for offer in offered:
         title, purpose = EXPORTS[offer.kind]
-        refusal = (
-            _("Not for this run: {reason}").format(reason=offer.refusal) if offer.refusal else offer.caution
-        )
+        refused = _("Not on this computer: {reason}") if offer.suits else _("Not for this run: {reason}")
+        refusal = refused.format(reason=offer.refusal) if offer.refusal else offer.caution
         sizes = [f"{one.numbers} {formats.memory(one.size)}" for one in offer.formats if one.size]
         lines += [f"{offer.kind:<8} {title}. {purpose}"]
         lines += [f"{'':<8} {_('About: {sizes}').format(sizes=', '.join(sizes))}"] if sizes else []

@@ -45,10 +45,11 @@ from core.options.validate import read_options
 from core.runs.folder import RunFolder
 from core.services import hub
 from core.services.devices import DeviceCheckRequest
-from core.services.export import ExportRequest, PushRequest, find_source
+from core.services.export import ExportRequest, PushRequest
 from core.services.gpu_install import UvProgram
 from core.services.hub import is_complete
 from core.services.inspect import InspectRequest
+from core.services.offers import find_source
 from core.sharing.script import ScriptRequest
 
 Request = TypeVar("Request", bound=msgspec.Struct)

@@ -135,6 +135,18 @@ def torch_settings(kind: str) -> dict[str, Any]:
 _libraries: list[Any] = []  # operators are declared for as long as their Library object lives
 
 
+TORCHVISION = """\
+try:
+    import torchvision  # noqa: F401
+except ModuleNotFoundError:
+    pass
+except RuntimeError:  # it was built for another PyTorch; without these names, transformers can't be imported, either
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+"""
+"""The same, as code for people without Hone."""
+
+
 def prepare_torchvision() -> None:
     """Declare torchvision's operators where its compiled ones can't be loaded: its import needs them."""
     if _libraries or _compiled_operators_load():

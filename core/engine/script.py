@@ -34,7 +34,7 @@ from core.engine.data.image_files import CROPS, FORMATS, LARGE_PIXELS, ImageSet
 from core.engine.data.tables import lengths_of
 from core.engine.devices.capabilities import BITSANDBYTES_OPTIMIZERS, gather
 from core.engine.devices.choose import ResolvedRun, report
-from core.engine.environment import mps_watermarks
+from core.engine.environment import TORCHVISION, mps_watermarks
 from core.engine.models import parts, refusals, vision
 from core.engine.models.past_runs import weights_in
 from core.engine.reporter import Reporter
@@ -99,14 +99,6 @@ MODULES = {
     "DPOTrainer": "from trl import DPOTrainer",
     "add_fused_lm_head": "from trl.trainer.utils import add_fused_lm_head",
 }
-TORCHVISION = """
-try:  # beside a CPU-only PyTorch, torchvision's operators may not load, and transformers fails without their names
-    import torchvision  # noqa: F401
-except RuntimeError:
-    operators = torch.library.Library("torchvision", "DEF")
-    operators.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    operators.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-"""
 PEFT_TASKS = {
     Task.TEXT_CLASSIFICATION: "SEQ_CLS",
     Task.TEXT_REGRESSION: "SEQ_CLS",
@@ -297,7 +289,7 @@ def _imports(body: str, device: str, options: RunOptions) -> Iterator[str]:
         if name in used | {"torch"} and not (name == "os" and kind in ("cuda", "mps")):
             yield line
         if name == "torch" and kind == "cpu":
-            yield TORCHVISION.rstrip()
+            yield f"\n{TORCHVISION.rstrip()}"
 
 
 def _of_options(options: RunOptions) -> dict[str, Any]:

@@ -87,20 +87,23 @@ class Call(QThread):
         return self.launch(lambda: start(name)).ask(request, tell=tell)
 
     def launch(self, start: Callable[[], Process]) -> Process:
-        """Start a process that is killed with the call.
+        """Start an engine that is killed with the call.
 
         Raises:
             JobCancelled: The call is cancelled already.
-            UserError: The process can't be started.
+            UserError: It can't be started.
         """
+        try:
+            return self.hold(start)
+        except OSError as error:
+            raise UserError(_("Hone's engine can't be started"), str(error)) from error
+
+    def hold(self, start: Callable[[], Process]) -> Process:
+        """Start a process that is killed with the call. Raises JobCancelled, and what `start` raises."""
         with self._lock:
             if self.is_cancelled:
-                raise JobCancelled("launch")
-            try:
-                process = start()
-            except OSError as error:
-                raise UserError(_("Hone's engine can't be started"), str(error)) from error
-            self._process = process
+                raise JobCancelled("hold")
+            process = self._process = start()
         return process
 
     def cancel(self) -> None:

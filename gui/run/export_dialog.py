@@ -28,19 +28,8 @@ from core.base.language import _
 from core.runs.events import Level
 from core.runs.folder import RunFolder
 from core.runs.models import trained_model
-from core.services.export import (
-    EXPORTS,
-    Export,
-    ExportKind,
-    ExportReport,
-    FormatOffer,
-    NumberFormat,
-    Offer,
-    Wanted,
-    agreement_text,
-    find_source,
-    offers,
-)
+from core.services.export import Export, ExportReport, Wanted, agreement_text
+from core.services.offers import EXPORTS, ExportKind, FormatOffer, NumberFormat, Offer, find_source, offers
 from gui.base.background import Task
 from gui.base.files import reveal
 from gui.base.theme import Role
@@ -91,7 +80,7 @@ class ExportRow(QWidget):
 
 
 class ExportKinds(QWidget):
-    """All kinds of export, those that are possible first."""
+    """All kinds of export, in the order of the offers: those that are possible first."""
 
     chosen_changed = Signal(object)  # a `core.services.export.ExportKind`
 
@@ -111,7 +100,7 @@ class ExportKinds(QWidget):
 
     def show_offers(self, offers: Iterable[Offer]) -> None:
         """Add the rows and choose the first one."""
-        for offer in sorted(offers, key=lambda offer: bool(offer.refusal)):
+        for offer in offers:
             row = self.rows[offer.kind] = ExportRow(offer)
             self._group.addButton(row.button)
             self._column.addWidget(row)
@@ -261,7 +250,7 @@ class ExportSheet(Sheet):
         self._reading: Task[tuple[Offer, ...]] = Task(
             self, done=self._show_offers, failed=self.strip.show_error
         )
-        self._reading.start(lambda _call: offers(find_source(run)))
+        self._reading.start(lambda call: offers(find_source(run), call.hold))
         self._refresh()
 
     @property
@@ -378,8 +367,8 @@ class ExportSheet(Sheet):
     def _lay_out(self) -> None:
         words = text_label(
             _(
-                "Choose a format. Every export is checked against the trained model, and discarded if its answers "
-                "differ by more than rounding explains."
+                "Choose a format. Hone then loads the exported model and compares its answers with those of the "
+                "trained model. If they differ by more than rounding errors, the export is deleted."
             ),
             Role.MUTED,
         )

@@ -8,6 +8,8 @@ import gguf
 import numpy as np
 from safetensors.numpy import load_file
 
+if "--help" in sys.argv:
+    sys.exit()
 folder, file, out_type = Path(sys.argv[1]), sys.argv[3], sys.argv[5]
 config = json.loads((folder / "config.json").read_bytes())
 heads, layers = config["num_attention_heads"], config["num_hidden_layers"]

@@ -39,7 +39,6 @@ from core.services.chat import (
     TryProcess,
     Which,
 )
-from core.services.export import ExportKind, Offer
 from core.services.hub import (
     Account,
     Cached,
@@ -51,6 +50,7 @@ from core.services.hub import (
     standing,
 )
 from core.services.inspect import DataReport, InspectRequest
+from core.services.offers import ExportKind, Offer
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import FakeEngine
 from tests.fakes.machines import PC, variant
@@ -168,8 +168,12 @@ CACHED = (
     Cached(id=MINILM, kind=Kind.MODEL, size=88 * MB, complete=True, changed=1_795_100_000),
     Cached(id="nyu-mll/glue", kind=Kind.DATASET, size=MB, complete=True, changed=1_794_000_000),
 )
-REFUSED = {ExportKind.FOLDER: "This run trained a LoRA adapter: export the adapter or the merged model."}
-OFFERS = tuple(Offer(kind, REFUSED.get(kind, "")) for kind in ExportKind)
+UNSUITED = "This run trained no LoRA adapter: its model is whole already."
+OFFERS = (
+    *(Offer(kind) for kind in (ExportKind.FOLDER, ExportKind.ONNX, ExportKind.HUB)),
+    Offer(ExportKind.COREML, "Only on a Mac: Hone checks a Core ML model with macOS itself."),
+    *(Offer(kind, UNSUITED, suits=False) for kind in (ExportKind.ADAPTER, ExportKind.MERGED)),
+)
 
 
 TRIED: dict[str, tuple[Task, str, str, str, tuple[tuple[str, str], ...]]] = {

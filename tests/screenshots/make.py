@@ -47,7 +47,7 @@ from gui.new_run.device_field import SEVERAL
 from gui.new_run.header import ImportSheet
 from gui.new_run.memory_card import FitCard
 from gui.new_run.page import starting_tree
-from gui.run.export_dialog import ExportSheet
+from gui.run import export_dialog
 from gui.run.header import RunAction
 from gui.run.share import SupportSheet
 from gui.try_it.input import Question as Asked
@@ -437,7 +437,9 @@ class Stage:
 
     def export(self, run: RunFolder) -> None:
         self.window.show_run(run)
-        sheet = ExportSheet(run, "Reviews", self.window, find=lambda _: OFFERS)
+        export_dialog.find_source = lambda _run: OFFERS
+        export_dialog.offers = lambda found, _hold: found
+        sheet = export_dialog.ExportSheet(run, "Reviews", self.window)
         sheet.open()
         wait_until(sheet.take.isEnabled)
 

@@ -6,7 +6,7 @@ the person's own prompts are left out.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,12 @@ from core.base.errors import ModelError
 from core.base.formats import METRIC_TITLES
 from core.base.language import _
 from core.base.settings import VERSION
-from core.engine.data.image_files import are_light
+from core.engine.data.image_files import LARGE_PIXELS, are_light
+from core.engine.environment import TORCHVISION
 from core.engine.export import verify
-from core.engine.export.formats import (
-    write_adapter,
-    write_coreml,
-    write_folder,
-    write_gguf,
-    write_ollama,
-    write_onnx,
-)
+from core.engine.export.formats import write_adapter, write_folder, write_ollama
+from core.engine.export.gguf_files import write_gguf
+from core.engine.export.graphs import write_coreml, write_onnx
 from core.engine.generate.loading import example_images
 from core.engine.models.refusals import auto_class
 from core.engine.models.vision import read_recipe
@@ -46,17 +42,8 @@ from core.runs.models import step_of
 from core.runs.status import RunStatus
 from core.runs.words import statements
 from core.services import hub
-from core.services.export import (
-    Agreement,
-    ExportKind,
-    ExportReport,
-    ExportRequest,
-    ExportSource,
-    agreement_text,
-    base_name,
-    find_source,
-    is_on_hub,
-)
+from core.services.export import Agreement, ExportReport, ExportRequest, agreement_text
+from core.services.offers import ExportKind, ExportSource, base_name, find_source, is_on_hub
 
 # --- The README.md
 
@@ -78,10 +65,16 @@ NOT_SHOWN = ("output.", "data.text_columns", "model.source", "data.train", "task
 """Options that don't affect the model, or are shown elsewhere."""
 
 
-def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str) -> str:
-    """Write README.md into an export, which goes to the Hub as `repo` if that isn't empty; returns its Python code."""
+def write_card(
+    source: ExportSource, report: ExportReport, into: Path, repo: str, metadata: Mapping[str, str]
+) -> str:
+    """Write README.md into an export, which goes to the Hub as `repo` if that isn't empty; returns its Python code.
+
+    `metadata` are those in the file of the model, see `Written`.
+    """
     status, options, task = read_status(source.run), source.options, source.options.task
     base = "base" if (into / "base").is_dir() else base_name(source.folder) if source.is_adapter else ""
+    not_shown = NOT_SHOWN if options.training.max_steps is None else (*NOT_SHOWN, "training.epochs")
     changed = [
         (option, value_of(options, option.path)) for option in all_options() if option.acts_in(options)
     ]
@@ -111,7 +104,6 @@ def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str
         "network": source.network,
         "name": source.run.name,
         "model": auto_class(task).__name__ if not source.network else "",
-        "processor": "AutoImageProcessor" if task.reads_images else "AutoTokenizer",
         "base": base,
         "base_in_code": 'f"{folder}/base"' if (into / "base").is_dir() else json.dumps(base),
         "config": "folder" if (into / "config.json").is_file() else "base",
@@ -119,14 +111,17 @@ def write_card(source: ExportSource, report: ExportReport, into: Path, repo: str
         "folder_import": folder_import,
         "text": f'"A text."{pair}',
         "length": options.data.max_length,
-        "size": read_recipe(source.folder).image_size if task.reads_images else 0,
+        "recipe": read_recipe(source.folder) if task.reads_images else None,
+        "large": LARGE_PIXELS,
+        "torchvision": TORCHVISION,
+        "metadata": metadata,
         "light": are_light(example_images(source.run)) if task.reads_images else None,
         "measured": measured,
         "results": results,
         "changed": [  # paths without their folder on this computer
             (option.title, short_name(str(value)) if option.is_path else with_unit(option, value))
             for option, value in changed
-            if not option.path.startswith(NOT_SHOWN) and value != value_of(usual, option.path)
+            if not option.path.startswith(not_shown) and value != value_of(usual, option.path)
         ],
         "ran": [(one.title, one.value) for one in statements(status.what_ran, status.versions)],
         "check": check,
@@ -268,7 +263,7 @@ def export(request: ExportRequest, tell: verify.Tell) -> ExportReport:
         unchecked=unchecked,
         notes=tuple(note for note in (source.checkpoint_text, *written.notes) if note),
     )
-    code = write_card(source, report, into, request.repo)
+    code = write_card(source, report, into, request.repo, written.metadata)
     files = sorted(path for path in into.rglob("*") if path.is_file())
     mode = (into / "README.md").stat().st_mode & 0o777
     for path in files:

@@ -1,7 +1,7 @@
 """Compares an export with the trained model: loads that, makes examples, and limits how far logits may differ."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from core.engine.models.vision import VisionClassifier, load_vision_model, read_
 from core.options.choices import Task
 from core.options.sources import VISION_MODELS, Scheme
 from core.runs.status import chosen_examples
-from core.services.export import Agreement, Compared, ExportSource, NumberFormat
+from core.services.export import Agreement, Compared
+from core.services.offers import ExportSource, NumberFormat
 
 # --- The trained model
 
@@ -198,13 +199,15 @@ EXACT = Tolerance(1e-5, _("The weights are the same numbers, computed in the sam
 MERGED = Tolerance(
     1e-4, _("A merged layer multiplies once instead of three times, which rounds differently.")
 )
-KERNELS = Tolerance(2e-4, _("ONNX Runtime's kernels add the same fp32 numbers in another order."))
+KERNELS = Tolerance(
+    2e-4, _("ONNX Runtime adds the same numbers in another order, which changes the last digits.")
+)
 HALF = {
     NumberFormat.BF16: Tolerance(0.05, _("bf16 keeps 8 bits of each weight: an error of up to 0.4 %.")),
     NumberFormat.FP16: Tolerance(0.01, _("fp16 keeps 11 bits of each weight: an error of up to 0.05 %.")),
 }
 """Measured on all-MiniLM-L6-v2: bf16 was off by 2.3 % of the largest logit, fp16 by 0.2 %, merged by 2e-6."""
-APPLE = Tolerance(0.01, _("Core ML's kernels compute in fp32 and may round in between."))
+APPLE = Tolerance(0.01, _("Core ML computes with the same numbers in its own way, and may round in between."))
 
 _COMPARED = {
     Task.TEXT_REGRESSION: Compared.NUMBERS,
@@ -275,12 +278,13 @@ Check = Callable[[Rows, list[torch.Tensor]], Agreement]
 class Written:
     """A written export and its check.
 
-    `notes` are for the person; `code` are commands that use it.
+    `notes` are for the person; `code` are commands that use it. `metadata` are in the file of the model.
     """
 
     check: Check
     notes: tuple[str, ...] = ()
     code: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions
 from core.services.chat import Ask, Chat, Image, Load, Texts, TryProcess, Which, Writing
-from core.services.export import Agreement, Compared, ExportKind, ExportReport
+from core.services.export import Agreement, Compared, ExportReport
 from core.services.hub import (
     Account,
     AccountRequest,
@@ -31,6 +31,7 @@ from core.services.hub import (
     SearchRequest,
     TokenPlace,
 )
+from core.services.offers import ExportKind
 from tests.fakes.machines import FakeClock
 from tests.fakes.try_process import command
 

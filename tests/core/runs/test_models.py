@@ -29,7 +29,7 @@ from core.runs.status import State
 from core.runs.summary import status_at_end
 from core.runs.words import ending_text
 from core.services.chat import Which, look, name_of
-from core.services.export import find_source
+from core.services.offers import find_source
 from tests.fakes.runs import make_folder, save_checkpoint, write_events
 
 

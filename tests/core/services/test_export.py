@@ -17,14 +17,13 @@ from core.options import RunOptions, run_file
 from core.options.choices import Method, Task
 from core.options.sections import ModelOptions
 from core.runs.folder import RunFolder
-from core.services import export
-from core.services.export import (
+from core.services import offers as offered
+from core.services.export import Export, Wanted
+from core.services.offers import (
     SMALL_FILES,
-    Export,
     ExportKind,
     ExportSource,
     NumberFormat,
-    Wanted,
     bytes_of,
     default_pushed,
     find_source,
@@ -93,7 +92,7 @@ def test_offers_of_an_adapter(tmp_path, monkeypatch):
 def test_a_missing_package_is_named_in_the_tested_version(run, monkeypatch):
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(extras["onnx"]) <= set(extras["test"])
-    monkeypatch.setattr(export, "ONNX_PACKAGES", ("onnx", "not_to_be_had"))
+    monkeypatch.setattr(offered, "ONNX_PACKAGES", ("onnx", "not_to_be_had"))
     refusal = refusals(find_source(run))[ExportKind.ONNX]
     assert "not_to_be_had" in refusal
     assert all(f'"{version}"' in refusal for version in extras["onnx"])
@@ -183,7 +182,7 @@ def test_the_size_of_a_quantized_file_is_told_before(tmp_path, monkeypatch):
     header = json.dumps({"w": {"dtype": "F32", "shape": [106_400]}}).encode()
     (tmp_path / "base" / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     found = source(tmp_path / "writer", Task.CAUSAL_LM, adapter=str(tmp_path / "base"))
-    monkeypatch.setattr(export, "find_converter", lambda: tmp_path)
+    monkeypatch.setenv("LLAMA_CPP", str(ROOT / "tests" / "fakes" / "convert_hf_to_gguf.py"))
     offer = next(each for each in offers(found) if each.kind is ExportKind.GGUF)
     assert {one.numbers for one in offer.formats if one.refusal} == {"q4_k_m"}
     sizes = {one.numbers: one.size for one in offer.formats}
@@ -208,3 +207,23 @@ def test_the_model_is_uploaded_to_the_hub_and_nothing_stays_here(run, tmp_path, 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(UserError, match="can't be exported"):
         to_hub()
+
+
+@pytest.mark.parametrize(
+    ("task", "first", "last"),
+    [
+        (Task.IMAGE_CLASSIFICATION, ["folder", "onnx"], ["adapter", "merged", "ollama", "gguf"]),
+        (Task.CHAT, ["folder", "ollama"], ["adapter", "merged", "onnx", "coreml"]),
+    ],
+)
+def test_what_suits_the_model_is_offered_before_what_does_not(tmp_path, task, first, last):
+    architecture = "ViTForImageClassification" if task.reads_images else "LlamaForCausalLM"
+    offered = offers(source(tmp_path / "run", task, architecture))
+    kinds = [offer.kind.value for offer in offered]
+    assert kinds[: len(first)] == first
+    assert not any(offer.refusal for offer in offered[: len(first)])
+    assert kinds[-4:] == last
+    assert {offer.kind.value for offer in offered if not offer.suits} == set(last)
+    between = offered[len(first) : -4]
+    assert between, "the Hub and what this computer lacks"
+    assert all(offer.refusal and offer.suits for offer in between)

@@ -40,6 +40,7 @@ from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, Tr
 from core.runs.events import WhatRan
 from core.runs.folder import RunFolder
 from core.sharing.script import Script, ScriptRequest, save_script, save_script_of_run
+from tests.fakes.bare import link_packages, run_bare
 from tests.fakes.models import (
     instructions,
     pairs,
@@ -352,6 +353,16 @@ def test_scripts_are_clean_and_name_all_that_they_import(trained, tmp_path):
     command = [ruff, "check", "--isolated", "--select", "F", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("more", [(), ("torchvision",)])
+def test_a_script_runs_with_the_packages_at_its_top_alone(made, script, tmp_path, more):
+    """Also beside a torchvision that was built for another PyTorch."""
+    text = script(options(Task.PREFERENCE, made["talker"], made["pairs"], method=Method.LORA))
+    needed = re.findall(r"([\w-]+)==", text.partition("\n\n")[0])
+    done = run_bare(link_packages(tmp_path / "site-packages", (*needed, *more)), script.folder / "train.py")
+    assert done.returncode == 0, done.stderr
+    assert (script.folder / "model" / "adapter_model.safetensors").is_file()
 
 
 def test_what_differs_is_said_and_nothing_else(made, script):

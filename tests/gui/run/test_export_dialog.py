@@ -1,5 +1,7 @@
 """The dialog Export with exports that end as a test wants."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -10,22 +12,14 @@ from PySide6.QtWidgets import QLabel, QPushButton
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.jobs import JobCancelled, JobProgress
 from core.runs.folder import RunFolder
-from core.services.export import (
-    Agreement,
-    Compared,
-    ExportKind,
-    ExportReport,
-    FormatOffer,
-    NumberFormat,
-    Offer,
-)
+from core.services.export import Agreement, Compared, ExportReport
+from core.services.offers import ExportKind, FormatOffer, NumberFormat, Offer
 from gui.base.trash import Question
 from gui.run import export_dialog
 from gui.run.export_dialog import ExportSheet
 
 NO_ADAPTER = "This run trained no LoRA adapter: its model is whole already."
 OFFERS = (
-    Offer(ExportKind.ADAPTER, NO_ADAPTER),
     Offer(
         ExportKind.FOLDER,
         formats=(
@@ -38,6 +32,7 @@ OFFERS = (
     ),
     Offer(ExportKind.ONNX),
     Offer(ExportKind.HUB),
+    Offer(ExportKind.ADAPTER, NO_ADAPTER, suits=False),
 )
 AGREEMENT = Agreement(
     examples=16,
@@ -93,10 +88,10 @@ def exports():
 def make_sheet(qtbot, exports, tmp_path, monkeypatch):
     made = []
 
-    def make(find=lambda _run: OFFERS):
+    def make(find=lambda _run: OFFERS, ask=lambda found, _hold: found):
         monkeypatch.setattr(export_dialog, "Export", exports)
         monkeypatch.setattr(export_dialog, "find_source", find)
-        monkeypatch.setattr(export_dialog, "offers", lambda found: found)
+        monkeypatch.setattr(export_dialog, "offers", ask)
         sheet = ExportSheet(RunFolder(tmp_path / "reviews"), "Reviews")
         qtbot.addWidget(sheet)
         sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
@@ -221,3 +216,19 @@ def test_a_run_without_a_model_offers_nothing(qtbot, make_sheet):
     assert not sheet.take.isEnabled()
     assert not sheet.place.isVisible()
     assert all(button.text() for button in sheet.findChildren(QPushButton) if button.isVisible())
+
+
+def test_closing_ends_what_the_list_of_formats_waits_for(qtbot, make_sheet, monkeypatch):
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def ask(_found, hold):
+        begun.append(hold(lambda: subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)))
+        begun[0].wait()
+        return OFFERS
+
+    sheet = make_sheet(ask=ask)
+    qtbot.waitUntil(lambda: bool(begun))
+    sheet.done(0)  # which waits for the thread
+    assert begun[0].returncode
+    begun[0].stdin.close()
+    assert not sheet.kinds.rows

@@ -1,41 +1,28 @@
 """Ollama, GGUF and ONNX; stand-ins of llama.cpp's programs run in place of the real ones."""
 
 import os
+import re
 import shutil
-import subprocess
+import struct
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
-import torch
 from gguf import GGUFReader, GGUFWriter, dequantize
-from PIL import Image
 
 from core.base.errors import ModelError
 from core.engine.data.chat_tokens import set_template
-from core.engine.data.image_files import ImageTransform
-from core.engine.export import formats
+from core.engine.export import gguf_files
 from core.engine.export.job import NotTheSame, export
 from core.engine.models.text import load_tokenizer
-from core.options.choices import ChatTemplate, Task
+from core.options.choices import ChatTemplate
 from core.runs.folder import RunFolder
-from core.services import export as services
-from core.services.export import (
-    Compared,
-    ExportKind,
-    ExportReport,
-    ExportRequest,
-    NumberFormat,
-    find_source,
-    numbers_refusal,
-    refusal,
-)
-from tests.fakes.exports import LABELS, exported
-from tests.fakes.models import save_tiny_bert
-from tests.fakes.trained_runs import finished_run, with_model, with_network
+from core.services import llama_cpp as services
+from core.services.export import Compared, ExportReport, ExportRequest
+from core.services.offers import ExportKind, NumberFormat, find_source, numbers_refusal, refusal
+from tests.fakes.exports import exported
 
 QUANTIZER = """#!{python}
 import shutil, sys
@@ -44,82 +31,69 @@ shutil.copy(*sys.argv[1:3])
 """
 
 
-TWO = ("a good story", "A text.")
-TURNED = 6
-"""EXIF's word for an image that lies on its side."""
-
-
-def finished(folder: Path, task: Task) -> tuple[RunFolder, Any]:
-    """A run of a tiny model with its model."""
-    if task is Task.IMAGE_CLASSIFICATION:
-        run, options = finished_run(folder / "run", task, "torchvision:squeezenet1_0", pretrained=False)
-        return run, with_network(run, options)
-    bert = save_tiny_bert(folder / "bert")
-    run, options = finished_run(folder / "run", task, bert, TWO)
-    return run, with_model(run, options, LABELS if task.has_labels else ())
-
-
-@pytest.mark.parametrize(
-    "task",
-    [Task.TEXT_CLASSIFICATION, Task.TEXT_REGRESSION, Task.TOKEN_CLASSIFICATION, Task.IMAGE_CLASSIFICATION],
+INSTRUCTION = re.compile(
+    r'(FROM|TEMPLATE|PARAMETER stop) (?:"""(?P<text>.*?)"""|"(?P<quoted>[^"\n]*)"|(?P<bare>[^"\s]+))\n',
+    re.DOTALL,
 )
-def test_the_code_of_an_onnx_export_is_a_program_that_says_what_the_model_says(task, tmp_path):
-    run, model = finished(tmp_path, task)
-    report = exported(run, ExportKind.ONNX, tmp_path / "onnx")
-    assert {"model.onnx", "README.md"} <= set(report.files)
-    assert "model.safetensors" not in report.files
-    if task is Task.TEXT_CLASSIFICATION:
-        session = onnxruntime.InferenceSession(str(tmp_path / "onnx" / "model.onnx"))
-        assert session.get_inputs()[0].shape == ["batch", "sequence"]
-    (tmp_path / "onnx").rename(report.path)
-    random = np.random.default_rng(3).integers(0, 256, (40, 70, 3)).astype(np.uint8)
-    exif = Image.Exif()
-    exif[0x0112] = TURNED
-    Image.fromarray(random).save(tmp_path / "photo.jpg", exif=exif)
-    (tmp_path / "read_me.py").write_text(report.code, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-P", "read_me.py"], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == told_by(model, run, task, tmp_path / "photo.jpg")
-    assert "torch" not in report.code
+"""Of a Modelfile, as https://docs.ollama.com/modelfile has it."""
+LOOP = re.compile(r"{{ range .Messages }}(.*){{ end }}(.*)", re.DOTALL)
+IF_ASSISTANT = re.compile(r'{{ if eq \.Role "assistant" }}(.*?){{ end }}')
 
 
-def told_by(model: Any, run: RunFolder, task: Task, photo: Path) -> list[str]:
-    """The same of the model as it was trained, read as a run reads texts and images."""
-    with torch.no_grad():
-        if task is Task.IMAGE_CLASSIFICATION:
-            seen = ImageTransform(64, (0.5,) * 3, (0.25,) * 3)(photo)
-            shares = model(seen[None])["logits"][0].softmax(-1)
-            return [f"{('cat', 'dog', 'owl')[int(shares.argmax())]}, {float(shares.max()):.1%}"]
-        tokens = load_tokenizer(str(run.model))("A text.", return_tensors="pt")
-        logits = model(**tokens).logits[0]
-    if task is Task.TEXT_REGRESSION:
-        return [f"{float(logits):.4g}"]
-    rows = [logits] if task is Task.TEXT_CLASSIFICATION else [*logits[1:-1]]  # not the special tokens
-    words = [""] if task is Task.TEXT_CLASSIFICATION else ["A: ", "text: ", ".: "]
-    said = [(LABELS[int(row.argmax())], float(row.softmax(-1).max())) for row in rows]
-    return [f"{word}{label}, {share:.1%}" for word, (label, share) in zip(words, said, strict=True)]
+def instructions(modelfile: str) -> list[tuple[str, str]]:
+    """The instructions of a Modelfile that has nothing else."""
+    found, place = [], 0
+    while place < len(modelfile):
+        read = INSTRUCTION.match(modelfile, place)
+        assert read is not None, modelfile[place:]
+        found.append(
+            (read[1], next(text for text in read.group("text", "quoted", "bare") if text is not None))
+        )
+        place = read.end()
+    return found
 
 
 def test_ollama_gets_a_modelfile(talker, tmp_path):
     report = exported(talker[0], ExportKind.OLLAMA, tmp_path / "ollama")
-    lines = (tmp_path / "ollama" / "Modelfile").read_text().splitlines()
-    assert lines[0] == "FROM ."
-    assert 'PARAMETER stop "<|endoftext|>"' in lines
-    assert not [line for line in lines if line.startswith("TEMPLATE")], "Ollama takes the tokenizer's"
+    found = instructions((tmp_path / "ollama" / "Modelfile").read_text())
+    assert found[0] == ("FROM", ".")
+    assert ("PARAMETER stop", "<|endoftext|>") in found
+    assert {name for name, _text in found} == {"FROM", "PARAMETER stop"}, (
+        "Ollama takes the tokenizer's template"
+    )
     assert "ollama show --template talk" in report.notes[-1]
 
 
-def test_a_modelfile_has_the_chat_template_that_hone_trains_with_and_its_end_stops(talker, tmp_path):
+@pytest.mark.parametrize("known", [(), ("<|im_end|>",)])
+def test_a_modelfile_has_the_chat_template_that_hone_trains_with_and_its_end_stops(talker, tmp_path, known):
     run = RunFolder(Path(shutil.copytree(talker[0].path, tmp_path / "Talk")))
     tokenizer = load_tokenizer(str(run.model))
+    tokenizer.add_special_tokens({"additional_special_tokens": [*known]})
     set_template(tokenizer, ChatTemplate.CHATML)
     tokenizer.save_pretrained(run.model)
     report = exported(run, ExportKind.OLLAMA, tmp_path / "ollama")
     modelfile = (tmp_path / "ollama" / "Modelfile").read_text()
-    assert '<|im_start|>assistant\n"""\n' in modelfile
-    assert {'PARAMETER stop "<|endoftext|>"', 'PARAMETER stop "<|im_end|>"'} <= set(modelfile.splitlines())
+    found = instructions(modelfile)
+    stops = {text for name, text in found if name == "PARAMETER stop"}
+    assert stops == {"<|endoftext|>", "<|im_end|>"}
+    [template] = [text for name, text in found if name == "TEMPLATE"]
+    said = [
+        {"role": role, "content": text}
+        for role, text in (
+            ("system", "Be kind."),
+            ("user", "Hello!"),
+            ("assistant", "Hi\n"),
+            ("user", "Again."),
+        )
+    ]
+    each, rest = LOOP.fullmatch(template).groups()
+    assert "{{" not in re.sub(r"{{ \.(Role|Content) }}", "", IF_ASSISTANT.sub("", each)) + rest
+    turns = []
+    for turn in said:
+        kept = IF_ASSISTANT.sub(r"\1" if turn["role"] == "assistant" else "", each)
+        turns.append(kept.replace("{{ .Role }}", turn["role"]).replace("{{ .Content }}", turn["content"]))
+    trained = tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=False)
+    assert "".join((*turns, rest)) == trained
     assert "ollama create talk" in (tmp_path / "ollama" / "README.md").read_text()
     assert "ollama create talk" in report.code
 
@@ -162,7 +136,11 @@ def test_a_gguf_file_is_read_back_and_compared_with_the_model(talker, converter,
     agreement = report.agreement
     assert (agreement.compared, agreement.examples) == (Compared.TOKENS, 16)
     assert (agreement.largest < 1e-5) is (numbers is NumberFormat.FP32)
+    magic, version, tensors, fields = struct.unpack("<4sIQQ", (into / "talk.gguf").read_bytes()[:24])
     reader = GGUFReader(into / "talk.gguf")
+    assert (magic, version, tensors) == (b"GGUF", 3, len(reader.tensors))
+    assert fields == len([key for key in reader.fields if not key.startswith("GGUF.")])
+    assert reader.fields["general.architecture"].contents() == "llama"
     assert {tensor.tensor_type.name for tensor in reader.tensors} == kinds
     assert reader.fields["tokenizer.ggml.tokens"].contents() == ["a", "ö"]
     card = (into / "README.md").read_text()
@@ -189,14 +167,14 @@ def test_rows_without_whole_blocks_stay_in_fp16_and_a_tied_output_layer_keeps_8_
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    formats._write_quantized(full, file, "Q4_0")
+    gguf_files._write_quantized(full, file, "Q4_0")
     kinds = [tensor.tensor_type.name for tensor in GGUFReader(file).tensors]
     assert kinds == ["Q8_0", "Q4_0", "F16"]
-    assert 0.01 < formats._rounding(full, file) < 0.1
+    assert 0.01 < gguf_files._rounding(full, file) < 0.1
 
 
 def test_a_weight_that_was_written_wrong_is_found(talker, converter, monkeypatch):
-    wrong = formats._write_quantized
+    wrong = gguf_files._write_quantized
 
     def write(full: Path, file: Path, name: str) -> None:
         wrong(full, file, name)
@@ -205,7 +183,7 @@ def test_a_weight_that_was_written_wrong_is_found(talker, converter, monkeypatch
         content[tensor.data_offset + 9] ^= 0x08
         file.write_bytes(content)
 
-    monkeypatch.setattr(formats, "_write_quantized", write)
+    monkeypatch.setattr(gguf_files, "_write_quantized", write)
     with pytest.raises(ModelError, match="differ from the trained ones"):
         gguf(talker, converter / "gguf", NumberFormat.Q8_0)
 
@@ -250,17 +228,18 @@ def test_without_a_converter_or_python_gguf_is_refused(talker, converter, monkey
     ("script", "title", "detail"),
     [
         (
-            'import sys; sys.exit("LlamaForCausalLM is not supported")',
+            'import sys; "--help" in sys.argv or sys.exit("LlamaForCausalLM is not supported")',
             "could not convert",
             "is not supported",
         ),
+        ('import sys; sys.exit("numpy is too old")', "could not convert", "numpy is too old"),
         ("import no_such_module", "lacks its requirements", f"{sys.executable} has no module no_such_module"),
     ],
 )
 def test_a_converter_that_fails(talker, llama_cpp, script, title, detail):
     (llama_cpp / "convert_hf_to_gguf.py").write_text(script)
     refused_at_once = refusal(find_source(talker[0]), ExportKind.GGUF)
-    assert (detail in refused_at_once) is ("no module" in detail), "the list of formats asks the converter"
+    assert (detail in refused_at_once) is ("--help" not in script), "the list of formats asks the converter"
     with pytest.raises(ModelError, match=title) as refused:
         gguf(talker, llama_cpp / "gguf")
     assert detail in refused.value.detail

@@ -1,0 +1,405 @@
+"""What a run's model can be exported to, why not to the rest, and how large the export gets."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from core.base.errors import OptionsError, UserError
+from core.base.files import read_small
+from core.base.language import _
+from core.base.processes import is_frozen
+from core.options import RunOptions
+from core.options.choices import Method
+from core.options.past_runs import holds_adapter
+from core.options.sources import Scheme
+from core.runs.folder import RunFolder
+from core.runs.models import WEIGHTS, newest_first, step_of, trained_model
+from core.services import hub, llama_cpp
+from core.services.chat import count_weights
+from core.services.hub import Kind, snapshot
+
+
+class ExportKind(StrEnum):
+    """Kinds of exports."""
+
+    FOLDER = "folder"
+    ADAPTER = "adapter"
+    MERGED = "merged"
+    OLLAMA = "ollama"
+    GGUF = "gguf"
+    ONNX = "onnx"
+    COREML = "coreml"
+    HUB = "hub"
+
+
+EXPORTS: dict[ExportKind, tuple[str, str]] = {
+    ExportKind.FOLDER: (
+        _("Model folder"),
+        _("For Python: the model as it was trained, to be loaded by transformers or torchvision."),
+    ),
+    ExportKind.ADAPTER: (
+        _("LoRA adapter"),
+        _("The trained matrices alone: a few MB, used together with the model they were trained with."),
+    ),
+    ExportKind.MERGED: (
+        _("Merged model"),
+        _("One whole model: the LoRA matrices merged into the weights of the base model."),
+    ),
+    ExportKind.OLLAMA: (
+        "Ollama",
+        _("To chat on your own computer: a model folder with a Modelfile for “ollama create”."),
+    ),
+    ExportKind.GGUF: (
+        "GGUF",
+        _("For llama.cpp, LM Studio and the like: one file, made by llama.cpp's own converter."),
+    ),
+    ExportKind.ONNX: (
+        "ONNX",
+        _("For other languages and devices, by ONNX Runtime: one graph, without Python."),
+    ),
+    ExportKind.COREML: (_("Core ML"), _("For apps on a Mac, iPhone or iPad: a package that Xcode opens.")),
+    ExportKind.HUB: (
+        _("Hugging Face Hub"),
+        _("To share: a new repository under your name. The only export that uploads anything."),
+    ),
+}
+"""Title and purpose of each kind."""
+
+
+class NumberFormat(StrEnum):
+    """Number format of the exported weights; "auto": as trained, merged ones as in their base model.
+
+    Quantized ones are llama.cpp's: blocks of 32 weights with a scale each, or for q4_k_m of 256 with several.
+    """
+
+    AUTO = "auto"
+    FP32 = "fp32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+    Q8_0 = "q8_0"
+    Q4_0 = "q4_0"
+    Q4_K_M = "q4_k_m"
+
+    @property
+    def is_quantized(self) -> bool:
+        return self.value.startswith("q")
+
+
+# --- The model to export, and what it can become
+
+
+ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+ONNX_INSTALL = 'pip install "onnx==1.23.2" "onnxscript==0.7.2" "onnxruntime==1.31.1"'
+
+OLLAMA_IMPORTS = {
+    "LlamaForCausalLM": "Llama",
+    "MistralForCausalLM": "Mistral",
+    "MixtralForCausalLM": "Mixtral",
+    "GemmaForCausalLM": "Gemma",
+    "Gemma2ForCausalLM": "Gemma 2",
+    "Gemma3ForCausalLM": "Gemma 3",
+    "Phi3ForCausalLM": "Phi 3",
+    "Qwen2ForCausalLM": "Qwen 2",
+    "Qwen3ForCausalLM": "Qwen 3",
+    "CohereForCausalLM": _("Command R"),
+    "Olmo3ForCausalLM": "OLMo 3",
+    "GptOssForCausalLM": "gpt-oss",
+    "Lfm2ForCausalLM": "LFM 2",
+}
+"""Architectures that Ollama imports from safetensors (https://docs.ollama.com/import and its source, November 2026)."""
+
+
+class FormatOffer(msgspec.Struct, frozen=True):
+    """A number format, why it can't be written (`refusal`), and the approximate bytes of an export with it."""
+
+    numbers: NumberFormat
+    refusal: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A kind of export, why it can't be made (`refusal`), what to know before (`caution`), and its number formats.
+
+    `suits` says whether the model itself allows it; else only the computer or a setting stands against it.
+    """
+
+    kind: ExportKind
+    refusal: str = ""
+    caution: str = ""
+    formats: tuple[FormatOffer, ...] = ()
+    suits: bool = True
+
+
+@dataclass(frozen=True)
+class ExportSource:
+    """A run's model on disk. `architecture` is its class in transformers; empty if unknown or a torchvision network."""
+
+    run: RunFolder
+    options: RunOptions
+    folder: Path
+    is_adapter: bool
+    architecture: str = ""
+
+    @property
+    def network(self) -> str:
+        """ "torchvision" for a torchvision network (an image model without config.json), else empty."""
+        is_bare = self.options.task.reads_images and not (self.folder / "config.json").is_file()
+        return "torchvision" if is_bare else ""
+
+    @property
+    def checkpoint_text(self) -> str:
+        """A sentence naming the checkpoint; empty for the trained model."""
+        if self.folder == self.run.model:
+            return ""
+        return _("The weights are those of the checkpoint of step {step:,}.").format(
+            step=step_of(self.folder)
+        )
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether its base was quantized during training."""
+        return self.options.model.method is Method.QLORA
+
+
+def find_source(run: RunFolder, checkpoint: str = "") -> ExportSource:
+    """Find a run's model: `checkpoint`, or by default the newest weights.
+
+    Raises:
+        UserError: There is no such model, or the run file can't be read.
+    """
+    try:
+        options = run.options()
+    except OptionsError as error:
+        raise UserError(
+            _("The run file of {name} can't be read").format(name=run.name), str(error)
+        ) from error
+    if checkpoint:
+        complete = {each.path.name: each.path for each in newest_first(run.checkpoints)}
+        if checkpoint not in complete:
+            title = _("{name} has no complete checkpoint {checkpoint}")
+            names = (
+                _("There are {names}.").format(names=", ".join(complete)) if complete else _("It has none.")
+            )
+            raise UserError(title.format(name=run.name, checkpoint=checkpoint), names)
+        folder = complete[checkpoint]
+    else:
+        newest = trained_model(run)
+        if newest is None:
+            title = _("{name} has no model to export").format(name=run.name)
+            raise UserError(
+                title, _("It has not finished, or its model was deleted; it has no checkpoint either.")
+            )
+        folder = newest.folder
+    is_adapter = holds_adapter(folder)
+    config = config_of(folder)
+    if is_adapter and not config and (base := base_folder(folder)):
+        config = config_of(base)
+    match config.get("architectures"):
+        case [str(architecture), *_others]:
+            return ExportSource(run, options, folder, is_adapter, architecture)
+    return ExportSource(run, options, folder, is_adapter)
+
+
+def base_name(folder: Path) -> str:
+    """An adapter's base model: a folder, an id on the Hub, or `torchvision:NAME`."""
+    return str(_read(folder / "adapter_config.json").get("base_model_name_or_path") or "")
+
+
+def base_folder(folder: Path) -> Path | None:
+    """The folder of an adapter's base model. Returns None if it isn't on this computer, or is torchvision's."""
+    named = base_name(folder)
+    cached = snapshot(named, Kind.MODEL) if hub.is_name(named) else None
+    places = (folder / "base", Path(named), cached)
+    return next((place for place in places if place and (place / "config.json").is_file()), None)
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    """A model folder's config.json; empty if it can't be read."""
+    return _read(folder / "config.json")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(read_small(path))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def offers(source: ExportSource, hold: llama_cpp.Hold = lambda start: start()) -> tuple[Offer, ...]:
+    """Every kind, with refusals and cautions: first what can be made here, last what doesn't suit this model.
+
+    `hold` starts llama.cpp's converter, which is asked whether it works.
+    """
+    found = []
+    for kind in ExportKind:
+        if why := unsuited(source, kind):
+            found.append(Offer(kind, why, suits=False))
+        elif why := lacking(kind, hold):
+            found.append(Offer(kind, why))
+        else:
+            found.append(Offer(kind, "", caution(source, kind), tuple(_formats(source, kind))))
+    return tuple(sorted(found, key=lambda offer: (not offer.suits, bool(offer.refusal))))
+
+
+def _formats(source: ExportSource, kind: ExportKind) -> Iterator[FormatOffer]:
+    written = default_pushed(source) if kind is ExportKind.HUB else kind
+    for numbers in NumberFormat if kind in WITH_NUMBERS else [NumberFormat.AUTO]:
+        why = numbers_refusal(kind, numbers)
+        yield FormatOffer(numbers, why, 0 if why else size_of(source, written, numbers))
+
+
+def numbers_refusal(kind: ExportKind, numbers: NumberFormat) -> str:
+    """Why an export of this kind can't have weights of this format; empty if it can."""
+    if not numbers.is_quantized:
+        return ""
+    if kind is not ExportKind.GGUF:
+        return _("Only GGUF is quantized here. Ollama does it itself: ollama create --quantize q4_K_M NAME")
+    if numbers is NumberFormat.Q4_K_M and llama_cpp.find_quantizer() is None:
+        return _(
+            "It needs {program}, which was not found: build llama.cpp and put its programs on the PATH or set "
+            "{variable} to its folder. q4_0 needs nothing more."
+        ).format(program=llama_cpp.QUANTIZER, variable=llama_cpp.VARIABLE)
+    return ""
+
+
+def refusal(source: ExportSource, kind: ExportKind) -> str:
+    """Why a model can't be exported as `kind`; empty if it can."""
+    return unsuited(source, kind) or lacking(kind)
+
+
+def unsuited(source: ExportSource, kind: ExportKind) -> str:
+    """Why `kind` is not for this model, on any computer; empty if it is."""
+    task = source.options.task
+    match kind:
+        case ExportKind.FOLDER if source.is_adapter:
+            return _("This run trained a LoRA adapter: export the adapter or the merged model.")
+        case ExportKind.ADAPTER | ExportKind.MERGED if not source.is_adapter:
+            return _("This run trained no LoRA adapter: its model is whole already.")
+        case ExportKind.OLLAMA | ExportKind.GGUF if not task.writes_text:
+            return _("{kind} is for models that write text; this one was trained for “{task}”.").format(
+                kind=EXPORTS[kind][0], task=task.label
+            )
+        case ExportKind.OLLAMA if source.architecture and source.architecture not in OLLAMA_IMPORTS:
+            return _("Ollama doesn't import {architecture} from safetensors, only {known}.").format(
+                architecture=source.architecture, known=", ".join(OLLAMA_IMPORTS.values())
+            )
+        case ExportKind.ONNX | ExportKind.COREML if task.writes_text:
+            return _("{kind} is not for models that write text; use Ollama or GGUF.").format(
+                kind=EXPORTS[kind][0]
+            )
+    return ""
+
+
+def lacking(kind: ExportKind, hold: llama_cpp.Hold = lambda start: start()) -> str:
+    """Why nothing can be exported as `kind` on this computer; empty if it can."""
+    match kind:
+        case ExportKind.GGUF:
+            return _lacking_for_gguf(hold)
+        case ExportKind.ONNX if missing := [name for name in ONNX_PACKAGES if find_spec(name) is None]:
+            if is_frozen():
+                return _("It needs packages that are not part of this program; run Hone from source.")
+            return _("It needs {missing}, a download of 34 MB: {executable} -m {install}").format(
+                missing=", ".join(missing), executable=sys.executable, install=ONNX_INSTALL
+            )
+        case ExportKind.COREML if sys.platform != "darwin":
+            return _("Only on a Mac: Hone checks a Core ML model with macOS itself.")
+        case ExportKind.COREML if find_spec("coremltools") is None:
+            return _("It needs Apple's coremltools: {executable} -m pip install coremltools").format(
+                executable=sys.executable
+            )
+        case ExportKind.HUB if hub.is_forbidden():
+            return _("{reason} forbids connections to {host}.").format(
+                reason=hub.forbidden_by(), host=hub.host()
+            )
+    return ""
+
+
+def _lacking_for_gguf(hold: llama_cpp.Hold) -> str:
+    command, python = llama_cpp.own_environment(), llama_cpp.find_python()
+    converter = llama_cpp.find_converter()
+    if converter is None:
+        return _(
+            "llama.cpp was not found: download https://github.com/ggml-org/llama.cpp, set {variable} to its "
+            "folder, and type there: {command}"
+        ).format(variable=llama_cpp.VARIABLE, command=command)
+    if not python:
+        return _("llama.cpp's converter needs Python. In llama.cpp's folder: {command}").format(
+            command=command
+        )
+    return llama_cpp.why_not_converted(python, converter, hold)
+
+
+def caution(source: ExportSource, kind: ExportKind) -> str:
+    """What to know before a model is exported as `kind`; empty for most."""
+    if kind is ExportKind.MERGED and source.is_packed:
+        return _(
+            "It was trained with quantized weights; the merged ones are not quantized and answer slightly differently."
+        )
+    return ""
+
+
+def default_pushed(source: ExportSource) -> ExportKind:
+    """What is sent to the Hub by default: the adapter if its base is on the Hub, too, else the whole model."""
+    if not source.is_adapter:
+        return ExportKind.FOLDER
+    return ExportKind.ADAPTER if is_on_hub(base_name(source.folder)) else ExportKind.MERGED
+
+
+def is_on_hub(base: str) -> bool:
+    is_id = Scheme.TORCHVISION.name_of(base) is None and not Path(base).is_absolute()
+    return is_id and hub.is_name(base) and "/" in base
+
+
+# --- Disk space
+
+
+SMALL_FILES = 16 << 20
+
+WITH_NUMBERS = (ExportKind.FOLDER, ExportKind.MERGED, ExportKind.OLLAMA, ExportKind.GGUF, ExportKind.HUB)
+"""Kinds whose number format can be chosen."""
+BITS = {
+    NumberFormat.FP32: (32.0, 32.0),
+    NumberFormat.BF16: (16.0, 16.0),
+    NumberFormat.FP16: (16.0, 16.0),
+    NumberFormat.Q8_0: (8.5, 8.5),
+    NumberFormat.Q4_0: (4.5, 8.5),
+    NumberFormat.Q4_K_M: (4.8, 6.6),
+}
+"""Bits of a weight with its share of the scales, and of one of the output layer."""
+
+
+def size_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> int:
+    """Approximate size of an export's weights."""
+    base = None if kind is ExportKind.ADAPTER or not source.is_adapter else base_folder(source.folder)
+    files = [*(base or source.folder).glob(WEIGHTS)]
+    if kind is ExportKind.ADAPTER:
+        files += (source.folder / "base").glob(WEIGHTS)
+    elif kind in (ExportKind.ONNX, ExportKind.COREML):
+        numbers = NumberFormat.FP32
+    elif kind is ExportKind.GGUF and numbers is NumberFormat.AUTO:
+        numbers = NumberFormat.FP16  # or bf16
+    if numbers is NumberFormat.AUTO or kind is ExportKind.ADAPTER:
+        return sum(path.stat().st_size for path in files)
+    count, (bits, bits_of_head) = count_weights(files), BITS[numbers]
+    config = config_of(base or source.folder)
+    sides = config.get("vocab_size"), config.get("hidden_size")
+    head = sides[0] * sides[1] if isinstance(sides[0], int) and isinstance(sides[1], int) else 0
+    return round(bits * (count - head) + bits_of_head * head) // 8
+
+
+def bytes_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> int:
+    """Approximate space an export takes; a GGUF file's includes the folder, and the 16-bit file, it is made from."""
+    if kind is not ExportKind.GGUF:
+        return size_of(source, kind, numbers) + SMALL_FILES
+    folder = NumberFormat.AUTO if numbers.is_quantized else numbers
+    converted = NumberFormat.FP16 if numbers.is_quantized else numbers
+    return size_of(source, ExportKind.FOLDER, folder) + size_of(source, kind, converted) + SMALL_FILES
