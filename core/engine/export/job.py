@@ -82,6 +82,7 @@ def write_card(
     usual, (folder_import, folder) = starting_options(task), _folder_in_code(report.path, repo)
     pair = ', "A second text."' if len(options.data.text_columns) > 1 else ""
     runs, is_model = _lineage(source), source.folder == source.run.model
+    recipe = read_recipe(source.folder) if task.reads_images else None
     check = f"It was not compared with the trained model. {report.unchecked}"
     if report.agreement is not None:
         check = f"Compared with the trained model: {agreement_text(report.agreement)} {report.agreement.why}"
@@ -102,6 +103,8 @@ def write_card(
         "checkpoint_text": source.checkpoint_text,
         "kind": report.kind.value,
         "network": source.network,
+        "network_name": Scheme.TORCHVISION.name_of(recipe.architecture) if recipe else "",
+        "is_lost": bool(source.network and report.kind is ExportKind.ADAPTER and options.starts_random),
         "name": source.run.name,
         "model": auto_class(task).__name__ if not source.network else "",
         "base": base,
@@ -111,7 +114,7 @@ def write_card(
         "folder_import": folder_import,
         "text": f'"A text."{pair}',
         "length": options.data.max_length,
-        "recipe": read_recipe(source.folder) if task.reads_images else None,
+        "recipe": recipe,
         "large": LARGE_PIXELS,
         "torchvision": TORCHVISION,
         "metadata": metadata,

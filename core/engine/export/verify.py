@@ -14,11 +14,11 @@ from core.base.errors import ModelError
 from core.base.language import _
 from core.engine.data.image_files import ImageTransform
 from core.engine.generate.loading import example_images
-from core.engine.models.past_runs import base_of, config_beside, with_adapter
+from core.engine.models.past_runs import BASE, base_of, config_beside, with_adapter
 from core.engine.models.refusals import explained
 from core.engine.models.text import read_pretrained
-from core.engine.models.vision import VisionClassifier, load_vision_model, read_recipe
-from core.options.choices import Task
+from core.engine.models.vision import ImageModel, VisionClassifier, load_image_model, read_recipe
+from core.options.choices import Method, Task
 from core.options.sources import VISION_MODELS, Scheme
 from core.runs.status import chosen_examples
 from core.services.export import Agreement, Compared
@@ -46,9 +46,12 @@ def load_trained(source: ExportSource) -> Any:
 def _load_base(source: ExportSource) -> Any:
     """An adapter's base with the adapter's head; random weights are drawn again from the run's seed."""
     if source.network:
-        recipe = read_recipe(source.folder)
-        model = msgspec.structs.replace(source.options.model, source=recipe.architecture)
-        return load_vision_model(model, len(recipe.labels), source.options.training.seed)
+        recipe, weights = read_recipe(source.folder), source.folder / BASE / "model.safetensors"
+        network = Scheme.TORCHVISION.name_of(recipe.architecture) or ""
+        model = ImageModel(recipe.architecture, network, weights=weights if weights.is_file() else None)
+        whole = msgspec.structs.replace(source.options.model, method=Method.FULL)  # its weights stay in fp32
+        options = msgspec.structs.replace(source.options, model=whole)
+        return load_image_model(options, model, recipe.labels).model
     from transformers import AutoConfig
 
     base = base_of(source.folder)

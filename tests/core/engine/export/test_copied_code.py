@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,16 @@ import torch
 from PIL import Image
 
 from core.engine.data.image_files import LARGE_PIXELS, ImageTransform
+from core.engine.models.parts import apply_method
+from core.engine.models.past_runs import save_base_model
 from core.engine.models.text import load_tokenizer
-from core.engine.models.vision import RECIPE, VisionRecipe
+from core.engine.models.vision import (
+    RECIPE,
+    VisionRecipe,
+    find_image_model,
+    load_image_model,
+    load_vision_model,
+)
 from core.options.choices import Method, Task
 from core.runs.folder import RunFolder
 from core.services.export import ExportReport
@@ -222,9 +231,46 @@ def test_the_code_of_a_folder_says_of_a_photo_what_the_model_says(source, tmp_pa
     assert said_by(report, tmp_path) == of_photo(model, size, tmp_path / "photo.jpg")
 
 
-def test_the_code_of_a_chat_adapter_on_a_past_run_writes_what_the_model_writes(tmp_path, monkeypatch):
-    from core.engine.models.past_runs import save_base_model
+@pytest.mark.parametrize("kind", [ExportKind.ADAPTER, ExportKind.MERGED])
+def test_an_adapter_of_a_torchvision_network_is_used_with_the_past_run_that_it_was_trained_on(
+    tmp_path, monkeypatch, kind
+):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    finished_images(tmp_path / "runs", "torchvision:squeezenet1_0")
+    run, options = finished_run(
+        tmp_path / "runs" / "second", Task.IMAGE_CLASSIFICATION, "run:run", method=Method.LORA
+    )
+    loaded = load_image_model(options, find_image_model(options), ANIMALS)
+    model: Any = apply_method(loaded.model, options, loaded.fresh)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.05 * weight.requires_grad)
+    model.eval().save_pretrained(run.model)
+    shutil.copy(tmp_path / "runs" / "run" / "model" / RECIPE, run.model)
+    save_base_model(run.model, "run:run")
+    report = exported(run, kind, tmp_path / "export")
+    save_photo(tmp_path / "photo.jpg", "turned")
+    assert said_by(report, tmp_path) == of_photo(model, 64, tmp_path / "photo.jpg")
 
+
+def test_an_adapter_on_random_weights_has_no_code(tmp_path):
+    run, options = finished_run(
+        tmp_path / "run",
+        Task.IMAGE_CLASSIFICATION,
+        "torchvision:squeezenet1_0",
+        method=Method.LORA,
+        pretrained=False,
+    )
+    with_network(run, options)
+    apply_method(load_vision_model(options.model, 3, 3), options, ()).save_pretrained(run.model)
+    report = exported(run, ExportKind.ADAPTER, tmp_path / "export")
+    card = (tmp_path / "export" / "README.md").read_text()
+    assert not report.code
+    assert "began with random weights, which no file has: export it merged." in card
+    assert "pip install" not in card
+
+
+def test_the_code_of_a_chat_adapter_on_a_past_run_writes_what_the_model_writes(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
     talker = save_tiny_talker(tmp_path / "talker", PLAIN)
     first, options = finished_run(tmp_path / "runs" / "first", Task.CHAT, talker, PROMPTS)
