@@ -139,7 +139,7 @@ def test_the_code_of_an_onnx_export_says_of_a_text_what_the_model_says(task, tmp
     assert told["task"] == task
     assert told["tokenizer"] in report.files
     assert told["max_length"] == "64"
-    assert told["inputs"].split() == [each.name for each in graph.graph.input]
+    assert told["inputs"].split(", ") == [each.name for each in graph.graph.input]
     assert json.loads(told.get("labels", "[]")) == (list(LABELS) if task.has_labels else [])
     assert graph.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
     card = (tmp_path / "export" / "README.md").read_text()
