@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -183,6 +183,12 @@ class JobProcess:
         self._messages.seek(0)
         report = self._messages.read().decode(errors="replace")
         return EngineCrashed(self._job, self._process.returncode, report)
+
+
+class Killable(Protocol):
+    """A process that can be ended at once."""
+
+    def kill(self) -> None: ...
 
 
 class EngineJob(JobProcess):

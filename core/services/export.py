@@ -15,11 +15,12 @@ import psutil
 from core.base import settings
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.formats import memory, plain_number
-from core.base.jobs import EngineJob, JobCancelled, TellProgress, decoded
+from core.base.jobs import EngineJob, JobCancelled, Killable, TellProgress, decoded
 from core.base.language import _
 from core.runs.folder import RunFolder
 from core.services import hub
 from core.services.hub import Account, AccountAction, AccountRequest, TokenPlace
+from core.services.llama_cpp import Hold
 from core.services.offers import (
     EXPORTS,
     ExportKind,
@@ -155,6 +156,9 @@ MakeJob = Callable[[str], EngineJob]
 Answer = TypeVar("Answer")
 
 
+Process = TypeVar("Process", bound=Killable)
+
+
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """A requested export.
 
@@ -178,7 +182,7 @@ class Export:
     def __init__(self, wanted: Wanted, make: MakeJob = EngineJob) -> None:
         self._wanted, self._make = wanted, make
         self._lock = threading.Lock()
-        self._job: EngineJob | None = None
+        self._process: Killable | None = None
         self._is_killed = False
 
     def run(self, tell: TellProgress | None = None) -> ExportReport:
@@ -192,7 +196,12 @@ class Export:
         """
         wanted, to_hub = self._wanted, self._wanted.kind is ExportKind.HUB
         source = find_source(RunFolder(Path(wanted.run)), wanted.checkpoint)
-        kind = _written_kind(wanted, source)
+        try:
+            kind = _written_kind(wanted, source, self._hold)
+        except UserError:
+            if self._is_killed:  # with it llama.cpp's converter, of which nothing is known then
+                raise JobCancelled("export") from None
+            raise
         if to_hub:
             look = AccountRequest(action=AccountAction.LOOK)
             if self._ask("hub-account", look, Account, None).place is TokenPlace.NOWHERE:
@@ -229,20 +238,25 @@ class Export:
         """End it at once, also before it has begun."""
         with self._lock:
             self._is_killed = True
-            if self._job is not None:
-                self._job.kill()
+            if self._process is not None:
+                self._process.kill()
 
     def _ask(
         self, job: str, request: msgspec.Struct, kind: type[Answer], tell: TellProgress | None
     ) -> Answer:
+        asked = self._hold(lambda: self._make(job))
+        return decoded(job, asked.ask(msgspec.json.encode(request), tell=tell), kind)
+
+    def _hold(self, start: Callable[[], Process]) -> Process:
+        """Start a process that `kill` ends."""
         with self._lock:
             if self._is_killed:
-                raise JobCancelled(job)
-            self._job = self._make(job)
-        return decoded(job, self._job.ask(msgspec.json.encode(request), tell=tell), kind)
+                raise JobCancelled("export")
+            process = self._process = start()
+        return process
 
 
-def _written_kind(wanted: Wanted, source: ExportSource) -> ExportKind:
+def _written_kind(wanted: Wanted, source: ExportSource, hold: Hold) -> ExportKind:
     """The kind that the engine writes; raises if it is refused."""
     kind = wanted.kind
     if wanted.kind is ExportKind.HUB:
@@ -251,7 +265,7 @@ def _written_kind(wanted: Wanted, source: ExportSource) -> ExportKind:
             raise OptionsError((Problem("repo", message),), _("The export"))
         kind = wanted.pushed or default_pushed(source)
     for each in dict.fromkeys((wanted.kind, kind)):
-        if reason := refusal(source, each):
+        if reason := refusal(source, each, hold):
             title = _("{name} can't be exported as “{kind}”")
             raise UserError(title.format(name=source.run.name, kind=EXPORTS[each][0]), reason)
     if reason := numbers_refusal(kind, wanted.numbers):

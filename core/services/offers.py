@@ -271,9 +271,9 @@ def numbers_refusal(kind: ExportKind, numbers: NumberFormat) -> str:
     return ""
 
 
-def refusal(source: ExportSource, kind: ExportKind) -> str:
+def refusal(source: ExportSource, kind: ExportKind, hold: llama_cpp.Hold = lambda start: start()) -> str:
     """Why a model can't be exported as `kind`; empty if it can."""
-    return unsuited(source, kind) or lacking(kind)
+    return unsuited(source, kind) or lacking(kind, hold)
 
 
 def unsuited(source: ExportSource, kind: ExportKind) -> str:
@@ -299,7 +299,7 @@ def unsuited(source: ExportSource, kind: ExportKind) -> str:
     return ""
 
 
-def lacking(kind: ExportKind, hold: llama_cpp.Hold = lambda start: start()) -> str:
+def lacking(kind: ExportKind, hold: llama_cpp.Hold) -> str:
     """Why nothing can be exported as `kind` on this computer; empty if it can."""
     match kind:
         case ExportKind.GGUF:

@@ -12,7 +12,7 @@ import msgspec
 from PySide6.QtCore import QCoreApplication, QObject, QThread, QThreadPool, QTimer, Signal, SignalInstance
 
 from core.base.errors import RunFolderError, UserError
-from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, TellProgress, decoded
+from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, Killable, TellProgress, decoded
 from core.base.language import _
 
 log = logging.getLogger("hone")
@@ -28,12 +28,6 @@ class Broken(UserError):  # noqa: N818 - named as the window words it
             title or _("Something went wrong in Hone"),
             _("This is a bug. The report is in Hone's log; Settings shows where that is."),
         )
-
-
-class Killable(Protocol):
-    """A process that can be ended at once."""
-
-    def kill(self) -> None: ...
 
 
 Process = TypeVar("Process", bound=Killable)

@@ -143,7 +143,8 @@ def _convert_to_coreml(model: Any, rows: Rows, path: Path, metadata: Mapping[str
         outputs=[coremltools.TensorType(name=OUTPUT)],
         compute_precision=coremltools.precision.FLOAT32,
     )
-    converted.user_defined_metadata.update(metadata)
+    for name, value in metadata.items():
+        converted.user_defined_metadata[name] = value
     converted.save(str(path))
 
 

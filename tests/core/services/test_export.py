@@ -138,6 +138,30 @@ def test_a_refused_or_cancelled_export_leaves_nothing(run, out):
     assert [path.name for path in out.iterdir()] == [path.name for path in out.parent.iterdir()] == ["mine"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes in folders")
+def test_a_cancelled_export_does_not_wait_for_the_converter(tmp_path, monkeypatch):
+    found = source(tmp_path / "chat", Task.CHAT, "LlamaForCausalLM")
+    pipe, converter = tmp_path / "begun", tmp_path / "convert_hf_to_gguf.py"
+    os.mkfifo(pipe)
+    converter.write_text(f"import signal\nwith open({str(pipe)!r}, 'w'): pass\nsignal.pause()\n")
+    monkeypatch.setenv("LLAMA_CPP", str(tmp_path))
+    export = exporting(found.run, tmp_path / "out", kind=ExportKind.GGUF)
+    ended = []
+
+    def work() -> None:
+        try:
+            export.run()
+        except JobCancelled:
+            ended.append(not (tmp_path / "out").exists())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    pipe.read_bytes()  # until the converter has opened and closed it
+    export.kill()
+    thread.join(timeout=30)
+    assert ended == [True]
+
+
 def test_what_can_be_known_before_is_refused_before(run, out, monkeypatch):
     for fields, message in (
         ({"kind": ExportKind.ADAPTER}, "can't be exported as"),
