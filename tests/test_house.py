@@ -20,7 +20,7 @@ LONGEST_FILE = 800
 # Libraries each part may import, beside the standard library. A new name is a decision: see docs/decisions/layout.md.
 QT = {"PySide6", "shiboken6", "pyqtgraph"}
 LIGHT = {"msgspec", "platformdirs", "psutil", "pynvml", "send2trash", "tomli_w", "tqdm", "wakepy"}
-ARRAYS = {"PIL", "numpy", "pyarrow", "sklearn"}
+ARRAYS = {"PIL", "pi_heif", "numpy", "pyarrow", "sklearn"}
 TORCH = {"torch", "torchao", "torchvision", "bitsandbytes", "deepspeed", "safetensors", "tensorboardX"}
 HUGGING_FACE = {"accelerate", "datasets", "huggingface_hub", "peft", "tokenizers", "transformers", "trl"}
 OTHERS = {"coremltools", "gguf", "jinja2", "keyring", "onnxruntime", "truststore", "yaml"}

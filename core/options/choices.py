@@ -179,6 +179,17 @@ class Augmentation(Described):
     STRONG = "strong", _("Strong"), _("Cropped more, turned or recoloured (RandAugment), partly covered.")
 
 
+class ImageFit(Described):
+    """How an image that isn't square becomes a square."""
+
+    SQUASH = "squash", _("Squash"), _("The whole image is used; its longer side is squashed.")
+    CROP = (
+        "crop",
+        _("Crop"),
+        _("The middle is used, in its true proportions; the ends of the longer side are cut off."),
+    )
+
+
 class ChatTemplate(Described):
     """How a conversation is formatted as one text."""
 

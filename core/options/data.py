@@ -1,7 +1,7 @@
 """Options of the data."""
 
 from core.base.language import _
-from core.options.choices import Augmentation, ChatTemplate, LossOn, Padding, Toggle
+from core.options.choices import Augmentation, ChatTemplate, ImageFit, LossOn, Padding, Toggle
 from core.options.declare import (
     FOR_CHAT,
     FOR_CLASSES,
@@ -88,11 +88,10 @@ class DataOptions(Section, frozen=True, kw_only=True):
         False,
         _("Skip invalid examples"),
         _(
-            "Skip and count examples that would stop a run: a row that can't be read, an empty answer, a value that is "
-            "not a number, different numbers of words and tags, an unknown role."
+            "Leave out examples that would stop a run, and name them: an image or a row that can't be read, an empty "
+            "answer, a value that is not a number, different numbers of words and tags, an unknown role."
         ),
         group=_("Reading"),
-        needs=FOR_TEXT,
     )
     drop_duplicates: bool = option(
         False,
@@ -198,6 +197,12 @@ class DataOptions(Section, frozen=True, kw_only=True):
         unit=Unit.PIXELS,
         needs=FOR_IMAGES,
         limits=(32, 2048),
+    )
+    image_fit: ImageFit = option(
+        ImageFit.SQUASH,
+        _("Images that aren't square"),
+        _("How they become square, in training, validation, tests and predictions alike."),
+        needs=FOR_IMAGES,
     )
     augmentation: Augmentation = option(
         Augmentation.OFF,

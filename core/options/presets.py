@@ -161,8 +161,8 @@ SAMPLED_FILES = 200
 SAMPLED_ENTRIES = 2000
 
 IMAGE_FORMATS = {
-    **{".bmp": "BMP", ".gif": "GIF", ".jpeg": "JPEG", ".jpg": "JPEG", ".png": "PNG"},
-    **{".tif": "TIFF", ".tiff": "TIFF", ".webp": "WEBP"},
+    **{".avif": "AVIF", ".bmp": "BMP", ".gif": "GIF", ".heic": "HEIF", ".heif": "HEIF", ".jpeg": "JPEG"},
+    **{".jpg": "JPEG", ".png": "PNG", ".tif": "TIFF", ".tiff": "TIFF", ".webp": "WEBP"},
 }
 """Pillow's formats by file name ending; on its own Pillow would run Ghostscript on PostScript."""
 WORD_ENDINGS = frozenset({".conll", ".conllu", ".conll2003", ".bio", ".iob", ".iob2"})

@@ -24,6 +24,15 @@ MOST_DETAILS = 20
 OTHERS = "others"
 
 
+SKIP_PROBLEMS = {"data.skip_bad_rows": True}
+
+
+def leave_out(count: int) -> Fix:
+    """The fix that leaves out what would stop a run."""
+    label = ngettext("Leave it out", "Leave these {count:,} out", count)
+    return Fix(label.format(count=count), SKIP_PROBLEMS)
+
+
 class FindingLevel(StrEnum):
     """A problem stops a run, a warning doesn't."""
 
@@ -31,11 +40,23 @@ class FindingLevel(StrEnum):
     WARNING = "warning"
 
 
+FILES_NAMED = 200
+
+
+class FoundFile(msgspec.Struct, frozen=True):
+    """The path of an image, and why it was found; `like` is the path of another one that it is like."""
+
+    path: str
+    reason: str = ""
+    like: str = ""
+
+
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One kind of issue in a file.
 
     `code` identifies the kind. `count` rows are concerned; `rows` are the numbers of the first 20 in the file, and
-    `row_word` says what is numbered: row, line or record. `in_eval`: they are in the validation data.
+    `row_word` says what is numbered: row, line or record. `files` are images, at most `FILES_NAMED`, each with what is
+    wrong with it, or the other image it is like. `in_eval`: they are in the validation data.
     """
 
     code: str
@@ -45,6 +66,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rows: tuple[int, ...] = ()
     row_word: str = "row"
     fixes: tuple[Fix, ...] = ()
+    files: tuple["FoundFile", ...] = ()
     in_eval: bool = False
 
     @property
@@ -249,7 +271,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     `row` is its number in the file. `parts` joined are its text with special tokens, truncated; `tokens` is their
     number, None without a tokenizer. `rejected` is the other answer of a pair; `liked` rates a single one. `images` are
-    PNG files as the model sees them, augmented in its first epochs, `original` is one before the transform.
+    PNG files as the model sees them, augmented in its first epochs, `original` is one before the transform; `file` is
+    the path of an image in a file of its own.
     """
 
     EPOCHS: ClassVar = 3
@@ -263,6 +286,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     label: str = ""
     images: tuple[bytes, ...] = ()
     original: bytes = b""
+    file: str = ""
 
 
 QUICK_TRY = 1000

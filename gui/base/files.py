@@ -7,11 +7,12 @@ from pathlib import Path
 
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QMenu
+from PySide6.QtWidgets import QMenu, QWidget
 
 from core.base.errors import UserError
 from core.base.files import is_there
 from core.base.language import _
+from gui.base.trash import MessageBox
 
 Report = Callable[[UserError], None]
 """Shows what went wrong."""
@@ -56,6 +57,11 @@ def show_in_folder(path: Path) -> UserError | None:
 
 def _address(path: Path) -> str:
     return path.resolve().as_uri().replace(",", "%2C")  # dbus-send would take what follows for another file
+
+
+def teller(parent: QWidget) -> Report:
+    """Returns what shows an error in a dialog over `parent`."""
+    return lambda error: MessageBox(error.title, error.detail, parent).open()
 
 
 def folder_title() -> str:

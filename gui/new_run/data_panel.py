@@ -3,13 +3,18 @@
 import html
 from collections.abc import Mapping, Sequence, Set
 from functools import partial
+from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QPoint, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QIcon, QImageReader, QPainter, QPixmap
 from PySide6.QtWidgets import (
     QBoxLayout,
     QDialogButtonBox,
     QHBoxLayout,
     QLabel,
+    QListWidget,
+    QListWidgetItem,
+    QMenu,
     QTabWidget,
     QVBoxLayout,
     QWidget,
@@ -19,7 +24,8 @@ from core.base.formats import counted
 from core.base.language import _, ngettext
 from core.options.catalogue import options_by_path
 from core.options.choices import ColumnRole, Task
-from core.services.inspect import Columns, DataReport, Finding, FindingLevel
+from core.services.inspect import Columns, DataReport, Finding, FindingLevel, FoundFile
+from gui.base.files import add_file_actions, reveal, teller
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.new_run.data_views import LabelsPane, LengthsPane, RowsPane, SeenPane, row_numbers
@@ -92,6 +98,9 @@ class FindingsPane(QWidget):
             lines.addWidget(text_label(text, Role.HINT))
         buttons = QWidget()
         flow = FlowLayout(SPACING // 2, 2, buttons)
+        if finding.files:
+            text = ngettext("Show it…", "Show them…", finding.count)
+            flow.addWidget(link_button(text, lambda: FilesSheet(finding, self.window()).open(), flush=True))
         for fix in finding.fixes:
             if not fix.is_advice:
                 flow.addWidget(link_button(fix.label, partial(self.fix_chosen.emit, fix), flush=True))
@@ -114,6 +123,102 @@ class FindingsPane(QWidget):
         label.setAccessibleName(f"{level}: {finding.message} {finding.where}".strip())
         label.linkActivated.connect(lambda row: self.row_chosen.emit(int(row)))
         return label
+
+
+SIDE = 72
+"""Pixels of a picture."""
+MOST_SHOWN = QSize(760, 560)
+
+
+class FilesSheet(Sheet):
+    """The files of a finding. Double click or Return opens one; a right click offers its folder and its path."""
+
+    def __init__(self, finding: Finding, parent: QWidget) -> None:
+        super().__init__(_("Images in question"), parent)
+        self._waiting = list(finding.files)
+        self.list = QListWidget()
+        self.list.setAccessibleName(finding.message)
+        self.list.setIconSize(QSize(2 * SIDE + SPACING, SIDE))
+        self.list.setWordWrap(True)
+        self.list.setAlternatingRowColors(False)
+        self.list.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.list.customContextMenuRequested.connect(self._open_menu)
+        self.list.itemActivated.connect(self._open)
+        for file in finding.files:
+            self.list.addItem(_item(file))
+        more = finding.count - len(finding.files)
+        rest = text_label(_("And {count:,} more.").format(count=more), Role.HINT)
+        rest.setVisible(more > 0)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons.rejected.connect(self.reject)
+        fill_dialog(self, text_label(finding.message), (self.list, 1), rest, buttons)
+        self.resize(MOST_SHOWN)
+        self._load = QTimer(self, interval=0)
+        self._load.timeout.connect(self._load_next)
+        self._load.start()
+
+    def _load_next(self) -> None:
+        """Decode the pictures of one file, so that the window never waits for all."""
+        if not self._waiting:
+            self._load.stop()
+            return
+        row, file = self.list.count() - len(self._waiting), self._waiting.pop(0)
+        pictures = [found for path in (file.path, file.like) if path and not (found := _small(path)).isNull()]
+        if pictures:
+            self.list.item(row).setIcon(QIcon(side_by_side(pictures)))
+
+    def _open(self, item: QListWidgetItem) -> None:
+        error = reveal(Path(item.data(Qt.ItemDataRole.UserRole).path))
+        if error is not None:
+            teller(self)(error)
+
+    def _open_menu(self, position: QPoint) -> None:
+        item = self.list.itemAt(position)
+        if item is None:
+            return
+        file: FoundFile = item.data(Qt.ItemDataRole.UserRole)
+        menu = QMenu(self)
+        add_file_actions(menu, Path(file.path), teller(self))
+        if file.like:
+            menu.addSection(Path(file.like).name)
+            add_file_actions(menu, Path(file.like), teller(self))
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self.list.viewport().mapToGlobal(position))
+
+
+def _item(file: FoundFile) -> QListWidgetItem:
+    lines = [_last_parts(file.path), file.reason]
+    if file.like:
+        lines.append(_("like {file}").format(file=_last_parts(file.like)))
+    item = QListWidgetItem("\n".join(filter(None, lines)))
+    item.setData(Qt.ItemDataRole.UserRole, file)
+    item.setToolTip("\n".join(filter(None, (file.path, file.like))))
+    return item
+
+
+def _last_parts(path: str) -> str:
+    return str(Path(*Path(path).parts[-2:]))
+
+
+def _small(path: str) -> QPixmap:
+    reader = QImageReader(path)
+    reader.setAutoTransform(True)
+    size = reader.size()
+    if size.isValid():
+        reader.setScaledSize(size.scaled(SIDE, SIDE, Qt.AspectRatioMode.KeepAspectRatio))
+    return QPixmap.fromImage(reader.read())
+
+
+def side_by_side(pictures: list[QPixmap]) -> QPixmap:
+    """Returns the pictures in one, with a gap between them."""
+    whole = QPixmap(2 * SIDE + SPACING, SIDE)
+    whole.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(whole)
+    for place, picture in enumerate(pictures):
+        left = place * (SIDE + SPACING) + (SIDE - picture.width()) // 2
+        painter.drawPixmap(left, (SIDE - picture.height()) // 2, picture)
+    painter.end()
+    return whole
 
 
 def summary(findings: Sequence[Finding]) -> str:

@@ -3,14 +3,17 @@
 import html
 from collections.abc import Mapping, Set
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPoint, Qt, Signal
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import (
     QAction,
     QActionGroup,
     QColor,
+    QContextMenuEvent,
     QFont,
+    QMouseEvent,
     QPalette,
     QPixmap,
     QResizeEvent,
@@ -22,6 +25,7 @@ from PySide6.QtWidgets import (
     QApplication,
     QGridLayout,
     QLabel,
+    QLayout,
     QLineEdit,
     QMenu,
     QPlainTextEdit,
@@ -35,6 +39,7 @@ from PySide6.QtWidgets import (
 from core.base.language import _, ngettext
 from core.options.choices import Task
 from core.services.inspect import Column, ColumnKind, Columns, DataReport, Lengths, Seen, SeenPart, uses_for
+from gui.base.files import add_file_actions, reveal, teller
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.bars import Meter
@@ -337,11 +342,13 @@ class SeenPane(QWidget):
             facts.append(tokens.format(count=seen.tokens))
         if seen.is_cut:
             facts.append(_("truncated"))
+        if seen.file:
+            facts.append(f"\u2068{Path(seen.file).name}\u2069")
         if seen.label:
             facts.append(_("label: {label}").format(label=self._named.get(seen.label, seen.label)))
         self.facts.setText(" · ".join(facts))
         if seen.images:
-            self.before.show_png(_("In the file"), seen.original, seen.label)
+            self.before.show_png(_("In the file"), seen.original, seen.label, seen.file)
             title = _("Epoch {number}") if len(seen.images) > 1 else _("What the model sees")
             for number, (picture, png) in enumerate(zip(self.after, seen.images, strict=False), 1):
                 picture.show_png(title.format(number=number), png, seen.label)
@@ -387,6 +394,10 @@ class SeenPane(QWidget):
         self.legend.setVisible(bool(learned))
 
 
+LEAST_PICTURE = 80
+"""Pixels."""
+
+
 class Picture(QWidget):
     """An image scaled to the space there is, with a caption that names its size."""
 
@@ -394,13 +405,18 @@ class Picture(QWidget):
         super().__init__()
         self._pixmap = QPixmap()
         self._picture, self.caption = QLabel(), text_label(role=Role.HINT)
-        self._picture.setMinimumSize(64, 64)
-        self._picture.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Ignored)
         for label in (self._picture, self.caption):
             label.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        fill(QVBoxLayout(self), (self._picture, 1), self.caption, margins=FLUSH, spacing=2)
+        layout = fill(QVBoxLayout(self), None, self._picture, self.caption, None, margins=FLUSH, spacing=2)
+        layout.setAlignment(self._picture, Qt.AlignmentFlag.AlignHCenter)
+        layout.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
+        self.setMinimumSize(LEAST_PICTURE, LEAST_PICTURE)
+        self._path = ""
 
-    def show_png(self, title: str, content: bytes, label: str) -> None:
+    def show_png(self, title: str, content: bytes, label: str, path: str = "") -> None:
+        """Show an image; it has a menu if it is one of the file at `path`."""
+        self._path = path
+        self.setToolTip(path)
         self._pixmap = QPixmap()
         self._pixmap.loadFromData(content)
         size, text = self._pixmap.size(), _("{title}, {width} × {height}")
@@ -412,17 +428,31 @@ class Picture(QWidget):
         super().resizeEvent(event)
         self._fit()
 
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        if self._path:
+            menu = QMenu(self)
+            add_file_actions(menu, Path(self._path), teller(self))
+            menu.aboutToHide.connect(menu.deleteLater)
+            menu.popup(event.globalPos())
+
+    def mouseDoubleClickEvent(self, _event: QMouseEvent) -> None:
+        error = reveal(Path(self._path)) if self._path else None
+        if error is not None:
+            teller(self)(error)
+
     def _fit(self) -> None:
         if self._pixmap.isNull():
             return
         ratio = self.devicePixelRatioF()
-        size = self._picture.size() * ratio
+        room = self.size() - QSize(0, self.caption.sizeHint().height() + 2)
+        size = room.expandedTo(QSize(1, 1)) * ratio
         is_tiny = self._pixmap.width() * 2 <= size.width()  # its pixels should be visible as such
         smooth, fast = Qt.TransformationMode.SmoothTransformation, Qt.TransformationMode.FastTransformation
         keep = Qt.AspectRatioMode.KeepAspectRatio
         scaled = self._pixmap.scaled(size, keep, fast if is_tiny else smooth)
         scaled.setDevicePixelRatio(ratio)
         self._picture.setPixmap(scaled)
+        self._picture.setFixedSize(scaled.deviceIndependentSize().toSize())  # the caption stays below it
 
 
 BEYOND = 1.3

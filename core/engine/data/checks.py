@@ -18,7 +18,7 @@ import numpy as np
 
 from core.base import formats
 from core.base.errors import DataError, Fix
-from core.base.language import _, ngettext
+from core.base.language import _
 from core.engine.data.columns import (
     MOST_LABELS,
     SPARSE,
@@ -41,7 +41,15 @@ from core.engine.data.splits import HOLD_OUT_INSTEAD, refuse_labels
 from core.engine.data.tables import Table
 from core.engine.data.text_files import UnreadCode, is_text, listed
 from core.options.choices import Task
-from core.services.inspect import ColumnKind, Finding, FindingKind, FindingLevel, Tally
+from core.services.inspect import (
+    SKIP_PROBLEMS,
+    ColumnKind,
+    Finding,
+    FindingKind,
+    FindingLevel,
+    Tally,
+    leave_out,
+)
 
 # --- Findings about rows
 
@@ -165,15 +173,11 @@ def offered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings with the fix that leaves out all rows that would stop a run."""
     findings = tuple(findings)
     problems = [finding for finding in findings if finding.level is FindingLevel.PROBLEM]
-    label = _("Leave out all examples with a problem")
+    fix = Fix(_("Leave out all examples with a problem"), SKIP_PROBLEMS)
     if len(problems) == 1:
-        label = ngettext("Leave it out", "Leave these {count:,} out", problems[0].count)
-        label = label.format(count=problems[0].count)
-    leave_out = Fix(label, {"data.skip_bad_rows": True})
+        fix = leave_out(problems[0].count)
     return tuple(
-        msgspec.structs.replace(finding, fixes=(*finding.fixes, leave_out))
-        if finding in problems
-        else finding
+        msgspec.structs.replace(finding, fixes=(*finding.fixes, fix)) if finding in problems else finding
         for finding in findings
     )
 

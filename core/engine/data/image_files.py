@@ -3,19 +3,21 @@
 import hashlib
 import math
 import os
+import re
 import struct
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import pi_heif
 import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -23,10 +25,13 @@ from core.base import formats
 from core.base.errors import DataError, Fix
 from core.base.files import open_plain
 from core.base.language import _, ngettext
+from core.engine.data.alike import LEAST_SIDE, look_of
 from core.engine.environment import prepare_torchvision
-from core.options.choices import Augmentation
+from core.options.choices import Augmentation, ImageFit
 from core.options.presets import IMAGE_FORMATS
-from core.services.inspect import FindingKind, FindingLevel, Seen
+from core.services.inspect import FindingKind, FindingLevel, Seen, leave_out
+
+pi_heif.register_heif_opener()  # which also turns a photo as its camera was held
 
 Encoded = Path | bytes | np.ndarray[Any, np.dtype[np.uint8]]
 """A stored image: a file, its bytes, or pixels [1 or 3, height, width]."""
@@ -59,14 +64,53 @@ def opened(image: Encoded | BinaryIO) -> Iterator[Any]:
         yield Image.fromarray(image[0] if len(image) == 1 else np.ascontiguousarray(image.transpose(1, 2, 0)))
         return
     if isinstance(image, Path):
-        with open_plain(image) as file, opened(file) as pil:
+        with open_plain(image) as stored, opened(stored) as pil:
             yield pil
         return
-    with Image.open(BytesIO(image) if isinstance(image, bytes) else image, formats=FORMATS) as pil:
+    file: BinaryIO = BytesIO(image) if isinstance(image, bytes) else image
+    try:
+        found = Image.open(file, formats=FORMATS)
+    except UnidentifiedImageError as error:
+        file.seek(0)
+        start = file.read(START_BYTES)
+        if _SIGNATURE.match(start):
+            raise OSError(DAMAGED_TEXT) from error
+        raise UnidentifiedImageError(what_it_is(start)) from error
+    with found as pil:
         width, height = pil.size
         if width * height > MAX_PIXELS:
             raise TooLarge
         yield pil
+
+
+START_BYTES = 1024
+"""What tells the kind of a file that isn't an image."""
+_SIGNATURE = re.compile(
+    rb"\x89PNG|\xff\xd8\xff|GIF8|BM|II\*\0|MM\0\*|RIFF.{4}WEBP|.{4}ftyp(hei|hev|mif|msf|avi)", re.DOTALL
+)
+"""The first bytes of the formats that are read."""
+_OTHERS = {
+    rb"\s*(<!doctype html|<html|<head)": _("a web page (HTML)"),
+    rb"\s*(<\?xml[^>]*>\s*)?(<!--.*-->\s*)?(<!doctype svg[^>]*>\s*)?<svg": _("a drawing (SVG)"),
+    rb"%PDF": _("a PDF document"),
+    rb"%!PS": _("a PostScript document"),
+    rb"PK\x03\x04": _("a zip archive"),
+    rb".{4}ftyp|\x1aE\xdf\xa3|RIFF.{4}AVI ": _("a video"),
+}
+"""What other files begin with."""
+DAMAGED_TEXT = _("damaged or cut short")
+
+
+def what_it_is(start: bytes) -> str:
+    """Name the kind of a file that isn't an image by its first bytes."""
+    for pattern, name in _OTHERS.items():
+        if re.match(pattern, start, re.DOTALL | re.IGNORECASE):
+            return name
+    try:
+        start[:-3].decode()  # a character may be cut at the end
+    except UnicodeDecodeError:
+        return _("no image of a known format")
+    return _("no image of a known format") if b"\0" in start else _("a text file")
 
 
 def explained(error: Exception) -> str:
@@ -74,10 +118,10 @@ def explained(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return _("there is no such file")
     if isinstance(error, UnidentifiedImageError):
-        return _("no image of a known format")
+        return str(error)
     if isinstance(error, TOO_LARGE):
         return _("more than {count} million pixels").format(count=MAX_PIXELS // 10**6)
-    return (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+    return (error.strerror if isinstance(error, OSError) else "") or DAMAGED_TEXT
 
 
 TOO_LARGE = (TooLarge, Image.DecompressionBombError, Image.DecompressionBombWarning)
@@ -102,9 +146,13 @@ CROPS = {Augmentation.LIGHT: (0.7, 1.1), Augmentation.STRONG: (0.35, 4 / 3)}
 """The least part of its area that is left of an image, and by how much it is stretched at most."""
 
 
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom of a part of an image, in pixels."""
+
+
 @dataclass(frozen=True)
 class ImageTransform:
-    """Resizes to a square, makes three channels and normalises. `size` is in pixels.
+    """Resizes to a square, makes three channels and normalises. `size` is in pixels, `fit` for other shapes.
 
     Training images are changed at random before; the same `seed`, epoch and place give the same image in any process.
     """
@@ -112,6 +160,7 @@ class ImageTransform:
     size: int
     mean: Colours = IMAGENET_MEAN
     std: Colours = IMAGENET_STD
+    fit: ImageFit = ImageFit.SQUASH
     augmentation: Augmentation = Augmentation.OFF
     flips: bool = False
     seed: int = 0
@@ -131,7 +180,8 @@ class ImageTransform:
         """Convert a PIL image, rotated as its EXIF says, to floats [3, size, size]."""
         square = _upright(image, self.size)
         if square.size != (self.size, self.size):
-            square = square.resize((self.size, self.size), Image.Resampling.BILINEAR)
+            box = self._seen_of(square.size)
+            square = square.resize((self.size, self.size), Image.Resampling.BILINEAR, box)
         pixels = np.asarray(square)
         return self.normalise(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
 
@@ -143,11 +193,20 @@ class ImageTransform:
         with opened(image) as pil, torch.random.fork_rng(devices=()):
             torch.default_generator.manual_seed(int(key[0]))  # torch.manual_seed would seed the GPU, too
             upright = _upright(pil, self.size)
-            box = _crop(upright.size, *CROPS[self.augmentation])
+            box = _crop(self._seen_of(upright.size), *CROPS[self.augmentation])
             square = upright.resize((self.size, self.size), Image.Resampling.BILINEAR, box)
             change, erase = _changes(self.augmentation, self.flips, round(corners(square)))
             changed: torch.Tensor = erase(self.from_pil(change(square)))
         return changed
+
+    def _seen_of(self, size: tuple[int, int]) -> Box:
+        """The part of an image of this size that becomes the square: all of it, or the middle."""
+        width, height = size
+        if self.fit is ImageFit.SQUASH:
+            return 0.0, 0.0, width, height
+        side = min(size)
+        left, top = (width - side) / 2, (height - side) / 2
+        return left, top, left + side, top + side
 
     @property
     def changes(self) -> str:
@@ -185,13 +244,19 @@ class ImageTransform:
             return tuple(map(self.png, seen)), _png(upright)
 
 
-def _crop(size: tuple[int, int], least: float, stretch: float) -> tuple[float, float, float, float]:
-    """Left, top, right and bottom of a random part, about as long or wide as the image, unlike torchvision's."""
+def _crop(whole: Box, least: float, stretch: float) -> Box:
+    """A random part of `whole`, about as long or wide as it, unlike torchvision's."""
     area, shape, left, top = torch.rand(4).tolist()
     area, shape = least + (1 - least) * area, stretch ** (2 * shape - 1)
     across, down = min(1, math.sqrt(area * shape)), min(1, math.sqrt(area / shape))
     left, top = left * (1 - across), top * (1 - down)
-    return left * size[0], top * size[1], min(1, left + across) * size[0], min(1, top + down) * size[1]
+    width, height = whole[2] - whole[0], whole[3] - whole[1]
+    return (
+        whole[0] + left * width,
+        whole[1] + top * height,
+        whole[0] + min(1, left + across) * width,
+        whole[1] + min(1, top + down) * height,
+    )
 
 
 @cache
@@ -313,9 +378,23 @@ class Images:
     def encoded(self, index: int) -> Encoded:
         return self.stored[index % len(self.stored)]
 
+    def at(self, kept: Sequence[int]) -> "Images":
+        """The images at these places."""
+        if isinstance(self.stored, ImageColumn):
+            column = self.stored
+            stored: Sequence[Encoded] = ImageColumn(column.files, column.name, [column.rows[i] for i in kept])
+        else:
+            stored = [self.encoded(index) for index in kept]
+        rows = None if self.rows is None else [self.rows[index] for index in kept]
+        return replace(self, names=[self.names[index] for index in kept], stored=stored, rows=rows)
+
+    def path(self, index: int) -> str:
+        """The file of an image; empty if it is stored in a table."""
+        return str(self.stored[index]) if isinstance(self.stored, list) else ""
+
     def where(self, index: int) -> str:
         """Return the row of an image, its path, or both."""
-        path = str(self.stored[index]) if isinstance(self.stored, list) else ""
+        path = self.path(index)
         if path and self.rows is None:
             return path
         row = formats.places(self.row_word, (self.number(index),))
@@ -365,12 +444,16 @@ class ImageSet:
 # --- Checks
 
 
+NAMED = 5
+"""Images that are named."""
 READERS = 4
 """Threads that check images; most of the time is spent waiting for the disk."""
 AHEAD = 64
 """Images checked in advance."""
 ENDS_BYTES = 4096
 """Bytes at the beginning and the end that tell most images apart."""
+SQUARE = 1.1
+"""An image whose sides differ by no more isn't changed much as it is made square."""
 JPEG_END = b"\xff\xd9"
 REPLACE = Fix(_("Remove or replace these images"))
 
@@ -395,12 +478,15 @@ TRANSPARENT = FindingKind(
 class CheckedImage:
     """The result of a check: a problem with its reason, or warnings.
 
-    `ends` is a hash of size, beginning and end: equal images share it, and few others do.
+    `ends` is a hash of size, beginning and end: equal images share it, and few others do. `look` is that of
+    `core.engine.data.alike`; `is_square`: its sides are about as long.
     """
 
     findings: tuple[FindingKind, ...] = ()
     reason: str = ""
     ends: int = 0
+    look: bytes = b""
+    is_square: bool = True
 
     @property
     def is_usable(self) -> bool:
@@ -410,7 +496,7 @@ class CheckedImage:
 def check_image(image: Path | bytes) -> CheckedImage:
     """Check an image.
 
-    It is decoded unless its format shows that it is complete: PNG has checksums, JPEG an end mark.
+    Small ones are decoded unless their format shows that they are complete: PNG has checksums, JPEG an end mark.
     """
     try:
         with BytesIO(image) if isinstance(image, bytes) else open_plain(image) as file:
@@ -425,18 +511,27 @@ def check_image(image: Path | bytes) -> CheckedImage:
             with opened(file) as pil:
                 kind, is_animated = pil.format, getattr(pil, "n_frames", 1) > 1
                 warnings = ((ANIMATED, is_animated), (TRANSPARENT, _has_alpha(pil)))
+                is_small, look = min(pil.size) < LEAST_SIDE, b""
+                is_square = max(pil.size) <= SQUARE * min(pil.size)
                 if kind == "PNG":
                     pil.verify()
-            if kind != "PNG" and not (kind == "JPEG" and JPEG_END in tail):
+            is_whole = kind == "PNG" or (kind == "JPEG" and JPEG_END in tail)
+            if not (is_small and is_whole):
                 with opened(file) as pil:
-                    pil.load()
+                    look = look_of(pil)
+                    if not is_whole:
+                        pil.load()
     except UNREADABLE as error:
         problems = ((FileNotFoundError, MISSING), (UnidentifiedImageError, NOT_AN_IMAGE))
         problem = TOO_MANY_PIXELS if isinstance(error, TOO_LARGE) else DAMAGED
         problem = next((kind for errors, kind in problems if isinstance(error, errors)), problem)
         return CheckedImage((problem,), explained(error))
     return CheckedImage(
-        tuple(kind for kind, applies in warnings if applies), "", int.from_bytes(ends.digest(), "big")
+        tuple(kind for kind, applies in warnings if applies),
+        "",
+        int.from_bytes(ends.digest(), "big"),
+        look,
+        is_square,
     )
 
 
@@ -456,21 +551,31 @@ def check_each(images: Images) -> Iterator[CheckedImage]:
             yield waiting.popleft().result()
 
 
-def refuse_unreadable(images: Images) -> None:
-    """Check every image before a run.
+def readable(images: Images, *, skip: bool) -> tuple[Images, tuple[str, ...]]:
+    """Check every image before a run; returns those that can be used, and a note that names the others.
+
+    Args:
+        skip: Whether the others are left out.
 
     Raises:
-        DataError: Some can't be used; it names the first.
+        DataError: Some can't be used, unless they are left out; it names the first.
     """
-    bad = [(index, checked) for index, checked in enumerate(check_each(images)) if not checked.is_usable]
+    bad = {index: checked for index, checked in enumerate(check_each(images)) if not checked.is_usable}
     if not bad:
-        return
-    lines = [f"{images.where(index)}: {checked.reason}" for index, checked in bad[:5]]
+        return images, ()
+    lines = [f"{images.where(index)}: {checked.reason}" for index, checked in [*bad.items()][:NAMED]]
     if len(bad) > len(lines):
         lines.append(_("... and {count:,} more").format(count=len(bad) - len(lines)))
+    if skip:
+        note = ngettext(
+            "{count:,} image that can't be read is left out: {names}",
+            "{count:,} images that can't be read are left out: {names}",
+            len(bad),
+        )
+        kept = images.at([index for index in range(len(images)) if index not in bad])
+        return kept, (note.format(count=len(bad), names="; ".join(lines)),)
     title = ngettext(
         "{count:,} image can't be read: {name}", "{count:,} images can't be read, such as {name}", len(bad)
     )
-    raise DataError(
-        title.format(count=len(bad), name=Path(images.where(bad[0][0])).name), "\n".join(lines), (REPLACE,)
-    )
+    title = title.format(count=len(bad), name=Path(images.where(next(iter(bad)))).name)
+    raise DataError(title, "\n".join(lines), (REPLACE, leave_out(len(bad))))

@@ -33,7 +33,7 @@ from core.engine.data.image_files import (
     Images,
     ImageSet,
     ImageTransform,
-    refuse_unreadable,
+    readable,
 )
 from core.engine.data.splits import (
     EVAL_SPLIT,
@@ -54,6 +54,7 @@ from core.engine.data.text_files import ENDINGS, ZIP, first_bytes, listed, raw_b
 from core.engine.data.text_files import in_order as paths_in_order
 from core.engine.hub.search import SPLIT_NAMES
 from core.options import RunOptions
+from core.options.choices import Augmentation
 from core.options.presets import IMAGE_FORMATS
 from core.options.sources import DIGITS, Scheme, parse_synthetic
 
@@ -108,13 +109,15 @@ def load_image_data(
     synthetic = parse_synthetic(data.train)
     transform = replace(training_transform(options), mean=mean, std=std)
     found = find_training_images(options)
-    refuse_unreadable(found.train)
+    usable, notes = readable(found.train, skip=data.skip_bad_rows)
+    found = replace(found, train=usable, notes=(*found.notes, *notes))
     labels = class_names(options, found)
     held_out = find_eval_images(options, found, labels)
+    notes = ()
     if held_out:
-        refuse_unreadable(held_out)
+        held_out, notes = readable(held_out, skip=data.skip_bad_rows)
     train, rest = split_images(options, found, held_out)
-    notes = found.notes
+    notes = (*found.notes, *notes)
     if not (held_out or synthetic or rest) and data.eval_fraction:
         notes = (*notes, NOTHING_HELD_OUT)
     elif found.eval and not data.eval:
@@ -126,7 +129,11 @@ def load_image_data(
 
     return ImageData(
         data_set(found.train, train, transform),
-        data_set(held_out or found.train, rest, ImageTransform(transform.size, mean, std)) if rest else None,
+        data_set(
+            held_out or found.train, rest, replace(transform, augmentation=Augmentation.OFF, flips=False)
+        )
+        if rest
+        else None,
         labels,
         notes,
     )
@@ -137,6 +144,7 @@ def training_transform(options: RunOptions) -> ImageTransform:
     data, synthetic = options.data, parse_synthetic(options.data.train)
     return ImageTransform(
         synthetic[1] if synthetic else data.image_size,
+        fit=data.image_fit,
         augmentation=data.augmentation,
         flips=data.horizontal_flip,
         seed=options.training.seed,

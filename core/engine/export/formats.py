@@ -68,7 +68,9 @@ def write_network(source: ExportSource, place: Place, tell: Tell) -> Tolerance:
         "image_std": list(recipe.std),
     }
     (place.into / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    (place.into / PREPROCESSOR).write_bytes(preprocessor(recipe.image_size, recipe.mean, recipe.std))
+    (place.into / PREPROCESSOR).write_bytes(
+        preprocessor(recipe.image_size, recipe.mean, recipe.std, recipe.image_fit)
+    )
     return HALF.get(place.numbers, MERGED if source.is_adapter else EXACT)
 
 

@@ -73,7 +73,7 @@ def _metadata(source: ExportSource, model: Any, rows: Rows) -> dict[str, str]:
             "image_colors": "RGB",
             "image_range": "0 to 1, then (value - image_mean) / image_std",
             "image_resize": "bilinear",
-            "image_fit": "squash",
+            "image_fit": recipe.image_fit.value,
         }
     told = {"task": str(task), "inputs": inputs, "tokenizer": "tokenizer.json"}
     told |= {"max_length": str(source.options.data.max_length)}

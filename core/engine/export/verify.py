@@ -12,7 +12,6 @@ import torch
 
 from core.base.errors import ModelError
 from core.base.language import _
-from core.engine.data.image_files import ImageTransform
 from core.engine.generate.loading import example_images
 from core.engine.models.past_runs import BASE, base_of, config_beside, with_adapter
 from core.engine.models.refusals import explained
@@ -150,7 +149,7 @@ def _row(ids: list[int], tokenizer: Any) -> Row:
 
 def _images(source: ExportSource) -> Rows:
     recipe = read_recipe(source.folder)
-    transform = ImageTransform(recipe.image_size, recipe.mean, recipe.std)
+    transform = recipe.transform
     pixels = [transform.from_pil(image) for image in islice(example_images(source.run), EXAMPLES)]
     noise = torch.Generator().manual_seed(SEED)
     shape = (3, transform.size, transform.size)

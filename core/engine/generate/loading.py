@@ -170,7 +170,7 @@ def _load_image_model(run: RunFolder, options: RunOptions, which: Which, resolve
         options=options,
         resolved=resolved,
         labels=recipe.labels,
-        transform=ImageTransform(recipe.image_size, recipe.mean, recipe.std),
+        transform=recipe.transform,
         light=are_light(example_images(run)),
     )
 

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from core.base.errors import DataError, Problem
-from core.base.language import _
-from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH
-from core.engine.data.image_files import UNREADABLE, Images, ImageTransform, check_each
+from core.base.language import _, ngettext
+from core.engine.data.alike import pairs_alike
+from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH, offered
+from core.engine.data.image_files import UNREADABLE, CheckedImage, Images, ImageTransform, check_each
 from core.engine.data.images import (
     class_names,
     find_eval_images,
@@ -23,14 +24,17 @@ from core.engine.data.images import (
 )
 from core.engine.inspect.report import Progress, as_problem, table_fields
 from core.options import RunOptions
+from core.options.choices import ImageFit
 from core.options.sources import parse_synthetic
 from core.services.inspect import (
+    FILES_NAMED,
     QUICK_TRY,
     ROWS_NAMED,
     DataReport,
     Finding,
     FindingKind,
     FindingLevel,
+    FoundFile,
     Seen,
     in_order,
 )
@@ -75,13 +79,17 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
     except DataError as error:
         held_out, can_split = None, False
         problems.append(as_problem("data.eval", error))
-    findings, bad = ((), [[], []]) if synthetic else check_images(loaded.train, held_out, progress)
-    usable = replace(loaded, train=_without(loaded.train, bad[0]))
+    checks = [] if synthetic else check_all([loaded.train, *([held_out] if held_out else [])], progress)
+    findings = list(findings_of(loaded.train, held_out, checks, skip=data.skip_bad_rows))
+    usable = replace(loaded, train=_without(loaded.train, checks[0]) if checks else loaded.train)
     train_rows, eval_rows = len(usable.train.names[: data.max_train_samples]), None
     if can_split:
-        train_rows, eval_rows = map(
-            len, split_images(options, usable, held_out and _without(held_out, bad[1]))
-        )
+        apart = held_out and (_without(held_out, checks[1]) if checks else held_out)
+        chosen, rest = split_images(options, usable, apart)
+        train_rows, eval_rows = len(chosen), len(rest)
+        if checks:
+            findings += _alike(usable.train, chosen, apart, rest, checks)
+            notes = (*notes, *_not_square(checks, data.image_fit, data.image_size))
     if loaded.eval and not (data.eval or data.eval_split):
         note = _("{name} is the validation data unless you choose other data.").format(name=loaded.eval_name)
         notes = (*notes, note)
@@ -100,15 +108,75 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
         train_rows=train_rows,
         eval_rows=eval_rows,
         problems=tuple(problems),
-        findings=findings,
+        findings=in_order([*offered(findings)]),
         notes=notes,
     )
 
 
-def _without(images: Images, bad: Sequence[int]) -> Images:
-    """The images that can be read, to be counted: a run begins once the others are gone."""
-    left_out = set(bad)
-    return replace(images, names=[name for index, name in enumerate(images.names) if index not in left_out])
+def _without(images: Images, checked: Sequence[CheckedImage]) -> Images:
+    """The images that can be read: a run begins once the others are gone."""
+    usable = [index for index, one in enumerate(checked) if one.is_usable]
+    return images.at(usable) if checked else images
+
+
+def _not_square(checks: Sequence[Sequence[CheckedImage]], fit: ImageFit, size: int) -> Iterator[str]:
+    """A note on images whose shape changes, and on the other way to make them square."""
+    shapes = [one.is_square for one in checks[0] if one.is_usable]
+    if all(shapes):
+        return
+    note = {
+        ImageFit.SQUASH: ngettext(
+            "{count:,} of {all:,} images isn't square and is squashed to {size} × {size} pixels. “Images that aren't "
+            "square: Crop” takes its middle instead.",
+            "{count:,} of {all:,} images aren't square and are squashed to {size} × {size} pixels. “Images that "
+            "aren't square: Crop” takes their middle instead.",
+            shapes.count(False),
+        ),
+        ImageFit.CROP: ngettext(
+            "{count:,} of {all:,} images isn't square: only its middle is used.",
+            "{count:,} of {all:,} images aren't square: only their middle is used.",
+            shapes.count(False),
+        ),
+    }[fit]
+    yield note.format(count=shapes.count(False), all=len(shapes), size=size)
+
+
+ALIKE = FindingKind(
+    "alike-in-both",
+    FindingLevel.WARNING,
+    _("{rows} for validation: nearly the same as a training image, such as the next photo of a burst"),
+    _("On new images the model is likely to do worse than the validation says"),
+)
+
+
+def _alike(
+    train: Images,
+    chosen: Sequence[int],
+    held_out: Images | None,
+    rest: Sequence[int],
+    checks: Sequence[Sequence[CheckedImage]],
+) -> Iterator[Finding]:
+    """A finding with the images for validation that look like one that is trained on."""
+    usable = [[one for one in checked if one.is_usable] for checked in checks]
+    of_train = [usable[0][place] for place in chosen] if usable[0] else []
+    source, checked = (held_out, usable[1]) if held_out else (train, usable[0])
+    of_rest = [checked[place] for place in rest] if checked else []
+    known = {one.ends for one in of_train} if held_out else set()  # those that are equal have a finding
+    looks = [b"" if one.ends in known else one.look for one in of_rest]
+    found = [
+        FoundFile(source.where(rest[place]), "", train.where(chosen[other]))
+        for place, other in pairs_alike(looks, [one.look for one in of_train])
+    ]
+    if found:
+        yield Finding(
+            code=ALIKE.code,
+            level=ALIKE.level,
+            message=f"{ALIKE.message(len(found), 'image')}.",
+            count=len(found),
+            files=tuple(found[:FILES_NAMED]),
+            fixes=ALIKE.fixes,
+            in_eval=True,
+        )
 
 
 def _first_seen(images: Images, transform: ImageTransform) -> Iterator[Seen]:
@@ -123,43 +191,58 @@ def _seen(images: Images, index: int, transform: ImageTransform) -> Seen | None:
         seen, original = transform.preview(images.encoded(index), index)
     except UNREADABLE:
         return None
-    return Seen(row=images.number(index), label=images.names[index], images=seen, original=original)
+    return Seen(
+        row=images.number(index),
+        label=images.names[index],
+        images=seen,
+        original=original,
+        file=images.path(index),
+    )
 
 
-def check_images(
-    train: Images, held_out: Images | None = None, progress: Progress = lambda _done, _total: None
-) -> tuple[tuple[Finding, ...], list[list[int]]]:
-    """Check every image; 8 bytes of each are kept. Returns the findings, and the unusable images of each set.
-
-    Args:
-        held_out: Evaluation data of its own.
-    """
-    sets = [images for images in (train, held_out) if images is not None]
-    flagged: list[Flagged] = [defaultdict(list) for _images in sets]
-    ends: list[Any] = []
-    bad: list[list[int]] = [[] for _images in sets]
+def check_all(sets: Sequence[Images], progress: Progress) -> list[list[CheckedImage]]:
+    """Check every image of the sets."""
+    checks: list[list[CheckedImage]] = []
     total, done = sum(map(len, sets)), 0
-    for place, images in enumerate(sets):
-        own_ends: Any = np.zeros(len(images), np.uint64)
-        for index, checked in enumerate(check_each(images)):
-            own_ends[index] = checked.ends
-            if not checked.is_usable:
-                bad[place].append(index)
-            for kind in checked.findings:
-                flagged[place][kind].append((index, checked.reason))
+    for images in sets:
+        checks.append([])
+        for checked in check_each(images):
+            checks[-1].append(checked)
             done += 1
             if done % REPORT_EVERY == 0:
                 progress(done, total)
-        ends.append(own_ends)
-    _find_equal(sets, ends, flagged)
     progress(total, total)
-    _check_classes(train, flagged[0])
-    findings = [
-        _finding(kind, images, indices, in_eval=images is held_out)
-        for images, kinds in zip(sets, flagged, strict=True)
-        for kind, indices in kinds.items()
-    ]
-    return in_order([*findings, *_uneven_classes(train)]), bad
+    return checks
+
+
+def findings_of(
+    train: Images,
+    held_out: Images | None,
+    checks: Sequence[Sequence[CheckedImage]],
+    *,
+    skip: bool = False,
+) -> Iterator[Finding]:
+    """What the checks of all images found.
+
+    Args:
+        held_out: Evaluation data of its own.
+        checks: Of each of the two; empty for images that need none.
+        skip: Whether images that can't be read are left out.
+    """
+    sets = [images for images in (train, held_out) if images is not None][: len(checks)]
+    flagged: list[Flagged] = [defaultdict(list) for _images in sets]
+    for kinds, checked in zip(flagged, checks, strict=True):
+        for index, one in enumerate(checked):
+            for kind in one.findings:
+                kinds[kind].append((index, one.reason))
+    if sets:
+        _find_equal(sets, [np.array([one.ends for one in checked], np.uint64) for checked in checks], flagged)
+        _check_classes(train, flagged[0])
+    for images, kinds in zip(sets, flagged, strict=True):
+        for kind, indices in kinds.items():
+            yield _finding(kind, images, indices, in_eval=images is held_out, skip=skip)
+    if sets:
+        yield from _uneven_classes(train)
 
 
 def _find_equal(sets: Sequence[Images], ends: Sequence[Any], flagged: Sequence[Flagged]) -> None:
@@ -207,30 +290,36 @@ def _uneven_classes(train: Images) -> Iterator[Finding]:
 
 
 def _finding(
-    kind: FindingKind, images: Images, flagged: Sequence[tuple[int, str]], *, in_eval: bool
+    kind: FindingKind, images: Images, flagged: Sequence[tuple[int, str]], *, in_eval: bool, skip: bool
 ) -> Finding:
     """A finding that names the first rows of a table, or else the first files."""
     names = []
     for index, reason in flagged[:NAMED]:
-        path = images.encoded(index)
         name = images.where(index)
-        if images.rows is None and isinstance(path, Path):
-            name = str(Path(*path.parts[-2:]))
+        if images.rows is None and images.path(index):
+            name = str(Path(*Path(name).parts[-2:]))
         names.append(f"{name} ({reason})" if reason else name)
     if len(flagged) > NAMED:
         names.append("…")
     message = f"{kind.message(len(flagged), 'image').rstrip('.')}: {', '.join(names)}."
+    level = kind.level
+    if skip and level is FindingLevel.PROBLEM:
+        level = FindingLevel.WARNING
+        message += " " + ngettext("It is left out.", "They are left out.", len(flagged))
     if in_eval and kind is not IN_BOTH:
         message = _("Validation data: {message}").format(message=message)
     return Finding(
         code=kind.code,
-        level=kind.level,
+        level=level,
         message=message,
         count=len(flagged),
+        files=tuple(
+            FoundFile(path, reason) for index, reason in flagged[:FILES_NAMED] if (path := images.path(index))
+        ),
         rows=()
         if images.rows is None
         else tuple(images.number(index) for index, _reason in flagged[:ROWS_NAMED]),
         row_word=images.row_word,
-        fixes=kind.fixes,
+        fixes=() if level is not kind.level else kind.fixes,
         in_eval=in_eval,
     )

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from core.base.errors import Fix, ModelError
 from core.base.language import _
-from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, Colours
+from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, Colours, ImageTransform
 from core.engine.environment import prepare_torchvision
 from core.engine.models import text
 from core.engine.models.parts import base_of, frozen_dtype, hold_frozen, same_random_numbers
@@ -25,7 +25,7 @@ from core.engine.models.past_runs import check_run, config_in
 from core.engine.models.refusals import explained
 from core.engine.models.text import LoadedModel
 from core.options import RunOptions
-from core.options.choices import Attention
+from core.options.choices import Attention, ImageFit
 from core.options.past_runs import model_folder
 from core.options.sections import ModelOptions
 from core.options.sources import VISION_MODELS, Scheme, VisionModel, short_name
@@ -245,6 +245,12 @@ class VisionRecipe(msgspec.Struct, frozen=True, kw_only=True):
     image_size: int
     mean: Colours
     std: Colours
+    image_fit: ImageFit = ImageFit.SQUASH
+
+    @property
+    def transform(self) -> ImageTransform:
+        """What an image goes through in front of the model."""
+        return ImageTransform(self.image_size, self.mean, self.std, self.image_fit)
 
 
 def read_recipe(folder: Path) -> VisionRecipe:
@@ -455,13 +461,17 @@ def _with_normalisation(model: ImageModel) -> ImageModel:
     return replace(model, mean=means, std=deviations)
 
 
-def preprocessor(size: int, mean: Sequence[float], std: Sequence[float]) -> bytes:
+def preprocessor(size: int, mean: Sequence[float], std: Sequence[float], fit: ImageFit) -> bytes:
     """A preprocessor_config.json for `AutoImageProcessor.from_pretrained` that does what Hone did with images."""
+    square = {"height": size, "width": size}
+    shape: dict[str, object] = {"image_processor_type": "ViTImageProcessor", "size": square}
+    if fit is ImageFit.CROP:
+        shape = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": size}}
+        shape |= {"do_center_crop": True, "crop_size": square}
     content = {
-        "image_processor_type": "ViTImageProcessor",
+        **shape,
         "do_convert_rgb": True,
         "do_resize": True,
-        "size": {"height": size, "width": size},
         "resample": BILINEAR,
         "do_rescale": True,
         "rescale_factor": 1 / 255,

@@ -79,12 +79,15 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         image_size=data.size,
         mean=model.mean,
         std=model.std,
+        image_fit=options.data.image_fit,
     )
 
     def save_extras(folder: Path) -> None:
         write_atomically(folder / RECIPE, msgspec.json.format(msgspec.json.encode(recipe)))
         if model.config is not None:
-            write_atomically(folder / PREPROCESSOR, preprocessor(data.size, model.mean, model.std))
+            write_atomically(
+                folder / PREPROCESSOR, preprocessor(data.size, model.mean, model.std, options.data.image_fit)
+            )
 
     return Prepared(
         model=apply_method(loaded.model, options, loaded.fresh),

@@ -3,13 +3,24 @@
 import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QAbstractButton, QLabel
 
+from core.base.errors import Fix
 from core.base.settings import Appearance
 from core.options.choices import Task
-from core.services.inspect import DataReport, guessed_columns, uses_for
+from core.services.inspect import DataReport, Finding, FindingLevel, FoundFile, guessed_columns, uses_for
 from gui.base.theme import Theme
-from gui.new_run.data_panel import FILE, FRACTION, SPLIT, DataViews, FindingsPane, names_hint, reading_text
+from gui.new_run.data_panel import (
+    FILE,
+    FRACTION,
+    SPLIT,
+    DataViews,
+    FilesSheet,
+    FindingsPane,
+    names_hint,
+    reading_text,
+)
 from gui.new_run.data_views import RowsPane, SeenPane, cut_by, trained_format
 from tests.fakes.data_reports import CHAT_FINDINGS, bell, report_for
 from tests.gui.new_run.steps import load, put, row
@@ -227,3 +238,62 @@ def test_prompts_are_lines_with_commas_in_them(page):
     assert field.edit.toPlainText() == "Hello, you\nSing"
     field.edit.setPlainText("One, two\n\nThree")
     assert page.tree()["output"]["prompts"] == ["One, two", "Three"]
+
+
+def image_finding(folder, *files, count):
+    return Finding(
+        code="not-an-image",
+        level=FindingLevel.PROBLEM,
+        message="3 images: a format that can't be read",
+        count=count,
+        files=tuple(FoundFile(str(folder / name), reason, like) for name, reason, like in files),
+        fixes=(Fix("Leave these 3 out", {"data.skip_bad_rows": True}),),
+    )
+
+
+def test_images_in_question_are_listed_with_their_reasons_and_those_like_them(qtbot, tmp_path):
+    picture = QImage(200, 100, QImage.Format.Format_RGB32)
+    picture.fill(Qt.GlobalColor.red)
+    for name in ("b.png", "c.png"):
+        picture.save(str(tmp_path / name))
+    files = (("a.png", "a text file", ""), ("b.png", "", str(tmp_path / "c.png")))
+    pane = FindingsPane()
+    qtbot.addWidget(pane)
+    pane.show_findings([image_finding(tmp_path, *files, count=3)])
+    names = [button.text() for button in pane.findChildren(QAbstractButton)]
+    assert names == ["Show them…", "Leave these 3 out"]
+    pane.findChildren(QAbstractButton)[0].click()
+    (sheet,) = pane.window().findChildren(FilesSheet)
+    texts = [sheet.list.item(row).text() for row in range(sheet.list.count())]
+    here = tmp_path.name
+    assert texts == [f"{here}/a.png\na text file", f"{here}/b.png\nlike {here}/c.png"]
+    qtbot.waitUntil(lambda: not sheet.list.item(1).icon().isNull())
+    assert sheet.list.item(0).icon().isNull()
+    assert "And 1 more." in [label.text() for label in sheet.findChildren(QLabel)]
+    sheet.close()
+
+
+def test_a_finding_without_files_of_its_own_shows_none(qtbot):
+    pane = FindingsPane()
+    qtbot.addWidget(pane)
+    pane.show_findings(CHAT_FINDINGS)
+    assert "Show" not in "".join(button.text() for button in pane.findChildren(QAbstractButton))
+
+
+def test_a_picture_of_the_data_has_its_file_and_its_caption_below_it(qtbot, tmp_path):
+    pane = SeenPane(Theme(Appearance.LIGHT))
+    qtbot.addWidget(pane)
+    pane.resize(600, 500)
+    report = report_for(Task.IMAGE_CLASSIFICATION, "x")
+    seen = replace(report.seen[0], file=str(tmp_path / "cat" / "7.jpg"))
+    pane.show_report(replace(report, seen=(seen,)), Task.IMAGE_CLASSIFICATION, {})
+    pane.show()
+    assert "7.jpg" in pane.facts.text()
+    assert pane.before.toolTip() == seen.file
+    assert pane.after[0].toolTip() == ""
+
+    def gaps():
+        parts = ((one.caption.geometry(), one._picture.geometry()) for one in (pane.before, pane.after[0]))
+        return [caption.top() - picture.bottom() for caption, picture in parts]
+
+    qtbot.waitUntil(lambda: all(0 <= gap < 8 for gap in gaps()))

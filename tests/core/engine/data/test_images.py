@@ -5,12 +5,15 @@ import io
 import json
 import os
 import pickle
+import shutil
 import struct
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -20,12 +23,16 @@ from pyarrow import parquet
 
 from core.base.errors import DataError
 from core.engine.data import image_files, tables
-from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, ImageTransform
+from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, ImageTransform, check_image, opened
 from core.engine.data.images import ImageData, find_images, load_image_data
+from core.engine.models.vision import VisionRecipe
 from core.options import RunOptions
-from core.options.choices import Augmentation, Task
+from core.options.choices import Augmentation, ImageFit, Task
 from core.options.data import DataOptions
+from core.options.presets import IMAGE_FORMATS
 
+TURNED = Path(__file__).parents[3] / "data" / "turned.heic"
+"""64 x 32 pixels, blue on the left and red on the right, to be turned clockwise; written by us with libheif."""
 SHADES = {"cat": 0, "dog": 200}
 
 
@@ -149,7 +156,7 @@ class TestAugmentation:
     def test_parts_lie_within_the_image_and_are_as_large_as_promised(self):
         for least, stretch in image_files.CROPS.values():
             for _ in range(200):
-                left, top, right, bottom = image_files._crop((50, 20), least, stretch)
+                left, top, right, bottom = image_files._crop((0, 0, 50, 20), least, stretch)
                 assert 0 <= left < right <= 50
                 assert 0 <= top < bottom <= 20
                 across, down = (right - left) / 50, (bottom - top) / 20
@@ -432,3 +439,51 @@ def test_what_cannot_be_used_is_refused_with_its_place_or_remedy(tmp_path, lay, 
     (tmp_path / "pets").mkdir()
     error = refusal(lay(tmp_path / "pets"), **data)
     assert words in f"{error.title} {error.detail} {[fix.changes for fix in error.fixes]}"
+
+
+class TestFit:
+    """Photographs are squashed to a square, or their middle is used; in training, in tests and in Try it alike."""
+
+    def test_the_middle_is_used_in_its_proportions(self):
+        wide = Image.new("RGB", (90, 30), "red")
+        wide.paste((0, 0, 255), (30, 0, 60, 30))
+        transform = ImageTransform(30, (0.0,) * 3, (1.0,) * 3, ImageFit.CROP)
+        seen = transform.from_pil(wide)
+        assert seen[2].min() == 1.0, "only the blue middle"
+        assert replace(transform, fit=ImageFit.SQUASH).from_pil(wide)[0].max() == 1.0
+        tall = wide.transpose(Image.Transpose.ROTATE_90)
+        assert transform.from_pil(tall)[2].min() == 1.0
+
+    def test_a_random_part_is_one_of_the_middle(self):
+        wide = Image.new("RGB", (90, 30), "red")
+        wide.paste((0, 0, 255), (30, 0, 60, 30))
+        transform = ImageTransform(
+            30, (0.0,) * 3, (1.0,) * 3, ImageFit.CROP, augmentation=Augmentation.LIGHT, seed=1
+        )
+        stored = np.asarray(wide).transpose(2, 0, 1)
+        assert all(transform.augmented(stored, epoch, 0)[0].max() < 0.1 for epoch in range(9))
+
+    def test_a_run_of_an_older_hone_squashes(self):
+        old = b'{"architecture":"resnet18","labels":["a"],"image_size":32,"mean":[0,0,0],"std":[1,1,1]}'
+        assert msgspec.json.decode(old, type=VisionRecipe).transform.fit is ImageFit.SQUASH
+
+
+@pytest.mark.parametrize(("ending", "kind"), [("heic", "HEIF"), ("avif", "AVIF")])
+def test_what_phones_save_is_read_and_turned_once(tmp_path, ending, kind):
+    photo, exif = Image.new("RGB", (64, 32), "red"), Image.Exif()
+    photo.paste((0, 0, 255), (0, 0, 32, 32))
+    exif[0x0112] = 6  # to be turned clockwise by 90 degrees
+    (tmp_path / "a").mkdir()
+    path = tmp_path / "a" / f"photo.{ending}"
+    if kind == "AVIF":
+        photo.save(path, kind, exif=exif.tobytes(), quality=95)
+    else:
+        shutil.copy(TURNED, path)
+    assert check_image(path).is_usable
+    transform = ImageTransform(32, (0.0,) * 3, (1.0,) * 3)
+    with opened(path) as image:
+        assert image.format == kind
+    seen = transform(path)
+    assert seen[:, 3, 16].argmax() == 2, "blue, which was left, is above"
+    assert seen[:, 28, 16].argmax() == 0
+    assert IMAGE_FORMATS[f".{ending}"] == kind

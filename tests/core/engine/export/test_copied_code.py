@@ -25,7 +25,7 @@ from core.engine.models.vision import (
     load_image_model,
     load_vision_model,
 )
-from core.options.choices import Method, Task
+from core.options.choices import ImageFit, Method, Task
 from core.runs.folder import RunFolder
 from core.services.export import ExportReport
 from core.services.offers import ExportKind
@@ -97,9 +97,9 @@ def of_text(model: Any, run: RunFolder, task: Task) -> str:
     return "".join(f"{word}{label}, {share:.1%}\n" for word, (label, share) in zip(words, said, strict=True))
 
 
-def of_photo(model: Any, size: int, photo: Path) -> str:
+def of_photo(model: Any, size: int, photo: Path, fit: ImageFit = ImageFit.SQUASH) -> str:
     """The same of a photo, read as a run reads images."""
-    seen = ImageTransform(size, MEAN, STD)(photo)
+    seen = ImageTransform(size, MEAN, STD, fit)(photo)
     with torch.no_grad():
         shares = model(pixel_values=seen[None])["logits"][0].softmax(-1)
     return f"{ANIMALS[int(shares.argmax())]}, {float(shares.max()):.1%}\n"
@@ -171,7 +171,7 @@ def test_the_code_of_an_onnx_export_says_of_any_photo_what_the_model_says(source
     assert (json.loads(told["image_mean"]), json.loads(told["image_std"])) == (list(MEAN), list(STD))
     assert (told["image_size"], told["image_layout"], told["image_colors"]) == (str(size), "NCHW", "RGB")
     assert told["image_range"].startswith("0 to 1")
-    assert told["image_resize"].startswith("bilinear")
+    assert (told["image_resize"], told["image_fit"]) == ("bilinear", "squash")
     card = (tmp_path / "export" / "README.md").read_text(encoding="utf-8")
     assert all(f"| {name} | {value} |" in card for name, value in told.items())
     save_photo(tmp_path / "photo.jpg", PHOTOS[0])
@@ -180,6 +180,19 @@ def test_the_code_of_an_onnx_export_says_of_any_photo_what_the_model_says(source
         save_photo(tmp_path / "photo.jpg", kind)
         done = run_bare(tmp_path / "site-packages", tmp_path / "read_me.py")
         assert done.stdout == of_photo(model, size, tmp_path / "photo.jpg"), kind
+
+
+def test_a_model_of_the_middle_of_images_is_given_the_middle(tmp_path):
+    run, model = finished_images(tmp_path, "torchvision:squeezenet1_0")
+    recipe = run.model / "hone.json"
+    recipe.write_text(recipe.read_text().replace('"squash"', '"crop"'))
+    report = exported(run, ExportKind.ONNX, tmp_path / "export")
+    save_photo(tmp_path / "photo.jpg", "turned")
+    said = said_by(report, tmp_path)
+    assert said == of_photo(model, 64, tmp_path / "photo.jpg", ImageFit.CROP)
+    assert said != of_photo(model, 64, tmp_path / "photo.jpg")
+    told = {each.key: each.value for each in onnx.load(f"{report.path}/model.onnx").metadata_props}
+    assert told["image_fit"] == "crop"
 
 
 # --- Core ML, with a stand-in for what needs a Mac

@@ -22,7 +22,7 @@ from core.engine.models.vision import read_recipe
 from core.engine.training.checkpoints import seal
 from core.options import RunOptions
 from core.options.catalogue import with_changes
-from core.options.choices import Method, Quantization, Task
+from core.options.choices import ImageFit, Method, Quantization, Task
 from core.options.sections import OutputOptions
 from core.runs.events import Evaluated, Example, ExamplesChosen, Outcome, RunFinished, RunPlanned, RunStarted
 from core.runs.folder import RunFolder
@@ -301,7 +301,9 @@ def test_a_vision_model_brings_its_image_processor(tmp_path):
 
     run, _ = finished_run(tmp_path / "run", Task.IMAGE_CLASSIFICATION, "vit")
     save_tiny_vision(run.model)
-    (run.model / "preprocessor_config.json").write_bytes(preprocessor(32, (0.5,) * 3, (0.5,) * 3))
+    (run.model / "preprocessor_config.json").write_bytes(
+        preprocessor(32, (0.5,) * 3, (0.5,) * 3, ImageFit.SQUASH)
+    )
     recipe = {
         "architecture": "vit",
         "labels": ["a", "b"],

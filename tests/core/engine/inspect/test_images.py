@@ -13,16 +13,16 @@ import torch
 from PIL import Image
 from pyarrow import parquet
 
-from core.base.errors import DataError
+from core.base.errors import DataError, Fix
 from core.engine.data import image_files
-from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, ImageTransform, refuse_unreadable
+from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, Images, ImageTransform, readable
 from core.engine.data.images import find_images, load_image_data
 from core.engine.inspect import images
-from core.engine.inspect.images import check_images, inspect_images
+from core.engine.inspect.images import check_all, findings_of, inspect_images
 from core.options import RunOptions
-from core.options.choices import Augmentation, Task
+from core.options.choices import Augmentation, ImageFit, Task
 from core.options.data import DataOptions
-from core.services.inspect import DataReport, Finding, FindingLevel
+from core.services.inspect import DataReport, Finding, FindingLevel, FoundFile
 
 Writes = Callable[[Path], Any]
 
@@ -61,9 +61,14 @@ def report(train: Path, **data: Any) -> DataReport:
     return inspect_images(options_of(train, **data))
 
 
-def check(root: Path) -> tuple[Finding, ...]:
+def checked(train: Images, held_out: Images | None = None) -> list[Finding]:
+    sets = [train] if held_out is None else [train, held_out]
+    return list(findings_of(train, held_out, check_all(sets, lambda _done, _total: None)))
+
+
+def check(root: Path) -> list[Finding]:
     found = find_images(str(root))
-    return check_images(found.train, found.eval)[0]
+    return checked(found.train, found.eval)
 
 
 def codes(findings: Sequence[Finding]) -> list[str]:
@@ -117,7 +122,7 @@ def test_an_image_that_does_not_open_is_named(pets, code, write):
     assert str(Path("cat", "bad.")) in finding.message
     assert finding.fixes
     with pytest.raises(DataError, match=r"bad\."):
-        refuse_unreadable(find_images(str(pets)).train)
+        readable(find_images(str(pets)).train, skip=False)
 
 
 def animated(path: Path) -> None:
@@ -149,7 +154,7 @@ ODD: dict[str, tuple[list[str], Writes]] = {
 def test_an_odd_image_trains_and_what_is_left_out_is_reported(pets, expected, write):
     write(pets / "cat" / "odd.png")
     train = find_images(str(pets)).train
-    findings, _bad = check_images(train)
+    findings = checked(train)
     assert codes(findings) == expected
     assert all(finding.level is FindingLevel.WARNING for finding in findings)
     odd = next(train.encoded(index) for index in range(len(train)) if "odd." in train.where(index))
@@ -215,7 +220,7 @@ def test_each_image_is_opened_once_and_few_are_held(pets, monkeypatch):
     train = find_images(str(pets)).train
     assert opens == [0]
     reported: list[tuple[int, int]] = []
-    check_images(train, progress=lambda done, total: reported.append((done, total)))
+    check_all([train], lambda done, total: reported.append((done, total)))
     assert (opens, reported) == ([110], [(50, 110), (100, 110), (110, 110)])
     next(image_files.check_each(train))
     assert opens[0] <= 110 + image_files.AHEAD
@@ -295,3 +300,96 @@ class TestReport:
             folders(tmp_path / "sets" / name, "cat", "dog")
         found = report(tmp_path / "sets", eval_split="dev")
         assert (found.splits, found.train_rows, found.eval_rows) == (("dev", "train"), 10, 10)
+
+
+def photo(seed: int, size: tuple[int, int] = (160, 120)) -> Image.Image:
+    """A picture with much on it, as a photograph has."""
+    spots = np.random.default_rng(seed).integers(0, 256, (9, 12, 3), dtype=np.uint8)
+    return Image.fromarray(spots).resize(size, Image.Resampling.BICUBIC)
+
+
+def photos(root: Path, classes: int = 2, count: int = 20) -> Path:
+    for label in range(classes):
+        (root / f"class {label}").mkdir(parents=True)
+        for number in range(count):
+            photo(100 * label + number).save(root / f"class {label}" / f"{number}.jpg")
+    return root
+
+
+def test_bad_images_are_left_out_only_if_asked_and_are_named(tmp_path):
+    root = photos(tmp_path / "photos")
+    for name in ("x.jpg", "y.jpg"):
+        (root / "class 0" / name).write_text("dear diary")
+    (problem,) = report(root).findings
+    assert (problem.level, problem.count) == (FindingLevel.PROBLEM, 2)
+    assert [Path(file.path).name for file in problem.files] == ["x.jpg", "y.jpg"]
+    assert problem.files[0].reason == "a text file"
+    assert Fix("Leave these 2 out", {"data.skip_bad_rows": True}) in problem.fixes
+    with pytest.raises(DataError, match="2 images can't be read"):
+        load_image_data(options_of(root))
+    found = report(root, skip_bad_rows=True)
+    assert [finding.level for finding in found.findings] == [FindingLevel.WARNING]
+    assert found.findings[0].message.endswith("They are left out.")
+    assert found.findings[0].fixes == ()
+    data = load_image_data(options_of(root, skip_bad_rows=True))
+    assert len(data.train) + len(data.eval) == 40 == found.train_rows + found.eval_rows
+    (note,) = [note for note in data.notes if "left out" in note]
+    assert "2 images that can't be read are left out" in note
+    assert "x.jpg: a text file" in note
+
+
+def test_bad_images_for_validation_are_left_out_too(tmp_path):
+    root, held_out = photos(tmp_path / "photos"), photos(tmp_path / "held out", count=3)
+    (held_out / "class 1" / "x.jpg").touch()
+    with pytest.raises(DataError, match=r"x\.jpg"):
+        load_image_data(options_of(root, eval=str(held_out)))
+    data = load_image_data(options_of(root, eval=str(held_out), skip_bad_rows=True))
+    assert len(data.eval) == 6
+
+
+def test_images_that_are_not_square_are_told_of_and_those_that_are_not(tmp_path):
+    root = photos(tmp_path / "photos")
+    (note,) = report(root).notes
+    assert note.startswith("40 of 40 images aren't square and are squashed to 32 × 32 pixels.")
+    (note,) = report(root, image_fit=ImageFit.CROP).notes
+    assert note == "40 of 40 images aren't square: only their middle is used."
+    for file in root.rglob("*.jpg"):
+        photo(7, (120, 114)).save(file)
+    assert report(root).notes == ()
+
+
+def test_a_photo_in_training_and_validation_is_found_in_another_size(tmp_path):
+    root, held_out = photos(tmp_path / "photos"), photos(tmp_path / "held out", count=4)
+    for number, file in enumerate(sorted(held_out.rglob("*.jpg"))):
+        photo(5000 + number).save(file)
+    assert report(root, eval=str(held_out)).findings == ()
+    with Image.open(root / "class 1" / "7.jpg") as known:
+        known.resize((110, 82)).save(held_out / "class 1" / "0.jpg", quality=60)
+    (finding,) = report(root, eval=str(held_out)).findings
+    assert (finding.code, finding.count, finding.in_eval) == ("alike-in-both", 1, True)
+    assert finding.files == (
+        FoundFile(str(held_out / "class 1" / "0.jpg"), "", str(root / "class 1" / "7.jpg")),
+    )
+
+
+def test_photos_of_one_burst_on_both_sides_of_the_split_are_counted(tmp_path):
+    root = photos(tmp_path / "photos")
+    assert report(root).findings == ()
+    for number in range(20):
+        with Image.open(root / "class 0" / f"{number}.jpg") as one:
+            one.crop((0, 0, 159, 120)).save(root / "class 0" / f"{number} again.jpg")
+    (finding,) = report(root).findings
+    assert finding.code == "alike-in-both"
+    data = load_image_data(options_of(root))
+    names = {Path(data.eval.images.where(place)).name for place in data.eval.chosen}
+    assert {Path(file.path).name for file in finding.files} <= names
+
+
+def test_digits_and_plain_images_are_not_alike(tmp_path):
+    assert report(Path("builtin:digits")).findings == ()
+    root = photos(tmp_path / "plain")
+    for number, file in enumerate(sorted(root.rglob("*.jpg"))):
+        plain = Image.new("RGB", (200, 150), "white")
+        plain.paste((200, 4 * number, 9), (20 + number, 20, 90, 90 + number))
+        plain.save(file)
+    assert [finding.code for finding in report(root).findings] == []

@@ -14,13 +14,19 @@ from safetensors.torch import load_file, save_file
 
 from core.base.errors import ModelError
 from core.engine.data.image_files import IMAGENET_MEAN, ImageTransform
-from core.engine.models.vision import CheckpointedRow, checkpoint_rows, find_image_model, load_vision_model
+from core.engine.models.vision import (
+    CheckpointedRow,
+    checkpoint_rows,
+    find_image_model,
+    load_vision_model,
+    preprocessor,
+)
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.images import prepare
 from core.engine.training.trainer import fix_loss_scaling
 from core.options import RunOptions
-from core.options.choices import Method, Task
+from core.options.choices import ImageFit, Method, Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions
 from core.options.sources import VISION_MODELS
@@ -292,6 +298,24 @@ def test_a_bare_script_loads_it_and_sees_what_the_model_saw(vit, tmp_path):
     again = AutoModelForImageClassification.from_pretrained(folder)
     torch.testing.assert_close(logits(again, ours), logits(ready.model, ours))
     assert again.config.id2label == {0: "0", 1: "1"}
+
+
+def test_a_bare_script_sees_the_middle_where_the_model_did(tmp_path):
+    from transformers import AutoImageProcessor
+
+    (tmp_path / "preprocessor_config.json").write_bytes(
+        preprocessor(SIZE, (0.5,) * 3, (0.5,) * 3, ImageFit.CROP)
+    )
+    smooth = np.random.default_rng(0).integers(0, 256, (5, 4, 3), dtype=np.uint8)
+    image = Image.fromarray(smooth).resize((80, 128), Image.Resampling.BICUBIC)
+    theirs = AutoImageProcessor.from_pretrained(tmp_path)(image, return_tensors="pt")["pixel_values"]
+    crop, squash = (
+        ImageTransform(SIZE, (0.5,) * 3, (0.5,) * 3, fit).from_pil(image)[None]
+        for fit in (ImageFit.CROP, ImageFit.SQUASH)
+    )
+    one_level = 2 / 255
+    assert float((theirs - crop).abs().mean()) < 5 * one_level  # a part of a pixel further
+    assert float((theirs - squash).abs().mean()) > 10 * one_level
 
 
 # --- `run:NAME` as the model
