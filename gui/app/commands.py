@@ -117,7 +117,7 @@ class Commands(QObject):
         self._open_menu(_("&File"))
         self._add(_("New run"), partial(window.go_to, Place.NEW_RUN), "Ctrl+N")
         self._add(_("Open…"), lambda: self._on_new_run(window.new_run.open_file), "Ctrl+O")
-        self._add(_("Save as…"), lambda: self._on_new_run(window.new_run.save_file), "Ctrl+S")
+        self._add(_("Save as…"), lambda: self._on_new_run(window.new_run.save_file), "Ctrl+Shift+S")
         self._add(_("Import…"), lambda: self._on_new_run(window.new_run.import_options), "Ctrl+I")
         self._menus[-1].addSeparator()
         settings = self._add(_("Settings…"), partial(window.go_to, Place.SETTINGS), "Ctrl+,")
@@ -157,12 +157,12 @@ class Commands(QObject):
             (_("Previous tab"), -1, Standard.PreviousChild),
         ):
             turn = self._add(title, partial(self._turn, by), keys, lambda: self._tabs() is not None)
-        turn.setShortcuts([turn.shortcut(), QKeySequence("Ctrl+Shift+Tab")])  # X11 sends the latter
+        turn.setShortcuts(["Ctrl+Shift+Tab", "Ctrl+Shift+Backtab"])  # X11 sends the latter; the first is shown
         self._menus[-1].addSeparator()
         self._add(
             _("Full screen"),
             partial(self._switch_state, Qt.WindowState.WindowFullScreen),
-            Standard.FullScreen,
+            Standard.FullScreen if sys.platform == "darwin" else "F11",  # not every desktop tells Qt
         )
 
     def _add_run(self) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 from PySide6.QtCore import QByteArray, QEvent, QMimeData, QObject, QPoint, QPointF, QRect, Qt, QTimer, QUrl
-from PySide6.QtGui import QAction, QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QAction, QDragEnterEvent, QDropEvent, QKeySequence
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton, QTabWidget
 
 from core.base import settings
@@ -93,6 +93,18 @@ def test_sidebar_and_keys_lead_to_the_pages(window):
     }.items():
         shortcut(window, f"Ctrl+{key}").trigger()
         assert page(window) is getattr(window, name)
+
+
+def test_each_key_of_the_menus_is_there_once_and_shown_by_its_name(window):
+    shown = {
+        action.text().replace("&", ""): action.shortcut().toString() for action in window.actions()
+    }
+    keys = [one.toString() for action in window.actions() for one in action.shortcuts()]
+    assert len(keys) == len(set(keys))
+    assert not [title for title, key in shown.items() if "Backtab" in key]
+    assert shown["Previous tab"] == "Ctrl+Shift+Tab"
+    assert shown["Save as…"] == "Ctrl+Shift+S"
+    assert shown["Full screen"] == QKeySequence("Meta+Ctrl+F" if sys.platform == "darwin" else "F11").toString()
 
 
 def test_the_start_key_starts_only_what_is_on_screen(qtbot, window):
@@ -235,7 +247,7 @@ def test_escape_clears_the_filter_and_leaves_a_comparison_and_keys_turn_its_tabs
     listed.runs.table.selectAll()
     listed.runs.panel.compare.click()
     (tabs,) = listed.compare.findChildren(QTabWidget)
-    for keys, place in (("Ctrl+Tab", 1), ("Ctrl+Shift+Backtab", 0)):
+    for keys, place in (("Ctrl+Tab", 1), ("Ctrl+Shift+Tab", 0)):
         shortcut(listed, keys).trigger()
         assert tabs.currentIndex() == place
     qtbot.keyClick(listed.compare, Qt.Key.Key_Escape)
