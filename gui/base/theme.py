@@ -274,7 +274,7 @@ def palette(tokens: Tokens) -> QPalette:
         QPalette.ColorRole.Text: tokens.text,
         QPalette.ColorRole.Button: tokens.surface,
         QPalette.ColorRole.ButtonText: tokens.text,
-        QPalette.ColorRole.PlaceholderText: tokens.faint,
+        QPalette.ColorRole.PlaceholderText: tokens.muted,
         QPalette.ColorRole.Highlight: tokens.accent,
         QPalette.ColorRole.HighlightedText: tokens.on_accent,
         QPalette.ColorRole.ToolTipBase: tokens.surface,

@@ -165,6 +165,10 @@ ROW = 26
 """Pixels that each tick of an upright axis has at least."""
 
 
+FEWEST_PARTS, CLOSEST = 2, 0.6
+"""An axis has at least so many parts if ticks at this share of the usual distance give them."""
+
+
 @dataclass(frozen=True)
 class AxisUnit:
     """The unit of an axis.
@@ -228,7 +232,7 @@ class RoundAxis(pg.AxisItem):
         if high <= low:
             low, high = (0.0, 2 * high) if high > 0 else (low - 1.0, low + 1.0)
         for _turn in range(2):  # widening may need a coarser step
-            step = self.unit.step(high - low, self._most_ticks(size))
+            step = self._step(high - low, size)
             low, high = math.floor(low / step + NEARLY) * step, math.ceil(high / step - NEARLY) * step
         return low, high
 
@@ -236,7 +240,7 @@ class RoundAxis(pg.AxisItem):
         low, high = sorted((minVal, maxVal))
         if self.is_log:
             return [(1.0, log_ticks(low, high, self._most_ticks(size)))]
-        step = self.unit.step(high - low, self._most_ticks(size))
+        step = self._step(high - low, size)
         first, last = math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6)
         return [(step, [number * step for number in range(first, last + 1)])]
 
@@ -258,6 +262,14 @@ class RoundAxis(pg.AxisItem):
             first = _("step {number}") if self.unit is STEP else _("epoch {number}")
             texts[0] = first.format(number=texts[0])
         return texts
+
+    def _step(self, span: float, size: float) -> float:
+        """Distance between ticks: a smaller one where it gives three, and room for their texts."""
+        step = self.unit.step(span, self._most_ticks(size))
+        for parts in range(self._most_ticks(size) + 1, int(size / (CLOSEST * self.unit.pixels_per_tick)) + 1):
+            if span / step < FEWEST_PARTS - NEARLY:
+                step = self.unit.step(span, parts)
+        return step
 
     def _most_ticks(self, size: float) -> int:
         return max(2, int(size / self.unit.pixels_per_tick))

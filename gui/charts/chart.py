@@ -79,7 +79,7 @@ PAINTING = 2.0
 """Cost of a redraw including Qt's painting afterwards, relative to that of `redraw` itself."""
 
 
-DOT_ROOM = 5
+DOT_ROOM = 7
 """Pixels between a dot and the edge of the plot, which would cut it."""
 
 
@@ -196,7 +196,10 @@ class Chart(Card):
         self._empty = role_label(Role.MUTED)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        QGridLayout(self._canvas).addWidget(self._empty)
+        middle = QGridLayout(self._canvas)
+        middle.addWidget(self._empty)
+        if self.legend_lines:  # as high as in charts with none below the heading
+            middle.setContentsMargins(0, 0, 0, self._legend.height() + self.body.spacing())
         self.body.addWidget(self._canvas)
         self._files = FileWork(self)
         self._files.failed.connect(self._show_error)
@@ -288,13 +291,17 @@ class Chart(Card):
         is_in_view = self.isVisible() and not self.visibleRegion().isEmpty()
         return is_in_view and not self.window().isMinimized()
 
-    def redraw(self) -> None:
-        """Bring the plot up to date. Only the repaint queue calls this."""
+    def redraw(self, thickness: float | None = None) -> None:
+        """Bring the plot up to date. Only the repaint queue calls this.
+
+        Args:
+            thickness: Of the lines, in pixels of the device; None: one pixel of the page.
+        """
         self._choose_lines()
         scale = self.x_scale()
         self._canvas.x_axis.set_unit(scale.unit)
         x = self._x_range(scale)
-        y = self._draw_lines(x, scale)
+        y = self._draw_lines(x, scale, thickness or self._canvas.devicePixelRatioF())
         self._canvas.set_ranges(*x, *y)
         self.decorate(x, y)
         self._mark_items.draw(self.history.marks, scale, x, y)
@@ -344,14 +351,16 @@ class Chart(Card):
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         self._menu.popup(event.globalPos())
 
-    def _draw_lines(self, x: Span, scale: XScale) -> Span:
+    def _draw_lines(self, x: Span, scale: XScale, thickness: float) -> Span:
         """Draw all lines; returns the range of the y axis."""
         columns, curves, dots = self._canvas.columns(), [NO_POINTS], [NO_POINTS]
         for drawn in self._lines:
             own = self.line_scale(drawn.line, scale)
             low, high = (own.from_axis(edge) for edge in x)
             if low is not None and high is not None:
-                points = drawn.draw(low, high, columns, to_axis=own.to_axis, is_log=self.is_log)
+                points = drawn.draw(
+                    low, high, columns, to_axis=own.to_axis, is_log=self.is_log, thickness=thickness
+                )
                 (dots if drawn.line.look is Look.DOTS else curves).append(points)
         low, high = (scale.from_axis(edge) for edge in x)
         if low is not None and high is not None:
@@ -405,7 +414,7 @@ class Chart(Card):
         font = QFont(self.font())
         font.setPixelSize(round(AXIS_FONT * QFontInfo(font).pixelSize()))
         for axis in (self._canvas.x_axis, self._canvas.y_axis):
-            axis.setTextPen(pg.mkPen(tokens.faint))
+            axis.setTextPen(pg.mkPen(tokens.muted))
             axis.setTickPen(pg.mkPen(tokens.grid))
             axis.setPen(pg.mkPen(None))
         self._canvas.set_axis_font(font)
@@ -437,13 +446,14 @@ class Chart(Card):
 
     def picture(self) -> QPixmap:
         """The whole card without its button."""
-        self.redraw()
+        self.redraw(PICTURE_SCALE)
         image = QPixmap(self.size() * PICTURE_SCALE)
         image.setDevicePixelRatio(PICTURE_SCALE)
         image.fill(self._theme.tokens.surface)
         self.menu_button.hide()
         self.render(image)
         self.menu_button.show()
+        self.refresh()
         return image
 
     def copy_image(self) -> None:

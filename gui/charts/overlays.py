@@ -67,6 +67,7 @@ class Reading:
     """A figure. `colour` names a field of `gui.base.theme.Tokens`; empty: no dot.
 
     `name` is shown in the box at the cursor, and in the legend if `is_named`; `note` in the legend where it fits.
+    `symbol` is that of the line.
     """
 
     value: str
@@ -74,12 +75,16 @@ class Reading:
     name: str = ""
     is_named: bool = True
     note: str = ""
+    symbol: str = "o"
 
     @property
     def text(self) -> str:
         value = f"{self.value} {self.note}" if self.note else self.value
         return f"{self.name} {value}".rstrip() if self.name and self.is_named else value
 
+
+SHAPES = {"o": "●", "s": "■", "d": "◆", "t": "▼"}
+"""In a legend, by pyqtgraph's symbol."""
 
 SHORT_NAMES = (99, 9, 7, 5)
 """Letters of names, the first for whole ones."""
@@ -145,7 +150,7 @@ def _as_html(reading: Reading, tokens: Tokens) -> str:
     text = reading.text.replace(" ", "&nbsp;")
     if not reading.colour:
         return text
-    return f'<span style="color:{getattr(tokens, reading.colour)}">●</span>&nbsp;{text}'
+    return f'<span style="color:{getattr(tokens, reading.colour)}">{SHAPES[reading.symbol]}</span>&nbsp;{text}'
 
 
 NEAR = 8
@@ -154,23 +159,24 @@ NEAR = 8
 MOST_MARKS = 4
 """Number of marks in the box at the cursor."""
 
-INSET, OUTLIER_INSET = 5, 17
-"""Pixels between the edge of the plot and a mark, or an outlier's arrow, which lies clear of the marks."""
+OUTLIER_INSETS = 17, 26
+"""Pixels between the upper or lower edge of the plot and an outlier's arrow, which lies clear of the marks."""
 
 
 @dataclass(frozen=True)
 class MarkLook:
-    """Appearance of marks: `size` in pixels, at the top or the bottom of the plot."""
+    """Appearance of marks: `size` in pixels, their middle `inset` pixels from the top or the bottom of the plot."""
 
     symbol: str
     size: int
     colour: str
+    inset: int = 5
     at_top: bool = False
 
 
 MARK_LOOKS = {
     MarkKind.CHECKPOINT: MarkLook("t1", 6, "muted"),
-    MarkKind.EVALUATION: MarkLook("|", 13, "faint"),
+    MarkKind.EVALUATION: MarkLook("|", 7, "faint", inset=13),
     MarkKind.NOTE: MarkLook("d", 7, "muted", at_top=True),
     MarkKind.WARNING: MarkLook("d", 7, "warn", at_top=True),
     MarkKind.ERROR: MarkLook("d", 7, "bad", at_top=True),
@@ -201,11 +207,12 @@ class MarkItems:
         """Draw the marks inside the plot, at most one per pixel column and kind."""
         self._marks = marks
         self._positions = {kind: _positions(of_kind, scale) for kind, of_kind in marks.items()}
-        inset = INSET * (y[1] - y[0]) / self._canvas.rows()
+        pixel = (y[1] - y[0]) / self._canvas.rows()
         column = (x[1] - x[0]) / self._canvas.columns()
         for kind, positions in self._positions.items():
             inside = positions[(positions >= x[0]) & (positions <= x[1])]
             shown = inside[np.unique(np.floor((inside - x[0]) / column), return_index=True)[1]]
+            inset = MARK_LOOKS[kind].inset * pixel
             level = y[1] - inset if MARK_LOOKS[kind].at_top else y[0] + inset
             if (drawn := (shown.tobytes(), level)) != self._drawn.get(kind):  # setData is slow
                 self._drawn[kind] = drawn
@@ -253,8 +260,8 @@ class Outliers(pg.ScatterPlotItem):
         if not len(at):
             return
         is_above = values > y[1]
-        inset = OUTLIER_INSET * (y[1] - y[0]) / self._canvas.rows()
-        levels = np.where(is_above, y[1] - inset, y[0] + inset)
+        pixel = (y[1] - y[0]) / self._canvas.rows()
+        levels = np.where(is_above, y[1] - OUTLIER_INSETS[0] * pixel, y[0] + OUTLIER_INSETS[1] * pixel)
         column = 10 * (x[1] - x[0]) / self._canvas.columns()
         shown = np.unique(np.floor((at - x[0]) / column), return_index=True)[1]
         self.setData(

@@ -91,12 +91,15 @@ class StepChart(Chart):
         return 0.0, drawn[1]
 
     def evaluated(
-        self, series: Series, x: float | None, colour: str, name: str, write: Callable[[float], str]
+        self, line: Line, x: float | None, name: str, write: Callable[[float], str]
     ) -> list[Reading]:
         """The evaluation at or before `x`; without it that of the model which was kept, or the newest."""
+        series = line.series
         value = series.up_to(self.history.model_step if x is None else x)
         note = _("(best)") if x is None and value != series.last else ""
-        return [] if value is None else [Reading(write(value), colour, name, note=note)]
+        return [] if value is None else [
+            Reading(write(value), line.colour, name, note=note, symbol=line.symbol)
+        ]
 
     def position_readings(self, x: float) -> list[Reading]:
         epoch, clock = self.history.step_epoch.between(x), self.history.step_clock.between(x)
@@ -227,7 +230,11 @@ class LossChart(StepChart):
         lines = [Line("", history.loss, "run", Look.LINE if is_raw else Look.FAINT, column="train_loss")]
         if not is_raw:
             lines.append(Line("", self._smoothed, "run"))
-        return [*lines, Line("", history.eval_loss, "optimizer", Look.DOTS, column="eval_loss")]
+        return [*lines, self._validation]
+
+    @property
+    def _validation(self) -> Line:
+        return Line("", self.history.eval_loss, "optimizer", Look.DOTS, column="eval_loss")
 
     @property
     def _smoothed(self) -> Series:
@@ -252,7 +259,7 @@ class LossChart(StepChart):
         elif train is not None:
             note = _("(smoothed)") if is_smoothed else ""
             readings.append(Reading(formats.loss(train), "run", _("train"), note=note))
-        return [*readings, *self.evaluated(history.eval_loss, x, "optimizer", _("validation"), formats.loss)]
+        return [*readings, *self.evaluated(self._validation, x, _("validation"), formats.loss)]
 
     def details(self, x: float) -> list[Reading]:
         value = self._smoothed.at(x)
@@ -267,7 +274,9 @@ class LossChart(StepChart):
 class MetricsChart(StepChart):
     """The metric of the evaluations by which the run is judged, and others that share its axis."""
 
-    COLOURS = ("activations", "gradients", "optimizer", "run")
+    LOOKS = (("activations", "o"), ("gradients", "s"), ("optimizer", "d"), ("run", "t"))
+    LARGER = 3
+    """Pixels by which the dots of each further metric are larger: equal ones show round those before."""
     SHORT = {"eval_top5_accuracy": _("Top-5"), "eval_token_accuracy": _("Tokens")}
     TOGETHER = (formats.is_share, formats.CORRELATIONS.__contains__)
 
@@ -283,9 +292,17 @@ class MetricsChart(StepChart):
         self.leaves_out = lead in formats.LESS_IS_BETTER
         lines = [
             Line(
-                self.SHORT.get(name, formats.metric_title(name)), known[name], colour, Look.DOTS, column=name
+                self.SHORT.get(name, formats.metric_title(name)),
+                known[name],
+                look[0],
+                Look.DOTS,
+                column=name,
+                symbol=look[1],
+                size=7 + self.LARGER * min(place, len(self.LOOKS) - 1),
             )
-            for name, colour in zip(filter(None, names), itertools.cycle(self.COLOURS), strict=False)
+            for place, (name, look) in enumerate(
+                zip(filter(None, names), itertools.cycle(self.LOOKS), strict=False)
+            )
         ]
         return lines[::-1]
 
@@ -296,9 +313,7 @@ class MetricsChart(StepChart):
         return [
             reading
             for line in reversed(self.lines)
-            for reading in self.evaluated(
-                line.series, x, line.colour, line.name, formats.metric_format(line.column)
-            )
+            for reading in self.evaluated(line, x, line.name, formats.metric_format(line.column))
         ]
 
     def empty_text(self) -> str:

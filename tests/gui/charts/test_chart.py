@@ -8,6 +8,8 @@ from gui.base.theme import Theme
 from gui.charts import chart as charts_chart
 from gui.charts.axes import SharedView
 from gui.charts.chart import HURRIED_TURN_MS, LONGEST_TURN_MS, PAINTING, SHARE, TURN_MS, RepaintQueue, Stage
+from gui.charts.history import MarkKind
+from gui.charts.overlays import MARK_LOOKS
 from gui.charts.training import LossChart, MetricsChart, StepTimeChart
 from tests.fakes.charts import EventHistory, legend_of
 from tests.fakes.machines import FakeClock
@@ -192,3 +194,49 @@ def test_a_dot_at_the_edge_of_the_plot_is_not_cut(qtbot, accuracies, is_room):
     high = chart._canvas._view.viewRange()[1][1]
     assert (high > 1.0) == is_room
     assert high < 1.1
+
+
+def test_metrics_are_told_apart_by_shape_and_equal_ones_show_round_each_other(qtbot):
+    chart = chart_of(qtbot, MetricsChart)
+    metrics = {"eval_accuracy": 0.9, "eval_f1": 0.9, "eval_precision": 0.9, "eval_recall": 0.9}
+    chart.history.apply(Evaluated(time=1.0, step=1, epoch=1.0, seconds=0.1, metrics=metrics))
+    legend_of(chart)
+    looks = [(drawn.item.opts["symbol"], drawn.item.opts["symbolSize"]) for drawn in chart._lines]
+    assert len({symbol for symbol, _size in looks}) == len(looks) == 4
+    sizes = [size for _symbol, size in looks]
+    assert sizes == sorted(sizes, reverse=True)  # the smallest is drawn last, on top
+    for shape in "●■◆▼":
+        assert shape in chart._legend.text() or shape in chart._legend.toolTip() or chart.width() < 700
+
+
+@pytest.mark.parametrize("ratio", [1.0, 2.0])
+def test_a_line_is_as_thick_on_a_fine_screen(qtbot, monkeypatch, ratio):
+    chart = chart_of(qtbot, LossChart)
+    monkeypatch.setattr(chart._canvas, "devicePixelRatioF", lambda: ratio)
+    for step in (1, 2, 3):
+        chart.history.apply(
+            StepFinished(time=step, step=step, seconds=0.1, epoch=0.1, learning_rate=1e-3, samples=8, loss=1.0)
+        )
+    chart.redraw()
+    assert {drawn.item.opts["pen"].widthF() for drawn in chart._lines} == {ratio}
+    assert chart.picture().devicePixelRatio() == 2
+    assert {drawn.item.opts["pen"].widthF() for drawn in chart._lines} == {2.0}
+
+
+def test_marks_at_the_same_step_do_not_cover_each_other():
+    checkpoint, evaluation = MARK_LOOKS[MarkKind.CHECKPOINT], MARK_LOOKS[MarkKind.EVALUATION]
+    assert evaluation.inset - evaluation.size / 2 > checkpoint.inset + checkpoint.size / 2
+
+
+def test_no_steps_yet_stands_as_high_in_every_chart(qtbot):
+    heights = set()
+    for kind in (LossChart, StepTimeChart):
+        chart = chart_of(qtbot, kind)
+        chart.resize(400, 220)
+        chart.is_over = None
+        chart.show()
+        chart.is_over = False
+        chart.redraw()
+        chart._canvas.layout().activate()
+        heights.add(chart._empty.mapTo(chart, chart._empty.rect().center()).y())
+    assert max(heights) - min(heights) <= 1
