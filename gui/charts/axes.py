@@ -201,6 +201,13 @@ def share_span(drawn: Span) -> Span:
     return (drawn[0], min(1.0, drawn[1])) if drawn[1] > drawn[0] else (max(0.0, drawn[0] - 0.1), 1.0)
 
 
+def _ticks(low: float, high: float, step: float, *, widens: bool = False) -> tuple[int, int]:
+    """Numbers of the first and the last tick, in steps from 0: inside of a span, or round it."""
+    if widens:
+        return math.floor(low / step + NEARLY), math.ceil(high / step - NEARLY)
+    return math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6)
+
+
 class RoundAxis(pg.AxisItem):
     """An axis with one level of ticks at round values; `orientation` is `left` or `bottom`."""
 
@@ -232,16 +239,17 @@ class RoundAxis(pg.AxisItem):
         if high <= low:
             low, high = (0.0, 2 * high) if high > 0 else (low - 1.0, low + 1.0)
         for _turn in range(2):  # widening may need a coarser step
-            step = self._step(high - low, size)
-            low, high = math.floor(low / step + NEARLY) * step, math.ceil(high / step - NEARLY) * step
+            step = self._step(low, high, size, widens=True)
+            first, last = _ticks(low, high, step, widens=True)
+            low, high = first * step, last * step
         return low, high
 
     def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, list[float]]]:  # noqa: N802, N803
         low, high = sorted((minVal, maxVal))
         if self.is_log:
             return [(1.0, log_ticks(low, high, self._most_ticks(size)))]
-        step = self._step(high - low, size)
-        first, last = math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6)
+        step = self._step(low, high, size)
+        first, last = _ticks(low, high, step)
         return [(step, [number * step for number in range(first, last + 1)])]
 
     def texts_between(self, low: float, high: float, size: float) -> list[str]:
@@ -263,12 +271,15 @@ class RoundAxis(pg.AxisItem):
             texts[0] = first.format(number=texts[0])
         return texts
 
-    def _step(self, span: float, size: float) -> float:
+    def _step(self, low: float, high: float, size: float, *, widens: bool = False) -> float:
         """Distance between ticks: a smaller one where it gives three, and room for their texts."""
-        step = self.unit.step(span, self._most_ticks(size))
-        for parts in range(self._most_ticks(size) + 1, int(size / (CLOSEST * self.unit.pixels_per_tick)) + 1):
-            if span / step < FEWEST_PARTS - NEARLY:
-                step = self.unit.step(span, parts)
+        usual = self._most_ticks(size)
+        step = 1.0
+        for parts in range(usual, max(usual, int(size / (CLOSEST * self.unit.pixels_per_tick))) + 1):
+            step = self.unit.step(high - low, parts)
+            first, last = _ticks(low, high, step, widens=widens)
+            if last - first >= FEWEST_PARTS:
+                break
         return step
 
     def _most_ticks(self, size: float) -> int:

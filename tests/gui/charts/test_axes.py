@@ -58,11 +58,13 @@ def test_texts_of_ticks(qapp):
     assert RoundAxis("left", VALUES).texts_between(0.5, 2.0, 140) == ["0.5", "1", "1.5", "2"]
 
 
-@pytest.mark.parametrize("rows", [64, 90, 140])
-@pytest.mark.parametrize(("low", "high"), [(0.55, 0.98), (0.0, 2.0005), (0.02, 2.3), (0.9, 2.1), (0.501, 0.999)])
+@pytest.mark.parametrize("rows", [64, 90, 140, 200])
+@pytest.mark.parametrize(("low", "high"), [(0.55, 0.98), (0.0, 2.0005), (0.02, 2.3), (0.9, 2.1), (0.501, 0.999), (0.83, 0.937)])
 def test_an_axis_has_three_ticks_and_room_for_their_texts(qapp, low, high, rows):
     axis = RoundAxis("left", VALUES)
     low, high = axis.frame(low, high, rows)
+    room = 7 * (high - low) / rows
+    assert len(axis.texts_between(low - room, high + room, rows)) >= 3  # as for dots at the edge
     ticks = len(axis.texts_between(low, high, rows))
     assert ticks >= 3
     assert rows / (ticks - 1) >= 12
