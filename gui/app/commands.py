@@ -48,7 +48,7 @@ from gui.base.tokens import SPACING
 from gui.base.trash import MessageBox
 from gui.run.header import KEYS, TITLES, RunAction
 from gui.widgets.labels import push_button, role_label
-from gui.widgets.layout import fill_dialog, hbox
+from gui.widgets.layout import InOrder, fill_dialog, hbox
 
 if TYPE_CHECKING:
     from gui.app.window import MainWindow
@@ -157,7 +157,9 @@ class Commands(QObject):
             (_("Previous tab"), -1, Standard.PreviousChild),
         ):
             turn = self._add(title, partial(self._turn, by), keys, lambda: self._tabs() is not None)
-        turn.setShortcuts(["Ctrl+Shift+Tab", "Ctrl+Shift+Backtab"])  # X11 sends the latter; the first is shown
+        turn.setShortcuts(
+            ["Ctrl+Shift+Tab", "Ctrl+Shift+Backtab"]
+        )  # X11 sends the latter; the first is shown
         self._menus[-1].addSeparator()
         self._add(
             _("Full screen"),
@@ -360,7 +362,7 @@ class Commands(QObject):
         return box
 
 
-class GuideWindow(QDialog):
+class GuideWindow(InOrder, QDialog):
     """Shows chapters of the user guide, which comes with the program, and other texts; Escape closes it."""
 
     def __init__(self, theme: Theme) -> None:

@@ -65,7 +65,7 @@ from gui.settings.gpu_install import GpuInstaller
 from gui.widgets.cards import PAGES, Strip
 from gui.widgets.inputs import dropped_paths
 from gui.widgets.labels import role_label
-from gui.widgets.layout import hbox, vbox
+from gui.widgets.layout import InOrder, hbox, vbox
 
 if TYPE_CHECKING:
     from core.benchmark.plan import Variant
@@ -92,7 +92,7 @@ FRAME = QMargins(8, 40, 8, 8)
 DROP_MARGINS = QMargins(SPACING, SPACING, SPACING, SPACING)
 
 
-class MainWindow(QMainWindow):
+class MainWindow(InOrder, QMainWindow):
     """The main window. Pages are made when they are first shown; all but New run are None until then."""
 
     form_made = Signal(object)  # the `NewRunPage`, which is about to be shown or used

@@ -150,7 +150,9 @@ def _as_html(reading: Reading, tokens: Tokens) -> str:
     text = reading.text.replace(" ", "&nbsp;")
     if not reading.colour:
         return text
-    return f'<span style="color:{getattr(tokens, reading.colour)}">{SHAPES[reading.symbol]}</span>&nbsp;{text}'
+    return (
+        f'<span style="color:{getattr(tokens, reading.colour)}">{SHAPES[reading.symbol]}</span>&nbsp;{text}'
+    )
 
 
 NEAR = 8

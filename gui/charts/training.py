@@ -97,9 +97,9 @@ class StepChart(Chart):
         series = line.series
         value = series.up_to(self.history.model_step if x is None else x)
         note = _("(best)") if x is None and value != series.last else ""
-        return [] if value is None else [
-            Reading(write(value), line.colour, name, note=note, symbol=line.symbol)
-        ]
+        return (
+            [] if value is None else [Reading(write(value), line.colour, name, note=note, symbol=line.symbol)]
+        )
 
     def position_readings(self, x: float) -> list[Reading]:
         epoch, clock = self.history.step_epoch.between(x), self.history.step_clock.between(x)

@@ -43,7 +43,6 @@ from gui.widgets.layout import (
     fill,
     fill_dialog,
     hbox,
-    order_tabs,
     vbox,
 )
 
@@ -462,8 +461,7 @@ class DataViews(QTabWidget):
         self.rows.show_report(report, named)
         self.seen.show_report(report, task, named)
         self.lengths.show_report(report)
-        if self.labels.show_labels(counts, names, is_editable=task in STRATIFIED):
-            order_tabs((self.tabBar(), self.labels))  # new boxes would come last in the window
+        self.labels.show_labels(counts, names, is_editable=task in STRATIFIED)
         lengths = report.lengths if report is not None else None
         tabs: dict[QWidget, str] = {}
         if report is not None and report.preview:

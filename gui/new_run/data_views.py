@@ -597,17 +597,15 @@ class LabelsPane(QWidget):
         fill(QVBoxLayout(content), self._grid, None, margins=(0, 0, SPACING, 0))
         fill(QVBoxLayout(self), self._help, (PageScroll(content), 1), margins=MARGINS, spacing=SPACING)
 
-    def show_labels(self, counts: Mapping[str, int], names: Mapping[str, str], *, is_editable: bool) -> bool:
-        """Show how many examples each label has, and the names given to them; returns whether its boxes are new."""
-        is_new = (counts, is_editable) != (self._counts, self._is_editable)
-        if is_new:
+    def show_labels(self, counts: Mapping[str, int], names: Mapping[str, str], *, is_editable: bool) -> None:
+        """Show how many examples each label has, and the names given to them."""
+        if (counts, is_editable) != (self._counts, self._is_editable):
             self._counts, self._is_editable = dict(counts), is_editable
             self._build()
         self._help.setVisible(is_editable)
         for label, box in self.boxes.items():
             if not box.hasFocus():
                 box.setText(names.get(label, ""))
-        return is_new
 
     def focus_first(self) -> None:
         """Let the person type the first name."""

@@ -50,7 +50,7 @@ from gui.widgets.fields import (
 from gui.widgets.form import Form, FormRow, Starts, field_indent, sentence
 from gui.widgets.inputs import PathLine
 from gui.widgets.labels import link_button, role_label
-from gui.widgets.layout import FLUSH, fill, keep_place, order_tabs, set_shown
+from gui.widgets.layout import FLUSH, fill, keep_place, set_shown
 
 
 class DataPathField(PathField):
@@ -164,12 +164,6 @@ class OptionsCard(Card):
     def _add(self, option: Option, fields: Mapping[str, Field], layout: QBoxLayout) -> None:
         row = self._rows[option.path] = self._form.add(option.path, fields.get(option.path))
         layout.addWidget(row)
-
-    def parts_in_order(self) -> Iterator[QWidget]:
-        yield self.more
-        for layout in (self.body, self._more_body):
-            items = filter(None, map(layout.itemAt, range(layout.count())))
-            yield from (part for item in items if (part := item.widget()) not in (None, self._advanced))
 
     def insert_below(self, path: str, widget: QWidget) -> None:
         layout = self._more_body if is_advanced(options_by_path()[path]) else self.body
@@ -290,7 +284,6 @@ class OptionsColumn(QWidget):
         ]
         advice.say((_("For a model that doesn't fit."), *lines))
         memory_card.insert_below("memory.deepspeed", self._indented(advice))
-        order_tabs(part for card in self.cards for part in card.parts_in_order())
         for line in self.findChildren(QLineEdit):
             line.setAcceptDrops(isinstance(line, PathLine))  # a file dropped elsewhere is the data
         for kind in (QLineEdit, QAbstractSpinBox, QPlainTextEdit):

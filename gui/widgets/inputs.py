@@ -53,7 +53,7 @@ from core.options.sources import scheme_of
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import tip_of
-from gui.widgets.layout import fill, order_tabs
+from gui.widgets.layout import fill
 from gui.widgets.tables import Index
 
 TEXT_MARGIN = 7
@@ -300,7 +300,6 @@ class Segmented(QFrame):
         set_role(button, Role.SEGMENT)
         self._group.addButton(button)
         self._row.insertWidget(index, button)
-        order_tabs([*self._segments.values(), button])
         self._segments[value] = button
         return button
 

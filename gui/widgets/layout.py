@@ -1,15 +1,17 @@
 """Scroll areas without a frame, and layouts that follow the width there is."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from itertools import pairwise
 
 from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import (
+    QAbstractButton,
     QBoxLayout,
     QDialog,
     QDialogButtonBox,
     QFrame,
+    QGridLayout,
     QHBoxLayout,
     QLayout,
     QLayoutItem,
@@ -25,6 +27,8 @@ from gui.base.tokens import GUTTER, SPACING
 
 FLUSH = (0, 0, 0, 0)
 """Margins of a layout that reaches to the edges of its widget."""
+
+DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
 Part = QWidget | QLayout | None
 
@@ -63,7 +67,15 @@ def vbox(*parts: Part | tuple[Part, int], spacing: int = SPACING) -> QBoxLayout:
     return fill(QVBoxLayout(), *parts, margins=FLUSH, spacing=spacing)
 
 
-class Sheet(QDialog):
+class InOrder:
+    """A window in which Tab goes the way it is read, also to what came later."""
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        order_tabs(self)  # type: ignore[arg-type]
+        return super().focusNextPrevChild(is_next)  # type: ignore[misc, no-any-return]
+
+
+class Sheet(InOrder, QDialog):
     """A dialog that is deleted when it is closed."""
 
     def __init__(self, title: str, parent: QWidget | None = None) -> None:
@@ -84,13 +96,41 @@ def fill_dialog(dialog: QWidget, *parts: Part | tuple[Part, int]) -> None:
     fill(QVBoxLayout(dialog), *parts, margins=margins, spacing=SPACING + 4)
 
 
-def order_tabs(parts: Iterable[QWidget]) -> None:
-    """Let Tab go through what is in these widgets in their order, not in the order they were made in."""
-    inside = (one for part in parts for one in (part, *part.findChildren(QWidget)))
-    controls = (one for one in inside if one.focusPolicy() & Qt.FocusPolicy.TabFocus and not one.focusProxy())
+def order_tabs(window: QWidget) -> None:
+    """Let Tab go through what is shown in a window as it is read: by its layouts, not in the order it was made in."""
+    controls = [one for one in _as_read(window) if _takes_tab(one) and not one.focusProxy()]
     for before, after in pairwise(controls):
-        if before.window() is after.window():  # a list that opens is a window
-            QWidget.setTabOrder(before, after)
+        QWidget.setTabOrder(before, after)
+
+
+def _as_read(widget: QWidget) -> Iterator[QWidget]:
+    """A widget and all that is shown in it: first what its layout holds, then what has places of its own."""
+    yield widget
+    layout = widget.layout()
+    held = [] if layout is None else list(_held(layout))
+    free = [one for one in widget.findChildren(QWidget, options=DIRECT) if one not in set(held)]
+    free.sort(key=lambda one: (one.y(), one.x()))
+    for part in (*held, *free):
+        if not part.isHidden() and not part.isWindow():
+            yield from _as_read(part)
+
+
+def _held(layout: QLayout) -> Iterator[QWidget]:
+    places = list(range(layout.count()))
+    if isinstance(layout, QGridLayout):
+        places.sort(key=layout.getItemPosition)  # type: ignore[arg-type, return-value] - row, column and spans
+    for item in filter(None, map(layout.itemAt, places)):
+        inner, widget = item.layout(), item.widget()
+        if inner is not None:
+            yield from _held(inner)
+        elif widget is not None:
+            yield widget
+
+
+def _takes_tab(widget: QWidget) -> bool:
+    """Whether Tab may reach it: of a group's buttons Qt lets it reach the chosen one, and another one may be chosen."""
+    is_in_group = isinstance(widget, QAbstractButton) and widget.group() is not None
+    return is_in_group or bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus)
 
 
 def keep_place(widget: QWidget) -> None:

@@ -1,9 +1,10 @@
 """Every page in the smallest window: no text is cut off, and every control has a name and is reached by Tab."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QRect, Qt
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
@@ -181,6 +182,7 @@ def test_every_page_can_be_read_and_reached_and_has_its_colours(qtbot, tmp_path,
 
         qtbot.waitUntil(all_can_be_read)  # texts that wrap make Qt's layouts go round more than once
         assert unreachable_by_tab(window, page) == [], open_page.__name__
+        assert backwards(window) == [], open_page.__name__
         assert background_beside(window, page) == window._theme.tokens.background, open_page.__name__
 
 
@@ -266,6 +268,43 @@ def tab_chain(window: QWidget) -> set[QWidget]:
         found.add(widget)
         widget = widget.nextInFocusChain()
     return {widget for widget in found if widget.focusPolicy() & Qt.FocusPolicy.TabFocus}
+
+
+def backwards(window: QWidget) -> list[str]:
+    """Where Tab goes back on the screen: up, other than to the top of the next column, or back in a line."""
+    window.focusNextPrevChild(True)
+    stops: list[QWidget] = []
+    widget = window.nextInFocusChain()
+    while widget is not window:
+        is_stop = widget.focusPolicy() & Qt.FocusPolicy.TabFocus and not widget.focusProxy()
+        if is_stop and widget.isVisible() and widget.isEnabled() and widget.window() is window:
+            stops.append(widget)
+        widget = widget.nextInFocusChain()
+    wrong = []
+    for before, after in pairwise(stops):
+        start = place_of(seen_beside(before, after), window)
+        end = place_of(seen_beside(after, before), window)
+        goes_up = end.bottom() <= start.top() and end.left() < start.center().x()
+        goes_back = abs(end.center().y() - start.center().y()) < 8 and end.right() <= start.left()
+        if goes_up or goes_back:
+            wrong.append(f"from {described(before)} to {described(after)}")
+    return wrong
+
+
+def seen_beside(widget: QWidget, other: QWidget) -> QWidget:
+    """The widget, or the outermost area with it but not with the other: what is scrolled away is where its area is."""
+    shown, area = widget, enclosing_scroll(widget)
+    while area is not None and not area.isAncestorOf(other):
+        shown, area = area, enclosing_scroll(area)
+    return shown
+
+
+def place_of(widget: QWidget, window: QWidget) -> QRect:
+    """Where it is in a window, as if that were read from left to right."""
+    place = QRect(widget.mapTo(window, QPoint(0, 0)), widget.size())
+    if window.layoutDirection() is Qt.LayoutDirection.RightToLeft:
+        place.moveLeft(window.width() - place.right())
+    return place
 
 
 def takes_tab(control: QWidget, reachable: set[QWidget]) -> bool:

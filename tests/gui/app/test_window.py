@@ -96,15 +96,15 @@ def test_sidebar_and_keys_lead_to_the_pages(window):
 
 
 def test_each_key_of_the_menus_is_there_once_and_shown_by_its_name(window):
-    shown = {
-        action.text().replace("&", ""): action.shortcut().toString() for action in window.actions()
-    }
+    shown = {action.text().replace("&", ""): action.shortcut().toString() for action in window.actions()}
     keys = [one.toString() for action in window.actions() for one in action.shortcuts()]
     assert len(keys) == len(set(keys))
     assert not [title for title, key in shown.items() if "Backtab" in key]
     assert shown["Previous tab"] == "Ctrl+Shift+Tab"
     assert shown["Save as…"] == "Ctrl+Shift+S"
-    assert shown["Full screen"] == QKeySequence("Meta+Ctrl+F" if sys.platform == "darwin" else "F11").toString()
+    assert (
+        shown["Full screen"] == QKeySequence("Meta+Ctrl+F" if sys.platform == "darwin" else "F11").toString()
+    )
 
 
 def test_the_start_key_starts_only_what_is_on_screen(qtbot, window):

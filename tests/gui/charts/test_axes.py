@@ -59,7 +59,9 @@ def test_texts_of_ticks(qapp):
 
 
 @pytest.mark.parametrize("rows", [64, 90, 140, 200])
-@pytest.mark.parametrize(("low", "high"), [(0.55, 0.98), (0.0, 2.0005), (0.02, 2.3), (0.9, 2.1), (0.501, 0.999), (0.83, 0.937)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.55, 0.98), (0.0, 2.0005), (0.02, 2.3), (0.9, 2.1), (0.501, 0.999), (0.83, 0.937)]
+)
 def test_an_axis_has_three_ticks_and_room_for_their_texts(qapp, low, high, rows):
     axis = RoundAxis("left", VALUES)
     low, high = axis.frame(low, high, rows)

@@ -215,7 +215,9 @@ def test_a_line_is_as_thick_on_a_fine_screen(qtbot, monkeypatch, ratio):
     monkeypatch.setattr(chart._canvas, "devicePixelRatioF", lambda: ratio)
     for step in (1, 2, 3):
         chart.history.apply(
-            StepFinished(time=step, step=step, seconds=0.1, epoch=0.1, learning_rate=1e-3, samples=8, loss=1.0)
+            StepFinished(
+                time=step, step=step, seconds=0.1, epoch=0.1, learning_rate=1e-3, samples=8, loss=1.0
+            )
         )
     chart.redraw()
     assert {drawn.item.opts["pen"].widthF() for drawn in chart._lines} == {ratio}
