@@ -115,12 +115,12 @@ class Commands(QObject):
     def _add_file(self) -> None:
         window = self._window
         self._open_menu(_("&File"))
-        self._add(_("New run"), partial(window.go_to, Place.NEW_RUN), "Ctrl+N")
+        self._add(_("New run"), partial(self._go_to, Place.NEW_RUN), "Ctrl+N")
         self._add(_("Open…"), lambda: self._on_new_run(window.new_run.open_file), "Ctrl+O")
         self._add(_("Save as…"), lambda: self._on_new_run(window.new_run.save_file), "Ctrl+Shift+S")
         self._add(_("Import…"), lambda: self._on_new_run(window.new_run.import_options), "Ctrl+I")
         self._menus[-1].addSeparator()
-        settings = self._add(_("Settings…"), partial(window.go_to, Place.SETTINGS), "Ctrl+,")
+        settings = self._add(_("Settings…"), partial(self._go_to, Place.SETTINGS), "Ctrl+,")
         settings.setMenuRole(QAction.MenuRole.PreferencesRole)
         self._menus[-1].addSeparator()
         self._add(_("Close window"), window.close, "Ctrl+W")
@@ -255,7 +255,7 @@ class Commands(QObject):
         support() if support is not None else self.open_guide("troubleshooting.md")
 
     def _on_new_run(self, do: Do) -> None:
-        self._window.go_to(Place.NEW_RUN)
+        self._go_to(Place.NEW_RUN)
         do()
 
     def _switch_state(self, state: Qt.WindowState) -> None:

@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from PySide6.QtCore import QByteArray, QChildEvent, QEvent, QMargins, QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtCore import (
+    QByteArray,
+    QChildEvent,
+    QCoreApplication,
+    QEvent,
+    QMargins,
+    QPoint,
+    QRect,
+    QSize,
+    Qt,
+    Signal,
+)
 from PySide6.QtGui import (
     QCloseEvent,
     QColor,
@@ -22,7 +33,7 @@ from PySide6.QtGui import (
     QSessionManager,
     QShowEvent,
 )
-from PySide6.QtWidgets import QDialog, QMainWindow, QStackedWidget, QWidget
+from PySide6.QtWidgets import QDialog, QMainWindow, QPushButton, QStackedWidget, QToolButton, QWidget
 
 from core.base import settings
 from core.base.errors import UserError
@@ -341,7 +352,15 @@ class MainWindow(InOrder, QMainWindow):
             self.benchmark.start()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Escape clears the filter it is pressed in, closes the topmost banner, or leads back from a comparison."""
+        """Return presses the button with the focus, as Space does.
+
+        Escape clears the filter it is pressed in, closes the topmost banner, or leads back from a comparison.
+        """
+        focused, is_return = self.focusWidget(), event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if is_return and isinstance(focused, QPushButton | QToolButton):
+            for kind in (QEvent.Type.KeyPress, QEvent.Type.KeyRelease):
+                QCoreApplication.sendEvent(focused, QKeyEvent(kind, Qt.Key.Key_Space, event.modifiers()))
+            return
         strips = [strip for strip in self.findChildren(Strip) if strip.isVisible() and strip.isEnabled()]
         shown = [strip for strip in strips if strip.is_closable]
         searched, is_escape = self.commands.searched(), event.key() == Qt.Key.Key_Escape

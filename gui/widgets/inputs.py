@@ -282,7 +282,7 @@ class Segmented(QFrame):
         if value not in self._segments:
             self._set_up(self._add(value, len(self._segments)), Segment(value, value))
         self._segments[value].setChecked(True)
-        self.setFocusProxy(self._segments[value])
+        self._lead_focus_to(self._segments[value])
 
     def buttons(self) -> dict[str, QPushButton]:
         return dict(self._segments)
@@ -310,8 +310,15 @@ class Segmented(QFrame):
         name = self.accessibleName()
         button.setAccessibleName(f"{name}: {segment.title}" if name else segment.title)
 
+    def _lead_focus_to(self, chosen: QPushButton) -> None:
+        """Let Tab reach the chosen one only; Qt lets it reach the one that had the focus last."""
+        for button in self._segments.values():
+            is_chosen = button is chosen
+            button.setFocusPolicy(Qt.FocusPolicy.StrongFocus if is_chosen else Qt.FocusPolicy.ClickFocus)
+        self.setFocusProxy(chosen)
+
     def _on_clicked(self, button: QPushButton) -> None:
-        self.setFocusProxy(button)
+        self._lead_focus_to(button)
         self.chosen.emit(str(button.property("value")))
 
 

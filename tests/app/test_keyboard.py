@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QApplication, QInputDialog
 from core.runs.status import State
 from gui.app.sidebar import Place
 from gui.new_run.data_panel import DataLine
+from gui.new_run.model_field import ModelField
 from gui.run.export_dialog import ExportSheet
 from gui.run.header import RunAction
 from tests.fakes.jobs import FakeEngine
@@ -39,7 +40,9 @@ class Keyboard:
             if widget.hasFocus():
                 return
             self.press(Qt.Key.Key_Tab)
-        assert widget.hasFocus(), f"{QApplication.focusWidget()} has the focus"
+        assert widget.hasFocus(), (
+            f"{QApplication.focusWidget()} {QApplication.focusWidget().text()} has the focus"
+        )
 
 
 def test_a_run_is_started_watched_stopped_and_exported_with_keys_alone(qtbot, make_window, monkeypatch):
@@ -80,6 +83,34 @@ def test_a_run_is_started_watched_stopped_and_exported_with_keys_alone(qtbot, ma
         keyboard.press(key)
     assert view.header.name.text() == "a"
     assert window.isVisible()
+
+
+def test_new_run_begins_at_start_and_not_at_its_reset_and_return_presses_a_link(qtbot, make_window):
+    window = make_window()
+    window.go_to(Place.RUNS)
+    keyboard = Keyboard(qtbot, window)
+    window.new_run._header.show_restored(True)
+    window.runs.table.setFocus()
+    keyboard.press(Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier)
+    assert window.new_run.isVisible()
+    assert window.new_run._outcome.start.hasFocus()
+    link = window.new_run._outcome.sweep
+    link.setFocus()
+    with qtbot.waitSignal(link.clicked):
+        keyboard.press(Qt.Key.Key_Return)
+
+
+def test_tab_goes_to_the_chosen_one_of_a_few_and_arrows_move_within(qtbot, make_window):
+    window = make_window()
+    window.go_to(Place.NEW_RUN)
+    keyboard = Keyboard(qtbot, window)
+    task = window.new_run._header._tasks.choices
+    first, second, *_others = window.new_run.findChild(ModelField)._place.buttons().values()
+    second.click()
+    task.setFocus()
+    keyboard.tab_to(second, most=5)
+    keyboard.press(Qt.Key.Key_Left)
+    assert first.hasFocus()
 
 
 def test_tab_leads_through_the_form_from_top_to_bottom_and_around_the_window(qtbot, make_window):
