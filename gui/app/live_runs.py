@@ -214,13 +214,13 @@ class Notifications(QObject):
         done = percent(live) if live is not None and live.state is State.TRAINING else None
         self._show_badge(done or 0)
         if live is None:
-            name = "" if shown is None else f"{run_title(shown)} – "
+            name = "" if shown is None else f"{run_title(shown)} — "
             self._window.setWindowTitle(f"{name}{self._name}")
             return
         progress = state_title(live.state, is_test=live.is_test) if done is None else f"{done} %"
         if live.is_test and done is not None:
             progress = _("Test: {percent}").format(percent=progress)
-        self._window.setWindowTitle(f"{progress} · {live.title} – {self._name}")
+        self._window.setWindowTitle(f"{progress} · {live.title} — {self._name}")
 
     def notify_end(self, end: EndedRun) -> None:
         """Notify that a run has ended, unless the person is looking at it or has asked for that."""

@@ -20,7 +20,7 @@ from core.runs.library import options_of_test
 from core.runs.start import Extension
 from core.runs.status import RunStatus
 from core.runs.summary import status_at_end
-from gui.base.theme import Role
+from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.fields import PathField
 from gui.widgets.form import sentence
@@ -118,6 +118,7 @@ class ExtendSheet(Sheet):
         buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
         self.start = buttons.addButton("", QDialogButtonBox.ButtonRole.AcceptRole)
         self.start.setDefault(True)
+        set_role(self.start, Role.PRIMARY)
         self._longer = QWidget()
         fill(QVBoxLayout(self._longer), hbox(self.more, self.unit, None), self.rows, margins=FLUSH)
         fill_dialog(self, self.how, self._longer, self._note, buttons)
@@ -205,6 +206,7 @@ class ModelTestSheet(Sheet):
         buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
         self.start = buttons.addButton(_("Start test"), QDialogButtonBox.ButtonRole.AcceptRole)
         self.start.setDefault(True)
+        set_role(self.start, Role.PRIMARY)
         fill_dialog(self, text_label(words), self.data, self.problem, None, buttons)
         self.setFixedWidth(SPACING * 62)
         buttons.accepted.connect(self._on_accepted)
