@@ -157,9 +157,8 @@ class Commands(QObject):
             (_("Previous tab"), -1, Standard.PreviousChild),
         ):
             turn = self._add(title, partial(self._turn, by), keys, lambda: self._tabs() is not None)
-        turn.setShortcuts(
-            ["Ctrl+Shift+Tab", "Ctrl+Shift+Backtab"]
-        )  # X11 sends the latter; the first is shown
+        both = [QKeySequence("Ctrl+Shift+Tab"), QKeySequence("Ctrl+Shift+Backtab")]
+        turn.setShortcuts(both)  # the first is shown, X11 sends the second
         self._menus[-1].addSeparator()
         self._add(
             _("Full screen"),

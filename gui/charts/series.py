@@ -291,8 +291,6 @@ class DrawnLine:
             fillLevel=0.0 if line.look is Look.AREA else None,
             symbol=line.symbol if line.look is Look.DOTS else None,
         )
-        if line.look is not Look.DASHED:  # a path of more than one pixel takes ten times as long
-            self.item.curve.setSegmentedLineMode("on")
 
     def paint_with(self, tokens: Tokens) -> None:
         colour, look = QColor(getattr(tokens, self.line.colour)), self.line.look
@@ -346,6 +344,9 @@ class DrawnLine:
         if self.line.look is not Look.AREA and thickness != self._pen.widthF():
             self._pen.setWidthF(thickness)
             self.item.setPen(pg.mkPen(self._pen))
+            # a path of more than one pixel takes ten times as long as its segments, which have no dashes
+            is_path = thickness <= 1 or self.line.look is Look.DASHED
+            self.item.curve.setSegmentedLineMode("off" if is_path else "on")
         self.item.setData(drawn, y)
         inside = finite & (x >= low) & (x <= high)  # points beyond only continue the line
         seen = inside if inside.any() else finite

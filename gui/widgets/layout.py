@@ -72,7 +72,7 @@ class InOrder:
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
         order_tabs(self)  # type: ignore[arg-type]
-        return super().focusNextPrevChild(is_next)  # type: ignore[misc, no-any-return]
+        return super().focusNextPrevChild(is_next)  # type: ignore[misc]
 
 
 class Sheet(InOrder, QDialog):
@@ -118,7 +118,7 @@ def _as_read(widget: QWidget) -> Iterator[QWidget]:
 def _held(layout: QLayout) -> Iterator[QWidget]:
     places = list(range(layout.count()))
     if isinstance(layout, QGridLayout):
-        places.sort(key=layout.getItemPosition)  # type: ignore[arg-type, return-value] - row, column and spans
+        places.sort(key=layout.getItemPosition)  # type: ignore[arg-type]
     for item in filter(None, map(layout.itemAt, places)):
         inner, widget = item.layout(), item.widget()
         if inner is not None:
