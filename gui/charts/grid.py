@@ -240,7 +240,7 @@ class MemoryChart(ClockChart):
             readings.append(Reading(free, name=_("free")))
         if used is not None:
             colour = "others" if self._is_nearly_full else ""
-            readings.append(Reading(formats.memory(used - (run or 0.0)), colour, _("others")))
+            readings.append(Reading(formats.memory(used - (run or 0.0)), colour, _("other programs")))
         return readings
 
     def details(self, x: float) -> list[Reading]:

@@ -33,7 +33,7 @@ from gui.new_run.state import DataReading
 from gui.widgets.bars import progress_bar
 from gui.widgets.form import Form, FormRow, field_indent, label_width
 from gui.widgets.inputs import Segment, Segmented, WheelGuard
-from gui.widgets.labels import LinkLabel, link_button, role_label, text_label
+from gui.widgets.labels import LinkLabel, isolated, link_button, role_label, text_label
 from gui.widgets.layout import (
     FLUSH,
     FlowLayout,
@@ -457,7 +457,11 @@ class DataViews(QTabWidget):
     def show_report(self, report: DataReport | None, task: Task, names: Mapping[str, str]) -> None:
         """Show the views of a report; `names` are those given to its labels."""
         counts = report.labels if report is not None else {}
-        named = {label: f"{label} → {name}" for label, name in names.items() if label in counts and name}
+        named = {
+            label: f"{isolated(label)} → {isolated(name)}"
+            for label, name in names.items()
+            if label in counts and name
+        }
         self.rows.show_report(report, named)
         self.seen.show_report(report, task, named)
         self.lengths.show_report(report)

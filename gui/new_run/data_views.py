@@ -23,7 +23,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QApplication,
-    QGridLayout,
     QLabel,
     QLayout,
     QLineEdit,
@@ -42,9 +41,9 @@ from core.services.inspect import Column, ColumnKind, Columns, DataReport, Lengt
 from gui.base.files import add_file_actions, reveal, teller
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.bars import Meter
+from gui.widgets.bars import Meter, NamesGrid
 from gui.widgets.inputs import WheelGuard
-from gui.widgets.labels import ElidedLabel, link_button, plain_tip, text_label
+from gui.widgets.labels import ElidedLabel, isolated, link_button, plain_tip, text_label
 from gui.widgets.layout import FLUSH, PageScroll, clear, fill, hbox, vbox
 from gui.widgets.tables import Index, set_up_rows
 
@@ -129,8 +128,8 @@ class RowsModel(QAbstractTableModel):
 def column_text(column: Column) -> str:
     kinds = {ColumnKind.TEXT: _("text"), ColumnKind.NUMBER: _("numbers"), ColumnKind.OTHER: _("other values")}
     text = _("{name}: {kind}, {distinct:,} distinct, {empty:,} empty")
-    kind = kinds[column.kind]
-    return text.format(name=column.name, kind=kind, distinct=column.distinct, empty=column.empty)
+    name, kind = isolated(column.name), kinds[column.kind]
+    return text.format(name=name, kind=kind, distinct=column.distinct, empty=column.empty)
 
 
 def row_numbers(report: DataReport) -> tuple[int, ...]:
@@ -343,9 +342,10 @@ class SeenPane(QWidget):
         if seen.is_cut:
             facts.append(_("truncated"))
         if seen.file:
-            facts.append(f"\u2068{Path(seen.file).name}\u2069")
+            facts.append(isolated(Path(seen.file).name))
         if seen.label:
-            facts.append(_("label: {label}").format(label=self._named.get(seen.label, seen.label)))
+            label = isolated(self._named.get(seen.label, seen.label))
+            facts.append(_("label: {label}").format(label=label))
         self.facts.setText(" · ".join(facts))
         if seen.images:
             self.before.show_png(_("In the file"), seen.original, seen.label, seen.file)
@@ -571,7 +571,7 @@ class LengthsPane(QWidget):
             self._plot.addItem(pg.InfiniteLine(limit, pen=pen, label=label, labelOpts=options))
 
 
-NAME_LETTERS, BOX_LETTERS = 24, 18
+BOX_LETTERS = 18
 
 
 class LabelsPane(QWidget):
@@ -586,7 +586,7 @@ class LabelsPane(QWidget):
         self._is_editable = False
         self.boxes: dict[str, QLineEdit] = {}
         content = QWidget()
-        self._grid = QGridLayout()
+        self._grid = NamesGrid()
         self._grid.setHorizontalSpacing(SPACING)
         self._grid.setVerticalSpacing(SPACING // 2)
         self._grid.setColumnStretch(2, 1)
@@ -621,8 +621,8 @@ class LabelsPane(QWidget):
             text = " ".join(label.split())
             name, meter, figure = ElidedLabel(text), Meter(self._theme, "run", text), QLabel(f"{count:,}")
             meter.show_share(count / most if most else 0.0, "run")
+            meter.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
             name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-            name.setMaximumWidth(NAME_LETTERS * letter)
             figure.setAlignment(Qt.AlignmentFlag.AlignTrailing | Qt.AlignmentFlag.AlignVCenter)
             for part in (name, figure):
                 set_role(part, Role.MUTED)

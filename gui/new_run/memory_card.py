@@ -99,7 +99,7 @@ def undivided_text() -> str:
 def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
     """Return the parts of the bar, buffers and overhead as one; undivided if only the whole is known."""
     if is_undivided:
-        return [Part(_("in total"), parts.total, "run", undivided_text())]
+        return [Part(_("this run"), parts.total, "run", undivided_text())]
     overhead = _(
         "{temporary} of temporary buffers and {overhead} of overhead: PyTorch, its libraries, and memory that its "
         "allocator keeps in reserve."
@@ -421,8 +421,10 @@ class FitCard(Card):
             self._basis.setToolTip(basis_help(state, forecast))
             room, limits = forecast.room, []
             if room is not None:
-                free = [] if is_elsewhere(state) else [Part(_("free now"), room.free, "text")]
-                limits = [*free, Part(_("in total"), room.ceiling, "bad")]
+                unused = Part(_("free memory"), room.free, "text", _("What no program uses now."))
+                total = _("What the device has, with what other programs use.")
+                limits = [] if is_elsewhere(state) else [unused]
+                limits.append(Part(_("all memory"), room.ceiling, "bad", total))
             self._bar.show_parts(bar_parts(forecast.parts, is_undivided=state.is_undivided), limits)
             self._note.setText(state.note)
             self._note.setVisible(bool(state.note))

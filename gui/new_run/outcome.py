@@ -31,7 +31,15 @@ from gui.new_run.model_field import download_note, model_title
 from gui.new_run.state import Checked, FormQuestions, is_counted, known_extent
 from gui.widgets.cards import Card
 from gui.widgets.form import Start, sentence
-from gui.widgets.labels import LinkLabel, link_button, margins, push_button, text_label, tip_with_keys
+from gui.widgets.labels import (
+    LinkLabel,
+    isolated,
+    link_button,
+    margins,
+    push_button,
+    text_label,
+    tip_with_keys,
+)
 from gui.widgets.layout import FLUSH, PageScroll, clear, fill, hbox
 from gui.widgets.tables import KeyValue
 
@@ -267,14 +275,16 @@ def summary_rows(
 def _data_text(options: RunOptions, length: Extent | None, data: DataReport | None) -> str:
     if not options.data.train:
         return _("choose the data")
-    name = short_name(options.data.train)
+    name = isolated(short_name(options.data.train))
     if length is None:
         return name
     if length.evaluated is not None:
         text = _("{name} · {trained:,} for training, {evaluated:,} for validation")
         return text.format(name=name, trained=length.trained, evaluated=length.evaluated)
     source, count = options.data.eval, data.eval_rows if data is not None else None
-    where = short_name(source) if source else _("split {split}").format(split=options.data.eval_split)
+    where = (
+        isolated(short_name(source)) if source else _("split {split}").format(split=options.data.eval_split)
+    )
     text = _("{name} · {trained:,} for training, {where} for validation")
     if count is not None:
         text = _("{name} · {trained:,} for training, {count:,} for validation ({where})")

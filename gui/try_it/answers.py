@@ -17,7 +17,7 @@ from gui.base.files import add_file_actions, reveal
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.try_it.input import Question
-from gui.widgets.labels import push_button, text_label
+from gui.widgets.labels import isolated, push_button, text_label
 from gui.widgets.layout import FLUSH, fill, hbox
 from gui.widgets.tables import set_up_rows
 
@@ -130,7 +130,7 @@ class FileAnswers(QWidget):
         header.setStretchLastSection(True)
         self.table.resizeColumnsToContents()
         self.counts.setText(
-            "   ".join(f"\u2068{label}\u2069: {count:,}" for label, count in counts.most_common())
+            "   ".join(f"{isolated(label)}: {count:,}" for label, count in counts.most_common())
         )
         self.counts.setVisible(0 < len(counts) <= MOST_COUNTED)
         more = answered.rows - len(first)

@@ -33,7 +33,7 @@ from gui.run.predictions import picture
 from gui.try_it.image import ImageBox
 from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, Chooser, dropped_paths
-from gui.widgets.labels import link_button, push_button, role_label, tip_of
+from gui.widgets.labels import isolated, link_button, push_button, role_label, tip_of
 from gui.widgets.layout import FLUSH, FlowLayout, fill, keep_place, vbox
 
 
@@ -103,7 +103,7 @@ HINTS = {
 def expected_text(expected: str, *, is_label: bool = False) -> str:
     """Return the line with the answer of a validation example, if there is one."""
     text = _("True label: {label}") if is_label else _("Expected: {label}")
-    return text.format(label=expected) if expected else ""
+    return text.format(label=isolated(expected)) if expected else ""
 
 
 ENDINGS: dict[EndedBy | None, str] = {

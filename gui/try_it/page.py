@@ -30,7 +30,7 @@ from gui.try_it.input import ENDINGS, Question, TryInput, expected_text, which_t
 from gui.widgets.bars import ChanceBars
 from gui.widgets.cards import Card, MessageStrip
 from gui.widgets.inputs import ChoiceList, Segment, Segmented
-from gui.widgets.labels import ElidedLabel, LabelledText, role_label, text_label
+from gui.widgets.labels import ElidedLabel, LabelledText, isolated, role_label, text_label
 from gui.widgets.layout import FLUSH, PageScroll, fill, hbox, vbox
 
 # --- A model with its answers
@@ -208,10 +208,12 @@ class Prediction(PageScroll):
         else:
             self.labelled.show_words(" ".join(self._question.texts), answered.words)
             self._show(self.labelled)
-        best = "".join(f"{one.label}  {formats.whole_percent(one.chance)}" for one in answered.chances[:1])
+        best = "".join(
+            f"{isolated(one.label)}  {formats.whole_percent(one.chance)}" for one in answered.chances[:1]
+        )
         asked = " ".join(self._question.shown.split())
         if best or answered.number is not None:
-            self._said.insert(0, f"{asked[:EARLIER_LETTERS]}  →  {best or self.number.text()}")
+            self._said.insert(0, f"{isolated(asked[:EARLIER_LETTERS])}  →  {best or self.number.text()}")
         expected = expected_text(self._question.expected, is_label=bool(answered.chances))
         notes = () if answered.image else answered.notes  # that on an image is shown beside it
         self.answer.show_notes(expected, *notes, answered.figures)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtCore import QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath, QPaintEvent
 from PySide6.QtWidgets import QGridLayout, QLabel, QProgressBar, QSizePolicy, QVBoxLayout, QWidget
 
@@ -64,7 +64,17 @@ class Meter(QWidget):
 
 
 MOST_BARS = 10
-NAME_LETTERS = 24
+
+
+class NamesGrid(QGridLayout):
+    """A grid whose first column has names, which take what they need, up to half of the width."""
+
+    def setGeometry(self, place: QRect) -> None:  # noqa: N802 - Qt's name
+        for line in range(self.rowCount()):
+            name = self.itemAtPosition(line, 0)
+            if name is not None and isinstance(label := name.widget(), ElidedLabel):
+                label.setMaximumWidth(place.width() // 2)
+        super().setGeometry(place)
 
 
 @dataclass(frozen=True)
@@ -84,7 +94,7 @@ class NamedBars(QWidget):
         super().__init__()
         self._theme = theme
         self.bars: tuple[Bar, ...] = ()
-        self._grid = QGridLayout(self)
+        self._grid = NamesGrid(self)
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setHorizontalSpacing(SPACING)
         self._grid.setVerticalSpacing(SPACING // 2)
@@ -103,7 +113,7 @@ class NamedBars(QWidget):
                 QLabel(bar.words),
             )
             name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-            name.setMaximumWidth(NAME_LETTERS * self.fontMetrics().averageCharWidth())
+            meter.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
             figure.setAlignment(Qt.AlignmentFlag.AlignTrailing | Qt.AlignmentFlag.AlignVCenter)
             meter.show_share(bar.share, bar.colour)
             for place, widget in enumerate((name, meter, figure)):

@@ -15,6 +15,11 @@ from core.services.chat import Word
 from gui.base.theme import RESOURCES, Role, Theme, set_flag, set_role
 
 
+def isolated(name: str) -> str:
+    """Return a name that goes into a line: one of another direction of reading turns nothing beside it."""
+    return f"\u2068{name}\u2069"
+
+
 def text_label(text: str = "", role: Role | None = None, *, selectable: bool = False) -> QLabel:
     """Return a label of plain text that wraps; HTML in it is shown as it is."""
     label = QLabel(text, wordWrap=True)

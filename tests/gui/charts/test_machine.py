@@ -52,7 +52,7 @@ def test_memory_that_is_paged_out(qtbot, chart, tmp_path):
     assert "pressure critical" in legend_of(chart)
     assert "swap" in legend_of(chart)
     values = box_at(chart, 20.0)
-    machine = ["this run", "swap", "free", "others", "tensors", "held", "compressed"]
+    machine = ["this run", "swap", "free", "other programs", "tensors", "held", "compressed"]
     assert list(values) == ["at", "phase", *machine]
     assert (values["at"], values["phase"], values["swap"]) == ("20 s", "Loading the model", "307 MB")
     assert chart._ceiling.isVisible()

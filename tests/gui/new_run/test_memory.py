@@ -85,7 +85,7 @@ def test_the_forecast_follows_every_option_at_once(qtbot, texts, engine, memory)
     before, requests, forecasts = parts(texts), len(engine.requests), memory.forecasts
     assert set(before) >= {"weights", "optimizer", "activations", "overhead"}
     spoken = card(texts)._bar.accessibleDescription()
-    assert all(words in spoken for words in ("weights 418 MB", "free now 8.00 GB", "in total 16.0 GB"))
+    assert all(words in spoken for words in ("weights 418 MB", "free memory 8.00 GB", "all memory 16.0 GB"))
     put(texts, memory__batch_size=64)  # no event loop has turned: all of it happened in the change itself
     after = parts(texts)
     assert after["activations"] > 3 * before["activations"]
@@ -460,7 +460,7 @@ class TestMeasuring:
         assert card(texts)._note.text() == RAN_OUT.out_of_memory
         assert card(texts).ladder.is_open
         assert CHECKPOINTING in remedies(texts)
-        assert list(parts(texts)) == ["in total"]
+        assert list(parts(texts)) == ["this run"]
         assert start_text(texts) == "Start training"  # the person may try all the same
         assert texts.known_memory is None
         assert [text[:8] for text in explained(texts).values()] == ["3.00 GB."]

@@ -7,10 +7,10 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QPushButton, QV
 
 from core.base.errors import Fix, UserError
 from core.base.settings import Appearance
-from core.runs.events import Level
+from core.runs.events import Chance, Level
 from core.services.chat import Word
 from gui.base.theme import Theme
-from gui.widgets.bars import METER_THICKNESS, THINNEST, Meter, Part, PartsBar
+from gui.widgets.bars import METER_THICKNESS, THINNEST, ChanceBars, Meter, Part, PartsBar
 from gui.widgets.cards import Change, ChangesStrip, MessageStrip, NoticeStack
 from gui.widgets.inputs import Chooser, PathLine
 from gui.widgets.labels import ElidedLabel, LabelledText, spans_of
@@ -190,3 +190,21 @@ def test_a_file_dialog_opens_where_the_last_one_was_left(monkeypatch, tmp_path):
     for _time in range(2):
         assert Chooser.file(None, "A file") == str(tmp_path / "texts.csv")
     assert opened[1] == str(tmp_path) != opened[0]
+
+
+@pytest.mark.parametrize("width", [160, 240, 600])
+def test_names_of_bars_are_whole_up_to_half_of_the_width(qtbot, width):
+    bars = ChanceBars(Theme())
+    qtbot.addWidget(bars)
+    long = "a class with a name that is longer than any window is wide, " * 4
+    bars.show_chances([Chance(label="seven", chance=0.94), Chance(label="one", chance=0.03)])
+    bars.resize(width, 100)
+    bars.show()
+    qtbot.waitUntil(lambda: {one.shown_text() for one in names_of(bars)} == {"seven", "one"})
+    bars.show_chances([Chance(label=long, chance=0.94), Chance(label="one", chance=0.03)])
+    qtbot.waitUntil(lambda: names_of(bars)[0].width() > 0.4 * width)
+    assert names_of(bars)[0].width() <= width / 2
+
+
+def names_of(bars: ChanceBars) -> list[ElidedLabel]:
+    return [one for one in bars.findChildren(ElidedLabel) if one.isVisible()]
