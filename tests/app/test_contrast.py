@@ -1,116 +1,139 @@
-"""What is drawn can be read: texts of the pages measured in pixels, in light and dark, at 1x and 2x."""
+"""What is drawn on every page can be read: contrasts measured in its pixels, light and dark, at 1x and 2x."""
 
+from collections.abc import Iterator
+
+import numpy as np
 import pytest
-from PySide6.QtCore import QRect
-from PySide6.QtGui import QColor, QImage, QPixmap
-from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QLineEdit, QWidget
+from PySide6.QtCore import QRect, Qt
+from PySide6.QtGui import QFontInfo, QImage
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QHeaderView,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QTabBar,
+    QWidget,
+)
 
 from core.base.settings import Appearance
 from gui.app.application import set_up
-from gui.app.sidebar import Place
-from gui.charts.chart import Chart
+from gui.charts.axes import Canvas
+from tests.app.test_every_page import Pages, seen
+from tests.fakes.jobs import FakeEngine
+from tests.fakes.memory import FakeMemory
 from tests.fakes.runs import Plot, finish, make_folder, write_story
 
-TEXT, CONTROL = 4.5, 3.0
+TEXT, LARGE = 4.5, 3.0
+"""Least contrast by WCAG 2.2, AA."""
+LARGE_PIXELS, LARGE_BOLD_PIXELS = 24, 18.6
+EDGE = 3
+"""Pixels of a widget's border and ring, which are no text."""
+
+TEXTS = (QLabel, QAbstractButton, QLineEdit, QComboBox, QAbstractSpinBox, QPlainTextEdit)
 
 
-def luminance(colour: QColor) -> float:
-    parts = [
-        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
-        for part in (colour.redF(), colour.greenF(), colour.blueF())
-    ]
-    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
-
-
-def contrast(one: QColor, other: QColor) -> float:
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
-def drawn_contrast(image: QImage, place: QRect) -> float:
-    """The highest contrast of a pixel with the colour that most pixels of a place have."""
-    counts: dict[int, int] = {}
-    inside = place.intersected(image.rect())
-    for y in range(inside.top(), inside.bottom() + 1):
-        for x in range(inside.left(), inside.right() + 1):
-            pixel = image.pixel(x, y)
-            counts[pixel] = counts.get(pixel, 0) + 1
-    ground = QColor(max(counts, key=lambda pixel: counts[pixel]))
-    return max(contrast(QColor(pixel), ground) for pixel in counts)
-
-
-def place_in(widget: QWidget, window: QWidget, part: QRect, ratio: int) -> QRect:
-    corner = widget.mapTo(window, part.topLeft())
-    return QRect(corner * ratio, part.size() * ratio)
-
-
-def picture_of(window: QWidget, ratio: int) -> QImage:
-    drawn = QPixmap(window.size() * ratio)
-    drawn.setDevicePixelRatio(ratio)
-    window.render(drawn)
-    image = drawn.toImage()
-    image.setDevicePixelRatio(1)
-    return image
-
-
-def is_whole(widget: QWidget) -> bool:
-    return (
-        widget.isVisible() and widget.isEnabled() and widget.visibleRegion().boundingRect() == widget.rect()
-    )
-
-
-def too_faint(window: QWidget, ratio: int) -> list[str]:
-    image, faint = picture_of(window, ratio), []
-    for widget in window.findChildren(QWidget):
-        if not is_whole(widget):
-            continue
-        inside = widget.rect().adjusted(4, 4, -4, -4)  # without a border
-        if isinstance(widget, Chart):
-            canvas = widget._canvas
-            # the texts of the axis at the bottom
-            inside = QRect(0, canvas.height() - 16, canvas.width(), 14)
-            found = drawn_contrast(image, place_in(canvas, window, inside, ratio))
-            needed = TEXT if not widget._empty.isVisible() else 0.0
-        elif isinstance(widget, QLabel):
-            found = drawn_contrast(image, place_in(widget, window, widget.rect(), ratio))
-            needed = TEXT if widget.text().strip() else 0.0
-        elif isinstance(widget, QLineEdit):
-            found = drawn_contrast(image, place_in(widget, window, inside, ratio))
-            needed = TEXT if widget.text() or widget.placeholderText() else 0.0
-        elif isinstance(widget, QAbstractButton) and widget.text().strip():
-            found = drawn_contrast(image, place_in(widget, window, inside, ratio))
-            needed = CONTROL if widget.text() == "⋯" else TEXT
-        else:
-            continue
-        if found < needed:
-            faint.append(f"{found:.2f} {type(widget).__name__} {getattr(widget, 'text', str)()!r}")
-    return faint
-
-
-@pytest.mark.parametrize("ratio", [1, 2])
-@pytest.mark.parametrize("appearance", [Appearance.LIGHT, Appearance.DARK])
-def test_texts_of_every_page_can_be_read(  # noqa: PLR0917 - fixtures
-    qapp, qtbot, tmp_path, make_window, appearance, ratio
-):
+@pytest.mark.parametrize("colours", [Appearance.LIGHT, Appearance.DARK])
+def test_what_is_drawn_has_enough_contrast(qtbot, qapp, tmp_path, make_window, colours):
+    set_up(qapp)
     run, plot = make_folder(tmp_path / "runs" / "done"), Plot(steps=16, reached=16)
     finish(run, plot, write_story(run, plot))
-    set_up(qapp)
-    window = make_window(is_shown=False)
-    window._theme.set_appearance(appearance)
+    window = make_window(FakeEngine(), is_shown=False, tools=FakeMemory().tools)
+    window._theme.set_appearance(colours)
     window._theme.apply()
     window.resize(1280, 800)
     window.show()
-    for place in (Place.NEW_RUN, Place.RUNS, Place.SETTINGS, Place.WELCOME):
-        window.go_to(place)
-        QApplication.sendPostedEvents()
-        assert too_faint(window, ratio) == [], place
-    window.open_path(run.path)
-    qtbot.waitUntil(lambda: window.run.view is not None)
-    charts = window.run.view.charts
-    qtbot.waitUntil(lambda: len(charts.loss.history.step_seconds) == 16 and bool(charts.loss.lines))
-    for chart in window.findChildren(Chart):
-        chart.redraw()
-    assert any(is_whole(chart) for chart in window.findChildren(Chart))
-    QApplication.sendPostedEvents()  # the legends take their width
-    assert too_faint(window, ratio) == []
-    qapp.setStyleSheet("")
+    with qtbot.waitSignal(window._devices.done):
+        window.ask_for_devices()
+    try:
+        for open_page in Pages(qtbot, window, tmp_path).all():
+            open_page()
+            qtbot.waitUntil(lambda: all(map(is_drawn, seen(window, Canvas))))
+            QApplication.sendPostedEvents()
+            for scale in (1, 2):
+                assert too_pale(window, scale) == {}, f"{open_page.__name__} at {scale}x"
+    finally:
+        qapp.setStyleSheet("")
+
+
+def is_drawn(canvas: QWidget) -> bool:
+    return not canvas.isVisible() or canvas.visibleRegion().isEmpty() or canvas.columns() > 0
+
+
+def too_pale(window: QWidget, scale: int) -> dict[str, float]:
+    """The contrasts that are too low, by what is drawn with it."""
+    image = QImage(window.size() * scale, QImage.Format.Format_RGB888)
+    image.setDevicePixelRatio(scale)
+    window.render(image)
+    rows = np.frombuffer(image.constBits(), np.uint8).reshape(image.height(), image.bytesPerLine())
+    pixels = rows[:, : 3 * image.width()].reshape(image.height(), image.width(), 3)
+    low = {}
+    for name, widget, place, least in texts_of(window):
+        shown = place & widget.visibleRegion().boundingRect()
+        if shown != place:  # scrolled away, in part at least
+            continue
+        corner = widget.mapTo(window, place.topLeft())
+        left, top = corner.x() * scale, corner.y() * scale
+        crop = pixels[top : top + place.height() * scale, left : left + place.width() * scale]
+        if (ratio := contrast_of(crop)) < least:
+            low[name] = round(ratio, 2)
+    return low
+
+
+def texts_of(window: QWidget) -> Iterator[tuple[str, QWidget, QRect, float]]:
+    """Each text that isn't greyed out: its name, the widget it is in, its place there and its least contrast."""
+    for widget in seen(window, TEXTS):
+        if widget.isEnabled() and widget.window() is window and (text := text_of(widget).strip()):
+            inside = widget.contentsRect().adjusted(EDGE, 0, -EDGE, 0)
+            if not isinstance(widget, QLabel):
+                inside.adjust(0, EDGE, 0, -EDGE)
+            name = f"{type(widget).__name__} {text[:40]!r}"
+            yield name, widget, inside, LARGE if is_large(widget) else TEXT
+    for bar in seen(window, QTabBar):
+        for place in range(bar.count()):
+            inside = bar.tabRect(place).adjusted(EDGE, EDGE, -EDGE - 4, -EDGE - 6)
+            yield f"tab {bar.tabText(place)}", bar, inside, TEXT
+    for view in seen(window, QAbstractItemView):
+        if isinstance(view, QHeaderView) or not view.isEnabled() or (model := view.model()) is None:
+            continue
+        for row in range(min(model.rowCount(), 12)):
+            for column in range(model.columnCount()):
+                index = model.index(row, column)
+                is_there = model.flags(index) & Qt.ItemFlag.ItemIsEnabled and str(index.data() or "").strip()
+                if is_there and not (place := view.visualRect(index)).isEmpty():
+                    yield f"cell {str(index.data())[:40]!r}", view.viewport(), place, TEXT
+    for canvas in seen(window, Canvas):
+        if canvas.x_axis.isVisible() and canvas.x_axis.style["showValues"]:
+            plot = canvas.getPlotItem().getViewBox().sceneBoundingRect().toRect()
+            left = QRect(0, 0, plot.left() - 2, canvas.height())
+            below = QRect(plot.left(), plot.bottom() + 2, plot.width(), canvas.height() - plot.bottom() - 2)
+            for place in (left, below):
+                yield f"axis of {canvas.accessibleName()}", canvas, place, TEXT
+
+
+def text_of(widget: QWidget) -> str:
+    if isinstance(widget, QLineEdit):
+        return widget.text() or widget.placeholderText()
+    if isinstance(widget, QPlainTextEdit):
+        return widget.toPlainText() or widget.placeholderText()
+    return widget.currentText() if isinstance(widget, QComboBox) else widget.text()
+
+
+def is_large(widget: QWidget) -> bool:
+    size, weight = QFontInfo(widget.font()).pixelSize(), widget.font().weight()
+    return size >= LARGE_PIXELS or (size >= LARGE_BOLD_PIXELS and weight >= 600)
+
+
+def contrast_of(pixels: np.ndarray) -> float:
+    """Contrast between the most frequent colour and that which differs most from it. Shape (height, width, 3)."""
+    packed = pixels.reshape(-1, 3).astype(np.uint32) @ np.array((1 << 16, 1 << 8, 1), np.uint32)
+    colours, counts = np.unique(packed, return_counts=True)
+    parts = np.stack((colours >> 16, colours >> 8 & 255, colours & 255), axis=1) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    light = linear @ (0.2126, 0.7152, 0.0722) + 0.05
+    ground = light[counts.argmax()]
+    return float(np.maximum(light / ground, ground / light).max())

@@ -28,12 +28,14 @@ def contrast(one, other):
 READ_ON = {
     "text": (4.5, ("background", "surface", "sidebar", "warn_soft", "bad_soft", "accent_soft")),
     "muted": (4.5, ("background", "surface", "sidebar")),
-    "accent": (4.5, ("surface", "accent_soft")),
-    "on_accent": (4.5, ("accent",)),
-    "ok": (4.5, ("surface",)),
-    "warn": (4.5, ("surface",)),
-    "bad": (4.5, ("surface",)),
-    "faint": (3.0, ("surface",)),  # disabled
+    "accent": (4.5, ("background", "surface", "sidebar", "accent_soft")),
+    "on_accent": (4.5, ("accent", "accent_strong")),
+    "ok": (4.5, ("background", "surface", "sidebar")),
+    "warn": (4.5, ("background", "surface", "sidebar", "warn_soft")),
+    "bad": (4.5, ("background", "surface", "sidebar", "bad_soft")),
+    "faint": (3.0, ("background", "surface", "grid")),  # disabled, edges of controls
+    **dict.fromkeys(("run", "gradients", "optimizer", "activations", "others"), (3.0, ("surface",))),
+    **dict.fromkeys((f"curve{number}" for number in range(1, 13)), (3.0, ("surface",))),
 }
 
 both_appearances = pytest.mark.parametrize("tokens", [LIGHT, DARK], ids=["light", "dark"])

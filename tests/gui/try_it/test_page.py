@@ -315,7 +315,8 @@ def test_an_answer_is_not_shown_under_an_image_that_waits_for_a_run_to_end(qtbot
     answers = [column.prediction.answer for column in page.columns.values()]
     press(page, "Try anyway")
     qtbot.waitUntil(
-        lambda: all("True label: \u2068one\u2069" in answer.below.text() for answer in answers), timeout=20_000
+        lambda: all("True label: \u2068one\u2069" in answer.below.text() for answer in answers),
+        timeout=20_000,
     )
 
 
