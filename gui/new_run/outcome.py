@@ -275,10 +275,9 @@ def summary_rows(
 def _data_text(options: RunOptions, length: Extent | None, data: DataReport | None) -> str:
     if not options.data.train:
         return _("choose the data")
-    name = short_name(options.data.train)
+    name = isolated(short_name(options.data.train))
     if length is None:
         return name
-    name = isolated(name)
     if length.evaluated is not None:
         text = _("{name} · {trained:,} for training, {evaluated:,} for validation")
         return text.format(name=name, trained=length.trained, evaluated=length.evaluated)

@@ -2,6 +2,7 @@
 
 import html
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
@@ -16,8 +17,12 @@ from gui.base.theme import RESOURCES, Role, Theme, set_flag, set_role
 
 
 def isolated(name: str) -> str:
-    """Return a name that goes into a line: one of another direction of reading turns nothing beside it."""
-    return f"\u2068{name}\u2069"
+    """Return a name that goes into a line: one that is read from right to left turns nothing beside it.
+
+    Others stay as they are: the marks come from another font, which would move the line.
+    """
+    is_turned = any(unicodedata.bidirectional(letter) in {"R", "AL"} for letter in name)
+    return f"\u2068{name}\u2069" if is_turned else name
 
 
 def text_label(text: str = "", role: Role | None = None, *, selectable: bool = False) -> QLabel:

@@ -31,7 +31,7 @@ def test_the_summary_names_what_will_run_and_leaves_open_what_is_unreadable():
 
     known = {
         "Model": "ResNet-18, from scratch",
-        "Data": "\u2068digits\u2069 · 1,438 for training, 359 for validation",
+        "Data": "digits · 1,438 for training, 359 for validation",
         "Batch": "32 per step",
         "Steps": "about 225 · 45 per epoch",
         "Device": "CPU · Old processor",

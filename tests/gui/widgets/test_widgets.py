@@ -2,7 +2,7 @@
 
 import pytest
 from PySide6.QtCore import QEvent, QSize, Qt
-from PySide6.QtGui import QFocusEvent
+from PySide6.QtGui import QFocusEvent, QTextLayout
 from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, UserError
@@ -13,7 +13,7 @@ from gui.base.theme import Theme
 from gui.widgets.bars import METER_THICKNESS, THINNEST, ChanceBars, Meter, Part, PartsBar
 from gui.widgets.cards import Change, ChangesStrip, MessageStrip, NoticeStack
 from gui.widgets.inputs import Chooser, PathLine
-from gui.widgets.labels import ElidedLabel, LabelledText, spans_of
+from gui.widgets.labels import ElidedLabel, LabelledText, isolated, spans_of
 from gui.widgets.layout import FlowLayout, PageScroll
 from gui.widgets.tables import Group, KeyValue, Row
 
@@ -208,3 +208,22 @@ def test_names_of_bars_are_whole_up_to_half_of_the_width(qtbot, width):
 
 def names_of(bars: ChanceBars) -> list[ElidedLabel]:
     return [one for one in bars.findChildren(ElidedLabel) if one.isVisible()]
+
+
+@pytest.mark.parametrize("name", ["יד פתוחה 22", "سلبي"])
+def test_a_name_read_from_right_to_left_turns_nothing_beside_it(qapp, name):
+    def is_before_figure(line: str) -> bool:
+        layout = QTextLayout(line)
+        layout.beginLayout()
+        drawn = layout.createLine()
+        layout.endLayout()
+        begin, figure = line.index(name), drawn.cursorToX(line.index("94"))[0]
+        return all(drawn.cursorToX(begin + place)[0] <= figure for place in range(len(name)))
+
+    assert is_before_figure(f"Example: {isolated(name)}  94 %")
+    assert not is_before_figure(f"Example: {name}  94 %")
+
+
+@pytest.mark.parametrize("name", ["cat", "22 %", "부정적", "图书", "Größe 2", ""])
+def test_other_names_stay_as_they_are(name):
+    assert isolated(name) == name
