@@ -207,7 +207,7 @@ def test_labels_of_images_are_those_of_the_run(tmp_path):
         for path in (files[0], files[1], tmp_path / "paper.png"):
             assert ask(model, Image(path=str(path))).notes == (), "the examples don't agree"
     assert load(run, Which.BEFORE).name == "SqueezeNet 1.0 (untrained)"
-    for content, reason in (("no image", "no image of a known format"), ("", "the file is empty")):
+    for content, reason in (("no image", "a text file"), ("", "the file is empty")):
         (tmp_path / "no.png").write_text(content)
         with pytest.raises(UserError, match=f"can't be read as an image(.|\n)*{reason}"):
             ask(model, Image(path=str(tmp_path / "no.png")))
