@@ -24,13 +24,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import torch
-from PIL import Image
 from transformers import TrainingArguments
 
 from core.base.errors import OptionsError, Problem
 from core.base.language import _
 from core.engine.data import NO_LABEL, batches
-from core.engine.data.image_files import CROPS, FORMATS, LARGE_PIXELS, ImageSet
+from core.engine.data.image_files import CROPS, FORMATS, HEIC, LARGE_PIXELS, ImageSet, opened
 from core.engine.data.tables import lengths_of
 from core.engine.devices.capabilities import BITSANDBYTES_OPTIMIZERS, gather
 from core.engine.devices.choose import ResolvedRun, report
@@ -328,7 +327,7 @@ def _of_options(options: RunOptions) -> dict[str, Any]:
             Augmentation.STRONG: "v2.RandAugment()",
         }.get(data.augmentation, ""),
         "erases": data.augmentation is Augmentation.STRONG,
-        "formats": FORMATS,
+        "formats": tuple(name for name in FORMATS if name != HEIC),
         "large": LARGE_PIXELS,
         "optimizer": optimizer,
         "patience": (training.early_stopping_patience, training.early_stopping_threshold),
@@ -458,14 +457,15 @@ def _write_examples(prepared: Prepared, options: RunOptions, into: Path) -> bool
 
 
 def _pictures(samples: ImageSet) -> pa.Table:
-    """The path of each image, or its bytes, and the number of its label."""
+    """The path of each image, or its bytes, and the number of its label; HEIC, which needs a plugin, becomes PNG."""
     paths, contents = [], []
     for place in samples.chosen:
         stored = samples.images.encoded(place)
-        if isinstance(stored, np.ndarray):  # pixels
-            written = io.BytesIO()
-            Image.fromarray(stored[0] if len(stored) == 1 else stored.transpose(1, 2, 0)).save(written, "PNG")
-            stored = written.getvalue()
+        with opened(stored) as image:
+            if isinstance(stored, np.ndarray) or image.format == HEIC:
+                written = io.BytesIO()
+                image.save(written, "PNG")
+                stored = written.getvalue()
         paths.append(str(stored.absolute()) if isinstance(stored, Path) else None)
         contents.append(None if isinstance(stored, Path) else stored)
     columns = {"path": pa.array(paths, pa.string()), "bytes": pa.array(contents, pa.large_binary())}

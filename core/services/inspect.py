@@ -272,7 +272,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     `row` is its number in the file. `parts` joined are its text with special tokens, truncated; `tokens` is their
     number, None without a tokenizer. `rejected` is the other answer of a pair; `liked` rates a single one. `images` are
     PNG files as the model sees them, augmented in its first epochs, `original` is one before the transform; `file` is
-    the path of an image in a file of its own.
+    the path of an image in a file of its own, `size` its width and height.
     """
 
     EPOCHS: ClassVar = 3
@@ -287,6 +287,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     images: tuple[bytes, ...] = ()
     original: bytes = b""
     file: str = ""
+    size: tuple[int, int] | None = None
 
 
 QUICK_TRY = 1000

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.base.errors import Fix
 from core.base.formats import counted
 from core.base.language import _, ngettext
 from core.options.catalogue import options_by_path
@@ -61,7 +62,10 @@ def marked_line(mark: tuple[str, Role], content: QWidget | QBoxLayout, parent: Q
 
 
 class FindingsPane(QWidget):
-    """What was found in the data: a summary, and a line with its fixes for each finding; advice is text."""
+    """What was found in the data: a summary, and a line with its fixes for each finding; advice is text.
+
+    A fix that several findings have stands once, below the summary.
+    """
 
     fix_chosen = Signal(object)  # a `core.base.errors.Fix`
     row_chosen = Signal(int)  # the number of a row in the file, to be shown
@@ -80,31 +84,47 @@ class FindingsPane(QWidget):
             return
         self._shown = tuple(findings), rows
         clear(self._lines)
-        for place, finding in enumerate(findings):
+        offered = [fix for finding in findings for fix in finding.fixes if not fix.is_advice]
+        shared = [
+            fix for place, fix in enumerate(offered) if offered.index(fix) == place and offered.count(fix) > 1
+        ]
+        first = self._add_buttons(self._lines, [self._button(fix) for fix in shared])
+        for finding in findings:
             label = self._label(finding, frozenset() if finding.in_eval else rows)
-            self._lines.addWidget(self._line(finding, label))
-            if not place:
-                self.setFocusProxy(label)
+            self._lines.addWidget(self._line(finding, label, shared))
+            first = first or label
+        if first is not None:
+            self.setFocusProxy(first)
         self.summary.setText(summary(findings))
         self.setAccessibleName(_("Found in the data: {summary}").format(summary=self.summary.text()))
         self.setVisible(bool(findings))
 
-    def _line(self, finding: Finding, label: QLabel) -> QWidget:
+    def _button(self, fix: Fix) -> QWidget:
+        return link_button(fix.label, partial(self.fix_chosen.emit, fix), flush=True)
+
+    def _add_buttons(self, lines: QBoxLayout, buttons: Sequence[QWidget]) -> QWidget | None:
+        """Add buttons in as many lines as they need; returns the first."""
+        if not buttons:
+            return None
+        holder = QWidget()
+        flow = FlowLayout(SPACING // 2, 2, holder)
+        for button in buttons:
+            flow.addWidget(button)
+        lines.addWidget(holder)
+        return buttons[0]
+
+    def _line(self, finding: Finding, label: QLabel, shared: Sequence[Fix]) -> QWidget:
         lines = vbox(label, spacing=0)
         advice = [fix.label for fix in finding.fixes if fix.is_advice]
         if advice:
             text = " ".join(f"{line}." if line[-1:].isalnum() else line for line in advice)
             lines.addWidget(text_label(text, Role.HINT))
-        buttons = QWidget()
-        flow = FlowLayout(SPACING // 2, 2, buttons)
+        buttons: list[QWidget] = []
         if finding.files:
             text = ngettext("Show it…", "Show them…", finding.count)
-            flow.addWidget(link_button(text, lambda: FilesSheet(finding, self.window()).open(), flush=True))
-        for fix in finding.fixes:
-            if not fix.is_advice:
-                flow.addWidget(link_button(fix.label, partial(self.fix_chosen.emit, fix), flush=True))
-        if flow.count():
-            lines.addWidget(buttons)
+            buttons.append(link_button(text, lambda: FilesSheet(finding, self.window()).open(), flush=True))
+        buttons += [self._button(fix) for fix in finding.fixes if not (fix.is_advice or fix in shared)]
+        self._add_buttons(lines, buttons)
         is_problem = finding.level is FindingLevel.PROBLEM
         return marked_line(PROBLEM_MARK if is_problem else WARNING_MARK, lines, self)
 
@@ -539,6 +559,7 @@ class DataOverview(QWidget):
         names = dict(given) if isinstance(given, dict) else {}
         names_row.set_hint(names_hint(names, report))
         self.line.show_state()
+        self.views.seen.set_outdated(self._reading.is_waiting)
         has_labels = report is not None and bool(report.labels)
         self.line.name_labels.setVisible(has_labels and task in STRATIFIED)
         if report is not self._shown[0] or (task, names) != self._shown[1:]:

@@ -287,7 +287,7 @@ class SeenPane(QWidget):
         self._seen: tuple[Seen, ...] = ()
         self._named: Mapping[str, str] = {}
         self._place = 0
-        self._has_rows = False
+        self._has_rows = self._is_outdated = False
         self._task = Task.CHAT
         self.text, self.legend = QPlainTextEdit(), text_label(role=Role.HINT)
         self.text.setReadOnly(True)
@@ -298,6 +298,7 @@ class SeenPane(QWidget):
         self.legend.setTextFormat(Qt.TextFormat.RichText)
         self.before, self.after = Picture(), tuple(Picture() for _epoch in range(Seen.EPOCHS))
         texts, images = QWidget(), QWidget()
+        self._images = images
         fill(QVBoxLayout(texts), self.text, self.legend, margins=FLUSH, spacing=SPACING // 2)
         first, later = ((self.before, 1), (self.after[0], 1)), ((picture, 1) for picture in self.after[1:])
         self._later = QWidget()
@@ -324,6 +325,12 @@ class SeenPane(QWidget):
         self._has_rows = report is not None and bool(report.columns) and task is not Task.CAUSAL_LM
         self.step(0)
 
+    def set_outdated(self, is_outdated: bool) -> None:
+        """Show whether images are made anew, after a change of options."""
+        if is_outdated != self._is_outdated:
+            self._is_outdated = is_outdated
+            self.step(0)
+
     def step(self, by: int) -> None:
         """Show another example."""
         last = max(0, len(self._seen) - 1)
@@ -346,9 +353,12 @@ class SeenPane(QWidget):
         if seen.label:
             label = isolated(self._named.get(seen.label, seen.label))
             facts.append(_("label: {label}").format(label=label))
+        if seen.images and self._is_outdated:
+            facts = [_("Being updated…"), *facts]
         self.facts.setText(" · ".join(facts))
+        self._images.setEnabled(not self._is_outdated)
         if seen.images:
-            self.before.show_png(_("In the file"), seen.original, seen.label, seen.file)
+            self.before.show_png(_("In the file"), seen.original, seen.label, seen.file, seen.size)
             title = _("Epoch {number}") if len(seen.images) > 1 else _("What the model sees")
             for number, (picture, png) in enumerate(zip(self.after, seen.images, strict=False), 1):
                 picture.show_png(title.format(number=number), png, seen.label)
@@ -413,14 +423,24 @@ class Picture(QWidget):
         self.setMinimumSize(LEAST_PICTURE, LEAST_PICTURE)
         self._path = ""
 
-    def show_png(self, title: str, content: bytes, label: str, path: str = "") -> None:
-        """Show an image; it has a menu if it is one of the file at `path`."""
+    def show_png(
+        self,
+        title: str,
+        content: bytes,
+        label: str,
+        path: str = "",
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        """Show an image; it has a menu if it is one of the file at `path`, of which it may be a copy smaller than
+        `size`.
+        """
         self._path = path
         self.setToolTip(path)
         self._pixmap = QPixmap()
         self._pixmap.loadFromData(content)
-        size, text = self._pixmap.size(), _("{title}, {width} × {height}")
-        self.caption.setText(text.format(title=title, width=size.width(), height=size.height()))
+        width, height = size or (self._pixmap.width(), self._pixmap.height())
+        text = _("{title}, {width:,} × {height:,}")
+        self.caption.setText(text.format(title=title, width=width, height=height))
         self._picture.setAccessibleName(f"{self.caption.text()} {label}".strip())
         self._fit()
 

@@ -7,7 +7,7 @@ import re
 import struct
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -37,15 +37,17 @@ Encoded = Path | bytes | np.ndarray[Any, np.dtype[np.uint8]]
 """A stored image: a file, its bytes, or pixels [1 or 3, height, width]."""
 
 FORMATS = tuple(dict.fromkeys(IMAGE_FORMATS.values()))
+HEIC = "HEIF"
+"""The one of them that Pillow reads with a plugin."""
 
 MAX_PIXELS = 89_478_485
 """Larger images aren't decoded: Pillow's own limit (`Image.MAX_IMAGE_PIXELS`), 358 MB of memory in RGB."""
 
 UNREADABLE = (
     *(OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, struct.error, zlib.error),
-    *(Image.DecompressionBombError, Image.DecompressionBombWarning),
+    *(Image.DecompressionBombError, Image.DecompressionBombWarning, RuntimeError),
 )
-"""Pillow's errors for damaged files and other formats; UnidentifiedImageError is an OSError."""
+"""Pillow's errors for damaged files and other formats; UnidentifiedImageError is an OSError, RuntimeError libheif's."""
 
 
 class TooLarge(ValueError):  # noqa: N818 - nothing is wrong with the file
@@ -111,6 +113,23 @@ def what_it_is(start: bytes) -> str:
     except UnicodeDecodeError:
         return _("no image of a known format")
     return _("no image of a known format") if b"\0" in start else _("a text file")
+
+
+def size_of(image: Encoded) -> tuple[int, int]:
+    """Return width and height of a stored image, as its camera was held. Raises what `opened` does."""
+    with opened(image) as pil:
+        width, height = pil.size
+        return (height, width) if pil.getexif().get(ORIENTATION, 1) >= FIRST_ON_ITS_SIDE else (width, height)
+
+
+def is_nearly_square(width: int, height: int) -> bool:
+    """Whether squashing an image of this size to a square can hardly be seen."""
+    return max(width, height) <= NEARLY_SQUARE * min(width, height)
+
+
+ORIENTATION, FIRST_ON_ITS_SIDE = 0x0112, 5
+"""EXIF's tag, and the first of its values that swap width and height."""
+NEARLY_SQUARE = 1.1
 
 
 def explained(error: Exception) -> str:
@@ -452,15 +471,13 @@ AHEAD = 64
 """Images checked in advance."""
 ENDS_BYTES = 4096
 """Bytes at the beginning and the end that tell most images apart."""
-SQUARE = 1.1
-"""An image whose sides differ by no more isn't changed much as it is made square."""
 JPEG_END = b"\xff\xd9"
 REPLACE = Fix(_("Remove or replace these images"))
 
 _PROBLEM, _WARNING = FindingLevel.PROBLEM, FindingLevel.WARNING
-MISSING = FindingKind("image-missing", _PROBLEM, _("{rows}: missing"), _("Correct the paths"))
-EMPTY = FindingKind("image-empty", _PROBLEM, _("{rows}: empty (0 bytes)"), REPLACE.label)
-NOT_AN_IMAGE = FindingKind("not-an-image", _PROBLEM, _("{rows}: a format that can't be read"), REPLACE.label)
+MISSING = FindingKind("image-missing", _PROBLEM, _("{rows}: there is no such file"), _("Correct the paths"))
+EMPTY = FindingKind("image-empty", _PROBLEM, _("{rows}: the file is empty"), REPLACE.label)
+NOT_AN_IMAGE = FindingKind("not-an-image", _PROBLEM, _("{rows}: not an image"), REPLACE.label)
 TOO_MANY_PIXELS = FindingKind(
     "image-too-large", _PROBLEM, _("{rows}: too many pixels to be decoded safely"), _("Shrink them")
 )
@@ -512,7 +529,7 @@ def check_image(image: Path | bytes) -> CheckedImage:
                 kind, is_animated = pil.format, getattr(pil, "n_frames", 1) > 1
                 warnings = ((ANIMATED, is_animated), (TRANSPARENT, _has_alpha(pil)))
                 is_small, look = min(pil.size) < LEAST_SIDE, b""
-                is_square = max(pil.size) <= SQUARE * min(pil.size)
+                is_square = is_nearly_square(*pil.size)
                 if kind == "PNG":
                     pil.verify()
             is_whole = kind == "PNG" or (kind == "JPEG" and JPEG_END in tail)
@@ -535,7 +552,11 @@ def check_image(image: Path | bytes) -> CheckedImage:
     )
 
 
-def check_each(images: Images) -> Iterator[CheckedImage]:
+Check = Callable[[Path | bytes], CheckedImage]
+"""`check_image`, or that of `core.engine.data.known_checks`."""
+
+
+def check_each(images: Images, check: Check) -> Iterator[CheckedImage]:
     """Check every image in order, a few at a time in threads; pixels in memory need no check."""
     if isinstance(images.stored, np.ndarray):
         return
@@ -544,14 +565,14 @@ def check_each(images: Images) -> Iterator[CheckedImage]:
         for index in range(len(images)):
             image = images.encoded(index)
             assert not isinstance(image, np.ndarray), "checked above"
-            waiting.append(pool.submit(check_image, image))
+            waiting.append(pool.submit(check, image))
             if len(waiting) >= AHEAD:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
 
-def readable(images: Images, *, skip: bool) -> tuple[Images, tuple[str, ...]]:
+def readable(images: Images, check: Check, *, skip: bool) -> tuple[Images, tuple[str, ...]]:
     """Check every image before a run; returns those that can be used, and a note that names the others.
 
     Args:
@@ -560,13 +581,13 @@ def readable(images: Images, *, skip: bool) -> tuple[Images, tuple[str, ...]]:
     Raises:
         DataError: Some can't be used, unless they are left out; it names the first.
     """
-    bad = {index: checked for index, checked in enumerate(check_each(images)) if not checked.is_usable}
+    bad = {index: checked for index, checked in enumerate(check_each(images, check)) if not checked.is_usable}
     if not bad:
         return images, ()
     lines = [f"{images.where(index)}: {checked.reason}" for index, checked in [*bad.items()][:NAMED]]
     if len(bad) > len(lines):
         lines.append(_("... and {count:,} more").format(count=len(bad) - len(lines)))
-    if skip:
+    if skip and len(bad) < len(images):
         note = ngettext(
             "{count:,} image that can't be read is left out: {names}",
             "{count:,} images that can't be read are left out: {names}",
@@ -578,4 +599,5 @@ def readable(images: Images, *, skip: bool) -> tuple[Images, tuple[str, ...]]:
         "{count:,} image can't be read: {name}", "{count:,} images can't be read, such as {name}", len(bad)
     )
     title = title.format(count=len(bad), name=Path(images.where(next(iter(bad)))).name)
-    raise DataError(title, "\n".join(lines), (REPLACE, leave_out(len(bad))))
+    fixes = (leave_out(len(bad)), REPLACE) if len(bad) < len(images) else (REPLACE,)
+    raise DataError(title, "\n".join(lines), fixes)

@@ -35,6 +35,7 @@ from core.engine.data.image_files import (
     ImageTransform,
     readable,
 )
+from core.engine.data.known_checks import KnownChecks
 from core.engine.data.splits import (
     EVAL_SPLIT,
     HOLD_OUT_INSTEAD,
@@ -108,14 +109,17 @@ def load_image_data(
     data = options.data
     synthetic = parse_synthetic(data.train)
     transform = replace(training_transform(options), mean=mean, std=std)
-    found = find_training_images(options)
-    usable, notes = readable(found.train, skip=data.skip_bad_rows)
+    found, known = find_training_images(options), KnownChecks(data.train)
+    usable, notes = readable(found.train, known.check, skip=data.skip_bad_rows)
     found = replace(found, train=usable, notes=(*found.notes, *notes))
     labels = class_names(options, found)
-    held_out = find_eval_images(options, found, labels)
+    held_out = find_eval_images(options, found)
     notes = ()
     if held_out:
-        held_out, notes = readable(held_out, skip=data.skip_bad_rows)
+        held_out, notes = readable(held_out, known.check, skip=data.skip_bad_rows)
+        notes = tuple(_("Validation data: {message}").format(message=note) for note in notes)
+        refuse_eval_labels(options, held_out, labels)
+    known.save()
     train, rest = split_images(options, found, held_out)
     notes = (*found.notes, *notes)
     if not (held_out or synthetic or rest) and data.eval_fraction:
@@ -165,13 +169,13 @@ def class_names(options: RunOptions, found: FoundImages) -> tuple[str, ...]:
     return labels
 
 
-def find_eval_images(options: RunOptions, found: FoundImages, labels: tuple[str, ...]) -> Images | None:
+def find_eval_images(options: RunOptions, found: FoundImages) -> Images | None:
     """Return the images for evaluation, if the run or its data has separate ones.
 
     Raises:
-        DataError: They don't exist, or have labels that aren't among `labels`.
+        DataError: They don't exist.
     """
-    data, images = options.data, found.eval
+    data = options.data
     if data.eval:
         other = find_images(
             data.eval,
@@ -180,11 +184,14 @@ def find_eval_images(options: RunOptions, found: FoundImages, labels: tuple[str,
             train_split=data.eval_split,
             seed=options.training.seed,
         )
-        images = other.eval or other.train
-    if images:
-        fixes = (HOLD_OUT_INSTEAD,) if data.eval else ()
-        refuse_unseen_labels(images.names[: data.max_eval_samples], labels, images.where, fixes)
-    return images
+        return other.eval or other.train
+    return found.eval
+
+
+def refuse_eval_labels(options: RunOptions, images: Images, labels: tuple[str, ...]) -> None:
+    """Raise DataError if images for evaluation have labels that aren't among `labels`."""
+    fixes = (HOLD_OUT_INSTEAD,) if options.data.eval else ()
+    refuse_unseen_labels(images.names[: options.data.max_eval_samples], labels, images.where, fixes)
 
 
 def split_images(

@@ -18,14 +18,22 @@ from core.engine.data import NO_LABEL, UNFINISHED, decoded
 from core.engine.data.batches import Collator, pad_as, stack
 from core.engine.data.chat_tokens import TemplateRefused, render_chat
 from core.engine.data.conversations import joined_text
-from core.engine.data.image_files import UNREADABLE, ImageTransform, corners, explained, opened
+from core.engine.data.image_files import (
+    UNREADABLE,
+    ImageTransform,
+    corners,
+    explained,
+    is_nearly_square,
+    opened,
+    size_of,
+)
 from core.engine.data.labelled_texts import encode_rows, encode_words
 from core.engine.generate.loading import TriedModel
 from core.engine.reporter import Reporter
 from core.engine.tasks import SHOWN_CHARACTERS, Prepared
 from core.engine.tasks.metrics import OUTSIDE
 from core.options import RunOptions
-from core.options.choices import Speaker, Task
+from core.options.choices import ImageFit, Speaker, Task
 from core.runs.events import Chance, Example, Judged, Said, Validation
 from core.services.chat import CHANCES_TOLD, Answered, Ask, Chat, EndedBy, Image, Texts, Turn, Word
 
@@ -184,6 +192,8 @@ def tagged(words: Sequence[str], tags: Sequence[int], labels: tuple[str, ...]) -
 # --- One text or image in Try it
 
 
+SQUASHED = _("The image isn't square: it was squashed to a square, as in training.")
+CROPPED = _("The image isn't square: only its middle was used, as in training.")
 OTHER_SHADES = _("The training images have light and dark swapped.")
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 """Words as in data sets with labelled words: punctuation marks are words."""
@@ -202,7 +212,8 @@ def classify(model: TriedModel, asked: Ask) -> Answered:
         png = model.transform.png(sample["pixel_values"])
         with opened(png) as seen:
             swapped = model.light is not None and model.light is not (corners(seen) > 127)
-        return msgspec.structs.replace(answered, image=png, swapped=swapped, notes=(OTHER_SHADES,) * swapped)
+        notes = (*shape_notes(model.transform, Path(given.path)), *(OTHER_SHADES,) * swapped)
+        return msgspec.structs.replace(answered, image=png, swapped=swapped, notes=notes)
     if not isinstance(given, Texts) or model.transform is not None:
         reads = _("{name} reads texts.") if model.transform is None else _("{name} reads images.")
         raise UserError(_("This model can't answer that"), reads.format(name=model.name))
@@ -227,13 +238,20 @@ def image_sample(transform: ImageTransform, path: Path) -> dict[str, Any]:
     """
     try:
         if not path.stat().st_size:
-            raise OSError(_("the file is empty"))
+            raise OSError(0, _("the file is empty"))
         with opened(path) as image:
             return {"pixel_values": transform.from_pil(image), "labels": 0}
     except UNREADABLE as error:
         raise DataError(
             _("{name} can't be read as an image").format(name=path.name), f"{path}: {explained(error)}."
         ) from error
+
+
+def shape_notes(transform: ImageTransform, path: Path) -> tuple[str, ...]:
+    """Say what was done to an image that isn't square; nothing of one that is."""
+    if is_nearly_square(*size_of(path)):
+        return ()
+    return (CROPPED if transform.fit is ImageFit.CROP else SQUASHED,)
 
 
 def _first_row(columns: dict[str, list[Any]]) -> dict[str, Any]:

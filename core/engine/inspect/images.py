@@ -10,18 +10,31 @@ from typing import Any
 
 import numpy as np
 
-from core.base.errors import DataError, Problem
+from core.base.errors import DataError, Fix, Problem
 from core.base.language import _, ngettext
-from core.engine.data.alike import pairs_alike
+from core.engine.data.alike import are_alike, pairs_alike
 from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH, offered
-from core.engine.data.image_files import UNREADABLE, CheckedImage, Images, ImageTransform, check_each
+from core.engine.data.image_files import (
+    UNREADABLE,
+    Check,
+    CheckedImage,
+    Encoded,
+    Images,
+    ImageTransform,
+    check_each,
+    opened,
+    size_of,
+)
 from core.engine.data.images import (
+    FoundImages,
     class_names,
     find_eval_images,
     find_training_images,
+    refuse_eval_labels,
     split_images,
     training_transform,
 )
+from core.engine.data.known_checks import KnownChecks
 from core.engine.inspect.report import Progress, as_problem, table_fields
 from core.options import RunOptions
 from core.options.choices import ImageFit
@@ -69,18 +82,21 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
     problems: list[Problem] = []
     held_out, notes = loaded.eval, loaded.notes
     try:
-        labels = class_names(options, loaded)
+        held_out = find_eval_images(options, loaded)
     except DataError as error:
-        labels = tuple(set(loaded.train.names))
-        problems.append(as_problem("data.train", error))
-    can_split = True
-    try:
-        held_out = find_eval_images(options, loaded, labels)
-    except DataError as error:
-        held_out, can_split = None, False
+        held_out = None
         problems.append(as_problem("data.eval", error))
-    checks = [] if synthetic else check_all([loaded.train, *([held_out] if held_out else [])], progress)
-    findings = list(findings_of(loaded.train, held_out, checks, skip=data.skip_bad_rows))
+    sets = [loaded.train, *([held_out] if held_out else [])]
+    known = KnownChecks(data.train)
+    checks = [] if synthetic else check_all(sets, known.check, progress)
+    known.save()
+    can_skip = all(not checked or any(one.is_usable for one in checked) for checked in checks)
+    is_skipped = data.skip_bad_rows and can_skip
+    if is_skipped and checks:  # a class of which no image is left is none
+        sets = [_without(images, checked) for images, checked in zip(sets, checks, strict=True)]
+    problems += _label_problems(options, loaded, sets)
+    can_split = not any(problem.path == "data.eval" for problem in problems)
+    findings = list(findings_of(loaded.train, held_out, checks, skip=is_skipped))
     usable = replace(loaded, train=_without(loaded.train, checks[0]) if checks else loaded.train)
     train_rows, eval_rows = len(usable.train.names[: data.max_train_samples]), None
     if can_split:
@@ -89,12 +105,12 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
         train_rows, eval_rows = len(chosen), len(rest)
         if checks:
             findings += _alike(usable.train, chosen, apart, rest, checks)
-            notes = (*notes, *_not_square(checks, data.image_fit, data.image_size))
+    findings += _not_square(checks, data.image_fit, data.image_size)
     if loaded.eval and not (data.eval or data.eval_split):
         note = _("{name} is the validation data unless you choose other data.").format(name=loaded.eval_name)
         notes = (*notes, note)
     of_table = table_fields(loaded.table) if loaded.table else {}
-    first = len(set(loaded.train.names[:QUICK_TRY]))
+    first = len(set(usable.train.names[:QUICK_TRY]))
     return DataReport(
         first_labels=first,
         **{**of_table, "format": loaded.format, "rows": len(loaded.train)},
@@ -104,11 +120,11 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
         splits=loaded.splits,
         used=len(usable.train),
         labels=dict(Counter(usable.train.names).most_common(DataReport.MOST_LABELS)),
-        seen=tuple(_first_seen(loaded.train, training_transform(options))),
+        seen=tuple(_first_seen(usable.train, training_transform(options))),
         train_rows=train_rows,
         eval_rows=eval_rows,
         problems=tuple(problems),
-        findings=in_order([*offered(findings)]),
+        findings=in_order([*(offered(findings) if can_skip else findings)]),
         notes=notes,
     )
 
@@ -119,26 +135,34 @@ def _without(images: Images, checked: Sequence[CheckedImage]) -> Images:
     return images.at(usable) if checked else images
 
 
-def _not_square(checks: Sequence[Sequence[CheckedImage]], fit: ImageFit, size: int) -> Iterator[str]:
-    """A note on images whose shape changes, and on the other way to make them square."""
-    shapes = [one.is_square for one in checks[0] if one.is_usable]
-    if all(shapes):
-        return
-    note = {
-        ImageFit.SQUASH: ngettext(
-            "{count:,} of {all:,} images isn't square and is squashed to {size} × {size} pixels. “Images that aren't "
-            "square: Crop” takes its middle instead.",
-            "{count:,} of {all:,} images aren't square and are squashed to {size} × {size} pixels. “Images that "
-            "aren't square: Crop” takes their middle instead.",
-            shapes.count(False),
-        ),
-        ImageFit.CROP: ngettext(
-            "{count:,} of {all:,} images isn't square: only its middle is used.",
-            "{count:,} of {all:,} images aren't square: only their middle is used.",
-            shapes.count(False),
-        ),
-    }[fit]
-    yield note.format(count=shapes.count(False), all=len(shapes), size=size)
+def _not_square(checks: Sequence[Sequence[CheckedImage]], fit: ImageFit, size: int) -> Iterator[Finding]:
+    """Say that most images are squashed, and how they wouldn't be; cropping was chosen by the person."""
+    shapes = [one.is_square for checked in checks for one in checked if one.is_usable]
+    count = shapes.count(False)
+    if fit is ImageFit.SQUASH and 2 * count > len(shapes):
+        text = _("{count:,} of {all:,} images aren't square and are squashed to {size} × {size} pixels.")
+        yield Finding(
+            code="not-square",
+            level=FindingLevel.WARNING,
+            message=text.format(count=count, all=len(shapes), size=size),
+            count=count,
+            fixes=(Fix(_("Use only their middle instead"), {"data.image_fit": ImageFit.CROP.value}),),
+        )
+
+
+def _label_problems(options: RunOptions, found: FoundImages, sets: Sequence[Images]) -> Iterator[Problem]:
+    """What is wrong with the labels of the training images, and of validation images of their own."""
+    train, *held_out = sets
+    labels = tuple(set(train.names))
+    try:
+        labels = class_names(options, replace(found, train=train))
+    except DataError as error:
+        yield as_problem("data.train", error)
+    for images in held_out:
+        try:
+            refuse_eval_labels(options, images, labels)
+        except DataError as error:
+            yield as_problem("data.eval", error)
 
 
 ALIKE = FindingKind(
@@ -163,20 +187,37 @@ def _alike(
     of_rest = [checked[place] for place in rest] if checked else []
     known = {one.ends for one in of_train} if held_out else set()  # those that are equal have a finding
     looks = [b"" if one.ends in known else one.look for one in of_rest]
-    found = [
-        FoundFile(source.where(rest[place]), "", train.where(chosen[other]))
+    pairs = [
+        (rest[place], chosen[other])
         for place, other in pairs_alike(looks, [one.look for one in of_train])
+        if _are_alike(source.encoded(rest[place]), train.encoded(chosen[other]))
     ]
+    found = [FoundFile(source.path(place), "", train.path(other)) for place, other in pairs]
     if found:
         yield Finding(
             code=ALIKE.code,
             level=ALIKE.level,
             message=f"{ALIKE.message(len(found), 'image')}.",
             count=len(found),
-            files=tuple(found[:FILES_NAMED]),
+            files=tuple(file for file in found[:FILES_NAMED] if file.path),
+            rows=()
+            if source.rows is None
+            else tuple(source.number(place) for place, _other in pairs[:ROWS_NAMED]),
+            row_word=source.row_word,
             fixes=ALIKE.fixes,
             in_eval=True,
         )
+
+
+def _are_alike(one: Encoded, other: Encoded) -> bool:
+    with opened(one) as first, opened(other) as second:
+        return are_alike(first, second)
+
+
+def _named(images: Images, index: int) -> str:
+    """The folder and file of an image, or its row in a table."""
+    path = images.path(index)
+    return str(Path(*Path(path).parts[-2:])) if path and images.rows is None else images.where(index)
 
 
 def _first_seen(images: Images, transform: ImageTransform) -> Iterator[Seen]:
@@ -197,16 +238,17 @@ def _seen(images: Images, index: int, transform: ImageTransform) -> Seen | None:
         images=seen,
         original=original,
         file=images.path(index),
+        size=size_of(images.encoded(index)),
     )
 
 
-def check_all(sets: Sequence[Images], progress: Progress) -> list[list[CheckedImage]]:
+def check_all(sets: Sequence[Images], check: Check, progress: Progress) -> list[list[CheckedImage]]:
     """Check every image of the sets."""
     checks: list[list[CheckedImage]] = []
     total, done = sum(map(len, sets)), 0
     for images in sets:
         checks.append([])
-        for checked in check_each(images):
+        for checked in check_each(images, check):
             checks[-1].append(checked)
             done += 1
             if done % REPORT_EVERY == 0:
@@ -234,7 +276,7 @@ def findings_of(
     for kinds, checked in zip(flagged, checks, strict=True):
         for index, one in enumerate(checked):
             for kind in one.findings:
-                kinds[kind].append((index, one.reason))
+                kinds[kind].append((index, "" if one.reason in kind.says else one.reason))
     if sets:
         _find_equal(sets, [np.array([one.ends for one in checked], np.uint64) for checked in checks], flagged)
         _check_classes(train, flagged[0])
@@ -257,7 +299,7 @@ def _find_equal(sets: Sequence[Images], ends: Sequence[Any], flagged: Sequence[F
             other, place = first.setdefault(
                 hashlib.blake2b(content, digest_size=16).digest(), (images, index)
             )
-            same = _("the same as {place}").format(place=other.where(place))
+            same = _("the same as {place}").format(place=_named(other, place))
             if other is not images:
                 kinds[IN_BOTH].append((index, ""))
             elif place != index:
@@ -283,9 +325,9 @@ def _uneven_classes(train: Images) -> Iterator[Finding]:
             code="classes-uneven",
             level=FindingLevel.WARNING,
             message=_(
-                "“{most}” has {many:,} images, “{least}” {few:,}: the model may seldom answer “{least}”."
+                "“{least}” has only {few:,} images, “{most}” {many:,}: the model may seldom answer “{least}”."
             ).format(most=most, many=many, least=least, few=few),
-            count=many,
+            count=few,
         )
 
 
@@ -295,13 +337,12 @@ def _finding(
     """A finding that names the first rows of a table, or else the first files."""
     names = []
     for index, reason in flagged[:NAMED]:
-        name = images.where(index)
-        if images.rows is None and images.path(index):
-            name = str(Path(*Path(name).parts[-2:]))
+        name = _named(images, index)
         names.append(f"{name} ({reason})" if reason else name)
+    listed = ", ".join(names)
     if len(flagged) > NAMED:
-        names.append("…")
-    message = f"{kind.message(len(flagged), 'image').rstrip('.')}: {', '.join(names)}."
+        listed = _("{names} and {more:,} more").format(names=listed, more=len(flagged) - NAMED)
+    message = f"{kind.message(len(flagged), 'image').rstrip('.')}: {listed}."
     level = kind.level
     if skip and level is FindingLevel.PROBLEM:
         level = FindingLevel.WARNING

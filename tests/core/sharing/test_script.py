@@ -26,6 +26,7 @@ from core.options.catalogue import all_options, options_by_path, value_of, with_
 from core.options.choices import (
     Augmentation,
     FrozenPrecision,
+    ImageFit,
     Method,
     Padding,
     Precision,
@@ -215,6 +216,7 @@ RUNS: dict[str, tuple[Task, str, str, dict[str, Any]]] = {
     "words": (WORDS, "bert", "words", TWICE),
     "words-LoRA": (WORDS, "bert", "words", {**LORA, **BY_LENGTH}),
     "images": (IMAGES, "vit", "images", {"weight_decay": 0.1}),
+    "images-cropped": (IMAGES, "vit", "images", {"image_fit": ImageFit.CROP}),
     "images-LoRA": (IMAGES, "vit", "images", LORA),
     "images-past-run-with-an-adapter": (IMAGES, "run:images-LoRA", "images", {"method": Method.HEAD}),
     "digits": (IMAGES, "torchvision:resnet18", "builtin:digits", {"pretrained": False, "weight_decay": 0.1}),

@@ -115,6 +115,35 @@ def test_findings_are_counted_and_have_buttons_and_links(qtbot):
     assert pane.isHidden()
 
 
+def test_a_fix_that_several_findings_have_stands_once(qtbot):
+    leave_out = Fix("Leave out all examples with a problem", {"data.skip_bad_rows": True})
+    findings = tuple(replace(one, fixes=(leave_out,)) for one in CHAT_FINDINGS[:2])
+    shown = FindingsPane(), FindingsPane()
+    for pane, some in zip(shown, (findings, findings[:1]), strict=True):
+        qtbot.addWidget(pane)
+        pane.show_findings(some)
+        (button,) = pane.findChildren(QAbstractButton)
+        with qtbot.waitSignal(pane.fix_chosen) as caught:
+            button.click()
+        assert caught.args == [leave_out]
+
+
+def test_a_picture_tells_the_size_of_its_file_and_says_that_it_is_outdated(seen_of):
+    pane, report = seen_of(Task.IMAGE_CLASSIFICATION), report_for(Task.IMAGE_CLASSIFICATION, "x")
+    large = replace(report.seen[0], size=(4032, 3024))
+    pane.show_report(replace(report, seen=(large,)), Task.IMAGE_CLASSIFICATION, {})
+    assert pane.before.caption.text() == "In the file, 4,032 × 3,024"
+    for is_outdated in (True, False):
+        pane.set_outdated(is_outdated)
+        assert ("Being updated…" in pane.facts.text(), pane.before.isEnabled()) == (
+            is_outdated,
+            not is_outdated,
+        )
+    texts = seen_of(Task.CAUSAL_LM)
+    texts.set_outdated(True)
+    assert "Being updated…" not in texts.facts.text()
+
+
 @pytest.fixture
 def rows_of(qtbot):
     def show(task, columns=None, **changes):

@@ -37,9 +37,10 @@ SHADES = {"cat": 0, "dog": 200}
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
+def own_home(tmp_path_factory, monkeypatch):
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HONE_HOME", str(home))
+    return home
 
 
 def load(source: Path | str, **data: Any) -> ImageData:

@@ -1,5 +1,6 @@
 """A model that is tried answers as it did during training, before its first step and at last."""
 
+from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from core.base.errors import ModelError, UserError
 from core.cli.main import main
-from core.options.choices import Method, Speaker, Task
+from core.options.choices import ImageFit, Method, Speaker, Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
 from core.runs.folder import RunFolder
@@ -196,6 +197,11 @@ def test_labels_of_images_are_those_of_the_run(tmp_path):
         ("The training images have light and dark swapped.",),
     ]
     assert [answered.swapped for answered in told] == [False, True]
+    wide = tmp_path / "wide.png"
+    PIL.Image.open(files[0]).resize((64, 32)).save(wide)
+    assert "squashed to a square" in ask(model, Image(path=str(wide))).notes[0]
+    cropping = replace(model, transform=replace(model.transform, fit=ImageFit.CROP))
+    assert "only its middle" in ask(cropping, Image(path=str(wide))).notes[0]
     drawn = [PIL.Image.open(path).convert("L") for path in files]
     mixed = [drawn[0], PIL.ImageOps.invert(drawn[1]), *drawn[2:]]
     coloured = [PIL.ImageOps.colorize(image, "black", "red") for image in drawn]

@@ -15,7 +15,15 @@ from pyarrow import parquet
 
 from core.base.errors import DataError, Fix
 from core.engine.data import image_files
-from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, Images, ImageTransform, readable
+from core.engine.data.alike import are_alike, look_of, pairs_alike
+from core.engine.data.image_files import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    Images,
+    ImageTransform,
+    check_image,
+    readable,
+)
 from core.engine.data.images import find_images, load_image_data
 from core.engine.inspect import images
 from core.engine.inspect.images import check_all, findings_of, inspect_images
@@ -53,7 +61,7 @@ def pets(tmp_path):
 
 
 def options_of(train: Path, **data: Any) -> RunOptions:
-    section = DataOptions(train=str(train), image_size=32, **data)
+    section = DataOptions(train=str(train), **{"image_size": 32, "image_fit": ImageFit.CROP, **data})
     return RunOptions(task=Task.IMAGE_CLASSIFICATION, data=section)
 
 
@@ -63,7 +71,7 @@ def report(train: Path, **data: Any) -> DataReport:
 
 def checked(train: Images, held_out: Images | None = None) -> list[Finding]:
     sets = [train] if held_out is None else [train, held_out]
-    return list(findings_of(train, held_out, check_all(sets, lambda _done, _total: None)))
+    return list(findings_of(train, held_out, check_all(sets, check_image, lambda _done, _total: None)))
 
 
 def check(root: Path) -> list[Finding]:
@@ -122,7 +130,7 @@ def test_an_image_that_does_not_open_is_named(pets, code, write):
     assert str(Path("cat", "bad.")) in finding.message
     assert finding.fixes
     with pytest.raises(DataError, match=r"bad\."):
-        readable(find_images(str(pets)).train, skip=False)
+        readable(find_images(str(pets)).train, check_image, skip=False)
 
 
 def animated(path: Path) -> None:
@@ -189,7 +197,7 @@ def test_classes_of_one_and_classes_much_larger_than_others(pets):
     for number in range(50):
         noise(100 + number).save(pets / "dog" / f"more{number}.png")
     (finding,) = check(pets)
-    assert (finding.code, "“dog” has 55 images, “cat” 5" in finding.message) == ("classes-uneven", True)
+    assert (finding.code, "“cat” has only 5 images, “dog” 55" in finding.message) == ("classes-uneven", True)
 
 
 def test_images_in_parquet_are_checked_by_row(tmp_path):
@@ -220,9 +228,9 @@ def test_each_image_is_opened_once_and_few_are_held(pets, monkeypatch):
     train = find_images(str(pets)).train
     assert opens == [0]
     reported: list[tuple[int, int]] = []
-    check_all([train], lambda done, total: reported.append((done, total)))
+    check_all([train], check_image, lambda done, total: reported.append((done, total)))
     assert (opens, reported) == ([110], [(50, 110), (100, 110), (110, 110)])
-    next(image_files.check_each(train))
+    next(image_files.check_each(train, check_image))
     assert opens[0] <= 110 + image_files.AHEAD
 
 
@@ -271,7 +279,7 @@ class TestReport:
             PROBLEMS[name][1](pets / "cat" / f"bad{number}.png")
         (pets / "cat" / "again.png").write_bytes((pets / "cat" / "0.png").read_bytes())
         found = report(pets, eval=str(folders(tmp_path / "test", "emu", count=1)))
-        assert codes(found.findings) == ["image-empty", "not-an-image", "duplicates"]
+        assert codes(found.findings) == ["image-empty", "not-an-image", "duplicates", "in-both"]
         assert found.findings[0].count == 2
         (problem,) = found.problems
         assert (problem.path, "emu" in problem.message, found.eval_rows) == ("data.eval", True, None)
@@ -349,13 +357,13 @@ def test_bad_images_for_validation_are_left_out_too(tmp_path):
 
 def test_images_that_are_not_square_are_told_of_and_those_that_are_not(tmp_path):
     root = photos(tmp_path / "photos")
-    (note,) = report(root).notes
-    assert note.startswith("40 of 40 images aren't square and are squashed to 32 × 32 pixels.")
-    (note,) = report(root, image_fit=ImageFit.CROP).notes
-    assert note == "40 of 40 images aren't square: only their middle is used."
-    for file in root.rglob("*.jpg"):
-        photo(7, (120, 114)).save(file)
-    assert report(root).notes == ()
+    (finding,) = report(root, image_fit=ImageFit.SQUASH).findings
+    assert finding.message == "40 of 40 images aren't square and are squashed to 32 × 32 pixels."
+    assert [fix.changes for fix in finding.fixes] == [{"data.image_fit": "crop"}]
+    assert report(root, image_fit=ImageFit.CROP).findings == ()
+    for number, file in enumerate(root.rglob("*.jpg")):  # nearly square, but a few
+        photo(700 + number, (120, 114 if number % 4 else 60)).save(file)
+    assert report(root, image_fit=ImageFit.SQUASH).findings == ()
 
 
 def test_a_photo_in_training_and_validation_is_found_in_another_size(tmp_path):
@@ -383,6 +391,69 @@ def test_photos_of_one_burst_on_both_sides_of_the_split_are_counted(tmp_path):
     data = load_image_data(options_of(root))
     names = {Path(data.eval.images.where(place)).name for place in data.eval.chosen}
     assert {Path(file.path).name for file in finding.files} <= names
+
+
+def test_no_digit_is_taken_for_another_one_however_large():
+    pixels = np.asarray(find_images("builtin:digits").train.stored)[:, 0]
+    scans = [Image.fromarray(one).resize((64, 64), Image.Resampling.BICUBIC) for one in pixels]
+    looks = [look_of(scan) for scan in scans]
+    pairs = list(pairs_alike(looks[:180], looks[180:]))
+    assert pairs, "those that their looks alone would name"
+    assert not any(are_alike(scans[place], scans[180 + other]) for place, other in pairs)
+
+
+def test_what_has_not_changed_is_not_read_again(pets, monkeypatch, own_home):
+    checks: list[Path] = []
+
+    def counting(image: Any) -> Any:
+        checks.append(image)
+        return check_image(image)
+
+    monkeypatch.setattr(image_files, "check_image", counting)
+    bad = pets / "cat" / "bad.png"
+    bad.touch()
+    first = report(pets)
+    assert len(checks) == 11
+    checks.clear()
+    noise(77).save(pets / "dog" / "3.png")
+    again = report(pets, augmentation=Augmentation.LIGHT, eval_fraction=0.3)
+    assert sorted(checks) == sorted([bad, pets / "dog" / "3.png"])
+    assert again.findings == first.findings
+    checks.clear()
+    bad.unlink()
+    load_image_data(options_of(pets))
+    assert checks == []
+
+
+def test_a_class_of_which_no_image_is_left_is_none(pets, tmp_path):
+    test = folders(tmp_path / "test", "cat", "dog", count=2)
+    for folder in (pets, test):
+        (folder / "emu").mkdir()
+        (folder / "emu" / "only.png").touch()
+    asked = {"eval": str(test), "eval_fraction": 0.0, "skip_bad_rows": True}
+    found, data = report(pets, **asked), load_image_data(options_of(pets, **asked))
+    assert (found.problems, found.labels) == ((), {"cat": 5, "dog": 5})
+    assert (data.labels, len(data.train), len(data.eval or ())) == (("cat", "dog"), 10, 4)
+
+
+def test_all_images_cannot_be_left_out(tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.png").touch()
+    with pytest.raises(DataError) as caught:
+        load_image_data(options_of(tmp_path, skip_bad_rows=True))
+    assert not any(fix.changes for fix in caught.value.fixes)
+    assert report(tmp_path, skip_bad_rows=True).findings[0].level is FindingLevel.PROBLEM
+    assert not any(fix.changes for finding in report(tmp_path).findings for fix in finding.fixes)
+
+
+def test_nothing_is_said_twice_and_no_text_of_a_library_is_told(pets):
+    short("JPEG", ".jpg")(pets / "cat" / "short.png")
+    (finding,) = check(pets)
+    assert finding.message == f"1 image: damaged or cut short: {Path('cat/short.jpg')}."
+    (pets / "cat" / "short.jpg").write_text("dear diary")
+    (finding,) = check(pets)
+    assert finding.message == f"1 image: not an image: {Path('cat/short.jpg')} (a text file)."
 
 
 def test_digits_and_plain_images_are_not_alike(tmp_path):
