@@ -2,6 +2,7 @@
 
 import ast
 import csv
+import io
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow.parquet
 import pytest
 from PIL import Image
 
@@ -57,6 +59,8 @@ from tests.fakes.trained_runs import attempt, story_of
 from tests.fakes.training import run_options, write_data, write_reviews
 
 pytestmark = pytest.mark.usefixtures("light_runs")
+
+TURNED = Path(__file__).parents[2] / "data" / "turned.heic"
 
 TALKS = [
     {
@@ -531,6 +535,21 @@ def test_images_that_stay_in_their_files_are_told_of(data, has_paths, made, scri
     asked = options(Task.IMAGE_CLASSIFICATION, made["vit"], made.get(data, data), image_size=32)
     head = script(asked).partition("\n\n")[0]
     assert ("Images in files stay where they are" in " ".join(head.split("\n#   "))) is has_paths
+
+
+def test_a_script_needs_no_plugin_for_heic(made, script, tmp_path):
+    for number in range(4):
+        folder = tmp_path / "phone" / "ab"[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (40, 30), (60 * number, 0, 0)).save(folder / f"{number}.jpg")
+        shutil.copy(TURNED, folder / f"{number}.heic")
+    asked = options(Task.IMAGE_CLASSIFICATION, made["vit"], str(tmp_path / "phone"), image_size=32)
+    assert "HEIF" not in script(with_changes(asked, {"data.eval_fraction": 0.0}))
+    table = pyarrow.parquet.read_table(script.folder / "train.parquet").to_pylist()
+    assert sum(row["path"] is None for row in table) == 4
+    for row in table:
+        with Image.open(row["path"] or io.BytesIO(row["bytes"]), formats=["JPEG", "PNG"]) as image:
+            image.load()
 
 
 @pytest.mark.parametrize("strength", [Augmentation.LIGHT, Augmentation.STRONG])
