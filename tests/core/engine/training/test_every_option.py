@@ -50,6 +50,7 @@ ELSEWHERE = {
     "data.drop_duplicates",
     "data.header",
     "data.image_column",
+    "data.image_fit",  # the digits are square
     "data.label_names",
     "data.loss_on",
     "data.packing",
