@@ -18,15 +18,19 @@ Report = Callable[[UserError], None]
 """Shows what went wrong."""
 
 
-def reveal(folder: Path) -> UserError | None:
+def reveal(path: Path) -> UserError | None:
     """Opens a folder, or a file, with the system's program for it; returns an error if that isn't possible."""
-    if not is_there(folder):
-        detail = _("There is nothing at {folder} any more.").format(folder=folder)
-        return UserError(_("The folder does not exist"), detail)
-    if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
-        detail = _("No file manager answered. The folder is {folder}").format(folder=folder)
-        return UserError(_("The folder can't be shown"), detail)
+    if not is_there(path):
+        return _gone(path)
+    if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
+        detail = _("No program for it answered. It is {path}").format(path=path)
+        return UserError(_("“{name}” can't be opened").format(name=path.name), detail)
     return None
+
+
+def _gone(path: Path) -> UserError:
+    detail = _("There is nothing at {path} any more.").format(path=path)
+    return UserError(_("“{name}” does not exist").format(name=path.name), detail)
 
 
 def show_in_folder(path: Path) -> UserError | None:
@@ -35,8 +39,7 @@ def show_in_folder(path: Path) -> UserError | None:
     Linux: the interface org.freedesktop.FileManager1, which Files, Dolphin, Nemo and Thunar answer.
     """
     if not is_there(path):
-        detail = _("There is nothing at {path} any more.").format(path=path)
-        return UserError(_("The file does not exist"), detail)
+        return _gone(path)
     if sys.platform == "darwin":
         command = ["open", "-R", str(path)]
     elif sys.platform == "win32":

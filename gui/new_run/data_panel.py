@@ -159,7 +159,6 @@ class FilesSheet(Sheet):
         self.list.setAccessibleName(finding.message)
         self.list.setIconSize(QSize(2 * SIDE + SPACING, SIDE))
         self.list.setWordWrap(True)
-        self.list.setAlternatingRowColors(False)
         self.list.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.list.customContextMenuRequested.connect(self._open_menu)
         self.list.itemActivated.connect(self._open)

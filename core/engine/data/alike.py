@@ -19,9 +19,7 @@ MOST_DIFFERENT = 0.12
 LEAST_CORRELATION = 0.99
 """Of 32 x 32 pixels of two images whose looks are alike: by their looks alone, 3 of 180 enlarged digits are alike."""
 WORDS = 2 * SIDE * SIDE // 64
-
-Look = Any
-"""An array [WORDS] of uint64: a bit for each pixel that is brighter than its neighbour, and for each that is darker."""
+"""64 bits each of a look: a bit for each pixel that is brighter than its neighbour, and for each that is darker."""
 
 
 def look_of(image: Any) -> bytes:

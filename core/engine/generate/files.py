@@ -85,7 +85,7 @@ def answer_files(
         name=model.name,
         rows=len(answers) - len(problems),
         added=(*added, *reason),
-        notes=tuple(_notes(len(answers), total, problems)),
+        notes=tuple(_notes(len(answers), total, len(problems), *reason)),
     )
 
 
@@ -193,13 +193,13 @@ def _free(name: str, taken: Sequence[str]) -> str:
     return next(each for each in numbered if each not in taken)
 
 
-def _notes(answered: int, total: int, problems: dict[int, str]) -> Iterator[str]:
+def _notes(answered: int, total: int, problems: int, column: str = "") -> Iterator[str]:
     if answered < total:
         yield _("Stopped: {count:,} of {total:,} were answered.").format(count=answered, total=total)
     if problems:
         note = ngettext(
             "{count:,} has no answer; the reason is in the column “{column}”.",
             "{count:,} have no answer; the reasons are in the column “{column}”.",
-            len(problems),
+            problems,
         )
-        yield note.format(count=len(problems), column=PROBLEM)
+        yield note.format(count=problems, column=column)

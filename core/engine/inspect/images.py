@@ -15,6 +15,7 @@ from core.base.language import _, ngettext
 from core.engine.data.alike import are_alike, pairs_alike
 from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH, offered
 from core.engine.data.image_files import (
+    NAMED,
     UNREADABLE,
     Check,
     CheckedImage,
@@ -52,8 +53,6 @@ from core.services.inspect import (
     in_order,
 )
 
-NAMED = 5
-"""Images that a finding names."""
 SHOWN = 8
 """Images shown, of different labels first."""
 REPORT_EVERY = 500

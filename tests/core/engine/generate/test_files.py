@@ -121,3 +121,10 @@ def test_progress_is_told(reader, tmp_path, monkeypatch):
     received = Received()
     answered(reader, tmp_path / "new.csv", tmp_path, received)
     assert received.parts == [Part(id=1, done=1, total=2), Part(id=1, done=2, total=2)]
+
+
+def test_the_reasons_are_said_to_be_in_the_column_that_has_them(reader, tmp_path):
+    (tmp_path / "new.csv").write_text("text,problem\ngood film,old\n ,new\n")
+    told, rows = answered(reader, tmp_path / "new.csv", tmp_path)
+    assert rows[0] == ["text", "problem", "predicted", "probability", "problem_2"]
+    assert told.notes == ("1 has no answer; the reason is in the column “problem_2”.",)
