@@ -151,7 +151,7 @@ def test_no_run_may_begin_on_the_device_meanwhile(home):
 def test_it_is_measured_beside_a_run_only_where_that_is_wanted():
     run = train()
     one = bench("a", measures=(measures := Measures()))
-    with pytest.raises(DeviceBusy, match="training") as caught:
+    with pytest.raises(DeviceBusy, match="is running") as caught:
         list(one.run())
     assert "hone pause digits" in str(caught.value)
     assert measures.measured == []
