@@ -45,7 +45,9 @@ from core.runs.status import PredictionLog, State
 from core.runs.summary import RunSizes, RunSummary, summarize
 from core.runs.verdict import verdict
 from core.runs.words import (
+    FIGURES_OF_LABEL,
     ending_text,
+    figures_of,
     fix_text,
     kept_message,
     message_text,
@@ -107,7 +109,11 @@ def add_commands(commands: Commands) -> None:
     )
     add_run(command)
     add_flag(
-        command, "--predictions", _("show the predictions on validation examples, before and after training")
+        command,
+        "--predictions",
+        _(
+            "show the predictions on validation examples, before and after training, and the figures of each label"
+        ),
     )
     command.add_argument("--rename", metavar="NAME", help=_('give it a name; "" removes it'))
     add_repeated(command, "--tag", "TAG", _("add a tag"))
@@ -443,7 +449,8 @@ def _prediction_lines(log: PredictionLog) -> list[str]:
     lines, first, last = [], log.predicted[0], log.predicted[-1]
     for number, example in enumerate(log.examples):
         place = f"{example.where}: " if example.where else ""
-        lines.append(_shorten(f"{number + 1:>3} {place}", example.image or example.shown))
+        given = example.shown or example.file or example.image
+        lines.append(_shorten(f"{number + 1:>3} {place}", given))
         if example.expected:
             lines.append(_shorten(_("    expected:        "), example.expected))
         lines += [
@@ -456,7 +463,12 @@ def _prediction_lines(log: PredictionLog) -> list[str]:
         if judged := [said.right for said in predicted.said if said.right is not None]:
             right = _("{right} of {count}").format(right=sum(judged), count=len(judged))
             rows.append((_moment(predicted, log), right))
-    return [*lines, formats.table((_("EVALUATED"), _("RIGHT")), rows)] if rows else lines
+    if rows:
+        lines.append(formats.table((_("EVALUATED"), _("RIGHT")), rows))
+    if log.confusion is not None and (counted := log.confusion.each_label):
+        titles = tuple(title.upper() for title in FIGURES_OF_LABEL)
+        lines += ["", formats.table(titles, [figures_of(one) for one in counted])]
+    return lines
 
 
 def _shorten(head: str, text: str) -> str:

@@ -6,6 +6,7 @@ The engine appends to `events.jsonl`, the keeper to `machine.jsonl`. Every line 
 """
 
 import math
+import re
 import time as clock
 from enum import StrEnum
 from functools import reduce
@@ -46,6 +47,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=_sn
 
 MOST_LABELS = 50
 """The largest number of labels in a confusion matrix."""
+MOST_LISTED = 1000
+"""The largest number of labels that are counted each."""
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -54,7 +57,8 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `given` is the model's input as text, or `image` a PNG file relative to the run's folder. `expected` is the correct
     output; empty for own prompts, whose answer is unknown. `asked` is the last message of the user in a conversation,
     whose `given` has the special tokens of a chat template. `texts` are the text or the pair in the data, of which
-    `given` has the tokens that the model reads, not all if it `is_cut`; `where` is "row 17 of reviews.csv".
+    `given` has the tokens that the model reads, not all if it `is_cut`; `where` is "row 17 of reviews.csv", `file` the
+    path of an image's own file on the computer that the run ran on.
     """
 
     given: str = ""
@@ -64,7 +68,13 @@ class Example(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_own: bool = False
     texts: tuple[str, ...] = ()
     where: str = ""
+    file: str = ""
     is_cut: bool = False
+
+    @property
+    def name(self) -> str:
+        """What an image is called: its file's name, or its place in a table."""
+        return re.split(r"[/\\]", self.file)[-1] or self.where or self.image
 
     @property
     def shown(self) -> str:
@@ -110,7 +120,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 class Validation(msgspec.Struct, frozen=True, kw_only=True):
     """`validation.json`: examples of the newest evaluation, or of the best if that is kept, the wrong ones first.
 
-    Of the `wrong` examples in all, those that the model was surest of are included, and some right ones that it was
+    Up to a bound all are included, else the wrong ones that the model was surest of, and the right ones that it was
     least sure of; of each cell of the confusion matrix one comes before the second of any other.
     """
 
@@ -134,17 +144,56 @@ class Predicted(Event, frozen=True, kw_only=True):
     seconds: Seconds = 0.0
 
 
+class LabelCounted(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a label was the true one, the predicted one, and both."""
+
+    label: str
+    true: Count
+    predicted: Count
+    right: Count
+
+    @property
+    def precision(self) -> float | None:
+        """Which share of its predictions is right, 0 to 1; None if it was never predicted."""
+        return self.right / self.predicted if self.predicted else None
+
+    @property
+    def recall(self) -> float | None:
+        """Which share of its samples was found, 0 to 1; None if it has none."""
+        return self.right / self.true if self.true else None
+
+    @property
+    def f1(self) -> float | None:
+        """The harmonic mean of both, 0 to 1; None if it was neither true nor predicted."""
+        both = self.true + self.predicted
+        return 2 * self.right / both if both else None
+
+
 class ConfusionCounted(Event, frozen=True, kw_only=True):
-    """The confusion matrix of the evaluation after `step`.
+    """The confusion matrix of the evaluation after `step`, and the counts of each label.
 
     `counts[i][j]` samples of class `labels[i]` were classified as `labels[j]`. Of many classes only the most confused
-    ones are included; `left_out` counts the others.
+    ones are included; `left_out` counts the others. `of_labels` has up to `MOST_LISTED` of them, or none in files of
+    earlier versions. `is_kept`: its examples and its model are kept, those of no later one.
     """
 
     step: Count
     labels: tuple[str, ...]
     counts: tuple[tuple[Count, ...], ...]
     left_out: Count = 0
+    of_labels: tuple[LabelCounted, ...] = ()
+    is_kept: bool = True
+
+    @property
+    def each_label(self) -> tuple[LabelCounted, ...]:
+        """The counts of each label; none if they aren't known."""
+        if self.of_labels or self.left_out:
+            return self.of_labels
+        columns = [sum(column) for column in zip(*self.counts, strict=False)]
+        return tuple(
+            LabelCounted(label=label, true=sum(row), predicted=columns[place], right=row[place])
+            for place, (label, row) in enumerate(zip(self.labels, self.counts, strict=False))
+        )
 
     def within_limits(self) -> "ConfusionCounted":
         """A copy with at most `MOST_LABELS` labels: a file from elsewhere may have any number."""
@@ -153,7 +202,10 @@ class ConfusionCounted(Event, frozen=True, kw_only=True):
             tuple(row[:MOST_LABELS] for row in self.counts[:MOST_LABELS]),
         )
         left_out = self.left_out + len(self.labels) - len(labels)
-        return msgspec.structs.replace(self, labels=labels, counts=counts, left_out=left_out)
+        listed = self.of_labels[:MOST_LISTED]
+        return msgspec.structs.replace(
+            self, labels=labels, counts=counts, left_out=left_out, of_labels=listed
+        )
 
 
 class Source(StrEnum):

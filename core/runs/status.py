@@ -56,18 +56,26 @@ PAUSED_ITSELF = "paused"
 
 # --- Predictions
 
+MOST_CONFUSIONS = 200
+"""Newest evaluations whose confusion matrices are kept in memory: of 50 labels one has 2,500 counts."""
+
 
 @dataclass
 class PredictionLog:
-    """The examples, their predictions evaluation by evaluation, and the newest confusion matrix.
+    """The examples, and evaluation by evaluation their predictions and the confusion matrix.
 
     Steps that no longer count, where a run is resumed from an earlier step, are dropped.
     """
 
     examples: tuple[Example, ...] = ()
     predicted: list[Predicted] = field(default_factory=list)
-    confusion: ConfusionCounted | None = None
+    confusions: list[ConfusionCounted] = field(default_factory=list)
     is_test: bool = False
+
+    @property
+    def confusion(self) -> ConfusionCounted | None:
+        """The matrix of the evaluation whose examples are kept: the newest, or the best if that is kept."""
+        return next((one for one in reversed(self.confusions) if one.is_kept), None)
 
     def apply(self, event: Event) -> None:
         match event:
@@ -75,8 +83,7 @@ class PredictionLog:
                 self.predicted = [
                     one for one in self.predicted if one.step <= event.from_step and event.from_step
                 ]
-                if self.confusion is not None and self.confusion.step > event.from_step:
-                    self.confusion = None
+                self.confusions = [one for one in self.confusions if one.step <= event.from_step]
             case ExamplesChosen():
                 self.examples = event.examples
             case RunPlanned():
@@ -84,7 +91,8 @@ class PredictionLog:
             case Predicted():
                 self.predicted = [*(one for one in self.predicted if one.step != event.step), event]
             case ConfusionCounted():
-                self.confusion = event.within_limits()
+                others = [one for one in self.confusions if one.step != event.step]
+                self.confusions = [*others, event.within_limits()][-MOST_CONFUSIONS:]
 
     def apply_all(self, events: Iterable[Event]) -> None:
         for event in events:

@@ -39,7 +39,14 @@ from core.runs.library import read_status
 from core.runs.status import PredictionLog, RunStatus, WorkClock
 from core.runs.summary import RunSummary, summarize
 from core.runs.verdict import verdict
-from core.runs.words import ending_text, said_text, state_word, statements
+from core.runs.words import (
+    FIGURES_OF_LABEL,
+    ending_text,
+    figures_of,
+    said_text,
+    state_word,
+    statements,
+)
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "report.html"
 SHOWN_LABELS, SHOWN_EVALUATIONS = 40, 60
@@ -291,7 +298,7 @@ def _input(run: RunFolder, example: Example) -> str:
     with contextlib.suppress(OSError):
         if path is not None:
             content = base64.b64encode(read_small(path)).decode()
-            words = html.escape(example.shown or path.stem)
+            words = html.escape(example.shown or example.name)
             return Markup(f'<img alt="{words}" src="data:image/png;base64,{content}">')
     return example.shown or example.image
 
@@ -307,7 +314,9 @@ def _confusion(matrix: ConfusionCounted | None) -> str:
     if matrix.left_out:
         labels = formats.counted(matrix.left_out, "label")
         note = _("{note} Left out: {labels}.").format(note=note, labels=labels)
-    return f"<p>{note}</p>\n" + _table(("", *matrix.labels), rows, range(1, len(matrix.labels) + 1))
+    counts = f"<p>{note}</p>\n" + _table(("", *matrix.labels), rows, range(1, len(matrix.labels) + 1))
+    figures = [figures_of(one) for one in matrix.each_label]
+    return counts + (_table(FIGURES_OF_LABEL, figures, range(1, len(FIGURES_OF_LABEL))) if figures else "")
 
 
 def _machine(status: RunStatus, history: History) -> str:

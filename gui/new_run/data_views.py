@@ -6,16 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPoint, QSize, Qt, Signal
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPoint, Qt, Signal
 from PySide6.QtGui import (
     QAction,
     QActionGroup,
     QColor,
-    QContextMenuEvent,
     QFont,
-    QMouseEvent,
     QPalette,
-    QPixmap,
     QResizeEvent,
     QTextCharFormat,
     QTextCursor,
@@ -24,7 +21,6 @@ from PySide6.QtWidgets import (
     QAbstractItemView,
     QApplication,
     QLabel,
-    QLayout,
     QLineEdit,
     QMenu,
     QPlainTextEdit,
@@ -38,13 +34,13 @@ from PySide6.QtWidgets import (
 from core.base.language import _, ngettext
 from core.options.choices import Task
 from core.services.inspect import Column, ColumnKind, Columns, DataReport, Lengths, Seen, SeenPart, uses_for
-from gui.base.files import add_file_actions, reveal, teller
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.bars import Meter, NamesGrid
 from gui.widgets.inputs import WheelGuard
 from gui.widgets.labels import ElidedLabel, isolated, link_button, plain_tip, text_label
 from gui.widgets.layout import FLUSH, PageScroll, clear, fill, hbox, vbox
+from gui.widgets.pictures import Picture, decoded
 from gui.widgets.tables import Index, set_up_rows
 
 WIDEST_LETTERS, NARROW_LETTERS = 44, 10
@@ -358,10 +354,10 @@ class SeenPane(QWidget):
         self.facts.setText(" · ".join(facts))
         self._images.setEnabled(not self._is_outdated)
         if seen.images:
-            self.before.show_png(_("In the file"), seen.original, seen.label, seen.file, seen.size)
+            self.before.show_image(_("In the file"), decoded(seen.original), seen.label, seen.file, seen.size)
             title = _("Epoch {number}") if len(seen.images) > 1 else _("What the model sees")
             for number, (picture, png) in enumerate(zip(self.after, seen.images, strict=False), 1):
-                picture.show_png(title.format(number=number), png, seen.label)
+                picture.show_image(title.format(number=number), decoded(png), seen.label)
             self._later.setVisible(len(seen.images) > 1)
         else:
             self._show_text(seen)
@@ -402,77 +398,6 @@ class SeenPane(QWidget):
             text = _("{mark}: made more likely") if seen.liked else _("{mark}: made less likely")
         self.legend.setText(_("All tokens are trained on.") if is_all else text.format(mark=mark))
         self.legend.setVisible(bool(learned))
-
-
-LEAST_PICTURE = 80
-"""Pixels."""
-
-
-class Picture(QWidget):
-    """An image scaled to the space there is, with a caption that names its size."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._pixmap = QPixmap()
-        self._picture, self.caption = QLabel(), text_label(role=Role.HINT)
-        for label in (self._picture, self.caption):
-            label.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        layout = fill(QVBoxLayout(self), None, self._picture, self.caption, None, margins=FLUSH, spacing=2)
-        layout.setAlignment(self._picture, Qt.AlignmentFlag.AlignHCenter)
-        layout.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
-        self.setMinimumSize(LEAST_PICTURE, LEAST_PICTURE)
-        self._path = ""
-
-    def show_png(
-        self,
-        title: str,
-        content: bytes,
-        label: str,
-        path: str = "",
-        size: tuple[int, int] | None = None,
-    ) -> None:
-        """Show an image; it has a menu if it is one of the file at `path`, of which it may be a copy smaller than
-        `size`.
-        """
-        self._path = path
-        self.setToolTip(path)
-        self._pixmap = QPixmap()
-        self._pixmap.loadFromData(content)
-        width, height = size or (self._pixmap.width(), self._pixmap.height())
-        text = _("{title}, {width:,} × {height:,}")
-        self.caption.setText(text.format(title=title, width=width, height=height))
-        self._picture.setAccessibleName(f"{self.caption.text()} {label}".strip())
-        self._fit()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit()
-
-    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        if self._path:
-            menu = QMenu(self)
-            add_file_actions(menu, Path(self._path), teller(self))
-            menu.aboutToHide.connect(menu.deleteLater)
-            menu.popup(event.globalPos())
-
-    def mouseDoubleClickEvent(self, _event: QMouseEvent) -> None:
-        error = reveal(Path(self._path)) if self._path else None
-        if error is not None:
-            teller(self)(error)
-
-    def _fit(self) -> None:
-        if self._pixmap.isNull():
-            return
-        ratio = self.devicePixelRatioF()
-        room = self.size() - QSize(0, self.caption.sizeHint().height() + 2)
-        size = room.expandedTo(QSize(1, 1)) * ratio
-        is_tiny = self._pixmap.width() * 2 <= size.width()  # its pixels should be visible as such
-        smooth, fast = Qt.TransformationMode.SmoothTransformation, Qt.TransformationMode.FastTransformation
-        keep = Qt.AspectRatioMode.KeepAspectRatio
-        scaled = self._pixmap.scaled(size, keep, fast if is_tiny else smooth)
-        scaled.setDevicePixelRatio(ratio)
-        self._picture.setPixmap(scaled)
-        self._picture.setFixedSize(scaled.deviceIndependentSize().toSize())  # the caption stays below it
 
 
 BEYOND = 1.3

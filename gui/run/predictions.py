@@ -1,21 +1,13 @@
-"""The tabs "Predictions" (wrong examples, and the same sample at each evaluation) and "Confusion matrix"."""
+"""The tab "Predictions": wrong examples, those of a cell of the matrix, and the same sample at each evaluation."""
 
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
-from PySide6.QtCore import QEvent, QItemSelection, QObject, QPoint, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QItemSelection, QModelIndex, QObject, QPoint, QSize, Qt
 from PySide6.QtGui import (
-    QColor,
     QFont,
-    QFontMetrics,
-    QHelpEvent,
     QIcon,
-    QImageReader,
-    QKeyEvent,
-    QMouseEvent,
-    QPainter,
-    QPaintEvent,
-    QPen,
     QPixmap,
     QResizeEvent,
     QStandardItem,
@@ -23,18 +15,19 @@ from PySide6.QtGui import (
     QTextCharFormat,
 )
 from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QBoxLayout,
     QCheckBox,
     QFrame,
     QHBoxLayout,
     QHeaderView,
     QLabel,
+    QMenu,
     QPlainTextEdit,
-    QSizePolicy,
     QSlider,
     QSplitter,
     QStackedWidget,
     QTableView,
-    QToolTip,
     QVBoxLayout,
     QWidget,
 )
@@ -42,15 +35,17 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.files import file_inside
 from core.base.language import _
-from core.runs.events import ConfusionCounted, Example, Judged, Predicted, Said, Validation
+from core.runs.events import Example, Judged, Predicted, Said, Validation
 from core.runs.status import PredictionLog
+from gui.base.files import add_file_actions, reveal, teller
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.widgets.bars import ChanceBars
 from gui.widgets.inputs import Segment, Segmented
-from gui.widgets.labels import plain_tip, role_label, text_label
+from gui.widgets.labels import isolated, plain_tip, role_label, text_label
 from gui.widgets.layout import FLUSH, fill
-from gui.widgets.tables import set_up_rows
+from gui.widgets.pictures import SIDE, Picture, Tiles, picture, read_image
+from gui.widgets.tables import Index, set_up_rows
 
 RIGHT, WRONG = "✓", "✗"
 LONGEST_LINE = 300
@@ -58,20 +53,14 @@ LONGEST_LINE = 300
 LONG = 40
 """Longer texts are compared below the table only: in its cells, only their similar beginnings could be seen."""
 PAIR_SEPARATOR = "  ¦  "
-PICTURE, LARGE_PICTURE = 48, 168
-"""Side of an image in a row, and of the selected one, in pixels."""
+PICTURE, LARGE_PICTURE = 48, 800
+"""Side of an image in a row, and at most of the selected one, in pixels."""
+TITLE_LETTERS = 16
+"""Of each label of a cell, on the button that shows its examples."""
+GRID, LIST = "grid", "list"
+"""How images are shown: as pictures with names and labels, or in rows with what was predicted before."""
 SAMPLE, MISTAKES, OF_CELL = "sample", "mistakes", "cell"
 """Which examples are shown: the same ones at each evaluation, the wrong ones, those of a cell of the matrix."""
-
-
-def picture(path: Path, side: int) -> QPixmap:
-    """Decode an image into a square of `side` pixels; one of a few pixels keeps its hard edges."""
-    reader, keep = QImageReader(str(path)), Qt.AspectRatioMode.KeepAspectRatio
-    reader.setAutoTransform(True)
-    if 2 * max(reader.size().width(), reader.size().height()) > side:
-        reader.setScaledSize(reader.size().scaled(side, side, keep))
-    image = QPixmap.fromImage(reader.read())
-    return image if image.isNull() else image.scaled(side, side, keep)
 
 
 def moment_text(predicted: Predicted, *, is_test: bool) -> str:
@@ -91,7 +80,9 @@ def expected_title(said: Said | None) -> str:
 
 
 def given_text(example: Example) -> str:
-    """An example's input on one line, with a separator between the two texts of a pair."""
+    """An example's input on one line, with a separator between the two texts of a pair; an image's name."""
+    if example.image or example.file:
+        return example.name
     parts = [" ".join(part.split()) for part in example.texts or example.shown.strip().split("\n")]
     return (PAIR_SEPARATOR if len(parts) == 2 else " ").join(filter(None, parts))[:LONGEST_LINE]
 
@@ -126,13 +117,24 @@ class Column(IntEnum):
     AFTER = 3
 
 
+def own_file(example: Example) -> Path | None:
+    """The file of an example's image, if it is on this computer.
+
+    A run's folder may be a stranger's: nothing is asked of another computer that a path names.
+    """
+    is_of_network = example.file.startswith(("\\\\", "//"))
+    path = Path(example.file)
+    return path if example.file and not is_of_network and path.is_file() else None
+
+
 class PredictionsModel(QStandardItemModel):
     """A row per example: the input, the expected answer, the answers before training and at a chosen moment."""
 
     def __init__(self, folder: Path, parent: QObject | None = None) -> None:
         super().__init__(0, len(Column), parent)
         self._folder = folder
-        self._examples: tuple[Example, ...] = ()
+        self._icons: dict[int, QIcon] = {}
+        self.examples: tuple[Example, ...] = ()
 
     def show(
         self,
@@ -142,19 +144,14 @@ class PredictionsModel(QStandardItemModel):
         *,
         is_test: bool = False,
     ) -> None:
-        if examples != self._examples:
-            self._examples = examples
+        if examples != self.examples:
+            self.examples = examples
+            self._icons.clear()
             self.setRowCount(0)
             for example in examples:
                 given = QStandardItem(given_text(example))
-                if example.image:
-                    path = file_inside(self._folder, example.image)
-                    icon = QIcon()
-                    for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected):
-                        if path is not None:
-                            icon.addPixmap(picture(path, PICTURE), mode)  # or a selected one would be tinted
-                    given.setIcon(icon)
-                    given.setSizeHint(QSize(PICTURE, PICTURE + 8))
+                if example.file or example.where:
+                    given.setToolTip(plain_tip(example.file or example.where))
                 expected = QStandardItem(" ".join(example.expected.split())[:LONGEST_LINE])
                 self.appendRow([given, expected, QStandardItem(), QStandardItem()])
         moments = [moment_text(one, is_test=is_test) if one else "" for one in (before, after)]
@@ -165,169 +162,33 @@ class PredictionsModel(QStandardItemModel):
                 mark = "" if said is None or said.right is None else f"{RIGHT if said.right else WRONG}  "
                 self.item(row, column).setText("" if said is None else mark + said_text(said))
 
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """Images are decoded when they are first seen."""
+        if role == Qt.ItemDataRole.DecorationRole and index.column() == Column.GIVEN:
+            return self._icon(index.row())
+        return super().data(index, role)
+
+    def seen(self, example: Example) -> Path | None:
+        """The file of an image as the model sees it."""
+        return file_inside(self._folder, example.image) if example.image else None
+
+    def _icon(self, row: int) -> QIcon | None:
+        example = self.examples[row]
+        if not (example.image or example.file):
+            return None
+        if row not in self._icons:
+            icon, path = QIcon(), self.seen(example) or own_file(example)
+            image = QPixmap() if path is None else picture(path, 2 * SIDE)  # sharp at 2x, too
+            for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected):
+                if not image.isNull():
+                    icon.addPixmap(image, mode)  # or a selected one would be tinted
+            self._icons[row] = icon
+        return self._icons[row]
+
 
 def said_of(row: int, predicted: Predicted | None) -> Said | None:
     """The prediction for an example, if there is one."""
     return predicted.said[row] if predicted is not None and row < len(predicted.said) else None
-
-
-CELL = 30
-SMALLEST_CELL = 8
-LARGEST_CELL = 56
-WIDEST_NAME = 16
-"""Letters of a label."""
-READABLE = 22
-"""Least side of a cell with a number, in pixels."""
-
-
-class ConfusionGrid(QWidget):
-    """A confusion matrix: the more examples, the stronger a cell's colour. Numbers are in cells and tool tips."""
-
-    opened = Signal(str, str)  # the true and the predicted label of a cell: clicked, or Return pressed
-
-    def __init__(self, theme: Theme) -> None:
-        super().__init__()
-        self._theme = theme
-        self._shown: ConfusionCounted | None = None
-        self._current = (0, 0)  # row and column of the cell for the keyboard
-        self.setMouseTracking(True)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        theme.changed.connect(self.update)
-
-    def show_confusion(self, confusion: ConfusionCounted) -> None:
-        self._shown = confusion
-        self.setAccessibleName(_("Confusion matrix"))
-        size = range(len(confusion.labels))
-        wrong = (
-            (confusion.counts[row][column], row, column) for row in size for column in size if row != column
-        )
-        worst = sorted((cell for cell in wrong if cell[0]), reverse=True)[:5]
-        self.setAccessibleDescription("; ".join(self._text(row, column) for _count, row, column in worst))
-        self.updateGeometry()
-        self.update()
-
-    def sizeHint(self) -> QSize:
-        return self._size_for(CELL)
-
-    def minimumSizeHint(self) -> QSize:
-        return self._size_for(SMALLEST_CELL)
-
-    def _size_for(self, cell: int) -> QSize:
-        cells = cell * (len(self._shown.labels) if self._shown else 2)
-        return QSize(self._names_width() + cells + SPACING, self._top() + cells + 2 * SPACING)
-
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        if self._shown is None:
-            return
-        painter = QPainter(self)
-        side, left, top = self._cell(), self._names_width(), self._top()
-        totals = [max(1, sum(row)) for row in self._shown.counts]
-        for row, counts in enumerate(self._shown.counts):
-            for column, count in enumerate(counts):
-                box = QRectF(left + column * side, top + row * side, side - 1, side - 1)
-                self._paint_cell(painter, box, count, count / totals[row], is_right=row == column)
-        self._paint_names(painter, self._shown.labels, side, left, top)
-        if self.hasFocus():
-            row, column = self._current
-            painter.setPen(QPen(QColor(self._theme.tokens.accent), 2))
-            painter.drawRect(QRectF(left + column * side, top + row * side, side - 1, side - 1))
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        cell = self._cell_at(event.position().toPoint())
-        if event.button() is Qt.MouseButton.LeftButton and self._text(*cell):
-            self._current = cell
-            self._open()
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        moves = {
-            Qt.Key.Key_Up: (-1, 0),
-            Qt.Key.Key_Down: (1, 0),
-            Qt.Key.Key_Left: (0, -1),
-            Qt.Key.Key_Right: (0, 1),
-        }
-        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space):
-            self._open()
-        elif (move := moves.get(Qt.Key(event.key()))) is not None and self._shown is not None:
-            last = len(self._shown.labels) - 1
-            row, column = (min(last, max(0, at + by)) for at, by in zip(self._current, move, strict=True))
-            self._current = (row, column)
-            self.setAccessibleDescription(self._text(row, column))
-            self.update()
-        else:
-            super().keyPressEvent(event)
-
-    def _open(self) -> None:
-        row, column = self._current
-        if self._shown is not None and self._shown.counts[row][column]:
-            self.opened.emit(self._shown.labels[row], self._shown.labels[column])
-        self.update()
-
-    def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), plain_tip(self.text_at(event.pos())), self)
-            return True
-        return super().event(event)
-
-    def text_at(self, position: QPoint) -> str:
-        """The tool tip of the cell at a position; empty outside."""
-        return self._text(*self._cell_at(position))
-
-    def _cell_at(self, position: QPoint) -> tuple[int, int]:
-        column, row = position.x() - self._names_width(), position.y() - self._top()
-        return int(row // self._cell()), int(column // self._cell())
-
-    def _text(self, row: int, column: int) -> str:
-        shown = self._shown
-        if shown is None or not (0 <= row < len(shown.labels) and 0 <= column < len(shown.labels)):
-            return ""
-        text = _("{count} of “{right}” were predicted as “{predicted}”")
-        return text.format(
-            count=f"{shown.counts[row][column]:,}", right=shown.labels[row], predicted=shown.labels[column]
-        )
-
-    def _paint_cell(
-        self, painter: QPainter, box: QRectF, count: int, share: float, *, is_right: bool
-    ) -> None:
-        tokens = self._theme.tokens
-        colour = QColor(tokens.activations if is_right else tokens.bad)
-        colour.setAlphaF(min(1.0, 0.08 + 0.8 * share) if count else 0.0)
-        painter.fillRect(box, QColor(tokens.grid))
-        painter.fillRect(box, colour)
-        words = f"{count:,}"
-        if count and box.width() >= max(READABLE, self.fontMetrics().horizontalAdvance(words) + 4):
-            painter.setPen(QColor(tokens.text))
-            painter.drawText(box, Qt.AlignmentFlag.AlignCenter, words)
-
-    def _paint_names(
-        self, painter: QPainter, labels: tuple[str, ...], side: float, left: int, top: int
-    ) -> None:
-        metrics = self.fontMetrics()
-        painter.setPen(QColor(self._theme.tokens.muted))
-        if side < metrics.height() - 4:
-            return
-        for place, label in enumerate(labels):
-            name = metrics.elidedText(" ".join(label.split()), Qt.TextElideMode.ElideRight, left - SPACING)
-            row = QRectF(0, top + place * side, left - SPACING, side)
-            painter.drawText(row, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, name)
-            above = metrics.elidedText(name, Qt.TextElideMode.ElideRight, int(side) - 4)
-            column = QRectF(left + place * side, top - metrics.height() - 2, side, metrics.height())
-            painter.drawText(column, Qt.AlignmentFlag.AlignCenter, above)
-
-    def _top(self) -> int:
-        return self.fontMetrics().height() + SPACING
-
-    def _cell(self) -> float:
-        count = len(self._shown.labels) if self._shown else 1
-        room = min(self.width() - self._names_width(), self.height() - self._top()) / count
-        return max(SMALLEST_CELL, min(max(LARGEST_CELL, self._names_width()), room))
-
-    def _names_width(self) -> int:
-        metrics: QFontMetrics = self.fontMetrics()
-        labels = self._shown.labels if self._shown else ()
-        widest = max((metrics.horizontalAdvance(" ".join(label.split())) for label in labels), default=0)
-        return min(widest + 2, WIDEST_NAME * metrics.averageCharWidth()) + SPACING  # the exact width elides
 
 
 class RunPredictions(QWidget):
@@ -349,7 +210,12 @@ class RunPredictions(QWidget):
         self.filter.chosen.connect(self._show_moment)
         self.filter.hide()
         self.model = PredictionsModel(folder, self)
+        self.view = Segmented((Segment(GRID, _("Grid")), Segment(LIST, _("List"))))
+        self.view.setAccessibleName(_("Show as"))
+        self.view.set_value(GRID)
+        self.view.chosen.connect(self._show_moment)
         self.table = self._make_table()
+        self.tiles = self._make_tiles(theme)
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setAccessibleName(_("Evaluation to show"))
         self.slider.setRange(0, 0)
@@ -364,7 +230,7 @@ class RunPredictions(QWidget):
         self.markup = QCheckBox(_("Show template text"))
         self.markup.setToolTip(_("The whole text that the model reads, with the marks of its chat template."))
         self.markup.toggled.connect(self._show_moment)
-        self.image = QLabel(alignment=Qt.AlignmentFlag.AlignTop)
+        self.photo, self.seen = Picture(), Picture()
         self.bars = ChanceBars(theme)
         self._empty = text_label(role=Role.MUTED)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -419,8 +285,10 @@ class RunPredictions(QWidget):
         if any(self._cell):
             true, predicted = self._cell
             tip = _("Examples of “{true}” that were predicted as “{predicted}”.")
-            title = f"{true[:WIDEST_NAME]} → {predicted[:WIDEST_NAME]}"
-            segments.append(Segment(OF_CELL, title, tip.format(true=true, predicted=predicted)))
+            title = " → ".join(isolated(label[:TITLE_LETTERS]) for label in self._cell)
+            segments.append(
+                Segment(OF_CELL, title, tip.format(true=isolated(true), predicted=isolated(predicted)))
+            )
         self.filter.set_segments(segments)
         self.filter.setAccessibleName(_("Examples"))
         self.filter.setVisible(len(segments) > 1)
@@ -446,6 +314,7 @@ class RunPredictions(QWidget):
         bar = fill(
             QHBoxLayout(),
             self.filter,
+            self.view,
             self._moment,
             self.slider,
             None,
@@ -454,23 +323,33 @@ class RunPredictions(QWidget):
             margins=(SPACING, 0, SPACING, 0),
             spacing=2 * SPACING,
         )
-        split = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        split.addWidget(self.table)
+        self._views = QStackedWidget()
+        self._views.addWidget(self.table)
+        self._views.addWidget(self.tiles)
+        self._split = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
+        self._split.addWidget(self._views)
         selected = QWidget()
+        self._images = QWidget()
+        fill(QHBoxLayout(self._images), (self.photo, 1), (self.seen, 1), margins=FLUSH, spacing=SPACING)
         beside = fill(QVBoxLayout(), self.bars, (self.whole, 1), spacing=SPACING)
-        fill(
-            QHBoxLayout(selected),
-            self.image,
+        beside.setAlignment(self.bars, Qt.AlignmentFlag.AlignTop)
+        self._beside = fill(
+            QBoxLayout(QBoxLayout.Direction.LeftToRight, selected),
+            (self._images, 1),
             (beside, 1),
             margins=(SPACING, SPACING, SPACING, 0),
             spacing=2 * SPACING,
         )
-        split.addWidget(selected)
-        split.setStretchFactor(0, 3)
-        split.setStretchFactor(1, 2)
+        self._split.addWidget(selected)
+        self._split.setStretchFactor(0, 3)
+        self._split.setStretchFactor(1, 2)
         page = QWidget()
         fill(
-            QVBoxLayout(page), bar, (split, 1), margins=(SPACING, SPACING, SPACING, SPACING), spacing=SPACING
+            QVBoxLayout(page),
+            bar,
+            (self._split, 1),
+            margins=(SPACING, SPACING, SPACING, SPACING),
+            spacing=SPACING,
         )
         return page
 
@@ -486,7 +365,37 @@ class RunPredictions(QWidget):
         header.setSectionResizeMode(Column.GIVEN, QHeaderView.ResizeMode.Stretch)
         header.setMinimumSectionSize(SPACING * 8)
         table.selectionModel().selectionChanged.connect(self._show_example)
+        self._let_open(table)
         return table
+
+    def _make_tiles(self, theme: Theme) -> Tiles:
+        tiles = Tiles(theme, (Column.EXPECTED, Column.AFTER))
+        tiles.setModel(self.model)
+        tiles.setSelectionModel(self.table.selectionModel())
+        tiles.setAccessibleName(_("Examples"))
+        self._let_open(tiles)
+        return tiles
+
+    def _let_open(self, view: QAbstractItemView) -> None:
+        """Let a double click open the file of an image, and a right click offer what can be done with it."""
+        view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        view.customContextMenuRequested.connect(lambda at: self._open_menu(view, at))
+        view.doubleClicked.connect(self._open_file)
+
+    def _open_menu(self, view: QAbstractItemView, at: QPoint) -> None:
+        index = view.indexAt(at)
+        if not index.isValid() or not (file := self.model.examples[index.row()].file):
+            return
+        menu = QMenu(self)
+        add_file_actions(menu, Path(file), teller(self))
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(view.viewport().mapToGlobal(at))
+
+    def _open_file(self, index: QModelIndex) -> None:
+        file = self.model.examples[index.row()].file
+        error = reveal(Path(file)) if file else None
+        if error is not None:
+            teller(self)(error)
 
     @property
     def _chosen(self) -> Predicted | None:
@@ -534,7 +443,16 @@ class RunPredictions(QWidget):
     def _fit_table(self, *, is_one_moment: bool) -> None:
         examples = self._examples
         self.markup.setVisible(any(example.asked for example in examples))
-        has_images = any(example.image for example in examples)
+        has_images = any(example.image or example.file for example in examples)
+        self.view.setVisible(has_images)
+        is_grid = has_images and self.view.value() == GRID
+        self._views.setCurrentWidget(self.tiles if is_grid else self.table)
+        orientation = Qt.Orientation.Horizontal if is_grid else Qt.Orientation.Vertical
+        if orientation is not self._split.orientation():
+            self._split.setOrientation(orientation)
+            self._split.setSizes([700, 300] if is_grid else [600, 400])
+            directions = QBoxLayout.Direction
+            self._beside.setDirection(directions.TopToBottom if is_grid else directions.LeftToRight)
         row = PICTURE + SPACING if has_images else self.table.fontMetrics().height() + SPACING + 2
         self.table.verticalHeader().setDefaultSectionSize(row)
         answers = [said.text for predicted in self._predictions.predicted for said in predicted.said]
@@ -565,11 +483,7 @@ class RunPredictions(QWidget):
         rows = self.table.selectionModel().selectedRows()
         examples, judged = self._examples, self._judged
         row = rows[0].row() if rows else len(examples)
-        path = (
-            file_inside(self._folder, examples[row].image) if examples[row:] and examples[row].image else None
-        )
-        self.image.setVisible(path is not None)
-        self.image.setPixmap(QPixmap() if path is None else picture(path, LARGE_PICTURE))
+        self._show_images(examples[row] if examples[row:] else None)
         self.bars.setVisible(bool(judged and judged[row:]))
         if judged and judged[row:]:
             self.bars.show_chances(judged[row].chances, judged[row].example.expected)
@@ -580,6 +494,20 @@ class RunPredictions(QWidget):
             self._whole_texts = texts
             self._write_texts()
             self.whole.verticalScrollBar().setValue(scrolled)
+
+    def _show_images(self, example: Example | None) -> None:
+        """Show the photograph of an example beside what the model sees of it."""
+        seen = None if example is None else self.model.seen(example)
+        own = None if example is None else own_file(example)
+        self._images.setVisible(seen is not None or own is not None)
+        for shown, path, title in (
+            (self.photo, own, example.name if example is not None else ""),
+            (self.seen, seen, _("What the model sees")),
+        ):
+            image, size = (QPixmap(), (0, 0)) if path is None else read_image(path, LARGE_PICTURE)
+            shown.setHidden(image.isNull())
+            if example is not None and not image.isNull():
+                shown.show_image(title, image, example.name, example.file, size)
 
     def _write_texts(self) -> None:
         """Write the texts, each below its title, or beside it if all answers are short."""
@@ -602,6 +530,8 @@ class RunPredictions(QWidget):
         given = example.given if self.markup.isChecked() else example.shown
         cut = _("truncated at the maximum length") if example.is_cut else ""
         texts = [(" · ".join(filter(None, (title, example.where, cut))), given)] if given else []
+        if self.photo.isHidden() and (example.image or example.file):
+            texts = [(_("File") if example.file else _("Image"), example.name)]
         read = [(_("What the model read"), example.given)] if cut else []
         if self._judged is not None:
             return texts + read

@@ -20,14 +20,15 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.language import _
 from core.options import RunOptions
-from core.runs.events import ConfusionCounted, Evaluated, WhatRan
+from core.runs.events import Evaluated, WhatRan
 from core.runs.folder import RunFolder
 from core.runs.status import RunStatus
 from core.runs.words import statements
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, SPACING
 from gui.charts.history import RunHistory
-from gui.run.predictions import ConfusionGrid, RunPredictions
+from gui.run.confusion import ConfusionPage
+from gui.run.predictions import RunPredictions
 from gui.widgets.form import sentence
 from gui.widgets.inputs import WheelGuard
 from gui.widgets.labels import meanings_in, role_label
@@ -131,16 +132,14 @@ class RunDetails(QTabWidget):
         self.metrics = MetricsModel(self)
         self.what_ran = KeyValue()
         self._shown_facts: tuple[WhatRan | None, dict[str, str], float | None] | None = None
-        self._shown_confusion: ConfusionCounted | None = None
         self.options = TextView(_("Options"))
         self.addTab(charts, _("Charts"))
         self.predictions = RunPredictions(theme, folder, history.predictions)
         self._predictions_page = _framed(self.predictions)
         self.addTab(self._predictions_page, _("Predictions"))
-        self.confusion = ConfusionGrid(theme)
+        self.confusion = ConfusionPage(theme, history.predictions)
         self.confusion.opened.connect(self._open_cell)
-        self.confusion.hide()
-        self._confusion_page = _framed(self._with_words(self.confusion))
+        self._confusion_page = _framed(self.confusion)
         self.addTab(self._confusion_page, _("Confusion matrix"))
         self._metrics_table, self._no_metrics = self._table(), role_label(Role.MUTED)
         self._no_metrics.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -174,15 +173,18 @@ class RunDetails(QTabWidget):
         if options is not None and options.task.writes_text:
             self.setTabText(self.indexOf(self._predictions_page), _("What it writes"))
         self.predictions.refresh(is_over=is_over)
-        self._show_confusion()
+        if self.confusion.refresh(self._no_metrics.text()):
+            confusion, validation = self._history.predictions.confusion, RunFolder(self._folder).validation()
+            is_of_it = validation is not None and confusion is not None and validation.step == confusion.step
+            self.predictions.show_validation(validation if is_of_it else None)
         self.show_task(options)
-        if self._shown_confusion is None:
-            self._confusion_text.setText(self._no_metrics.text())
         self._show_what_ran(status)
 
     def show_task(self, options: RunOptions | None) -> None:
         """Show the tabs that the task has."""
-        is_known = self._shown_confusion is not None or (options is not None and options.task.has_labels)
+        is_known = self._history.predictions.confusion is not None or (
+            options is not None and options.task.has_labels
+        )
         self.setTabVisible(self.indexOf(self._confusion_page), is_known)
         self.setTabVisible(0, options is None or not options.only_evaluates)
 
@@ -192,40 +194,10 @@ class RunDetails(QTabWidget):
             self._shown_facts = facts
             self.what_ran.set_groups(what_ran_groups(status))
 
-    def _show_confusion(self) -> None:
-        confusion = self._history.predictions.confusion
-        if confusion is None or confusion is self._shown_confusion:
-            return
-        self._shown_confusion = confusion
-        texts = [_("Rows: true labels, columns: predicted labels. Click a cell to see its examples.")]
-        if confusion.step:
-            texts.insert(0, _("After step {step}.").format(step=formats.count(confusion.step)))
-        if confusion.left_out:
-            left_out = _("{count} labels with fewer errors are left out.")
-            texts.append(left_out.format(count=confusion.left_out))
-        self._confusion_text.setText(" ".join(texts))
-        self.confusion.show_confusion(confusion)
-        self.confusion.show()
-        validation = RunFolder(self._folder).validation()
-        is_of_it = validation is not None and validation.step == confusion.step
-        self.predictions.show_validation(validation if is_of_it else None)
-
     def _open_cell(self, true: str, predicted: str) -> None:
         self.predictions.show_cell(true, predicted)
         self.setCurrentWidget(self._predictions_page)
         self.predictions.table.setFocus()
-
-    def _with_words(self, grid: QWidget) -> QWidget:
-        page = QWidget()
-        self._confusion_text = role_label(Role.HINT)
-        fill(
-            QVBoxLayout(page),
-            self._confusion_text,
-            (grid, 1),
-            margins=(2 * SPACING, SPACING, 2 * SPACING, SPACING),
-            spacing=SPACING,
-        )
-        return page
 
     def _table(self) -> QTableView:
         table = QTableView()

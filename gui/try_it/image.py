@@ -32,10 +32,10 @@ from core.options.presets import IMAGE_FORMATS
 from gui.base.files import add_file_actions
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.run.predictions import picture
 from gui.widgets.inputs import Chooser, dropped_paths
 from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, text_label
 from gui.widgets.layout import FLUSH, fill, hbox, vbox
+from gui.widgets.pictures import picture
 
 SIDE = 96
 """Pixels of the thumbnail."""

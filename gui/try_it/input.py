@@ -29,12 +29,12 @@ from core.runs.events import Example
 from core.services.chat import Chat, Choice, EndedBy, Files, Given, Image, Texts, Turn, Which, Writing
 from gui.base.theme import Role, set_flag
 from gui.base.tokens import SPACING
-from gui.run.predictions import picture
 from gui.try_it.image import ImageBox
 from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, Chooser, dropped_paths
 from gui.widgets.labels import isolated, link_button, push_button, role_label, tip_of
 from gui.widgets.layout import FLUSH, FlowLayout, fill, keep_place, vbox
+from gui.widgets.pictures import picture
 
 
 @dataclass(frozen=True)

@@ -411,14 +411,16 @@ class Images:
         """The file of an image; empty if it is stored in a table."""
         return str(self.stored[index]) if isinstance(self.stored, list) else ""
 
+    def row(self, index: int) -> str:
+        """Where an image is in a table or data set, as "row 3 of photos.csv"; empty if it is only a file."""
+        if self.rows is None and self.path(index):
+            return ""
+        row = formats.places(self.row_word, (self.number(index),))
+        return _("{row} of {name}").format(row=row, name=self.source)
+
     def where(self, index: int) -> str:
         """Return the row of an image, its path, or both."""
-        path = self.path(index)
-        if path and self.rows is None:
-            return path
-        row = formats.places(self.row_word, (self.number(index),))
-        row = _("{row} of {name}").format(row=row, name=self.source)
-        return f"{row}: {path}" if path else row
+        return ": ".join(filter(None, (self.row(index), self.path(index))))
 
     def number(self, index: int) -> int:
         """Return the row in the table, or else the place, counted from 1."""

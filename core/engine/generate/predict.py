@@ -20,6 +20,7 @@ from core.engine.data.chat_tokens import TemplateRefused, render_chat
 from core.engine.data.conversations import joined_text
 from core.engine.data.image_files import (
     UNREADABLE,
+    ImageSet,
     ImageTransform,
     corners,
     explained,
@@ -366,23 +367,27 @@ def _held_out(
         case Task.TEXT_CLASSIFICATION | Task.IMAGE_CLASSIFICATION:
             expected = [labels[int(sample["labels"])] for sample in samples]
             predict = partial(predict_classes, samples, collator, labels)
-    answers = enumerate(zip(indices, expected, strict=True))
+    answers = enumerate(zip(indices, samples, expected, strict=True))
     return tuple(
-        _example(index, text, prepared, folder, str(number)) for number, (index, text) in answers
+        _example(index, sample, text, prepared, folder, name=str(number))
+        for number, (index, sample, text) in answers
     ), predict
 
 
-def _example(index: int, expected: str, prepared: Prepared, folder: Path, name: str) -> Example:
-    """A validation sample as an example; an image is written to `examples/` under this name."""
-    sample = prepared.eval[index] if prepared.eval is not None else {}
-    if "pixel_values" not in sample:
+def _example(
+    index: int, sample: dict[str, Any], expected: str, prepared: Prepared, folder: Path, *, name: str
+) -> Example:
+    """A validation sample as an example; its image, if it has one, is written to `examples/` under this name."""
+    origin = prepared.origin(index)
+    if "input_ids" in sample:
         given = _text(sample, prepared.processing_class)
-        return msgspec.structs.replace(prepared.origin(index), given=given, expected=expected)
-    image = f"examples/{name}.png" if prepared.picture else ""
-    if prepared.picture:
+        return msgspec.structs.replace(origin, given=given, expected=expected)
+    image = ""
+    if sample and prepared.picture:
+        image = f"examples/{name}.png"
         (folder / "examples").mkdir(exist_ok=True)
         (folder / image).write_bytes(prepared.picture(sample))
-    return Example(image=image, expected=expected)
+    return msgspec.structs.replace(origin, image=image, expected=expected)
 
 
 def around_message(tokenizer: Any) -> tuple[str, str] | None:
@@ -443,21 +448,16 @@ def prompt_and_answer(sample: dict[str, Any]) -> tuple[list[int], list[int]]:
 # --- The examples of an evaluation: those a classifier is surest of and wrong about
 
 
-MOST_WRONG, MOST_RIGHT = 100, 20
-MOST_WRONG_IN_TEST = 1000
-"""Of texts: images would fill the disk."""
+KEPT = 1000
+"""The most wrong examples that are kept, and the most right ones."""
+PICTURED = 100, 20
+"""Of those whose image is a file, as many wrong and right ones are also written as the model sees them."""
+WRITTEN_PIXELS = 5_000_000
+"""Of images without a file of their own, so many pixels are written, and the others aren't kept."""
 CHANCES_KEPT = 5
 
 
-def judge(
-    logits: Any,
-    truth: Any,
-    order: Sequence[int],
-    prepared: Prepared,
-    folder: Path,
-    *,
-    most_wrong: int = MOST_WRONG,
-) -> Validation:
+def judge(logits: Any, truth: Any, order: Sequence[int], prepared: Prepared, folder: Path) -> Validation:
     """Choose examples of an evaluation, and write their images; the caller sets `step`.
 
     Args:
@@ -469,35 +469,54 @@ def judge(
     best = chances.topk(min(CHANCES_KEPT, len(prepared.labels)))
     sure, answers = best.values[:, 0].numpy(), best.indices[:, 0].numpy()
     is_right, cells = answers == truth, truth * len(prepared.labels) + answers
-    wrong, right = np.flatnonzero(~is_right), np.flatnonzero(is_right)
-    chosen = [
-        *wrong[_spread(sure[wrong], cells[wrong], most_wrong)],
-        *right[_spread(-sure[right], cells[right], MOST_RIGHT)],
-    ]
     examples: list[Judged] = []
-    for place in chosen:
-        sample = prepared.eval[int(order[place])] if prepared.eval is not None else {}
-        if int(sample.get("labels", NO_LABEL)) == int(truth[place]):
-            name, expected = f"validation-{len(examples)}", prepared.labels[int(truth[place])]
+    for kind, score, (most, read) in zip(
+        (np.flatnonzero(~is_right), np.flatnonzero(is_right)), (sure, -sure), _limits(prepared), strict=True
+    ):
+        kept = kind[_spread(score[kind], cells[kind])][:most]
+        read_too = {*kept[:read].tolist()}
+        for place in kept[np.argsort(-score[kept], kind="stable")].tolist():
+            index, true = int(order[place]), int(truth[place])
+            if _true_label(prepared.eval, index) != true:
+                continue
             likeliest = best.indices[place].tolist()
-            if int(truth[place]) not in likeliest:
-                likeliest[-1] = int(truth[place])
+            if true not in likeliest:
+                likeliest[-1] = true
             told = tuple(
                 Chance(prepared.labels[label], round(float(chances[place, label]), 4)) for label in likeliest
             )
-            example = _example(int(order[place]), expected, prepared, folder, name)
+            sample = prepared.eval[index] if prepared.eval is not None and place in read_too else {}
+            name = f"validation-{len(examples)}"
+            example = _example(index, sample, prepared.labels[true], prepared, folder, name=name)
             examples.append(Judged(example=example, chances=told))
-    return Validation(step=0, wrong=len(wrong), examples=tuple(examples))
+    return Validation(step=0, wrong=int((~is_right).sum()), examples=tuple(examples))
 
 
-def _spread(scores: Any, cells: Any, most: int) -> Any:
-    """Indices of at most `most` samples, highest score first; one of each cell before the second of any."""
+def _limits(prepared: Prepared) -> tuple[tuple[int, int], tuple[int, int]]:
+    """How many wrong and right examples are kept, and how many of them are read again."""
+    if prepared.picture is None or not prepared.eval:
+        return (KEPT, KEPT), (KEPT, KEPT)
+    if prepared.origin(0).file:
+        wrong, right = PICTURED
+        return (KEPT, wrong), (KEPT, right)
+    pixels = prepared.eval[0]["pixel_values"][0].numel()
+    most = min(KEPT, WRITTEN_PIXELS // pixels)
+    return (most, most), (most // 2, most // 2)
+
+
+def _true_label(samples: Any, index: int) -> int:
+    if isinstance(samples, ImageSet):
+        return int(samples.labels[index])  # without decoding it
+    return int(samples[index].get("labels", NO_LABEL)) if samples is not None else NO_LABEL
+
+
+def _spread(scores: Any, cells: Any) -> Any:
+    """Indices of samples, the highest score first, but the first one of each cell before the second of any."""
     order = np.lexsort((-scores, cells))
     places = np.arange(len(order))
     begins = np.diff(cells[order], prepend=-1) != 0
     ranks = places - np.maximum.accumulate(np.where(begins, places, 0))
-    kept = order[np.lexsort((-scores[order], ranks))][:most]
-    return kept[np.argsort(-scores[kept], kind="stable")]
+    return order[np.lexsort((-scores[order], ranks))]
 
 
 def _own_prompts(

@@ -30,7 +30,7 @@ from core.engine.tasks import Prepared, named, refuse_other_labels
 from core.engine.tasks.metrics import classification_metrics
 from core.options import RunOptions
 from core.options.sources import Scheme, parse_synthetic, synthetic
-from core.runs.events import Phase
+from core.runs.events import Example, Phase
 
 LARGE_ENOUGH = 64
 """Pixels on which every model of `VISION_MODELS` trains, even one image at a time."""
@@ -89,6 +89,13 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
                 folder / PREPROCESSOR, preprocessor(data.size, model.mean, model.std, options.data.image_fit)
             )
 
+    def origin(index: int) -> Example:
+        if data.eval is None:
+            return Example()
+        images, place = data.eval.images, data.eval.chosen[index]
+        path = images.path(place)
+        return Example(file=str(Path(path).resolve()) if path else "", where=images.row(place))
+
     return Prepared(
         model=apply_method(loaded.model, options, loaded.fresh),
         train=train,
@@ -98,6 +105,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         save_extras=save_extras,
         metrics=classification_metrics,
         picture=lambda sample: transform.png(sample["pixel_values"]),
+        origin=origin,
     )
 
 

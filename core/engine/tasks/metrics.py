@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from core.engine.data import NO_LABEL
-from core.runs.events import MOST_LABELS, ConfusionCounted
+from core.runs.events import MOST_LABELS, MOST_LISTED, ConfusionCounted, LabelCounted
 
 # --- Classification
 
@@ -52,16 +52,16 @@ def confusion(
 
     Args:
         true: The index of the true label; ignored if outside `labels`, such as -100.
-        most: Of more labels, only those with the most errors are kept, in their order.
+        most: Of more labels, only those with the most errors are in the matrix, in their order.
     """
     answers, truth = np.asarray(predicted, dtype=np.int64), np.asarray(true, dtype=np.int64)
     counted = (truth >= 0) & (truth < len(labels))
     pairs, numbers = np.unique(np.stack([truth[counted], answers[counted]]), axis=1, return_counts=True)
-    kept: Any = np.arange(len(labels))
-    if len(labels) > most:
-        wrong = pairs[0] != pairs[1]
-        errors = sum(np.bincount(side[wrong], numbers[wrong], len(labels)) for side in pairs)
-        kept = np.sort(np.argsort(-errors, kind="stable")[:most])
+    trues, predictions = (np.bincount(side, numbers, len(labels)).astype(int) for side in pairs)
+    same = pairs[0] == pairs[1]
+    rights = np.bincount(pairs[0][same], numbers[same], len(labels)).astype(int)
+    worst = np.argsort(2 * rights - trues - predictions, kind="stable")  # most errors first
+    kept: Any = np.sort(worst[:most])
     place = np.full(len(labels), -1)
     place[kept] = np.arange(len(kept))
     rows, columns = place[pairs[0]], place[pairs[1]]
@@ -73,6 +73,15 @@ def confusion(
         labels=tuple(labels[index] for index in kept),
         counts=tuple(tuple(row) for row in counts.tolist()),
         left_out=len(labels) - len(kept),
+        of_labels=tuple(
+            LabelCounted(
+                label=labels[index],
+                true=int(trues[index]),
+                predicted=int(predictions[index]),
+                right=int(rights[index]),
+            )
+            for index in np.sort(worst[:MOST_LISTED])
+        ),
     )
 
 

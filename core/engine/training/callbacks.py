@@ -21,7 +21,7 @@ from core.base.formats import METRIC_NAMES
 from core.base.language import _
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import DeviceMemory
-from core.engine.generate.predict import MOST_WRONG, MOST_WRONG_IN_TEST, Predictor, ShouldStop, judge
+from core.engine.generate.predict import Predictor, ShouldStop, judge
 from core.engine.launch import rank
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
@@ -218,8 +218,8 @@ class PredictionCallback(TrainerCallback):
 class ValidationCallback(TrainerCallback):
     """Wraps `compute_metrics`, which gets all predictions, to report what is more than a metric.
 
-    That is what a constant prediction reaches, and the confusion matrix and examples of a classifier's mistakes: of the
-    newest evaluation, or of the best where the best model is kept.
+    That is what a constant prediction reaches, the confusion matrix, and examples of a classifier's mistakes: those of
+    the newest evaluation, or of the best where the best model is kept.
     """
 
     def __init__(
@@ -246,11 +246,7 @@ class ValidationCallback(TrainerCallback):
             logits, truth = first_of(prediction.predictions), np.asarray(prediction.label_ids)
             order = list(range(len(truth)) if sampler is None else sampler)
             with suppress(OSError):  # a full disk is met, and reported, where checkpoints are saved
-                is_test = self._options.only_evaluates and self._prepared.picture is None
-                most = MOST_WRONG_IN_TEST if is_test else MOST_WRONG
-                self._validation = judge(
-                    logits, truth, order, self._prepared, self._run.path, most_wrong=most
-                )
+                self._validation = judge(logits, truth, order, self._prepared, self._run.path)
         baseline = constant_baseline(prediction)
         return self._prepared.metrics(prediction) | ({} if baseline is None else {"baseline": baseline})
 
@@ -261,8 +257,9 @@ class ValidationCallback(TrainerCallback):
             told = msgspec.structs.replace(self._validation, step=state.global_step)
             with suppress(OSError):
                 write_atomically(self._run.validation_file, msgspec.json.encode(told))
-        if self._confusion is not None and is_kept:
-            self._reporter.write(msgspec.structs.replace(self._confusion, step=state.global_step))
+        if self._confusion is not None:
+            counted = msgspec.structs.replace(self._confusion, step=state.global_step, is_kept=is_kept)
+            self._reporter.write(counted)
         self._confusion = self._validation = None
 
 

@@ -181,6 +181,11 @@ def test_predictions(tmp_path, hone):
     out = hone("show", tmp_path, "--predictions").out
     for text in ("A fine film.", "no (60%) ✗", "yes (91%) ✓", "step 1,200", "1 of 1"):
         assert text in out
+    assert [line.split() for line in out.splitlines()[-3:]] == [
+        ["LABEL", "PRECISION", "RECALL", "F1", "SAMPLES"],
+        [*("no", "66.7", "%", "100.0", "%", "80.0", "%"), "2"],
+        [*("yes", "100.0", "%", "75.0", "%", "85.7", "%"), "4"],
+    ]
     assert max(map(len, out.splitlines())) <= 96
     answer = hone("show", tmp_path, "--predictions", "--json").json
     assert [predicted["step"] for predicted in answer["told"]] == [0, 1200]

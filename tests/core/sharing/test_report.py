@@ -106,6 +106,9 @@ def test_all_sections_are_there_with_charts_and_only_changed_options_first(page)
         *("Options", "Data", "What ran", "Memory", "Charts", "Evaluations", "Predictions"),
         *("Confusion matrix", "Messages", "Machine and versions"),
     ]
+    labels = re.sub(r"<[^>]*>", " ", page[page.index("<h2>Confusion") : page.index("<h2>Messages")]).split()
+    assert labels[labels.index("Precision") :][:4] == ["Precision", "Recall", "F1", "Samples"]
+    assert labels[-8:] == ["b", "80.0", "%", "100.0", "%", "88.9", "%", "4"]
     changed = page[page.index("<h2>Options") : page.index("All other options")]
     assert "Image size" in changed
     assert "Weight decay" not in changed
@@ -153,6 +156,7 @@ def test_a_damaged_run_and_one_with_too_many_labels_are_described_as_far_as_poss
     assert f">label-{MOST_LABELS - 1}<" in page
     assert f"label-{MOST_LABELS}" not in page
     assert "Left out: 15 labels." in page
+    assert "Recall" not in page, "of some labels the counts aren't known"
     run.options_file.write_text("not = [toml")
     run.events_file.write_bytes(b"\xff\xfe{]\n")
     assert "The run file can't be read." in page_of(run)

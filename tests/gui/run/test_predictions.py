@@ -1,12 +1,16 @@
 """Predictions on a run's page: the same examples through time, and the confusion matrix."""
 
+from pathlib import Path
+
 import msgspec
+import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QWidget
+from PySide6.QtGui import QColor, QImage
+from PySide6.QtWidgets import QMenu, QWidget
 
 from core.base.settings import Appearance
+from core.engine.tasks.metrics import confusion
 from core.runs.events import (
     Chance,
     ConfusionCounted,
@@ -20,8 +24,10 @@ from core.runs.events import (
 )
 from core.runs.folder import RunFolder
 from core.runs.status import PredictionLog, RunStatus
+from gui.base.files import folder_title
 from gui.base.theme import Theme
-from gui.run.predictions import Column, ConfusionGrid, PredictionsModel, RunPredictions, given_text, visible
+from gui.run.confusion import ConfusionGrid, ConfusionPage, Figure, luminance, mixed, readable_on
+from gui.run.predictions import Column, PredictionsModel, RunPredictions, given_text, own_file, visible
 from gui.run.tabs import RunDetails
 from tests.fakes.charts import EventHistory
 from tests.fakes.runs import OPTIONS
@@ -161,14 +167,14 @@ def test_the_confusion_matrix_has_a_tab_from_the_beginning(qtbot, tmp_path):
     history.apply(ConfusionCounted(step=5, labels=("cat", "dog"), counts=((3, 1), (0, 4))))
     details.refresh(RunStatus(), is_over=False)
     assert details.isTabVisible(tab)
-    matrix = details.confusion
-    assert matrix.accessibleDescription() == "1 of “cat” were predicted as “dog”"
+    matrix = details.confusion.grid
+    assert matrix.accessibleDescription() == "1 of “cat” were predicted as “dog” (25.0 % of “cat”)"
     details.setCurrentIndex(tab)
     with qtbot.waitExposed(details):
         details.show()
     side, left, top = matrix._cell(), matrix._names_width(), matrix._top()
     over = QPoint(int(left + 1.5 * side), int(top + 0.5 * side))
-    assert matrix.text_at(over) == "1 of “cat” were predicted as “dog”"
+    assert matrix.text_at(over) == "1 of “cat” were predicted as “dog” (25.0 % of “cat”)"
     assert matrix.text_at(QPoint(0, 0)) == ""
 
 
@@ -185,7 +191,7 @@ def test_a_cell_of_the_matrix_opens_its_examples_and_the_wrong_ones_come_first(q
     qtbot.addWidget(details)
     history.apply(ConfusionCounted(step=5, labels=("cat", "dog"), counts=((0, 1), (0, 34))))
     details.refresh(RunStatus(), is_over=True)
-    page, grid = details.predictions, details.confusion
+    page, grid = details.predictions, details.confusion.grid
     assert [cell(page, row, Column.GIVEN) for row in range(page.model.rowCount())] == ["A cat"]
     grid.setFocus()
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Return):
@@ -222,6 +228,143 @@ def test_a_click_opens_a_cell_and_beside_the_matrix_does_nothing(qtbot, column, 
     qtbot.mouseClick(grid, button, pos=QPoint(int(x), int(y)))
     assert heard == opened
     assert all(place in (0, 1) for place in grid._current), "the frame stays in the matrix"
+
+
+def judged(tmp_path, count=3):
+    """Wrong examples with a photograph each, the first also as the model sees it; the last one's file is gone."""
+    image = QImage(40, 30, QImage.Format.Format_RGB32)
+    image.fill(0x00FF00)
+    (tmp_path / "run" / "examples").mkdir(parents=True)
+    assert image.scaled(8, 8).save(str(tmp_path / "run" / "examples" / "0.png"))
+    examples = []
+    for number in range(count):
+        photo = tmp_path / f"IMG_{number}.png"
+        if number < count - 1:
+            assert image.save(str(photo))
+        seen = "" if number else "examples/0.png"
+        chances = (Chance("dog", 0.9 - number / 10), Chance("cat", 0.1 + number / 10))
+        examples.append(Judged(example=Example(image=seen, file=str(photo), expected="cat"), chances=chances))
+    return Validation(step=5, wrong=count, examples=tuple(examples))
+
+
+@pytest.fixture
+def photos(qtbot, tmp_path):
+    page = RunPredictions(Theme(Appearance.LIGHT), tmp_path / "run", PredictionLog())
+    qtbot.addWidget(page)
+    page.resize(900, 500)
+    page.show_validation(judged(tmp_path))
+    page.show()
+    return page
+
+
+def test_wrong_images_are_a_grid_with_names_and_labels_or_a_list(photos):
+    assert photos._views.currentWidget() is photos.tiles
+    assert [cell(photos, row, Column.GIVEN) for row in range(3)] == [f"IMG_{row}.png" for row in range(3)]
+    assert [cell(photos, row, Column.AFTER) for row in range(3)] == [
+        f"✗  dog  {share} %" for share in (90, 80, 70)
+    ]
+    assert (
+        photos.tiles.visualRect(photos.model.index(1, 0)).top()
+        == photos.tiles.visualRect(photos.model.index(0, 0)).top()
+    )
+    photos.view.buttons()["list"].click()
+    assert photos._views.currentWidget() is photos.table
+
+
+def test_the_photograph_is_beside_what_the_model_sees(photos):
+    photos.tiles.setCurrentIndex(photos.model.index(0, 0))
+    assert (photos.photo.caption.text(), photos.seen.caption.text()) == (
+        "IMG_0.png, 40 × 30",
+        "What the model sees, 8 × 8",
+    )
+    assert photos.whole.isHidden()
+    photos.tiles.setCurrentIndex(photos.model.index(1, 0))
+    assert (photos.photo.isHidden(), photos.seen.isHidden()) == (False, True)
+    photos.tiles.setCurrentIndex(photos.model.index(2, 0))
+    assert photos._images.isHidden(), "its file is gone"
+    assert "IMG_2.png" in photos.whole.toPlainText()
+
+
+def test_a_file_is_offered_by_a_right_click_and_opened_by_a_double_click(qtbot, monkeypatch, photos):
+    opened, menus = [], []
+    monkeypatch.setattr("gui.run.predictions.reveal", lambda path: opened.append(path.name))
+    monkeypatch.setattr(QMenu, "popup", lambda menu, _at: menus.append(menu))
+    for view, title in ((photos.tiles, "grid"), (photos.table, "list")):
+        photos.view.buttons()[title].click()
+        view.doubleClicked.emit(photos.model.index(1, 0))
+        view.customContextMenuRequested.emit(view.visualRect(photos.model.index(0, 0)).center())
+        view.customContextMenuRequested.emit(QPoint(850, 450))  # beside the examples
+    assert opened == ["IMG_1.png"] * 2
+    wanted = ["Open", folder_title(), "Copy path"]
+    assert [[action.text() for action in menu.actions()] for menu in menus] == [wanted] * 2
+
+
+@pytest.mark.parametrize("name", ["//server/share/a.png", "\\\\server\\share\\a.png", "", "/dev/null"])
+def test_no_other_computer_and_no_device_is_asked_for_a_photograph(monkeypatch, name):
+    monkeypatch.setattr(Path, "is_file", lambda path: path != Path("/dev/null"))
+    assert own_file(Example(file=name)) is None
+
+
+def test_each_label_has_its_figures_the_worst_first_and_every_evaluation_its_matrix(qtbot):
+    log = PredictionLog()
+    first = ConfusionCounted(step=5, labels=("cat", "dog"), counts=((3, 1), (0, 4)))
+    later = ConfusionCounted(step=9, labels=("cat", "dog"), counts=((0, 4), (0, 4)), is_kept=False)
+    page = ConfusionPage(Theme(Appearance.LIGHT), log)
+    qtbot.addWidget(page)
+    assert not page.refresh("No matrix yet.")
+    assert page.words.text() == "No matrix yet."
+    assert page.table.isHidden() or not page.table.isVisible()
+    for event in (first, later):
+        log.apply(event)
+    assert page.refresh("")
+    assert page.grid._shown == first, "the examples and the model of the first are kept"
+
+    def rows():
+        figures = page.figures
+        return [[figures.index(row, column).data() for column in Figure] for row in range(figures.rowCount())]
+
+    assert rows() == [
+        ["cat", "100.0 %", "75.0 %", "85.7 %", "4"],
+        ["dog", "80.0 %", "100.0 %", "88.9 %", "4"],
+    ]
+    page.slider.setValue(1)
+    assert rows() == [["cat", "–", "0.0 %", "0.0 %", "4"], ["dog", "50.0 %", "100.0 %", "66.7 %", "4"]]
+    assert "another evaluation" in page.words.text()
+    heard = []
+    page.opened.connect(lambda *labels: heard.append(labels))
+    page.grid._current = (0, 1)
+    qtbot.keyClick(page.grid, Qt.Key.Key_Return)
+    assert not heard, "there are no examples of it"
+    page.slider.setValue(0)
+    qtbot.keyClick(page.grid, Qt.Key.Key_Return)
+    assert heard == [("cat", "dog")]
+    page.table.sortByColumn(Figure.COUNT, Qt.SortOrder.DescendingOrder)
+    log.apply(RunStarted(from_step=4))
+    assert log.confusion is None, "the resume undoes both"
+
+
+def test_the_figures_of_labels_agree_with_those_of_scikit_learn():
+    from sklearn.metrics import precision_recall_fscore_support
+
+    rng = np.random.default_rng(0)
+    true, predicted_labels = rng.integers(0, 60, 500), rng.integers(0, 60, 500)
+    names = tuple(f"label {number}" for number in range(60))
+    counted = confusion(predicted_labels.tolist(), true.tolist(), names)
+    assert (len(counted.labels), len(counted.each_label)) == (50, 60)
+    known = precision_recall_fscore_support(true, predicted_labels, labels=range(60), zero_division=0)
+    for place, one in enumerate(counted.each_label):
+        figures = (one.precision or 0, one.recall or 0, one.f1 or 0, one.true)
+        assert figures == pytest.approx([column[place] for column in known])
+
+
+@pytest.mark.parametrize("appearance", [Appearance.LIGHT, Appearance.DARK])
+def test_numbers_in_the_matrix_can_be_read_in_every_colour(appearance):
+    tokens = Theme(appearance).tokens
+    for colour in (tokens.activations, tokens.bad):
+        for strength in range(101):
+            ground = mixed(QColor(tokens.grid), QColor(colour), strength / 100)
+            dark, light = sorted(map(luminance, (ground, readable_on(ground))))
+            assert (light + 0.05) / (dark + 0.05) >= 4.5
 
 
 def test_a_conversation_shows_what_the_user_asked_and_its_marks_on_demand(page):

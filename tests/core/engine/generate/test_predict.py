@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from core.engine.data.batches import stack
+from core.engine.data.image_files import ImageSet
 from core.engine.generate.predict import (
     BATCH_SIZE,
+    PICTURED,
     choose,
     continue_prompts,
     judge,
@@ -27,7 +29,15 @@ from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
 from core.runs.event_log import EventReader
-from core.runs.events import ConfusionCounted, Evaluated, ExamplesChosen, MessageRaised, Predicted, Said
+from core.runs.events import (
+    ConfusionCounted,
+    Evaluated,
+    Example,
+    ExamplesChosen,
+    MessageRaised,
+    Predicted,
+    Said,
+)
 from core.runs.folder import RunFolder
 from tests.fakes.models import save_tiny_bert, tiny_tokenizer
 from tests.fakes.training import TinyRun, options_of, reviews, train, write_reviews
@@ -260,6 +270,7 @@ def test_of_each_kind_of_mistake_the_surest_comes_before_a_second_of_any(tmp_pat
         labels=("a", "b"),
         eval=[{"labels": label, "pixel_values": 0} for label in (0, 0, 0, 1, 1)],
         picture=None,
+        origin=lambda _index: Example(),
     )
     logits = [[0, 3], [0, 2], [9, 0], [1, 0], [0, 5]]
     found = judge(logits, np.array([0, 0, 0, 1, 1]), range(5), prepared, tmp_path)
@@ -267,3 +278,40 @@ def test_of_each_kind_of_mistake_the_surest_comes_before_a_second_of_any(tmp_pat
     shown = [(one.example.expected, one.predicted, one.is_right) for one in found.examples]
     assert shown == [("a", "b", False)] * 2 + [("b", "a", False), ("b", "b", True), ("a", "a", True)]
     assert found.examples[0].chances[0].chance == pytest.approx(0.9526)
+
+
+def photos(count, *, have_files, side=224):
+    """Prepared validation images of class 0, whose decoding is counted."""
+    read = []
+
+    class Photos(ImageSet):
+        def __getitem__(self, index):
+            read.append(index)
+            return {"pixel_values": torch.zeros(3, side, side), "labels": 0}
+
+    def origin(index):
+        return Example(file=f"/photos/{index}.jpg") if have_files else Example(where=f"row {index}")
+
+    samples = Photos(None, range(count), [0] * count, None)
+    prepared = SimpleNamespace(labels=("a", "b"), eval=samples, picture=lambda _sample: b"png", origin=origin)
+    return prepared, read
+
+
+def test_all_mistakes_keep_their_file_and_only_some_are_read_again(tmp_path):
+    prepared, read = photos(600, have_files=True)
+    logits = np.array([[0, 1]] * 400 + [[1, 0]] * 200)
+    found = judge(logits, np.zeros(600, dtype=int), range(600), prepared, tmp_path)
+    assert (found.wrong, len(found.examples)) == (400, 600)
+    assert {one.example.file for one in found.examples} == {f"/photos/{index}.jpg" for index in range(600)}
+    drawn = [one.example.image for one in found.examples if one.example.image]
+    assert len(drawn) == len(read) == sum(PICTURED)
+    assert all((tmp_path / image).read_bytes() == b"png" for image in drawn)
+
+
+@pytest.mark.parametrize(("side", "kept"), [(224, 99 + 49), (32, 600)])
+def test_of_images_in_a_table_those_are_kept_that_can_be_drawn(tmp_path, side, kept):
+    prepared, _read = photos(600, have_files=False, side=side)
+    logits = np.array([[0, 1]] * 400 + [[1, 0]] * 200)
+    found = judge(logits, np.zeros(600, dtype=int), range(600), prepared, tmp_path)
+    assert len(found.examples) == kept
+    assert all(one.example.image and one.example.where for one in found.examples)

@@ -147,3 +147,25 @@ def test_images_that_are_evaluated_and_trained_on_are_found(tmp_path):
     for evaluation, count in ((None, 0), (str(tmp_path / "pets"), 12), (str(other), 0)):
         given = with_changes(asked, {"data.eval": evaluation, "data.eval_fraction": 0.25})
         assert len(files_in_both(load_image_data(given))) == count
+
+
+def test_examples_of_images_have_their_file_and_those_of_a_table_their_row(tmp_path):
+    files = []
+    for label in ("cat", "dog"):
+        (tmp_path / "pets" / label).mkdir(parents=True)
+        for number in range(6):
+            files.append(tmp_path / "pets" / label / f"{number}.png")
+            Image.new("RGB", (32, 32), (40 * number, 9, 9)).save(files[-1])
+    found, _ids = prepared("torchvision:resnet18", str(tmp_path / "pets"))
+    shown = [found.origin(index) for index in range(len(found.eval))]
+    assert {Path(example.file) for example in shown} < set(files)
+    assert all(not example.where and example.name == Path(example.file).name for example in shown)
+    table = tmp_path / "pets.csv"
+    rows = (f"{file.relative_to(tmp_path).as_posix()},{file.parent.name}" for file in files)
+    table.write_text("\n".join(["image,label", *rows]))
+    found, _ids = prepared("torchvision:resnet18", str(table))
+    shown = [found.origin(index) for index in range(len(found.eval))]
+    numbers = [int(example.where.removeprefix("row ").removesuffix(" of pets.csv")) for example in shown]
+    assert [Path(example.file) for example in shown] == [files[number - 2] for number in numbers]
+    found, _ids = prepared("torchvision:resnet18", "builtin:digits")
+    assert found.origin(0).name.startswith("image "), "they have no file"

@@ -56,6 +56,7 @@ from core.runs.events import (
     split_non_finite,
 )
 from core.runs.folder import Action, RunFolder
+from core.runs.status import PredictionLog
 from core.runs.summary import summarize
 from core.runs.verdict import judged_by
 from tests.fakes.models import save_tiny_bert
@@ -322,3 +323,7 @@ def test_the_best_checkpoint_is_kept_and_becomes_the_model(tmp_path):
     validation = run.validation()
     assert validation is not None
     assert validation.step == best, "the examples are those of the model"
+    log = PredictionLog()
+    log.apply_all(EventReader(run.events_file).read_all())
+    assert [one.step for one in log.confusions] == sorted(accuracies)
+    assert log.confusion.step == best, "and so is the matrix"
