@@ -2,24 +2,26 @@
 
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum, auto
 from functools import partial
 
 import msgspec
-from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QPalette
+from PySide6.QtCore import QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QAction, QPalette, QResizeEvent
 from PySide6.QtWidgets import (
+    QFrame,
     QHBoxLayout,
+    QLabel,
+    QLayout,
     QPushButton,
-    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
 from core.base import formats
-from core.base.errors import FixAction
+from core.base.errors import Fix, FixAction
 from core.base.language import _, ngettext
 from core.options.method_rules import NO_TEST
 from core.runs.events import Level, MessageRaised, Phase
@@ -29,45 +31,112 @@ from gui.base.tokens import SPACING
 from gui.run import words
 from gui.run.words import RunFacts
 from gui.widgets.bars import progress_bar
-from gui.widgets.cards import MessageStrip
+from gui.widgets.cards import MessageStrip, Strip
 from gui.widgets.form import sentence
-from gui.widgets.labels import ButtonMenu, ElidedLabel, link_button, meanings_in, role_label, tip_with_keys
-from gui.widgets.layout import FLUSH, FlowLayout, clear, fill, hbox
+from gui.widgets.labels import (
+    ButtonMenu,
+    ElidedLabel,
+    link_button,
+    meanings_in,
+    plain_tip,
+    push_button,
+    role_label,
+    tip_with_keys,
+)
+from gui.widgets.layout import FLUSH, FlowLayout, PageScroll, clear, fill, hbox
 
 
 class RunFigures(QWidget):
-    """Titles above values, in as many rows as they need; hidden while there are none."""
+    """Titles above values in one row, whose place is kept; what it has no room for is under Metrics."""
 
     def __init__(self) -> None:
         super().__init__()
         self._row = FlowLayout(4 * SPACING, SPACING, self)
-        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
         self._shown: list[tuple[str, str]] = []
-        self.hide()
+        self._values: list[QLabel] = []
+        self.setFixedHeight(2 * self.fontMetrics().lineSpacing() + 2)
 
     def show_figures(self, figures: list[tuple[str, str]]) -> None:
-        self.setVisible(bool(figures))
         if figures == self._shown:
             return
+        if [title for title, _value in figures] != [title for title, _value in self._shown]:
+            clear(self._row)
+            self._values = [self._add(title) for title, _value in figures]
         self._shown = figures
+        for (title, value), label in zip(figures, self._values, strict=True):
+            label.setText(value)
+            label.setAccessibleName(f"{title}: {value}")
+
+    def _add(self, title: str) -> QLabel:
+        name, figure, column = role_label(Role.MUTED, title), role_label(Role.STRONG), QWidget()
+        figure.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        column.setToolTip(meanings_in(title))
+        fill(QVBoxLayout(column), name, figure, margins=FLUSH, spacing=0)
+        self._row.addWidget(column)
+        return figure
+
+
+class TopMessage(Strip):
+    """A message on two lines, with as many of its buttons as have room."""
+
+    fix_chosen = Signal(object)  # a `core.base.errors.Fix`
+    fitted = Signal()  # what has no room may have changed
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.title, self.detail = ElidedLabel(role=Role.STRONG), ElidedLabel(role=Role.MUTED)
+        self.is_cut = False
+        self.buttons: list[QPushButton] = []
+        self._row = fill(QHBoxLayout(), margins=FLUSH, spacing=SPACING)
+        self._close = link_button("✕", self.dismiss, _("Dismiss"), name=_("Dismiss"), flush=True)
+        texts = fill(QVBoxLayout(), self.title, self.detail, margins=FLUSH, spacing=0)
+        margins = (2 * SPACING, SPACING // 2, SPACING, SPACING // 2)
+        fill(QHBoxLayout(self), (texts, 1), self._row, self._close, margins=margins, spacing=SPACING)
+        self.hide()
+
+    def allow_closing(self, is_closable: bool) -> None:
+        self.is_closable = is_closable
+        self._close.setVisible(is_closable)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _say(self, title: str, text: str, fixes: Sequence[Fix]) -> None:
+        self.title.setText(title)
+        self.detail.setText(" ".join(text.split()))
+        self.detail.setVisible(bool(text))
         clear(self._row)
-        for title, value in figures:
-            name, figure, column = role_label(Role.MUTED, title), role_label(Role.STRONG, value), QWidget()
-            figure.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            figure.setAccessibleName(f"{title}: {value}")
-            column.setToolTip(meanings_in(title))
-            fill(QVBoxLayout(column), name, figure, margins=FLUSH, spacing=0)
-            self._row.addWidget(column)
+        self.buttons = [push_button(fix.label, partial(self.fix_chosen.emit, fix)) for fix in fixes]
+        for button in self.buttons:
+            self._row.addWidget(button)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Show the buttons that take less than half of the width."""
+        taken = 0
+        for button in self.buttons:
+            needed = button.sizeHint().width() + SPACING
+            button.setHidden(2 * (taken + needed) > self.width())
+            taken += 0 if button.isHidden() else needed
+        room = self.width() - taken - self._close.sizeHint().width() - 4 * SPACING
+        texts = max(label.sizeHint().width() for label in (self.title, self.detail))
+        self.is_cut = texts > room or any(button.isHidden() for button in self.buttons)
+        self.fitted.emit()
 
 
 IGNORE_MS = 800
-"""How long messages that have moved below the pointer take no clicks."""
+"""How long a message that has come below the pointer takes no clicks."""
+VERDICT = "verdict"
+"""The id of the message how good a run's result is; it can't be dismissed."""
+PANEL_WIDTH = 560
+"""Least width of the panel with all messages, in pixels."""
+PANEL_LINES = 32
+"""It scrolls beyond the height of so many lines."""
 
 
 class RunMessages(QWidget):
-    """A strip per message id, with notes folded into a line; hidden while there are none.
+    """The most important message of a run, and a panel over the page with all of them.
 
     Args:
         dismissed: The causes of messages that the person has closed, see `cause_of`; they are added here.
@@ -78,76 +147,106 @@ class RunMessages(QWidget):
     def __init__(self, dismissed: set[tuple[str, str]]) -> None:
         super().__init__()
         self._dismissed = dismissed
-        self.fold = link_button("", self._fold_notes, flush=True)
-        self.fold.setCheckable(True)
-        self._line = QWidget()
-        fill(
-            QHBoxLayout(self._line),
-            self.fold,
-            None,
-            link_button(_("Dismiss"), lambda: self._dismiss(*filter(self._is_note, self._shown))),
-            margins=FLUSH,
-        )
-        self._column = fill(QVBoxLayout(self), self._line, margins=FLUSH, spacing=SPACING)
-        self._strips: dict[str, MessageStrip] = {}
         self._shown: dict[str, MessageRaised] = {}
+        self._top: MessageRaised | None = None
+        self.strip = TopMessage()
+        self.strip.fix_chosen.connect(self.fix_chosen)
+        self.strip.closed.connect(lambda: self._dismiss(self._top.id) if self._top else None)
+        self.strip.fitted.connect(self._count_others)
+        self.more = link_button("", self.open_panel, flush=True)
+        fill(QHBoxLayout(self), (self.strip, 1), self.more, margins=FLUSH, spacing=SPACING)
+        self.panel = QFrame(self, Qt.WindowType.Popup)
+        set_role(self.panel, Role.POPUP)
+        all_of_them = QWidget()
+        self._column = fill(QVBoxLayout(all_of_them), margins=FLUSH, spacing=SPACING)
+        self._scroll = PageScroll(all_of_them, most_lines=PANEL_LINES)
+        around = fill(QVBoxLayout(self.panel), self._scroll, margins=(SPACING,) * 4)
+        around.setSizeConstraint(QLayout.SizeConstraint.SetFixedSize)
+        self._strips: dict[str, MessageStrip] = {}
         self.hide()
 
     def show_messages(
         self, messages: Iterable[MessageRaised], *, without: Collection[FixAction] = ()
     ) -> None:
-        """Show these, notes last, but those that were dismissed; without some fixes that make no sense any more."""
+        """Show these but those that were dismissed; without some fixes that make no sense any more."""
         left = [message for message in messages if cause_of(message) not in self._dismissed]
-        left.sort(key=lambda message: message.level is Level.INFO)
-        wanted = {message.id: _without(message, without) for message in left}
-        if self._shown.keys() != wanted.keys() and self.underMouse():
-            self._ignore_clicks()  # meant for the button that was below the pointer
-        for gone in self._shown.keys() - wanted.keys():
-            strip = self._strips.pop(gone)
-            strip.release_focus()
-            strip.deleteLater()
-        for name, message in wanted.items():
+        left.sort(key=_weight)
+        before, self._shown = self._shown, {message.id: _without(message, without) for message in left}
+        top = next((one for one in self._shown.values() if _weight(one) < NOTE), None)
+        if (top and top.id) != (self._top and self._top.id) and self.underMouse():
+            ignore_clicks(self)  # meant for the button that was below the pointer
+        if top is None:
+            self.strip.release_focus()
+            self.strip.hide()
+        elif top != self._top:
+            self.strip.allow_closing(top.id != VERDICT)
+            self.strip.show_message(top.level, top.title, top.detail, top.fixes)
+        self._top = top
+        self._fill_panel(before)
+        self._count_others()
+        self.setVisible(bool(self._shown))
+
+    def open_panel(self) -> None:
+        """Show all messages below the first one."""
+        width = max(PANEL_WIDTH, self.width())
+        self._scroll.setFixedWidth(width)
+        self.panel.move(self.mapToGlobal(QPoint(self.width() - width, self.height())))
+        self.panel.show()
+        self._column.invalidate()  # it was laid out before texts were wrapped
+
+    def titles(self) -> list[str]:
+        """The titles of all messages but the verdict, the most important first."""
+        return [message.title for name, message in self._shown.items() if name != VERDICT]
+
+    def _fill_panel(self, before: Mapping[str, MessageRaised]) -> None:
+        for gone in self._strips.keys() - self._shown.keys():
+            self._strips.pop(gone).deleteLater()
+        for place, (name, message) in enumerate(self._shown.items()):
             if name not in self._strips:
-                strip = self._strips[name] = MessageStrip(self, closable=True)
+                strip = self._strips[name] = MessageStrip(self.panel, closable=name != VERDICT)
+                strip.fix_chosen.connect(self.panel.close)
                 strip.fix_chosen.connect(self.fix_chosen)
                 strip.closed.connect(partial(self._dismiss, name))
-            if self._shown.get(name) != message:
+            if before.get(name) != message:
                 self._strips[name].show_message(message.level, message.title, message.detail, message.fixes)
-        self._shown = wanted
-        for name in wanted:
-            self._column.removeWidget(self._strips[name])
-            place = self._column.count() if self._is_note(name) else self._column.indexOf(self._line)
-            self._column.insertWidget(place, self._strips[name])
-        self._fold_notes()
-        self.setVisible(bool(wanted))
+            if self._column.indexOf(self._strips[name]) != place:
+                self._column.removeWidget(self._strips[name])
+                self._column.insertWidget(place, self._strips[name])
+        if not self._shown:
+            self.panel.close()
 
-    def _ignore_clicks(self) -> None:
-        ignored = Qt.WidgetAttribute.WA_TransparentForMouseEvents
-        self.setAttribute(ignored)
-        QTimer.singleShot(IGNORE_MS, self, partial(self.setAttribute, ignored, False))
+    def _count_others(self) -> None:
+        """Say how many messages there are besides the one that is seen, or that it has more to say."""
+        others = [one for one in self._shown.values() if one is not self._top]
+        are_notes = all(one.level is Level.INFO and one.id != VERDICT for one in others)
+        text = ngettext("{count} note", "{count} notes", len(others)) if are_notes else _("{count} more")
+        self.more.setText(text.format(count=len(others)) if others else _("Details"))
+        self.more.setToolTip(plain_tip("\n".join(one.title for one in others)))
+        self.more.setVisible(bool(others) or (not self.strip.isHidden() and self.strip.is_cut))
 
-    def _is_note(self, name: str) -> bool:
-        return self._shown[name].level is Level.INFO
-
-    def _fold_notes(self) -> None:
-        notes = [name for name in self._shown if self._is_note(name)]
-        self._line.setVisible(bool(notes))
-        arrow = "▾" if self.fold.isChecked() else "▸"
-        text = ngettext("{count} note {arrow}", "{count} notes {arrow}", len(notes))
-        self.fold.setText(text.format(count=len(notes), arrow=arrow))
-        self.fold.setToolTip("\n".join(self._shown[name].title for name in notes))
-        for name in notes:
-            self._strips[name].setVisible(self.fold.isChecked())
-
-    def _dismiss(self, *names: str) -> None:
-        self._dismissed |= {cause_of(self._shown[name]) for name in names}
-        self.show_messages([message for name, message in self._shown.items() if name not in names])
+    def _dismiss(self, name: str) -> None:
+        self._dismissed.add(cause_of(self._shown[name]))
+        self.show_messages([message for one, message in self._shown.items() if one != name])
         self.setAttribute(
             Qt.WidgetAttribute.WA_TransparentForMouseEvents, False
         )  # the person made this change
 
-    def titles(self) -> list[str]:
-        return [message.title for message in self._shown.values()]
+
+def ignore_clicks(widget: QWidget) -> None:
+    """Let a widget take no clicks for a moment, as what is below the pointer has just changed."""
+    ignored = Qt.WidgetAttribute.WA_TransparentForMouseEvents
+    widget.setAttribute(ignored)
+    QTimer.singleShot(IGNORE_MS, widget, partial(widget.setAttribute, ignored, False))
+
+
+NOTE = 3
+
+
+def _weight(message: MessageRaised) -> int:
+    """The place of a message: errors, the verdict, warnings, notes."""
+    if message.id == VERDICT:
+        return 1
+    return {Level.ERROR: 0, Level.WARNING: 2, Level.INFO: NOTE}[message.level]
 
 
 def cause_of(message: MessageRaised) -> tuple[str, str]:
@@ -318,6 +417,7 @@ class RunActions(QWidget):
 
         Where there `is_narrow` room beside the run's name, Compare is in the menu.
         """
+        before = self._visible()
         with self._keyboard_kept(facts.state):
             self._show_buttons(facts)
         self.more.setEnabled(True)
@@ -338,6 +438,11 @@ class RunActions(QWidget):
                 if action is RunAction.COMPARE:
                     self._buttons[action].setToolTip(reason)
                 entry.setVisible(not is_button)
+        if self._visible() != before and self.underMouse():
+            ignore_clicks(self)  # another button has come below the pointer
+
+    def _visible(self) -> set[RunAction]:
+        return {action for action, button in self._buttons.items() if not button.isHidden()}
 
     def request(self, action: RunAction) -> None:
         """Do what the button or the entry of the menu does, unless it is disabled."""
@@ -359,8 +464,7 @@ class RunActions(QWidget):
     def offers(self) -> set[RunAction]:
         """The actions that are possible now."""
         entries = {action for action, entry in self.entries.items() if entry.isEnabled()}
-        buttons = self._buttons.items()
-        return entries | {one for one, button in buttons if button.isEnabled() and not button.isHidden()}
+        return entries | {action for action in self._visible() if self._buttons[action].isEnabled()}
 
     def _show_buttons(self, facts: RunFacts) -> None:
         state, saved, is_working = facts.state, facts.saved_step, not facts.state.is_over
@@ -375,6 +479,9 @@ class RunActions(QWidget):
         if not self.stop.minimumWidth():
             self.stop.ensurePolished()  # its longest text: places stay the same
             self.stop.setMinimumWidth(self.stop.sizeHint().width())
+            tallest = self._buttons[RunAction.TRY]
+            tallest.ensurePolished()
+            self.setFixedHeight(tallest.sizeHint().height())
         self.pause.setVisible(is_working)
         self.pause.setEnabled(since is None and state is State.TRAINING)
         awaited = facts.status.awaited
@@ -459,6 +566,7 @@ class RunHeader(QWidget):
         self.other = link_button("", flush=True)
         self.other.hide()
         self._place = ""  # of a run that is one of two
+        self.bar = QWidget()  # placed by the page
         self.progress = progress_bar(_("Progress"), PROGRESS_PARTS)
         self.elapsed, self.time_left = role_label(Role.MUTED), role_label(Role.MUTED)
         self._lay_out()
@@ -473,7 +581,7 @@ class RunHeader(QWidget):
         self.time_left.setText(f"{self._place}: {left}" if self._place and left else left)
         self.buttons.show_facts(facts, is_narrow=self.width() < NARROW)
         status = facts.status
-        self._bar.setVisible(not facts.state.is_over or facts.state is State.PAUSED)
+        self.bar.setVisible(not facts.state.is_over or facts.state is State.PAUSED)
         is_starting = facts.state is State.STARTING  # 0: something goes on
         self.progress.setMaximum(0 if is_starting else PROGRESS_PARTS)
         self.progress.setValue(round(PROGRESS_PARTS * (status.share_done or 0.0)))
@@ -498,7 +606,6 @@ class RunHeader(QWidget):
         below.addWidget(self.other, alignment=Qt.AlignmentFlag.AlignLeft)
         top = hbox((self.name, 1), self.buttons)
         times = fill(QHBoxLayout(), self.elapsed, None, self.time_left)
-        self._bar = QWidget()
-        fill(QVBoxLayout(self._bar), self.progress, times, margins=FLUSH, spacing=SPACING // 2)
-        fill(QVBoxLayout(self), top, below, self._bar, margins=FLUSH, spacing=SPACING // 2)
-        self._bar.hide()
+        fill(QVBoxLayout(self.bar), None, self.progress, times, None, margins=FLUSH, spacing=SPACING // 2)
+        fill(QVBoxLayout(self), top, below, margins=FLUSH, spacing=SPACING // 2)
+        self.bar.hide()

@@ -10,6 +10,7 @@ import msgspec
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
+    QHBoxLayout,
     QInputDialog,
     QVBoxLayout,
     QWidget,
@@ -44,13 +45,12 @@ from gui.run import words as run_text
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, ModelTestSheet, from_its_model, titled, with_changes
 from gui.run.follower import Begin, JobThread, Remains
-from gui.run.header import RunAction, RunFigures, RunHeader, RunMessages, cause_of
+from gui.run.header import VERDICT, RunAction, RunFigures, RunHeader, RunMessages, cause_of
 from gui.run.share import RunSharing
 from gui.run.tabs import RunDetails
 from gui.run.words import RunFacts, Turn, ask_turn, starts_now
-from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import margins, role_label
-from gui.widgets.layout import QuietScroll
+from gui.widgets.layout import FLUSH, QuietScroll, fill
 
 TICK_MS = 1000
 
@@ -111,7 +111,6 @@ class RunView(QWidget):
         self.header = RunHeader(self.title)
         self._dismissed = set() if dismissed is None else dismissed
         self.messages = RunMessages(self._dismissed)
-        self.verdict = MessageStrip()
         self.figures = RunFigures()
         self.charts = RunCharts(theme, self._history)
         self.details = RunDetails(theme, run.path, self.charts, self._history)
@@ -151,17 +150,12 @@ class RunView(QWidget):
         start, top, end, bottom = PAGE_MARGINS
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, bottom))
         layout.setSpacing(SPACING + SPACING // 2)
-        for part in (self.header, self.verdict, self.figures):
+        band = QWidget()  # what is in it comes and goes, and nothing below moves
+        band.setFixedHeight(2 * self.fontMetrics().lineSpacing() + 2 * SPACING)
+        fill(QHBoxLayout(band), (self.header.bar, 2), (self.messages, 3), margins=FLUSH, spacing=2 * SPACING)
+        for part in (self.header, band, self.figures):
             layout.addWidget(part)
         layout.addWidget(self.details, 1)
-        self._place_messages(is_over=False)
-
-    def _place_messages(self, *, is_over: bool) -> None:
-        """Put the messages below the tabs, which must not move while a run goes on; above them once it is over."""
-        layout = self.layout()
-        assert isinstance(layout, QVBoxLayout)
-        layout.removeWidget(self.messages)
-        layout.insertWidget(layout.indexOf(self.details) if is_over else layout.count(), self.messages)
 
     def _connect(self) -> None:
         do: dict[RunAction, Callable[[], None]] = {
@@ -186,8 +180,7 @@ class RunView(QWidget):
         self.header.buttons.requested.connect(lambda action: do[action]())
         self.header.other.clicked.connect(lambda: self.run_opened.emit(self._other))
         self.sharing.reported.connect(self._show_note)
-        for strip in (self.messages, self.verdict):
-            strip.fix_chosen.connect(self._apply_fix)
+        self.messages.fix_chosen.connect(self._apply_fix)
         self.job.updated.connect(self._on_update)
         self.job.log_arrived.connect(self.details.add_log)
         self.job.ended.connect(self._on_end)
@@ -240,7 +233,6 @@ class RunView(QWidget):
             self._attempt_left = -1
         self._state = state
         self._is_gone = state.is_over and not is_there(self.run.path)
-        self._place_messages(is_over=state.is_over and state is not State.PAUSED)
         self.show_other()
         self._refresh()
         if state is State.CRASHED:
@@ -309,14 +301,16 @@ class RunView(QWidget):
     def _show_facts(self) -> None:
         facts = self._facts()
         self.header.show_facts(facts)
-        self.figures.show_figures(run_text.summary(facts))
-        judged = verdict(self._status, self._options) if self._is_read and facts.state.is_over else None
-        if judged is not None:
-            level = Level.WARNING if judged.finding in TO_HEED else Level.INFO
-            # training longer is a button of the header
-            fixes = tuple(fix for fix in judged.fixes if fix.action is not FixAction.EXTEND)
-            self.verdict.show_message(level, judged.title, judged.detail, fixes)
-        self.verdict.setVisible(judged is not None)
+        self.figures.show_figures(run_text.summary(facts) or run_text.so_far(facts.status))
+
+    def _verdict(self, state: State) -> MessageRaised | None:
+        judged = verdict(self._status, self._options) if self._is_read and state.is_over else None
+        if judged is None:
+            return None
+        level = Level.WARNING if judged.finding in TO_HEED else Level.INFO
+        # training longer is a button of the header
+        fixes = tuple(fix for fix in judged.fixes if fix.action is not FixAction.EXTEND)
+        return MessageRaised(id=VERDICT, level=level, title=judged.title, detail=judged.detail, fixes=fixes)
 
     @property
     def next_run(self) -> RunFolder | None:
@@ -350,6 +344,7 @@ class RunView(QWidget):
             kept_message(facts.connection),
             self._note,
             unread_message(self._status),
+            self._verdict(facts.state),
         )
         raised = (
             message for message in self._status.messages.values() if message.attempt > self._attempt_left

@@ -1,6 +1,6 @@
 """What the window says about runs: their state, how they ended, what came of them, how good forecasts were."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -314,18 +314,36 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
         return []
     if not finished.steps and not status.is_test:
         return []
-    rows = [
-        (formats.metric_title(name), formats.metric_format(name)(value))
-        for name, value in finished.metrics.items()
-        if value is not None and name in RESULTS
-    ]
     speed = _("Throughput") if status.attempt <= 1 else _("Throughput since resume")
-    rows += [
+    return _known(
+        *_results(finished.metrics, status),
         (speed, formats.rate(finished.samples_per_second)),
         (_("Time"), elapsed(facts, now=0.0)),
         (_("Peak memory"), formats.memory(status.peak_bytes)),
-    ]
+    )
+
+
+def so_far(status: RunStatus) -> list[tuple[str, str]]:
+    """Titles and values of a run that has no result: of its newest step and evaluation; empty before the first."""
+    metrics = status.evaluations[-1].metrics if status.evaluations else {}
+    return _known(
+        (_("Training loss"), formats.loss(status.loss)),
+        *_results(metrics, status),
+        (_("Peak memory so far"), formats.memory(status.peak_bytes if status.step else None)),
+    )
+
+
+def _known(*rows: tuple[str, str]) -> list[tuple[str, str]]:
     return [(title, value) for title, value in rows if value not in (formats.MISSING, "")]
+
+
+def _results(metrics: Mapping[str, float | None], status: RunStatus) -> list[tuple[str, str]]:
+    titles = {} if status.is_test else {"eval_loss": _("Validation loss")}
+    return [
+        (titles.get(name, formats.metric_title(name)), formats.metric_format(name)(value))
+        for name, value in metrics.items()
+        if name in RESULTS
+    ]
 
 
 def crash_message(facts: RunFacts) -> MessageRaised | None:
@@ -343,7 +361,8 @@ def crash_message(facts: RunFacts) -> MessageRaised | None:
         title, reason = crash.title.rstrip("."), crash.reason
     if record is not None and record.out_of_memory and facts.options is not None:
         shortage = out_of_memory(facts.options, facts.status.forecast)
-        title, reason, fixes = shortage.title, f"{shortage.detail}\n{reason}", shortage.fixes
+        title, fixes = shortage.title, shortage.fixes
+        reason = "\n".join(filter(None, (shortage.detail, reason)))
     saved = ""
     if facts.saved_step is not None:
         saved = _("Its checkpoint of step {step} is complete.").format(step=formats.count(facts.saved_step))

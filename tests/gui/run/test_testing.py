@@ -83,8 +83,8 @@ def test_a_test_shows_its_result_and_leads_to_the_run(qtbot, run, show, tmp_path
     )
     run.record_exit(ExitRecord(time=109.0, code=0))
     view = show(State.FINISHED)
-    qtbot.waitUntil(view.verdict.isVisible)
-    assert view.verdict._title.text() == "The model is right on 90.0 % of 20 examples"
+    qtbot.waitUntil(view.messages.strip.isVisible)
+    assert view.messages.strip.title.text() == "The model is right on 90.0 % of 20 examples"
     assert RunAction.COMPARE in view.header.buttons.offers()
     assert not view.header.buttons.offers() & {RunAction.TRY, RunAction.TEST, RunAction.EXPORT}
     assert not view.details.isTabVisible(0), "there are no steps to draw"
