@@ -65,13 +65,17 @@ class FindingsPane(QWidget):
     """What was found in the data: a summary, and a line with its fixes for each finding; advice is text.
 
     A fix that several findings have stands once, below the summary.
+
+    Args:
+        most: Of more findings the others are in a window of their own; None: all are here.
     """
 
     fix_chosen = Signal(object)  # a `core.base.errors.Fix`
     row_chosen = Signal(int)  # the number of a row in the file, to be shown
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
         super().__init__()
+        self._most = most
         self._shown: tuple[tuple[Finding, ...], Set[int]] = ((), frozenset())
         self.summary = role_label(Role.GROUP_TITLE)
         self._lines = vbox(spacing=SPACING // 2)
@@ -89,15 +93,29 @@ class FindingsPane(QWidget):
             fix for place, fix in enumerate(offered) if offered.index(fix) == place and offered.count(fix) > 1
         ]
         first = self._add_buttons(self._lines, [self._button(fix) for fix in shared])
-        for finding in findings:
+        for finding in findings[: self._most]:
             label = self._label(finding, frozenset() if finding.in_eval else rows)
             self._lines.addWidget(self._line(finding, label, shared))
             first = first or label
         if first is not None:
             self.setFocusProxy(first)
+        if self._most is not None and len(findings) > self._most:
+            text = _("Show all {count}…").format(count=len(findings))
+            self._add_buttons(self._lines, [link_button(text, self._show_all, flush=True)])
         self.summary.setText(summary(findings))
         self.setAccessibleName(_("Found in the data: {summary}").format(summary=self.summary.text()))
         self.setVisible(bool(findings))
+
+    def _show_all(self) -> None:
+        sheet, pane = Sheet(_("Found in the data"), self), FindingsPane()
+        pane.show_findings(*self._shown)
+        for chosen, told in ((pane.fix_chosen, self.fix_chosen), (pane.row_chosen, self.row_chosen)):
+            chosen.connect(sheet.accept)
+            chosen.connect(told)
+        close = sheet.button_box(QDialogButtonBox.StandardButton.Close)
+        fill_dialog(sheet, (PageScroll(pane), 1), close)
+        sheet.resize(MOST_SHOWN)
+        sheet.open()
 
     def _button(self, fix: Fix) -> QWidget:
         return link_button(fix.label, partial(self.fix_chosen.emit, fix), flush=True)
@@ -516,12 +534,13 @@ class DataViews(QTabWidget):
             self.setCurrentWidget(self.rows)
 
 
-LINES_HIGH, LINES_OF_FINDINGS = 35, 15
+LINES_HIGH = 35
+MOST_FINDINGS = 5
 VIEWS_STRETCH = 100
 
 
 class DataOverview(QWidget):
-    """A line, the views of the data, and below them, scrolled, problems, notes and findings.
+    """A line, the views of the data, and below them problems, notes and findings.
 
     Its height is fixed: what is below must not move when something becomes known about the data.
     """
@@ -533,11 +552,8 @@ class DataOverview(QWidget):
         self.sheet: Sheet | None = None  # while the views are in their own window
         self.line = DataLine(reading)
         self.views = DataViews(theme)
-        self.findings = FindingsPane()
-        scrolled = QWidget()
-        fill(QVBoxLayout(scrolled), self.line.notes, self.findings, margins=FLUSH)
-        scroll = PageScroll(scrolled, most_lines=LINES_OF_FINDINGS)
-        parts = (self.line, (self.views, VIEWS_STRETCH), scroll, None)
+        self.findings = FindingsPane(MOST_FINDINGS)
+        parts = (self.line, (self.views, VIEWS_STRETCH), self.line.notes, self.findings, None)
         margins = (0, SPACING // 2, 0, SPACING // 2)
         self._layout = fill(QVBoxLayout(self), *parts, margins=margins, spacing=SPACING)
         self.setFixedHeight(LINES_HIGH * self.fontMetrics().height())

@@ -11,6 +11,8 @@ from core.base.jobs import JobProgress
 from core.options.choices import Task
 from core.options.presets import find_example
 from core.services.inspect import Column, ColumnKind, Finding, FindingLevel
+from gui.new_run.data_panel import FindingsPane
+from gui.widgets.layout import Sheet
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import PAIRS
 from tests.gui.new_run.steps import (
@@ -231,6 +233,40 @@ def test_the_button_back_to_the_task_restores_all_that_an_automatic_change_repla
 def with_found(report, fix):
     finding = Finding(code="unused-split", level=FindingLevel.WARNING, message="", count=1, fixes=(fix,))
     return msgspec.structs.replace(report, findings=(finding,))
+
+
+def test_of_many_findings_the_first_are_in_the_page_and_all_in_a_window(qtbot):
+    fix = Fix("Leave them out", {"data.skip_bad_rows": True})
+    found = [
+        Finding(
+            code=f"f{number}",
+            level=FindingLevel.WARNING,
+            message=f"Finding {number}",
+            count=1,
+            fixes=(fix,) if number == 6 else (),
+        )
+        for number in range(7)
+    ]
+    pane = FindingsPane(5)
+    qtbot.addWidget(pane)
+    pane.show_findings(found[:5])
+    assert [label for label in texts_of(pane) if "Finding" in label] == [
+        f"Finding {number}" for number in range(5)
+    ]
+    assert not pane.findChildren(QPushButton)
+    pane.show_findings(found)
+    pane.show()
+    press(pane, "Show all 7…")
+    sheet = pane.findChild(Sheet)
+    assert [label for label in texts_of(sheet) if "Finding" in label][-1] == "Finding 6"
+    with qtbot.waitSignal(pane.fix_chosen) as chosen:
+        press(sheet, "Leave them out")
+    assert chosen.args == [fix]
+    assert not sheet.isVisible()
+
+
+def texts_of(widget):
+    return [label.text() for label in widget.findChildren(QLabel)]
 
 
 def test_validation_data_that_comes_with_chosen_data_is_used_until_it_is_undone_or_other_data_chosen(
