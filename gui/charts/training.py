@@ -36,7 +36,7 @@ from gui.charts.axes import (
 )
 from gui.charts.chart import Chart, Stage
 from gui.charts.history import PARTS, RunHistory, Smoothing
-from gui.charts.overlays import Reading
+from gui.charts.overlays import SHAPES, Reading
 from gui.charts.series import Floats, Line, Look, Series, Span, mixed
 
 MARGIN_AT_END = 1.015
@@ -508,6 +508,11 @@ class Curve:
     colour: str
     history: RunHistory
 
+    @property
+    def symbol(self) -> str:
+        """The shape of its dots, which goes with its colour: colours alone are hard to tell apart."""
+        return [*SHAPES][(int(self.colour.removeprefix("curve")) - 1) % len(SHAPES)]
+
 
 class CompareView(SharedView):
     """A shared view whose cursor and span are in the axis' unit, as each run has its own clock."""
@@ -565,7 +570,8 @@ class CompareChart(Chart):
             series = self.series_of(curve.history)
             if series is not None:
                 column = f"{curve.name} {self.quantity}"
-                line = Line(curve.name, series, curve.colour, self._look, column=column)
+                symbol = curve.symbol if self._look is Look.DOTS else "o"
+                line = Line(curve.name, series, curve.colour, self._look, column=column, symbol=symbol)
                 self._curve_of[line] = curve
         return list(self._curve_of)
 
@@ -584,7 +590,9 @@ class CompareChart(Chart):
 
     def readings(self, x: float | None) -> list[Reading]:
         return [
-            Reading(self.write(value), curve.colour, shortened(curve.name), is_named=False)
+            Reading(
+                self.write(value), curve.colour, shortened(curve.name), is_named=False, symbol=line.symbol
+            )
             for line, curve in self._curve_of.items()
             if is_finite(value := self._value(curve, line.series, x))
         ]

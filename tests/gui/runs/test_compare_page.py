@@ -109,8 +109,12 @@ def test_the_cursor_reads_each_run_by_name_and_a_click_on_a_name_hides_it(shown)
     assert legend_of(loss) == f"{loss.write(first)} · {loss.write(second)} · step 12"
     assert box_at(loss, 12.0)[NAMES[0]] == loss.write(first)
     assert NAMES[1] not in box_at(loss, 45.0)  # it ended at step 30
+    evaluation = shown.charts.evaluation
+    assert [line.symbol for line in evaluation.lines] == ["o", "s"]
     shown.charts.names.buttons[0].click()
-    loss.redraw()
+    for chart in (loss, evaluation):
+        chart.redraw()
+    assert [line.symbol for line in evaluation.lines] == ["s"], "shapes stay with their runs"
     assert [line.colour for line in loss.lines] == ["curve2"]
     shown.charts.names.buttons[0].click()
     loss.redraw()
