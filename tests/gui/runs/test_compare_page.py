@@ -110,6 +110,7 @@ def test_the_cursor_reads_each_run_by_name_and_a_click_on_a_name_hides_it(shown)
     assert box_at(loss, 12.0)[NAMES[0]] == loss.write(first)
     assert NAMES[1] not in box_at(loss, 45.0)  # it ended at step 30
     evaluation = shown.charts.evaluation
+    evaluation.redraw()
     assert [line.symbol for line in evaluation.lines] == ["o", "s"]
     shown.charts.names.buttons[0].click()
     for chart in (loss, evaluation):
