@@ -371,13 +371,14 @@ class ConfusionPage(QWidget):
         if not self._shown:
             return
         shown = self._shown[self.slider.value()]
-        opens = shown == self._predictions.confusion
+        kept = self._predictions.confusion
+        opens = shown == kept
         texts = [_("Rows: true labels, columns: predicted labels.")]
-        texts.append(
-            _("Click a cell to see its examples.")
-            if opens
-            else _("The examples of another evaluation are kept.")
-        )
+        if opens:
+            texts.append(_("Click a cell to see its examples."))
+        elif kept is not None:
+            only = _("Only the examples of step {step} are kept.")
+            texts.append(only.format(step=formats.count(kept.step)))
         if shown.left_out:
             left_out = _("{count} labels with fewer errors are left out.")
             texts.append(left_out.format(count=shown.left_out))

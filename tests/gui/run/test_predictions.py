@@ -329,7 +329,7 @@ def test_each_label_has_its_figures_the_worst_first_and_every_evaluation_its_mat
     ]
     page.slider.setValue(1)
     assert rows() == [["cat", "–", "0.0 %", "0.0 %", "4"], ["dog", "50.0 %", "100.0 %", "66.7 %", "4"]]
-    assert "another evaluation" in page.words.text()
+    assert "Only the examples of step 5 are kept." in page.words.text()
     heard = []
     page.opened.connect(lambda *labels: heard.append(labels))
     page.grid._current = (0, 1)
