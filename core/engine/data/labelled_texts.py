@@ -5,7 +5,7 @@ One reader goes through the rows and counts their issues: a run stops on them, a
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -498,6 +498,12 @@ def texts_of(part: Any) -> list[str]:
     names = [name for name in ("text", "text_pair", WORDS) if name in part.column_names]
     columns = (_column(part, name).to_pylist() for name in names)
     return [" ".join(text) if isinstance(text, list) else text for texts in columns for text in texts]
+
+
+def texts_in(row: Mapping[str, Any]) -> list[str]:
+    """Return the text of a row, or its pair; words are joined."""
+    texts = (row[name] for name in ("text", "text_pair", WORDS) if name in row)
+    return [" ".join(text) if isinstance(text, list) else text for text in texts]
 
 
 def row_padding(options: RunOptions, longest: int) -> dict[str, Any]:

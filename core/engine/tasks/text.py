@@ -24,6 +24,7 @@ from core.engine.data.labelled_texts import (
     length_limit,
     load_labelled_texts,
     row_padding,
+    texts_in,
     texts_of,
 )
 from core.engine.models import text
@@ -139,9 +140,11 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     def origin(index: int) -> Example:
         if not (data and data.eval and evaluation and len(data.eval) == len(evaluation)):
             return Example()  # words without any token are left out
-        texts, length = texts_of(data.eval.select([index])), length_limit(options, longest)
-        starts = (text[: 20 * length] for text in texts)  # tokens are shorter than 20 characters
-        is_cut = len(tokenizer(*starts, verbose=False)["input_ids"]) > length
+        texts, length = texts_in(data.eval[index]), length_limit(options, longest)
+        is_cut = len(evaluation[index]["input_ids"]) >= length  # or it has exactly as many
+        if is_cut:
+            starts = (text[: 20 * length] for text in texts)  # tokens are shorter than 20 characters
+            is_cut = len(tokenizer(*starts, verbose=False)["input_ids"]) > length
         shown = tuple(text[:SHOWN_CHARACTERS] for text in texts)
         return Example(texts=shown, where=data.where(index), is_cut=is_cut)
 
