@@ -27,6 +27,7 @@ from core.runs.events import (
     Outcome,
     Phase,
     PhaseChanged,
+    Predicted,
     RunFinished,
     RunStarted,
     TurnAwaited,
@@ -274,6 +275,25 @@ def test_where_a_steps_time_goes():
     thirds = {"data_seconds": 1.0, "forward_seconds": 1.0, "backward_seconds": 1.0, "optimizer_seconds": 0.0}
     text = words.time_spent_text(status_of(step(1, seconds=3.0, **thirds)).time_spent)
     assert sum(map(int, re.findall(r"(\d+)%", text))) == 100
+
+
+def test_the_share_of_evaluations_is_told_where_it_is_large_and_of_no_test():
+    def text(evaluated: float, predicted: float, *more: Event) -> str:
+        events = [
+            replace(EVALUATED, seconds=evaluated / 2),
+            replace(EVALUATED, step=6, seconds=evaluated / 2),
+        ]
+        return words.evaluations_text(status_of(*more, *events, predicted_in(predicted)), 10.0)
+
+    def predicted_in(seconds: float) -> Predicted:
+        return Predicted(step=5, epoch=1, said=(), seconds=seconds)
+
+    assert text(4, 1.7) == "40 % of the time went into evaluations, 17 % into sample predictions."
+    assert text(4, 0) == "40 % of the time went into evaluations."
+    assert text(0.01, 3) == "30 % of the time went into sample predictions."
+    assert text(1, 0.9) == ""
+    assert text(4, 1.7, plan(total_steps=0)) == ""
+    assert words.evaluations_text(status_of(EVALUATED), None) == ""
 
 
 def test_fixes_are_commands(tmp_path):
