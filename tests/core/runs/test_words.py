@@ -31,6 +31,7 @@ from core.runs.events import (
     RunFinished,
     RunStarted,
     TurnAwaited,
+    TurnCame,
     WhatRan,
 )
 from core.runs.folder import ExitRecord
@@ -368,6 +369,9 @@ def test_a_file_gets_a_line_each_tenth_and_a_terminal_a_bar():
         ([TurnAwaited(ahead=2, behind="other"), TurnAwaited(ahead=1, behind=BENCHMARK)],
             ["Queued behind other and 1 more",
              "Queued until a benchmark is done"]),
+        ([TurnAwaited(ahead=1, behind="other", is_source=True)] * 2, ["Waits for the model of other"]),
+        ([TurnAwaited(ahead=1, behind="a"), TurnCame(), TurnAwaited(ahead=1, behind="a")],
+            ["Queued behind a", "Starting", "Queued behind a"]),
         ([PhaseChanged(phase=Phase.SAVING)], ["Saving"]),
     ],
 )  # fmt: skip
