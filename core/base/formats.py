@@ -278,11 +278,6 @@ def _scaled(value: float) -> str:
 # --- Numbers in messages and terminals
 
 
-def megabytes(count: float) -> str:
-    """Bytes in whole MB, for figures that are compared: `1,177 MB`."""
-    return f"{count / (1 << 20):,.0f} MB"
-
-
 def counted(count: float, noun: str) -> str:
     """A count with one of these nouns: `1 step`, `1,797 examples`, `2.5 epochs`."""
     whole = count if isinstance(count, int) else 1 if count == 1 else 2

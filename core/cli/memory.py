@@ -265,12 +265,12 @@ def forecast(arguments: argparse.Namespace) -> int:
 
 
 def forecast_lines(found: Forecast) -> Iterator[str]:
-    rows = [(title, formats.megabytes(getattr(found.parts, name))) for name, title in PART_TITLES.items()]
-    rows.append((_("Total"), formats.megabytes(found.parts.total)))
+    rows = [(title, formats.memory(getattr(found.parts, name))) for name, title in PART_TITLES.items()]
+    rows.append((_("Total"), formats.memory(found.parts.total)))
     if found.room is not None:
-        rows += [] if "@" in found.device else [(_("Free now"), formats.megabytes(found.room.free))]
-        rows.append((_("Total memory"), formats.megabytes(found.room.ceiling)))
-    width = max(len(megabytes) for _title, megabytes in rows)
+        rows += [] if "@" in found.device else [(_("Free now"), formats.memory(found.room.free))]
+        rows.append((_("Total memory"), formats.memory(found.room.ceiling)))
+    width = max(len(text) for _title, text in rows)
     yield formats.table(
         (_("PART"), _("MEMORY").rjust(width)), [(title, text.rjust(width)) for title, text in rows]
     )
@@ -302,7 +302,7 @@ def remedy_lines(remedies: tuple[Remedy, ...]) -> list[str]:
         if remedy.changes:
             enough = ENOUGH.get(remedy.forecast.verdict, _("no"))
             cells = (
-                formats.megabytes(remedy.saves),
+                formats.memory(remedy.saves),
                 f"x {remedy.slower:.2f}",
                 enough,
                 changes_text(remedy.changes),

@@ -47,6 +47,7 @@ from core.runs.verdict import verdict
 from core.runs.words import (
     FIGURES_OF_LABEL,
     ending_text,
+    evaluations_text,
     figures_of,
     fix_text,
     kept_message,
@@ -396,6 +397,7 @@ def _run_lines(run: RunFolder, summary: RunSummary) -> Iterator[str]:
     ]
     if is_over:
         lines.append(ending_text(run, status, summary.state, run.exit_record()))
+        lines.append(evaluations_text(status, summary.seconds))
         if (judged := verdict(status, run.readable_options())) is not None:
             said = " ".join(f"{part.rstrip('.')}." for part in (judged.title, judged.detail) if part)
             lines += [said, *(fix_text(fix, run.path) for fix in judged.fixes)]

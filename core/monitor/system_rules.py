@@ -3,6 +3,7 @@
 Each rule is a function of the attempt so far; `raised` is as in `core.monitor.loss_rules`.
 """
 
+import contextlib
 import math
 import os
 import statistics
@@ -11,6 +12,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import psutil
 
@@ -34,6 +36,7 @@ from core.runs.events import (
     StepFinished,
     Throttle,
 )
+from core.runs.start import keeper_command
 from core.runs.status import pace_of
 from core.runs.words import SPILLING, forecast_sentences
 
@@ -244,10 +247,11 @@ class OtherPrograms:
 
     def __init__(self, pid: int, cores: int) -> None:
         self._pid, self._cores = pid, cores
+        self._titles: dict[int, str] = {}
         self._readings: deque[tuple[float, dict[int, float]]] = deque(maxlen=10)
 
     def read(self) -> dict[str, float]:
-        """Shares by the program's name since the tenth call before, or since `reset`; empty for the first call."""
+        """Shares by what a person knows the program as, since the tenth call before, or since `reset`."""
         own = {0, os.getpid(), os.getppid(), *(process.pid for process in process_tree(self._pid))}
         names: dict[int, str] = {}
         used: dict[int, float] = {}
@@ -262,11 +266,27 @@ class OtherPrograms:
         shares: dict[str, float] = defaultdict(float)
         for pid, seconds in used.items():
             gained = seconds - before.get(pid, seconds)
-            shares[names[pid]] += max(0.0, gained) / max(1e-9, now - begun) / self._cores
+            if gained > 0:
+                title = self._titles[pid] = self._titles.get(pid) or title_of(pid, names[pid])
+                shares[title] += gained / max(1e-9, now - begun) / self._cores
         return dict(shares)
 
     def reset(self) -> None:
         self._readings.clear()
+        self._titles.clear()
+
+
+def title_of(pid: int, name: str) -> str:
+    """What a person knows a process as: another run of Hone, another part of it, or by its name."""
+    flags = keeper_command(Path())[1:-1]
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        if Path(name).stem.lower() == "hone" or "core.engine" in process.cmdline()[1:5]:
+            name = _("another part of Hone")
+        for one in (process, *process.parents()):
+            if one.cmdline()[1 : len(flags) + 1] == flags:
+                return _("another run of Hone")
+    return name
 
 
 def is_slow(recent: Recent, *, raised: bool) -> bool:

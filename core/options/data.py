@@ -89,7 +89,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         _("Skip invalid examples"),
         _(
             "Leave out examples that would stop a run, and name them: an image or a row that can't be read, an empty "
-            "answer, a value that is not a number, different numbers of words and tags, an unknown role."
+            "text, label or answer, a value that is not a number, different numbers of words and tags, an unknown role."
         ),
         group=_("Reading"),
     )

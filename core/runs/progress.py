@@ -40,13 +40,16 @@ class Progress:
         self._stream = stream
         self._bar: tqdm | None = None
         self._printed = 0
+        self._awaited = ""
         self._raised: dict[str, str] = {}
 
     def show(self, event: Event) -> None:
         match event:
-            case TurnAwaited(ahead=ahead) if ahead:
-                self.say(awaited_text(event))
+            case TurnAwaited(ahead=ahead) if ahead and awaited_text(event) != self._awaited:
+                self._awaited = awaited_text(event)
+                self.say(self._awaited)
             case TurnCame():
+                self._awaited = ""
                 self.say(_("Starting"))
             case PhaseChanged():
                 self._show_phase(event)

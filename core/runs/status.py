@@ -231,6 +231,7 @@ class RunStatus:
     - `first_loss` is that of the first step: of the model before it was trained, on one batch.
     - `evaluations` are those that weren't undone by a resume; `model_step` is the step of the model in `model/`.
     - `examples` is how many have their predictions recorded: `said`, which took `predict_seconds`, the last time.
+    - `evaluating` and `predicting` are the seconds of all evaluations and sample predictions, also of undone ones.
     - `evaluated` are the times, batches so far and batches in all of the newest evaluation, of its last minute.
     - `accepted` is the latest attempt that accepted each request (stop, pause, ...), `awaited` the run it is queued
       behind, `peaks` peak memory by attempt.
@@ -257,6 +258,8 @@ class RunStatus:
     examples: int = 0
     said: tuple[Said, ...] = ()
     predict_seconds: float = 0.0
+    evaluating: float = 0.0
+    predicting: float = 0.0
     evaluated: deque[tuple[float, int, int]] = field(default_factory=lambda: deque(maxlen=TIMED_BATCHES))
     messages: dict[str, MessageRaised] = field(default_factory=dict)
     what_ran: WhatRan | None = None
@@ -301,11 +304,13 @@ class RunStatus:
                 self._add_steps([event])
             case Evaluated():
                 self._register(event)
+                self.evaluating += event.seconds
                 self.evaluations = [*(one for one in self.evaluations if one.step != event.step), event]
             case ExamplesChosen():
                 self.examples = len(event.examples)
             case Predicted():
                 self.said, self.predict_seconds = event.said, event.seconds
+                self.predicting += event.seconds
             case CheckpointSaved():
                 self._register(event)
                 self.last_checkpoint = event

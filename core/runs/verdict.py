@@ -384,12 +384,23 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
     if (preferred := metrics.get("eval_reward_accuracy")) is not None:
         title = _("It prefers the better answer in {share} of the validation pairs")
         guessed, compared = 0.5, _("Guessing would be right in 50 %.")
+        wider = _("The reward margin is how much more it prefers the better answer, on average.")
+        reverse = _(
+            "On average it prefers the worse answer: the reward margin, how much more it prefers the better one, is "
+            "negative."
+        )
         if options is not None and options.preference is PreferenceLoss.KTO:
             title = _("{share} of the validation answers get a reward on the right side")
+            wider = _("The reward margin is how much higher the rewards of liked answers are, on average.")
+            reverse = _(
+                "On average, answers that aren't liked get the higher rewards: the reward margin is negative."
+            )
             if baseline is not None and baseline > guessed:
                 guessed = baseline
                 compared = _("Rewarding all of them alike would be right in {share}.")
-        compared = compared.format(share=formats.share(guessed))
+        compared, margin = compared.format(share=formats.share(guessed)), metrics.get("eval_reward_margin")
+        if margin is not None:
+            compared = f"{compared} {reverse if margin < 0 else wider}"
         return title.format(share=formats.share(preferred)), compared, not _exceeds(preferred, guessed, count)
     perplexity, loss = metrics.get("eval_perplexity"), metrics.get("eval_loss")
     if perplexity is None or loss is None:

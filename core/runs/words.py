@@ -467,6 +467,26 @@ def time_spent_text(shares: Mapping[str, float] | None) -> str:
     return _("A step's time goes into: {parts}").format(parts=parts)
 
 
+NOTEWORTHY, LEAST_SHARE = 0.2, 0.005
+"""Evaluations and predictions that took a larger share of a run's time are told of; either if it isn't 0 %."""
+
+
+def evaluations_text(status: RunStatus, seconds: float | None) -> str:
+    """What share of a run's time evaluations and sample predictions took; empty if it is small, and of a test."""
+    spent = status.evaluating + status.predicting
+    if status.is_test or not seconds or spent <= NOTEWORTHY * seconds:
+        return ""
+    evaluations, samples = (
+        formats.whole_percent(part / seconds) for part in (status.evaluating, status.predicting)
+    )
+    template = _("{evaluations} of the time went into evaluations, {samples} into sample predictions.")
+    if status.predicting < LEAST_SHARE * seconds:
+        template = _("{evaluations} of the time went into evaluations.")
+    elif status.evaluating < LEAST_SHARE * seconds:
+        template = _("{samples} of the time went into sample predictions.")
+    return template.format(evaluations=evaluations, samples=samples)
+
+
 def what_ran_text(status: RunStatus) -> str:
     """What actually ran as a table, with the reason where Hone chose; long values take several lines."""
     rows: list[tuple[str, str, str]] = []

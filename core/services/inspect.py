@@ -78,6 +78,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return _("{rows} and {more:,} more").format(rows=shown, more=more) if more > 0 else shown
 
 
+def left_out(finding: Finding) -> Finding:
+    """A problem as a warning that says what becomes of its rows; warnings are unchanged."""
+    if finding.level is FindingLevel.WARNING:
+        return finding
+    text = ngettext("It is left out.", "They are left out.", finding.count)
+    message, fixes = f"{finding.message} {text}", tuple(fix for fix in finding.fixes if fix.changes)
+    return msgspec.structs.replace(finding, level=FindingLevel.WARNING, message=message, fixes=fixes)
+
+
 @dataclass(frozen=True)
 class FindingKind:
     """A kind of finding.
@@ -165,23 +174,21 @@ class Tally:
         return in_order([self._finding(counted) for counted in self._counted.values()])
 
     def _finding(self, counted: _Counted) -> Finding:
-        kind, level = counted.kind, counted.kind.level
+        kind = counted.kind
         message = kind.message(counted.count, self.row_word, counted.detail)
         if counted.example:
             place = formats.places(self.row_word, counted.rows[:1]).capitalize()
             message = f"{message} {place}: {counted.example}"
-        if self._skip and level is FindingLevel.PROBLEM:
-            level = FindingLevel.WARNING
-            message += " " + ngettext("It is skipped.", "They are skipped.", counted.count)
-        return Finding(
+        finding = Finding(
             code=kind.code,
-            level=level,
+            level=kind.level,
             message=message,
             count=counted.count,
             rows=tuple(counted.rows),
             row_word=self.row_word,
             fixes=(*counted.fixes, *kind.fixes),
         )
+        return left_out(finding) if self._skip else finding
 
 
 def in_order(findings: list[Finding]) -> tuple[Finding, ...]:

@@ -42,6 +42,7 @@ from core.runs.verdict import verdict
 from core.runs.words import (
     FIGURES_OF_LABEL,
     ending_text,
+    evaluations_text,
     figures_of,
     said_text,
     state_word,
@@ -183,7 +184,7 @@ def _outcome(run: RunFolder, status: RunStatus, summary: RunSummary) -> str:
         return _("The run is {state}: this page shows it so far.").format(state=state_word(summary))
     ending = ending_text(run, status, summary.state, run.exit_record())
     lines = [line.strip() for line in ending.splitlines() if line.strip() and str(run.path) not in line]
-    lines = lines[:3]
+    lines = [*lines[:3], *filter(None, (evaluations_text(status, summary.seconds),))]
     if (judged := verdict(status, run.readable_options())) is not None:
         lines += filter(None, (judged.title, judged.detail))
     return " ".join(line if line.endswith((".", "!", "?", ":")) else f"{line}." for line in lines)
@@ -252,7 +253,7 @@ def _memory(status: RunStatus) -> str:
     parts = [(PART_TITLES[name], getattr(forecast.parts, name)) for name in forecast.parts.__struct_fields__]
     parts.append((_("Forecast, total"), forecast.parts.total))
     parts.append((_("Measured peak"), status.peak_bytes or 0))
-    rows = [(title, formats.megabytes(count)) for title, count in parts if count]
+    rows = [(title, formats.memory(count)) for title, count in parts if count]
     table = _table((_("Part"), _("Memory")), rows, (1,))
     if (error := status.forecast_error) is None:
         return table

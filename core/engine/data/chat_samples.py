@@ -113,7 +113,7 @@ class TokenizedTable:
             DataError: All problems with their rows and fixes, or why every row was left out.
         """
         findings = self.tally.findings()
-        refuse_problems(self.table, findings, len(self.samples))
+        refuse_problems(self.table.path, findings, len(self.samples))
         if len(self.samples):
             return
         fix = Fix(_("Choose a model with a longer context") if self.too_long else _("Choose another file"))

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -36,7 +37,7 @@ from core.engine.data.columns import (
     kind_of,
     may_be_label,
 )
-from core.engine.data.conversations import ShapeKind, find_shape
+from core.engine.data.conversations import EMPTY_ROW, ShapeKind, find_shape
 from core.engine.data.splits import HOLD_OUT_INSTEAD, refuse_labels
 from core.engine.data.tables import Table
 from core.engine.data.text_files import UnreadCode, is_text, listed
@@ -57,7 +58,9 @@ from core.services.inspect import (
 _PROBLEM = FindingLevel.PROBLEM
 _WARNING = FindingLevel.WARNING
 
-EMPTY = FindingKind("empty", _WARNING, _("{rows}: “{detail}” is empty. Such examples are always left out."))
+EMPTY = FindingKind(
+    "empty", _PROBLEM, _("{rows}: “{detail}” is empty."), _("Fill it in, or choose another column")
+)
 DUPLICATES = FindingKind("duplicates", _WARNING, _("{rows}: the same as an earlier one."))
 CONTRADICTIONS = FindingKind(
     "contradictions",
@@ -107,7 +110,7 @@ NOT_A_NUMBER = FindingKind(
     "not-a-number",
     _PROBLEM,
     _("{rows}: not a number in “{detail}”."),
-    _("Correct the number, or leave it empty: then the example is skipped"),
+    _("Correct the number"),
 )
 TAG_COUNT = FindingKind(
     "tag-count",
@@ -159,6 +162,9 @@ MOST_PROBLEMS = 5
 """How many kinds of problems an error describes."""
 
 
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+
 def tally_of(table: Table, *, skip: bool) -> Tally:
     """A tally of the rows of a table, with those that could not be read; `skip` as for `Tally`."""
     tally = Tally(table.row_word, skip=skip)
@@ -167,6 +173,22 @@ def tally_of(table: Table, *, skip: bool) -> Tally:
             advice = (Fix(unread.advice),)
             tally.add(UNREAD[unread.code], number, example=unread.example, fixes=advice)
     return tally
+
+
+def complete_rows(tally: Tally, numbers: Any, blanks: Mapping[str, Flags]) -> Flags:
+    """Which rows have a value in every column; counts those that lack some, and those that have none.
+
+    Args:
+        numbers: Of the rows, in the file.
+        blanks: Which rows have no value, by column.
+    """
+    has_none: Flags = np.logical_and.reduce([*blanks.values()])
+    for number in numbers[has_none]:
+        tally.add(EMPTY_ROW, int(number))
+    for name, blank in blanks.items():
+        for number in numbers[blank & ~has_none]:
+            tally.add(EMPTY, int(number), detail=name)
+    return ~np.logical_or.reduce([*blanks.values()])
 
 
 def offered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -182,7 +204,7 @@ def offered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     )
 
 
-def refuse_problems(table: Table, findings: Iterable[Finding], usable: int) -> None:
+def refuse_problems(path: Path, findings: Iterable[Finding], usable: int) -> None:
     """Raise DataError with all problems among the findings, their rows and remedies; `usable` counts the other rows."""
     problems = [finding for finding in findings if finding.level is FindingLevel.PROBLEM]
     if not problems:
@@ -196,8 +218,8 @@ def refuse_problems(table: Table, findings: Iterable[Finding], usable: int) -> N
     for problem in problems:
         fixes += [fix for fix in problem.fixes if fix not in fixes]
     raise DataError(
-        _("{name} has examples that can't be used").format(name=table.path.name),
-        f"{table.path}: " + "\n".join(messages),
+        _("{name} has examples that can't be used").format(name=path.name),
+        f"{path}: " + "\n".join(messages),
         tuple(fixes),
     )
 

@@ -54,7 +54,9 @@ OTHER_RATING = FindingKind(
     _("{rows}: the rating “{detail}”. True and false, 1 and 0, good and bad can be read."),
 )
 SAME_ANSWERS = FindingKind("same-answers", _PROBLEM, _("{rows}: the same answer twice."))
-EMPTY_ROW = FindingKind("empty-row", _WARNING, _("{rows}: no text. Such examples are always left out."))
+EMPTY_ROW = FindingKind(
+    "empty-row", _WARNING, _("{rows}: nothing to learn from. Such examples are always left out.")
+)
 EMPTY_PROMPT = FindingKind("empty-prompt", _WARNING, _("{rows}: an answer to an empty question."))
 MERGED = FindingKind("merged", _WARNING, _("{rows}: consecutive messages of {detail}, which are joined."))
 

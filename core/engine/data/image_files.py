@@ -26,10 +26,11 @@ from core.base.errors import DataError, Fix
 from core.base.files import open_plain
 from core.base.language import _, ngettext
 from core.engine.data.alike import LEAST_SIDE, look_of
+from core.engine.data.checks import noted, refuse_problems
 from core.engine.environment import prepare_torchvision
 from core.options.choices import Augmentation, ImageFit
 from core.options.presets import IMAGE_FORMATS
-from core.services.inspect import FindingKind, FindingLevel, Seen, leave_out
+from core.services.inspect import Finding, FindingKind, FindingLevel, Seen, leave_out, left_out
 
 pi_heif.register_heif_opener()  # which also turns a photo as its camera was held
 
@@ -382,7 +383,7 @@ class Images:
     """Images with their labels (`names`), decoded when they are used; can be pickled.
 
     `stored` is repeated if it is shorter than `names`. `rows` are their numbers in the table `source`, counted in
-    `row_word`s; None if there is no table.
+    `row_word`s; None if there is no table. `others` is what was found of its other rows.
     """
 
     names: Sequence[str]
@@ -390,6 +391,7 @@ class Images:
     source: str = ""
     rows: Sequence[int] | None = None
     row_word: str = "image"
+    others: tuple[Finding, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -575,17 +577,20 @@ def check_each(images: Images, check: Check) -> Iterator[CheckedImage]:
 
 
 def readable(images: Images, check: Check, *, skip: bool) -> tuple[Images, tuple[str, ...]]:
-    """Check every image before a run; returns those that can be used, and a note that names the others.
+    """Check every image before a run; returns those that can be used, and notes that name the others.
 
     Args:
-        skip: Whether the others are left out.
+        skip: Whether the others, and incomplete rows of a table, are left out.
 
     Raises:
         DataError: Some can't be used, unless they are left out; it names the first.
     """
+    others = [left_out(finding) if skip else finding for finding in images.others]
+    refuse_problems(Path(images.source), others, len(images))
+    notes = noted(others)
     bad = {index: checked for index, checked in enumerate(check_each(images, check)) if not checked.is_usable}
     if not bad:
-        return images, ()
+        return images, notes
     lines = [f"{images.where(index)}: {checked.reason}" for index, checked in [*bad.items()][:NAMED]]
     if len(bad) > len(lines):
         lines.append(_("... and {count:,} more").format(count=len(bad) - len(lines)))
@@ -596,7 +601,7 @@ def readable(images: Images, check: Check, *, skip: bool) -> tuple[Images, tuple
             len(bad),
         )
         kept = images.at([index for index in range(len(images)) if index not in bad])
-        return kept, (note.format(count=len(bad), names="; ".join(lines)),)
+        return kept, (*notes, note.format(count=len(bad), names="; ".join(lines)))
     title = ngettext(
         "{count:,} image can't be read: {name}", "{count:,} images can't be read, such as {name}", len(bad)
     )

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from core.base.errors import DataError, Fix
 from core.base.files import is_plain, without_tilde
 from core.base.language import _, ngettext
-from core.engine.data.checks import ANSWER, MOST_OFFERED, noted, refuse_missing, tally_of, use
+from core.engine.data.checks import ANSWER, MOST_OFFERED, complete_rows, refuse_missing, tally_of, use
 from core.engine.data.columns import (
     MOST,
     as_text,
@@ -58,6 +58,7 @@ from core.options import RunOptions
 from core.options.choices import Augmentation
 from core.options.presets import IMAGE_FORMATS
 from core.options.sources import DIGITS, Scheme, parse_synthetic
+from core.services.inspect import FindingKind, FindingLevel
 
 
 @dataclass(frozen=True)
@@ -419,6 +420,11 @@ def only_table(folder: Path) -> Path | None:
     return tables[0] if len(tables) == 1 and sum(path.is_dir() for path in _visible(folder)) < 2 else None
 
 
+NO_CLASS = FindingKind(
+    "no-class", FindingLevel.PROBLEM, _("{rows}: the number in “{detail}” stands for no label.")
+)
+
+
 def _find_splits(
     source: str,
     image_column: str | None,
@@ -453,7 +459,22 @@ def read_image_table(
     is_stored = holds_bytes(table.rows.schema.field(image).type)
     names = _label_names(table, label)
     paths = None if is_stored else as_text(table.rows[image])
-    kept, notes = _complete_rows(table, {label: names} if paths is None else {image: paths, label: names})
+    tally, labels = tally_of(table, skip=False), table.rows[label]
+    unknown = labels.is_valid().to_numpy() & names.is_null().to_numpy() & pa.types.is_integer(labels.type)
+    for number in table.numbers[unknown]:
+        tally.add(NO_CLASS, int(number), detail=label)
+    blanks = {
+        image: (table.rows[image].is_null() if paths is None else is_blank(paths)).to_numpy(),
+        label: is_blank(names).to_numpy() & ~unknown,
+    }
+    kept = np.flatnonzero(complete_rows(tally, table.numbers, blanks) & ~unknown)
+    findings = tally.findings()
+    if not len(kept):
+        raise DataError(
+            _("{name} has no usable examples").format(name=table.path.name),
+            " ".join((f"{table.path}:", *(finding.message for finding in findings))),
+            (Fix(_("Fill in the images and labels, or choose other columns or another file")),),
+        )
     base = files[0].parent
     images = Images(
         pc.utf8_trim_whitespace(names.take(kept)).to_pylist(),
@@ -463,10 +484,12 @@ def read_image_table(
         table.path.name,
         table.numbers[kept].tolist(),
         table.row_word,
+        findings,
     )
     kind = _("Parquet with images") if is_stored else _("{format} of image paths").format(format=table.format)
-    notes = (*table.messages, *noted(tally_of(table, skip=True).findings()), *notes)
-    return FoundImages(images, kind, notes=notes, table=table, image_column=image, label_column=label)
+    return FoundImages(
+        images, kind, notes=table.messages, table=table, image_column=image, label_column=label
+    )
 
 
 def _choose_image_column(table: Table, chosen: str | None) -> str:
@@ -523,32 +546,6 @@ def _label_names(table: Table, label: str) -> pa.ChunkedArray:
         return as_text(column)
     is_known = pc.and_(pc.greater_equal(column, 0), pc.less(column, len(names)))
     return pa.chunked_array(pc.take(pa.array(names), pc.if_else(is_known, column, None).combine_chunks()))
-
-
-def _complete_rows(
-    table: Table, needed: dict[str, pa.ChunkedArray]
-) -> tuple[np.ndarray[Any, np.dtype[np.int64]], tuple[str, ...]]:
-    """Return the places of rows with a value in every column, and notes on the others."""
-    keep = np.ones(table.rows.num_rows, dtype=bool)
-    notes = []
-    for name, texts in needed.items():
-        blank = is_blank(texts).to_numpy()
-        if blank.any():
-            count = int(blank.sum())
-            note = ngettext(
-                "{count:,} example without “{name}” is skipped: {where}.",
-                "{count:,} examples without “{name}” are skipped, the first is {where}.",
-                count,
-            )
-            notes.append(note.format(count=count, name=name, where=table.where(int(np.argmax(blank)))))
-        keep &= ~blank
-    if not keep.any():
-        raise DataError(
-            _("{name} has no usable examples").format(name=table.path.name),
-            " ".join((f"{table.path}:", *notes)),
-            (Fix(_("Fill in the images and labels, or choose other columns or another file")),),
-        )
-    return np.flatnonzero(keep), tuple(notes)
 
 
 def _locate(text: str, base: Path) -> Path:

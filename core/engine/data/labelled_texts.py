@@ -30,6 +30,7 @@ from core.engine.data.columns import (
     tag_names,
     text_reader,
 )
+from core.engine.data.conversations import EMPTY_ROW
 from core.engine.data.splits import (
     NOTHING_HELD_OUT,
     USE_ALL_SAMPLES,
@@ -132,11 +133,10 @@ class RowReader:
         mixed = {note.column for note in self.table.notes if note.code == NoteCode.MIXED_COLUMN}
         for start, batch in self._batches(names):
             values = [readers[name](batch[name]) for name in names]
-            keep = np.ones(batch.num_rows, dtype=bool)
+            blanks = {name: is_blank(texts).to_numpy() for name, texts in zip(names, values, strict=True)}
+            numbers = self.table.numbers[start : start + batch.num_rows]
+            keep = checks.complete_rows(self.tally, numbers, blanks)
             for name, texts in zip(names, values, strict=True):
-                blank = is_blank(texts).to_numpy()
-                self._note(checks.EMPTY, start + np.flatnonzero(blank), name)
-                keep &= ~blank
                 if name in mixed and name != self.columns.label:
                     nested = list(nested_places(texts))
                     self._note(checks.NESTED, [start + place for place in nested], name)
@@ -201,7 +201,7 @@ class RowReader:
             counts = _("words: {words:,}, tags: {tags:,}.").format(words=len(words), tags=len(tags))
             self._note(checks.TAG_COUNT, [index], "", counts)
         elif not words:
-            self._note(checks.EMPTY, [index], text)
+            self._note(EMPTY_ROW, [index], "")
         elif None in words or None in tags:
             self._note(checks.MISSING_VALUE, [index], text if None in words else tag)
         else:
@@ -428,7 +428,7 @@ def _usable_rows(
             arrays = [pa.array(column, pa.string()) for column in zip(*block.inputs, strict=True)]
             texts.append(pa.table(dict(zip(("text", "text_pair"), arrays, strict=False))))
     findings = reader.tally.findings()
-    refuse_problems(table, findings, len(answers))
+    refuse_problems(table.path, findings, len(answers))
     if not answers:
         raise reader.no_usable_rows()
     return _Rows(pa.concat_tables(texts).combine_chunks(), answers, places, noted(findings))

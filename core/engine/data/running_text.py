@@ -300,7 +300,7 @@ def _texts(source: PlainText | Table, data: DataOptions) -> tuple[list[str], tup
     reader = reader_of(source, data)
     texts = [text for block in reader.texts() for (text,) in block.inputs]
     findings = reader.tally.findings()
-    refuse_problems(source, findings, len(texts))
+    refuse_problems(source.path, findings, len(texts))
     if not texts:
         raise reader.no_usable_rows()
     return texts, (*source.notes, *map(Note, noted(findings)))

@@ -8,10 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from core.base.errors import DataError, Fix, Problem
-from core.base.language import _, ngettext
+from core.base.language import _
 from core.engine.data.alike import are_alike, pairs_alike
 from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH, offered
 from core.engine.data.image_files import (
@@ -51,6 +52,7 @@ from core.services.inspect import (
     FoundFile,
     Seen,
     in_order,
+    left_out,
 )
 
 SHOWN = 8
@@ -112,7 +114,7 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
     first = len(set(usable.train.names[:QUICK_TRY]))
     return DataReport(
         first_labels=first,
-        **{**of_table, "format": loaded.format, "rows": len(loaded.train)},
+        **{"rows": len(loaded.train), **of_table, "format": loaded.format},
         source=data.train,
         label_column=loaded.label_column,
         columns_by_role={"image": loaded.image_column or ""} if loaded.table else {},
@@ -280,8 +282,9 @@ def findings_of(
         _find_equal(sets, [np.array([one.ends for one in checked], np.uint64) for checked in checks], flagged)
         _check_classes(train, flagged[0])
     for images, kinds in zip(sets, flagged, strict=True):
-        for kind, indices in kinds.items():
-            yield _finding(kind, images, indices, in_eval=images is held_out, skip=skip)
+        for finding in (*images.others, *(_finding(kind, images, places) for kind, places in kinds.items())):
+            told = _of_evaluation(finding) if images is held_out else finding
+            yield left_out(told) if skip else told
     if sets:
         yield from _uneven_classes(train)
 
@@ -330,9 +333,14 @@ def _uneven_classes(train: Images) -> Iterator[Finding]:
         )
 
 
-def _finding(
-    kind: FindingKind, images: Images, flagged: Sequence[tuple[int, str]], *, in_eval: bool, skip: bool
-) -> Finding:
+def _of_evaluation(finding: Finding) -> Finding:
+    message = finding.message
+    if finding.code != IN_BOTH.code:
+        message = _("Validation data: {message}").format(message=message)
+    return msgspec.structs.replace(finding, message=message, in_eval=True)
+
+
+def _finding(kind: FindingKind, images: Images, flagged: Sequence[tuple[int, str]]) -> Finding:
     """A finding that names the first rows of a table, or else the first files."""
     names = []
     for index, reason in flagged[:NAMED]:
@@ -342,15 +350,9 @@ def _finding(
     if len(flagged) > NAMED:
         listed = _("{names} and {more:,} more").format(names=listed, more=len(flagged) - NAMED)
     message = f"{kind.message(len(flagged), 'image').rstrip('.')}: {listed}."
-    level = kind.level
-    if skip and level is FindingLevel.PROBLEM:
-        level = FindingLevel.WARNING
-        message += " " + ngettext("It is left out.", "They are left out.", len(flagged))
-    if in_eval and kind is not IN_BOTH:
-        message = _("Validation data: {message}").format(message=message)
     return Finding(
         code=kind.code,
-        level=level,
+        level=kind.level,
         message=message,
         count=len(flagged),
         files=tuple(
@@ -360,6 +362,5 @@ def _finding(
         if images.rows is None
         else tuple(images.number(index) for index, _reason in flagged[:ROWS_NAMED]),
         row_word=images.row_word,
-        fixes=() if level is not kind.level else kind.fixes,
-        in_eval=in_eval,
+        fixes=kind.fixes,
     )

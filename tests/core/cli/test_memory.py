@@ -38,9 +38,9 @@ def padded(engine, tmp_path):
 def test_a_forecast_is_a_table_of_parts_or_json(engine, hone):
     out = hone("forecast", FILE).out
     lines = map(str.split, out.splitlines()[1:10])
-    rows = {" ".join(words[:-2]): words[-2] for words in lines}
+    rows = {" ".join(words[:-2]): " ".join(words[-2:]) for words in lines}
     figures = [rows[name] for name in ("Weights", "Activations", "Total", "Free now", "Total memory")]
-    assert figures == ["45", "800", "1,580", "8,192", "16,384"]
+    assert figures == ["45.0 MB", "800 MB", "1.54 GB", "8.00 GB", "16.0 GB"]
     assert out.endswith("It fits.\n")
     answer = hone("forecast", FILE, "--json").json
     assert answer["parts"]["activations"] == 800 * MB

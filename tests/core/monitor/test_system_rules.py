@@ -13,7 +13,7 @@ from core.base.errors import Fix
 from core.memory.model import Basis, Parts
 from core.monitor.keeper import Watchdog
 from core.monitor.recent import END, REVEAL, STOP
-from core.monitor.system_rules import SILENT_PHASES, Activity, OtherPrograms, held_back
+from core.monitor.system_rules import SILENT_PHASES, Activity, OtherPrograms, held_back, title_of
 from core.options.choices import Padding, Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, OutputOptions
@@ -322,6 +322,38 @@ def test_the_processor_time_of_other_programs_is_counted_by_name():
             share = others.read().get(name, 0.0)
         busy.kill()
     assert share > 0.0
+
+
+PARENT = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'input()'])\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "title", "of_child"),
+    [
+        (["core.monitor.keeper", "a run"], "another run of Hone", "another run of Hone"),
+        (["core.engine", "inspect"], "another part of Hone", "python"),
+        (["mine", "core.monitor.keeper"], "python", "python"),
+    ],
+)
+def test_hone_is_known_as_such_among_other_programs_and_nothing_else_is(
+    *, tmp_path, monkeypatch, arguments, title, of_child
+):
+    for module in ("core/__init__.py", "core/monitor/__init__.py"):
+        (tmp_path / module).parent.mkdir(exist_ok=True)
+        (tmp_path / module).touch()
+    for module in ("core/monitor/keeper.py", "core/engine.py", "mine.py"):
+        (tmp_path / module).write_text(PARENT)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-P", "-m", *arguments], stdin=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60.0
+        while not (children := psutil.Process(process.pid).children()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        titles = [title_of(one, "python") for one in (process.pid, *(child.pid for child in children))]
+        window, other = title_of(process.pid, "hone.exe"), title_of(process.pid, "Xcode")
+        process.communicate(b"\n")
+    assert titles == [title, of_child]
+    if title == "python":
+        assert (window, other) == ("another part of Hone", "Xcode")
 
 
 # --- Data loading

@@ -185,6 +185,26 @@ RUNS = {
     "ratings, as guessed": Run(
         ((1, 0.5, 0.5, 0.438),), by="reward_accuracy", baseline=0.5, count=16, options=KTO
     ),
+    "pairs, negative margin": Run(
+        ((1, 0.5, 0.5, 0.8),),
+        by="reward_accuracy",
+        baseline=None,
+        options=PREFERENCE,
+        more={"reward_margin": -0.009},
+    ),
+    "pairs, positive margin": Run(
+        ((1, 0.5, 0.5, 0.8),),
+        by="reward_accuracy",
+        baseline=None,
+        options=PREFERENCE,
+        more={"reward_margin": 0.2},
+    ),
+    "ratings, negative margin": Run(
+        ((1, 0.5, 0.5, 0.8),), by="reward_accuracy", options=KTO, more={"reward_margin": -0.1}
+    ),
+    "ratings, positive margin": Run(
+        ((1, 0.5, 0.5, 0.8),), by="reward_accuracy", options=KTO, more={"reward_margin": 0.1}
+    ),
     "ratings of an older run": Run(((1, 0.5, 0.5, 0.8),), by="reward_accuracy", baseline=None, options=KTO),
     "ratings, more are liked": Run(((1, 0.5, 0.5, 0.63),), by="reward_accuracy", baseline=0.625, options=KTO),
     # what the model is of
@@ -232,8 +252,13 @@ SAID = {
         "pairs, as guessed", "ratings, as guessed", "ratings, more are liked",
     ),
     "Guessing would be right in 50 %": (
-        "pairs, as guessed", "pairs", "ratings, as guessed", "ratings of an older run",
+        "pairs, as guessed", "pairs", "ratings, as guessed", "pairs, negative margin", "pairs, positive margin",
+        "ratings, negative margin", "ratings, positive margin", "ratings of an older run",
     ),
+    "The reward margin is how much more it prefers the better answer": ("pairs, positive margin",),
+    "On average it prefers the worse answer": ("pairs, negative margin",),
+    "The reward margin is how much higher the rewards of liked answers are": ("ratings, positive margin",),
+    "On average, answers that aren't liked get the higher rewards": ("ratings, negative margin",),
     "Rewarding all of them alike would be right in 62.5 %": ("ratings, more are liked",),
     "Measured at step 75; the model was then trained to step 112": ("trained on, not evaluated",),
     "This run was not evaluated": (

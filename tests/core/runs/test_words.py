@@ -27,9 +27,11 @@ from core.runs.events import (
     Outcome,
     Phase,
     PhaseChanged,
+    Predicted,
     RunFinished,
     RunStarted,
     TurnAwaited,
+    TurnCame,
     WhatRan,
 )
 from core.runs.folder import ExitRecord
@@ -276,6 +278,25 @@ def test_where_a_steps_time_goes():
     assert sum(map(int, re.findall(r"(\d+)%", text))) == 100
 
 
+def test_the_share_of_evaluations_is_told_where_it_is_large_and_of_no_test():
+    def text(evaluated: float, predicted: float, *more: Event) -> str:
+        events = [
+            replace(EVALUATED, seconds=evaluated / 2),
+            replace(EVALUATED, step=6, seconds=evaluated / 2),
+        ]
+        return words.evaluations_text(status_of(*more, *events, predicted_in(predicted)), 10.0)
+
+    def predicted_in(seconds: float) -> Predicted:
+        return Predicted(step=5, epoch=1, said=(), seconds=seconds)
+
+    assert text(4, 1.7) == "40 % of the time went into evaluations, 17 % into sample predictions."
+    assert text(4, 0) == "40 % of the time went into evaluations."
+    assert text(0.01, 3) == "30 % of the time went into sample predictions."
+    assert text(1, 0.9) == ""
+    assert text(4, 1.7, plan(total_steps=0)) == ""
+    assert words.evaluations_text(status_of(EVALUATED), None) == ""
+
+
 def test_fixes_are_commands(tmp_path):
     message = MessageRaised(id="a", level=Level.WARNING, title="T", fixes=(STOP, END, REVEAL, Fix("Wait")))
     here, elsewhere = settings.runs_folder() / "my run", tmp_path / "there"
@@ -348,6 +369,9 @@ def test_a_file_gets_a_line_each_tenth_and_a_terminal_a_bar():
         ([TurnAwaited(ahead=2, behind="other"), TurnAwaited(ahead=1, behind=BENCHMARK)],
             ["Queued behind other and 1 more",
              "Queued until a benchmark is done"]),
+        ([TurnAwaited(ahead=1, behind="other", is_source=True)] * 2, ["Waits for the model of other"]),
+        ([TurnAwaited(ahead=1, behind="a"), TurnCame(), TurnAwaited(ahead=1, behind="a")],
+            ["Queued behind a", "Starting", "Queued behind a"]),
         ([PhaseChanged(phase=Phase.SAVING)], ["Saving"]),
     ],
 )  # fmt: skip

@@ -117,6 +117,20 @@ def test_all_sections_are_there_with_charts_and_only_changed_options_first(page)
     assert all(svg.get("aria-label") for svg in drawn)
 
 
+def test_the_peak_is_the_same_figure_everywhere(page):
+    assert set(re.findall(r"[Pp]eak(?: memory)?</(?:dt><dd|td><td class=n)>([^<]*)", page)) == {"2.60 GB"}
+
+
+def test_evaluations_that_took_much_of_the_time_are_told_of(page, tmp_path, capfd):
+    assert "of the time went into" not in page
+    run, plot = make_folder(tmp_path / "run"), Plot(steps=40, reached=40, epochs=40)
+    finish(run, plot, write_story(run, plot))
+    sentence = re.search(r"\d\d % of the time went into evaluations\.", page_of(run))
+    assert sentence
+    assert main(["show", str(run.path)]) == 0
+    assert sentence[0] in capfd.readouterr().out
+
+
 def test_options_have_units_and_those_without_meaning_are_left_out(tmp_path):
     options = msgspec.structs.replace(
         OPTIONS,

@@ -321,18 +321,32 @@ class TestTables:
         rows += [("2", "../beside.png", "dog"), ("3", "images\\2.png", "cat")]
         check_pixels(load(table(tmp_path / "set", *rows)))
 
-    def test_rows_without_label_or_image_are_left_out_with_a_note(self, tmp_path):
-        data = load(table(tmp_path, *ROWS, ("5", "", "cat"), ("6", "images/0.png", "")))
+    def test_rows_without_label_or_image_are_left_out_only_if_asked(self, tmp_path):
+        path = table(tmp_path, *ROWS, ("5", "", "cat"), ("6", "images/0.png", ""), ("7", " ", ""))
+        with pytest.raises(DataError, match="can't be used") as refused:
+            load(path)
+        assert "“file_name” is empty. (row 6)" in refused.value.detail
+        assert "“kind” is empty. (row 7)" in refused.value.detail
+        assert {"data.skip_bad_rows": True} in [fix.changes for fix in refused.value.fixes]
+        data = load(path, skip_bad_rows=True)
         assert len(data.train) == 4
-        assert "row 6 of labels.csv" in data.notes[0]
-        assert "row 7 of labels.csv" in data.notes[1]
+        assert [note[-7:] for note in data.notes] == ["(row 6)", "(row 7)", "(row 8)"]
 
-    def test_rows_of_another_width_are_left_out_with_a_note(self, tmp_path):
+    def test_those_of_validation_data_stop_a_run_too(self, tmp_path):
+        train, other = table(tmp_path, *ROWS), table(tmp_path / "other", *ROWS, ("5", "images/0.png", ""))
+        with pytest.raises(DataError, match="“kind” is empty"):
+            load(train, eval=str(other))
+        assert len(load(train, eval=str(other), skip_bad_rows=True).eval) == 4
+
+    def test_rows_with_nothing_in_them_stop_no_run(self, tmp_path):
+        assert len(load(table(tmp_path, *ROWS, ("5", "", ""))).train) == 4
+
+    def test_rows_of_another_width_are_left_out_only_if_asked(self, tmp_path):
         path = table(tmp_path, *ROWS)
         path.write_text(path.read_text().rstrip() + "\n5,images/0.png,cat,dog\n")
-        data = load(path)
-        assert len(data.train) == 4
-        assert "row 6" in data.notes[0]
+        with pytest.raises(DataError, match="row 6"):
+            load(path)
+        assert len(load(path, skip_bad_rows=True).train) == 4
 
 
 CLASSES = {"huggingface": json.dumps({"info": {"features": {"label": {"names": ["cat", "dog"]}}}})}
@@ -350,9 +364,11 @@ def stored(path: Path, labels: Sequence[Any], images: Sequence[Any] | None = Non
 
 class TestStoredImages:
     def test_the_form_of_the_hub_with_names_of_classes(self, tmp_path):
-        data = load(stored(tmp_path / "train.parquet", [0, -1, 1, 0], row_group_size=3))
+        path = stored(tmp_path / "train.parquet", [0, -1, 1, 0], row_group_size=3)
+        with pytest.raises(DataError, match=r"“label” stands for no label\. \(row 2\)"):
+            load(path)
+        data = load(path, skip_bad_rows=True)
         assert (data.labels, len(data.train)) == (("cat", "dog"), 3)
-        assert "row 2 of train.parquet" in data.notes[0]
         check_pixels(data)
 
     def test_plain_bytes_and_paths_without_bytes(self, tmp_path):

@@ -81,9 +81,8 @@ def test_labels_are_in_order(tmp_path):
     stars = "text,stars\n" + "".join(f"words and words {n},{n % 11}\n" for n in range(60))
     assert load(CLASSIFY, train=write(tmp_path, stars)).labels == tuple(map(str, range(11)))
     truths = json_lines(*({"text": "a b", "label": label} for label in (True, False, None)))
-    data = load(CLASSIFY, train=write(tmp_path, truths), eval_fraction=0.0)
+    data = load(CLASSIFY, train=write(tmp_path, truths), eval_fraction=0.0, skip_bad_rows=True)
     assert data.labels == ("false", "true")
-    assert any("line 3" in note for note in data.notes)
 
 
 GAPS = "text,label\nfine words,a\n,b\nmore words, \nlast words,b\n  ,a\n"
@@ -95,13 +94,36 @@ NO_STARS = "text,stars\n" + "".join(f"some {n},{n if n % 5 else ''}\n" for n in 
     [
         (CLASSIFY, GAPS, 2, ["rows 3, 6", "row 4"]),
         (SCORE, NO_STARS, 16, ["rows 2, 7"]),
-        (WORDS, json_lines({"tokens": [], "tags": []}, GOOD, GOOD), 2, ["line 1"]),
     ],
 )
-def test_rows_without_a_text_or_an_answer_are_left_out(tmp_path, task, content, kept, places):
-    data = load(task, train=write(tmp_path, content), eval_fraction=0.0)
+def test_rows_without_a_text_or_an_answer_are_left_out_only_if_asked(
+    *, tmp_path, task, content, kept, places
+):
+    source = write(tmp_path, content)
+    with pytest.raises(DataError, match="Leave") as refused:
+        load(task, train=source, eval_fraction=0.0)
+    assert all(place in refused.value.detail for place in places)
+    data = load(task, train=source, eval_fraction=0.0, skip_bad_rows=True)
     assert len(data.train) == kept
     assert all(place in note for place, note in zip(places, data.notes, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("task", "empty", "rows"),
+    [
+        (
+            CLASSIFY,
+            {"text": " ", "label": ""},
+            [{"text": f"some words {n}", "label": "ab"[n % 2]} for n in range(9)],
+        ),
+        (WORDS, {"tokens": [], "tags": []}, [GOOD] * 2),
+    ],
+)
+def test_a_row_with_nothing_in_it_stops_no_run(tmp_path, task, empty, rows):
+    data = load(task, train=write(tmp_path, json_lines(empty, *rows)), eval_fraction=0.0)
+    assert len(data.train) == len(rows)
+    assert "nothing to learn from" in data.notes[0]
+    assert "line 1" in data.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +285,7 @@ def test_bad_rows_of_evaluation_data_are_left_out_where_the_options_say_so(tmp_p
     other = write(tmp_path, "sentence1,sentence2,score\na b,c d,9.5\na,b,many\n", "test.csv")
     data = load(SCORE, train=write(tmp_path, PAIRS), eval=other, skip_bad_rows=True)
     assert (len(data.train), data.eval["label"][:]) == (20, [9.5])
-    assert data.notes[0].endswith("It is skipped. (row 3)")
+    assert data.notes[0].endswith("It is left out. (row 3)")
 
 
 @pytest.mark.parametrize(

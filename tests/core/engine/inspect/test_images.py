@@ -207,10 +207,26 @@ def test_images_in_parquet_are_checked_by_row(tmp_path):
     parquet.write_table(pa.table(rows), path)
     assert {finding.code: finding.rows for finding in check(path)} == {
         "not-an-image": (2,),
-        "image-empty": (3,),
+        "empty": (3,),
         "contradictions": (5,),
     }
     assert report(path).preview[0] == ("", "a")
+
+
+def test_incomplete_rows_of_a_table_are_problems_with_a_button_to_leave_them_out(pets):
+    rows = [f"{label}/{n}.png,{label}" for label in ("cat", "dog") for n in range(5)]
+    path = pets / "labels.csv"
+    path.write_text("\n".join(["file,kind", *rows, "cat/0.png,", "cat/1.png,"]))
+    found = report(path)
+    assert (found.rows, found.used) == (12, 10)
+    problem = found.findings[0]
+    assert (problem.level, problem.rows) == (FindingLevel.PROBLEM, (12, 13))
+    assert Fix("Leave these 2 out", {"data.skip_bad_rows": True}) in problem.fixes
+    found = report(path, skip_bad_rows=True)
+    assert found.findings[0].message == "2 examples: “kind” is empty. They are left out."
+    held_out = report(pets, eval=str(path)).findings
+    assert held_out[0].message == "Validation data: 2 examples: “kind” is empty."
+    assert held_out[0].in_eval
 
 
 def test_each_image_is_opened_once_and_few_are_held(pets, monkeypatch):

@@ -234,7 +234,7 @@ def test_splits_can_be_chosen_and_one_that_goes_unused_is_reported(tmp_path):
 
 def test_evaluation_data_of_its_own_is_counted_and_its_problems_named(tmp_path):
     train, other = write(tmp_path, MANY), tmp_path / "test.csv"
-    other.write_text("label,text\na,some words\nb,more words\na,\n", encoding="utf-8")
+    other.write_text("label,text\na,some words\nb,more words\n,\n", encoding="utf-8")
     report = report_of(train, eval=str(other))
     assert (report.train_rows, report.eval_rows, report.labels) == (40, 2, {"a": 20, "b": 20})
     other.write_text("text,label\n12,a\n", encoding="utf-8")
@@ -254,8 +254,6 @@ REPEATED = f"{MANY}\nwords 3,b\nwords 4,b\nwords 3,b"
 WARNINGS = {
     "repeated": ("duplicates", REPEATED, (42, 44), 2),
     "contradicting": ("contradictions", REPEATED, (43,), 1),
-    "without a text": ("empty", f"{MANY}\n,a\nsome words,a\n,b", (42, 44), 2),
-    "without a label": ("empty", f"{MANY}\nsome words,", (42,), 1),
     "spelling": ("similar-labels", SPELT, (), 2),
     "rare": ("rare-label", UNEVEN, (), 1),
     "uneven": ("uneven-labels", UNEVEN, (), 2),
@@ -302,6 +300,7 @@ GOOD = {"tokens": ["Paris", "sleeps"], "tags": ["B-LOC", "O"]}
 NUMBERS = csv("text,score", "words {n},{n}.5", 20) + '\nno,high\nno,"1,5"\nno,\nno,nan'
 MIXED = [{"text": f"words {n}", "label": "1" if n % 3 else 1} for n in range(12)]
 STOPS = {
+    "empty": (CLASSIFY, f"{MANY}\n,a\nsome words,a\n,b", (42, 44)),
     "not-a-number": (SCORE, NUMBERS, (22, 23, 25)),
     "tag-count": (WORDS, lines(GOOD, {"tokens": ["a", "b"], "tags": ["O"]}, GOOD), (2,)),
     "missing-value": (WORDS, lines(GOOD, {"tokens": ["a"], "tags": [None]}, GOOD), (2,)),

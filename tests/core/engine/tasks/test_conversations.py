@@ -303,6 +303,19 @@ def test_the_rarer_answers_weigh_more(liked, others, weights):
     assert kto_weights(liked, others) == pytest.approx(weights)
 
 
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (rated(8), "In the loss, a liked answer counts 1.67 times, one that isn't 1.00 times."),
+        (pairs(8), "Each counts once in the loss."),
+    ],
+)
+def test_how_much_answers_count_is_told_where_it_differs(folder, tmp_path, rows, said):
+    data, reporter = write_json(tmp_path / "rows.json", rows), Reporter(None)
+    prepare(chosen(folder, Task.PREFERENCE, train=data, preference_loss=KTO, eval_fraction=0.0), reporter)
+    assert reporter.status.messages["ratings"].detail == said
+
+
 @pytest.mark.parametrize("loss", [KTO, ORPO])
 @pytest.mark.parametrize("method", [Method.LORA, Method.QLORA, Method.FULL])
 def test_each_method_learns_with_each_loss_in_bf16_and_recomputed(folder, tmp_path, loss, method):
