@@ -18,6 +18,8 @@ MOST_DIFFERENT = 0.12
 """Share of the differences of two images that are in one of them only."""
 LEAST_CORRELATION = 0.99
 """Of 32 x 32 pixels of two images whose looks are alike: by their looks alone, 3 of 180 enlarged digits are alike."""
+MOST_STRETCHED = 1.05
+"""How much longer, for its width, one of two images may be: a copy in another size has the same shape."""
 WORDS = 2 * SIDE * SIDE // 64
 """64 bits each of a look: a bit for each pixel that is brighter than its neighbour, and for each that is darker."""
 
@@ -44,7 +46,8 @@ def _grey(image: Any, size: tuple[int, int]) -> Any:
 def are_alike(one: Any, other: Any) -> bool:
     """Whether two PIL images of which the looks are alike are so themselves."""
     pixels = [_grey(image, (2 * SIDE, 2 * SIDE)).ravel() for image in (one, other)]
-    return bool(np.corrcoef(pixels)[0, 1] >= LEAST_CORRELATION)
+    flat, tall = sorted(image.width / image.height for image in (one, other))  # upright by now
+    return tall / flat <= MOST_STRETCHED and bool(np.corrcoef(pixels)[0, 1] >= LEAST_CORRELATION)
 
 
 def pairs_alike(looks: Sequence[bytes], others: Sequence[bytes]) -> Iterator[tuple[int, int]]:

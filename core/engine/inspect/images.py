@@ -169,7 +169,7 @@ def _label_problems(options: RunOptions, found: FoundImages, sets: Sequence[Imag
 ALIKE = FindingKind(
     "alike-in-both",
     FindingLevel.WARNING,
-    _("{rows} for validation: nearly the same as a training image, such as the next photo of a burst"),
+    _("{rows} for validation: the same as a training image, or nearly, as the next photo of a burst is"),
     _("On new images the model is likely to do worse than the validation says"),
 )
 
@@ -186,13 +186,21 @@ def _alike(
     of_train = [usable[0][place] for place in chosen] if usable[0] else []
     source, checked = (held_out, usable[1]) if held_out else (train, usable[0])
     of_rest = [checked[place] for place in rest] if checked else []
-    known = {one.ends for one in of_train} if held_out else set()  # those that are equal have a finding
-    looks = [b"" if one.ends in known else one.look for one in of_rest]
-    pairs = [
-        (rest[place], chosen[other])
+    known = {one.ends: other for other, one in enumerate(of_train)}
+    same = {
+        place: other
+        for place, one in enumerate(of_rest)
+        if (other := known.get(one.ends)) is not None
+        and _content(source.encoded(rest[place])) == _content(train.encoded(chosen[other]))
+    }
+    looks = [b"" if place in same else one.look for place, one in enumerate(of_rest)]
+    alike = {
+        place: other
         for place, other in pairs_alike(looks, [one.look for one in of_train])
         if _are_alike(source.encoded(rest[place]), train.encoded(chosen[other]))
-    ]
+    }
+    found_in = alike if held_out else same | alike  # equal ones of other data have a finding of their own
+    pairs = [(rest[place], chosen[other]) for place, other in sorted(found_in.items())]
     found = [FoundFile(source.path(place), "", train.path(other)) for place, other in pairs]
     if found:
         yield Finding(
@@ -208,6 +216,10 @@ def _alike(
             fixes=ALIKE.fixes,
             in_eval=True,
         )
+
+
+def _content(image: Encoded) -> bytes:
+    return image.read_bytes() if isinstance(image, Path) else bytes(image)
 
 
 def _are_alike(one: Encoded, other: Encoded) -> bool:
@@ -297,10 +309,8 @@ def _find_equal(sets: Sequence[Images], ends: Sequence[Any], flagged: Sequence[F
     for images, own_ends, kinds in zip(sets, ends, flagged, strict=True):
         for index in np.flatnonzero(np.isin(own_ends, shared)).tolist():
             image = images.encoded(index)
-            content = image.read_bytes() if isinstance(image, Path) else bytes(image)
-            other, place = first.setdefault(
-                hashlib.blake2b(content, digest_size=16).digest(), (images, index)
-            )
+            digest = hashlib.blake2b(_content(image), digest_size=16).digest()
+            other, place = first.setdefault(digest, (images, index))
             same = _("the same as {place}").format(place=_named(other, place))
             if other is not images:
                 kinds[IN_BOTH].append((index, ""))

@@ -1,6 +1,7 @@
 """Every kind of bad or odd image is named before a run, and the report of image data."""
 
 import io
+import shutil
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -407,6 +408,29 @@ def test_photos_of_one_burst_on_both_sides_of_the_split_are_counted(tmp_path):
     data = load_image_data(options_of(root))
     names = {Path(data.eval.images.where(place)).name for place in data.eval.chosen}
     assert {Path(file.path).name for file in finding.files} <= names
+
+
+def test_a_plain_image_that_is_trained_on_and_evaluated_is_counted_if_it_is_the_same(tmp_path):
+    """It has too little on it to be nearly the same as another one."""
+    root = folders(tmp_path / "plain", "cat", "dog", count=20)
+    for number, file in enumerate(sorted(root.rglob("*.png"))):
+        Image.new("RGB", (80, 80), (6 * number, 9, 9)).save(file)
+    assert report(root).findings == ()
+    for file in sorted((root / "cat").glob("*.png")):
+        shutil.copy(file, file.with_stem(f"{file.stem} again"))
+    data = load_image_data(options_of(root))
+    parts = [
+        {one.images.encoded(place).read_bytes() for place in one.chosen} for one in (data.train, data.eval)
+    ]
+    found = {finding.code: finding.count for finding in report(root).findings}
+    assert found["alike-in-both"] == len(parts[0] & parts[1]) > 0
+
+
+def test_images_of_another_shape_are_not_alike():
+    wide = Image.radial_gradient("L")
+    tall = wide.resize((200, 300))
+    assert are_alike(wide, wide.resize((90, 90)))
+    assert not are_alike(wide, tall)
 
 
 def test_no_digit_is_taken_for_another_one_however_large():
