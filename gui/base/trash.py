@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QWidget
 
 from core.base import formats
@@ -64,26 +65,41 @@ class MessageBox(QMessageBox):
         if heading is not None:
             set_role(heading, Role.STRONG)
 
+    def showEvent(self, event: QShowEvent) -> None:
+        """Draw the button that Return presses as the main one."""
+        super().showEvent(event)
+        set_role(self.defaultButton() or self.buttons()[0], Role.PRIMARY)
+
 
 class Question(MessageBox, Generic[Answer]):
-    """A question; Return gives the first answer.
+    """A question; Return gives the first answer, or cancels where none can be taken back.
 
     Args:
         title: What it is about, in one short sentence.
         text: What each answer does.
         answers: The texts of the buttons, by their answers.
+        cancel: Of the button that gives no answer; empty: Cancel.
     """
 
     def __init__(
-        self, title: str, text: str, answers: Mapping[Answer, str], parent: QWidget | None = None
+        self,
+        title: str,
+        text: str,
+        answers: Mapping[Answer, str],
+        parent: QWidget | None = None,
+        *,
+        return_cancels: bool = False,
+        cancel: str = "",
     ) -> None:
         super().__init__(title, text, parent)
         self._answers = {
             self.addButton(label, QMessageBox.ButtonRole.AcceptRole): answer
             for answer, label in answers.items()
         }
-        self.setDefaultButton(next(iter(self._answers)))
-        self.addButton(QMessageBox.StandardButton.Cancel)
+        leave = self.addButton(QMessageBox.StandardButton.Cancel)
+        if cancel:
+            leave.setText(cancel)
+        self.setDefaultButton(leave if return_cancels else next(iter(self._answers)))
 
     def says(self) -> dict[str, Answer]:
         """Return each button's answer by its text, without Cancel."""

@@ -46,18 +46,17 @@ class ComputerSheet(Sheet):
             self.folder.setText(known.folder)
         self.strip = MessageStrip()
         rows = QFormLayout()
-        rows.addRow(_("Address"), self.address)
-        rows.addRow(
-            "", text_label(_("As you would type it after ssh, or a name from your ~/.ssh/config."), Role.HINT)
-        )
-        rows.addRow(_("Name"), self.name)
-        rows.addRow("", text_label(_("What Hone calls it: letters, digits, dots and hyphens."), Role.HINT))
-        rows.addRow(_("Folder there"), self.folder)
-        rows.addRow("", text_label(_("Hone and its runs go in there and nowhere else."), Role.HINT))
-        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
-        self.save = push_button(_("Add") if known is None else _("Save"), self._save, role=Role.PRIMARY)
-        self.save.setDefault(True)
-        buttons.addButton(self.save, QDialogButtonBox.ButtonRole.ActionRole)
+        address = _("As you would type it after ssh, or a name from your ~/.ssh/config.")
+        for title, line, hint in (
+            (_("Address"), self.address, address),
+            (_("Name"), self.name, _("What Hone calls it: letters, digits, dots and hyphens.")),
+            (_("Folder there"), self.folder, _("Hone and its runs go in there and nowhere else.")),
+        ):
+            line.setAccessibleName(title)
+            rows.addRow(title, line)
+            rows.addRow("", text_label(hint, Role.HINT))
+        self.save = push_button(_("Add") if known is None else _("Save"), self._save)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel, self.save)
         fill_dialog(self, rows, self.strip, buttons)
         self.address.setFocus()
 
@@ -138,7 +137,8 @@ class ComputerRow(QWidget):
             False: _("Remove from this list"),
             True: _("Delete the folder there, too"),
         }
-        there = Question(_("Remove {name}?").format(name=self.computer.name), text, answers, self).ask(None)
+        title = _("Remove {name}?").format(name=self.computer.name)
+        there = Question(title, text, answers, self, return_cancels=True).ask(None)
         if there is None:
             return
 
