@@ -371,7 +371,7 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
             is_chance = loss is not None and len(labels) > 1 and loss > 0.98 * math.log(len(labels))
             guessing = _("Its loss is that of guessing among {count} labels.").format(count=len(labels))
             return title, guessing if is_chance else "", is_chance
-        compared = _("Always answering the most frequent label would be right in {share}.")
+        compared = _("Always answering the most frequent label would be right in {share} of cases.")
         is_chance = not (_exceeds(accuracy, baseline, count) or _follows(metrics.get("eval_matthews"), count))
         return title, compared.format(share=formats.share(baseline)), is_chance
     if (error := metrics.get("eval_mae")) is not None:
@@ -383,12 +383,12 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
         return title, compared.format(error=formats.three_figures(baseline)), is_chance
     if (preferred := metrics.get("eval_reward_accuracy")) is not None:
         title = _("It prefers the better answer in {share} of the validation pairs")
-        guessed, compared = 0.5, _("Guessing would be right in 50 %.")
+        guessed, compared = 0.5, _("Guessing would be right in 50 % of cases.")
         if options is not None and options.preference is PreferenceLoss.KTO:
             title = _("{share} of the validation answers get a reward on the right side")
             if baseline is not None and baseline > guessed:
                 guessed = baseline
-                compared = _("Rewarding all of them alike would be right in {share}.")
+                compared = _("Rewarding all of them alike would be right in {share} of cases.")
         compared = compared.format(share=formats.share(guessed))
         return title.format(share=formats.share(preferred)), compared, not _exceeds(preferred, guessed, count)
     perplexity, loss = metrics.get("eval_perplexity"), metrics.get("eval_loss")

@@ -507,14 +507,10 @@ def judge(
             "run, or pause it."
         )
         if allowed and has_gpu:
-            detail = _(
-                "Trying a model would slow it down. Try it on the CPU instead, or wait for the end of the run."
-            )
+            detail = _("Trying a model would slow the training down. Try it on the CPU instead, or wait.")
         elif allowed:
-            detail = ngettext(
-                "Trying a model slows it down until the answer is there. You can also wait, or pause the run.",
-                "Trying a model slows them down until the answer is there. You can also wait, or pause them.",
-                len(training),
+            detail = _(
+                "Trying a model slows the training down until the answer is there. You can also wait, or pause it."
             )
         return Verdict(
             (),

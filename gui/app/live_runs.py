@@ -362,7 +362,7 @@ class Notices(QWidget):
         else:
             reason = f"{error.filename or home()}: {error.strerror or error}."
         detail = _(
-            "{reason} Hone works without it, but its log and your settings are not saved, and runs only in another "
+            "{reason} Hone works without it, but its log and your settings are not saved, and runs need another "
             "folder, which you can choose under Settings.\nTo fix it, make {folder} a folder that you may write to, or "
             "name another one in HONE_HOME; then start Hone again."
         ).format(reason=reason, folder=home())
@@ -619,10 +619,10 @@ def question_about(
             _("Remove from the queue"),
         )
         keep, lost = _("Close, keep the queue"), _("The queue ends when the computer shuts down.")
-        effects = _("Runs that leave the queue can be started later.")
+        effects = _("Runs that are removed from the queue can be started later.")
     if waiting and (training or testing):
         goes_on = _("All of them go on without this window: each queued run starts in its turn.")
-        effects += " " + _("Queued runs leave the queue then; they can be started later.")
+        effects += " " + _("Queued runs are then removed from the queue; they can be started later.")
         lines.append(_("Queued: {runs}").format(runs=_names(waiting)))
     lines.append(f"{lost if is_shutting_down else goes_on} {effects}")
     if is_measuring:

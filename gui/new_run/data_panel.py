@@ -206,7 +206,7 @@ class FilesSheet(Sheet):
 def _item(file: FoundFile) -> QListWidgetItem:
     lines = [_last_parts(file.path), file.reason]
     if file.like:
-        lines.append(_("like {file}").format(file=_last_parts(file.like)))
+        lines.append(_("similar to {file}").format(file=_last_parts(file.like)))
     item = QListWidgetItem("\n".join(filter(None, lines)))
     item.setData(Qt.ItemDataRole.UserRole, file)
     item.setToolTip("\n".join(filter(None, (file.path, file.like))))

@@ -95,7 +95,7 @@ class NewRunHeader(QWidget):
         self.reset = link_button(
             _("Reset form"),
             self.reset_chosen.emit,
-            _("Begin this task anew, without data; this can be undone"),
+            _("Start this task again, without data. You can undo this."),
         )
         self.show_restored(False)
         keep_place(self.reset)

@@ -130,7 +130,7 @@ class ExportPlace(QWidget):
         self._line = PathLine(_("A new or empty folder"))
         self._line.textEdited.connect(lambda: setattr(self, "is_own", True))
         choose = push_button(_("Choose…"), self._choose_folder)
-        self._repo = QLineEdit(placeholderText=_("owner/name, not there yet"))
+        self._repo = QLineEdit(placeholderText=_("owner/name, a new one"))
         self._private = QCheckBox(_("Only I can see it"))
         self._private.setChecked(True)
         self._numbers = ChoiceList()
@@ -282,7 +282,7 @@ class ExportSheet(Sheet):
         if newest is not None and newest.is_checkpoint:
             self.strip.show_message(
                 Level.INFO,
-                _("Its checkpoint of step {step} is exported").format(step=count(newest.step)),
+                _("The checkpoint of step {step} is exported").format(step=count(newest.step)),
                 _("The run has not ended since, so there is no newer model."),
             )
         self.kinds.show_offers(offers)

@@ -165,8 +165,8 @@ class RunSharing(QObject):
 
     def _on_script(self, folder: Path) -> None:
         detail = _(
-            "{path} runs without Hone; the examples are beside it. Its head lists the packages it needs, and what "
-            "differs from Hone."
+            "{path} runs without Hone; the examples are beside it. Its first lines name the packages it needs, "
+            "and what differs from Hone."
         )
         self._notify(_("The script is saved"), detail.format(path=folder / SCRIPT))
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))

@@ -131,7 +131,7 @@ class ComputerRow(QWidget):
             "Its folder {folder} holds Hone, its libraries and what was trained there. Runs in your list stay."
         ).format(folder=self.computer.folder)
         for run in unfinished_on(self.computer.name, settings.runs_folder()):
-            still = _("“{run}” isn't over there: without {name} in this list Hone can't follow it.")
+            still = _("“{run}” hasn't ended there: without {name} in this list Hone can't follow it.")
             text += "\n" + still.format(run=run_title(run), name=self.computer.name)
         answers: dict[bool | None, str] = {
             False: _("Remove from this list"),
@@ -225,7 +225,7 @@ class ComputersCard(Card):
         )
         self.list = vbox(spacing=2 * SPACING)
         add = push_button(_("Add a computer…"), self.add)
-        guide = link_button(_("What it takes"), self.guide_wanted.emit)
+        guide = link_button(_("What is needed"), self.guide_wanted.emit)
         self.body.addLayout(self.list)
         self.body.addWidget(self.hint)
         self.body.addLayout(hbox(add, guide, None))

@@ -63,7 +63,7 @@ IMBALANCE = 10
 SINGLE = FindingKind(
     "class-of-one",
     FindingLevel.WARNING,
-    _("{rows}: the only one of its label, which then has no validation example"),
+    _("{rows}: the only one with its label, so none is left for validation"),
 )
 
 Flagged = dict[FindingKind, list[tuple[int, str]]]
