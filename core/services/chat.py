@@ -23,7 +23,7 @@ from core.base import formats
 from core.base.errors import OutOfMemory, UserError
 from core.base.files import open_plain
 from core.base.jobs import EngineCrashed, FailureReport, JobCancelled, JobProcess
-from core.base.language import _, ngettext
+from core.base.language import _, isolated, ngettext
 from core.base.processes import kill_with_children
 from core.base.system import group_memory, system_memory
 from core.memory.estimate import FIRST_USE, INT8, NF4, libraries_bytes
@@ -514,7 +514,7 @@ def judge(
             )
         return Verdict(
             (),
-            title.format(title=training[0], count=len(training)),
+            title.format(title=isolated(training[0]), count=len(training)),
             detail.format(first=first, free=free_text),
             cpu_helps=bool(allowed),
         )

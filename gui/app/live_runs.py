@@ -20,7 +20,7 @@ from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
 
 from core.base import formats
 from core.base.errors import Fix, FixAction, UserError
-from core.base.language import _, ngettext
+from core.base.language import _, isolated, ngettext
 from core.base.settings import home
 from core.runs import crash, queue
 from core.runs import start as starting
@@ -220,7 +220,7 @@ class Notifications(QObject):
         progress = state_title(live.state, is_test=live.is_test) if done is None else f"{done} %"
         if live.is_test and done is not None:
             progress = _("Test: {percent}").format(percent=progress)
-        self._window.setWindowTitle(f"{progress} · {live.title} — {self._name}")
+        self._window.setWindowTitle(f"{progress} · {isolated(live.title)} — {self._name}")
 
     def notify_end(self, end: EndedRun) -> None:
         """Notify that a run has ended, unless the person is looking at it or has asked for that."""
@@ -251,7 +251,7 @@ def was_asked(end: EndedRun) -> bool:
 
 
 def _end_title(end: EndedRun) -> str:
-    return f"{state_title(end.state, stopped_early=end.status.stopped_early)}: {end.title}"
+    return f"{state_title(end.state, stopped_early=end.status.stopped_early)}: {isolated(end.title)}"
 
 
 def _outcome(end: EndedRun, most: int | None = None) -> str:
@@ -317,7 +317,7 @@ class Notices(QWidget):
         count, step, is_paused = len(runs), runs[0].step, runs[0].is_paused
         title = ngettext("“{run}” crashed", "{count} runs crashed", count)
         if count > 1:
-            names = listed([f"“{run.title}”" for run in runs])
+            names = listed([f"“{isolated(run.title)}”" for run in runs])
             text = _("{runs}. They can be resumed from their last checkpoints, one after the other.").format(
                 runs=names
             )
@@ -333,7 +333,7 @@ class Notices(QWidget):
         )
         if is_paused:
             title = _("“{run}” is paused")
-        title = title.format(run=runs[0].title, count=count)
+        title = title.format(run=isolated(runs[0].title), count=count)
         self.interrupted.show_message(Level.INFO if is_paused else Level.WARNING, title, text, fixes)
 
     def update_live(self, live: Sequence[LiveRun]) -> None:
@@ -438,7 +438,7 @@ class UnfinishedRuns(QObject):
 
         def work() -> None:
             if not queue.move(run, to):
-                title = _("“{run}” is no longer queued").format(run=run_title(run))
+                title = _("“{run}” is no longer queued").format(run=isolated(run_title(run)))
                 raise UserError(title, _("It has started, or it has left the queue."))
 
         self._thread.do(work)
@@ -632,12 +632,12 @@ def question_about(
         answers.pop(Closing.KEEP_TRAINING)
     if not training:
         answers.pop(Closing.PAUSE)  # would be the same
-    title = title.format(run=first.title, count=1 + len(others))
+    title = title.format(run=isolated(first.title), count=1 + len(others))
     return Question(title, "\n\n".join(lines), answers, parent)
 
 
 def _names(runs: Sequence[Underway]) -> str:
-    names = ", ".join(f"“{run.title}”" for run in runs[:MOST_ASKED])
+    names = ", ".join(f"“{isolated(run.title)}”" for run in runs[:MOST_ASKED])
     if len(runs) <= MOST_ASKED:
         return names
     return _("{runs} and {count} more").format(runs=names, count=len(runs) - MOST_ASKED)

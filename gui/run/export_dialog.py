@@ -23,7 +23,7 @@ from core.base.errors import OptionsError, UserError
 from core.base.files import is_there
 from core.base.formats import count, memory
 from core.base.jobs import JobProgress
-from core.base.language import _
+from core.base.language import _, isolated
 from core.runs.events import Level
 from core.runs.folder import RunFolder
 from core.runs.models import trained_model
@@ -222,7 +222,7 @@ class ExportSheet(Sheet):
     """Exports a run's model; closed during an export, it asks, then cancels it and deletes its files."""
 
     def __init__(self, run: RunFolder, title: str, parent: QWidget | None = None) -> None:
-        super().__init__(_("Export {run}").format(run=title), parent)
+        super().__init__(_("Export {run}").format(run=isolated(title)), parent)
         self.resize(*SIZE)
         self._run = run
         self._export: Export | None = None

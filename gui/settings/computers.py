@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QDialogButtonBox, QFormLayout, QLineEdit, QWidget
 from core.base import formats, settings
 from core.base.errors import ComputerError, UserError
 from core.base.jobs import JobCancelled, JobProgress
-from core.base.language import _
+from core.base.language import _, isolated
 from core.hosts import computers, install
 from core.hosts.computers import Checked, Computer
 from core.runs.library import run_title, unfinished_on
@@ -132,7 +132,7 @@ class ComputerRow(QWidget):
         ).format(folder=self.computer.folder)
         for run in unfinished_on(self.computer.name, settings.runs_folder()):
             still = _("“{run}” hasn't ended there: without {name} in this list Hone can't follow it.")
-            text += "\n" + still.format(run=run_title(run), name=self.computer.name)
+            text += "\n" + still.format(run=isolated(run_title(run)), name=self.computer.name)
         answers: dict[bool | None, str] = {
             False: _("Remove from this list"),
             True: _("Delete the folder there, too"),

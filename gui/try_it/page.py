@@ -556,7 +556,7 @@ class TryPage(QWidget):
         elif not self._on_cpu and any(column.is_loaded for column in self.columns.values()):
             pending = next((one.question for one in self.columns.values() if one.question), self._waiting)
             self._unload()
-            title = _("Models unloaded while “{run}” trains").format(run=training[0].title)
+            title = _("Models unloaded while “{run}” trains").format(run=isolated(training[0].title))
             self.strip.show_message(Level.INFO, title, _("They are loaded again when you ask something."))
             self._unloaded_for = training[0].run
             if pending is not None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from core.base.errors import DataError, Fix, Problem
-from core.base.language import _, ngettext
+from core.base.language import _, isolated, ngettext
 from core.engine.data.alike import are_alike, pairs_alike
 from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH, offered
 from core.engine.data.image_files import (
@@ -311,7 +311,7 @@ def _check_classes(train: Images, flagged: Flagged) -> None:
     if len(counts) > 1:  # one class only is a problem of the data as a whole
         for index, name in enumerate(train.names):
             if counts[name] == 1:
-                flagged[SINGLE].append((index, _("class “{name}”").format(name=name)))
+                flagged[SINGLE].append((index, _("class “{name}”").format(name=isolated(name))))
 
 
 def _uneven_classes(train: Images) -> Iterator[Finding]:
@@ -325,7 +325,7 @@ def _uneven_classes(train: Images) -> Iterator[Finding]:
             level=FindingLevel.WARNING,
             message=_(
                 "“{least}” has only {few:,} images, “{most}” {many:,}: the model may seldom answer “{least}”."
-            ).format(most=most, many=many, least=least, few=few),
+            ).format(most=isolated(most), many=many, least=isolated(least), few=few),
             count=few,
         )
 
