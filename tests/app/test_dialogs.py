@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QDialog, QPushButton, QWidget
+from PySide6.QtWidgets import QDialog, QPushButton, QTabBar, QWidget
 
 from core.base.settings import Appearance
 from core.hosts.computers import Computer
@@ -19,7 +19,7 @@ from core.runs.events import TurnAwaited
 from core.runs.folder import RunFolder
 from core.runs.status import RunStatus
 from core.services.autofit import Try
-from core.services.hub import Account, Cached, CacheReport, Kind
+from core.services.hub import Account, Cached, CacheReport, Kind, SearchAnswer
 from core.services.inspect import Finding, FindingLevel, FoundFile
 from core.services.offers import ExportKind, Offer
 from gui.app.application import BugDialog, set_up
@@ -29,7 +29,7 @@ from gui.app.live_runs import question_about as question_on_closing
 from gui.base.background import end_left
 from gui.base.theme import Role, Theme
 from gui.base.trash import MessageBox, Question, TrashDialog
-from gui.new_run.data_panel import FilesSheet
+from gui.new_run.data_panel import DataOverview, FilesSheet
 from gui.new_run.device_field import TogetherSheet
 from gui.new_run.header import ImportSheet, SweepSheet
 from gui.new_run.memory_dialogs import ExplainedSheet, FitSheet
@@ -227,6 +227,7 @@ def stage(qtbot, qapp, tmp_path, own_home, monkeypatch):
     engine.answers |= {
         "check-device": CHECKED,
         "hub-account": Account(keychain="macOS Keychain"),
+        "hub-search": SearchAnswer(),
         "hub-cached": CacheReport(folder="/cache", repos=(CACHED,), total=1),
     }
     yield Stage(parent, engine, make_folder(tmp_path / "run"))
@@ -260,11 +261,35 @@ def test_a_dialog_is_used_with_keys_alone(qtbot, stage, name):
         if text == how.main and text != "Close" and isinstance(dialog, Sheet):
             button.clicked.disconnect()  # that it is pressed is enough
         button.clicked.connect(partial(pressed.append, text))
+    if how.returns:
+        qtbot.waitUntil(buttons[how.main].isEnabled)
     press(dialog, Qt.Key.Key_Return, how.modifier)
     assert pressed == ([how.main] if how.returns else [])
     dialog.show()
     press(dialog, Qt.Key.Key_Escape)
     qtbot.waitUntil(dialog.isHidden)
+
+
+def test_enlarged_data_is_used_with_keys_alone(qtbot, make_window, tmp_path):
+    data = tmp_path / "pairs.tsv"
+    data.write_text("first\tsecond\tsame\n")
+    window = make_window(FakeEngine())
+    window.edit({"task": "text-classification", "data": {"train": str(data)}})
+    panel = window.new_run.findChild(DataOverview)
+    qtbot.waitUntil(lambda: panel.has_table)
+    panel.enlarge()
+    dialog = panel.sheet
+    dialog.activateWindow()
+    qtbot.waitUntil(dialog.isActiveWindow)
+    first = dialog.focusWidget()
+    assert isinstance(first, QTabBar)
+    assert backwards(dialog) == []
+    first.setFocus()
+    assert unreachable_by_tab(dialog, dialog) == []
+    press(dialog, Qt.Key.Key_Return)
+    assert panel.sheet is dialog
+    press(dialog, Qt.Key.Key_Escape)
+    assert panel.sheet is None
 
 
 def test_every_kind_of_dialog_is_among_them():

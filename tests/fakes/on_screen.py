@@ -43,10 +43,12 @@ def is_inner(widget: QWidget) -> bool:
 
 
 def enclosing_scroll(widget: QWidget) -> QScrollArea | None:
-    parent = widget.parentWidget()
-    while parent is not None and not isinstance(parent, QScrollArea):
+    parent = widget
+    while not parent.isWindow():
         parent = parent.parentWidget()
-    return parent
+        if isinstance(parent, QScrollArea):
+            return parent
+    return None
 
 
 def described(widget: QWidget) -> str:
