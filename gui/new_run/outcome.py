@@ -146,7 +146,7 @@ def loading_text(options: RunOptions, device: DeviceReport | None, longest: int 
         elif not is_grouped:
             parts.append(_("dynamic padding"))
         if is_grouped:
-            parts.append(_("texts of similar length together"))
+            parts.append(_("grouped by length"))
     workers = _resolved(options, device, "data.workers")
     if workers not in ("", "0"):
         parts.append(_("{count} workers").format(count=workers))
