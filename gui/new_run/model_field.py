@@ -234,7 +234,7 @@ class ModelField(Field):
         self._stack = QStackedWidget()
         for widget in self._places.values():
             self._stack.addWidget(widget)
-        titles = _("Recommended"), _("Folder or Hub"), _("Past run")
+        titles = _("Recommended"), _("Folder/Hub"), _("Past run")
         tips = (
             _("Well-known models, and small ones that start from scratch."),
             _("A folder with a model in it, or an id on the Hub."),
