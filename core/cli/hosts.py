@@ -144,7 +144,11 @@ def remove(arguments: argparse.Namespace) -> int:
     computer = _find(arguments)
     if not arguments.here_only:
         for run in unfinished_on(computer.name, settings.runs_folder()):
-            note(_("Note: {run} isn't over there, or wasn't brought back whole.").format(run=run_title(run)))
+            note(
+                _("Note: {run} hasn't ended there, or not all of it was brought back.").format(
+                    run=run_title(run)
+                )
+            )
         question = _("Delete Hone and all its runs in {folder} on {name}?").format(
             folder=computer.folder, name=computer.name
         )

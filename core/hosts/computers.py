@@ -250,7 +250,7 @@ _OF_SSH = (
         r"timed out|No route to host|Network is (unreachable|down)|Host is down",
         _("{name} doesn't answer"),
         _("It sleeps, is switched off, or is in another network. A rented computer may have been ended."),
-        _("Switch it on or wake it up, and let it not sleep while it trains"),
+        _("Switch it on or wake it up, and keep it awake while it trains"),
         _GONE,
     ),
 )

@@ -366,8 +366,8 @@ def _put(asked: Put, source: BinaryIO) -> None:
     wrong = [one for one in asked.files if not _receive(source, *one)]
     if wrong:
         raise UserError(
-            _("A file arrived otherwise than it was sent"),
-            _("It was changed meanwhile, or damaged on the way."),
+            _("A file changed while it was sent"),
+            _("It was written to meanwhile, or damaged on the way."),
         )
 
 

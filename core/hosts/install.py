@@ -369,7 +369,7 @@ def obstacles(computer: Computer, checked: Checked) -> list[ComputerError]:
         return []
     found = []
     if not checked.writable:
-        title = _("Hone can't have the folder {folder} on {name}").format(**words)
+        title = _("Hone can't use the folder {folder} on {name}").format(**words)
         detail = _("You may not write there, it holds other files already, or it is on no disk, as /proc is.")
         found.append(ComputerError("not-writable", title, detail, (Fix(_("Choose another folder")),)))
     if not checked.python and not checked.uv and not checked.source:
@@ -391,7 +391,7 @@ def obstacles(computer: Computer, checked: Checked) -> list[ComputerError]:
     install_it = (Fix(INSTALL_IT.format(**words)),)
     if checked.source:
         title = _("{name} has another version of Hone").format(**words)
-        detail = _("Hone {there} is there, {here} is here; both need the very same.").format(
+        detail = _("Hone {there} is there, {here} is here. Both must be exactly the same.").format(
             there=checked.hone, here=VERSION
         )
         found.append(ComputerError("other-version", title, detail, install_it))

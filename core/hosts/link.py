@@ -143,7 +143,7 @@ class Link:
         name = self.computer.name
         return ComputerError(
             WRONG_ANSWER,
-            _("{name} sends what can't be right").format(name=name),
+            _("{name} sends something invalid").format(name=name),
             detail[:DETAIL_SHOWN],
             (Fix(INSTALL_IT.format(name=name)),),
         )

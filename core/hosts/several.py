@@ -222,7 +222,9 @@ class Others:
                                 _end_now(link, run)
                     if not self._is_over.is_set():
                         why = (
-                            _why_failed(link, run) if seen.has_ended else _("It ended there without a word.")
+                            _why_failed(link, run)
+                            if seen.has_ended
+                            else _("It ended there without a message.")
                         )
                         self.problem = f"{name}: {why}" if why else ""
                     return

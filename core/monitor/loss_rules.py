@@ -31,7 +31,9 @@ def lost_loss(recent: Recent, *, raised: str) -> Finding | None:
             path=good.path, step=good.step
         )
         if is_next_to_go:
-            replaced = _("The next one, also that of a stop, replaces it: copy it first, or end the run now.")
+            replaced = _(
+                "The next one replaces it, also the one that a stop saves: copy it first, or end the run now."
+            )
             checkpoint = f"{checkpoint} {replaced}"
     elif recent.checkpoints:
         checkpoint = _("No checkpoint from before it is left.")

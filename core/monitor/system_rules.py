@@ -138,15 +138,17 @@ _WHILE_LOADING = _(
     "last start."
 )
 _AFTER_A_STEP = _(
-    "A stop is taken after the next step; if none comes, ending it now leaves the last checkpoint, if any."
+    "Stop takes effect after the next step. If none comes, end the run now: its last checkpoint, if any, stays."
 )
 _STOPS: dict[Phase | None, str] = {
     Phase.TRAINING: _AFTER_A_STEP,
     Phase.COMPILING: _AFTER_A_STEP,
     Phase.EVALUATING: _(
-        "A stop is taken after the next batch; if none comes, ending it now leaves the last checkpoint, if any."
+        "Stop takes effect after the next batch. If none comes, end the run now: its last checkpoint, if any, stays."
     ),
-    Phase.SAVING: _("A stop is taken once it is saved; ending it now leaves the last checkpoint, if any."),
+    Phase.SAVING: _(
+        "Stop takes effect once it is saved. If you end the run now, its last checkpoint, if any, stays."
+    ),
 }
 """When a stop is taken, and what ending the process leaves."""
 

@@ -256,20 +256,20 @@ class Optimizer(Described):
         _("Adafactor"),
         _("Factored state: almost no memory, sometimes slower convergence."),
     )
-    ADAMW_8BIT = "adamw-8bit", "AdamW, 8-bit", _("2 bytes of state per parameter (bitsandbytes).")
+    ADAMW_8BIT = "adamw-8bit", _("8-bit AdamW"), _("2 bytes of state per parameter (bitsandbytes).")
     PAGED_ADAMW_8BIT = (
         "paged-adamw-8bit",
-        _("AdamW, 8-bit, paged"),
-        _("As AdamW, 8-bit; state is moved to main memory when the GPU runs out of memory."),
+        _("Paged 8-bit AdamW"),
+        _("As 8-bit AdamW; its state is moved to main memory when the GPU runs out of memory."),
     )
     ADAMW_8BIT_TORCHAO = (
         "adamw-8bit-torchao",
-        "AdamW, 8-bit (torchao)",
+        "8-bit AdamW (torchao)",
         _("8-bit state by torchao, compiled at the first step."),
     )
     LION_8BIT = (
         "lion-8bit",
-        "Lion, 8-bit",
+        "8-bit Lion",
         _("1 byte of state per parameter; needs a 3 to 10 times lower learning rate."),
     )
     ADEMAMIX = (

@@ -141,7 +141,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
     loss_on: LossOn = option(
         LossOn.ANSWERS,
         _("Loss on"),
-        _("Which tokens of a conversation the loss is computed on."),
+        _("Which parts of a conversation the model learns to write."),
         group=_("Conversations"),
         needs=FOR_CHAT,
     )

@@ -55,7 +55,7 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
         _("Processes"),
         _(
             "Processes that train one model together, each on its own NVIDIA GPU or on a share of the processor's "
-            "cores. Each has the batch size. 0: one for each NVIDIA GPU."
+            "cores. The batch size is that of each. 0: one for each NVIDIA GPU."
         ),
         aliases=("num_processes", "nproc_per_node"),
         limits=(0, 64),
@@ -460,7 +460,9 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
     preference_loss: PreferenceLoss = option(
         PreferenceLoss.DPO,
         _("Preference loss"),
-        _("What is computed of the answers, which decides what the data has to hold."),
+        _(
+            "How answers are compared. It decides what the data must contain: pairs of answers, or rated ones."
+        ),
         needs=FOR_PREFERENCE,
     )
     beta: float = option(
@@ -502,7 +504,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
     max_grad_norm: float = option(
         1.0,
         _("Max gradient norm"),
-        _("Gradients are clipped to this norm. 0: no clipping."),
+        _("Gradients with a larger norm are scaled down to this one. 0: never."),
         group=_("Optimizer"),
         limits=(0.0, None),
     )
@@ -552,7 +554,10 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
     deterministic: bool = option(
         False,
         _("Full determinism"),
-        _("Use deterministic kernels only: slower, and an operator without one fails."),
+        _(
+            "Compute only in ways that give exactly the same result each time: slower, and a run fails if its model "
+            "needs an operation without such a way."
+        ),
         group=_("Reproducibility"),
         aliases=("full_determinism",),
     )

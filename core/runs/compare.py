@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from core.base import formats
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.formats import LESS_IS_BETTER
-from core.base.language import _, ngettext
+from core.base.language import _, isolated, ngettext
 from core.options import RunOptions, past_runs, run_file
 from core.options.catalogue import all_options, put, value_of, value_text, with_changes
 from core.options.declare import Kind, Option
@@ -131,7 +131,9 @@ class _Judged(NamedTuple):
     def text(self) -> str:
         result = formats.metric_format(self.run.metric or "")(self.run.result or 0.0)
         template = _("“{run}” {value} after {share} of its steps")
-        return template.format(run=self.run.title, value=result, share=formats.whole_percent(self.share))
+        return template.format(
+            run=isolated(self.run.title), value=result, share=formats.whole_percent(self.share)
+        )
 
 
 def _judged_after(run: RunSummary, status: RunStatus) -> float:
@@ -173,7 +175,7 @@ def _conclusion(
     on = ngettext("{count} validation example", "{count} validation examples", count)
     return found.format(
         on=on.format(count=formats.count(count)),
-        run=level[0].title,
+        run=isolated(level[0].title),
         metric=formats.metric_words(name),
         value=write(high),
         other=write(low),

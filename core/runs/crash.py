@@ -20,10 +20,10 @@ from core.runs.summary import status_at_end
 SWITCHED_OFF = _("The computer was restarted or switched off while it trained.")
 SWITCHED_OFF_WAITING = _("The computer was restarted or switched off while it waited for its turn.")
 KEEPER_GONE = _(
-    "Its keeper process has ended, too: both were ended by a user or by the operating system, for lack "
-    "of memory or because of a logout."
+    "The process that watches it has ended, too: both were ended by a user or by the operating system, "
+    "for lack of memory or because of a logout."
 )
-KEEPER_GONE_WAITING = _("Its keeper process was ended while the run waited for its turn.")
+KEEPER_GONE_WAITING = _("The process that watches it was ended while the run waited for its turn.")
 NEVER_KEPT = _("It was never started, or its records are lost.")
 NOT_FOLLOWED = _(
     "Hone has no record that it started this run from this folder, so it sends nothing to {computer} and doesn't "

@@ -21,7 +21,7 @@ import msgspec
 from core.base import settings
 from core.base.errors import UserError
 from core.base.files import ENGINE_LOCK, changed_at, is_locked, locked, read_small, write_atomically
-from core.base.language import _
+from core.base.language import _, isolated
 from core.options import past_runs
 from core.options.sections import DeviceOptions
 from core.runs.events import Event, RequestAnswered, TurnAwaited, TurnCame
@@ -230,7 +230,7 @@ def move(run: RunFolder, to: Move | int) -> bool:
             awaited = _ahead(entries, moved.run, moved.device, moved.source)
             if awaited is not None and awaited.is_source:
                 text = _("It needs the model of “{run}”, which has not finished yet.")
-                raise UserError(_("This run can't start now"), text.format(run=awaited.title))
+                raise UserError(_("This run can't start now"), text.format(run=isolated(awaited.title)))
             moved = msgspec.structs.replace(moved, trains=True)  # which its keeper sees
         positions = {Move.UP: max(0, index - 1), Move.DOWN: index + 1, Move.LAST: len(order)}
         first = max((place + 1 for place, one in enumerate(order) if one.run == moved.source), default=0)

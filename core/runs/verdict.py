@@ -371,7 +371,7 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
             is_chance = loss is not None and len(labels) > 1 and loss > 0.98 * math.log(len(labels))
             guessing = _("Its loss is that of guessing among {count} labels.").format(count=len(labels))
             return title, guessing if is_chance else "", is_chance
-        compared = _("Always answering the most frequent label would be right in {share}.")
+        compared = _("Always answering the most frequent label would be right in {share} of cases.")
         is_chance = not (_exceeds(accuracy, baseline, count) or _follows(metrics.get("eval_matthews"), count))
         return title, compared.format(share=formats.share(baseline)), is_chance
     if (error := metrics.get("eval_mae")) is not None:
@@ -383,7 +383,7 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
         return title, compared.format(error=formats.three_figures(baseline)), is_chance
     if (preferred := metrics.get("eval_reward_accuracy")) is not None:
         title = _("It prefers the better answer in {share} of the validation pairs")
-        guessed, compared = 0.5, _("Guessing would be right in 50 %.")
+        guessed, compared = 0.5, _("Guessing would be right in 50 % of cases.")
         wider = _("The reward margin is how much more it prefers the better answer, on average.")
         reverse = _(
             "On average it prefers the worse answer: the reward margin, how much more it prefers the better one, is "
@@ -397,7 +397,7 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
             )
             if baseline is not None and baseline > guessed:
                 guessed = baseline
-                compared = _("Rewarding all of them alike would be right in {share}.")
+                compared = _("Rewarding all of them alike would be right in {share} of cases.")
         compared, margin = compared.format(share=formats.share(guessed)), metrics.get("eval_reward_margin")
         if margin is not None:
             compared = f"{compared} {reverse if margin < 0 else wider}"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from core.base import formats, settings
 from core.base.errors import Fix, FixAction, OptionsError, OutOfMemory, UserError
-from core.base.language import _, ngettext
+from core.base.language import _, isolated, ngettext
 from core.memory.model import PART_TITLES, Basis, ModelReport, ModelShape
 from core.memory.remedies import Request, checkpointing, lora, shorter_or_smaller_samples, smaller_batches
 from core.options import RunOptions
@@ -52,7 +52,7 @@ def awaited_text(awaited: TurnAwaited | None) -> str:
         return _("Queued")
     if awaited.behind == BENCHMARK and awaited.ahead == 1:
         return _("Queued until a benchmark is done")
-    name = f"“{awaited.title}”" if awaited.title else awaited.behind
+    name = f"“{isolated(awaited.title)}”" if awaited.title else awaited.behind
     if awaited.is_paused:
         return _("Waits for the model of {run}, which is paused").format(run=name)
     if awaited.is_source:

@@ -23,7 +23,7 @@ from core.base import formats
 from core.base.errors import OutOfMemory, UserError
 from core.base.files import open_plain
 from core.base.jobs import EngineCrashed, FailureReport, JobCancelled, JobProcess
-from core.base.language import _, ngettext
+from core.base.language import _, isolated, ngettext
 from core.base.processes import kill_with_children
 from core.base.system import group_memory, system_memory
 from core.memory.estimate import FIRST_USE, INT8, NF4, libraries_bytes
@@ -507,18 +507,14 @@ def judge(
             "run, or pause it."
         )
         if allowed and has_gpu:
-            detail = _(
-                "Trying a model would slow it down. Try it on the CPU instead, or wait for the end of the run."
-            )
+            detail = _("Trying a model would slow the training down. Try it on the CPU instead, or wait.")
         elif allowed:
-            detail = ngettext(
-                "Trying a model slows it down until the answer is there. You can also wait, or pause the run.",
-                "Trying a model slows them down until the answer is there. You can also wait, or pause them.",
-                len(training),
+            detail = _(
+                "Trying a model slows the training down until the answer is there. You can also wait, or pause it."
             )
         return Verdict(
             (),
-            title.format(title=training[0], count=len(training)),
+            title.format(title=isolated(training[0]), count=len(training)),
             detail.format(first=first, free=free_text),
             cpu_helps=bool(allowed),
         )

@@ -81,7 +81,8 @@ def _line(parcel: Parcel) -> str:
     """What a parcel is, where it lies, and how large it is."""
     if parcel.kind is Kind.DATA and (reason := _no_data(parcel.path)):
         choose_it = _(
-            "If it is meant, choose a copy of it in the form, or itself in the terminal with --set {option}={path}"
+            "If you want to send it, choose a copy of it in the form, or name it in the terminal with --set "
+            "{option}={path}"
         ).format(option=parcel.option, path=parcel.path)
         title = _("{path} isn't sent, because a run file names it").format(path=parcel.path)
         raise DataError(title, reason, (Fix(choose_it),), option=parcel.option)

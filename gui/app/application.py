@@ -58,7 +58,7 @@ from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.background import ask_real_engine, end_program
 from gui.base.theme import ICONS, Role, Theme
-from gui.widgets.labels import role_label, text_label
+from gui.widgets.labels import push_button, role_label, text_label
 from gui.widgets.layout import Sheet, fill_dialog
 
 if TYPE_CHECKING:
@@ -153,10 +153,10 @@ class BugDialog(Sheet):
         )
         text = QPlainTextEdit(report, readOnly=True)
         text.setAccessibleName(_("Report"))
-        buttons = self.button_box(QDialogButtonBox.StandardButton.Close)
-        copying = buttons.addButton(_("Copy report"), QDialogButtonBox.ButtonRole.ActionRole)
-        copying.clicked.connect(lambda: QGuiApplication.clipboard().setText(report))
+        copying = push_button(_("Copy report"), lambda: QGuiApplication.clipboard().setText(report))
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Close, copying)
         fill_dialog(self, title, words, text, buttons)
+        copying.setFocus()
 
 
 def versions() -> str:

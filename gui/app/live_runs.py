@@ -20,7 +20,7 @@ from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QWidget
 
 from core.base import formats
 from core.base.errors import Fix, FixAction, UserError
-from core.base.language import _, ngettext
+from core.base.language import _, isolated, ngettext
 from core.base.settings import home
 from core.runs import crash, queue
 from core.runs import start as starting
@@ -220,7 +220,7 @@ class Notifications(QObject):
         progress = state_title(live.state, is_test=live.is_test) if done is None else f"{done} %"
         if live.is_test and done is not None:
             progress = _("Test: {percent}").format(percent=progress)
-        self._window.setWindowTitle(f"{progress} · {live.title} — {self._name}")
+        self._window.setWindowTitle(f"{progress} · {isolated(live.title)} — {self._name}")
 
     def notify_end(self, end: EndedRun) -> None:
         """Notify that a run has ended, unless the person is looking at it or has asked for that."""
@@ -251,7 +251,7 @@ def was_asked(end: EndedRun) -> bool:
 
 
 def _end_title(end: EndedRun) -> str:
-    return f"{state_title(end.state, stopped_early=end.status.stopped_early)}: {end.title}"
+    return f"{state_title(end.state, stopped_early=end.status.stopped_early)}: {isolated(end.title)}"
 
 
 def _outcome(end: EndedRun, most: int | None = None) -> str:
@@ -317,7 +317,7 @@ class Notices(QWidget):
         count, step, is_paused = len(runs), runs[0].step, runs[0].is_paused
         title = ngettext("“{run}” crashed", "{count} runs crashed", count)
         if count > 1:
-            names = listed([f"“{run.title}”" for run in runs])
+            names = listed([f"“{isolated(run.title)}”" for run in runs])
             text = _("{runs}. They can be resumed from their last checkpoints, one after the other.").format(
                 runs=names
             )
@@ -333,7 +333,7 @@ class Notices(QWidget):
         )
         if is_paused:
             title = _("“{run}” is paused")
-        title = title.format(run=runs[0].title, count=count)
+        title = title.format(run=isolated(runs[0].title), count=count)
         self.interrupted.show_message(Level.INFO if is_paused else Level.WARNING, title, text, fixes)
 
     def update_live(self, live: Sequence[LiveRun]) -> None:
@@ -362,7 +362,7 @@ class Notices(QWidget):
         else:
             reason = f"{error.filename or home()}: {error.strerror or error}."
         detail = _(
-            "{reason} Hone works without it, but its log and your settings are not saved, and runs only in another "
+            "{reason} Hone works without it, but its log and your settings are not saved, and runs need another "
             "folder, which you can choose under Settings.\nTo fix it, make {folder} a folder that you may write to, or "
             "name another one in HONE_HOME; then start Hone again."
         ).format(reason=reason, folder=home())
@@ -438,7 +438,7 @@ class UnfinishedRuns(QObject):
 
         def work() -> None:
             if not queue.move(run, to):
-                title = _("“{run}” is no longer queued").format(run=run_title(run))
+                title = _("“{run}” is no longer queued").format(run=isolated(run_title(run)))
                 raise UserError(title, _("It has started, or it has left the queue."))
 
         self._thread.do(work)
@@ -619,10 +619,10 @@ def question_about(
             _("Remove from the queue"),
         )
         keep, lost = _("Close, keep the queue"), _("The queue ends when the computer shuts down.")
-        effects = _("Runs that leave the queue can be started later.")
+        effects = _("Runs that are removed from the queue can be started later.")
     if waiting and (training or testing):
         goes_on = _("All of them go on without this window: each queued run starts in its turn.")
-        effects += " " + _("Queued runs leave the queue then; they can be started later.")
+        effects += " " + _("Queued runs are then removed from the queue; they can be started later.")
         lines.append(_("Queued: {runs}").format(runs=_names(waiting)))
     lines.append(f"{lost if is_shutting_down else goes_on} {effects}")
     if is_measuring:
@@ -632,12 +632,12 @@ def question_about(
         answers.pop(Closing.KEEP_TRAINING)
     if not training:
         answers.pop(Closing.PAUSE)  # would be the same
-    title = title.format(run=first.title, count=1 + len(others))
+    title = title.format(run=isolated(first.title), count=1 + len(others))
     return Question(title, "\n\n".join(lines), answers, parent)
 
 
 def _names(runs: Sequence[Underway]) -> str:
-    names = ", ".join(f"“{run.title}”" for run in runs[:MOST_ASKED])
+    names = ", ".join(f"“{isolated(run.title)}”" for run in runs[:MOST_ASKED])
     if len(runs) <= MOST_ASKED:
         return names
     return _("{runs} and {count} more").format(runs=names, count=len(runs) - MOST_ASKED)

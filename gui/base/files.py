@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 
 from core.base.errors import UserError
 from core.base.files import is_there
-from core.base.language import _
+from core.base.language import _, isolated
 from gui.base.trash import MessageBox
 
 Report = Callable[[UserError], None]
@@ -24,13 +24,13 @@ def reveal(path: Path) -> UserError | None:
         return _gone(path)
     if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))):
         detail = _("No program for it answered. It is {path}").format(path=path)
-        return UserError(_("“{name}” can't be opened").format(name=path.name), detail)
+        return UserError(_("“{name}” can't be opened").format(name=isolated(path.name)), detail)
     return None
 
 
 def _gone(path: Path) -> UserError:
     detail = _("There is nothing at {path} any more.").format(path=path)
-    return UserError(_("“{name}” does not exist").format(name=path.name), detail)
+    return UserError(_("“{name}” does not exist").format(name=isolated(path.name)), detail)
 
 
 def show_in_folder(path: Path) -> UserError | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QMessageBox, QWidget
+from PySide6.QtWidgets import QWidget
 
 from core.base.errors import UserError
 from core.base.language import _
@@ -59,8 +59,8 @@ class Sending(QObject):
 
     def _ask(self, request: Request) -> None:
         self.checked.emit()
-        question = Question(request.title, "\n".join(request.lines), {True: _("Send")}, self._window)
-        question.setDefaultButton(QMessageBox.StandardButton.Cancel)
+        text, answers = "\n".join(request.lines), {True: _("Send")}
+        question = Question(request.title, text, answers, self._window, return_cancels=True)
         if question.ask(False):
             self._go_on()
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QWidget
 
 from core.base import formats
 from core.base.errors import RunFolderError, UserError
-from core.base.language import _, ngettext
+from core.base.language import _, isolated, ngettext
 from core.hosts.mirror import removal_there
 from core.runs import trash as run_trash
 from core.runs.folder import RunFolder
@@ -28,7 +29,7 @@ def distinct_titles(runs: Sequence[tuple[Path, str]]) -> list[str]:
         runs: Their folders, whose names say when they were made, and titles.
     """
     counts = Counter(title for _, title in runs)
-    dated = [f"{title} · {made(path)}" if counts[title] > 1 else title for path, title in runs]
+    dated = [f"{isolated(title)} · {made(path)}" if counts[title] > 1 else title for path, title in runs]
     counts = Counter(dated)
     return [
         f"{title} · {path.name}" if counts[text] > 1 else text
@@ -64,26 +65,41 @@ class MessageBox(QMessageBox):
         if heading is not None:
             set_role(heading, Role.STRONG)
 
+    def showEvent(self, event: QShowEvent) -> None:
+        """Draw the button that Return presses as the main one."""
+        super().showEvent(event)
+        set_role(self.defaultButton() or self.buttons()[0], Role.PRIMARY)
+
 
 class Question(MessageBox, Generic[Answer]):
-    """A question; Return gives the first answer.
+    """A question; Return gives the first answer, or cancels where none can be taken back.
 
     Args:
         title: What it is about, in one short sentence.
         text: What each answer does.
         answers: The texts of the buttons, by their answers.
+        cancel: Of the button that gives no answer; empty: Cancel.
     """
 
     def __init__(
-        self, title: str, text: str, answers: Mapping[Answer, str], parent: QWidget | None = None
+        self,
+        title: str,
+        text: str,
+        answers: Mapping[Answer, str],
+        parent: QWidget | None = None,
+        *,
+        return_cancels: bool = False,
+        cancel: str = "",
     ) -> None:
         super().__init__(title, text, parent)
         self._answers = {
             self.addButton(label, QMessageBox.ButtonRole.AcceptRole): answer
             for answer, label in answers.items()
         }
-        self.setDefaultButton(next(iter(self._answers)))
-        self.addButton(QMessageBox.StandardButton.Cancel)
+        leave = self.addButton(QMessageBox.StandardButton.Cancel)
+        if cancel:
+            leave.setText(cancel)
+        self.setDefaultButton(leave if return_cancels else next(iter(self._answers)))
 
     def says(self) -> dict[str, Answer]:
         """Return each button's answer by its text, without Cancel."""
@@ -202,7 +218,7 @@ class RunTrash(QObject):
                 "{runs} is queued or running. Stop it before deleting.",
                 "These are queued or running: {runs}. Stop them before deleting.",
                 len(plan.busy),
-            ).format(runs=", ".join(_shortened([f"“{title}”" for title in plan.busy])))
+            ).format(runs=", ".join(_shortened([f"“{isolated(title)}”" for title in plan.busy])))
             self.failed.emit(NotOverError(title, text, wanted))
             return
         self.waiting, paths = plan.going, [item.run.path for item in plan.going]
@@ -235,7 +251,7 @@ class RunTrash(QObject):
             "There is no trash for “{title}”. Delete it permanently?",
             "There is no trash for {count} runs. Delete them permanently?",
             len(items),
-        ).format(title=items[0].title, count=formats.count(len(items)))
+        ).format(title=isolated(items[0].title), count=formats.count(len(items)))
         text = f"{_('This cannot be undone.')}\n\n{without_trash[0][1].detail}"
 
         def delete() -> None:
@@ -262,7 +278,7 @@ class RunTrash(QObject):
 def note_on(items: Sequence[TrashItem]) -> tuple[str, str]:
     """Return the title and the text of a note about runs that were moved to the trash."""
     title = ngettext("Moved “{title}” to the trash", "Moved {count} runs to the trash", len(items)).format(
-        title=items[0].title, count=formats.count(len(items))
+        title=isolated(items[0].title), count=formats.count(len(items))
     )
     text = ngettext(
         "It can be put back from the system's trash. Emptying the trash frees {size}.",
@@ -272,9 +288,9 @@ def note_on(items: Sequence[TrashItem]) -> tuple[str, str]:
     sentences = [text.format(size=formats.memory(sum(item.size for item in items)))]
     for item in items:
         if item.needed_by:
-            runs = ", ".join(_shortened([f"“{name}”" for name in item.needed_by]))
+            runs = ", ".join(_shortened([f"“{isolated(name)}”" for name in item.needed_by]))
             text = _("Other runs started from the model of “{title}”: {runs}.")
-            sentences.append(text.format(title=item.title, runs=runs))
+            sentences.append(text.format(title=isolated(item.title), runs=runs))
     return title, " ".join(sentences)
 
 

@@ -606,7 +606,7 @@ class CompareChart(Chart):
         return [Reading(formats.count(round(x)), name=_("step"))]
 
     def empty_text(self) -> str:
-        return "" if any(len(line.series) for line in self.lines) else _("Nothing to draw")
+        return "" if any(len(line.series) for line in self.lines) else _("No values so far")
 
     def _value(self, curve: Curve, series: Series, x: float | None) -> float | None:
         """The value at a position on the axis, or the newest if it is None."""

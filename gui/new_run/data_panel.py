@@ -185,8 +185,7 @@ class FilesSheet(Sheet):
         more = finding.count - len(finding.files)
         rest = text_label(_("And {count:,} more.").format(count=more), Role.HINT)
         rest.setVisible(more > 0)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.rejected.connect(self.reject)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Close)
         fill_dialog(self, text_label(finding.message), (self.list, 1), rest, buttons)
         self.resize(MOST_SHOWN)
         self._load = QTimer(self, interval=0)
@@ -225,7 +224,7 @@ class FilesSheet(Sheet):
 def _item(file: FoundFile) -> QListWidgetItem:
     lines = [_last_parts(file.path), file.reason]
     if file.like:
-        lines.append(_("like {file}").format(file=_last_parts(file.like)))
+        lines.append(_("similar to {file}").format(file=isolated(_last_parts(file.like))))
     item = QListWidgetItem("\n".join(filter(None, lines)))
     item.setData(Qt.ItemDataRole.UserRole, file)
     item.setToolTip("\n".join(filter(None, (file.path, file.like))))
@@ -359,7 +358,9 @@ def names_hint(names: Mapping[str, str], report: DataReport | None) -> str:
     if unknown is None or not 0 < len(known) < DataReport.MOST_LABELS:
         return ""
     text = _("“{label}” is not one of the labels ({labels}). Write it as: label = name.")
-    return text.format(label=unknown, labels=", ".join(list(known)[:MOST_LABELS_NAMED]))
+    return text.format(
+        label=isolated(unknown), labels=", ".join(map(isolated, list(known)[:MOST_LABELS_NAMED]))
+    )
 
 
 MOST_LABELS_NAMED = 6

@@ -118,12 +118,12 @@ class RowsModel(QAbstractTableModel):
         column = self.report.columns[section]
         if role == Qt.ItemDataRole.DisplayRole:
             return f"{column.name}\n{self._uses.get(column.name, _('Ignored'))} ▾"
-        return plain_tip(f"{column_text(column)}\n{_('Click to choose its use.')}")
+        return plain_tip(f"{column_text(column)}\n{_('Click to choose what it is used for.')}")
 
 
 def column_text(column: Column) -> str:
     kinds = {ColumnKind.TEXT: _("text"), ColumnKind.NUMBER: _("numbers"), ColumnKind.OTHER: _("other values")}
-    text = _("{name}: {kind}, {distinct:,} distinct, {empty:,} empty")
+    text = _("{name}: {kind}, {distinct:,} different, {empty:,} empty")
     name, kind = isolated(column.name), kinds[column.kind]
     return text.format(name=name, kind=kind, distinct=column.distinct, empty=column.empty)
 
@@ -219,7 +219,7 @@ class RowsPane(QWidget):
         self._task, self._keys = task, {name: key for key, name in columns.items()}
         titles = {use.key: use.title for use in uses_for(task)}
         uses = {name: titles.get(key, key) for name, key in self._keys.items()}
-        guess = _("{use} · guess")
+        guess = _("{use} · guessed")
         self.model.show_uses(
             {
                 name: guess.format(use=use) if self._keys[name] in guessed else use

@@ -90,10 +90,8 @@ class TogetherSheet(Sheet):
             box.toggled.connect(self._show)
         self._found = text_label(role=Role.MUTED)
         hints = [text_label(NO_MPS, Role.HINT)] if any("mps" in one for one in kinds.values()) else []
-        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
-        self.use = push_button(_("Use them"), self._choose, role=Role.PRIMARY)
-        self.use.setDefault(True)
-        buttons.addButton(self.use, QDialogButtonBox.ButtonRole.ActionRole)
+        self.use = push_button(_("Use them"), self._choose)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel, self.use)
         fill_dialog(self, text_label(text), *self.boxes.values(), self._found, *hints, buttons)
         self._show()
 

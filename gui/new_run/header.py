@@ -95,7 +95,7 @@ class NewRunHeader(QWidget):
         self.reset = link_button(
             _("Reset form"),
             self.reset_chosen.emit,
-            _("Begin this task anew, without data; this can be undone"),
+            _("Start this task again, without data. You can undo this."),
         )
         self.show_restored(False)
         keep_place(self.reset)
@@ -168,14 +168,11 @@ class ImportSheet(Sheet):
         self.text.setFixedHeight(LINES_OF_TEXT * self.text.fontMetrics().lineSpacing() + 2 * SPACING)
         self.status = text_label(role=Role.HINT)
         self.rows = KeyValue()
-        self.fill = push_button(_("Fill the form"), role=Role.PRIMARY)
-        self.fill.setDefault(True)
+        self.fill = push_button(_("Fill the form"), self.accept)
         choose = push_button(_("Choose a file…"), self._choose)
         content = QWidget()
         fill(QVBoxLayout(content), self.rows, None, margins=(0, 0, SPACING, 0))
-        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
-        buttons.addButton(self.fill, QDialogButtonBox.ButtonRole.AcceptRole)
-        buttons.accepted.connect(self.accept)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel, self.fill)
         help_text = _(
             "Paste the arguments of a Trainer script. Names that no longer exist are listed with their replacement; "
             "nothing is run."
@@ -273,10 +270,8 @@ class SweepSheet(Sheet):
         self._options, self._judge, self._known = options, judge, sweepable(options)
         self.rows = [(ChoiceList(), QLineEdit()), (ChoiceList(), QLineEdit())]
         self.status = text_label()
-        self.start = push_button(_("Add to queue"), role=Role.PRIMARY)
-        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
-        buttons.addButton(self.start, QDialogButtonBox.ButtonRole.AcceptRole)
-        buttons.accepted.connect(self.accept)
+        self.start = push_button(_("Add to queue"), self.accept)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel, self.start)
         help_text = _(
             "Type values with commas between them: each becomes a run. The runs wait in the queue, get the same tag, "
             "and are compared while they train."

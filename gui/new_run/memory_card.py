@@ -84,7 +84,7 @@ def basis_text(state: MemoryState) -> str:
 def basis_help(state: MemoryState, forecast: Forecast) -> str:
     text = _("Estimated from the size of the model and your settings; it changes as you change them.")
     if state.case is not None and state.case.is_listed:
-        text = _("Estimated from the number of parameters alone; activations come on top.")
+        text = _("Estimated from the number of parameters alone; activations take more memory.")
     elif forecast.basis is Basis.MEASURED:
         text = _("The peak of a few real training steps.")
     elif state.is_upper_bound:
@@ -422,7 +422,7 @@ class FitCard(Card):
             room, limits = forecast.room, []
             if room is not None:
                 unused = Part(_("free memory"), room.free, "text", _("What no program uses now."))
-                total = _("What the device has, with what other programs use.")
+                total = _("All memory of the device, including what other programs use.")
                 limits = [] if is_elsewhere(state) else [unused]
                 limits.append(Part(_("all memory"), room.ceiling, "bad", total))
             self._bar.show_parts(bar_parts(forecast.parts, is_undivided=state.is_undivided), limits)

@@ -9,7 +9,6 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
     QDialogButtonBox,
     QHeaderView,
-    QMessageBox,
     QTableWidget,
     QTableWidgetItem,
     QVBoxLayout,
@@ -138,10 +137,8 @@ class FitSheet(Sheet):
         self.table.itemSelectionChanged.connect(self._show_button)
         tip = _("Change the form to the selected settings. You can undo this.")
         self._stop = push_button(_("Stop"), tries.stop)
-        self.apply = push_button(_("Apply"), tip=tip, role=Role.PRIMARY)
-        buttons = self.button_box(QDialogButtonBox.StandardButton.Close)
-        buttons.addButton(self.apply, QDialogButtonBox.ButtonRole.AcceptRole)
-        buttons.accepted.connect(self.accept)
+        self.apply = push_button(_("Apply"), self.accept, tip)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Close, self.apply)
         fill_dialog(
             self,
             text_label(text, Role.MUTED),
@@ -157,6 +154,7 @@ class FitSheet(Sheet):
         self._task: Task[None] = Task(self, progress=self._on_progress, settled=self._on_settled)
         self._show_status()
         self._show_button()
+        self.table.setFocus()
         self._task.start(self._make_tries)
 
     @property
@@ -313,10 +311,7 @@ class MemoryActions(QObject):
         if self._state.is_upper_bound:
             title = _("This run may not fit into memory: {figures}")
         title = title.format(figures=figures)
-        question = Question(title, text, answers, self._card.window())
-        if len(answers) == 1:
-            question.setDefaultButton(QMessageBox.StandardButton.Cancel)
-        return question
+        return Question(title, text, answers, self._card.window(), return_cancels=len(answers) == 1)
 
     def explain(self) -> None:
         state, case, forecast = self._state, self._state.case, self._state.forecast

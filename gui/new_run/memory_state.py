@@ -15,7 +15,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.base import settings
 from core.base.errors import UserError
 from core.base.formats import memory
-from core.base.language import _
+from core.base.language import _, isolated
 from core.memory import estimate
 from core.memory.model import (
     Forecast,
@@ -228,7 +228,9 @@ def times(
             examples = trained if trained and one is runs[-1] else timing.examples
             seconds = timing.roughly(one, examples)
             words = _("roughly, by the time that the run “{name}” took per example")
-        found.append((seconds, "" if seconds is None or timing is None else words.format(name=timing.title)))
+        found.append(
+            (seconds, "" if seconds is None or timing is None else words.format(name=isolated(timing.title)))
+        )
     return found
 
 

@@ -193,7 +193,7 @@ class PastRunList(ChoiceList):
     def reload(self) -> None:
         segments = run_segments(self.task, settings.runs_folder())
         if not segments:
-            segments = [Segment("", _("No run fits"), refusal=_("None has a model for this task."))]
+            segments = [Segment("", _("No suitable run"), refusal=_("None has a model for this task."))]
         chosen = str(self.currentData() or "")
         self.set_choices(segments)
         self.choose(chosen)
@@ -234,7 +234,7 @@ class ModelField(Field):
         self._stack = QStackedWidget()
         for widget in self._places.values():
             self._stack.addWidget(widget)
-        titles = _("Recommended"), _("Folder, Hub"), _("Past run")
+        titles = _("Recommended"), _("Folder/Hub"), _("Past run")
         tips = (
             _("Well-known models, and small ones that start from scratch."),
             _("A folder with a model in it, or an id on the Hub."),

@@ -152,7 +152,7 @@ def loading_text(options: RunOptions, device: DeviceReport | None, longest: int 
         parts.append(_("{count} workers").format(count=workers))
     if _resolved(options, device, "data.pin_memory") == Toggle.ON:
         parts.append(_("pinned memory"))
-    return ", ".join(parts) or _("batch by batch, no workers")
+    return ", ".join(parts) or _("by the training process, without workers")
 
 
 def changes_by_row(options: RunOptions, changed: Mapping[str, Start]) -> dict[str, str]:
@@ -300,7 +300,7 @@ def _steps_text(options: RunOptions, length: Extent | None, data: DataReport | N
     text = _("{steps:,} · {each:,} per epoch") if is_exact else _("about {steps:,} · {each:,} per epoch")
     text = text.format(steps=length.steps, each=length.steps_per_epoch)
     if options.pretrains:
-        text = _("{steps}, in run 2 of 2; pretraining has its own").format(steps=text)
+        text = _("{steps}, in run 2 of 2; pretraining has steps of its own").format(steps=text)
     is_packed = options.data.packing and options.data.train and options.task is Task.CHAT
     if is_packed and data is not None and data.train_rows:
         rows = extent(options, data.rows).trained
@@ -350,7 +350,9 @@ class OutcomeColumn(QWidget):
         tip = _("One run for each value of one or two options, and a comparison of all of them")
         self.sweep = link_button(_("Try several values…"), tip=tip, flush=True)
         title = _("Quick try on {count:,} examples").format(count=QUICK_TRY)
-        tip = _("Trains on the first examples only, to see whether all goes well. The form stays as it is.")
+        tip = _(
+            "Trains on the first examples only, to see whether everything works. The form stays as it is."
+        )
         self.quick = link_button(title, tip=tip, flush=True)
         more = hbox(self.sweep, self.quick, None, spacing=2 * SPACING)
         start = fill(QVBoxLayout(), self.fit.run_time, self.start, more)

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 from core.base.errors import Fix, OptionsError, Problem, UserError
 from core.base.files import is_there, why_missing, writing
 from core.base.formats import about
-from core.base.language import _, ngettext
+from core.base.language import _, isolated, ngettext
 from core.hosts.sending import SOURCES as SENT
 from core.memory.model import Basis, Forecast, ModelShape, Verdict
 from core.options import RunOptions, Tree, presets, run_file
@@ -162,7 +162,7 @@ class Remedies(QObject):
         form = self._options.form
         if found and FRACTION not in form.changed_from() and not self._options.typed:
             name = Path(*found[0].changes.values()).name
-            title = _("Validation data: “{name}”, found with the training data").format(name=name)
+            title = _("Validation data: “{name}”, found with the training data").format(name=isolated(name))
             with self._history.step(title, is_listed=self._adopted != report.source):
                 form.set_values({FRACTION: options_by_path()[FRACTION].default, **found[0].changes})
 
@@ -179,7 +179,9 @@ class Remedies(QObject):
             return False
         self._adopted = source
         task = Task(fix.changes["task"])
-        title = _("Changed to “{task}”, for {name}").format(task=task.label, name=short_name(source))
+        title = _("Changed to “{task}”, for {name}").format(
+            task=task.label, name=isolated(short_name(source))
+        )
         self.apply(Fix(title, fix.changes))
         return True
 
@@ -194,7 +196,8 @@ class Remedies(QObject):
         if task is None or task is now or is_chat_on_text or (source, task) == self._left:
             self._strip.hide()
             return False
-        title = _("{name} looks like data for “{task}”").format(name=short_name(source), task=task.label)
+        title = _("{name} looks like data for “{task}”")
+        title = title.format(name=isolated(short_name(source)), task=task.label)
         change = _("Change to “{task}”").format(task=task.label)
         fix = Fix(change, {"task": task.value, TRAIN: source})
         if self._adopts(source, fix):
@@ -332,7 +335,7 @@ class NewRunPage(QWidget):
         """Fill the form with the options of the past run that they name, for another one."""
         name, tree = value_at(tree, "output.name") or _("past run"), copied(tree)
         put(tree, {"output.name": None})
-        self.replace_tree(tree, _("Options of “{name}”").format(name=name), _("past run"))
+        self.replace_tree(tree, _("Options of “{name}”").format(name=isolated(name)), _("past run"))
         self.begin_next(name)
         if not value_at(tree, "model.source"):
             self.go_to_option("model.source")
@@ -344,7 +347,7 @@ class NewRunPage(QWidget):
         self._refresh()
         self._go_to_top()
         text = _("A new run with the options of “{name}”. Change what you want, then start it.")
-        self._header.show_line(text.format(name=name), is_of_sources=True)
+        self._header.show_line(text.format(name=isolated(name)), is_of_sources=True)
 
     def _go_to_top(self) -> None:
         self.setFocus()
@@ -422,7 +425,7 @@ class NewRunPage(QWidget):
         """Train on this file or folder, and offer another task if the data suits that better."""
         missing = why_missing(path)
         if missing:
-            title = _("“{value}” can't be opened").format(value=path.name or path)
+            title = _("“{value}” can't be opened").format(value=isolated(path.name or str(path)))
             self._strip.show_error(UserError(title, f"{missing[0].upper()}{missing[1:]}."))
             return
         self._strip.hide()

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QFormLayout,
     QLineEdit,
-    QMessageBox,
     QProgressBar,
     QRadioButton,
     QVBoxLayout,
@@ -24,7 +23,7 @@ from core.base.errors import OptionsError, UserError
 from core.base.files import is_there
 from core.base.formats import count, memory
 from core.base.jobs import JobProgress
-from core.base.language import _
+from core.base.language import _, isolated
 from core.runs.events import Level
 from core.runs.folder import RunFolder
 from core.runs.models import trained_model
@@ -104,6 +103,7 @@ class ExportKinds(QWidget):
             row = self.rows[offer.kind] = ExportRow(offer)
             self._group.addButton(row.button)
             self._column.addWidget(row)
+            row.show()  # Qt would do so later, and then it would not take the focus
         first = next(iter(self.rows.values()), None)
         if first is not None and first.button.isEnabled():
             first.button.setChecked(True)
@@ -130,8 +130,7 @@ class ExportPlace(QWidget):
         self._line = PathLine(_("A new or empty folder"))
         self._line.textEdited.connect(lambda: setattr(self, "is_own", True))
         choose = push_button(_("Choose…"), self._choose_folder)
-        choose.setAutoDefault(False)
-        self._repo = QLineEdit(placeholderText=_("owner/name, not there yet"))
+        self._repo = QLineEdit(placeholderText=_("owner/name, a new one"))
         self._private = QCheckBox(_("Only I can see it"))
         self._private.setChecked(True)
         self._numbers = ChoiceList()
@@ -223,7 +222,7 @@ class ExportSheet(Sheet):
     """Exports a run's model; closed during an export, it asks, then cancels it and deletes its files."""
 
     def __init__(self, run: RunFolder, title: str, parent: QWidget | None = None) -> None:
-        super().__init__(_("Export {run}").format(run=title), parent)
+        super().__init__(_("Export {run}").format(run=isolated(title)), parent)
         self.resize(*SIZE)
         self._run = run
         self._export: Export | None = None
@@ -234,7 +233,7 @@ class ExportSheet(Sheet):
         self._status = role_label(Role.MUTED)
         self._bar = QProgressBar()
         self._bar.setAccessibleName(_("Exporting"))
-        self.take = push_button(_("Export and upload"), self._begin, role=Role.PRIMARY)
+        self.take = push_button(_("Export and upload"), self._begin)
         self.show_folder = push_button(_("Show the folder"), self._reveal)
         self.copy_code = push_button(_("Copy Python code"), self._copy_code, _("To use the exported model"))
         self.stop = push_button(_("Cancel"), self._cancel)
@@ -272,10 +271,8 @@ class ExportSheet(Sheet):
         """Close, which a person must confirm during an export."""
         if self.is_running:
             text = _("What was written so far is deleted.")
-            question = Question(_("Stop the export?"), text, {True: _("Stop")}, self)
-            keep = QMessageBox.StandardButton.Cancel
-            question.button(keep).setText(_("Keep exporting"))
-            question.setDefaultButton(keep)
+            title, keep = _("Stop the export?"), _("Keep exporting")
+            question = Question(title, text, {True: _("Stop")}, self, return_cancels=True, cancel=keep)
             if not question.ask(otherwise=False) or not self.is_running:
                 return
         super().reject()
@@ -285,7 +282,7 @@ class ExportSheet(Sheet):
         if newest is not None and newest.is_checkpoint:
             self.strip.show_message(
                 Level.INFO,
-                _("Its checkpoint of step {step} is exported").format(step=count(newest.step)),
+                _("The checkpoint of step {step} is exported").format(step=count(newest.step)),
                 _("The run has not ended since, so there is no newer model."),
             )
         self.kinds.show_offers(offers)
@@ -372,14 +369,11 @@ class ExportSheet(Sheet):
             ),
             Role.MUTED,
         )
-        buttons = self.button_box(QDialogButtonBox.StandardButton.Close)
-        buttons.addButton(self.take, QDialogButtonBox.ButtonRole.ActionRole)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Close, self.take)
         for button in (self.copy_code, self.take):  # while they have their longest texts
             button.ensurePolished()
             button.setMinimumWidth(button.sizeHint().width())
         self.take.setText(_("Export"))
-        self.stop.setAutoDefault(False)
-        self.take.setDefault(True)
         content = QWidget()
         fill(QVBoxLayout(content), self.kinds, None, margins=(0, 0, SPACING, 0))
         progress = hbox(self._status, (self._bar, 1), self.stop)

@@ -20,12 +20,12 @@ from core.runs.library import options_of_test
 from core.runs.start import Extension
 from core.runs.status import RunStatus
 from core.runs.summary import status_at_end
-from gui.base.theme import Role, set_role
+from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.widgets.fields import PathField
 from gui.widgets.form import sentence
 from gui.widgets.inputs import CalmSpinBox, Segment, Segmented
-from gui.widgets.labels import text_label
+from gui.widgets.labels import push_button, text_label
 from gui.widgets.layout import FLUSH, Sheet, fill, fill_dialog, hbox
 from gui.widgets.tables import KeyValue
 
@@ -115,16 +115,13 @@ class ExtendSheet(Sheet):
         self.how.set_value(CONTINUE if length.has_checkpoint else ANEW)
         self.how.setAccessibleName(_("How to train longer"))
         self._note = text_label(role=Role.MUTED)
-        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
-        self.start = buttons.addButton("", QDialogButtonBox.ButtonRole.AcceptRole)
-        self.start.setDefault(True)
-        set_role(self.start, Role.PRIMARY)
+        self.start = push_button(pressed=self.accept)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel, self.start)
         self._longer = QWidget()
         fill(QVBoxLayout(self._longer), hbox(self.more, self.unit, None), self.rows, margins=FLUSH)
         fill_dialog(self, self.how, self._longer, self._note, buttons)
         self.more.setFocus()
         self.setFixedWidth(SPACING * 62)
-        buttons.accepted.connect(self.accept)
         self.more.valueChanged.connect(self._show)
         self.more.lineEdit().textChanged.connect(self._show)
         self.how.chosen.connect(self._show)
@@ -203,13 +200,10 @@ class ModelTestSheet(Sheet):
         )
         self.data = PathField(options_by_path()["data.eval"], _("Drop a file or folder"))
         self.problem = text_label(role=Role.PROBLEM)
-        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
-        self.start = buttons.addButton(_("Start test"), QDialogButtonBox.ButtonRole.AcceptRole)
-        self.start.setDefault(True)
-        set_role(self.start, Role.PRIMARY)
+        self.start = push_button(_("Start test"), self._on_accepted)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel, self.start)
         fill_dialog(self, text_label(words), self.data, self.problem, None, buttons)
         self.setFixedWidth(SPACING * 62)
-        buttons.accepted.connect(self._on_accepted)
         self.data.changed.connect(self.problem.clear)
         trained = Path(run.options().data.train)
         folder = trained if trained.is_dir() else trained.parent

@@ -259,6 +259,6 @@ class JobThread(QThread):
                 try:
                     self._run.request(action)
                 except OSError as error:
-                    title = _("The request can't be written")
+                    title = _("The run can't be reached")
                     detail = f"{error.filename}: {error.strerror}"
                     self.job_failed.emit(RunFolderError(title, detail))

@@ -56,7 +56,7 @@ class SupportSheet(Sheet):
         self.text.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         set_role(self.text, Role.MONOSPACE)
         self.strip = MessageStrip()
-        self.save = push_button(_("Save…"), self._ask_place, role=Role.PRIMARY)
+        self.save = push_button(_("Save…"), self._ask_place)
         self.save.setEnabled(False)
         self._lay_out()
         self.files.currentRowChanged.connect(self._show_file)
@@ -101,8 +101,7 @@ class SupportSheet(Sheet):
         title = role_label(Role.PAGE_TITLE, _("Review it before you share it"))
         right = vbox(self.note, (self.text, 1))
         both = hbox(self.files, (right, 1), spacing=2 * SPACING)
-        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
-        buttons.addButton(self.save, QDialogButtonBox.ButtonRole.AcceptRole)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel, self.save)
         fill_dialog(self, title, text_label(support.WORDS), self.strip, (both, 1), buttons)
 
 
@@ -166,8 +165,8 @@ class RunSharing(QObject):
 
     def _on_script(self, folder: Path) -> None:
         detail = _(
-            "{path} runs without Hone; the examples are beside it. Its head lists the packages it needs, and what "
-            "differs from Hone."
+            "{path} runs without Hone; the examples are beside it. Its first lines name the packages it needs, "
+            "and what differs from Hone."
         )
         self._notify(_("The script is saved"), detail.format(path=folder / SCRIPT))
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))

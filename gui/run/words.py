@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QWidget
 
 from core.base import formats
 from core.base.errors import Fix, FixAction
-from core.base.language import _, ngettext
+from core.base.language import _, isolated, ngettext
 from core.memory.estimate import PastRun, teaching, typical_error
 from core.options import RunOptions
 from core.options.choices import DEVICE_KINDS, device_title
@@ -90,10 +90,10 @@ def question_about(awaited: TurnAwaited, parent: QWidget | None, *, waits: bool 
         text = _("A run at the same time would slow down both and make the benchmark's results useless.")
     else:
         title = ngettext("{name} is running", "{count} runs are running or queued", awaited.ahead).format(
-            name=f"“{awaited.title}”" if awaited.title else awaited.behind, count=awaited.ahead
+            name=f"“{isolated(awaited.title)}”" if awaited.title else awaited.behind, count=awaited.ahead
         )
         text = _(
-            "Two at the same time slow each other down and share the memory. If it runs out, one of them fails."
+            "Two runs at the same time slow each other down and share the memory. If that runs out, one of them fails."
         )
     waiting = {} if waits else {Turn.WAIT: _("Add to queue")}
     return Question(title, text, {**waiting, Turn.NOW: _("Start now")}, parent)

@@ -281,7 +281,7 @@ class RunsPage(QWidget):
         self.table.setAccessibleName(_("Runs"))
         self.words = text_label(role=Role.MUTED)
         self.words.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._error = ""
+        self._why_empty = _("Reading the runs…")
         self.count = role_label(Role.MUTED)
         self.search = QLineEdit(placeholderText=_("Filter: words, tag:night"))
         self.search.setAccessibleName(_("Filter runs"))
@@ -437,7 +437,7 @@ class RunsPage(QWidget):
         self.strip.show_message(Level.INFO, title, text, (UNDO,))
 
     def _show_runs(self, summaries: list[RunSummary]) -> None:
-        self._error = ""
+        self._why_empty = ""
         self.model.show([one for one in summaries if one.run.path not in self.bin.leaving])
         self._settle()
         if self._kept:
@@ -470,7 +470,7 @@ class RunsPage(QWidget):
         self._show_chosen()
 
     def _on_reading_failed(self, error: OSError) -> None:
-        self._error = _("The runs can't be listed.\n{file}: {reason}").format(
+        self._why_empty = _("The runs can't be listed.\n{file}: {reason}").format(
             file=error.filename or self._runs_folder(), reason=error.strerror or error
         )
         self.model.show([])
@@ -500,7 +500,7 @@ class RunsPage(QWidget):
             parts.append(formats.memory(size))
         self.count.setText(", ".join(parts) if total else "")
         self.panel.setVisible(total > 0)
-        text = self._error
+        text = self._why_empty
         if not text and not total:
             text = _("No runs yet.\nPress New run, choose a model and data, and start it: it appears here.")
         self.words.setText(text or _("No run contains “{text}”.").format(text=self.search.text()))

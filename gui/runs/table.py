@@ -1,5 +1,6 @@
 """The table of runs: model, background reader, filter and view."""
 
+import heapq
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,10 @@ DOT_PIXELS = 16
 COLUMNS = len(Column)
 
 
+MOST_MEASURED = 20
+"""Texts of a column whose widths are asked for."""
+
+
 class RunsModel(QAbstractTableModel):
     """A row per run. Rows are immutable; a change replaces a row, so that the others keep selection and position."""
 
@@ -66,8 +71,9 @@ class RunsModel(QAbstractTableModel):
         sizes = [row.size for row in self._rows]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
-    def longest_text(self, column: Column) -> str:
-        return max((row.texts[column] for row in self._rows), key=len, default="")
+    def longest_texts(self, column: Column) -> list[str]:
+        """The texts with the most letters, any of which may be the widest."""
+        return heapq.nlargest(MOST_MEASURED, {row.texts[column] for row in self._rows}, key=len)
 
     def size_of(self, summary: RunSummary) -> int | None:
         return self._sizes.get(summary.run.path)
@@ -316,7 +322,8 @@ PADDING = 20
 """Pixels on both sides of a cell's text."""
 
 DOT_WIDTH = 22
-NAME_WIDTH = 8 * PADDING
+NAME_WIDTH = 12 * PADDING
+"""The room that other columns leave for a long name."""
 
 MOST_LETTERS = 18
 MOST_METRIC_LETTERS = 28
@@ -372,22 +379,29 @@ class RunsTable(QTableView):
                     header.resizeSection(column, widths[column])
 
     def _widths(self) -> dict[Column, int]:
-        """Widths of all columns that are shown; the name takes what the others leave."""
-        widths = {column: self._width(column) for column in Column}
-        if not self._rows.has_tags:
-            del widths[Column.TAGS]
-        widths[Column.NAME] = NAME_WIDTH
+        """Widths of all columns that are shown; the name takes what the others leave.
+
+        Where it is too little for the longest name, the others are only as wide as their texts are now.
+        """
+        all_there_is = self.viewport().width()
+        shown = [column for column in Column if column is not Column.TAGS or self._rows.has_tags]
+        widths = {column: self._width(column, with_sample=True) for column in shown}
+        if sum(widths.values()) > all_there_is:
+            widths = {column: self._width(column, with_sample=False) for column in shown}
+        widths[Column.NAME] = min(widths[Column.NAME], NAME_WIDTH)
         for column in DROPPED:
-            if sum(widths.values()) > self.viewport().width():
+            if sum(widths.values()) > all_there_is:
                 widths.pop(column, None)
-        widths[Column.NAME] += max(0, self.viewport().width() - sum(widths.values()))
+        widths[Column.NAME] += max(0, all_there_is - sum(widths.values()))
         return widths
 
-    def _width(self, column: Column) -> int:
+    def _width(self, column: Column, *, with_sample: bool) -> int:
         # Qt's own way would ask every row for each width
         kind, advance = self._kinds[column], self.fontMetrics().horizontalAdvance
-        letters = MOST_METRIC_LETTERS if column is Column.METRIC else MOST_LETTERS
-        most = letters * self.fontMetrics().averageCharWidth()
-        text = min(advance(self._rows.longest_text(column)), most)
+        text = max(map(advance, self._rows.longest_texts(column)), default=0)
+        if column is not Column.NAME:
+            letters = MOST_METRIC_LETTERS if column is Column.METRIC else MOST_LETTERS
+            text = min(text, letters * self.fontMetrics().averageCharWidth())
         dot_width = DOT_WIDTH if column is Column.STATE else 0
-        return max(text, advance(kind.title), advance(kind.sample)) + PADDING + dot_width
+        sample = advance(kind.sample) if with_sample else 0
+        return max(text, advance(kind.title), sample) + PADDING + dot_width

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QDialogButtonBox, QFormLayout, QLineEdit, QWidget
 from core.base import formats, settings
 from core.base.errors import ComputerError, UserError
 from core.base.jobs import JobCancelled, JobProgress
-from core.base.language import _
+from core.base.language import _, isolated
 from core.hosts import computers, install
 from core.hosts.computers import Checked, Computer
 from core.runs.library import run_title, unfinished_on
@@ -46,18 +46,17 @@ class ComputerSheet(Sheet):
             self.folder.setText(known.folder)
         self.strip = MessageStrip()
         rows = QFormLayout()
-        rows.addRow(_("Address"), self.address)
-        rows.addRow(
-            "", text_label(_("As you would type it after ssh, or a name from your ~/.ssh/config."), Role.HINT)
-        )
-        rows.addRow(_("Name"), self.name)
-        rows.addRow("", text_label(_("What Hone calls it: letters, digits, dots and hyphens."), Role.HINT))
-        rows.addRow(_("Folder there"), self.folder)
-        rows.addRow("", text_label(_("Hone and its runs go in there and nowhere else."), Role.HINT))
-        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
-        self.save = push_button(_("Add") if known is None else _("Save"), self._save, role=Role.PRIMARY)
-        self.save.setDefault(True)
-        buttons.addButton(self.save, QDialogButtonBox.ButtonRole.ActionRole)
+        address = _("As you would type it after ssh, or a name from your ~/.ssh/config.")
+        for title, line, hint in (
+            (_("Address"), self.address, address),
+            (_("Name"), self.name, _("What Hone calls it: letters, digits, dots and hyphens.")),
+            (_("Folder there"), self.folder, _("Hone and its runs go in there and nowhere else.")),
+        ):
+            line.setAccessibleName(title)
+            rows.addRow(title, line)
+            rows.addRow("", text_label(hint, Role.HINT))
+        self.save = push_button(_("Add") if known is None else _("Save"), self._save)
+        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel, self.save)
         fill_dialog(self, rows, self.strip, buttons)
         self.address.setFocus()
 
@@ -132,13 +131,14 @@ class ComputerRow(QWidget):
             "Its folder {folder} holds Hone, its libraries and what was trained there. Runs in your list stay."
         ).format(folder=self.computer.folder)
         for run in unfinished_on(self.computer.name, settings.runs_folder()):
-            still = _("“{run}” isn't over there: without {name} in this list Hone can't follow it.")
-            text += "\n" + still.format(run=run_title(run), name=self.computer.name)
+            still = _("“{run}” hasn't ended there: without {name} in this list Hone can't follow it.")
+            text += "\n" + still.format(run=isolated(run_title(run)), name=self.computer.name)
         answers: dict[bool | None, str] = {
             False: _("Remove from this list"),
             True: _("Delete the folder there, too"),
         }
-        there = Question(_("Remove {name}?").format(name=self.computer.name), text, answers, self).ask(None)
+        title = _("Remove {name}?").format(name=self.computer.name)
+        there = Question(title, text, answers, self, return_cancels=True).ask(None)
         if there is None:
             return
 
@@ -225,7 +225,7 @@ class ComputersCard(Card):
         )
         self.list = vbox(spacing=2 * SPACING)
         add = push_button(_("Add a computer…"), self.add)
-        guide = link_button(_("What it takes"), self.guide_wanted.emit)
+        guide = link_button(_("What is needed"), self.guide_wanted.emit)
         self.body.addLayout(self.list)
         self.body.addWidget(self.hint)
         self.body.addLayout(hbox(add, guide, None))

@@ -146,7 +146,8 @@ class GpuPanel(QWidget):
 
     def _on_remove(self) -> None:
         text = _("Hone then trains on the CPU. To install it again, all of it has to be downloaded.")
-        if Question(_("Remove PyTorch with CUDA?"), text, {True: _("Remove")}, self).ask(False):
+        title, answers = _("Remove PyTorch with CUDA?"), {True: _("Remove")}
+        if Question(title, text, answers, self, return_cancels=True).ask(False):
             self._installer.remove()
 
 

@@ -115,7 +115,9 @@ class TokenSheet(Sheet):
         steps.setOpenExternalLinks(True)
         self.panel = TokenPanel(ask)
         self.panel.saved.connect(self.accept)
+        set_role(self.panel.save, Role.PRIMARY)
         fill_dialog(self, steps, self.panel, self.button_box(QDialogButtonBox.StandardButton.Close))
+        self.panel.line.setFocus()
         self.panel.look()
 
     def done(self, result: int) -> None:

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFrame,
     QLineEdit,
-    QPushButton,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableWidget,
@@ -529,9 +528,7 @@ class HubSheet(Sheet):
 
     def _lay_out(self) -> None:
         buttons = self.button_box(QDialogButtonBox.StandardButton.Close)
-        buttons.addButton(self.use, QDialogButtonBox.ButtonRole.ActionRole)
-        for button in (*buttons.findChildren(QPushButton), self.button):
-            button.setAutoDefault(False)  # Enter in the line searches
+        buttons.addButton(self.use, QDialogButtonBox.ButtonRole.AcceptRole)
         fill_dialog(
             self,
             hbox((self.words, 1), self.button),

@@ -106,6 +106,7 @@ class DeviceCheckDialog(Sheet):
         self._progress.hide()
         self._text.hide()
         self._buttons.setStandardButtons(QDialogButtonBox.StandardButton.Close)
+        self._buttons.button(QDialogButtonBox.StandardButton.Close).setFocus()
 
 
 def _comparison_cells(comparison: Comparison) -> tuple[str, str, str, str]:

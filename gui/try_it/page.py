@@ -556,8 +556,8 @@ class TryPage(QWidget):
         elif not self._on_cpu and any(column.is_loaded for column in self.columns.values()):
             pending = next((one.question for one in self.columns.values() if one.question), self._waiting)
             self._unload()
-            title = _("Models unloaded while “{run}” trains").format(run=training[0].title)
-            self.strip.show_message(Level.INFO, title, _("They load again when you ask."))
+            title = _("Models unloaded while “{run}” trains").format(run=isolated(training[0].title))
+            self.strip.show_message(Level.INFO, title, _("They are loaded again when you ask something."))
             self._unloaded_for = training[0].run
             if pending is not None:
                 self._ask(pending)
@@ -719,7 +719,7 @@ class TryPage(QWidget):
         models = tuple(
             which for which in self._selected if self.columns[which].is_loaded or which in verdict.allowed
         )
-        waits = _("Waiting for your choice above, or for the end of the run.")
+        waits = _("Choose above, or wait until the run has ended.")
         if verdict.cpu_helps:
             self._waiting = question
         for which in set(self._selected).difference(models):

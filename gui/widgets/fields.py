@@ -548,7 +548,6 @@ class PathField(Field):
         self.line.returnPressed.connect(self.finish_typing)
         self.line.left.connect(self.finish_typing)
         button = QPushButton(_("Choose…"))
-        button.setAutoDefault(False)  # Return in a dialog is for the dialog's own button
         button.setAccessibleName(_("Choose: {title}").format(title=option.title))
         if only_folders:
             button.clicked.connect(self._choose_folder)

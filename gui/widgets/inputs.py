@@ -44,6 +44,7 @@ from PySide6.QtWidgets import (
     QSpinBox,
     QStyle,
     QStyledItemDelegate,
+    QStyleOptionComboBox,
     QStyleOptionViewItem,
     QWidget,
 )
@@ -143,6 +144,14 @@ class CalmComboBox(QComboBox):
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         event.ignore()  # also with the focus: it scrolls the page
+
+    def initStyleOption(self, option: QStyleOptionComboBox) -> None:  # noqa: N802 - Qt's name
+        """Leave out the middle of a text that is too long: names often differ at their ends."""
+        super().initStyleOption(option)
+        complex_, field = QStyle.ComplexControl.CC_ComboBox, QStyle.SubControl.SC_ComboBoxEditField
+        room = self.style().subControlRect(complex_, option, field, self).width()
+        shown = option.fontMetrics.elidedText(option.currentText, Qt.TextElideMode.ElideMiddle, room)
+        option.currentText = shown
 
 
 def _calm(spin: QAbstractSpinBox) -> None:

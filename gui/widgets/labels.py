@@ -2,7 +2,6 @@
 
 import html
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
@@ -11,18 +10,12 @@ from PySide6.QtCore import QEvent, QMargins, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QMenu, QPushButton, QSizePolicy, QStyle, QToolButton, QWidget
 
+from core.base import language
 from core.base.language import _
 from core.services.chat import Word
 from gui.base.theme import RESOURCES, Role, Theme, set_flag, set_role
 
-
-def isolated(name: str) -> str:
-    """Return a name that goes into a line: one that is read from right to left turns nothing beside it.
-
-    Others stay as they are: the marks come from another font, which would move the line.
-    """
-    is_turned = any(unicodedata.bidirectional(letter) in {"R", "AL"} for letter in name)
-    return f"\u2068{name}\u2069" if is_turned else name
+isolated = language.isolated
 
 
 def text_label(text: str = "", role: Role | None = None, *, selectable: bool = False) -> QLabel:

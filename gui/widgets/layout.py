@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QRect, QSize, Qt
-from PySide6.QtGui import QPaintEvent
+from PySide6.QtGui import QKeyEvent, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QBoxLayout,
@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLayout,
     QLayoutItem,
+    QPushButton,
     QScrollArea,
     QScrollBar,
     QStyle,
@@ -76,18 +77,33 @@ class InOrder:
 
 
 class Sheet(InOrder, QDialog):
-    """A dialog that is deleted when it is closed."""
+    """A dialog that is deleted when it is closed. Return presses the button with the focus, else the main one."""
+
+    main: QPushButton | None = None
 
     def __init__(self, title: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle(title)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
 
-    def button_box(self, leave: QDialogButtonBox.StandardButton) -> QDialogButtonBox:
-        """Return a box with Close or Cancel, to which others can be added."""
+    def button_box(
+        self, leave: QDialogButtonBox.StandardButton, main: QPushButton | None = None
+    ) -> QDialogButtonBox:
+        """Return a box with Close or Cancel, and with the main button if there is one."""
         box = QDialogButtonBox(leave)
         box.rejected.connect(self.reject)
+        if main is not None:
+            self.main = main
+            set_role(main, Role.PRIMARY)
+            box.addButton(main, QDialogButtonBox.ButtonRole.AcceptRole)
         return box
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Press no other button on Return; Qt would press the first one there is."""
+        if event.key() not in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            super().keyPressEvent(event)
+        elif self.main is not None:
+            self.main.click()
 
 
 def fill_dialog(dialog: QWidget, *parts: Part | tuple[Part, int]) -> None:

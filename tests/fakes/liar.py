@@ -379,7 +379,7 @@ class ClosesAmidAResult(Liar):
         super().get(path, **rest)
 
 
-WRONG = "sends what can't be right"
+WRONG = "sends something invalid"
 OTHER = "has another version of Hone"
 GONE = "was closed"
 NOT_SEEN = {"pieces": [], "shrunk": [], "is_alive": True, "has_ended": False}

@@ -272,7 +272,7 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
         )
         found["device.processes"] = {"0": "", ANY_OTHER: alone}
     elif facts.system == "Windows":
-        linux = _("several processes need Linux, or WSL: PyTorch for Windows lacks what joins their work")
+        linux = _("several processes need Linux, or WSL: with PyTorch for Windows they can't work together")
         found["device.processes"] = {"0": "", ANY_OTHER: linux}
     elif kind == "cuda":
         fewer = _("each process needs an NVIDIA GPU of its own, and there are fewer")
@@ -391,7 +391,7 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
         precision = Settled("bf16", _("this CPU computes bf16 in hardware"))
     else:
         precision = Settled("fp32", _("this CPU has no bf16 hardware"))
-    plain = ("1", _("more padding would only be more to compute"))
+    plain = ("1", _("more padding would only take time"))
     multiple = Settled(*plain)
     if kind == "mps":
         multiple = Settled("64", _("PyTorch keeps memory on Apple GPUs for each new length of a batch"))
@@ -402,7 +402,7 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
         multiple = Settled(*found[precision.value], beside)
     # autocast rounds frozen weights at each product anyway; a CPU that computes in fp32 would take longer
     in_half = precision.value in ("bf16", "fp16")
-    frozen = Settled(precision.value, _("as the run computes"))
+    frozen = Settled(precision.value, _("the precision that the run computes in"))
     if kind != "cpu" and not in_half:
         held = "fp16" if kind == "cuda" else "bf16"
         frozen = Settled(held, _("half the memory; each product is computed with an fp32 copy"))
@@ -410,7 +410,7 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
     held_beside = (
         Instead("device.precision", value, value.replace("tf", "fp"), frozen.reason) for value in computed
     )
-    processes = Settled("1", _("0 counts NVIDIA GPUs"))
+    processes = Settled("1", _("0 is one for each NVIDIA GPU, and this device is none"))
     if kind == "cuda":
         alone = tuple(
             Instead("device.name", f"cuda:{index}", "1", _("a single GPU was chosen"))

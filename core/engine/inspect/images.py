@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from core.base.errors import DataError, Fix, Problem
-from core.base.language import _
+from core.base.language import _, isolated
 from core.engine.data.alike import are_alike, pairs_alike
 from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH, offered
 from core.engine.data.image_files import (
@@ -65,7 +65,7 @@ IMBALANCE = 10
 SINGLE = FindingKind(
     "class-of-one",
     FindingLevel.WARNING,
-    _("{rows}: the only one of its label, which then has no validation example"),
+    _("{rows}: the only one with its label, so none is left for validation"),
 )
 
 Flagged = dict[FindingKind, list[tuple[int, str]]]
@@ -324,7 +324,7 @@ def _check_classes(train: Images, flagged: Flagged) -> None:
     if len(counts) > 1:  # one class only is a problem of the data as a whole
         for index, name in enumerate(train.names):
             if counts[name] == 1:
-                flagged[SINGLE].append((index, _("class “{name}”").format(name=name)))
+                flagged[SINGLE].append((index, _("class “{name}”").format(name=isolated(name))))
 
 
 def _uneven_classes(train: Images) -> Iterator[Finding]:
@@ -338,7 +338,7 @@ def _uneven_classes(train: Images) -> Iterator[Finding]:
             level=FindingLevel.WARNING,
             message=_(
                 "“{least}” has only {few:,} images, “{most}” {many:,}: the model may seldom answer “{least}”."
-            ).format(most=most, many=many, least=least, few=few),
+            ).format(most=isolated(most), many=many, least=isolated(least), few=few),
             count=few,
         )
 

@@ -293,7 +293,7 @@ def _measure(
         kind, word = checks.TEXTS_CUT, rows.table.row_word
         detail = _("{length:,} tokens").format(length=model.length)
         if rows.table.rows.num_rows > len(samples):
-            detail = _("{length:,} tokens, of {samples:,} examples that were counted").format(
+            detail = _("{length:,} tokens, among {samples:,} examples whose tokens were counted").format(
                 length=model.length, samples=len(samples)
             )
         message = kind.message(len(cut), word, detail)

@@ -65,7 +65,9 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         reporter.note(
             "normalised-as-imagenet",
             _("Images are normalised with ImageNet's mean and standard deviation"),
-            _("{source} has no {name} with its own.").format(source=model.source, name=PREPROCESSOR),
+            _("{source} has no file {name} that names its own.").format(
+                source=model.source, name=PREPROCESSOR
+            ),
         )
     train = _trainable(data, model, options, reporter)
     transform = data.train.transform

@@ -58,7 +58,7 @@ def require_processes(checkpoint: Checkpoint | None, count: int, computers: int 
         title = _("The checkpoint was saved by {saved}, and this is {count}").format(
             saved=counted(saved, "process"), count=count
         )
-        detail = _("A run continues where it was with the same number of processes only.")
+        detail = _("A run can only be resumed with the same number of processes.")
         each, rest = divmod(saved, computers)
         label = _("Use {processes}").format(processes=counted(each, "process"))
         raise UserError(title, detail, () if rest else (Fix(label, {"device.processes": each}),))

@@ -253,7 +253,7 @@ def test_a_computer_without_python_and_uv(workshop):
 def test_a_folder_on_no_disk_is_no_full_disk(workshop):
     workshop.put_uv()
     save(msgspec.structs.replace(workshop.computer, folder="/proc/hone"))
-    with pytest.raises(ComputerError, match="can't have the folder /proc/hone") as refused:
+    with pytest.raises(ComputerError, match="can't use the folder /proc/hone") as refused:
         workshop.install()
     assert "on no disk" in refused.value.detail
 

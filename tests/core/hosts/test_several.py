@@ -113,7 +113,7 @@ def test_why_another_computer_ended_first_is_known_here(is_off, monkeypatch):
     others.watch("a-run")
     for thread in others._threads:
         thread.join(10)
-    expected = "It ended there without a word." if is_off else "The disk is full"
+    expected = "It ended there without a message." if is_off else "The disk is full"
     assert others.problem == f"attic: {expected}"
 
 

@@ -74,7 +74,12 @@ def test_a_loss_that_is_not_finite(loss, words):
     ("options", "parts", "words", "fixes"),
     [
         (OPTIONS, [(40, 2.0, 0.1), NAN], "There is no checkpoint yet.", [STOP]),
-        (OPTIONS, LOST, "(step 40). The next one, also that of a stop, replaces it: copy", [END, REVEAL]),
+        (
+            OPTIONS,
+            LOST,
+            "(step 40). The next one replaces it, also the one that a stop saves: copy",
+            [END, REVEAL],
+        ),
         (OPTIONS, [*LOST, SAVE], "No checkpoint from before it is left.", [STOP, SLOWER]),
         (KEEPS_THREE, LOST, "checkpoints/checkpoint-40 (step 40).", [STOP, REVEAL]),
         (KEEPS_THREE, [*LOST, *[SAVE, NAN] * 2], "(step 40). The next one", [END, REVEAL]),

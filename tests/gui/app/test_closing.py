@@ -92,7 +92,7 @@ def test_a_runs_folder_that_cant_be_listed_keeps_no_window_open(make_window, tmp
             [unfinished("A"), unfinished("B"), unfinished("C", True)],
             True,
             "2 runs are training",
-            ["“A”, “B”", "Queued: “C”", "each queued run starts", "leave the queue", BENCHMARK],
+            ["“A”, “B”", "Queued: “C”", "each queued run starts", "removed from the queue", BENCHMARK],
         ),
         (
             [unfinished("C", True)],

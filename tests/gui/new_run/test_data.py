@@ -45,7 +45,7 @@ def test_from_a_dropped_file_to_a_run_that_can_start(qtbot, page, answers, talks
     await_reading(qtbot, page)
     assert page.tree()["task"] == "chat"
     assert page.tree()["data"]["train"] == str(talks)
-    guessed = {"instruction": "Prompt · guess", "input": "Input · guess", "output": "Answer · guess"}
+    guessed = {"instruction": "Prompt · guessed", "input": "Input · guessed", "output": "Answer · guessed"}
     assert uses(page) == guessed
     assert not row(page, "data.columns").isVisible(), "columns are chosen in the table"
 

@@ -168,7 +168,7 @@ def test_every_column_offers_its_uses_for_the_task(rows_of, task):
 def test_uses_are_chosen_and_rows_found_by_their_number_in_the_file(qtbot, rows_of):
     pane = rows_of(Task.TEXT_CLASSIFICATION, {"text": "sentence1"}, preview=(("<b>a</b> & b", "", ""),))
     heads = [pane.model.headerData(place, Qt.Orientation.Horizontal) for place in (0, 1)]
-    assert [head.partition("\n")[2] for head in heads] == ["Text · guess ▾", "Ignored ▾"]
+    assert [head.partition("\n")[2] for head in heads] == ["Text · guessed ▾", "Ignored ▾"]
     with qtbot.waitSignal(pane.use_chosen) as caught:
         pane.use_menu(1).actions()[0].trigger()
     assert caught.args == ["sentence2", "text"]
@@ -295,7 +295,7 @@ def test_images_in_question_are_listed_with_their_reasons_and_those_like_them(qt
     (sheet,) = pane.window().findChildren(FilesSheet)
     texts = [sheet.list.item(row).text() for row in range(sheet.list.count())]
     here = tmp_path.name
-    assert texts == [f"{here}/a.png\na text file", f"{here}/b.png\nlike {here}/c.png"]
+    assert texts == [f"{here}/a.png\na text file", f"{here}/b.png\nsimilar to {here}/c.png"]
     qtbot.waitUntil(lambda: not sheet.list.item(1).icon().isNull())
     assert sheet.list.item(0).icon().isNull()
     assert "And 1 more." in [label.text() for label in sheet.findChildren(QLabel)]

@@ -7,11 +7,12 @@ import msgspec
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QMenu
+from PySide6.QtWidgets import QMenu, QStyleOptionComboBox
 
 from core.base.settings import Appearance
-from core.options import run_file
+from core.options import past_runs, run_file
 from core.options.data import DataOptions
+from core.options.past_runs import RunNotes
 from core.options.sections import MemoryOptions, TrainingOptions
 from core.runs.compare import compare
 from core.runs.events import Evaluated, Outcome, RunFinished, RunStarted
@@ -215,6 +216,26 @@ def test_a_single_run_is_compared_at_once_and_another_partner_can_be_chosen(qtbo
     page.other.setCurrentIndex(1)
     page.other.activated.emit(1)
     assert page._runs == (runs[0], RunFolder(tmp_path / "unlike"))
+
+
+@pytest.mark.parametrize(
+    "title", ["resnet18 on signs-heldout · lr 0.0003", "long name " * 10 + "· lr 0.0003"]
+)
+def test_the_run_to_compare_with_is_named_whole_or_without_its_middle(qtbot, page, runs, title):
+    past_runs.write(runs[1].path, RunNotes(title=title))
+    page.show_runs(runs)
+    qtbot.waitUntil(lambda: page.other.count() == 1, timeout=5000)
+
+    def is_named():
+        option = QStyleOptionComboBox()
+        page.other.initStyleOption(option)
+        begin, cut, end = option.currentText.partition("…")
+        if len(title) < 40:
+            return begin == title
+        return bool(cut) and title.startswith(begin) and title.endswith(end) and "lr 0.0003" in end
+
+    qtbot.waitUntil(is_named)
+    assert page.other.mapTo(page, page.other.rect().topRight()).x() < page.width()
 
 
 def test_a_run_that_trains_is_followed_until_it_is_over(qtbot, tmp_path, runs):

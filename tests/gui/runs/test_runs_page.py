@@ -20,7 +20,7 @@ from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet
 from gui.runs.columns import Column
 from gui.runs.page import RunsPage
-from gui.runs.table import RunsReader
+from gui.runs.table import PADDING, RunsReader
 from gui.widgets.cards import UNDO
 from tests.fakes.runs import Plot, crash, finish, keep_alive, make_folder, write_story
 
@@ -122,7 +122,7 @@ def test_without_runs_or_a_readable_folder_the_page_says_why(qtbot, page, tmp_pa
     qtbot.addWidget(empty)
     empty.show()
     assert not empty.table.isVisible()
-    assert "New run" in empty.words.text()
+    qtbot.waitUntil(lambda: "New run" in empty.words.text(), timeout=2000)
     empty.hide()
     with monkeypatch.context() as patch:
         patch.setattr("gui.runs.table.list_runs", refuse)
@@ -141,6 +141,42 @@ def test_columns_leave_where_room_is_short(page):
     assert table.horizontalHeader().length() <= table.viewport().width()
     page.resize(1700, 600)
     assert not table.isColumnHidden(Column.DEVICE)
+
+
+def test_until_the_runs_are_read_it_does_not_say_that_there_are_none(qtbot, folder):
+    page = RunsPage(Theme(Appearance.LIGHT), lambda: folder)
+    qtbot.addWidget(page)
+    assert page.words.text() == "Reading the runs…"
+
+
+def shown_names(page):
+    """The names as they are drawn in the table."""
+    room = page.table.columnWidth(Column.NAME) - PADDING
+    elide = page.table.textElideMode()
+    return {page.table.fontMetrics().elidedText(name, elide, room) for name in column(page, Column.NAME)}
+
+
+@pytest.mark.parametrize("width", [1280 - 204, 1024 - 204])
+@pytest.mark.parametrize("begin", ["resnet18 on signs-heldout", "resnet18 on signs-heldout" * 4])
+def test_names_have_the_room_that_other_columns_leave_and_keep_both_ends(qtbot, page, folder, width, begin):
+    names = {f"{begin} · lr 0.003", f"{begin} · lr 0.0003"}
+    for name, title in zip(("older", "newer"), names, strict=True):
+        past_runs.write(folder / name, RunNotes(title=title))
+    page.resize(width, 660)
+    page.refresh()
+    qtbot.waitUntil(lambda: set(column(page, Column.NAME)) == names, timeout=5000)
+    if len(begin) < 30:
+        assert shown_names(page) == names
+    else:
+        assert {one[-7:] for one in shown_names(page)} == {"r 0.003", " 0.0003"}
+        assert all(one.startswith("resnet18") and "…" in one for one in shown_names(page))
+
+
+def test_of_texts_with_as_many_letters_the_widest_sets_the_width_of_a_column(page):
+    page.resize(1700, 600)
+    page.model.longest_texts = lambda which: ["liiii", "MMMMM"] if which is Column.MODEL else []
+    page.table.fit_columns()
+    assert page.table.columnWidth(Column.MODEL) > page.table.fontMetrics().horizontalAdvance("MMMMM")
 
 
 # --- What can be done with a run

@@ -190,7 +190,7 @@ def test_a_run_that_trains_there_is_named_before_the_computer_is_removed(there, 
         settings_computers.Question, "ask", lambda self, _otherwise: asked.append(self.informativeText())
     )
     row.remove.click()
-    assert "isn't over there: without workshop in this list Hone can't follow it" in asked[0]
+    assert "hasn't ended there: without workshop in this list Hone can't follow it" in asked[0]
 
 
 def test_what_cannot_be_deleted_there_stays_in_the_list(qtbot, card, there, row, answer):

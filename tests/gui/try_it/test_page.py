@@ -424,7 +424,7 @@ def test_a_question_is_shown_at_once_with_what_it_waits_for(qtbot, page, folder,
 
     asked, waits = (
         [("You", "Hello"), ("Handwritten digits", "")],
-        "Waiting for your choice above, or for the end of the run.",
+        "Choose above, or wait until the run has ended.",
     )
     page.input.text.setPlainText("Hello")
     button.click()
