@@ -189,22 +189,24 @@ class ConfusionCounted(Event, frozen=True, kw_only=True):
         """The counts of each label; none if they aren't known."""
         if self.of_labels or self.left_out:
             return self.of_labels
-        columns = [sum(column) for column in zip(*self.counts, strict=False)]
+        columns = [sum(column) for column in zip(*self.counts, strict=True)]
         return tuple(
             LabelCounted(label=label, true=sum(row), predicted=columns[place], right=row[place])
-            for place, (label, row) in enumerate(zip(self.labels, self.counts, strict=False))
+            for place, (label, row) in enumerate(zip(self.labels, self.counts, strict=True))
         )
 
     def within_limits(self) -> "ConfusionCounted":
-        """A copy with at most `MOST_LABELS` labels: a file from elsewhere may have any number."""
-        labels, counts = (
-            self.labels[:MOST_LABELS],
-            tuple(row[:MOST_LABELS] for row in self.counts[:MOST_LABELS]),
-        )
-        left_out = self.left_out + len(self.labels) - len(labels)
-        listed = self.of_labels[:MOST_LISTED]
+        """A copy with at most `MOST_LABELS` labels and a square matrix: a file from elsewhere may have any."""
+        labels = self.labels[:MOST_LABELS]
+        side = range(len(labels))
+        rows = [dict(enumerate(row)) for row in self.counts[: len(labels)]]
+        rows += [{}] * (len(labels) - len(rows))
         return msgspec.structs.replace(
-            self, labels=labels, counts=counts, left_out=left_out, of_labels=listed
+            self,
+            labels=labels,
+            counts=tuple(tuple(row.get(place, 0) for place in side) for row in rows),
+            left_out=self.left_out + len(self.labels) - len(labels),
+            of_labels=self.of_labels[:MOST_LISTED],
         )
 
 

@@ -92,7 +92,9 @@ class PredictionLog:
                 self.predicted = [*(one for one in self.predicted if one.step != event.step), event]
             case ConfusionCounted():
                 others = [one for one in self.confusions if one.step != event.step]
-                self.confusions = [*others, event.within_limits()][-MOST_CONFUSIONS:]
+                self.confusions = [*others, event.within_limits()]
+                if len(self.confusions) > MOST_CONFUSIONS:
+                    self.confusions.remove(next(one for one in self.confusions if one is not self.confusion))
 
     def apply_all(self, events: Iterable[Event]) -> None:
         for event in events:

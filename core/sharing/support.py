@@ -299,6 +299,7 @@ def _events(content: bytes) -> Content:
         if kind in HOLDS_DATA:
             data += 1
         elif isinstance(labels := event.get("labels"), list) and labels:
+            event.pop("of_labels", None)
             lines.append(msgspec.json.encode({**event, "labels": [LABEL] * len(labels)}).decode())
         else:
             lines.append(line.decode())

@@ -1,7 +1,7 @@
 """Inputs. The wheel scrolls the page, and changes the value only of an input that has the focus."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -9,6 +9,7 @@ from typing import ClassVar
 from PySide6.QtCore import (
     QEvent,
     QMimeData,
+    QModelIndex,
     QObject,
     QSignalBlocker,
     QSize,
@@ -22,10 +23,9 @@ from PySide6.QtGui import (
     QFocusEvent,
     QFont,
     QFontMetrics,
+    QKeyEvent,
     QPainter,
     QPalette,
-    QStandardItem,
-    QStandardItemModel,
     QValidator,
     QWheelEvent,
 )
@@ -346,6 +346,12 @@ MOST_LETTERS = 76
 """Width of the opened list at most, in letters."""
 
 
+FLAGS = Qt.ItemDataRole.UserRole - 1
+"""Where QStandardItem keeps its flags. No item of the list is ever held in Python: the window crashed when a list was
+cleared whose items Python had made."""
+NO_FLAGS, SELECTABLE = Qt.ItemFlag.NoItemFlags.value, Qt.ItemFlag.ItemIsSelectable.value
+
+
 class ChoiceList(CalmComboBox):
     """One of many choices; refused ones are greyed and show why."""
 
@@ -353,15 +359,37 @@ class ChoiceList(CalmComboBox):
         super().__init__()
         self.setMaxVisibleItems(MOST_SHOWN)
         self.view().setItemDelegate(TwoLines(self.view()))
+        self.view().installEventFilter(self)
         self.view().setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.set_choices(choices)
 
     def showPopup(self) -> None:  # noqa: N802 - Qt's name
         metrics = QFontMetrics(_smaller(self.font()))
-        words = [str(self._items().item(row).data(SECOND_LINE) or "") for row in range(self.count())]
+        words = [str(self.itemData(row, SECOND_LINE) or "") for row in range(self.count())]
         needed = max((metrics.horizontalAdvance(line) for line in words), default=0) + 6 * SPACING
         self.view().setMinimumWidth(min(needed, MOST_LETTERS * metrics.averageCharWidth()))
         super().showPopup()
+        if self.currentIndex() < 0:
+            self._mark(self._choosable()[:1])
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Home and End lead to the first and the last choice: Qt stays at headings, which can't be chosen."""
+        if watched is self.view() and event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
+            found = self._choosable()
+            ends = {Qt.Key.Key_Home: found[:1], Qt.Key.Key_End: found[-1:]}
+            if event.key() in ends:
+                self._mark(ends[Qt.Key(event.key())])
+                return True
+        return super().eventFilter(watched, event)
+
+    def _choosable(self) -> list[QModelIndex]:
+        model = self.model()
+        indexes = (model.index(row, 0) for row in range(self.count()))
+        return [index for index in indexes if index.flags() & Qt.ItemFlag.ItemIsEnabled]
+
+    def _mark(self, found: Sequence[QModelIndex]) -> None:
+        for index in found:
+            self.view().setCurrentIndex(index)
 
     def set_choices(self, choices: Iterable[Segment]) -> None:
         """Show other choices; the chosen one stays. No signal is emitted."""
@@ -384,27 +412,19 @@ class ChoiceList(CalmComboBox):
 
     def append(self, choice: Segment) -> None:
         words = choice.refusal or choice.help
-        item = QStandardItem(choice.title)
-        item.setData(choice.value, Qt.ItemDataRole.UserRole)
-        item.setData(words, SECOND_LINE)
-        item.setData(words, Qt.ItemDataRole.ToolTipRole)
-        item.setData(words, Qt.ItemDataRole.AccessibleDescriptionRole)
-        item.setEnabled(not choice.refusal)
-        self._items().appendRow(item)
+        self.addItem(choice.title, choice.value)
+        for role in (SECOND_LINE, Qt.ItemDataRole.ToolTipRole, Qt.ItemDataRole.AccessibleDescriptionRole):
+            self.setItemData(self.count() - 1, words, role)
+        if choice.refusal:
+            self.setItemData(self.count() - 1, SELECTABLE, FLAGS)
 
     def append_heading(self, title: str) -> None:
         """Add a line in bold that can't be chosen."""
-        heading = QStandardItem(title)
-        heading.setFlags(Qt.ItemFlag.NoItemFlags)
         font = QFont(self.font())
         font.setWeight(QFont.Weight.DemiBold)
-        heading.setData(font, Qt.ItemDataRole.FontRole)
-        self._items().appendRow(heading)
-
-    def _items(self) -> QStandardItemModel:
-        model = self.model()
-        assert isinstance(model, QStandardItemModel)
-        return model
+        self.addItem(title)
+        self.setItemData(self.count() - 1, font, Qt.ItemDataRole.FontRole)
+        self.setItemData(self.count() - 1, NO_FLAGS, FLAGS)
 
 
 class TwoLines(QStyledItemDelegate):

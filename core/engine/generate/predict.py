@@ -450,11 +450,11 @@ def prompt_and_answer(sample: dict[str, Any]) -> tuple[list[int], list[int]]:
 
 KEPT = 1000
 """The most wrong examples that are kept, and the most right ones."""
-PICTURED = 100, 20
-"""Of those whose image is a file, as many wrong and right ones are also written as the model sees them."""
+PICTURED = 100
+"""Of the wrong ones whose image is a file, so many are also written as the model sees them; a fifth of right ones."""
 WRITTEN_PIXELS = 5_000_000
 """Of images without a file of their own, so many pixels are written, and the others aren't kept."""
-CHANCES_KEPT = 5
+CHANCES_KEPT = 10
 
 
 def judge(logits: Any, truth: Any, order: Sequence[int], prepared: Prepared, folder: Path) -> Validation:
@@ -470,9 +470,8 @@ def judge(logits: Any, truth: Any, order: Sequence[int], prepared: Prepared, fol
     sure, answers = best.values[:, 0].numpy(), best.indices[:, 0].numpy()
     is_right, cells = answers == truth, truth * len(prepared.labels) + answers
     examples: list[Judged] = []
-    for kind, score, (most, read) in zip(
-        (np.flatnonzero(~is_right), np.flatnonzero(is_right)), (sure, -sure), _limits(prepared), strict=True
-    ):
+
+    def keep(kind: Any, score: Any, most: int, read: int) -> None:
         kept = kind[_spread(score[kind], cells[kind])][:most]
         read_too = {*kept[:read].tolist()}
         for place in kept[np.argsort(-score[kept], kind="stable")].tolist():
@@ -486,22 +485,21 @@ def judge(logits: Any, truth: Any, order: Sequence[int], prepared: Prepared, fol
                 Chance(prepared.labels[label], round(float(chances[place, label]), 4)) for label in likeliest
             )
             sample = prepared.eval[index] if prepared.eval is not None and place in read_too else {}
-            name = f"validation-{len(examples)}"
+            name = f"validation-{index}"  # a later evaluation writes the same picture
             example = _example(index, sample, prepared.labels[true], prepared, folder, name=name)
             examples.append(Judged(example=example, chances=told))
-    return Validation(step=0, wrong=int((~is_right).sum()), examples=tuple(examples))
 
-
-def _limits(prepared: Prepared) -> tuple[tuple[int, int], tuple[int, int]]:
-    """How many wrong and right examples are kept, and how many of them are read again."""
+    wrong, right = np.flatnonzero(~is_right), np.flatnonzero(is_right)
     if prepared.picture is None or not prepared.eval:
-        return (KEPT, KEPT), (KEPT, KEPT)
-    if prepared.origin(0).file:
-        wrong, right = PICTURED
-        return (KEPT, wrong), (KEPT, right)
-    pixels = prepared.eval[0]["pixel_values"][0].numel()
-    most = min(KEPT, WRITTEN_PIXELS // pixels)
-    return (most, most), (most // 2, most // 2)
+        limits = (KEPT, KEPT), (KEPT, KEPT)
+    elif prepared.origin(0).file:
+        limits = (KEPT, PICTURED), (KEPT, PICTURED // 5)
+    else:
+        most = min(KEPT, WRITTEN_PIXELS // prepared.eval[0]["pixel_values"][0].numel())
+        limits = (most, most), (most // 2, most // 2)
+    keep(wrong, sure, *limits[0])
+    keep(right, -sure, *limits[1])
+    return Validation(step=0, wrong=len(wrong), examples=tuple(examples))
 
 
 def _true_label(samples: Any, index: int) -> int:

@@ -96,7 +96,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
             return Example()
         images, place = data.eval.images, data.eval.chosen[index]
         path = images.path(place)
-        return Example(file=str(Path(path).resolve()) if path else "", where=images.row(place))
+        return Example(file=str(Path(path).absolute()) if path else "", where=images.row(place))
 
     return Prepared(
         model=apply_method(loaded.model, options, loaded.fresh),

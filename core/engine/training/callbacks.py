@@ -257,10 +257,21 @@ class ValidationCallback(TrainerCallback):
             told = msgspec.structs.replace(self._validation, step=state.global_step)
             with suppress(OSError):
                 write_atomically(self._run.validation_file, msgspec.json.encode(told))
+        if self._validation is not None:
+            self._remove_pictures()
         if self._confusion is not None:
             counted = msgspec.structs.replace(self._confusion, step=state.global_step, is_kept=is_kept)
             self._reporter.write(counted)
         self._confusion = self._validation = None
+
+    def _remove_pictures(self) -> None:
+        """Delete those that only other evaluations had."""
+        kept = self._run.validation()
+        named = {one.example.image for one in kept.examples} if kept is not None else set()
+        with suppress(OSError):
+            for file in (self._run.path / "examples").glob("validation-*.png"):
+                if f"examples/{file.name}" not in named:
+                    file.unlink()
 
 
 # --- Steps, evaluations and checkpoints

@@ -12,8 +12,10 @@ from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import OutputOptions
 from core.runs.events import (
+    ConfusionCounted,
     Example,
     ExamplesChosen,
+    LabelCounted,
     Level,
     MessageRaised,
     Predicted,
@@ -115,7 +117,9 @@ def test_a_short_host_a_damaged_run_file_and_labels_of_the_data(run):
     assert collected(run, "keeper.json").text == '{"pid":1,"host":"[host]","booted":1.0}'
     planned = plan(labels=("acme", "b"))
     message = MessageRaised(id="few", level=Level.INFO, title="“acme” has one row")
-    write_events(run.events_file, RunStarted(), planned, message)
+    counted = LabelCounted(label="acme", true=1, predicted=1, right=1)
+    confusion = ConfusionCounted(step=1, labels=("acme", "b"), counts=((1, 0), (0, 1)), of_labels=(counted,))
+    write_events(run.events_file, RunStarted(), planned, message, confusion)
     (events,) = [file.text for file in support.collect(run) if file.name == "events.jsonl"]
     assert "acme" not in events
     assert '"labels":["[label]","[label]"]' in events

@@ -2,6 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
+from PySide6.QtCore import Qt
 
 from core.memory.model import Room
 from core.options import RunOptions
@@ -53,8 +54,8 @@ def test_devices_of_other_computers_make_a_list(page, field):
     page.set_machine(with_others(RTX, no_mps, *asleep))
     assert not field.segmented.isVisible()
     assert choices(field) == ["Automatic", "CUDA", "MPS", "CPU", "CUDA on workshop", "attic"]
-    assert not field.list._items().item(5).isEnabled()
-    assert field.list._items().item(5).toolTip() == "attic doesn't answer"
+    assert not field.list.model().index(5, 0).flags() & Qt.ItemFlag.ItemIsEnabled
+    assert field.list.itemData(5, Qt.ItemDataRole.ToolTipRole) == "attic doesn't answer"
     assert field.list.itemData(4) == "cuda@workshop"
     choose(field, "CUDA on workshop")
     assert page.tree()["device"]["name"] == "cuda@workshop"

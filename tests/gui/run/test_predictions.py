@@ -23,7 +23,7 @@ from core.runs.events import (
     Validation,
 )
 from core.runs.folder import RunFolder
-from core.runs.status import PredictionLog, RunStatus
+from core.runs.status import MOST_CONFUSIONS, PredictionLog, RunStatus
 from gui.base.files import folder_title
 from gui.base.theme import Theme
 from gui.run.confusion import ConfusionGrid, ConfusionPage, Figure, luminance, mixed, readable_on
@@ -355,6 +355,27 @@ def test_the_figures_of_labels_agree_with_those_of_scikit_learn():
     for place, one in enumerate(counted.each_label):
         figures = (one.precision or 0, one.recall or 0, one.f1 or 0, one.true)
         assert figures == pytest.approx([column[place] for column in known])
+
+
+def test_the_matrix_that_is_kept_stays_however_many_come_after_it():
+    log = PredictionLog()
+    for step in range(1, MOST_CONFUSIONS + 50):
+        counts = ((step, 0), (0, 1))
+        log.apply(ConfusionCounted(step=step, labels=("a", "b"), counts=counts, is_kept=step == 1))
+    assert log.confusion.step == 1
+    assert len(log.confusions) == MOST_CONFUSIONS
+    assert log.confusions[-1].step == MOST_CONFUSIONS + 49
+
+
+@pytest.mark.parametrize("counts", [((1, 2), (1,)), ((1,),), (), ((1, 2, 3), (4, 5, 6), (7, 8, 9))])
+def test_a_matrix_from_elsewhere_is_made_square(qtbot, counts):
+    found = ConfusionCounted(step=1, labels=("a", "b"), counts=counts).within_limits()
+    assert [len(row) for row in found.counts] == [2, 2]
+    assert len(found.each_label) == 2
+    grid = ConfusionGrid(Theme(Appearance.LIGHT))
+    qtbot.addWidget(grid)
+    grid.show_confusion(found)
+    assert not grid.grab().isNull()
 
 
 @pytest.mark.parametrize("appearance", [Appearance.LIGHT, Appearance.DARK])

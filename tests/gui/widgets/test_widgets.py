@@ -1,5 +1,7 @@
 """Bars, cards, labels, layouts and lists of values."""
 
+import gc
+
 import pytest
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFocusEvent, QTextLayout
@@ -12,7 +14,7 @@ from core.services.chat import Word
 from gui.base.theme import Theme
 from gui.widgets.bars import METER_THICKNESS, THINNEST, ChanceBars, Meter, Part, PartsBar
 from gui.widgets.cards import Change, ChangesStrip, MessageStrip, NoticeStack
-from gui.widgets.inputs import Chooser, PathLine
+from gui.widgets.inputs import ChoiceList, Chooser, PathLine, Segment
 from gui.widgets.labels import ElidedLabel, LabelledText, isolated, spans_of
 from gui.widgets.layout import FlowLayout, PageScroll
 from gui.widgets.tables import Group, KeyValue, Row
@@ -227,3 +229,37 @@ def test_a_name_read_from_right_to_left_turns_nothing_beside_it(qapp, name):
 @pytest.mark.parametrize("name", ["cat", "22 %", "부정적", "图书", "Größe 2", ""])
 def test_other_names_stay_as_they_are(name):
     assert isolated(name) == name
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support")  # no screen
+def test_a_list_opens_at_its_first_choice_and_home_and_end_pass_over_headings(qtbot):
+    shown = ChoiceList()
+    qtbot.addWidget(shown)
+    shown.append_heading("Texts")
+    for segment in (Segment("a", "A", "first"), Segment("b", "B", refusal="not here"), Segment("c", "C")):
+        shown.append(segment)
+    shown.setCurrentIndex(-1)
+    shown.show()
+    shown.showPopup()
+    view, marked = shown.view(), lambda: shown.view().currentIndex().data(Qt.ItemDataRole.UserRole)
+    assert marked() == "a"
+    qtbot.keyClick(view, Qt.Key.Key_Down)
+    assert marked() == "c", "what is refused can't be chosen"
+    qtbot.keyClick(view, Qt.Key.Key_Home)
+    assert marked() == "a"
+    qtbot.keyClick(view, Qt.Key.Key_End)
+    qtbot.keyClick(view, Qt.Key.Key_Return)
+    assert shown.currentData() == "c"
+    assert shown.itemData(2, Qt.ItemDataRole.ToolTipRole) == "not here"
+
+
+def test_a_list_is_filled_again_and_again(qtbot):
+    """Once the window crashed: Python still held items of the list before."""
+    shown = ChoiceList()
+    qtbot.addWidget(shown)
+    for number in range(50):
+        shown.append_heading("Models")
+        shown.setCurrentIndex(-1)
+        shown.set_choices([Segment(f"{number} {place}", "m") for place in range(9)])
+        gc.collect()
+    assert shown.count() == 9

@@ -1,6 +1,7 @@
 """The same held-out examples at every evaluation, and a training that isn't touched by it."""
 
 import csv
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -304,7 +305,9 @@ def test_all_mistakes_keep_their_file_and_only_some_are_read_again(tmp_path):
     assert (found.wrong, len(found.examples)) == (400, 600)
     assert {one.example.file for one in found.examples} == {f"/photos/{index}.jpg" for index in range(600)}
     drawn = [one.example.image for one in found.examples if one.example.image]
-    assert len(drawn) == len(read) == sum(PICTURED)
+    of_file = {one.example.image: Path(one.example.file).stem for one in found.examples if one.example.image}
+    assert all(image == f"examples/validation-{name}.png" for image, name in of_file.items())
+    assert len(drawn) == len(read) == PICTURED + PICTURED // 5
     assert all((tmp_path / image).read_bytes() == b"png" for image in drawn)
 
 
