@@ -636,7 +636,7 @@ def said_text(predicted: Predicted, place: int) -> str:
     return f"{said.text}{' …' * said.is_cut}{sure}{right}"
 
 
-FIGURES_OF_LABEL = (_("Label"), _("Precision"), _("Recall"), _("F1"), _("Samples"))
+FIGURES_OF_LABEL = (_("Label"), _("Precision"), _("Recall"), _("F1"), _("Count"))
 """Titles of `figures_of`."""
 
 

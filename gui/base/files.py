@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QUrl
+from PySide6.QtCore import QPoint, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QMenu, QWidget
 
@@ -84,3 +84,18 @@ def add_file_actions(menu: QMenu, path: Path, report: Report) -> None:
     menu.addAction(_("Open"), lambda: run(reveal)).setEnabled(found)
     menu.addAction(folder_title(), lambda: run(show_in_folder)).setEnabled(found)
     menu.addAction(_("Copy path"), lambda: QGuiApplication.clipboard().setText(str(path)))
+
+
+def open_file(parent: QWidget, path: Path) -> None:
+    """Opens a file with the system's program for it, or says over `parent` why not."""
+    error = reveal(path)
+    if error is not None:
+        teller(parent)(error)
+
+
+def open_file_menu(parent: QWidget, path: Path, at: QPoint) -> None:
+    """Opens a menu with what can be done with a file, at a place of the screen."""
+    menu = QMenu(parent)
+    add_file_actions(menu, path, teller(parent))
+    menu.aboutToHide.connect(menu.deleteLater)
+    menu.popup(at)

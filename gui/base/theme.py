@@ -287,3 +287,25 @@ def palette(tokens: Tokens) -> QPalette:
     for role in (colours.WindowText, colours.Text, colours.ButtonText, colours.HighlightedText):
         made.setColor(QPalette.ColorGroup.Disabled, role, QColor(tokens.faint))
     return made
+
+
+def luminance(colour: QColor) -> float:
+    """The relative luminance of a colour by WCAG 2.2, 0 to 1."""
+    parts = (colour.redF(), colour.greenF(), colour.blueF())
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: QColor, other: QColor) -> float:
+    """The contrast of two colours by WCAG 2.2, 1 to 21."""
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def readable_on(ground: QColor) -> QColor:
+    """Black or white, whichever has more contrast to a ground."""
+    return max(
+        (QColor(Qt.GlobalColor.black), QColor(Qt.GlobalColor.white)), key=lambda text: contrast(text, ground)
+    )

@@ -1,5 +1,6 @@
 """The tab "Confusion matrix": the matrix of an evaluation, and precision, recall and F1 of each label."""
 
+from collections.abc import Callable
 from enum import IntEnum
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt, Signal
@@ -30,11 +31,12 @@ from PySide6.QtWidgets import (
 
 from core.base import formats
 from core.base.language import _
-from core.runs.events import ConfusionCounted, LabelCounted
+from core.runs.events import ConfusionCounted, LabelCounted, Validation
 from core.runs.status import PredictionLog
 from core.runs.words import FIGURES_OF_LABEL, figures_of
-from gui.base.theme import Role, Theme
+from gui.base.theme import Role, Theme, readable_on
 from gui.base.tokens import SPACING
+from gui.charts.series import mixed
 from gui.widgets.inputs import Segment, Segmented
 from gui.widgets.labels import isolated, plain_tip, text_label
 from gui.widgets.layout import FLUSH, fill
@@ -45,42 +47,12 @@ SMALLEST_CELL = 8
 LARGEST_CELL = 56
 WIDEST_NAME = 28
 """Letters of a label beside the matrix."""
+LEAST_NAMES = 60
+"""Pixels of the names beside a narrow matrix."""
 COUNTS, SHARES = "counts", "shares"
 """What is written into the cells: how many samples, or how many of 100 of their true label."""
 READABLE = 22
 """Least side of a cell with a number, in pixels."""
-
-
-def mixed(ground: QColor, colour: QColor, strength: float) -> QColor:
-    """A colour laid on a ground, 0 to 1 strong."""
-    channels = (
-        round(under + strength * (over - under))
-        for under, over in (
-            (ground.red(), colour.red()),
-            (ground.green(), colour.green()),
-            (ground.blue(), colour.blue()),
-        )
-    )
-    return QColor(*channels)
-
-
-def luminance(colour: QColor) -> float:
-    """The relative luminance of a colour by WCAG 2, 0 to 1."""
-    parts = (colour.redF(), colour.greenF(), colour.blueF())
-    red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def readable_on(ground: QColor) -> QColor:
-    """Black or white, whichever has more contrast to a ground."""
-
-    def contrast(text: QColor) -> float:
-        dark, light = sorted((luminance(text), luminance(ground)))
-        return (light + 0.05) / (dark + 0.05)
-
-    return max((QColor(Qt.GlobalColor.black), QColor(Qt.GlobalColor.white)), key=contrast)
 
 
 class ConfusionGrid(QWidget):
@@ -94,6 +66,7 @@ class ConfusionGrid(QWidget):
         self._shown: ConfusionCounted | None = None
         self._current = (0, 0)  # row and column of the cell for the keyboard
         self._are_shares = self._opens = False
+        self._totals: list[int] = []  # samples of the true label of each row
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
@@ -104,6 +77,10 @@ class ConfusionGrid(QWidget):
     ) -> None:
         """Show a matrix in counts, or in per cent of each row; `opens`: the examples of its cells are kept."""
         self._shown, self._are_shares, self._opens = confusion, are_shares, opens
+        true = {one.label: one.true for one in confusion.each_label}
+        self._totals = [
+            true.get(label, sum(row)) for label, row in zip(confusion.labels, confusion.counts, strict=True)
+        ]
         last = max(0, len(confusion.labels) - 1)
         self._current = (min(last, self._current[0]), min(last, self._current[1]))
         self.setCursor(Qt.CursorShape.PointingHandCursor if opens else Qt.CursorShape.ArrowCursor)
@@ -125,26 +102,38 @@ class ConfusionGrid(QWidget):
 
     def _size_for(self, cell: int) -> QSize:
         cells = cell * (len(self._shown.labels) if self._shown else 2)
-        return QSize(self._names_width() + cells + SPACING, self._top() + cells + 2 * SPACING)
+        return QSize(LEAST_NAMES + cells + 2 * SPACING, self._top() + cells + 2 * SPACING)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         if self._shown is None:
             return
         painter = QPainter(self)
         side, left, top = self._cell(), self._names_width(), self._top()
-        totals = [max(1, sum(row)) for row in self._shown.counts]
         for row, counts in enumerate(self._shown.counts):
             for column, count in enumerate(counts):
                 box = QRectF(left + column * side, top + row * side, side - 1, side - 1)
-                words = formats.whole_percent(count / totals[row]) if self._are_shares else f"{count:,}"
-                self._paint_cell(
-                    painter, box, words if count else "", count / totals[row], is_right=row == column
-                )
+                share, ground = self._share(row, column), self._ground(row, column)
+                painter.fillRect(box, ground)
+                painter.setPen(readable_on(ground))
+                words = formats.whole_percent(share) if self._are_shares else f"{count:,}"
+                if count and side > max(READABLE, self.fontMetrics().horizontalAdvance(words) + 4):
+                    painter.drawText(box, Qt.AlignmentFlag.AlignCenter, words)
         self._paint_names(painter, self._shown.labels, side, left, top)
         if self.hasFocus():
             row, column = self._current
-            painter.setPen(QPen(QColor(self._theme.tokens.accent), 2))
-            painter.drawRect(QRectF(left + column * side, top + row * side, side - 1, side - 1))
+            box = QRectF(left + column * side, top + row * side, side - 1, side - 1)
+            painter.setPen(QPen(readable_on(self._ground(row, column)), 2))
+            painter.drawRect(box.adjusted(2, 2, -2, -2))
+
+    def _share(self, row: int, column: int) -> float:
+        """Which share of all samples with the true label of a row is in a cell, 0 to 1."""
+        assert self._shown is not None, "only asked for cells"
+        return self._shown.counts[row][column] / max(1, self._totals[row])
+
+    def _ground(self, row: int, column: int) -> QColor:
+        tokens, share = self._theme.tokens, self._share(row, column)
+        colour = QColor(tokens.activations if row == column else tokens.bad)
+        return mixed(colour, QColor(tokens.grid), min(1.0, 0.08 + 0.8 * share) if share else 0.0)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         cell = self._cell_at(event.position().toPoint())
@@ -200,20 +189,8 @@ class ConfusionGrid(QWidget):
             count=f"{count:,}",
             right=isolated(shown.labels[row]),
             predicted=isolated(shown.labels[column]),
-            share=formats.share(count / max(1, sum(shown.counts[row]))),
+            share=formats.share(self._share(row, column)),
         )
-
-    def _paint_cell(
-        self, painter: QPainter, box: QRectF, words: str, share: float, *, is_right: bool
-    ) -> None:
-        tokens = self._theme.tokens
-        colour = QColor(tokens.activations if is_right else tokens.bad)
-        strength = min(1.0, 0.08 + 0.8 * share) if words else 0.0
-        ground = mixed(QColor(tokens.grid), colour, strength)
-        painter.fillRect(box, ground)
-        if words and box.width() >= max(READABLE, self.fontMetrics().horizontalAdvance(words) + 4):
-            painter.setPen(readable_on(ground))
-            painter.drawText(box, Qt.AlignmentFlag.AlignCenter, words)
 
     def _paint_names(
         self, painter: QPainter, labels: tuple[str, ...], side: float, left: int, top: int
@@ -223,15 +200,22 @@ class ConfusionGrid(QWidget):
         if side < metrics.height() - 4:
             return
         for place, label in enumerate(labels):
-            name = metrics.elidedText(" ".join(label.split()), Qt.TextElideMode.ElideRight, left - SPACING)
+            name = " ".join(label.split())
+            beside = metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, left - SPACING)
             row = QRectF(0, top + place * side, left - SPACING, side)
-            painter.drawText(row, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, name)
-            above = metrics.elidedText(name, Qt.TextElideMode.ElideRight, int(side) - 4)
-            column = QRectF(left + place * side, top - metrics.height() - 2, side, metrics.height())
-            painter.drawText(column, Qt.AlignmentFlag.AlignCenter, above)
+            painter.drawText(row, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, beside)
+            above = QRectF(left + place * side, 0, side - 4, top - 2)
+            at_bottom = Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignBottom
+            wraps = Qt.TextFlag.TextWordWrap
+            if painter.boundingRect(above, at_bottom | wraps, name).height() > above.height() or any(
+                metrics.horizontalAdvance(word) > above.width() for word in name.split()
+            ):
+                name = metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, int(above.width()))
+            painter.drawText(above, at_bottom | wraps, name)
 
     def _top(self) -> int:
-        return self.fontMetrics().height() + SPACING
+        """The height of the names above, of two lines."""
+        return 2 * self.fontMetrics().height() + SPACING
 
     def _cell(self) -> float:
         count = len(self._shown.labels) if self._shown else 1
@@ -242,7 +226,8 @@ class ConfusionGrid(QWidget):
         metrics: QFontMetrics = self.fontMetrics()
         labels = self._shown.labels if self._shown else ()
         widest = max((metrics.horizontalAdvance(" ".join(label.split())) for label in labels), default=0)
-        return min(widest + 2, WIDEST_NAME * metrics.averageCharWidth()) + SPACING  # the exact width elides
+        most = min(WIDEST_NAME * metrics.averageCharWidth(), max(LEAST_NAMES, self.width() // 3))
+        return min(widest + 2, most) + SPACING  # the exact width elides
 
 
 class Figure(IntEnum):
@@ -260,17 +245,18 @@ ON_THE_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class LabelFigures(QStandardItemModel):
-    """A row per label with its precision, recall, F1 and number of samples."""
+    """A row per label that is among the true or the predicted ones, with its precision, recall, F1 and count."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(0, len(Figure), parent)
+        self._shown: tuple[LabelCounted, ...] = ()
         self.setSortRole(SORTED_BY)
         tips = (
             "",
-            _("Of the samples that were predicted as it, how many are."),
-            _("Of the samples that are it, how many were found."),
+            _("How many of those that were predicted as it have this label."),
+            _("How many of those with this label were predicted as it."),
             _("The harmonic mean of precision and recall."),
-            _("How many of the evaluated samples have this label."),
+            _("How many of all that were evaluated have this label."),
         )
         for column, title, tip in zip(Figure, FIGURES_OF_LABEL, tips, strict=True):
             self.setHeaderData(column, Qt.Orientation.Horizontal, title)
@@ -280,9 +266,14 @@ class LabelFigures(QStandardItemModel):
                 self.setHeaderData(column, Qt.Orientation.Horizontal, ON_THE_RIGHT, aligned)
 
     def show_labels(self, counted: tuple[LabelCounted, ...]) -> None:
+        counted = tuple(one for one in counted if one.true or one.predicted)
+        if counted == self._shown:
+            return
+        self._shown = counted
         self.setRowCount(0)
         for one in counted:
             items = [QStandardItem(text) for text in figures_of(one)]
+            items[Figure.LABEL].setToolTip(plain_tip(one.label))
             shares = (-1.0 if share is None else share for share in (one.precision, one.recall, one.f1))
             keys = (one.label.casefold(), *shares, one.true)
             for item, key in zip(items, keys, strict=True):
@@ -299,14 +290,14 @@ class ConfusionPage(QWidget):
     slider was moved elsewhere.
     """
 
-    opened = Signal(
-        str, str
-    )  # the true and the predicted label of a cell of the evaluation whose examples are kept
+    opened = Signal(str, str)  # the true and the predicted label of a cell whose examples are kept
 
     def __init__(self, theme: Theme, predictions: PredictionLog) -> None:
         super().__init__()
         self._predictions = predictions
         self._shown: list[ConfusionCounted] = []
+        self._kept: ConfusionCounted | None = None
+        self.validation: Validation | None = None
         self.words, self._moment = text_label(role=Role.HINT), QLabel()
         self.slider = QSlider(Qt.Orientation.Horizontal)
         self.slider.setAccessibleName(_("Evaluation to show"))
@@ -316,7 +307,7 @@ class ConfusionPage(QWidget):
         self.unit = Segmented(
             (
                 Segment(COUNTS, _("Counts")),
-                Segment(SHARES, _("Per cent"), _("Of all samples with the true label of the row.")),
+                Segment(SHARES, _("Per cent"), _("Of all that have the true label of the row.")),
             )
         )
         self.unit.setAccessibleName(_("Cells"))
@@ -336,7 +327,7 @@ class ConfusionPage(QWidget):
             spacing=2 * SPACING,
         )
         self._both = QWidget()
-        fill(QHBoxLayout(self._both), (self.grid, 1), self.table, margins=FLUSH, spacing=SPACING)
+        fill(QHBoxLayout(self._both), (self.grid, 1), (self.table, 1), margins=FLUSH, spacing=SPACING)
         fill(
             QVBoxLayout(self),
             bar,
@@ -347,40 +338,49 @@ class ConfusionPage(QWidget):
         for widget in (self.unit, self.slider, self._both):
             widget.hide()
 
-    def refresh(self, words: str) -> bool:
-        """Show what is new, or these words where there is no matrix; returns whether there is something new."""
+    def refresh(self, words: str, read: Callable[[], Validation | None]) -> bool:
+        """Show what is new, or these words where there is no matrix; returns whether there is something new.
+
+        Args:
+            read: Reads the examples that are kept.
+        """
         confusions = self._predictions.confusions
         if not confusions:
             self.words.setText(words)
         if confusions == self._shown:
             return False
-        followed = not self._shown or self._shown[self.slider.value()].is_kept
-        self._shown = [*confusions]
+        before, kept = self._shown[self.slider.value() :][:1], self._predictions.confusion
+        steps = [one.step for one in confusions]
+        step = before[0].step if before and before[0] != self._kept else None
+        if step not in steps:
+            step = kept.step if kept is not None else steps[-1] if steps else None
+        self._shown, self._kept, self.validation = [*confusions], kept, read()
+        if self.validation is not None and (kept is None or self.validation.step != kept.step):
+            self.validation = None
         blocked = self.slider.blockSignals(True)
         self.slider.setMaximum(max(0, len(confusions) - 1))
-        if followed and self._predictions.confusion is not None:
-            self.slider.setValue(confusions.index(self._predictions.confusion))
+        if step is not None:
+            self.slider.setValue(steps.index(step))
         self.slider.blockSignals(blocked)
         self._show()
         return True
 
     def _show(self, _value: int | str = 0) -> None:
-        for widget in (self.unit, self._both):
+        for widget in (self.unit, self._moment, self._both):
             widget.setVisible(bool(self._shown))
         self.slider.setVisible(len(self._shown) > 1)
         if not self._shown:
             return
         shown = self._shown[self.slider.value()]
-        kept = self._predictions.confusion
-        opens = shown == kept
+        opens = self.validation is not None and shown == self._kept
         texts = [_("Rows: true labels, columns: predicted labels.")]
         if opens:
             texts.append(_("Click a cell to see its examples."))
-        elif kept is not None:
+        elif self.validation is not None:
             only = _("Only the examples of step {step} are kept.")
-            texts.append(only.format(step=formats.count(kept.step)))
+            texts.append(only.format(step=formats.count(self.validation.step)))
         if shown.left_out:
-            left_out = _("{count} labels with fewer errors are left out.")
+            left_out = _("{count} labels with fewer errors are left out of the matrix.")
             texts.append(left_out.format(count=shown.left_out))
         self.words.setText(" ".join(texts))
         step = _("Step {step}").format(step=formats.count(shown.step)) if shown.step else ""
@@ -397,7 +397,7 @@ class ConfusionPage(QWidget):
         self._share_width()
 
     def _share_width(self) -> None:
-        """Give the table what it needs so that nothing of it is cut, up to half of the width."""
+        """Let the table have what it needs so that nothing of it is cut, up to half of the width."""
         metrics = self.table.horizontalHeader().fontMetrics()
         needed = self.table.verticalScrollBar().sizeHint().width()
         for column in Figure:
@@ -405,7 +405,7 @@ class ConfusionPage(QWidget):
             width = max(self.table.sizeHintForColumn(column), metrics.horizontalAdvance(title) + 3 * SPACING)
             self.table.setColumnWidth(column, width)
             needed += width
-        self.table.setFixedWidth(min(needed, self.width() // 2))
+        self.table.setMaximumWidth(min(needed, self.width() // 2))
 
     def _make_table(self) -> QTableView:
         table = QTableView()

@@ -1,15 +1,20 @@
 """The tab "Predictions": wrong examples, those of a cell of the matrix, and the same sample at each evaluation."""
 
+import contextlib
+from collections import OrderedDict
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QItemSelection, QModelIndex, QObject, QPoint, QSize, Qt
+from PySide6.QtCore import QEvent, QItemSelection, QModelIndex, QObject, QPoint, QSize, Qt, QTimer
 from PySide6.QtGui import (
+    QContextMenuEvent,
     QFont,
+    QGuiApplication,
     QIcon,
     QPixmap,
     QResizeEvent,
+    QShortcut,
     QStandardItem,
     QStandardItemModel,
     QTextCharFormat,
@@ -35,9 +40,10 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.files import file_inside
 from core.base.language import _
+from core.options.presets import IMAGE_FORMATS
 from core.runs.events import Example, Judged, Predicted, Said, Validation
 from core.runs.status import PredictionLog
-from gui.base.files import add_file_actions, reveal, teller
+from gui.base.files import open_file, open_file_menu
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.widgets.bars import ChanceBars
@@ -55,6 +61,8 @@ LONG = 40
 PAIR_SEPARATOR = "  ¦  "
 PICTURE, LARGE_PICTURE = 48, 800
 """Side of an image in a row, and at most of the selected one, in pixels."""
+MOST_ICONS = 400
+"""Decoded pictures that are kept for the grid."""
 TITLE_LETTERS = 16
 """Of each label of a cell, on the button that shows its examples."""
 GRID, LIST = "grid", "list"
@@ -96,7 +104,7 @@ def visible(text: str) -> str:
 
 def said_text(said: Said) -> str:
     """A prediction on one line, with its probability, or a mark if the text was cut at the maximum length."""
-    line = " ".join(visible(said.text).split())[:LONGEST_LINE]
+    line = isolated(" ".join(visible(said.text).split())[:LONGEST_LINE])
     if said.sure is not None:
         return f"{line}  {formats.whole_percent(said.sure)}"
     return f"{line} …" if said.is_cut and said.text.strip() else line
@@ -106,6 +114,11 @@ def right_text(predicted: Predicted) -> str:
     """`11 of 16 right`; empty if predictions aren't right or wrong."""
     judged = [said.right for said in predicted.said if said.right is not None]
     return _("{right} of {all} right").format(right=sum(judged), all=len(judged)) if judged else ""
+
+
+def _same(example: Example) -> tuple[str, ...]:
+    """What an example has in every evaluation."""
+    return example.file, example.where, example.shown
 
 
 class Column(IntEnum):
@@ -120,11 +133,15 @@ class Column(IntEnum):
 def own_file(example: Example) -> Path | None:
     """The file of an example's image, if it is on this computer.
 
-    A run's folder may be a stranger's: nothing is asked of another computer that a path names.
+    A run's folder may be a stranger's: no other computer is asked, and nothing but an image is shown or opened.
     """
-    is_of_network = example.file.startswith(("\\\\", "//"))
     path = Path(example.file)
-    return path if example.file and not is_of_network and path.is_file() else None
+    is_of_network = example.file.replace("\\", "/").startswith("//")
+    if is_of_network or path.suffix.lower() not in IMAGE_FORMATS:
+        return None
+    with contextlib.suppress(OSError, ValueError):
+        return path if path.is_file() else None
+    return None
 
 
 class PredictionsModel(QStandardItemModel):
@@ -133,7 +150,10 @@ class PredictionsModel(QStandardItemModel):
     def __init__(self, folder: Path, parent: QObject | None = None) -> None:
         super().__init__(0, len(Column), parent)
         self._folder = folder
-        self._icons: dict[int, QIcon] = {}
+        self._icons: OrderedDict[int, QIcon] = OrderedDict()
+        self._waiting: list[int] = []
+        self._load = QTimer(self, interval=0)
+        self._load.timeout.connect(self._load_next)
         self.examples: tuple[Example, ...] = ()
 
     def show(
@@ -147,11 +167,10 @@ class PredictionsModel(QStandardItemModel):
         if examples != self.examples:
             self.examples = examples
             self._icons.clear()
+            self._waiting.clear()
             self.setRowCount(0)
             for example in examples:
                 given = QStandardItem(given_text(example))
-                if example.file or example.where:
-                    given.setToolTip(plain_tip(example.file or example.where))
                 expected = QStandardItem(" ".join(example.expected.split())[:LONGEST_LINE])
                 self.appendRow([given, expected, QStandardItem(), QStandardItem()])
         moments = [moment_text(one, is_test=is_test) if one else "" for one in (before, after)]
@@ -163,9 +182,19 @@ class PredictionsModel(QStandardItemModel):
                 self.item(row, column).setText("" if said is None else mark + said_text(said))
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Images are decoded when they are first seen."""
-        if role == Qt.ItemDataRole.DecorationRole and index.column() == Column.GIVEN:
-            return self._icon(index.row())
+        """Images are decoded when they are first seen; of a tile, prediction and label are spoken, too."""
+        if index.column() == Column.GIVEN:
+            if role == Qt.ItemDataRole.DecorationRole:
+                return self._icon(index.row())
+            if role in (Qt.ItemDataRole.AccessibleTextRole, Qt.ItemDataRole.ToolTipRole):
+                example = self.examples[index.row()]
+                expected, after = (
+                    self.item(index.row(), column).text() for column in (Column.EXPECTED, Column.AFTER)
+                )
+                true = _("True: {label}").format(label=isolated(expected)) if expected else ""
+                where = example.file or example.where or given_text(example)
+                words = "\n".join(filter(None, (where, after, true)))
+                return words if role == Qt.ItemDataRole.AccessibleTextRole else plain_tip(words)
         return super().data(index, role)
 
     def seen(self, example: Example) -> Path | None:
@@ -173,17 +202,37 @@ class PredictionsModel(QStandardItemModel):
         return file_inside(self._folder, example.image) if example.image else None
 
     def _icon(self, row: int) -> QIcon | None:
+        """A small picture of what the model sees, or later of the file itself, which may be large."""
         example = self.examples[row]
-        if not (example.image or example.file):
-            return None
-        if row not in self._icons:
-            icon, path = QIcon(), self.seen(example) or own_file(example)
-            image = QPixmap() if path is None else picture(path, 2 * SIDE)  # sharp at 2x, too
-            for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected):
-                if not image.isNull():
-                    icon.addPixmap(image, mode)  # or a selected one would be tinted
-            self._icons[row] = icon
-        return self._icons[row]
+        if row in self._icons:
+            self._icons.move_to_end(row)
+            return self._icons[row]
+        if (seen := self.seen(example)) is not None:
+            return self._keep(row, seen)
+        if example.file and row not in self._waiting:
+            self._waiting.append(row)
+            self._load.start()
+        return None
+
+    def _keep(self, row: int, path: Path | None) -> QIcon:
+        image, icon = QPixmap() if path is None else picture(path, 2 * SIDE), QIcon()  # sharp at 2x, too
+        for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected):
+            if not image.isNull():
+                icon.addPixmap(image, mode)  # or a selected one would be tinted
+        self._icons[row] = icon
+        if len(self._icons) > MOST_ICONS:
+            self._icons.popitem(last=False)
+        return icon
+
+    def _load_next(self) -> None:
+        """Decode one file, the one last seen first, so that the window never waits for all."""
+        if not self._waiting:
+            self._load.stop()
+            return
+        row = self._waiting.pop()
+        self._keep(row, own_file(self.examples[row]))
+        index = self.index(row, Column.GIVEN)
+        self.dataChanged.emit(index, index, [Qt.ItemDataRole.DecorationRole])
 
 
 def said_of(row: int, predicted: Predicted | None) -> Said | None:
@@ -231,6 +280,7 @@ class RunPredictions(QWidget):
         self.markup.setToolTip(_("The whole text that the model reads, with the marks of its chat template."))
         self.markup.toggled.connect(self._show_moment)
         self.photo, self.seen = Picture(), Picture()
+        self._pictured: Example | None = None
         self.bars = ChanceBars(theme)
         self._empty = text_label(role=Role.MUTED)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -259,6 +309,9 @@ class RunPredictions(QWidget):
         """Offer the examples of the newest evaluation, and show the wrong ones unless others were chosen."""
         is_first = self._validation is None
         self._validation = validation
+        pairs = {(one.example.expected, one.predicted) for one in validation.examples} if validation else ()
+        if self._cell not in pairs:
+            self._cell = ("", "")
         self._show_filters()
         if is_first and validation is not None and validation.wrong:
             self.filter.set_value(MISTAKES)
@@ -289,11 +342,11 @@ class RunPredictions(QWidget):
             segments.append(
                 Segment(OF_CELL, title, tip.format(true=isolated(true), predicted=isolated(predicted)))
             )
-        self.filter.set_segments(segments)
+        self.filter.set_segments(segments, keeps_value=False)
         self.filter.setAccessibleName(_("Examples"))
         self.filter.setVisible(len(segments) > 1)
         if not self.filter.value():
-            self.filter.set_value(SAMPLE)
+            self.filter.set_value(MISTAKES if found is not None and found.wrong else SAMPLE)
 
     @property
     def _judged(self) -> tuple[Judged, ...] | None:
@@ -377,25 +430,40 @@ class RunPredictions(QWidget):
         return tiles
 
     def _let_open(self, view: QAbstractItemView) -> None:
-        """Let a double click open the file of an image, and a right click offer what can be done with it."""
-        view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        view.customContextMenuRequested.connect(lambda at: self._open_menu(view, at))
+        """Let a double click or Return open the file of an image, and a menu offer what can be done with it."""
         view.doubleClicked.connect(self._open_file)
+        opens = QShortcut(Qt.Key.Key_Return, view, context=Qt.ShortcutContext.WidgetShortcut)
+        opens.activated.connect(lambda: self._open_file(view.currentIndex()))
+        for watched in (view, view.viewport()):
+            watched.installEventFilter(self)
 
-    def _open_menu(self, view: QAbstractItemView, at: QPoint) -> None:
-        index = view.indexAt(at)
-        if not index.isValid() or not (file := self.model.examples[index.row()].file):
-            return
-        menu = QMenu(self)
-        add_file_actions(menu, Path(file), teller(self))
-        menu.aboutToHide.connect(menu.deleteLater)
-        menu.popup(view.viewport().mapToGlobal(at))
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        if not isinstance(event, QContextMenuEvent):
+            return super().eventFilter(watched, event)
+        view, is_by_key = self.view_shown, event.reason() is QContextMenuEvent.Reason.Keyboard
+        index = view.currentIndex() if is_by_key else view.indexAt(event.pos())
+        if index.isValid():
+            place = view.visualRect(index).center() if is_by_key else event.pos()
+            self._open_menu(self.model.examples[index.row()], view.viewport().mapToGlobal(place))
+        return True
+
+    def _open_menu(self, example: Example, at: QPoint) -> None:
+        if (path := own_file(example)) is not None:
+            open_file_menu(self, path, at)
+        elif example.file:  # elsewhere, or gone
+            menu = QMenu(self)
+            menu.addAction(_("Copy path"), lambda: QGuiApplication.clipboard().setText(example.file))
+            menu.aboutToHide.connect(menu.deleteLater)
+            menu.popup(at)
 
     def _open_file(self, index: QModelIndex) -> None:
-        file = self.model.examples[index.row()].file
-        error = reveal(Path(file)) if file else None
-        if error is not None:
-            teller(self)(error)
+        if index.isValid() and (path := own_file(self.model.examples[index.row()])) is not None:
+            open_file(self, path)
+
+    @property
+    def view_shown(self) -> QAbstractItemView:
+        """The grid or the list."""
+        return self.tiles if self._views.currentWidget() is self.tiles else self.table
 
     @property
     def _chosen(self) -> Predicted | None:
@@ -416,7 +484,10 @@ class RunPredictions(QWidget):
         self._stack.setCurrentIndex(0 if chosen is None else 1)
         if chosen is None:
             return
-        is_test = self._predictions.is_test
+        is_test, view = self._predictions.is_test, self.view_shown
+        selected = [index.row() for index in self.table.selectionModel().selectedRows()]
+        before = [_same(self.model.examples[row]) for row in selected if row < len(self.model.examples)]
+        scrolled = view.verticalScrollBar().value()
         self.model.show(self._examples, predicted[0] if predicted else None, chosen, is_test=is_test)
         self._fit_table(is_one_moment=len(predicted) == 1 or not is_sample)
         self._moment.setText("" if is_test else moment_text(chosen, is_test=False))
@@ -427,17 +498,24 @@ class RunPredictions(QWidget):
             now = self._kept_text()
         self._right.setText(both if is_sample and now and chosen is not predicted[0] else now)
         if not self.table.selectionModel().hasSelection():
-            self.table.selectRow(0)
+            again = (row for row, example in enumerate(self._examples) if _same(example) in before)
+            self.table.selectRow(next(again, 0))
+            view.verticalScrollBar().setValue(scrolled)  # what is below the pointer stays, as far as it can
         self._show_example()
 
     def _kept_text(self) -> str:
         """How many of the wrong examples, or of a cell's, are shown; empty if all are."""
         kept, confusion = len(self._examples), self._predictions.confusion
+        count = self._validation.wrong if self._validation else 0
         if self.filter.value() == OF_CELL and confusion is not None:
-            row, column = map(confusion.labels.index, self._cell)
-            text, count = _("{kept} of {count} were kept"), confusion.counts[row][column]
-        else:
-            text, count = _("the {kept} most confident"), self._validation.wrong if self._validation else 0
+            try:
+                row, column = map(confusion.labels.index, self._cell)
+            except ValueError:  # of many labels the matrix has others now
+                return ""
+            count = confusion.counts[row][column]
+        text = _("{kept} of {count} were kept") if kept else _("None of {count} were kept")
+        if not count:
+            return _("Nothing is wrong.")
         return text.format(kept=formats.count(kept), count=formats.count(count)) if kept < count else ""
 
     def _fit_table(self, *, is_one_moment: bool) -> None:
@@ -450,7 +528,7 @@ class RunPredictions(QWidget):
         orientation = Qt.Orientation.Horizontal if is_grid else Qt.Orientation.Vertical
         if orientation is not self._split.orientation():
             self._split.setOrientation(orientation)
-            self._split.setSizes([700, 300] if is_grid else [600, 400])
+            self._split.setSizes([760, 240] if is_grid else [600, 400])
             directions = QBoxLayout.Direction
             self._beside.setDirection(directions.TopToBottom if is_grid else directions.LeftToRight)
         row = PICTURE + SPACING if has_images else self.table.fontMetrics().height() + SPACING + 2
@@ -497,6 +575,9 @@ class RunPredictions(QWidget):
 
     def _show_images(self, example: Example | None) -> None:
         """Show the photograph of an example beside what the model sees of it."""
+        if example == self._pictured:
+            return
+        self._pictured = example
         seen = None if example is None else self.model.seen(example)
         own = None if example is None else own_file(example)
         self._images.setVisible(seen is not None or own is not None)
@@ -507,7 +588,7 @@ class RunPredictions(QWidget):
             image, size = (QPixmap(), (0, 0)) if path is None else read_image(path, LARGE_PICTURE)
             shown.setHidden(image.isNull())
             if example is not None and not image.isNull():
-                shown.show_image(title, image, example.name, example.file, size)
+                shown.show_image(title, image, example.name, str(own or ""), size)
 
     def _write_texts(self) -> None:
         """Write the texts, each below its title, or beside it if all answers are short."""

@@ -173,10 +173,8 @@ class RunDetails(QTabWidget):
         if options is not None and options.task.writes_text:
             self.setTabText(self.indexOf(self._predictions_page), _("What it writes"))
         self.predictions.refresh(is_over=is_over)
-        if self.confusion.refresh(self._no_metrics.text()):
-            confusion, validation = self._history.predictions.confusion, RunFolder(self._folder).validation()
-            is_of_it = validation is not None and confusion is not None and validation.step == confusion.step
-            self.predictions.show_validation(validation if is_of_it else None)
+        if self.confusion.refresh(self._no_metrics.text(), RunFolder(self._folder).validation):
+            self.predictions.show_validation(self.confusion.validation)
         self.show_task(options)
         self._show_what_ran(status)
 
@@ -197,7 +195,7 @@ class RunDetails(QTabWidget):
     def _open_cell(self, true: str, predicted: str) -> None:
         self.predictions.show_cell(true, predicted)
         self.setCurrentWidget(self._predictions_page)
-        self.predictions.table.setFocus()
+        self.predictions.view_shown.setFocus()
 
     def _table(self) -> QTableView:
         table = QTableView()

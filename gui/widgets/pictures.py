@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QLayout,
     QListView,
-    QMenu,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -29,7 +28,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.language import _
-from gui.base.files import add_file_actions, reveal, teller
+from gui.base.files import open_file, open_file_menu
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import isolated, text_label
@@ -114,15 +113,11 @@ class Picture(QWidget):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         if self._path:
-            menu = QMenu(self)
-            add_file_actions(menu, Path(self._path), teller(self))
-            menu.aboutToHide.connect(menu.deleteLater)
-            menu.popup(event.globalPos())
+            open_file_menu(self, Path(self._path), event.globalPos())
 
     def mouseDoubleClickEvent(self, _event: QMouseEvent) -> None:
-        error = reveal(Path(self._path)) if self._path else None
-        if error is not None:
-            teller(self)(error)
+        if self._path:
+            open_file(self, Path(self._path))
 
     def _fit(self) -> None:
         if self._pixmap.isNull():

@@ -182,7 +182,7 @@ def test_predictions(tmp_path, hone):
     for text in ("A fine film.", "no (60%) ✗", "yes (91%) ✓", "step 1,200", "1 of 1"):
         assert text in out
     assert [line.split() for line in out.splitlines()[-3:]] == [
-        ["LABEL", "PRECISION", "RECALL", "F1", "SAMPLES"],
+        ["LABEL", "PRECISION", "RECALL", "F1", "COUNT"],
         [*("no", "66.7", "%", "100.0", "%", "80.0", "%"), "2"],
         [*("yes", "100.0", "%", "75.0", "%", "85.7", "%"), "4"],
     ]

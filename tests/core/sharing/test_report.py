@@ -107,7 +107,7 @@ def test_all_sections_are_there_with_charts_and_only_changed_options_first(page)
         *("Confusion matrix", "Messages", "Machine and versions"),
     ]
     labels = re.sub(r"<[^>]*>", " ", page[page.index("<h2>Confusion") : page.index("<h2>Messages")]).split()
-    assert labels[labels.index("Precision") :][:4] == ["Precision", "Recall", "F1", "Samples"]
+    assert labels[labels.index("Precision") :][:4] == ["Precision", "Recall", "F1", "Count"]
     assert labels[-8:] == ["b", "80.0", "%", "100.0", "%", "88.9", "%", "4"]
     changed = page[page.index("<h2>Options") : page.index("All other options")]
     assert "Image size" in changed

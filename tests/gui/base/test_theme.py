@@ -8,22 +8,9 @@ from PySide6.QtGui import QColor, QFont
 from PySide6.QtWidgets import QDialogButtonBox, QWidget
 
 from core.base.settings import Appearance
-from gui.base.theme import ICONS, Theme, palette, sizes_for, style_sheet
+from gui.base.theme import ICONS, Theme, contrast, palette, sizes_for, style_sheet
 from gui.base.tokens import DARK, LIGHT
 from gui.widgets.labels import LinkLabel
-
-
-def luminance(name):
-    """Relative luminance as WCAG 2.2 defines it."""
-    parts = [channel / 255 for channel in QColor(name).getRgb()[:3]]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one, other):
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
 
 READ_ON = {
     "text": (4.5, ("background", "surface", "sidebar", "warn_soft", "bad_soft", "accent_soft")),
@@ -47,7 +34,7 @@ def test_texts_have_enough_contrast_and_every_colour_is_valid(tokens):
         f"{ink} on {paper}": ratio
         for ink, (least, papers) in READ_ON.items()
         for paper in papers
-        if (ratio := contrast(getattr(tokens, ink), getattr(tokens, paper))) < least
+        if (ratio := contrast(QColor(getattr(tokens, ink)), QColor(getattr(tokens, paper)))) < least
     }
     assert low == {}
     names = [value for value in dataclasses.asdict(tokens).values() if isinstance(value, str)]

@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QColor, QImage
-from PySide6.QtWidgets import QMenu, QWidget
+from PySide6.QtGui import QColor, QContextMenuEvent, QImage, QPixmap
+from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
 from core.base.settings import Appearance
 from core.engine.tasks.metrics import confusion
@@ -17,6 +17,7 @@ from core.runs.events import (
     Example,
     ExamplesChosen,
     Judged,
+    LabelCounted,
     Predicted,
     RunStarted,
     Said,
@@ -25,9 +26,18 @@ from core.runs.events import (
 from core.runs.folder import RunFolder
 from core.runs.status import MOST_CONFUSIONS, PredictionLog, RunStatus
 from gui.base.files import folder_title
-from gui.base.theme import Theme
-from gui.run.confusion import ConfusionGrid, ConfusionPage, Figure, luminance, mixed, readable_on
-from gui.run.predictions import Column, PredictionsModel, RunPredictions, given_text, own_file, visible
+from gui.base.theme import Theme, contrast, readable_on
+from gui.charts.series import mixed
+from gui.run.confusion import ConfusionGrid, ConfusionPage, Figure
+from gui.run.predictions import (
+    Column,
+    PredictionsModel,
+    RunPredictions,
+    given_text,
+    own_file,
+    said_text,
+    visible,
+)
 from gui.run.tabs import RunDetails
 from tests.fakes.charts import EventHistory
 from tests.fakes.runs import OPTIONS
@@ -151,7 +161,7 @@ def test_images_are_shown_unless_they_are_outside_the_run(qtbot, tmp_path):
     model.show((Example(image="examples/0.png"), Example(image="../private.png")), BEFORE, BEFORE)
     role = Qt.ItemDataRole.DecorationRole
     assert model.index(0, Column.GIVEN).data(role).availableSizes()
-    assert not model.index(1, Column.GIVEN).data(role).availableSizes()
+    assert model.index(1, Column.GIVEN).data(role) is None
 
 
 def test_the_confusion_matrix_has_a_tab_from_the_beginning(qtbot, tmp_path):
@@ -285,23 +295,60 @@ def test_the_photograph_is_beside_what_the_model_sees(photos):
     assert "IMG_2.png" in photos.whole.toPlainText()
 
 
+def ask_for_menu(view, place, reason=QContextMenuEvent.Reason.Mouse):
+    watched = view if reason is QContextMenuEvent.Reason.Keyboard else view.viewport()
+    QApplication.sendEvent(watched, QContextMenuEvent(reason, place, view.mapToGlobal(place)))
+
+
 def test_a_file_is_offered_by_a_right_click_and_opened_by_a_double_click(qtbot, monkeypatch, photos):
     opened, menus = [], []
-    monkeypatch.setattr("gui.run.predictions.reveal", lambda path: opened.append(path.name))
+    monkeypatch.setattr("gui.run.predictions.open_file", lambda _parent, path: opened.append(path.name))
     monkeypatch.setattr(QMenu, "popup", lambda menu, _at: menus.append(menu))
     for view, title in ((photos.tiles, "grid"), (photos.table, "list")):
         photos.view.buttons()[title].click()
         view.doubleClicked.emit(photos.model.index(1, 0))
-        view.customContextMenuRequested.emit(view.visualRect(photos.model.index(0, 0)).center())
-        view.customContextMenuRequested.emit(QPoint(850, 450))  # beside the examples
-    assert opened == ["IMG_1.png"] * 2
+        ask_for_menu(view, view.visualRect(photos.model.index(0, 0)).center())
+        ask_for_menu(view, QPoint(850, 450))  # beside the examples
+        view.setFocus()
+        view.setCurrentIndex(photos.model.index(2, 0))
+        qtbot.keyClick(view, Qt.Key.Key_Return)
+        ask_for_menu(view, QPoint(5, 5), QContextMenuEvent.Reason.Keyboard)
+    assert opened == ["IMG_1.png"] * 2, "the file of the last one is gone"
     wanted = ["Open", folder_title(), "Copy path"]
-    assert [[action.text() for action in menu.actions()] for menu in menus] == [wanted] * 2
+    assert [[action.text() for action in menu.actions()] for menu in menus] == [wanted, ["Copy path"]] * 2
 
 
-@pytest.mark.parametrize("name", ["//server/share/a.png", "\\\\server\\share\\a.png", "", "/dev/null"])
+def test_a_new_evaluation_leaves_the_selected_example_and_the_place_in_the_list(photos, tmp_path):
+    photos.tiles.setCurrentIndex(photos.model.index(1, 0))
+    before = photos._validation.examples
+    photos.show_validation(Validation(step=9, wrong=3, examples=(before[2], before[0], before[1])))
+    assert [index.row() for index in photos.table.selectionModel().selectedRows()] == [2]
+    assert photos.photo.caption.text().startswith("IMG_1.png")
+    photos.show_validation(Validation(step=12, wrong=1, examples=before[2:]))
+    assert [index.row() for index in photos.table.selectionModel().selectedRows()] == [0], "it is right now"
+
+
+def test_a_photograph_is_decoded_later_and_once(qtbot, photos, monkeypatch):
+    role = Qt.ItemDataRole.DecorationRole
+    assert photos.model.index(0, 0).data(role).availableSizes(), "what the model sees is small"
+    qtbot.waitUntil(lambda: photos.model.index(1, 0).data(role) is not None)
+    read = []
+    monkeypatch.setattr("gui.run.predictions.read_image", lambda *_: read.append(1) or (QPixmap(), (0, 0)))
+    photos.tiles.setCurrentIndex(photos.model.index(1, 0))
+    photos._show_moment()
+    assert len(read) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("//server/share/a.png", "\\\\server\\share\\a.png", "\\/server/a.png", "", "/dev/null"),
+        *("/home/me/photo.jpg.desktop", "/tmp/run.exe", f"/tmp/{'a' * 300}.png", "/tmp/\0.png"),
+    ],
+)
 def test_no_other_computer_and_no_device_is_asked_for_a_photograph(monkeypatch, name):
-    monkeypatch.setattr(Path, "is_file", lambda path: path != Path("/dev/null"))
+    if len(name) < 100 and "\0" not in name:
+        monkeypatch.setattr(Path, "is_file", lambda path: path != Path("/dev/null"))
     assert own_file(Example(file=name)) is None
 
 
@@ -311,12 +358,13 @@ def test_each_label_has_its_figures_the_worst_first_and_every_evaluation_its_mat
     later = ConfusionCounted(step=9, labels=("cat", "dog"), counts=((0, 4), (0, 4)), is_kept=False)
     page = ConfusionPage(Theme(Appearance.LIGHT), log)
     qtbot.addWidget(page)
-    assert not page.refresh("No matrix yet.")
+    kept = Validation(step=5, wrong=1, examples=())
+    assert not page.refresh("No matrix yet.", lambda: kept)
     assert page.words.text() == "No matrix yet."
     assert page.table.isHidden() or not page.table.isVisible()
     for event in (first, later):
         log.apply(event)
-    assert page.refresh("")
+    assert page.refresh("", lambda: kept)
     assert page.grid._shown == first, "the examples and the model of the first are kept"
 
     def rows():
@@ -338,6 +386,16 @@ def test_each_label_has_its_figures_the_worst_first_and_every_evaluation_its_mat
     page.slider.setValue(0)
     qtbot.keyClick(page.grid, Qt.Key.Key_Return)
     assert heard == [("cat", "dog")]
+    page.slider.setValue(1)
+    log.apply(ConfusionCounted(step=12, labels=("cat", "dog"), counts=((4, 0), (0, 4)), is_kept=False))
+    assert page.refresh("", lambda: kept)
+    assert page.grid._shown == later, "the slider stays where it was put"
+    page.slider.setValue(0)
+    newest = ConfusionCounted(step=15, labels=("cat", "dog"), counts=((4, 0), (0, 4)))
+    log.apply(newest)
+    assert page.refresh("", lambda: kept)
+    assert page.grid._shown == newest, "but follows what is kept"
+    assert "Click" not in page.words.text(), "the examples are those of another step"
     page.table.sortByColumn(Figure.COUNT, Qt.SortOrder.DescendingOrder)
     log.apply(RunStarted(from_step=4))
     assert log.confusion is None, "the resume undoes both"
@@ -383,9 +441,50 @@ def test_numbers_in_the_matrix_can_be_read_in_every_colour(appearance):
     tokens = Theme(appearance).tokens
     for colour in (tokens.activations, tokens.bad):
         for strength in range(101):
-            ground = mixed(QColor(tokens.grid), QColor(colour), strength / 100)
-            dark, light = sorted(map(luminance, (ground, readable_on(ground))))
-            assert (light + 0.05) / (dark + 0.05) >= 4.5
+            ground = mixed(QColor(colour), QColor(tokens.grid), strength / 100)
+            assert contrast(ground, readable_on(ground)) >= 4.5
+
+
+def test_a_page_with_many_long_labels_is_no_wider_than_its_window(qtbot):
+    names = tuple(f"a label that is rather long, {number}" for number in range(50))
+    log = PredictionLog()
+    log.apply(ConfusionCounted(step=5, labels=names, counts=((1,) * 50,) * 50))
+    page = ConfusionPage(Theme(Appearance.LIGHT), log)
+    qtbot.addWidget(page)
+    page.refresh("", lambda: None)
+    page.show()
+    for width in (1400, 760):
+        page.resize(width, 500)
+        QApplication.processEvents()
+        assert page.minimumSizeHint().width() <= 760
+    assert page.table.width() <= page.width() // 2
+
+
+def test_shares_are_of_all_samples_of_a_label_also_where_columns_are_left_out(qtbot):
+    counted = tuple(LabelCounted(label=name, true=4, predicted=4, right=1) for name in ("a", "b", "c"))
+    found = ConfusionCounted(
+        step=1, labels=("a", "b"), counts=((1, 1), (1, 1)), left_out=1, of_labels=counted
+    )
+    grid = ConfusionGrid(Theme(Appearance.LIGHT))
+    qtbot.addWidget(grid)
+    grid.show_confusion(found)
+    assert grid._text(0, 0) == "1 of “a” were predicted as “a” (25.0 % of “a”)"
+
+
+def test_shares_beside_labels_from_right_to_left_stay_in_one_piece():
+    assert said_text(Said(text="קטה", sure=0.95)) == "\u2068קטה\u2069  95 %"
+    assert said_text(Said(text="cat", sure=0.95)) == "cat  95 %"
+
+
+def test_a_cell_without_examples_is_no_filter_any_more(photos):
+    photos.show_cell("cat", "dog")
+    assert photos.filter.value() == "cell"
+    photos.show_validation(Validation(step=9, wrong=0, examples=()))
+    assert photos.filter.value() == "sample"
+    photos.filter.buttons()["mistakes"].click()
+    assert photos._right.text() == "Nothing is wrong."
+    photos.show_validation(None)
+    assert photos.filter.value() == "sample"
 
 
 def test_a_conversation_shows_what_the_user_asked_and_its_marks_on_demand(page):
