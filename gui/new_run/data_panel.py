@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QIcon, QImageReader, QPainter, QPixmap
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -535,7 +535,7 @@ class DataViews(QTabWidget):
             self.setCurrentWidget(self.rows)
 
 
-LINES_HIGH = 35
+LINES_HIGH, LINES_OF_VIEWS = 35, 14
 MOST_FINDINGS = 5
 VIEWS_STRETCH = 100
 
@@ -543,7 +543,8 @@ VIEWS_STRETCH = 100
 class DataOverview(QWidget):
     """A line, the views of the data, and below them problems, notes and findings.
 
-    Its height is fixed: what is below must not move when something becomes known about the data.
+    Its height is fixed unless more has to be said than fits: what is below must not move when something becomes known
+    about the data.
     """
 
     def __init__(self, theme: Theme, reading: DataReading) -> None:
@@ -553,11 +554,12 @@ class DataOverview(QWidget):
         self.sheet: Sheet | None = None  # while the views are in their own window
         self.line = DataLine(reading)
         self.views = DataViews(theme)
+        self.views.setMinimumHeight(LINES_OF_VIEWS * self.fontMetrics().height())
         self.findings = FindingsPane(MOST_FINDINGS)
         parts = (self.line, (self.views, VIEWS_STRETCH), self.line.notes, self.findings, None)
         margins = (0, SPACING // 2, 0, SPACING // 2)
         self._layout = fill(QVBoxLayout(self), *parts, margins=margins, spacing=SPACING)
-        self.setFixedHeight(LINES_HIGH * self.fontMetrics().height())
+        self._fit()
         self.line.enlarge.clicked.connect(self.enlarge)
         self.line.name_labels.clicked.connect(self.views.name_labels)
         self.findings.row_chosen.connect(self.views.show_row)
@@ -584,6 +586,18 @@ class DataOverview(QWidget):
         rows = frozenset(row_numbers(report)) if report is not None else frozenset()
         self.findings.show_findings(self._reading.findings, rows)
         self.views.rows.show_uses(task, columns, guessed)
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() in (QEvent.Type.LayoutRequest, QEvent.Type.Resize):
+            self._fit()
+        return super().event(event)
+
+    def _fit(self) -> None:
+        said = (self.line, self.line.notes, self.findings)
+        shown = [part for part in said if not part.isHidden()]
+        needed = sum(part.heightForWidth(self.width()) + SPACING for part in shown) + 2 * SPACING
+        line = self.fontMetrics().height()
+        self.setFixedHeight(max(needed + LINES_OF_VIEWS * line, LINES_HIGH * line))
 
     @property
     def has_table(self) -> bool:

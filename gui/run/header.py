@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QLayout,
     QPushButton,
+    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
@@ -36,18 +37,20 @@ from gui.widgets.form import sentence
 from gui.widgets.labels import (
     ButtonMenu,
     ElidedLabel,
+    isolated,
     link_button,
     meanings_in,
     plain_tip,
     push_button,
     role_label,
+    text_label,
     tip_with_keys,
 )
 from gui.widgets.layout import FLUSH, FlowLayout, PageScroll, clear, fill, hbox
 
 
 class RunFigures(QWidget):
-    """Titles above values in one row, whose place is kept; what it has no room for is under Metrics."""
+    """Titles above values in one row, whose place is kept; what it has no room for is in the tool tip."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,6 +66,7 @@ class RunFigures(QWidget):
             clear(self._row)
             self._values = [self._add(title) for title, _value in figures]
         self._shown = figures
+        self.setToolTip("\n".join(f"{title}: {value}" for title, value in figures))
         for (title, value), label in zip(figures, self._values, strict=True):
             label.setText(value)
             label.setAccessibleName(f"{title}: {value}")
@@ -77,14 +81,16 @@ class RunFigures(QWidget):
 
 
 class TopMessage(Strip):
-    """A message on two lines, with as many of its buttons as have room."""
+    """A message on two lines, with as many of its buttons as have room; a long title takes both."""
 
     fix_chosen = Signal(object)  # a `core.base.errors.Fix`
     fitted = Signal()  # what has no room may have changed
 
     def __init__(self) -> None:
         super().__init__()
-        self.title, self.detail = ElidedLabel(role=Role.STRONG), ElidedLabel(role=Role.MUTED)
+        self.title, self.detail = text_label(role=Role.STRONG), ElidedLabel(role=Role.MUTED)
+        self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._words = "", ""
         self.is_cut = False
         self.buttons: list[QPushButton] = []
         self._row = fill(QHBoxLayout(), margins=FLUSH, spacing=SPACING)
@@ -103,9 +109,7 @@ class TopMessage(Strip):
         self._fit()
 
     def _say(self, title: str, text: str, fixes: Sequence[Fix]) -> None:
-        self.title.setText(title)
-        self.detail.setText(" ".join(text.split()))
-        self.detail.setVisible(bool(text))
+        self._words = title, " ".join(text.split())
         clear(self._row)
         self.buttons = [push_button(fix.label, partial(self.fix_chosen.emit, fix)) for fix in fixes]
         for button in self.buttons:
@@ -119,9 +123,16 @@ class TopMessage(Strip):
             needed = button.sizeHint().width() + SPACING
             button.setHidden(2 * (taken + needed) > self.width())
             taken += 0 if button.isHidden() else needed
-        room = self.width() - taken - self._close.sizeHint().width() - 4 * SPACING
-        texts = max(label.sizeHint().width() for label in (self.title, self.detail))
-        self.is_cut = texts > room or any(button.isHidden() for button in self.buttons)
+        room = self.width() - taken - self._close.sizeHint().width() - 5 * SPACING
+        title, detail = self._words
+        metrics = self.title.fontMetrics()
+        is_long = metrics.horizontalAdvance(title) > room
+        shown = metrics.elidedText(title, Qt.TextElideMode.ElideRight, int(1.8 * max(1, room)))
+        self.title.setText(shown)
+        self.detail.setText(detail)
+        self.detail.setVisible(bool(detail) and not is_long)
+        is_detail_cut = bool(detail) and (is_long or self.detail.sizeHint().width() > room)
+        self.is_cut = shown != title or is_detail_cut or any(button.isHidden() for button in self.buttons)
         self.fitted.emit()
 
 
@@ -156,6 +167,7 @@ class RunMessages(QWidget):
         self.more = link_button("", self.open_panel, flush=True)
         fill(QHBoxLayout(self), (self.strip, 1), self.more, margins=FLUSH, spacing=SPACING)
         self.panel = QFrame(self, Qt.WindowType.Popup)
+        self.panel.setAttribute(Qt.WidgetAttribute.WA_NoMouseReplay)  # a click on the link closes it
         set_role(self.panel, Role.POPUP)
         all_of_them = QWidget()
         self._column = fill(QVBoxLayout(all_of_them), margins=FLUSH, spacing=SPACING)
@@ -190,9 +202,12 @@ class RunMessages(QWidget):
         """Show all messages below the first one."""
         width = max(PANEL_WIDTH, self.width())
         self._scroll.setFixedWidth(width)
-        self.panel.move(self.mapToGlobal(QPoint(self.width() - width, self.height())))
         self.panel.show()
         self._column.invalidate()  # it was laid out before texts were wrapped
+        end = 0 if self.isRightToLeft() else self.width() - width
+        screen, at = self.screen().availableGeometry(), self.mapToGlobal(QPoint(end, self.height()))
+        left = max(screen.left(), min(at.x(), screen.right() - width))
+        self.panel.move(left, min(at.y(), screen.bottom() - self.panel.sizeHint().height()))
 
     def titles(self) -> list[str]:
         """The titles of all messages but the verdict, the most important first."""
@@ -209,6 +224,8 @@ class RunMessages(QWidget):
                 strip.closed.connect(partial(self._dismiss, name))
             if before.get(name) != message:
                 self._strips[name].show_message(message.level, message.title, message.detail, message.fixes)
+                for button in self._strips[name].findChildren(QPushButton):
+                    button.setAutoDefault(True)  # Return presses it
             if self._column.indexOf(self._strips[name]) != place:
                 self._column.removeWidget(self._strips[name])
                 self._column.insertWidget(place, self._strips[name])
@@ -218,8 +235,7 @@ class RunMessages(QWidget):
     def _count_others(self) -> None:
         """Say how many messages there are besides the one that is seen, or that it has more to say."""
         others = [one for one in self._shown.values() if one is not self._top]
-        are_notes = all(one.level is Level.INFO and one.id != VERDICT for one in others)
-        text = ngettext("{count} note", "{count} notes", len(others)) if are_notes else _("{count} more")
+        text = _("{count} more") if self._top else ngettext("{count} note", "{count} notes", len(others))
         self.more.setText(text.format(count=len(others)) if others else _("Details"))
         self.more.setToolTip(plain_tip("\n".join(one.title for one in others)))
         self.more.setVisible(bool(others) or (not self.strip.isHidden() and self.strip.is_cut))
@@ -235,8 +251,9 @@ class RunMessages(QWidget):
 def ignore_clicks(widget: QWidget) -> None:
     """Let a widget take no clicks for a moment, as what is below the pointer has just changed."""
     ignored = Qt.WidgetAttribute.WA_TransparentForMouseEvents
-    widget.setAttribute(ignored)
-    QTimer.singleShot(IGNORE_MS, widget, partial(widget.setAttribute, ignored, False))
+    if not widget.testAttribute(ignored):
+        widget.setAttribute(ignored)
+        QTimer.singleShot(IGNORE_MS, widget, partial(widget.setAttribute, ignored, False))
 
 
 NOTE = 3
@@ -598,7 +615,7 @@ class RunHeader(QWidget):
         if is_first and state is not None:
             text = _("Show run 2 of 2, chat: “{run}” ({state})")
         set_role(self.other, None if is_first and state is not None else Role.LINK)
-        self.other.setText(text.format(run=title, state=words.state_title(state) if state else ""))
+        self.other.setText(text.format(run=isolated(title), state=words.state_title(state) if state else ""))
         self.other.show()
 
     def _lay_out(self) -> None:

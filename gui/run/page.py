@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.errors import Fix, FixAction, OptionsError, UserError
 from core.base.files import is_there, read_small, writing
-from core.base.language import _
+from core.base.language import _, isolated
 from core.options import RunOptions, Tree, past_runs, run_file
 from core.options.past_runs import run_folder, title_of
 from core.runs import queue
@@ -152,7 +152,7 @@ class RunView(QWidget):
         layout.setSpacing(SPACING + SPACING // 2)
         band = QWidget()  # what is in it comes and goes, and nothing below moves
         band.setFixedHeight(2 * self.fontMetrics().lineSpacing() + 2 * SPACING)
-        fill(QHBoxLayout(band), (self.header.bar, 2), (self.messages, 3), margins=FLUSH, spacing=2 * SPACING)
+        fill(QHBoxLayout(band), (self.header.bar, 1), (self.messages, 3), margins=FLUSH, spacing=2 * SPACING)
         for part in (self.header, band, self.figures):
             layout.addWidget(part)
         layout.addWidget(self.details, 1)
@@ -301,7 +301,7 @@ class RunView(QWidget):
     def _show_facts(self) -> None:
         facts = self._facts()
         self.header.show_facts(facts)
-        self.figures.show_figures(run_text.summary(facts) or run_text.so_far(facts.status))
+        self.figures.show_figures(run_text.summary(facts) or run_text.so_far(facts))
 
     def _verdict(self, state: State) -> MessageRaised | None:
         judged = verdict(self._status, self._options) if self._is_read and state.is_over else None
@@ -321,7 +321,9 @@ class RunView(QWidget):
         """Lead to the run that is tested, or to its test, or to the other run of a pair, with its present state."""
         self.header.other.setVisible(self._other is not self.run)
         if self._other is self._tested:
-            self.header.other.setText(_("Tests the model of “{run}”").format(run=run_title(self._other)))
+            self.header.other.setText(
+                _("Tests the model of “{run}”").format(run=isolated(run_title(self._other)))
+            )
         elif self._other is self._test:
             test, result = summarize(self._other), ""
             if test.metric is not None:
@@ -329,7 +331,9 @@ class RunView(QWidget):
                     f"{formats.metric_title(test.metric)} {formats.metric_format(test.metric)(test.result)}"
                 )
             result = result or run_text.state_title(test.state)
-            self.header.other.setText(_("Tested on {data}: {result}").format(data=test.data, result=result))
+            self.header.other.setText(
+                _("Tested on {data}: {result}").format(data=isolated(test.data), result=result)
+            )
         elif self._other is not self.run:
             other = summarize(self._other) if self._state is State.FINISHED else None
             state = other.state if other is not None else None
@@ -469,8 +473,8 @@ class RunView(QWidget):
             "What was received stays here. The run may still train on {computer}; its model doesn't come back. If the "
             "computer is found again, Resume follows it again."
         ).format(computer=self._connection.computer)
-        title = _("Give up “{run}”?").format(run=self.title)
-        if Question(title, text, {True: _("Give up")}, self).ask(False):
+        title = _("Give up “{run}”?").format(run=isolated(self.title))
+        if Question(title, text, {True: _("Give up")}, self, return_cancels=True).ask(False):
             self.job.request(Action.KILL)
 
     def _read_options(self) -> RunOptions | None:

@@ -323,13 +323,15 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
     )
 
 
-def so_far(status: RunStatus) -> list[tuple[str, str]]:
+def so_far(facts: RunFacts) -> list[tuple[str, str]]:
     """Titles and values of a run that has no result: of its newest step and evaluation; empty before the first."""
+    status = facts.status
     metrics = status.evaluations[-1].metrics if status.evaluations else {}
+    peak = _("Peak memory") if facts.state.is_over else _("Peak memory so far")
     return _known(
         (_("Training loss"), formats.loss(status.loss)),
         *_results(metrics, status),
-        (_("Peak memory so far"), formats.memory(status.peak_bytes if status.step else None)),
+        (peak, formats.memory(status.peak_bytes if status.step else None)),
     )
 
 

@@ -565,7 +565,7 @@ def test_the_worst_message_is_shown_the_others_are_counted_and_what_is_dismissed
     assert {name for name, strip in messages._strips.items() if not strip.is_closable} == {VERDICT}
     messages._strips["Copies"].dismiss()
     messages._strips["Slow"].dismiss()
-    assert (messages.more.text(), messages.titles()) == ("1 note", ["No header"])
+    assert (messages.more.text(), messages.titles()) == ("1 more", ["No header"])
     messages.panel.close()
     page.end_work()
     page.show_run(run)
