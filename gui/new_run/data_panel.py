@@ -492,6 +492,10 @@ class DataViews(QTabWidget):
         self.tabBar().setFocusPolicy(Qt.FocusPolicy.TabFocus)
         WheelGuard(self.tabBar())
 
+    def hasHeightForWidth(self) -> bool:  # noqa: N802 - Qt's name
+        """They take the height there is; what is said below them has to be whole."""
+        return False
+
     def show_report(self, report: DataReport | None, task: Task, names: Mapping[str, str]) -> None:
         """Show the views of a report; `names` are those given to its labels."""
         counts = report.labels if report is not None else {}

@@ -265,6 +265,23 @@ def test_of_many_findings_the_first_are_in_the_page_and_all_in_a_window(qtbot):
     assert not sheet.isVisible()
 
 
+def test_long_findings_are_whole_and_the_views_make_room(qtbot, page, answers, talks):
+    files = ", ".join(f"a folder with a name/a photograph {number}.jpg" for number in range(9))
+    found = tuple(
+        Finding(code=f"f{number}", level=FindingLevel.WARNING, message=f"{number}: {files}", count=9)
+        for number in range(5)
+    )
+    answers.answers["inspect"] = msgspec.structs.replace(report_for(Task.CHAT, str(talks)), findings=found)
+    load(page, "chat", data=talks)
+    await_reading(qtbot, page)
+    pane = page._options.data.findings
+    qtbot.waitUntil(lambda: pane.height() >= pane.heightForWidth(pane.width()))
+    said = [label for label in pane.findChildren(QLabel) if "photograph" in label.text()]
+    assert len(said) == 5
+    qtbot.waitUntil(lambda: all(label.height() >= label.heightForWidth(label.width()) for label in said))
+    assert page._options.data.views.height() >= page._options.data.views.minimumHeight()
+
+
 def texts_of(widget):
     return [label.text() for label in widget.findChildren(QLabel)]
 
