@@ -383,7 +383,8 @@ class Images:
     """Images with their labels (`names`), decoded when they are used; can be pickled.
 
     `stored` is repeated if it is shorter than `names`. `rows` are their numbers in the table `source`, counted in
-    `row_word`s; None if there is no table. `others` is what was found of its other rows.
+    `row_word`s; None if there is no table. `others` is what was found of its other rows, `notes` say what else is left
+    out.
     """
 
     names: Sequence[str]
@@ -392,6 +393,7 @@ class Images:
     rows: Sequence[int] | None = None
     row_word: str = "image"
     others: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -577,7 +579,7 @@ def check_each(images: Images, check: Check) -> Iterator[CheckedImage]:
 
 
 def readable(images: Images, check: Check, *, skip: bool) -> tuple[Images, tuple[str, ...]]:
-    """Check every image before a run; returns those that can be used, and notes that name the others.
+    """Check every image before a run; returns those that can be used, and all notes, which name the others.
 
     Args:
         skip: Whether the others, and incomplete rows of a table, are left out.
@@ -587,7 +589,7 @@ def readable(images: Images, check: Check, *, skip: bool) -> tuple[Images, tuple
     """
     others = [left_out(finding) if skip else finding for finding in images.others]
     refuse_problems(Path(images.source), others, len(images))
-    notes = noted(others)
+    notes = (*images.notes, *noted(others))
     bad = {index: checked for index, checked in enumerate(check_each(images, check)) if not checked.is_usable}
     if not bad:
         return images, notes

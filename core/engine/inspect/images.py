@@ -32,6 +32,7 @@ from core.engine.data.images import (
     class_names,
     find_eval_images,
     find_training_images,
+    of_validation,
     refuse_eval_labels,
     split_images,
     training_transform,
@@ -68,6 +69,17 @@ SINGLE = FindingKind(
     _("{rows}: the only one with its label, so none is left for validation"),
 )
 
+SAME = FindingKind(DUPLICATES.code, FindingLevel.WARNING, _("{rows}: the same as another one"))
+OTHER_LABEL = FindingKind(
+    CONTRADICTIONS.code,
+    FindingLevel.WARNING,
+    _("{rows}: the same as another one, but with another label. The model can't learn both answers"),
+    CONTRADICTIONS.advice,
+)
+OTHER_CLASS = replace(
+    OTHER_LABEL, advice=_("Delete the one in the wrong folder; where opinions differ, both may stay")
+)
+
 Flagged = dict[FindingKind, list[tuple[int, str]]]
 """By kind the indices of images, each with the reason or an empty text."""
 
@@ -81,7 +93,7 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
     data, synthetic = options.data, parse_synthetic(options.data.train)
     loaded = find_training_images(options)
     problems: list[Problem] = []
-    held_out, notes = loaded.eval, loaded.notes
+    held_out = loaded.eval
     try:
         held_out = find_eval_images(options, loaded)
     except DataError as error:
@@ -106,6 +118,7 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
         train_rows, eval_rows = len(chosen), len(rest)
         if checks:
             findings += _alike(usable.train, chosen, apart, rest, checks)
+    notes = (*loaded.train.notes, *map(of_validation, held_out.notes if held_out else ()))
     findings += _not_square(checks, data.image_fit, data.image_size)
     if loaded.eval and not (data.eval or data.eval_split):
         note = _("{name} is the validation data unless you choose other data.").format(name=loaded.eval_name)
@@ -141,7 +154,10 @@ def _not_square(checks: Sequence[Sequence[CheckedImage]], fit: ImageFit, size: i
     shapes = [one.is_square for checked in checks for one in checked if one.is_usable]
     count = shapes.count(False)
     if fit is ImageFit.SQUASH and 2 * count > len(shapes):
-        text = _("{count:,} of {all:,} images aren't square and are squashed to {size} × {size} pixels.")
+        text = _(
+            "{count:,} of {all:,} images are clearly not square (one side more than 10 % longer than the other) and "
+            "are squashed to {size} × {size} pixels."
+        )
         yield Finding(
             code="not-square",
             level=FindingLevel.WARNING,
@@ -315,8 +331,9 @@ def _find_equal(sets: Sequence[Images], ends: Sequence[Any], flagged: Sequence[F
             if other is not images:
                 kinds[IN_BOTH].append((index, ""))
             elif place != index:
+                contradiction = OTHER_CLASS if images.rows is None else OTHER_LABEL
                 is_same_class = images.names[place] == images.names[index]
-                kinds[DUPLICATES if is_same_class else CONTRADICTIONS].append((index, same))
+                kinds[SAME if is_same_class else contradiction].append((index, same))
 
 
 def _check_classes(train: Images, flagged: Flagged) -> None:
@@ -344,9 +361,7 @@ def _uneven_classes(train: Images) -> Iterator[Finding]:
 
 
 def _of_evaluation(finding: Finding) -> Finding:
-    message = finding.message
-    if finding.code != IN_BOTH.code:
-        message = _("Validation data: {message}").format(message=message)
+    message = finding.message if finding.code == IN_BOTH.code else of_validation(finding.message)
     return msgspec.structs.replace(finding, message=message, in_eval=True)
 
 

@@ -116,7 +116,7 @@ def test_findings_are_counted_and_have_buttons_and_links(qtbot):
 
 
 def test_a_fix_that_several_findings_have_stands_once(qtbot):
-    leave_out = Fix("Leave out all examples with a problem", {"data.skip_bad_rows": True})
+    leave_out = Fix("Leave out all examples that can't be used", {"data.skip_bad_rows": True})
     findings = tuple(replace(one, fixes=(leave_out,)) for one in CHAT_FINDINGS[:2])
     shown = FindingsPane(), FindingsPane()
     for pane, some in zip(shown, (findings, findings[:1]), strict=True):
