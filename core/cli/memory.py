@@ -92,8 +92,8 @@ def add_commands(commands: Commands) -> None:
         summary=_("run a few real steps to measure memory and time"),
         example="mine.hone",
         details=_(
-            "Uses your longest examples, in a separate process. Nothing is saved. The exit status is 3 if the run "
-            "doesn't fit."
+            "Uses your data (of texts the longest), in a separate process. Nothing is saved. The exit status is 3 if "
+            "the run doesn't fit."
         ),
     )
     fitting = commands.add(
@@ -318,7 +318,7 @@ def remedy_lines(remedies: tuple[Remedy, ...]) -> list[str]:
 def measure(arguments: argparse.Namespace) -> int:
     request = _read_request(arguments, needs_weights=True)
     if not arguments.json:
-        note(_("Running a few steps on your longest examples ..."))
+        note(_("Running a few steps on your data ..."))
     # a device by name instead of "auto": the memory guard has to know whose memory it watches
     options = with_changes(request.options, {"device.name": request.device.name})
     measurement = DryRun(options, request.room).run()
