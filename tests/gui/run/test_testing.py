@@ -103,10 +103,8 @@ def test_a_test_shows_its_result_and_leads_to_the_run(qtbot, run, show, tmp_path
         (Outcome.PAUSED, "Run 1 of 2: then “Pip” learns to chat"),
     ],
 )
-def test_the_first_of_two_runs_announces_the_second_until_it_is_over(
-    run, show, tmp_path, monkeypatch, ended, words
-):
-    chat = make_folder(tmp_path / "chat", with_changes(OPTIONS, {"output.name": "Pip"}))
+def test_the_first_of_two_runs_announces_the_second_until_it_is_over(run, show, monkeypatch, ended, words):
+    chat = make_folder(run.path.with_name("chat"), with_changes(OPTIONS, {"output.name": "Pip"}))
     finish_all(chat)
     monkeypatch.setattr(page, "pretraining_pair", lambda _run: (run, chat))
     clock = write_story(run, Plot(reached=40))
