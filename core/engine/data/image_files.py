@@ -161,6 +161,7 @@ LARGE_PIXELS = 16 * 2**20
 
 PREVIEW_SIDE = 256
 """The most pixels of a preview's width and height."""
+THUMBNAIL_SIDE = 144
 
 CROPS = {Augmentation.LIGHT: (0.7, 1.1), Augmentation.STRONG: (0.35, 4 / 3)}
 """The least part of its area that is left of an image, and by how much it is stretched at most."""
@@ -318,8 +319,17 @@ def _has_alpha(image: Any) -> bool:
     return image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info
 
 
-def _png(image: Any) -> bytes:
-    image.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE))
+def thumbnail(image: Path) -> bytes:
+    """A small PNG file of an image; empty if it can't be read."""
+    try:
+        with opened(image) as pil:
+            return _png(_upright(pil, THUMBNAIL_SIDE), THUMBNAIL_SIDE)
+    except UNREADABLE:
+        return b""
+
+
+def _png(image: Any, side: int = PREVIEW_SIDE) -> bytes:
+    image.thumbnail((side, side))
     written = BytesIO()
     image.save(written, "PNG")
     return written.getvalue()

@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,7 @@ from core.engine.data.alike import are_alike, pairs_alike
 from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH, offered
 from core.engine.data.image_files import (
     NAMED,
+    READERS,
     UNREADABLE,
     Check,
     CheckedImage,
@@ -26,6 +28,7 @@ from core.engine.data.image_files import (
     check_each,
     opened,
     size_of,
+    thumbnail,
 )
 from core.engine.data.images import (
     FoundImages,
@@ -41,6 +44,7 @@ from core.engine.data.known_checks import KnownChecks
 from core.engine.inspect.report import Progress, as_problem, table_fields
 from core.options import RunOptions
 from core.options.choices import ImageFit
+from core.options.presets import IMAGE_FORMATS
 from core.options.sources import parse_synthetic
 from core.services.inspect import (
     FILES_NAMED,
@@ -62,6 +66,10 @@ REPORT_EVERY = 500
 """Images between two reports of progress."""
 IMBALANCE = 10
 """A class with so many times as many images as another is reported."""
+
+UNSEEN = frozenset(ending for ending, kind in IMAGE_FORMATS.items() if kind in ("AVIF", "HEIF"))
+"""Endings of the formats that Qt can't read."""
+MOST_PICTURES = 40
 
 SINGLE = FindingKind(
     "class-of-one",
@@ -138,7 +146,7 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
         train_rows=train_rows,
         eval_rows=eval_rows,
         problems=tuple(problems),
-        findings=in_order([*(offered(findings) if can_skip else findings)]),
+        findings=in_order(_with_pictures(offered(findings) if can_skip else findings)),
         notes=notes,
     )
 
@@ -315,6 +323,24 @@ def findings_of(
             yield left_out(told) if skip else told
     if sets:
         yield from _uneven_classes(train)
+
+
+def _with_pictures(findings: Sequence[Finding]) -> list[Finding]:
+    """Add small pictures of the files that Qt can't read, of the first ones only: each is decoded once more."""
+    files = [file for finding in findings for file in finding.files]
+    named = dict.fromkeys(path for file in files for path in (file.path, file.like))
+    unseen = [Path(path) for path in named if Path(path).suffix.lower() in UNSEEN][:MOST_PICTURES]
+    with ThreadPoolExecutor(READERS) as pool:
+        pictures = dict(zip(map(str, unseen), pool.map(thumbnail, unseen), strict=True))
+
+    def shown(file: FoundFile) -> FoundFile:
+        picture, like = (pictures.get(path, b"") for path in (file.path, file.like))
+        return msgspec.structs.replace(file, picture=picture, like_picture=like)
+
+    return [
+        msgspec.structs.replace(finding, files=tuple(map(shown, finding.files))) if finding.files else finding
+        for finding in findings
+    ]
 
 
 def _find_equal(sets: Sequence[Images], ends: Sequence[Any], flagged: Sequence[Flagged]) -> None:

@@ -220,6 +220,20 @@ def test_images_in_parquet_are_checked_by_row(tmp_path):
     assert report(path).preview[0] == ("", "a")
 
 
+def test_listed_files_that_qt_cannot_read_have_a_small_picture_and_others_none(pets):
+    noise(40, (600, 300)).save(pets / "cat" / "a.avif", "AVIF")
+    for name in ("cat/b.avif", "dog/c.avif"):
+        shutil.copy(pets / "cat" / "a.avif", pets / name)
+    (pets / "dog" / "bad.avif").write_bytes(b"no image")
+    shutil.copy(pets / "cat" / "0.png", pets / "cat" / "again.png")
+    files = {Path(file.path).name: file for finding in report(pets).findings for file in finding.files}
+    assert sorted(files) == ["again.png", "b.avif", "bad.avif", "c.avif"]
+    for name in ("b.avif", "c.avif"):
+        with Image.open(io.BytesIO(files[name].picture)) as small:
+            assert (small.format, small.size) == ("PNG", (144, 72))
+    assert files["again.png"].picture == files["bad.avif"].picture == b""
+
+
 def test_incomplete_rows_of_a_table_are_problems_with_a_button_to_leave_them_out(pets):
     rows = [f"{label}/{n}.png,{label}" for label in ("cat", "dog") for n in range(5)]
     path = pets / "labels.csv"
