@@ -335,7 +335,7 @@ def measurement_lines(found: Measurement) -> Iterator[str]:
         yield from (_("Memory ran out."), found.out_of_memory)
         return
     yield from forecast_lines(found.forecast)
-    if found.longest_step_seconds is not None:
+    if found.longest_step_seconds is not None and found.longest is not None:  # images have no length
         seconds = formats.number(found.longest_step_seconds)
         yield _("A step on the longest batch takes {seconds} s.").format(seconds=seconds)
     if found.step_seconds is not None:
