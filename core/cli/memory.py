@@ -58,7 +58,7 @@ FETCH_SECONDS = 60.0
 
 METHODS = {
     Basis.FORMULA: _("Estimate for {device}."),
-    Basis.MEASURED: _("Measured on {device} in a few real steps on the longest batch."),
+    Basis.MEASURED: _("Measured on {device} in a few real steps."),
 }
 VERDICTS = {
     Verdict.FITS: _("It fits."),
