@@ -143,10 +143,11 @@ def count(value: int | None) -> str:
 
 
 def compact_count(value: int) -> str:
-    """A large count in three figures: `11.2 million`."""
-    for limit, template in ((1_000_000_000, _("{count} billion")), (1_000_000, _("{count} million"))):
-        if value >= limit:
-            return template.format(count=_scaled(value / limit))
+    """A large count in three figures: `11.2 million`; one below 100,000 in full."""
+    units = (10**9, _("{count} billion")), (10**6, _("{count} million")), (1000, _("{count} thousand"))
+    for unit, template in units:
+        if value >= max(unit, 100_000):
+            return template.format(count=_scaled(value / unit))
     return f"{value:,}"
 
 

@@ -58,7 +58,7 @@ FETCH_SECONDS = 60.0
 
 METHODS = {
     Basis.FORMULA: _("Estimate for {device}."),
-    Basis.MEASURED: _("Measured on {device} in a few real steps on the longest batch."),
+    Basis.MEASURED: _("Measured on {device} in a few real steps."),
 }
 VERDICTS = {
     Verdict.FITS: _("It fits."),
@@ -92,8 +92,8 @@ def add_commands(commands: Commands) -> None:
         summary=_("run a few real steps to measure memory and time"),
         example="mine.hone",
         details=_(
-            "Uses your longest examples, in a separate process. Nothing is saved. The exit status is 3 if the run "
-            "doesn't fit."
+            "Uses your data (of texts the longest), in a separate process. Nothing is saved. The exit status is 3 if "
+            "the run doesn't fit."
         ),
     )
     fitting = commands.add(
@@ -318,7 +318,7 @@ def remedy_lines(remedies: tuple[Remedy, ...]) -> list[str]:
 def measure(arguments: argparse.Namespace) -> int:
     request = _read_request(arguments, needs_weights=True)
     if not arguments.json:
-        note(_("Running a few steps on your longest examples ..."))
+        note(_("Running a few steps on your data ..."))
     # a device by name instead of "auto": the memory guard has to know whose memory it watches
     options = with_changes(request.options, {"device.name": request.device.name})
     measurement = DryRun(options, request.room).run()
@@ -335,7 +335,7 @@ def measurement_lines(found: Measurement) -> Iterator[str]:
         yield from (_("Memory ran out."), found.out_of_memory)
         return
     yield from forecast_lines(found.forecast)
-    if found.longest_step_seconds is not None:
+    if found.longest_step_seconds is not None and found.longest is not None:  # images have no length
         seconds = formats.number(found.longest_step_seconds)
         yield _("A step on the longest batch takes {seconds} s.").format(seconds=seconds)
     if found.step_seconds is not None:

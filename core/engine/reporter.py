@@ -105,7 +105,9 @@ class Reporter:
         if in_both and in_both >= MANY_IN_BOTH * evaluated:
             title = _("{count:,} of {all:,} validation examples are also trained on")
             if options.only_evaluates:  # a part of it may have been held out
-                title = _("{count:,} of {all:,} examples are also in the training data")
+                title = _(
+                    "{count:,} of {all:,} examples are also in the data that the model was trained or validated on"
+                )
             self.warn(
                 IN_BOTH,
                 title.format(count=in_both, all=evaluated),

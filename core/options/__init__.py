@@ -51,6 +51,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         return not self.training.epochs and self.training.max_steps is None
 
     @property
+    def tells_of_training(self) -> bool:
+        """Whether what is found in the training data is told: not where the model is evaluated on other data only."""
+        return not (self.only_evaluates and (self.data.eval or self.data.eval_split))
+
+    @property
     def data_name(self) -> str:
         """The name of the data that the run is about: where nothing is trained, of what is evaluated."""
         return Path((self.only_evaluates and self.data.eval) or self.data.train).name

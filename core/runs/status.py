@@ -215,12 +215,16 @@ class State(StrEnum):
 class Peak:
     """Peak memory of one attempt, in bytes, on the GPU (torch's allocator) and of its processes in main memory.
 
-    `is_reported`: the engine's own figures, which samples don't change any more.
+    `engine` is what the engine counted of its own processes; samples may be more: they also count its helpers.
     """
 
     device: int | None = None
     process: int | None = None
-    is_reported: bool = False
+    engine: int | None = None
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    return max((known for known in (one, other) if known is not None), default=None)
 
 
 @dataclass
@@ -337,9 +341,9 @@ class RunStatus:
                 self.finished, self.ended = event, event.time
                 sampled = self.peaks.get(event.attempt, Peak())
                 self.peaks[event.attempt] = Peak(
-                    device=sampled.device if event.peak_device_bytes is None else event.peak_device_bytes,
-                    process=sampled.process if event.peak_bytes is None else event.peak_bytes,
-                    is_reported=event.peak_bytes is not None,
+                    device=_larger(sampled.device, event.peak_device_bytes),
+                    process=_larger(sampled.process, event.peak_bytes),
+                    engine=event.peak_bytes,
                 )
                 if event.wrote_model and event.steps:
                     self.model_step = event.steps
@@ -365,12 +369,10 @@ class RunStatus:
 
     def _add_sample(self, event: MemorySampled) -> None:
         peak = self.peaks.get(event.attempt, Peak())
-        if peak.is_reported:
-            return
-        if event.source is Source.TORCH and event.reserved is not None:
-            self.peaks[event.attempt] = replace(peak, device=max(event.reserved, peak.device or 0))
+        if event.source is Source.TORCH:
+            self.peaks[event.attempt] = replace(peak, device=_larger(peak.device, event.reserved))
         elif event.source is Source.PROCESS:
-            self.peaks[event.attempt] = replace(peak, process=max(event.bytes, peak.process or 0))
+            self.peaks[event.attempt] = replace(peak, process=_larger(peak.process, event.bytes))
 
     def _count_batches(self, event: PhaseChanged) -> None:
         if event.phase is not Phase.EVALUATING:
@@ -454,8 +456,16 @@ class RunStatus:
         return max(devices or processes, default=None)
 
     @property
+    def measured_bytes(self) -> int | None:
+        """What a forecast is compared with: `peak_bytes`, in main memory of the engine's own processes."""
+        if any(peak.device is not None for peak in self.peaks.values()):
+            return self.peak_bytes
+        counted = [peak.engine or peak.process for peak in self.peaks.values()]
+        return max(filter(None, counted), default=None)
+
+    @property
     def forecast_bytes(self) -> int | None:
-        """The forecast of `peak_bytes`: on a GPU without the overhead outside of tensors."""
+        """The forecast of `measured_bytes`: on a GPU without the overhead outside of tensors."""
         if self.forecast is None:
             return None
         parts = self.forecast.parts
@@ -464,7 +474,7 @@ class RunStatus:
     @property
     def forecast_error(self) -> float | None:
         """Relative error of the forecast, positive: too high; None before the end, or without a forecast."""
-        forecast, peak = self.forecast_bytes, self.peak_bytes
+        forecast, peak = self.forecast_bytes, self.measured_bytes
         if forecast is None or not peak or self.finished is None or not self.finished.steps:
             return None
         return (forecast - peak) / peak

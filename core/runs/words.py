@@ -348,7 +348,7 @@ def _of_memory(ran: WhatRan, status: RunStatus | None) -> Iterator[_Line]:
             _("{percent:.0f} % below the peak of {peak}"),
         )
         template = above if error > 0 else below
-        reason = template.format(percent=100 * abs(error), peak=formats.memory(status.peak_bytes or 0))
+        reason = template.format(percent=100 * abs(error), peak=formats.memory(status.measured_bytes or 0))
         yield _Line(_("Estimate"), formats.memory(status.forecast_bytes or 0), reason=reason)
 
 

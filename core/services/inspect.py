@@ -44,11 +44,16 @@ FILES_NAMED = 200
 
 
 class FoundFile(msgspec.Struct, frozen=True):
-    """The path of an image, and why it was found; `like` is the path of another one that it is like."""
+    """The path of an image, and why it was found; `like` is the path of another one that it is like.
+
+    `picture` and `like_picture` are small PNG files of those that Qt can't read.
+    """
 
     path: str
     reason: str = ""
     like: str = ""
+    picture: bytes = b""
+    like_picture: bytes = b""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -252,7 +252,7 @@ def _memory(status: RunStatus) -> str:
         return ""
     parts = [(PART_TITLES[name], getattr(forecast.parts, name)) for name in forecast.parts.__struct_fields__]
     parts.append((_("Forecast, total"), forecast.parts.total))
-    parts.append((_("Measured peak"), status.peak_bytes or 0))
+    parts.append((_("Measured peak"), status.measured_bytes or 0))
     rows = [(title, formats.memory(count)) for title, count in parts if count]
     table = _table((_("Part"), _("Memory")), rows, (1,))
     if (error := status.forecast_error) is None:

@@ -35,7 +35,7 @@ from gui.charts.axes import (
     step_scale,
 )
 from gui.charts.chart import Chart, Stage
-from gui.charts.history import PARTS, RunHistory, Smoothing
+from gui.charts.history import MEDIAN_STEPS, PARTS, RunHistory, Smoothing
 from gui.charts.overlays import SHAPES, Reading
 from gui.charts.series import Floats, Line, Look, Series, Span, mixed
 
@@ -377,8 +377,8 @@ class StepTimeChart(StepChart):
                 "Where the time of a step goes. A GPU works asynchronously, so Hone waits for it between the parts in "
                 "a few steps only, which costs less than 1 % of the time; other steps show wall time. Upright lines "
                 "are evaluations and checkpoints that the training waited for. The line across is the median of "
-                "the last steps."
-            )
+                "the last {count} steps."
+            ).format(count=MEDIAN_STEPS)
         )
 
     def y_span(self, drawn: Span) -> Span:
@@ -401,7 +401,7 @@ class StepTimeChart(StepChart):
         self._pause_share = min(1.0, seconds.sum() / duration) if duration > 0 else 0.0
 
     def readings(self, x: float | None) -> list[Reading]:
-        """The step at `x` and its parts; else the median, the share of each part and the slowest step."""
+        """The step at `x` and its parts; else the recent median, the share of each part and the slowest step."""
         history = self.history
         if x is not None:
             whole = history.step_seconds.at(x)
@@ -412,7 +412,7 @@ class StepTimeChart(StepChart):
         median, extremes = history.median_seconds.last, history.step_seconds.extremes()
         if median is None or extremes is None:
             return []
-        readings = [Reading(formats.step_time(median), self._line_colour, _("median"))]
+        readings = [Reading(formats.step_time(median), self._line_colour, _("recent median"))]
         if self._parts is not None:
             shares = zip(self._part_names, COLOURS, formats.whole_shares(self._parts.shares), strict=True)
             readings += [
@@ -670,7 +670,8 @@ class CompareStepTime(CompareChart):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(_("Step time"), stage, STEP_TIMES, "step_seconds", write=formats.step_time)
-        self.explain(_("The median of the last 51 steps, so that a single slow one doesn't hide the rest."))
+        text = _("The median of the last {count} steps, so that a single slow one doesn't hide the rest.")
+        self.explain(text.format(count=MEDIAN_STEPS))
 
     def series_of(self, history: RunHistory) -> Series:
         return history.median_seconds

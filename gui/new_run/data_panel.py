@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QPoint, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QBuffer, QEvent, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QIcon, QImageReader, QPainter, QPixmap
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -198,9 +198,12 @@ class FilesSheet(Sheet):
             self._load.stop()
             return
         row, file = self.list.count() - len(self._waiting), self._waiting.pop(0)
-        pictures = [found for path in (file.path, file.like) if path and not (found := _small(path)).isNull()]
+        both = (file.path, file.picture), (file.like, file.like_picture)
+        pictures = [found for path, picture in both if path and not (found := _small(path, picture)).isNull()]
         if pictures:
-            self.list.item(row).setIcon(QIcon(side_by_side(pictures)))
+            icon = QIcon(whole := side_by_side(pictures))
+            icon.addPixmap(whole, QIcon.Mode.Selected)  # Qt would tint it
+            self.list.item(row).setIcon(icon)
 
     def _open(self, item: QListWidgetItem) -> None:
         error = reveal(Path(item.data(Qt.ItemDataRole.UserRole).path))
@@ -235,8 +238,14 @@ def _last_parts(path: str) -> str:
     return str(Path(*Path(path).parts[-2:]))
 
 
-def _small(path: str) -> QPixmap:
+def _small(path: str, picture: bytes) -> QPixmap:
+    """The image, or what the engine made of one that Qt can't read; null without either."""
     reader = QImageReader(path)
+    if picture:
+        content = QBuffer()
+        content.setData(picture)
+        content.open(QBuffer.OpenModeFlag.ReadOnly)
+        reader = QImageReader(content)
     reader.setAutoTransform(True)
     size = reader.size()
     if size.isValid():

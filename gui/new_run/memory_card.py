@@ -448,7 +448,7 @@ class FitCard(Card):
             )
             an_epoch = steps_of(case.options, case.trained or 1)[1]
             share = steps / an_epoch if steps else case.options.training.epochs
-            text = (_("The run fits") if is_set else text) + self._seen(share, case.options)
+            text = (_("The run fits into this time") if is_set else text) + self._seen(share, case.options)
         elif seconds < math.inf:
             text = _("Not even one step fits, with its evaluation")
         self.fits.setText(text)
@@ -524,13 +524,13 @@ class FitCard(Card):
         if is_running:
             button.setText(_("Cancel"))
             button.setToolTip("")
-            text = _("Running a few steps on your longest examples… {spent}")
+            text = _("Running a few steps on your data… {spent}")
             self._measure.label.setText(
                 text.format(spent=duration(state.measuring_seconds).replace(" ", "\u00a0"))
             )
             return
         button.setText(_("Measure") if measured is None else _("Measure again"))
-        tip = _("Uses your longest examples, in a separate process. Nothing is saved.")
+        tip = _("Uses your data (of texts the longest), in a separate process. Nothing is saved.")
         text = _("Measures memory and time in a few real steps")
         if state.pair:
             text = _("Measures run 2 (chat) in a few real steps")

@@ -338,7 +338,7 @@ class MemoryActions(QObject):
             correction=state.correction,
         )
         text = _(
-            "Tests your settings, then lighter ones, on your longest examples and suggests the fastest that fits with "
+            "Tests your settings, then lighter ones, in short runs and suggests the fastest that fits with "
             "10 % to spare. Settings that may change the result come last. The form changes only when you press Apply."
         )
         begin = partial(self._open, case.options, text, fitting)

@@ -335,8 +335,8 @@ class RunView(QWidget):
                 _("Tested on {data}: {result}").format(data=isolated(test.data), result=result)
             )
         elif self._other is not self.run:
-            other = summarize(self._other) if self._state is State.FINISHED else None
-            state = other.state if other is not None else None
+            is_next = self._state is not None and self._state.is_over and self._state is not State.PAUSED
+            state = summarize(self._other).state if is_next else None
             self.header.show_other(run_title(self._other), is_first=self.next_run is not None, state=state)
 
     def _show_messages(self) -> None:

@@ -93,7 +93,8 @@ def question_about(awaited: TurnAwaited, parent: QWidget | None, *, waits: bool 
             name=f"“{isolated(awaited.title)}”" if awaited.title else awaited.behind, count=awaited.ahead
         )
         text = _(
-            "Two runs at the same time slow each other down and share the memory. If that runs out, one of them fails."
+            "Two runs at the same time slow each other down and share the memory. If the memory runs out, one of them "
+            "fails."
         )
     waiting = {} if waits else {Turn.WAIT: _("Add to queue")}
     return Question(title, text, {**waiting, Turn.NOW: _("Start now")}, parent)

@@ -514,10 +514,18 @@ class ComparePage(QWidget):
         self.charts.judge_by([summary.metric for summary in comparison.runs])
         self.conclusion.setText(comparison.conclusion)
         self.conclusion.setVisible(bool(comparison.conclusion))
+        self._show_tabs(only_tests=all(summary.is_test for summary in comparison.runs))
         self._best = comparison.best
         self.open.setVisible(self._best is not None)
         self.export.setVisible(self._best is not None and self._best.state.is_over)
         self.difference.setText(difference_text(comparison))
+
+    def _show_tabs(self, *, only_tests: bool) -> None:
+        """A test has no curves: what differs is shown alone."""
+        had_curves = self.tabs.isTabVisible(0)
+        self.tabs.setTabVisible(0, not only_tests)
+        if not (had_curves or only_tests):
+            self.tabs.setCurrentIndex(0)
 
     def _name_runs(self, runs: Sequence[tuple[Path, str]]) -> None:
         shared = f"{runs[0][1].rpartition(TITLE_JOIN)[0]}{TITLE_JOIN}"

@@ -1,6 +1,6 @@
 """The page with the list of all runs, and below it the name, tags and note of the selected ones."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -491,7 +491,8 @@ class RunsPage(QWidget):
 
     def _show_count(self) -> None:
         """Show the number of runs and their size, or what to do if there is none."""
-        total, shown, size = self.model.rowCount(), self._filter.rowCount(), self.model.total_size
+        total, shown = self.model.rowCount(), self._filter.rowCount()
+        size = self._size_of(self._summary_at(self._filter.index(row, 0)) for row in range(shown))
         parts = [ngettext("{count} run", "{count} runs", total).format(count=formats.count(total))]
         if shown < total:
             text = ngettext("{shown} of {count} run", "{shown} of {count} runs", total)
@@ -508,9 +509,12 @@ class RunsPage(QWidget):
 
     def _show_chosen(self) -> None:
         chosen = self.chosen()
-        sizes = [self.model.size_of(summary) for summary in chosen]
-        size = None if None in sizes else sum(size for size in sizes if size is not None)
-        self.panel.show_runs(chosen, size)
+        self.panel.show_runs(chosen, self._size_of(chosen))
+
+    def _size_of(self, runs: Iterable[RunSummary]) -> int | None:
+        """Bytes of these runs; None until all are counted."""
+        sizes = [self.model.size_of(summary) for summary in runs]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
 
     def _rename(self, run: RunSummary, title: str) -> None:
         self._change_notes([run], lambda notes: msgspec.structs.replace(notes, title=title))

@@ -65,12 +65,6 @@ class RunsModel(QAbstractTableModel):
     def row(self, row: int) -> RunRow:
         return self._rows[row]
 
-    @property
-    def total_size(self) -> int | None:
-        """Bytes of all runs; None until all are counted."""
-        sizes = [row.size for row in self._rows]
-        return None if None in sizes else sum(size for size in sizes if size is not None)
-
     def longest_texts(self, column: Column) -> list[str]:
         """The texts with the most letters, any of which may be the widest."""
         return heapq.nlargest(MOST_MEASURED, {row.texts[column] for row in self._rows}, key=len)

@@ -32,7 +32,7 @@ Failed = Callable[[UserError], None]
 
 
 class AnswersModel(QAbstractTableModel):
-    """The first rows of a CSV file; of images the file's name is shown, and its path is a tool tip."""
+    """The first rows of a CSV file; of images the file and its folder are shown, and the path is a tool tip."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -67,7 +67,7 @@ class AnswersModel(QAbstractTableModel):
             return text[:CELL_LETTERS] or None
         if role != Qt.ItemDataRole.DisplayRole:
             return None
-        shown = Path(text).name if self._has_files and index.column() == 0 else text
+        shown = str(Path(*Path(text).parts[-2:])) if self._has_files and index.column() == 0 else text
         return " ".join(shown.split())[:CELL_LETTERS]
 
 

@@ -255,6 +255,7 @@ class Note(QWidget):
         """Give the label the width and the lines that its text needs; returns whether there are too few."""
         line = self._label.fontMetrics().lineSpacing()
         most, wide = self._most_lines * line, max(1, room)
+        self._label.setMinimumSize(0, 0)  # it would be the least that heightForWidth returns
         is_cut = self._label.heightForWidth(wide) > most
         if is_cut:
             wide = max(1, room - self._more.sizeHint().width() - SPACING)

@@ -272,7 +272,8 @@ class Conversations:
 
     `eval` is None if nothing is held out. `findings` are warnings about the training data, then about the evaluation
     data. `in_both` is how many evaluation rows are trained on, too, and how many there are. `turn_end` is the token
-    that most answers end with. `lengths` are those of training rows before they are cut.
+    that most answers end with. `lengths` are those of training rows before they are cut, in a
+    test those of its rows.
     """
 
     train: "Dataset"
@@ -300,7 +301,7 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
     findings = train.findings()
     repeated = sum(finding.count for finding in train.repeated.findings()) if data.drop_duplicates else 0
     notes = (*table.messages, *repeats(repeated))
-    trained, evaluated = train.samples, None
+    trained, evaluated, lengths = train.samples, None, train.lengths
     known, asked = set[int](), array("q")
     if apart := held_out_of(data):
         try:
@@ -311,6 +312,9 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
             error.fixes = (*error.fixes, apart.instead)
             raise
         findings = (*findings, *held_out.tally.findings())
+        notes = (*notes, *other.messages)
+        if not options.tells_of_training:
+            findings, notes, lengths = held_out.tally.findings(), other.messages, held_out.lengths
         evaluated = held_out.samples
         known, asked = set(train.of_samples), held_out.of_samples
     else:
@@ -325,7 +329,7 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
     in_both = sum(fingerprint in known for fingerprint in asked), len(asked)
     if options.preference is PreferenceLoss.KTO:
         trained, evaluated = unpaired(trained), evaluated and unpaired(evaluated)
-    return Conversations(trained, evaluated, findings, notes, train.turn_end, train.lengths, in_both)
+    return Conversations(trained, evaluated, findings, notes, train.turn_end, lengths, in_both)
 
 
 # --- The longest row, found without tokenizing all of them

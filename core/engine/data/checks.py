@@ -195,7 +195,7 @@ def offered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings with the fix that leaves out all rows that would stop a run."""
     findings = tuple(findings)
     problems = [finding for finding in findings if finding.level is FindingLevel.PROBLEM]
-    fix = Fix(_("Leave out all examples with a problem"), SKIP_PROBLEMS)
+    fix = Fix(_("Leave out all examples that can't be used"), SKIP_PROBLEMS)
     if len(problems) == 1:
         fix = leave_out(problems[0].count)
     return tuple(

@@ -161,6 +161,7 @@ LARGE_PIXELS = 16 * 2**20
 
 PREVIEW_SIDE = 256
 """The most pixels of a preview's width and height."""
+THUMBNAIL_SIDE = 144
 
 CROPS = {Augmentation.LIGHT: (0.7, 1.1), Augmentation.STRONG: (0.35, 4 / 3)}
 """The least part of its area that is left of an image, and by how much it is stretched at most."""
@@ -318,8 +319,17 @@ def _has_alpha(image: Any) -> bool:
     return image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info
 
 
-def _png(image: Any) -> bytes:
-    image.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE))
+def thumbnail(image: Path) -> bytes:
+    """A small PNG file of an image; empty if it can't be read."""
+    try:
+        with opened(image) as pil:
+            return _png(_upright(pil, THUMBNAIL_SIDE), THUMBNAIL_SIDE)
+    except UNREADABLE:
+        return b""
+
+
+def _png(image: Any, side: int = PREVIEW_SIDE) -> bytes:
+    image.thumbnail((side, side))
     written = BytesIO()
     image.save(written, "PNG")
     return written.getvalue()
@@ -383,7 +393,8 @@ class Images:
     """Images with their labels (`names`), decoded when they are used; can be pickled.
 
     `stored` is repeated if it is shorter than `names`. `rows` are their numbers in the table `source`, counted in
-    `row_word`s; None if there is no table. `others` is what was found of its other rows.
+    `row_word`s; None if there is no table. `others` is what was found of its other rows, `notes` say what else is left
+    out.
     """
 
     names: Sequence[str]
@@ -392,6 +403,7 @@ class Images:
     rows: Sequence[int] | None = None
     row_word: str = "image"
     others: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -577,7 +589,7 @@ def check_each(images: Images, check: Check) -> Iterator[CheckedImage]:
 
 
 def readable(images: Images, check: Check, *, skip: bool) -> tuple[Images, tuple[str, ...]]:
-    """Check every image before a run; returns those that can be used, and notes that name the others.
+    """Check every image before a run; returns those that can be used, and all notes, which name the others.
 
     Args:
         skip: Whether the others, and incomplete rows of a table, are left out.
@@ -587,7 +599,7 @@ def readable(images: Images, check: Check, *, skip: bool) -> tuple[Images, tuple
     """
     others = [left_out(finding) if skip else finding for finding in images.others]
     refuse_problems(Path(images.source), others, len(images))
-    notes = noted(others)
+    notes = (*images.notes, *noted(others))
     bad = {index: checked for index, checked in enumerate(check_each(images, check)) if not checked.is_usable}
     if not bad:
         return images, notes

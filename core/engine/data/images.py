@@ -73,7 +73,6 @@ class FoundImages:
     format: str
     eval: Images | None = None
     eval_name: str = ""
-    notes: tuple[str, ...] = ()
     table: Table | None = None
     image_column: str | None = None
     label_column: str | None = None
@@ -112,17 +111,15 @@ def load_image_data(
     transform = replace(training_transform(options), mean=mean, std=std)
     found, known = find_training_images(options), KnownChecks(data.train)
     usable, notes = readable(found.train, known.check, skip=data.skip_bad_rows)
-    found = replace(found, train=usable, notes=(*found.notes, *notes))
+    found = replace(found, train=usable)
     labels = class_names(options, found)
     held_out = find_eval_images(options, found)
-    notes = ()
     if held_out:
-        held_out, notes = readable(held_out, known.check, skip=data.skip_bad_rows)
-        notes = tuple(_("Validation data: {message}").format(message=note) for note in notes)
+        held_out, of_eval = readable(held_out, known.check, skip=data.skip_bad_rows)
         refuse_eval_labels(options, held_out, labels)
+        notes = (*notes, *map(of_validation, of_eval)) if options.tells_of_training else of_eval
     known.save()
     train, rest = split_images(options, found, held_out)
-    notes = (*found.notes, *notes)
     if not (held_out or synthetic or rest) and data.eval_fraction:
         notes = (*notes, NOTHING_HELD_OUT)
     elif found.eval and not data.eval:
@@ -142,6 +139,10 @@ def load_image_data(
         labels,
         notes,
     )
+
+
+def of_validation(message: str) -> str:
+    return _("Validation data: {message}").format(message=message)
 
 
 def training_transform(options: RunOptions) -> ImageTransform:
@@ -331,14 +332,12 @@ def _find_class_folders(folder: Path, train_split: str | None, eval_split: str |
         held_out = folders[eval_split.lower()] if eval_split else None
     if train is None or not (train_split or _folders(train)):
         train, held_out, folders = folder, None, {}
-    images, notes = _images_by_class(train)
     found = FoundImages(
-        images, _("class folders"), notes=notes, splits=tuple(path.name for path in folders.values())
+        _images_by_class(train), _("class folders"), splits=tuple(path.name for path in folders.values())
     )
     if held_out is None:
         return found
-    images, notes = _images_by_class(held_out)
-    return replace(found, eval=images, eval_name=held_out.name, notes=(*found.notes, *notes))
+    return replace(found, eval=_images_by_class(held_out), eval_name=held_out.name)
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -351,7 +350,7 @@ def _visible(folder: Path) -> list[Path]:
     return paths_in_order(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
-def _images_by_class(root: Path) -> tuple[Images, tuple[str, ...]]:
+def _images_by_class(root: Path) -> Images:
     """Find the images of class folders, one of each class in turn, and note what is left out."""
     folders, is_image = _folders(root), lambda path: path.suffix.lower() in IMAGE_FORMATS
     if not folders:
@@ -396,7 +395,8 @@ def _images_by_class(root: Path) -> tuple[Images, tuple[str, ...]]:
         names = [path.relative_to(root).as_posix() for path in ignored]
         notes.append(note.format(count=len(names), name=root.name, names=listed(names)))
     found.sort()  # "the first 100" then has all classes
-    return Images([name for _place, name, _path in found], [path for *_others, path in found]), tuple(notes)
+    names, paths = [name for _place, name, _path in found], [path for *_others, path in found]
+    return Images(names, paths, notes=tuple(notes))
 
 
 # --- Tables with images, or with paths of images
@@ -485,11 +485,10 @@ def read_image_table(
         table.numbers[kept].tolist(),
         table.row_word,
         findings,
+        table.messages,
     )
     kind = _("Parquet with images") if is_stored else _("{format} of image paths").format(format=table.format)
-    return FoundImages(
-        images, kind, notes=table.messages, table=table, image_column=image, label_column=label
-    )
+    return FoundImages(images, kind, table=table, image_column=image, label_column=label)
 
 
 def _choose_image_column(table: Table, chosen: str | None) -> str:

@@ -364,7 +364,7 @@ def load_labelled_texts(options: RunOptions) -> TextData:
         except DataError as error:
             error.fixes = (*error.fixes, apart.instead)
             raise
-        notes = (*notes, *table.messages, *rows.notes)
+        notes = (*(notes if options.tells_of_training else ()), *table.messages, *rows.notes)
         evaluation = rows.encoded(labels)
     elif held_out:
         evaluation = whole.take(held_out[: data.max_eval_samples])
@@ -487,9 +487,11 @@ def encode_texts(
 
     train = tokenize(data.train)
     evaluation = None if data.eval is None else tokenize(data.eval)
-    _report_cut_texts(train, length, options.data.max_length, reporter)
+    is_test = not options.tells_of_training
+    texts, told = (data.eval, evaluation) if is_test else (data.train, train)
+    _report_cut_texts(told, length, options.data.max_length, reporter)
     if WORDS in data.train.column_names:
-        _report_lost_words(data.train, train, length, reporter)
+        _report_lost_words(texts, told, length, reporter, is_test=is_test)
     return train, evaluation
 
 
@@ -579,7 +581,7 @@ def _report_cut_texts(train: Any, length: int, max_length: int, reporter: Report
         reporter.note("texts-cut", title, _("Longer ones are truncated."))
 
 
-def _report_lost_words(texts: Any, encoded: Any, length: int, reporter: Reporter) -> None:
+def _report_lost_words(texts: Any, encoded: Any, length: int, reporter: Reporter, *, is_test: bool) -> None:
     words = int(pc.sum(pc.list_value_length(_column(texts, WORDS))).as_py() or 0)
     labels = pc.list_flatten(_column(encoded, "labels")).to_numpy()
     lost = words - int(np.count_nonzero(labels != NO_LABEL))
@@ -589,6 +591,12 @@ def _report_lost_words(texts: Any, encoded: Any, length: int, reporter: Reporter
             "{lost:,} of {words:,} words are not trained on",
             lost,
         )
+        if is_test:
+            title = ngettext(
+                "{lost:,} of {words:,} words is not tested",
+                "{lost:,} of {words:,} words are not tested",
+                lost,
+            )
         why = _("They are beyond {length} tokens, or the model has no token for them.")
         reporter.note("words-lost", title.format(lost=lost, words=words), why.format(length=length))
 

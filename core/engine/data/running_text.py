@@ -267,7 +267,7 @@ def load_running_text(options: RunOptions) -> RunningText:
             )
         other = read_running(texts_of(apart.source, apart.split, apart.option), data.text_columns)
         held_out, eval_notes = _texts(other, data)
-        return RunningText(train, held_out, (*notes, *eval_notes))
+        return RunningText(train, held_out, (*(notes if options.tells_of_training else ()), *eval_notes))
     if not data.eval_fraction:
         return RunningText(train, None, notes)
     if isinstance(source, Table) and len(train) > 1:

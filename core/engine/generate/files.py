@@ -67,7 +67,7 @@ def answer_files(
         try:
             answers.append(_cells(model, asked, item))
         except UserError as error:
-            problems[place] = error.detail
+            problems[place] = error.detail.removeprefix(f"{item}: ")  # the file has a column of its own
             answers.append(("",) * len(LABELLED))
         if time.monotonic() - told > TELL_SECONDS:
             told = time.monotonic()

@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,7 @@ from core.engine.data.alike import are_alike, pairs_alike
 from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH, offered
 from core.engine.data.image_files import (
     NAMED,
+    READERS,
     UNREADABLE,
     Check,
     CheckedImage,
@@ -26,12 +28,14 @@ from core.engine.data.image_files import (
     check_each,
     opened,
     size_of,
+    thumbnail,
 )
 from core.engine.data.images import (
     FoundImages,
     class_names,
     find_eval_images,
     find_training_images,
+    of_validation,
     refuse_eval_labels,
     split_images,
     training_transform,
@@ -40,6 +44,7 @@ from core.engine.data.known_checks import KnownChecks
 from core.engine.inspect.report import Progress, as_problem, table_fields
 from core.options import RunOptions
 from core.options.choices import ImageFit
+from core.options.presets import IMAGE_FORMATS
 from core.options.sources import parse_synthetic
 from core.services.inspect import (
     FILES_NAMED,
@@ -62,10 +67,25 @@ REPORT_EVERY = 500
 IMBALANCE = 10
 """A class with so many times as many images as another is reported."""
 
+UNSEEN = frozenset(ending for ending, kind in IMAGE_FORMATS.items() if kind in ("AVIF", "HEIF"))
+"""Endings of the formats that Qt can't read."""
+MOST_PICTURES = 40
+
 SINGLE = FindingKind(
     "class-of-one",
     FindingLevel.WARNING,
     _("{rows}: the only one with its label, so none is left for validation"),
+)
+
+SAME = FindingKind(DUPLICATES.code, FindingLevel.WARNING, _("{rows}: the same as another one"))
+OTHER_LABEL = FindingKind(
+    CONTRADICTIONS.code,
+    FindingLevel.WARNING,
+    _("{rows}: the same as another one, but with another label. The model can't learn both answers"),
+    CONTRADICTIONS.advice,
+)
+OTHER_CLASS = replace(
+    OTHER_LABEL, advice=_("Delete the one in the wrong folder; where opinions differ, both may stay")
 )
 
 Flagged = dict[FindingKind, list[tuple[int, str]]]
@@ -81,7 +101,7 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
     data, synthetic = options.data, parse_synthetic(options.data.train)
     loaded = find_training_images(options)
     problems: list[Problem] = []
-    held_out, notes = loaded.eval, loaded.notes
+    held_out = loaded.eval
     try:
         held_out = find_eval_images(options, loaded)
     except DataError as error:
@@ -106,6 +126,7 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
         train_rows, eval_rows = len(chosen), len(rest)
         if checks:
             findings += _alike(usable.train, chosen, apart, rest, checks)
+    notes = (*loaded.train.notes, *map(of_validation, held_out.notes if held_out else ()))
     findings += _not_square(checks, data.image_fit, data.image_size)
     if loaded.eval and not (data.eval or data.eval_split):
         note = _("{name} is the validation data unless you choose other data.").format(name=loaded.eval_name)
@@ -125,7 +146,7 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
         train_rows=train_rows,
         eval_rows=eval_rows,
         problems=tuple(problems),
-        findings=in_order([*(offered(findings) if can_skip else findings)]),
+        findings=in_order(_with_pictures(offered(findings) if can_skip else findings)),
         notes=notes,
     )
 
@@ -141,7 +162,10 @@ def _not_square(checks: Sequence[Sequence[CheckedImage]], fit: ImageFit, size: i
     shapes = [one.is_square for checked in checks for one in checked if one.is_usable]
     count = shapes.count(False)
     if fit is ImageFit.SQUASH and 2 * count > len(shapes):
-        text = _("{count:,} of {all:,} images aren't square and are squashed to {size} × {size} pixels.")
+        text = _(
+            "{count:,} of {all:,} images are clearly not square (one side more than 10 % longer than the other) and "
+            "are squashed to {size} × {size} pixels."
+        )
         yield Finding(
             code="not-square",
             level=FindingLevel.WARNING,
@@ -301,6 +325,24 @@ def findings_of(
         yield from _uneven_classes(train)
 
 
+def _with_pictures(findings: Sequence[Finding]) -> list[Finding]:
+    """Add small pictures of the files that Qt can't read, of the first ones only: each is decoded once more."""
+    files = [file for finding in findings for file in finding.files]
+    named = dict.fromkeys(path for file in files for path in (file.path, file.like))
+    unseen = [Path(path) for path in named if Path(path).suffix.lower() in UNSEEN][:MOST_PICTURES]
+    with ThreadPoolExecutor(READERS) as pool:
+        pictures = dict(zip(map(str, unseen), pool.map(thumbnail, unseen), strict=True))
+
+    def shown(file: FoundFile) -> FoundFile:
+        picture, like = (pictures.get(path, b"") for path in (file.path, file.like))
+        return msgspec.structs.replace(file, picture=picture, like_picture=like)
+
+    return [
+        msgspec.structs.replace(finding, files=tuple(map(shown, finding.files))) if finding.files else finding
+        for finding in findings
+    ]
+
+
 def _find_equal(sets: Sequence[Images], ends: Sequence[Any], flagged: Sequence[Flagged]) -> None:
     """Find images that are the same as an earlier one; only those are read whole that share size and ends."""
     distinct, counts = np.unique(np.concatenate(ends), return_counts=True)
@@ -315,8 +357,9 @@ def _find_equal(sets: Sequence[Images], ends: Sequence[Any], flagged: Sequence[F
             if other is not images:
                 kinds[IN_BOTH].append((index, ""))
             elif place != index:
+                contradiction = OTHER_CLASS if images.rows is None else OTHER_LABEL
                 is_same_class = images.names[place] == images.names[index]
-                kinds[DUPLICATES if is_same_class else CONTRADICTIONS].append((index, same))
+                kinds[SAME if is_same_class else contradiction].append((index, same))
 
 
 def _check_classes(train: Images, flagged: Flagged) -> None:
@@ -344,9 +387,7 @@ def _uneven_classes(train: Images) -> Iterator[Finding]:
 
 
 def _of_evaluation(finding: Finding) -> Finding:
-    message = finding.message
-    if finding.code != IN_BOTH.code:
-        message = _("Validation data: {message}").format(message=message)
+    message = finding.message if finding.code == IN_BOTH.code else of_validation(finding.message)
     return msgspec.structs.replace(finding, message=message, in_eval=True)
 
 

@@ -96,6 +96,10 @@ class Stages:
         return report
 
 
+GUESSES_OF_LABELS = {
+    Task.TEXT_CLASSIFICATION: guess_columns,
+    Task.TEXT_REGRESSION: guess_score_columns,
+}
 JSON_EXAMPLES = {
     Task.CHAT: '{"instruction": "…", "output": "…"}',
     Task.PREFERENCE: '{"prompt": "…", "chosen": "…", "rejected": "…"}',
@@ -153,6 +157,12 @@ def inspect(options: RunOptions, progress: Progress | None = None, *, any_task: 
     if pipes:
         note = _("Pipes, sockets and devices are never opened. Left out: {names}.")
         report = msgspec.structs.replace(report, notes=(*report.notes, note.format(names=listed(pipes))))
+    if _table is not None and task.writes_text and suited in GUESSES_OF_LABELS:
+        label = GUESSES_OF_LABELS[suited](_table).label
+        if label not in (None, *report.columns_by_role.values(), *report.text_columns):
+            note = _("The column “{label}” is not read: “{task}” learns from the texts alone.")
+            note = note.format(label=label, task=task.label)
+            report = msgspec.structs.replace(report, notes=(*report.notes, note))
     validation = Path(options.data.eval or options.data.eval_split or "").name
     reading = {"validation data": validation} if validation else {}
     return msgspec.structs.replace(

@@ -285,7 +285,7 @@ def remember(status: RunStatus, resolved: ResolvedRun) -> None:
 
     A run of less than an epoch may not have met its longest batch, and is left out.
     """
-    forecast, measured = status.forecast, status.peak_bytes
+    forecast, measured = status.forecast, status.measured_bytes
     if forecast is None or measured is None or status.epoch < WHOLE_EPOCH or status.forecast_error is None:
         return
     assert status.forecast_bytes is not None

@@ -136,7 +136,7 @@ def _trainable(data: ImageData, model: ImageModel, options: RunOptions, reporter
             _("Its batch normalisation needs more than one value per channel."),
             (*fixes, _images_of(options, LARGE_ENOUGH)),
         )
-    if count <= batch_size or count % batch_size != 1:
+    if count <= batch_size or count % batch_size != 1 or options.only_evaluates:
         return data.train
     reporter.note(
         "lone-image",

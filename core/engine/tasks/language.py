@@ -100,9 +100,9 @@ def _rows(
     train = make_blocks(text.train, tokenizer, length)
     if train is None:
         raise too_short(options.data.train)
-    _report_blocks(train, options, reporter)
     rows = _first(train.rows, options.data.max_train_samples)
     held_out = make_blocks(text.eval, tokenizer, length) if text.eval else None
+    _report_blocks((not options.tells_of_training and held_out) or train, options, reporter)
     if held_out is None:
         if text.eval is not None:
             reporter.note("held-out", NOTHING_HELD_OUT)
@@ -156,7 +156,7 @@ def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
     loaded = _load(options, reporter)
     model = apply_method(loaded.model, options)
     train = loaded.data.train
-    if options.data.packing:
+    if options.data.packing and not options.only_evaluates:
         reporter.phase(Phase.TOKENIZING)
         train = pack_dataset(train, loaded.length, "bfd")
         reporter.note(

@@ -17,7 +17,8 @@ from core.runs.events import MOST_LABELS, MOST_LISTED, ConfusionCounted, LabelCo
 # --- Classification
 
 
-TOP = 5
+TOP, LEAST_FOR_TOP = 5, 20
+"""Of fewer classes than that, one of the likeliest five is easily the true one."""
 
 
 def classification_metrics(prediction: Any) -> dict[str, float]:
@@ -25,7 +26,7 @@ def classification_metrics(prediction: Any) -> dict[str, float]:
 
     `accuracy` and `f1`, 0 to 1. With two classes F1 is that of class 1 (as run_glue reports MRPC), and there is
     `matthews`, the correlation coefficient by which CoLA is judged, -1 to 1, 0 if undefined. With more classes F1 is
-    their unweighted mean, and with more than five there is `top5_accuracy`.
+    their unweighted mean, and with twenty or more there is `top5_accuracy`.
     """
     from sklearn.metrics import accuracy_score, f1_score
 
@@ -39,7 +40,7 @@ def classification_metrics(prediction: Any) -> dict[str, float]:
     if classes == 2:  # of 0 and 1, Matthews' correlation is Pearson's
         correlation = pearson(truth, answers)
         metrics["matthews"] = 0.0 if np.isnan(correlation) else correlation
-    if classes > TOP:
+    if classes >= LEAST_FOR_TOP:
         likeliest = np.argpartition(-logits, TOP - 1, axis=-1)[:, :TOP]
         metrics["top5_accuracy"] = float((likeliest == truth[:, None]).any(axis=-1).mean())
     return metrics

@@ -44,6 +44,9 @@ MB, GB = 1 << 20, 1 << 30
         (formats.metric_format("eval_f1"), 0.8312, "83.1 %"),
         (formats.metric_format("eval_loss"), 0.8312, "0.831"),
         (formats.metrics, {"eval_zeta": 1.0, "eval_loss": 0.5, "eval_recall": 0.5}, "loss 0.5, recall 0.5, zeta 1"),
+        (formats.compact_count, 109_482_240, "109 million"),
+        (formats.compact_count, 577_408, "577 thousand"),  # more or less, by the labels
+        (formats.compact_count, 73_728, "73,728"),
         (formats.memory, None, formats.MISSING),
         (formats.memory, 500, "500 B"),
         (formats.number, math.nan, "not a number"),

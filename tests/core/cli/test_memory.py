@@ -14,7 +14,7 @@ from core.options import run_file
 from core.options.choices import Padding
 from core.services.hub import ConfigFetched
 from core.services.inspect import DataReport, Finding, FindingLevel
-from tests.fakes.memory import FILE, GB, MB, TRACED, DryRuns
+from tests.fakes.memory import FILE, GB, MB, MEASURED, TRACED, DryRuns
 from tests.fakes.model_shapes import MODEL, asked
 
 
@@ -274,3 +274,11 @@ def test_a_dry_run_needs_the_weights_and_downloads_nothing(command, engine, from
         assert err.startswith(
             "error: org/tiny isn't on this computer yet\nA run downloads it; so does `hf download"
         )
+
+
+def test_the_step_on_the_longest_batch_is_told_of_texts_and_not_of_images():
+    def told(found):
+        return [line for line in memory.measurement_lines(found) if "longest batch" in line]
+
+    assert told(MEASURED) == ["A step on the longest batch takes 0.9 s."]
+    assert told(replace(MEASURED, longest=None)) == []

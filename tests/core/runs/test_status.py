@@ -136,8 +136,9 @@ def sampled(source: Source, held: int, attempt: int = 1, **more: int) -> MemoryS
     ("events", "peak"),
     [
         ([sampled(Source.PROCESS, 5), sampled(Source.SYSTEM, 100), sampled(Source.PROCESS, 3)], 5),
-        ([sampled(Source.PROCESS, 900), ended(Outcome.STOPPED, peak_bytes=700)], 700),
-        ([ended(Outcome.STOPPED, peak_bytes=700), sampled(Source.PROCESS, 900)], 700),
+        ([sampled(Source.PROCESS, 900), ended(Outcome.STOPPED, peak_bytes=700)], 900),  # a peak never falls
+        ([ended(Outcome.STOPPED, peak_bytes=700), sampled(Source.PROCESS, 900)], 900),
+        ([sampled(Source.PROCESS, 600), ended(Outcome.STOPPED, peak_bytes=700)], 700),
         ([ended(Outcome.STOPPED, peak_bytes=700), sampled(Source.PROCESS, 800, attempt=2)], 800),
         ([sampled(Source.PROCESS, 9), sampled(Source.TORCH, 5, reserved=6)], 6),  # on a GPU
         ([ended(Outcome.FINISHED, peak_bytes=500, peak_device_bytes=100)], 100),
@@ -153,6 +154,9 @@ def test_peak_memory(events, peak):
         ("cpu", [], None),
         ("cpu", [ended(Outcome.FAILED, peak_bytes=100)], None),  # before a step
         ("cpu", [ended(Outcome.FINISHED, steps=20, peak_bytes=100)], 0.1),
+        # samples count data loader workers, too
+        ("cpu", [sampled(Source.PROCESS, 300), ended(Outcome.FINISHED, steps=20, peak_bytes=100)], 0.1),
+        ("cpu", [ended(Outcome.FINISHED, steps=20)], pytest.approx(2 / 9)),
         # only what the allocator held is compared
         ("cuda:0", [ended(Outcome.FINISHED, steps=20, peak_bytes=500, peak_device_bytes=100)], -0.2),
     ],

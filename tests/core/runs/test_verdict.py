@@ -351,7 +351,7 @@ def test_a_test_on_examples_that_were_trained_on_says_so():
     result = RunFinished(state=Outcome.FINISHED, seconds=1.0, steps=0, metrics=metrics)
     status.apply_all([plan(total_steps=0, eval_samples=10), evaluated, result])
     assert verdict(status, DIGITS).detail == ""
-    title = "9 of 10 examples are also in the training data"
+    title = "9 of 10 examples are also in the data that the model was trained or validated on"
     status.apply(MessageRaised(id=IN_BOTH, level=Level.WARNING, title=title))
     assert verdict(status, DIGITS).detail == f"{title}."
 

@@ -2,9 +2,9 @@
 
 import pytest
 from msgspec.structs import replace
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QAbstractButton, QLabel
+from PySide6.QtCore import QBuffer, Qt
+from PySide6.QtGui import QIcon, QImage
+from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 
 from core.base.errors import Fix
 from core.base.settings import Appearance
@@ -116,7 +116,7 @@ def test_findings_are_counted_and_have_buttons_and_links(qtbot):
 
 
 def test_a_fix_that_several_findings_have_stands_once(qtbot):
-    leave_out = Fix("Leave out all examples with a problem", {"data.skip_bad_rows": True})
+    leave_out = Fix("Leave out all examples that can't be used", {"data.skip_bad_rows": True})
     findings = tuple(replace(one, fixes=(leave_out,)) for one in CHAT_FINDINGS[:2])
     shown = FindingsPane(), FindingsPane()
     for pane, some in zip(shown, (findings, findings[:1]), strict=True):
@@ -300,6 +300,25 @@ def test_images_in_question_are_listed_with_their_reasons_and_those_like_them(qt
     assert sheet.list.item(0).icon().isNull()
     assert "And 1 more." in [label.text() for label in sheet.findChildren(QLabel)]
     sheet.close()
+
+
+def test_a_picture_keeps_its_colours_when_selected_and_comes_from_the_engine_where_qt_reads_none(
+    qtbot, tmp_path
+):
+    picture, encoded = QImage(144, 72, QImage.Format.Format_RGB32), QBuffer()
+    picture.fill(Qt.GlobalColor.red)
+    picture.save(encoded, "PNG")
+    finding = image_finding(tmp_path, count=2)
+    files = FoundFile("/photos/a.heic", picture=bytes(encoded.data().data())), FoundFile("/photos/b.heic")
+    pane = QWidget()
+    qtbot.addWidget(pane)
+    sheet = FilesSheet(replace(finding, files=files), pane)
+    qtbot.waitUntil(lambda: not sheet._waiting)
+    icon, size = sheet.list.item(0).icon(), sheet.list.iconSize()
+    shown, selected = (icon.pixmap(size, mode).toImage() for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected))
+    assert shown.pixelColor(30, 36) == Qt.GlobalColor.red
+    assert shown == selected
+    assert sheet.list.item(1).icon().isNull()
 
 
 def test_a_finding_without_files_of_its_own_shows_none(qtbot):

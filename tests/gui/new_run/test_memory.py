@@ -740,7 +740,7 @@ def test_a_limit_of_time_leaves_room_for_evaluations_and_says_how_much_of_the_da
     qtbot.waitUntil(lambda: "of one epoch" in card(texts).fits.text())
     assert "shorter texts or a smaller model" in card(texts).fits.text()
     press(card(texts)._time_box, "Set steps")
-    assert card(texts).fits.text().startswith("The run fits: ")
+    assert card(texts).fits.text().startswith("The run fits into this time: ")
     assert sum(seconds for seconds, _title in texts._fit.expected) <= 60
 
 

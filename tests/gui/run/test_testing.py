@@ -94,6 +94,25 @@ def test_a_test_shows_its_result_and_leads_to_the_run(qtbot, run, show, tmp_path
     assert opened.args == [tested]
 
 
+@pytest.mark.parametrize(
+    ("ended", "words"),
+    [
+        (Outcome.STOPPED, "Show run 2 of 2, chat: “Pip” (Finished)"),
+        (Outcome.FAILED, "Show run 2 of 2, chat: “Pip” (Finished)"),
+        (Outcome.FINISHED, "Show run 2 of 2, chat: “Pip” (Finished)"),
+        (Outcome.PAUSED, "Run 1 of 2: then “Pip” learns to chat"),
+    ],
+)
+def test_the_first_of_two_runs_announces_the_second_until_it_is_over(run, show, monkeypatch, ended, words):
+    chat = make_folder(run.path.with_name("chat"), with_changes(OPTIONS, {"output.name": "Pip"}))
+    finish_all(chat)
+    monkeypatch.setattr(page, "pretraining_pair", lambda _run: (run, chat))
+    clock = write_story(run, Plot(reached=40))
+    write_events(run.events_file, RunFinished(time=clock, state=ended, steps=40))
+    run.record_exit(ExitRecord(time=clock, code=0))
+    assert show(State(ended)).header.other.text() == words
+
+
 def test_in_a_small_window_compare_is_in_the_menu_and_the_name_has_room(run, show):
     finish_all(run)
     run.model.mkdir()

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QMenu, QStyleOptionComboBox
 
 from core.base.settings import Appearance
 from core.options import past_runs, run_file
+from core.options.catalogue import with_changes
 from core.options.data import DataOptions
 from core.options.past_runs import RunNotes
 from core.options.sections import MemoryOptions, TrainingOptions
@@ -204,6 +205,21 @@ def test_the_table_shows_results_and_only_the_options_that_differ(qtbot, shown, 
     shown.show_runs(runs)
     qtbot.waitUntil(lambda: "run files can't be read" in shown.difference.text(), timeout=5000)
     assert rows(shown)["Run file"] == ("", "can't be read")
+
+
+def test_of_tests_only_the_table_is_shown_and_of_a_test_and_a_run_the_curves_too(qtbot, page, tmp_path, runs):
+    test = with_changes(OPTIONS, {"training.epochs": 0.0, "training.max_steps": None})
+    tests = [make_folder(tmp_path / name, test) for name in ("one", "another")]
+    for compared, are_tests in ((tests, True), (runs, False), ([runs[0], tests[0]], False), (tests, True)):
+        page.show_runs(compared)
+        qtbot.waitUntil(lambda are_tests=are_tests: page.tabs.isTabVisible(0) is not are_tests, timeout=5000)
+        assert page.tabs.currentWidget() is (page.table if are_tests else page.charts)
+    page.show_runs(runs)
+    qtbot.waitUntil(lambda: page.tabs.isTabVisible(0), timeout=5000)
+    page.tabs.setCurrentWidget(page.table)
+    page.show_runs(runs[:1] + tests[:1])
+    qtbot.waitUntil(lambda: bool(page.difference.text()), timeout=5000)
+    assert page.tabs.currentWidget() is page.table, "as the person chose"
 
 
 def test_a_single_run_is_compared_at_once_and_another_partner_can_be_chosen(qtbot, page, tmp_path, runs):

@@ -112,6 +112,11 @@ def test_sizes_are_shown(qtbot, page, folder):
     page.refresh()
     qtbot.waitUntil(lambda: page.count.text().startswith("2 runs, 3."), timeout=3000)
     assert column(page, Column.SIZE)[1].startswith("3.")
+    qtbot.keyClicks(page.search, "finished")
+    assert page.count.text().startswith("1 of 2 runs, 3."), "of those that are shown"
+    page.search.clear()
+    qtbot.keyClicks(page.search, "training")
+    assert page.count.text().endswith(" KB")
 
 
 def test_without_runs_or_a_readable_folder_the_page_says_why(qtbot, page, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """The page Try it with a fake process: two models answer, answers are stopped, refusals, and memory that is freed."""
 
+from pathlib import Path
 from threading import Event
 
 import pytest
@@ -221,7 +222,8 @@ def test_several_images_are_answered_in_a_table_that_is_saved(qtbot, page, folde
     wait(qtbot, page)
     answers = page.columns[Which.TRAINED].files
     assert answers.asked.text() == "2 images"
-    assert table_of(page) == [["0.png", "seven", "0.7500"], ["1.png", "seven", "0.7500"]]
+    shown = [str(Path("3-images", name)) for name in ("0.png", "1.png")]
+    assert table_of(page) == [[name, "seven", "0.7500"] for name in shown]
     assert "seven: 2" in answers.counts.text()
     assert answers.model.path(1) == images[1]
     saved = tmp_path / "mine"

@@ -13,7 +13,7 @@ from core.runs.events import Chance, Level
 from core.services.chat import Word
 from gui.base.theme import Theme
 from gui.widgets.bars import METER_THICKNESS, THINNEST, ChanceBars, Meter, Part, PartsBar
-from gui.widgets.cards import Change, ChangesStrip, MessageStrip, NoticeStack
+from gui.widgets.cards import Change, ChangesStrip, MessageStrip, NoticeStack, NoticeStrip
 from gui.widgets.inputs import ChoiceList, Chooser, PathLine, Segment
 from gui.widgets.labels import ElidedLabel, LabelledText, isolated, spans_of
 from gui.widgets.layout import FlowLayout, PageScroll
@@ -106,6 +106,24 @@ def test_changes_are_listed_and_can_be_undone(qtbot):
     strip.show_changes("Applied", "The form already had these values.", [])
     shown = [one.text() for one in strip.findChildren(QPushButton) if not one.isHidden()]
     assert "Undo" not in shown
+
+
+def test_a_notice_has_as_many_lines_as_its_text(qtbot):
+    strip = NoticeStrip()
+    qtbot.addWidget(strip)
+    strip.show_message(
+        Level.INFO, "Leave out all examples that can't be used", "Skip invalid examples: Off → On"
+    )
+    strip.show()
+    label = strip.note._label
+    line, long = label.fontMetrics().lineSpacing(), label.fontMetrics().horizontalAdvance(label.text())
+    heights = []
+    for width in (long // 2, 2 * long, long // 2, 2 * long):
+        strip.resize(width, strip.height())
+        QApplication.processEvents()
+        heights.append(label.height())
+    assert (heights[0] > line, heights[1]) == (True, line)
+    assert heights[2:] == heights[:2]
 
 
 def test_values_below_headings_keep_their_labels_while_the_names_are_the_same(qtbot):

@@ -336,5 +336,7 @@ def test_a_run_warns_if_many_of_its_validation_examples_are_trained_on(in_both, 
         in_both, evaluated, RunOptions(task=CLASSIFY, training=TrainingOptions(epochs=epochs))
     )
     said = [message.title for message in reporter.status.messages.values()]
-    where = "validation examples are also trained on" if epochs else "examples are also in the training data"
+    where = "examples are also in the data that the model was trained or validated on"
+    if epochs:
+        where = "validation examples are also trained on"
     assert said == [f"{in_both} of {evaluated} {where}"] * warns

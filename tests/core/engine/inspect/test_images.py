@@ -171,10 +171,13 @@ def test_an_odd_image_trains_and_what_is_left_out_is_reported(pets, expected, wr
 
 
 @pytest.mark.parametrize(("target", "code"), [("cat/9.png", "duplicates"), ("dog/9.png", "contradictions")])
-def test_the_same_image_twice_is_named_with_the_first(pets, target, code):
+def test_the_same_image_twice_is_named_with_the_other_one(pets, target, code):
     (pets / target).write_bytes((pets / "cat" / "0.png").read_bytes())
     (finding,) = check(pets)
-    assert finding.code == code
+    assert (finding.code, "1 image: the same as another one" in finding.message) == (code, True)
+    assert [fix.label for fix in finding.fixes] == [
+        "Delete the one in the wrong folder; where opinions differ, both may stay"
+    ] * (code == "contradictions")
     assert str(Path(target)) in finding.message
     assert str(Path("cat", "0.png")) in finding.message
 
@@ -211,7 +214,24 @@ def test_images_in_parquet_are_checked_by_row(tmp_path):
         "empty": (3,),
         "contradictions": (5,),
     }
+    assert [
+        fix.label for finding in check(path) if finding.code == "contradictions" for fix in finding.fixes
+    ] == ["Correct the label in the file if it is wrong; where opinions differ, it may stay"]
     assert report(path).preview[0] == ("", "a")
+
+
+def test_listed_files_that_qt_cannot_read_have_a_small_picture_and_others_none(pets):
+    noise(40, (600, 300)).save(pets / "cat" / "a.avif", "AVIF")
+    for name in ("cat/b.avif", "dog/c.avif"):
+        shutil.copy(pets / "cat" / "a.avif", pets / name)
+    (pets / "dog" / "bad.avif").write_bytes(b"no image")
+    shutil.copy(pets / "cat" / "0.png", pets / "cat" / "again.png")
+    files = {Path(file.path).name: file for finding in report(pets).findings for file in finding.files}
+    assert sorted(files) == ["again.png", "b.avif", "bad.avif", "c.avif"]
+    for name in ("b.avif", "c.avif"):
+        with Image.open(io.BytesIO(files[name].picture)) as small:
+            assert (small.format, small.size) == ("PNG", (144, 72))
+    assert files["again.png"].picture == files["bad.avif"].picture == b""
 
 
 def test_incomplete_rows_of_a_table_are_problems_with_a_button_to_leave_them_out(pets):
@@ -298,6 +318,8 @@ class TestReport:
         found = report(pets, eval=str(folders(tmp_path / "test", "emu", count=1)))
         assert codes(found.findings) == ["image-empty", "not-an-image", "duplicates", "in-both"]
         assert found.findings[0].count == 2
+        offered = Fix("Leave out all examples that can't be used", {"data.skip_bad_rows": True})
+        assert [offered in finding.fixes for finding in found.findings] == [True, True, False, False]
         (problem,) = found.problems
         assert (problem.path, "emu" in problem.message, found.eval_rows) == ("data.eval", True, None)
         (problem,) = report(tmp_path / "test").problems
@@ -375,12 +397,19 @@ def test_bad_images_for_validation_are_left_out_too(tmp_path):
 def test_images_that_are_not_square_are_told_of_and_those_that_are_not(tmp_path):
     root = photos(tmp_path / "photos")
     (finding,) = report(root, image_fit=ImageFit.SQUASH).findings
-    assert finding.message == "40 of 40 images aren't square and are squashed to 32 × 32 pixels."
+    assert finding.message == (
+        "40 of 40 images are clearly not square (one side more than 10 % longer than the other) and are squashed to "
+        "32 × 32 pixels."
+    )
     assert [fix.changes for fix in finding.fixes] == [{"data.image_fit": "crop"}]
     assert report(root, image_fit=ImageFit.CROP).findings == ()
     for number, file in enumerate(root.rglob("*.jpg")):  # nearly square, but a few
         photo(700 + number, (120, 114 if number % 4 else 60)).save(file)
     assert report(root, image_fit=ImageFit.SQUASH).findings == ()
+    for number, file in enumerate(root.rglob("*.jpg")):  # those that are nearly square aren't counted
+        photo(700 + number, (120, 60 if number % 4 else 114)).save(file)
+    (finding,) = report(root, image_fit=ImageFit.SQUASH).findings
+    assert finding.message.startswith("30 of 40 images are clearly not square")
 
 
 def test_a_photo_in_training_and_validation_is_found_in_another_size(tmp_path):

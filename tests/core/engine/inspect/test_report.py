@@ -165,6 +165,20 @@ def test_synthetic_data_has_no_problems(task):
     assert (report.rows, report.problems) == (64, ())
 
 
+@pytest.mark.parametrize("task", [CHAT, TEXT])
+def test_a_column_of_labels_that_is_not_learned_is_named(tmp_path, task):
+    def notes_of(content: str, **data: Any) -> list[str]:
+        notes = report_of(write(tmp_path, content), task, **data).notes
+        return [note for note in notes if "is not read" in note]
+
+    note = f"The column “kind” is not read: “{task.label}” learns from the texts alone."
+    assert notes_of(csv("text,kind", "Words {n},{ab}")) == [note]
+    assert notes_of(csv("text,kind", "Words {n},{f:.2f}")) == [note]
+    assert notes_of(csv("text", "Words {n}")) == []
+    assert notes_of(csv("instruction,output", "Do {n},Done {n}")) == []
+    assert notes_of(csv("text,kind", "Words {n},{ab}"), columns={"prompt": "text", "answer": "kind"}) == []
+
+
 def test_the_report_is_for_the_chosen_task_and_names_the_other(tmp_path):
     rows = ({"instruction": f"Do {n}", "output": f"Done {n}"} for n in N)
     options = options_of(write(tmp_path, lines(*rows), "a.jsonl"), TEXT)

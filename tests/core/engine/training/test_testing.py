@@ -6,7 +6,9 @@ import pytest
 from PIL import Image
 
 from core.base.errors import OptionsError
-from core.options import run_file
+from core.engine.data.running_text import load_running_text, make_blocks
+from core.engine.models.text import load_tokenizer
+from core.options import RunOptions, run_file
 from core.options.catalogue import with_changes
 from core.options.choices import Method, Task, Toggle
 from core.options.validate import problems_of
@@ -85,6 +87,53 @@ def test_the_metrics_are_those_of_the_run_on_the_same_file(task, method, tmp_pat
     log = PredictionLog()
     log.apply_all(story.events)
     assert log.is_test
+
+
+def add_odd(path: Path, name: str) -> None:
+    """Adds what is left out: an example without text, or to a folder of images a note and a broken image."""
+    if path.is_dir():
+        (path / f"{name}.txt").touch()
+        (path / "0" / f"{name}.png").touch()
+    else:
+        path.write_text(path.read_text() + '{"text": "", "score": 0, "tokens": [], "tags": []}\n')
+
+
+@pytest.mark.parametrize("task", MODELS)
+def test_a_test_tells_of_what_is_tested_and_a_run_of_all_its_data(task, tmp_path):
+    run, test = trained(tmp_path, task, skip_bad_rows=True)
+    (tested,) = create_all(options_of_test(run, test), tmp_path / "runs")
+    add_odd(Path(run.options().data.train), "odd in training")
+    add_odd(Path(test), "odd in test")
+    of_training, of_test = ("odd in training", "odd in test") if task.reads_images else ("line 25", "line 13")
+
+    def told(folder: Path, options: RunOptions) -> str:
+        said = in_attempts(folder, options).messages.values()
+        return "\n".join(f"{one.title} {one.detail}".lower() for one in said)
+
+    of_the_test = told(tested.path, tested.options())
+    assert of_test in of_the_test
+    assert not [words for words in (of_training, "validation data", "train") if words in of_the_test]
+    of_a_run = told(tmp_path / "again", run.options())
+    assert of_test in of_a_run
+    assert of_training in of_a_run
+
+
+@pytest.mark.parametrize("task", [Task.TOKEN_CLASSIFICATION, Task.CAUSAL_LM, Task.CHAT])
+def test_a_test_counts_the_tokens_of_what_is_tested(task, tmp_path):
+    run, test = trained(tmp_path, task)
+    options = with_changes(
+        options_of_test(run, test), {"data.max_length": 4, "data.packing": task is Task.CHAT}
+    )
+    said = in_attempts(tmp_path / "tested", options).messages
+    titles = {name: message.title for name, message in said.items()}
+    if task is Task.CAUSAL_LM:
+        blocks = make_blocks(load_running_text(options).eval, load_tokenizer(str(tmp_path / "tiny")), 4)
+        assert f"{len(blocks.rows)} blocks" in titles["blocks"]
+    elif task is Task.TOKEN_CLASSIFICATION:
+        assert "of 12 texts" in titles["texts-cut"]
+        assert titles["words-lost"].endswith("words are not tested")
+    else:
+        assert "packed" not in titles
 
 
 def test_a_run_and_a_test_keep_all_that_is_wrong(tmp_path):
