@@ -606,7 +606,7 @@ class RunHeader(QWidget):
     def show_other(self, title: str, *, is_first: bool, state: State | None) -> None:
         """Lead to the other run of a chat model from scratch; this one is the first or the second of the two.
 
-        `state` is that of the other run if this one is finished.
+        `state` is that of the other run if this one is over.
         """
         self._place = _("Run 1 of 2") if is_first else _("Run 2 of 2")
         text = _("Run 2 of 2: chat, after “{run}”")
