@@ -38,6 +38,7 @@ from PySide6.QtWidgets import (
     QTabWidget,
     QTextBrowser,
     QTextEdit,
+    QWidget,
 )
 
 from core.base.language import _
@@ -447,6 +448,18 @@ class GuideBrowser(QTextBrowser):
         self._theme = theme
         self.setOpenExternalLinks(True)
         self.setAccessibleName(_("User guide"))
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Go from link to link; backwards from one at the beginning of a line Qt would find it again."""
+        cursor = self.textCursor()
+        start = cursor.selectionStart()
+        if not is_next and cursor.hasSelection() and start == self.document().findBlock(start).position():
+            cursor.setPosition(start)
+            cursor.movePosition(QTextCursor.MoveOperation.PreviousCharacter, QTextCursor.MoveMode.KeepAnchor)
+            self.setTextCursor(cursor)
+            if not cursor.hasSelection():
+                return QWidget.focusNextPrevChild(self, is_next)
+        return super().focusNextPrevChild(is_next)
 
     def show_markdown(self, text: str) -> None:
         self.setMarkdown(text)
