@@ -1,22 +1,22 @@
 """Hone by keyboard alone: from the Welcome page to a run that is watched, stopped and exported."""
 
-from itertools import pairwise
-
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QInputDialog
+from PySide6.QtWidgets import QApplication, QInputDialog, QPushButton
 
+from core.base.errors import Fix
+from core.base.settings import Appearance
+from core.runs.events import Level
 from core.runs.status import State
+from gui.app.commands import GuideWindow
 from gui.app.sidebar import Place
-from gui.new_run.data_panel import DataLine
+from gui.base.theme import Theme
 from gui.new_run.model_field import ModelField
 from gui.run.export_dialog import ExportSheet
 from gui.run.header import RunAction
 from tests.fakes.jobs import FakeEngine
-from tests.fakes.runs import play
-
-SAME_LINE = 30
-"""Pixels by which a control may begin above the one before it, beside which it stands."""
+from tests.fakes.runs import Plot, finish, make_folder, play, write_story
+from tests.screenshots.answers import make_tried
 
 
 class Keyboard:
@@ -113,22 +113,67 @@ def test_tab_goes_to_the_chosen_one_of_a_few_and_arrows_move_within(qtbot, make_
     assert first.hasFocus()
 
 
-def test_tab_leads_through_the_form_from_top_to_bottom_and_around_the_window(qtbot, make_window):
+def test_shift_tab_leads_back_through_the_links_of_the_guide(qtbot):
+    guide = GuideWindow(Theme(Appearance.LIGHT))
+    qtbot.addWidget(guide)
+    guide.show()
+    browser = guide.browser
+    browser.show_markdown("* [one](1)\n* [two](2)\n\n[three](3), [four](4)")
+    guide.activateWindow()
+    qtbot.waitUntil(guide.isActiveWindow)
+    browser.setFocus()
+    links = ["one", "two", "three", "four"]
+    for modifier, expected in (
+        (Qt.KeyboardModifier.NoModifier, links),
+        (Qt.KeyboardModifier.ShiftModifier, links[-2::-1]),
+    ):
+        for text in expected:
+            QTest.keyClick(browser, Qt.Key.Key_Tab, modifier)
+            assert browser.textCursor().selectedText() == text
+    QTest.keyClick(browser, Qt.Key.Key_Tab, Qt.KeyboardModifier.ShiftModifier)
+    assert guide.search.hasFocus()
+
+
+def test_escape_closes_what_offers_something_only_where_it_has_the_focus(qtbot, make_window):
     window = make_window()
     window.go_to(Place.NEW_RUN)
     keyboard = Keyboard(qtbot, window)
-    line = window.new_run.findChild(DataLine)
-    qtbot.waitUntil(lambda: line.cancel_button.isHidden() and line.isVisible(), timeout=10_000)
     window.new_run.setFocus()
-    first = QApplication.focusWidget()
-    passed = [first]
-    while len(passed) < 100:
-        keyboard.press(Qt.Key.Key_Tab)
-        if QApplication.focusWidget() is first:
-            break
-        passed.append(QApplication.focusWidget())
-    assert len(passed) < 100, "Tab comes around"
-    form = window.new_run._options
-    heights = [one.mapTo(form, QPoint()).y() for one in passed if form.isAncestorOf(one)]
-    assert len(heights) > 10
-    assert all(below - above > -SAME_LINE for above, below in pairwise(heights))
+    qtbot.waitUntil(lambda: not window.new_run._reading.is_waiting)
+    offer = window.new_run._offer
+    fix = Fix("Batch size 2", {"memory.batch_size": 2})
+    offer.show_message(Level.INFO, "These look like texts", "", (fix,))
+    keyboard.press(Qt.Key.Key_Escape)
+    assert offer.isVisible()
+    next(button for button in offer.findChildren(QPushButton) if button.text() == fix.label).setFocus()
+    keyboard.press(Qt.Key.Key_Escape)
+    assert not offer.isVisible()
+    assert window.new_run._outcome.start.hasFocus()
+
+
+def test_the_keys_of_a_page_lead_to_where_one_writes_or_chooses(qtbot, make_window, tmp_path):
+    window = make_window()
+    keyboard = Keyboard(qtbot, window)
+    window.try_run(make_tried(tmp_path)["chat"])
+    text = window.try_it.input.text
+    qtbot.waitUntil(text.hasFocus)
+    window.try_it.run_list.setFocus()
+    keyboard.press(Qt.Key.Key_4, Qt.KeyboardModifier.ControlModifier)
+    assert text.hasFocus()
+
+
+def test_return_in_the_name_of_a_run_leads_back_to_the_list_where_it_opens_the_run(
+    qtbot, make_window, tmp_path
+):
+    run = make_folder(tmp_path / "runs" / "one")
+    finish(run, Plot(), write_story(run, Plot()))
+    window = make_window()
+    keyboard = Keyboard(qtbot, window)
+    window.go_to(Place.RUNS)
+    qtbot.waitUntil(lambda: len(window.runs.chosen()) == 1)
+    for key in (Qt.Key.Key_F2, Qt.Key.Key_A, Qt.Key.Key_Return):
+        keyboard.press(key)
+    assert window.runs.table.hasFocus()
+    qtbot.waitUntil(lambda: [run.title for run in window.runs.chosen()] == ["a"])
+    keyboard.press(Qt.Key.Key_Return)
+    assert window.run_on_screen() == run
