@@ -49,7 +49,7 @@ from gui.base.tokens import SPACING
 from gui.base.trash import MessageBox
 from gui.run.header import KEYS, TITLES, RunAction
 from gui.widgets.labels import push_button, role_label
-from gui.widgets.layout import InOrder, fill_dialog, hbox
+from gui.widgets.layout import InOrder, fill_dialog, focus_in_view, hbox, tab_stops
 
 if TYPE_CHECKING:
     from gui.app.window import MainWindow
@@ -241,10 +241,12 @@ class Commands(QObject):
         return next((tabs for tabs in self._window.pages.findChildren(QTabWidget) if tabs.isVisible()), None)
 
     def _turn(self, by: int) -> None:
-        """Show the next tab, or the one before, that isn't hidden."""
+        """Show the next tab, or the one before, that isn't hidden, and focus what is in it."""
         if (tabs := self._tabs()) is not None:
             shown = [place for place in range(tabs.count()) if tabs.isTabVisible(place)]
             tabs.setCurrentIndex(shown[(shown.index(tabs.currentIndex()) + by) % len(shown)])
+            stops = [*tab_stops(tabs.currentWidget()), tabs.tabBar()]
+            focus_in_view(stops[0], Qt.FocusReason.ShortcutFocusReason)
 
     def _can_start(self) -> bool:
         return self._window.pages.currentWidget() in (self._window.new_run, self._window.benchmark)

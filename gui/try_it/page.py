@@ -76,6 +76,7 @@ class Transcript(PageScroll):
         content = QWidget()
         super().__init__(content)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        set_role(self, Role.INSET)
         self.setAccessibleName(_("Answers"))
         self._lines = fill(QVBoxLayout(content), None, margins=FLUSH, spacing=SPACING)
         self._answer: Message | None = None

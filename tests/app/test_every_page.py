@@ -14,11 +14,12 @@ from core.options.presets import presets
 from core.runs.folder import RunFolder
 from gui.app.application import set_up
 from gui.app.sidebar import Place
+from gui.widgets.layout import tab_stops
 from tests.fakes.bench import methods_result
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import FakeEngine
 from tests.fakes.memory import MEASURED, FakeMemory
-from tests.fakes.on_screen import astray, cut_off, seen, unnamed
+from tests.fakes.on_screen import astray, cut_off, seen, unnamed, without_ring
 from tests.fakes.runs import Plot, finish, make_folder, write_story
 from tests.screenshots.answers import make_tried
 
@@ -172,6 +173,7 @@ def test_every_page_can_be_read_and_reached_and_has_its_colours(qtbot, tmp_path,
         qtbot.waitUntil(all_can_be_read)  # texts that wrap make Qt's layouts go round more than once
         assert unnamed(page) == [], open_page.__name__
         assert astray(window) == [], open_page.__name__
+        assert without_ring(tab_stops(window)) == [], open_page.__name__
         assert background_beside(window, page) == window._theme.tokens.background, open_page.__name__
 
 

@@ -14,7 +14,9 @@ from gui.base.theme import Theme
 from gui.new_run.model_field import ModelField
 from gui.run.export_dialog import ExportSheet
 from gui.run.header import RunAction
+from gui.widgets.layout import tab_stops
 from tests.fakes.jobs import FakeEngine
+from tests.fakes.on_screen import without_ring
 from tests.fakes.runs import Plot, finish, make_folder, play, write_story
 from tests.screenshots.answers import make_tried
 
@@ -177,3 +179,27 @@ def test_return_in_the_name_of_a_run_leads_back_to_the_list_where_it_opens_the_r
     qtbot.waitUntil(lambda: [run.title for run in window.runs.chosen()] == ["a"])
     keyboard.press(Qt.Key.Key_Return)
     assert window.run_on_screen() == run
+
+
+def test_ctrl_tab_leads_into_the_tabs_of_a_run_and_the_focus_is_seen_there(
+    qtbot, qapp, make_window, tmp_path
+):
+    run = make_folder(tmp_path / "runs" / "one")
+    finish(run, Plot(), write_story(run, Plot()))
+    window = make_window()
+    window._theme.apply()
+    keyboard = Keyboard(qtbot, window)
+    window.open_path(run.path)
+    details = window.run.view.details
+    qtbot.waitUntil(lambda: not details._metrics_table.isHidden(), timeout=10_000)
+    passed = []
+    while details.currentIndex() or not passed:
+        keyboard.press(Qt.Key.Key_Tab, Qt.KeyboardModifier.ControlModifier)
+        focused = QApplication.focusWidget()
+        is_empty = not tab_stops(details.currentWidget())
+        assert details.currentWidget().isAncestorOf(focused) or (is_empty and focused is details.tabBar())
+        assert without_ring([focused]) == []
+        focused.setFocus()
+        passed.append(details.tabText(details.currentIndex()))
+    assert passed[-5:] == ["Metrics", "What ran", "Log", "Options", "Charts"]
+    qapp.setStyleSheet("")

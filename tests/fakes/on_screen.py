@@ -1,5 +1,6 @@
 """What a person meets in a window: texts that are cut off, controls without a name, and where Tab leads."""
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 from PySide6.QtCore import QPoint, QRect, Qt
@@ -136,6 +137,18 @@ def tab_round(window: QWidget, modifier: Qt.KeyboardModifier) -> tuple[list[QWid
     if focused is not passed[0]:
         wrong.append(f"{described(focused)} comes again, and {described(passed[0])} doesn't")
     return passed, wrong
+
+
+def without_ring(stops: Iterable[QWidget]) -> list[str]:
+    """Where Tab stops, and it can't be seen."""
+    plain = []
+    for stop in stops:
+        stop.setFocus(Qt.FocusReason.TabFocusReason)
+        focused = stop.grab().toImage()
+        stop.clearFocus()
+        if stop.grab().toImage() == focused:
+            plain.append(described(stop))
+    return plain
 
 
 def tab_targets(window: QWidget) -> list[QWidget]:
