@@ -161,6 +161,10 @@ class Commands(QObject):
         both = [QKeySequence("Ctrl+Shift+Tab"), QKeySequence("Ctrl+Shift+Backtab")]
         turn.setShortcuts(both)  # the first is shown, X11 sends the second
         self._menus[-1].addSeparator()
+        sorting = self._menus[-1].addMenu(_("Sort runs by"))
+        sorting.aboutToShow.connect(lambda: self._window.runs_page().table.list_columns(sorting))
+        self._conditions[sorting.menuAction()] = self._shows_runs
+        self._menus[-1].addSeparator()
         self._add(
             _("Full screen"),
             partial(self._switch_state, Qt.WindowState.WindowFullScreen),
@@ -248,6 +252,9 @@ class Commands(QObject):
             stops = [*tab_stops(tabs.currentWidget()), tabs.tabBar()]
             focus_in_view(stops[0], Qt.FocusReason.ShortcutFocusReason)
 
+    def _shows_runs(self) -> bool:
+        return self._window.runs is not None and self._window.runs.isVisible()
+
     def _can_start(self) -> bool:
         return self._window.pages.currentWidget() in (self._window.new_run, self._window.benchmark)
 
@@ -310,7 +317,7 @@ class Commands(QObject):
     def searched(self) -> QLineEdit | None:
         """The line that filters what is shown."""
         runs = self._window.runs
-        return runs.search if runs is not None and runs.isVisible() else None
+        return runs.search if runs is not None and self._shows_runs() else None
 
     def _find(self) -> None:
         if (line := self.searched()) is not None:

@@ -1,6 +1,10 @@
 """Hone by keyboard alone: from the Welcome page to a run that is watched, stopped and exported."""
 
+from functools import partial
+
+import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QInputDialog, QPushButton
 
@@ -14,6 +18,8 @@ from gui.base.theme import Theme
 from gui.new_run.model_field import ModelField
 from gui.run.export_dialog import ExportSheet
 from gui.run.header import RunAction
+from gui.runs.columns import Column
+from gui.runs.table import SORT_ROLE
 from gui.widgets.layout import tab_stops
 from tests.fakes.jobs import FakeEngine
 from tests.fakes.on_screen import without_ring
@@ -203,3 +209,68 @@ def test_ctrl_tab_leads_into_the_tabs_of_a_run_and_the_focus_is_seen_there(
         passed.append(details.tabText(details.currentIndex()))
     assert passed[-5:] == ["Metrics", "What ran", "Log", "Options", "Charts"]
     qapp.setStyleSheet("")
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support")
+def test_the_menu_key_offers_to_reset_what_was_changed_and_nothing_else(qtbot, make_window):
+    window = make_window()
+    form = window.new_run._options.form
+    keyboard = Keyboard(qtbot, window)
+    changed = ("training.learning_rate", "memory.batch_size", "training.optimizer")
+    values = {path: form.value(path) for path in changed}
+    form.set_values(
+        {"training.learning_rate": 0.5, "memory.batch_size": 7, "training.optimizer": "adafactor"}
+    )
+    for path in (*changed, "training.epochs"):
+        form.focus(path)
+        control = form.field(path).control
+        place = control.rect().center()
+        asked = QContextMenuEvent(QContextMenuEvent.Reason.Keyboard, place, control.mapToGlobal(place))
+        QApplication.sendEvent(control, asked)
+        menu = QApplication.activePopupWidget()
+        entries = [action.text() for action in menu.actions() if action.text().startswith("Reset")]
+        assert len(entries) == (path in changed)
+        if path in changed:
+            QTest.keyClick(menu, Qt.Key.Key_Return)
+            assert form.value(path) == values[path]
+        else:
+            assert "Select All" in " ".join(action.text() for action in menu.actions())
+            menu.close()
+    assert not form.changed_from()
+    keyboard.return_to_window()
+
+
+def test_home_and_end_choose_the_first_and_the_last_run_and_a_menu_sorts_them(qtbot, make_window, tmp_path):
+    for place, name in enumerate(("one", "two", "three")):
+        run = make_folder(tmp_path / "runs" / name)
+        finish(run, Plot(start=1e9 + place), write_story(run, Plot(start=1e9 + place)))
+    window = make_window()
+    keyboard = Keyboard(qtbot, window)
+    view = next(menu for menu in window.commands._menus if menu.title() == "&View")
+    sorting = next(action.menu() for action in view.actions() if action.text() == "Sort runs by")
+    view.aboutToShow.emit()
+    assert not sorting.menuAction().isEnabled()
+    window.go_to(Place.RUNS)
+    qtbot.waitUntil(lambda: window.runs.model.rowCount() == 3 and len(window.runs.chosen()) == 1)
+    table = window.runs.table
+
+    def chosen():
+        return [index.row() for index in table.selectionModel().selectedRows()]
+
+    for key, modifier, row in (
+        (Qt.Key.Key_End, Qt.KeyboardModifier.NoModifier, 2),
+        (Qt.Key.Key_Home, Qt.KeyboardModifier.NoModifier, 0),
+        (Qt.Key.Key_End, Qt.KeyboardModifier.ControlModifier, 2),
+        (Qt.Key.Key_Home, Qt.KeyboardModifier.ControlModifier, 0),
+    ):
+        keyboard.press(key, modifier)
+        assert (chosen(), table.currentIndex().row()) == ([row], row)
+    view.aboutToShow.emit()
+    assert sorting.menuAction().isEnabled()
+    for in_order in (sorted, partial(sorted, reverse=True)):
+        sorting.aboutToShow.emit()
+        next(action for action in sorting.actions() if action.text() == "Started").trigger()
+        shown = [table.model().index(row, Column.STARTED).data(SORT_ROLE) for row in range(3)]
+        assert shown == in_order(set(shown))
+    sorting.aboutToShow.emit()
+    assert [action.text() for action in sorting.actions() if action.isChecked()] == ["Started"]
