@@ -38,6 +38,7 @@ from PySide6.QtWidgets import (
     QTabWidget,
     QTextBrowser,
     QTextEdit,
+    QWidget,
 )
 
 from core.base.language import _
@@ -48,7 +49,7 @@ from gui.base.tokens import SPACING
 from gui.base.trash import MessageBox
 from gui.run.header import KEYS, TITLES, RunAction
 from gui.widgets.labels import push_button, role_label
-from gui.widgets.layout import InOrder, fill_dialog, hbox
+from gui.widgets.layout import InOrder, fill_dialog, focus_in_view, hbox, tab_stops
 
 if TYPE_CHECKING:
     from gui.app.window import MainWindow
@@ -160,6 +161,10 @@ class Commands(QObject):
         both = [QKeySequence("Ctrl+Shift+Tab"), QKeySequence("Ctrl+Shift+Backtab")]
         turn.setShortcuts(both)  # the first is shown, X11 sends the second
         self._menus[-1].addSeparator()
+        sorting = self._menus[-1].addMenu(_("Sort runs by"))
+        sorting.aboutToShow.connect(lambda: self._window.runs_page().table.list_columns(sorting))
+        self._conditions[sorting.menuAction()] = self._shows_runs
+        self._menus[-1].addSeparator()
         self._add(
             _("Full screen"),
             partial(self._switch_state, Qt.WindowState.WindowFullScreen),
@@ -240,10 +245,15 @@ class Commands(QObject):
         return next((tabs for tabs in self._window.pages.findChildren(QTabWidget) if tabs.isVisible()), None)
 
     def _turn(self, by: int) -> None:
-        """Show the next tab, or the one before, that isn't hidden."""
+        """Show the next tab, or the one before, that isn't hidden, and focus what is in it."""
         if (tabs := self._tabs()) is not None:
             shown = [place for place in range(tabs.count()) if tabs.isTabVisible(place)]
             tabs.setCurrentIndex(shown[(shown.index(tabs.currentIndex()) + by) % len(shown)])
+            stops = [*tab_stops(tabs.currentWidget()), tabs.tabBar()]
+            focus_in_view(stops[0], Qt.FocusReason.ShortcutFocusReason)
+
+    def _shows_runs(self) -> bool:
+        return self._window.runs is not None and self._window.runs.isVisible()
 
     def _can_start(self) -> bool:
         return self._window.pages.currentWidget() in (self._window.new_run, self._window.benchmark)
@@ -307,7 +317,7 @@ class Commands(QObject):
     def searched(self) -> QLineEdit | None:
         """The line that filters what is shown."""
         runs = self._window.runs
-        return runs.search if runs is not None and runs.isVisible() else None
+        return runs.search if runs is not None and self._shows_runs() else None
 
     def _find(self) -> None:
         if (line := self.searched()) is not None:
@@ -447,6 +457,18 @@ class GuideBrowser(QTextBrowser):
         self._theme = theme
         self.setOpenExternalLinks(True)
         self.setAccessibleName(_("User guide"))
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Go from link to link; backwards from one at the beginning of a line Qt would find it again."""
+        cursor = self.textCursor()
+        start = cursor.selectionStart()
+        if not is_next and cursor.hasSelection() and start == self.document().findBlock(start).position():
+            cursor.setPosition(start)
+            cursor.movePosition(QTextCursor.MoveOperation.PreviousCharacter, QTextCursor.MoveMode.KeepAnchor)
+            self.setTextCursor(cursor)
+            if not cursor.hasSelection():
+                return QWidget.focusNextPrevChild(self, is_next)
+        return super().focusNextPrevChild(is_next)
 
     def show_markdown(self, text: str) -> None:
         self.setMarkdown(text)

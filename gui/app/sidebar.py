@@ -12,7 +12,7 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QButtonGroup, QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base.formats import memory, of_limit, whole_percent
 from core.base.language import _, ngettext
@@ -360,8 +360,8 @@ class Sidebar(QFrame):
         set_role(self, Role.SIDEBAR)
         self.setFixedWidth(self.fontMetrics().horizontalAdvance(WIDEST) + 4 * SPACING)
         self.machine = MachineStrip(theme)
-        self._group = QButtonGroup(self)
-        self._group.idClicked.connect(lambda number: self.place_chosen.emit(Place(number)))
+        self._place = Place.WELCOME
+        self._buttons: dict[Place, QPushButton] = {}  # in no group, of which Tab would reach one only
         layout = QVBoxLayout(self)
         layout.setContentsMargins(SPACING + 2, 2 * SPACING, SPACING + 2, 2 * SPACING)
         layout.setSpacing(2)
@@ -373,26 +373,26 @@ class Sidebar(QFrame):
             set_role(button, Role.NAVIGATION if place else Role.BRAND)
             if place:
                 button.setToolTip(tip_with_keys(f"Ctrl+{place.value}"))
-            self._group.addButton(button, place)
+            button.clicked.connect(partial(self.place_chosen.emit, place))
+            self._buttons[place] = button
             layout.addWidget(button)
-        self._group.button(Place.WELCOME).setToolTip(_("Welcome page"))
+        self._buttons[Place.WELCOME].setToolTip(_("Welcome page"))
         layout.insertSpacing(1, SPACING)
         fill(layout, None, notices, self.machine)
 
     @property
     def place(self) -> Place:
         """The page that is shown."""
-        return Place(self._group.checkedId())
+        return self._place
 
     def show_place(self, place: Place) -> None:
-        button = self._group.button(place)
-        button.setChecked(True)
-        if self.window().focusWidget() in self._group.buttons():
-            button.setFocus()
+        self._place = place
+        for its_place, button in self._buttons.items():
+            button.setChecked(its_place is place)
 
     def show_working(self, training: int, testing: int) -> None:
         """Show the numbers of runs that train, and of tests."""
-        button, tips = self._group.button(Place.RUNS), []
+        button, tips = self._buttons[Place.RUNS], []
         title = _("Runs · {count} testing") if testing else _("Runs")
         if training:
             title = _("Runs · {count} running") if testing else _("Runs · {count} training")
@@ -407,7 +407,7 @@ class Sidebar(QFrame):
 
     def show_measuring(self, share: float | None) -> None:
         """Show the progress of a benchmark, from 0 to 1; None if none runs."""
-        button, title = self._group.button(Place.BENCHMARK), _("Benchmark")
+        button, title = self._buttons[Place.BENCHMARK], _("Benchmark")
         button.setText(title if share is None else f"{title} ({whole_percent(share)})")
         tip = "" if share is None else _("A benchmark is being measured")
         button.setToolTip(tip_with_keys(f"Ctrl+{Place.BENCHMARK.value}", tip))

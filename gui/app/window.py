@@ -354,7 +354,8 @@ class MainWindow(InOrder, QMainWindow):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Return presses the button with the focus, as Space does.
 
-        Escape clears the filter it is pressed in, closes the topmost banner, or leads back from a comparison.
+        Escape clears the filter or closes the message that has the focus, else the topmost one that offers nothing, or
+        leads back from a comparison.
         """
         focused, is_return = self.focusWidget(), event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         if is_return and isinstance(focused, QPushButton | QToolButton):
@@ -362,7 +363,9 @@ class MainWindow(InOrder, QMainWindow):
                 QCoreApplication.sendEvent(focused, QKeyEvent(kind, Qt.Key.Key_Space, event.modifiers()))
             return
         strips = [strip for strip in self.findChildren(Strip) if strip.isVisible() and strip.isEnabled()]
-        shown = [strip for strip in strips if strip.is_closable]
+        closable = [strip for strip in strips if strip.is_closable]
+        inside = [strip for strip in closable if focused is not None and strip.isAncestorOf(focused)]
+        shown = inside or [strip for strip in closable if not strip.offers]
         searched, is_escape = self.commands.searched(), event.key() == Qt.Key.Key_Escape
         if is_escape and searched is not None and searched.hasFocus() and searched.text():
             searched.clear()

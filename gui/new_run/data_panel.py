@@ -495,10 +495,6 @@ class DataViews(QTabWidget):
             page.setParent(self)
             page.hide()
         self.setTabBarAutoHide(True)
-        # Tab would stop here while the tab bar, its proxy, is hidden; the stubs forget that there may be none
-        self.setFocusProxy(None)  # type: ignore[arg-type]
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.tabBar().setFocusPolicy(Qt.FocusPolicy.TabFocus)
         WheelGuard(self.tabBar())
 
     def hasHeightForWidth(self) -> bool:  # noqa: N802 - Qt's name

@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
-from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, OptionsError, Problem, UserError
@@ -252,10 +251,6 @@ class NewRunPage(QWidget):
         self.load_example(presets.find_example(FIRST_EXAMPLE))
         self._history.clear()
 
-    def focusInEvent(self, _event: QFocusEvent) -> None:
-        """Focus Start; Tab would skip what stands before a focus proxy."""
-        self._outcome.start.setFocus()
-
     def _lay_out(self) -> None:
         notices = NoticeStack(*self._strips)
         notices.setContentsMargins(margins(self, 0, 0, GUTTER, 2 * SPACING))
@@ -263,6 +258,7 @@ class NewRunPage(QWidget):
         columns = fill(QHBoxLayout(), (form, 3), (self._outcome, 2), spacing=SPACING // 2)
         self._header.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
         start, top, end, _bottom = PAGE_MARGINS
+        self.setFocusProxy(self._outcome.start)
         layout = fill(QVBoxLayout(self), self._header, (columns, 1), spacing=2 * SPACING)
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
 

@@ -143,6 +143,7 @@ class WelcomePage(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
+        self.setFocus()  # Tab leads to the examples, and not to the sidebar first
         self._timing.start(lambda _call: timings(list_runs(self._runs_folder())))
 
     def _show_times(self, past: Timings) -> None:

@@ -211,6 +211,7 @@ class RunDetails(QTabWidget):
         fill(QVBoxLayout(page), content, None, margins=(2 * SPACING, SPACING, 2 * SPACING, SPACING))
         area = PageScroll(page)
         area.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        set_role(area, Role.INSET)
         area.setAccessibleName(name)
         return area
 

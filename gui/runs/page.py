@@ -315,10 +315,6 @@ class RunsPage(QWidget):
         self.work.end_work()
         self.bin.end_work()
 
-    def focusInEvent(self, _event: QFocusEvent) -> None:
-        """Focus the table; Tab would skip what stands before a focus proxy."""
-        self.table.setFocus()
-
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self.refresh()
@@ -578,6 +574,7 @@ class RunsPage(QWidget):
         self.table.customContextMenuRequested.connect(self._show_menu)
         self.table.selectionModel().selectionChanged.connect(self._show_chosen)
         self.panel.renamed.connect(self._rename)
+        self.panel.name.returnPressed.connect(self.table.setFocus)  # where Return opens the run
         self.panel.tagged.connect(self._tag)
         self.panel.noted.connect(self._note)
         self.panel.open_pressed.connect(lambda: self.run_opened.emit(self.chosen()[0].run))
@@ -605,3 +602,4 @@ class RunsPage(QWidget):
         )
         layout.setContentsMargins(*PAGE_MARGINS)
         self.setLayout(layout)
+        self.setFocusProxy(self.table)

@@ -4,6 +4,7 @@ import heapq
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import QColor, QIcon, QKeyEvent, QPainter, QPen, QPixmap, QResizeEvent
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
 
 from core.base import formats
 from core.runs.folder import RunFolder
@@ -357,6 +358,22 @@ class RunsTable(QTableView):
             self.bin_requested.emit()
         else:
             super().keyPressEvent(event)
+
+    def list_columns(self, menu: QMenu) -> None:
+        """Fill a menu with the titles of the columns that are shown; each does what a click on it does."""
+        menu.clear()
+        for column, kind in self._kinds.items():
+            if not self.isColumnHidden(column):
+                entry = menu.addAction(kind.title, partial(self._sort, column))
+                entry.setCheckable(True)
+                entry.setChecked(self.horizontalHeader().sortIndicatorSection() == column)
+
+    def _sort(self, column: Column) -> None:
+        header, order = self.horizontalHeader(), Qt.SortOrder
+        is_up = (
+            header.sortIndicatorSection() == column and header.sortIndicatorOrder() is order.AscendingOrder
+        )
+        self.sortByColumn(column, order.DescendingOrder if is_up else order.AscendingOrder)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTemporaryDir, QTimer, Signal
-from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtGui import QFocusEvent, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QStackedWidget, QVBoxLayout, QWidget
 
 from core.base import formats
@@ -31,7 +31,7 @@ from gui.widgets.bars import ChanceBars
 from gui.widgets.cards import Card, MessageStrip
 from gui.widgets.inputs import ChoiceList, Segment, Segmented
 from gui.widgets.labels import ElidedLabel, LabelledText, isolated, role_label, text_label
-from gui.widgets.layout import FLUSH, PageScroll, fill, hbox, vbox
+from gui.widgets.layout import FLUSH, PageScroll, fill, hbox, tab_stops, vbox
 
 # --- A model with its answers
 
@@ -76,6 +76,7 @@ class Transcript(PageScroll):
         content = QWidget()
         super().__init__(content)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        set_role(self, Role.INSET)
         self.setAccessibleName(_("Answers"))
         self._lines = fill(QVBoxLayout(content), None, margins=FLUSH, spacing=SPACING)
         self._answer: Message | None = None
@@ -581,6 +582,12 @@ class TryPage(QWidget):
         super().hideEvent(event)
         self._idle.start()
 
+    def focusInEvent(self, _event: QFocusEvent) -> None:
+        """Focus the text to be written, or where a picture is chosen."""
+        text = self.input.text
+        for part in [text] if text.isVisible() else tab_stops(self.input)[:1]:
+            part.setFocus()
+
     def _lay_out(self) -> None:
         title = role_label(Role.PAGE_TITLE, _("Try it"))
         top = hbox(title, (self.run_list, 3), self.task_name, None, self.shown)
@@ -655,8 +662,8 @@ class TryPage(QWidget):
                 column.show_model(chosen)
             self.input.show_choice(choice)
             self._show_columns()
-        if self._wants_focus and self.input.text.isVisible():
-            self.input.text.setFocus()
+        if self._wants_focus:
+            self.setFocus()
         self._wants_focus = False
         if self.isVisible() and not self._room.is_running:
             self._load()

@@ -39,10 +39,11 @@ PAGES = "pages"
 
 
 class Strip(QFrame):
-    """A message; if it `is_closable`, the person may close it."""
+    """A message; if it `is_closable`, the person may close it, and if it `offers` nothing also from elsewhere."""
 
     closed = Signal()  # by the person
     is_closable = True
+    offers = False
 
     def dismiss(self) -> None:
         """Close it, as its link does."""
@@ -67,7 +68,9 @@ class Strip(QFrame):
         set_role(self, ROLES[level])
         self.setAccessibleName(title)
         text = "\n".join(part for part in (detail, *(fix.label for fix in fixes if fix.is_advice)) if part)
-        self._say(title, text, [fix for fix in fixes if not fix.is_advice])
+        offered = [fix for fix in fixes if not fix.is_advice]
+        self.offers = bool(offered)
+        self._say(title, text, offered)
         self.show()
 
     def show_error(self, error: UserError) -> None:

@@ -5,7 +5,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtWidgets import QBoxLayout, QGridLayout, QSizePolicy, QWidget
+from PySide6.QtGui import QContextMenuEvent
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QBoxLayout,
+    QGridLayout,
+    QLineEdit,
+    QMenu,
+    QPlainTextEdit,
+    QSizePolicy,
+    QWidget,
+)
 
 from core.base.errors import Problem
 from core.base.language import _
@@ -48,9 +58,9 @@ class FormRow(QWidget):
         self.mark = link_button("•", self.reset_chosen.emit, flush=True)
         keep_place(self.mark)
         self.mark.setFixedSize(2 * SPACING, line_height)
-        self.mark.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # Undo needs no mouse
+        self.mark.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the row's menu does the same
         self.mark.hide()
-        self.hint = self._remark = ""
+        self.hint = self._remark = self._start = ""
         self.refusals = Refused()
         self.note = Note()
         self.note.fix_chosen.connect(self.fix_chosen)
@@ -114,10 +124,29 @@ class FormRow(QWidget):
     def set_changed(self, start: str) -> None:
         """Mark that the value differs from its start, such as `example: 5`; empty if it doesn't."""
         self.mark.setVisible(bool(start))
+        self._start = start
+        policies = Qt.ContextMenuPolicy
+        self.field.control.setContextMenuPolicy(
+            policies.NoContextMenu if start else policies.DefaultContextMenu  # none: that of the row
+        )
         if start:
             self.mark.setToolTip(_("Changed ({start}). Click to reset.").format(start=start))
             name = _("{title} is changed ({start})")
             self.mark.setAccessibleName(name.format(title=self.field.option.title, start=start))
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Offer what can be done with a text, and what the mark does, which takes no focus."""
+        control = self.field.control
+        line = control.lineEdit() if isinstance(control, QAbstractSpinBox) else control
+        menu = (
+            line.createStandardContextMenu() if isinstance(line, QLineEdit | QPlainTextEdit) else QMenu(self)
+        )
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        if self.is_changed:
+            menu.addSeparator()
+            reset = menu.addAction(_("Reset ({start})").format(start=self._start), self.reset_chosen.emit)
+            menu.setActiveAction(reset)
+        menu.popup(event.globalPos())
 
     def set_advice(self, advice: Sequence[Problem]) -> None:
         if tuple(advice) != self.advice:

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 
 from PySide6 import QtGui
 from PySide6.QtCore import QEvent, QMargins, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtGui import QColor, QFocusEvent, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QMenu, QPushButton, QSizePolicy, QStyle, QToolButton, QWidget
 
 from core.base import language
@@ -158,13 +158,31 @@ LINKS = Qt.TextInteractionFlag.LinksAccessibleByMouse | Qt.TextInteractionFlag.L
 
 
 class LinkLabel(QLabel):
-    """Rich text that wraps; its links are reached by mouse and keyboard."""
+    """Rich text that wraps; its links are reached by mouse, and one after another by Tab."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setWordWrap(True)
         self.setTextFormat(Qt.TextFormat.RichText)
         self.setTextInteractionFlags(LINKS)
+
+    def setText(self, text: str) -> None:  # noqa: N802 - Qt's name
+        super().setText(text)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus if "<a " in text else Qt.FocusPolicy.NoFocus)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Begin at the first link, or backwards at the last; Qt would mark none."""
+        super().focusInEvent(event)
+        if event.reason() in (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason):
+            self.setSelection(0, 0)
+            super().focusNextPrevChild(event.reason() is Qt.FocusReason.TabFocusReason)
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Leave a link at the very beginning backwards; Qt would find it again."""
+        if is_next or self.selectionStart() != 0:
+            return super().focusNextPrevChild(is_next)
+        self.setSelection(0, 0)
+        return QWidget.focusNextPrevChild(self, is_next)
 
     def changeEvent(self, event: QEvent) -> None:
         """Set the text again, as Qt keeps the colours it was set in."""

@@ -1,7 +1,6 @@
 """Scroll areas without a frame, and layouts that follow the width there is."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 from PySide6.QtCore import QEvent, QMargins, QObject, QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QKeyEvent, QPaintEvent
@@ -28,6 +27,9 @@ from gui.base.tokens import GUTTER, SPACING
 
 FLUSH = (0, 0, 0, 0)
 """Margins of a layout that reaches to the edges of its widget."""
+
+AROUND = 3 * SPACING
+"""Pixels that are in view above and below what Tab comes to."""
 
 DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
@@ -69,11 +71,34 @@ def vbox(*parts: Part | tuple[Part, int], spacing: int = SPACING) -> QBoxLayout:
 
 
 class InOrder:
-    """A window in which Tab goes the way it is read, also to what came later."""
+    """A window in which Tab goes the way it is read, and brings into view where it comes to.
+
+    Qt's own chain keeps the order in which widgets were made, and leads from a widget with a focus proxy back to that.
+    """
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        order_tabs(self)  # type: ignore[arg-type]
-        return super().focusNextPrevChild(is_next)  # type: ignore[misc]
+        window: QWidget = self  # type: ignore[assignment]
+        focused = window.focusWidget() or window
+        read = list(_as_read(window, focused))
+        place = read.index(focused)
+        ahead = read[place + 1 :] + read[:place]
+        stop = next(filter(_is_stop, ahead if is_next else reversed(ahead)), None)
+        if stop is not None:
+            focus_in_view(
+                stop, Qt.FocusReason.TabFocusReason if is_next else Qt.FocusReason.BacktabFocusReason
+            )
+        return stop is not None
+
+
+def focus_in_view(widget: QWidget, reason: Qt.FocusReason) -> None:
+    """Focus a widget and scroll to it, or to the top of a high one. Qt is content with the place of a text's cursor."""
+    widget.setFocus(reason)
+    for area in reversed(widget.window().findChildren(QScrollArea)):
+        if area.viewport().isAncestorOf(widget):
+            bar = area.verticalScrollBar()
+            top = bar.value() + widget.mapTo(area.viewport(), QPoint()).y()
+            lowest = top + widget.height() + AROUND - area.viewport().height()
+            bar.setValue(min(top - AROUND, max(bar.value(), lowest)))
 
 
 class Sheet(InOrder, QDialog):
@@ -112,23 +137,25 @@ def fill_dialog(dialog: QWidget, *parts: Part | tuple[Part, int]) -> None:
     fill(QVBoxLayout(dialog), *parts, margins=margins, spacing=SPACING + 4)
 
 
-def order_tabs(window: QWidget) -> None:
-    """Let Tab go through what is shown in a window as it is read: by its layouts, not in the order it was made in."""
-    controls = [one for one in _as_read(window) if _takes_tab(one) and not one.focusProxy()]
-    for before, after in pairwise(controls):
-        QWidget.setTabOrder(before, after)
+def tab_stops(widget: QWidget) -> list[QWidget]:
+    """Return where Tab stops in a widget, in the order in which it is read."""
+    return list(filter(_is_stop, _as_read(widget)))
 
 
-def _as_read(widget: QWidget) -> Iterator[QWidget]:
-    """A widget and all that is shown in it: first what its layout holds, then what has places of its own."""
+def _as_read(widget: QWidget, focused: QWidget | None = None) -> Iterator[QWidget]:
+    """A widget and all that is shown in it: first what its layout holds, then what has places of its own.
+
+    One that has the focus is among them although it was just hidden.
+    """
     yield widget
     layout = widget.layout()
     held = [] if layout is None else list(_held(layout))
     free = [one for one in widget.findChildren(QWidget, options=DIRECT) if one not in set(held)]
     free.sort(key=lambda one: (one.y(), one.x()))
     for part in (*held, *free):
-        if not part.isHidden() and not part.isWindow():
-            yield from _as_read(part)
+        has_focus = focused is not None and (part is focused or part.isAncestorOf(focused))
+        if has_focus or not (part.isHidden() or part.isWindow()):
+            yield from _as_read(part, focused)
 
 
 def _held(layout: QLayout) -> Iterator[QWidget]:
@@ -143,10 +170,15 @@ def _held(layout: QLayout) -> Iterator[QWidget]:
             yield widget
 
 
-def _takes_tab(widget: QWidget) -> bool:
-    """Whether Tab may reach it: of a group's buttons Qt lets it reach the chosen one, and another one may be chosen."""
-    is_in_group = isinstance(widget, QAbstractButton) and widget.group() is not None
-    return is_in_group or bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus)
+def _is_stop(widget: QWidget) -> bool:
+    """Whether Tab stops at a widget: of the buttons of which one is chosen at that one, else at the first."""
+    if not (widget.isVisible() and widget.isEnabled()):
+        return False
+    group = widget.group() if isinstance(widget, QAbstractButton) else None
+    if group is None:
+        return bool(widget.focusPolicy() & Qt.FocusPolicy.TabFocus) and not widget.focusProxy()
+    buttons = [button for button in group.buttons() if button.isVisible() and button.isEnabled()]
+    return widget is next((button for button in buttons if button.isChecked()), buttons[0])
 
 
 def keep_place(widget: QWidget) -> None:
@@ -180,10 +212,11 @@ class QuietBar(QScrollBar):
 
 
 class QuietScroll(QScrollArea):
-    """Scrolls vertically, without a frame, and keeps the place of its bar."""
+    """Scrolls vertically, without a frame, and keeps the place of its bar. Tab leads to what is in it."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -203,7 +236,6 @@ class PageScroll(QuietScroll):
         self._most_lines = most_lines
         set_role(content, Role.PAGE)
         self._content = content
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         content.setParent(self.viewport())
         content.installEventFilter(self)
 

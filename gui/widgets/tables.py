@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
+from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
@@ -170,6 +171,7 @@ def set_up_rows(table: QTableView, *, padding: int = 2 * SPACING, on_card: bool 
     table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
     table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
     table.setTabKeyNavigation(False)
+    _FirstAndLast(table)
     table.setShowGrid(False)
     table.setWordWrap(False)
     table.verticalHeader().hide()
@@ -177,3 +179,24 @@ def set_up_rows(table: QTableView, *, padding: int = 2 * SPACING, on_card: bool 
     header = table.horizontalHeader()
     header.setHighlightSections(False)
     header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeading | Qt.AlignmentFlag.AlignVCenter)
+
+
+class _FirstAndLast(QObject):
+    """Lets Home and End choose the first and the last row; Qt goes to the first and the last cell of a row."""
+
+    def __init__(self, table: QTableView) -> None:
+        super().__init__(table)
+        self._table = table
+        table.installEventFilter(self)
+
+    def eventFilter(self, _watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        if not isinstance(event, QKeyEvent) or event.type() is not QEvent.Type.KeyPress:
+            return False
+        rows = {Qt.Key.Key_Home: 0, Qt.Key.Key_End: self._table.model().rowCount() - 1}
+        row = rows.get(Qt.Key(event.key()))
+        if row is None or event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            return False
+        flags = QItemSelectionModel.SelectionFlag
+        index = self._table.model().index(row, max(0, self._table.currentIndex().column()))
+        self._table.selectionModel().setCurrentIndex(index, flags.ClearAndSelect | flags.Rows)
+        return True

@@ -45,7 +45,7 @@ from gui.settings.page import DeviceCheckDialog
 from gui.widgets.layout import Sheet
 from tests.fakes.jobs import CHECKED, TRACED, FakeEngine
 from tests.fakes.memory import MEASURED
-from tests.fakes.on_screen import backwards, cut_off, seen, spoken_name, unreachable_by_tab
+from tests.fakes.on_screen import astray, cut_off, seen, spoken_name, unnamed
 from tests.fakes.runs import OPTIONS, make_folder
 
 ROOT = Path(__file__).parents[2]
@@ -249,9 +249,9 @@ def test_a_dialog_is_used_with_keys_alone(qtbot, stage, name):
     qtbot.waitUntil(dialog.isActiveWindow)
     qtbot.waitUntil(lambda: spoken_name(dialog.focusWidget()) == how.first)
     first = dialog.focusWidget()
-    assert backwards(dialog) == []
+    assert astray(dialog) == []
+    assert unnamed(dialog) == []
     first.setFocus()
-    assert unreachable_by_tab(dialog, dialog) == []
     qtbot.waitUntil(lambda: cut_off(dialog) == [])
 
     buttons = {one.text(): one for one in seen(dialog, QPushButton)}
@@ -283,9 +283,9 @@ def test_enlarged_data_is_used_with_keys_alone(qtbot, make_window, tmp_path):
     qtbot.waitUntil(dialog.isActiveWindow)
     first = dialog.focusWidget()
     assert isinstance(first, QTabBar)
-    assert backwards(dialog) == []
+    assert astray(dialog) == []
+    assert unnamed(dialog) == []
     first.setFocus()
-    assert unreachable_by_tab(dialog, dialog) == []
     press(dialog, Qt.Key.Key_Return)
     assert panel.sheet is dialog
     press(dialog, Qt.Key.Key_Escape)

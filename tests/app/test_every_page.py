@@ -14,11 +14,12 @@ from core.options.presets import presets
 from core.runs.folder import RunFolder
 from gui.app.application import set_up
 from gui.app.sidebar import Place
+from gui.widgets.layout import tab_stops
 from tests.fakes.bench import methods_result
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import FakeEngine
 from tests.fakes.memory import MEASURED, FakeMemory
-from tests.fakes.on_screen import backwards, cut_off, seen, unreachable_by_tab
+from tests.fakes.on_screen import astray, cut_off, seen, unnamed, without_ring
 from tests.fakes.runs import Plot, finish, make_folder, write_story
 from tests.screenshots.answers import make_tried
 
@@ -40,6 +41,10 @@ class Pages:
 
     def images(self):
         self.window.go_to(Place.NEW_RUN)
+        self.qtbot.waitUntil(lambda: not self.window.new_run._reading.is_waiting)
+
+    def after_a_change_of_task(self):
+        self.window.new_run._header.task_chosen.emit(Task.CHAT)
         self.qtbot.waitUntil(lambda: not self.window.new_run._reading.is_waiting)
 
     def texts(self):
@@ -118,6 +123,7 @@ class Pages:
             *(
                 self.welcome,
                 self.images,
+                self.after_a_change_of_task,
                 self.texts,
                 self.lora_with_all_options,
                 self.too_little_memory,
@@ -165,8 +171,9 @@ def test_every_page_can_be_read_and_reached_and_has_its_colours(qtbot, tmp_path,
             assert cut_off(window) == [], name
 
         qtbot.waitUntil(all_can_be_read)  # texts that wrap make Qt's layouts go round more than once
-        assert unreachable_by_tab(window, page) == [], open_page.__name__
-        assert backwards(window) == [], open_page.__name__
+        assert unnamed(page) == [], open_page.__name__
+        assert astray(window) == [], open_page.__name__
+        assert without_ring(tab_stops(window)) == [], open_page.__name__
         assert background_beside(window, page) == window._theme.tokens.background, open_page.__name__
 
 

@@ -1,8 +1,10 @@
 """What a person meets in a window: texts that are cut off, controls without a name, and where Tab leads."""
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
@@ -12,11 +14,15 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QScrollArea,
     QTabBar,
+    QTextBrowser,
     QWidget,
 )
 
 from gui.widgets.cards import Note
 from gui.widgets.form import FormRow
+
+MOST_PRESSES = 500
+"""After so many a round of Tab has no end."""
 
 CONTROLS = (QAbstractButton, QLineEdit, QComboBox, QAbstractSpinBox, QAbstractItemView, QTabBar)
 
@@ -78,16 +84,11 @@ def cut_off(window: QWidget) -> list[str]:
     return cut
 
 
-def unreachable_by_tab(window: QWidget, page: QWidget) -> list[str]:
-    """The controls without a name, and those at which Tab doesn't stop."""
+def unnamed(page: QWidget) -> list[str]:
+    """The controls that a screen reader could not name."""
     controls = [control for control in seen(page, CONTROLS) if not is_inner(control) and control.isEnabled()]
     assert controls
-    reachable = tab_chain(window)
-    return [
-        described(control)
-        for control in controls
-        if not spoken_name(control) or not takes_tab(control, reachable)
-    ]
+    return [described(control) for control in controls if not spoken_name(control)]
 
 
 def spoken_name(control: QWidget) -> str:
@@ -97,29 +98,96 @@ def spoken_name(control: QWidget) -> str:
     return control.accessibleName() or text
 
 
-def tab_chain(window: QWidget) -> set[QWidget]:
-    """Everything in the window's chain of focus that Tab stops at."""
-    found = {window}
-    widget = window.nextInFocusChain()
-    while widget not in found:
-        found.add(widget)
-        widget = widget.nextInFocusChain()
-    return {widget for widget in found if widget.focusPolicy() & Qt.FocusPolicy.TabFocus}
+def astray(window: QWidget) -> list[str]:
+    """What is wrong with the way on which Tab leads around a window, pressed until it is back where it began.
 
-
-def backwards(window: QWidget) -> list[str]:
-    """Where Tab goes back on the screen: up, other than to the top of the next column, or back in a line.
-
-    Once it does, from the last control to the first, wherever in its chain the window is.
+    It passes every control once, as the window is read, each comes into view, and Shift+Tab leads back the same way.
     """
-    window.focusNextPrevChild(True)
-    stops: list[QWidget] = []
-    widget = window.nextInFocusChain()
-    while widget is not window:
-        is_stop = widget.focusPolicy() & Qt.FocusPolicy.TabFocus and not widget.focusProxy()
-        if is_stop and widget.isVisible() and widget.isEnabled() and widget.window() is window:
-            stops.append(widget)
-        widget = widget.nextInFocusChain()
+    window.activateWindow()
+    there, wrong = tab_round(window, Qt.KeyboardModifier.NoModifier)
+    back, wrong_back = tab_round(window, Qt.KeyboardModifier.ShiftModifier)
+    back.reverse()
+    begin = back.index(there[0]) if there[0] in back else 0
+    if [*back[begin:], *back[:begin]] != there:
+        wrong.append(f"forth {[*map(described, there)]}, back {[*map(described, back)]}")
+    groups = [stop.group() for stop in there if is_one_of_few(stop)]
+    wrong += [f"{group} twice" for group in set(groups) if groups.count(group) > 1]
+    for control in tab_targets(window):
+        if control not in there and not (is_one_of_few(control) and control.group() in groups):
+            wrong.append(f"{described(control)} is never reached")
+    steps_back = backwards(there, window)
+    return [*wrong, *wrong_back, *(steps_back if len(steps_back) > 1 else [])]
+
+
+def tab_round(window: QWidget, modifier: Qt.KeyboardModifier) -> tuple[list[QWidget], list[str]]:
+    """Press Tab until a control has the focus again; returns where it was, and what was wrong on the way."""
+    passed: list[QWidget] = []
+    wrong: list[str] = []
+    for _press in range(MOST_PRESSES):
+        QTest.keyClick(window.focusWidget() or window, Qt.Key.Key_Tab, modifier)
+        focused = window.focusWidget()
+        assert focused is not None
+        is_next_link = isinstance(focused, QLabel | QTextBrowser) and focused in passed[-1:]
+        if focused in passed and not is_next_link:
+            break
+        if not is_next_link:
+            passed.append(focused)
+        if not is_in_view(focused):
+            wrong.append(f"{described(focused)} has the focus out of view")
+    if focused is not passed[0]:
+        wrong.append(f"{described(focused)} comes again, and {described(passed[0])} doesn't")
+    return passed, wrong
+
+
+def without_ring(stops: Iterable[QWidget]) -> list[str]:
+    """Where Tab stops, and it can't be seen."""
+    plain = []
+    for stop in stops:
+        stop.setFocus(Qt.FocusReason.TabFocusReason)
+        focused = stop.grab().toImage()
+        stop.clearFocus()
+        if stop.grab().toImage() == focused:
+            plain.append(described(stop))
+    return plain
+
+
+def tab_targets(window: QWidget) -> list[QWidget]:
+    """Where Tab should stop: at all that can be used, and at what takes the focus to be scrolled."""
+    found = [
+        part
+        for part in seen(window, QWidget)
+        if part.window() is window and part.isEnabled() and not is_inner(part)
+    ]
+    return [
+        part
+        for part in found
+        if not part.focusProxy()
+        and (isinstance(part, CONTROLS) or part.focusPolicy() & Qt.FocusPolicy.TabFocus)
+    ]
+
+
+def is_one_of_few(control: QWidget) -> bool:
+    """Whether it is a choice of a group, of which Tab stops at one (arrow keys lead to the others)."""
+    return isinstance(control, QAbstractButton) and control.group() is not None
+
+
+def is_in_view(widget: QWidget) -> bool:
+    """Whether no area around a widget is scrolled away from it."""
+    area = enclosing_scroll(widget)
+    while area is not None:
+        place = QRect(widget.mapTo(area.viewport(), QPoint()), widget.size())
+        shown = place & area.viewport().rect()
+        if shown.height() < min(place.height(), area.viewport().height() // 2):
+            return False
+        area = enclosing_scroll(area)
+    return True
+
+
+def backwards(stops: list[QWidget], window: QWidget) -> list[str]:
+    """Where a way goes back on the screen: up, other than to the top of the next column, or back in a line.
+
+    Once it does, from the last control to the first.
+    """
     wrong = []
     for before, after in pairwise([*stops, *stops[:1]]):
         start = place_of(seen_beside(before, after), window)
@@ -128,7 +196,7 @@ def backwards(window: QWidget) -> list[str]:
         goes_back = abs(end.center().y() - start.center().y()) < 8 and end.right() <= start.left()
         if goes_up or goes_back:
             wrong.append(f"from {described(before)} to {described(after)}")
-    return wrong if len(wrong) > 1 else []
+    return wrong
 
 
 def seen_beside(widget: QWidget, other: QWidget) -> QWidget:
@@ -145,10 +213,3 @@ def place_of(widget: QWidget, window: QWidget) -> QRect:
     if window.layoutDirection() is Qt.LayoutDirection.RightToLeft:
         place.moveLeft(window.width() - place.right())
     return place
-
-
-def takes_tab(control: QWidget, reachable: set[QWidget]) -> bool:
-    """Whether Tab stops at it, or at the choice of its group that is taken (arrow keys lead to the others)."""
-    if isinstance(control, QAbstractButton) and control.group() is not None and control.group().exclusive():
-        return any(button in reachable for button in control.group().buttons())
-    return control in reachable

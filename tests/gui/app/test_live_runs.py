@@ -148,7 +148,7 @@ def test_it_can_be_stopped_and_begun_again_and_follows_a_run_of_another_folder(q
 def test_a_window_that_opens_while_a_run_trains_shows_it(qtbot, open_window, training):
     window = open_window()
     assert window.run.view.run == training
-    assert window.sidebar._group.button(Place.RUNS).text() == "Runs · 1 training"
+    assert window.sidebar._buttons[Place.RUNS].text() == "Runs · 1 training"
     qtbot.waitUntil(lambda: len(window.run.view._history.loss) == 180, timeout=5000)
 
 
@@ -161,7 +161,7 @@ def test_while_the_form_is_edited_no_run_is_opened(qtbot, make_window, training,
     qtbot.waitUntil(field.hasFocus, timeout=2000)
     with qtbot.waitSignal(window._live_runs.polled_first, timeout=5000):
         window._live_runs.poll_soon()
-    qtbot.waitUntil(lambda: window.sidebar._group.button(Place.RUNS).text() == "Runs · 1 training")
+    qtbot.waitUntil(lambda: window.sidebar._buttons[Place.RUNS].text() == "Runs · 1 training")
     assert window.run_on_screen() is None
 
 

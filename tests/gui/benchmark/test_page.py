@@ -260,7 +260,7 @@ def test_a_measured_variant_fills_the_form_and_can_be_undone(qtbot, window, benc
 def test_the_sidebar_shows_the_progress_and_closing_asks_and_keeps_what_is_measured(qtbot, window, benches):
     benches.waiting.add("bf16")
     window.benchmark.start()
-    button = window.sidebar._group.button(Place.BENCHMARK)
+    button = window.sidebar._buttons[Place.BENCHMARK]
     qtbot.waitUntil(lambda: button.text() == "Benchmark (50 %)")
     window.answer = Closing.CANCEL
     assert not window.close()

@@ -1,11 +1,12 @@
 """Bars, cards, labels, layouts and lists of values."""
 
 import gc
+import re
 
 import pytest
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QFocusEvent, QTextLayout
-from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, UserError
 from core.base.settings import Appearance
@@ -15,8 +16,8 @@ from gui.base.theme import Theme
 from gui.widgets.bars import METER_THICKNESS, THINNEST, ChanceBars, Meter, Part, PartsBar
 from gui.widgets.cards import Change, ChangesStrip, MessageStrip, NoticeStack, NoticeStrip
 from gui.widgets.inputs import ChoiceList, Chooser, PathLine, Segment
-from gui.widgets.labels import ElidedLabel, LabelledText, isolated, spans_of
-from gui.widgets.layout import FlowLayout, PageScroll
+from gui.widgets.labels import ElidedLabel, LabelledText, LinkLabel, isolated, spans_of
+from gui.widgets.layout import FlowLayout, PageScroll, Sheet, fill, fill_dialog
 from gui.widgets.tables import Group, KeyValue, Row
 
 LONG = "/home/somebody/a very long folder name for the pictures/another one/56fe82f8/reviews.csv"
@@ -281,3 +282,51 @@ def test_a_list_is_filled_again_and_again(qtbot):
         shown.set_choices([Segment(f"{number} {place}", "m") for place in range(9)])
         gc.collect()
     assert shown.count() == 9
+
+
+@pytest.mark.parametrize(
+    "words", ['<a href="1">First</a> and <a href="2">second</a>', 'From <a href="1">first</a>']
+)
+def test_tab_goes_through_the_links_of_a_text_and_back_and_out_of_it(qtbot, words):
+    sheet, label, texts = Sheet("Links"), LinkLabel(), re.findall(">(.+?)</a>", words)
+    label.setText(words)
+    before, after = QPushButton("before"), QPushButton("after")
+    fill_dialog(sheet, before, label, after)
+    qtbot.addWidget(sheet)
+    sheet.open()
+    qtbot.waitUntil(sheet.isActiveWindow)
+    before.setFocus()
+    for modifier, expected, end in (
+        (Qt.KeyboardModifier.NoModifier, texts, after),
+        (Qt.KeyboardModifier.ShiftModifier, texts[::-1], before),
+    ):
+        for text in expected:
+            qtbot.keyClick(sheet.focusWidget(), Qt.Key.Key_Tab, modifier)
+            assert label.hasFocus()
+            assert label.selectedText() == text
+        qtbot.keyClick(label, Qt.Key.Key_Tab, modifier)
+        assert end.hasFocus()
+    label.setText("None")
+    qtbot.keyClick(before, Qt.Key.Key_Tab)
+    assert after.hasFocus(), "nothing in the label can be pressed"
+
+
+def test_what_tab_comes_to_is_scrolled_into_view_whole(qtbot):
+    sheet, content = Sheet("A long list"), QWidget()
+    lines = [QLineEdit() for _number in range(40)]
+    fill(QVBoxLayout(content), *lines)
+    area = PageScroll(content)
+    fill_dialog(sheet, area)
+    sheet.resize(300, 200)
+    qtbot.addWidget(sheet)
+    sheet.open()
+    qtbot.waitUntil(sheet.isActiveWindow)
+    lines[0].setFocus()
+    for modifier, way in (
+        (Qt.KeyboardModifier.NoModifier, lines[1:]),
+        (Qt.KeyboardModifier.ShiftModifier, lines[-2::-1]),
+    ):
+        for line in way:
+            qtbot.keyClick(sheet.focusWidget(), Qt.Key.Key_Tab, modifier)
+            assert line.hasFocus()
+            assert area.viewport().rect().contains(QRect(line.mapTo(area.viewport(), QPoint()), line.size()))
