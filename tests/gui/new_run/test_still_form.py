@@ -90,16 +90,23 @@ def test_another_source_of_the_model_moves_nothing(page, places):
 
 
 def test_notices_move_nothing_and_take_a_few_lines_while_they_are_there(page, places):
+    def say_and_hide():
+        for strip in page._strips:
+            strip.show_message(Level.ERROR, LONG, "\n".join([LONG] * 9), FIXES)
+        yield
+        for strip in page._strips:
+            strip.hide()
+        places()
+
+    [*say_and_hide()]  # that of the example's options has taken more than one line
     before, area = places(), page._scroll.geometry()
-    for strip in page._strips:
-        strip.show_message(Level.ERROR, LONG, "\n".join([LONG] * 9), FIXES)
+    saying = say_and_hide()
+    next(saying)
     assert places() == before
     assert page._scroll.geometry().topLeft() == area.topLeft()
     assert page._scroll.geometry().bottom() < page._strips[0].mapTo(page, QPoint()).y()
     assert page._strips[0].height() < 4.5 * page.fontMetrics().height()
-    for strip in page._strips:
-        strip.hide()
-    places()
+    next(saying, None)
     assert page._scroll.geometry() == area
 
 
