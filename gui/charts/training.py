@@ -412,7 +412,7 @@ class StepTimeChart(StepChart):
         median, extremes = history.median_seconds.last, history.step_seconds.extremes()
         if median is None or extremes is None:
             return []
-        readings = [Reading(formats.step_time(median), self._line_colour, _("recent median"))]
+        readings = [Reading(formats.step_time(median), self._line_colour, _("recently"))]
         if self._parts is not None:
             shares = zip(self._part_names, COLOURS, formats.whole_shares(self._parts.shares), strict=True)
             readings += [

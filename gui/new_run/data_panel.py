@@ -544,7 +544,7 @@ class DataViews(QTabWidget):
             self.setCurrentWidget(self.rows)
 
 
-LINES_HIGH, LINES_OF_VIEWS = 35, 14
+LINES_HIGH, LINES_OF_VIEWS = 35, 18
 MOST_FINDINGS = 5
 VIEWS_STRETCH = 100
 

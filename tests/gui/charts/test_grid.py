@@ -129,7 +129,7 @@ def test_the_legend_of_step_times_names_its_line_and_all_parts_of_a_narrow_chart
     chart = digits.step_time
     chart.resize(363, 200)  # as in a window of 1024 pixels
     chart._show_legend(chart.readings(None), None, "")
-    names = ("recent&nbsp;median", "backward", "forward", "optimizer", "pauses")
+    names = ("recently", "backward", "forward", "optimizer", "pauses")
     shown = chart._legend.text()
     assert [name for name in names if f"●</span>&nbsp;{name}" not in shown] == [], shown
     assert "…" not in chart._legend.text()
