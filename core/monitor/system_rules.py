@@ -11,7 +11,7 @@ import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import psutil
@@ -37,7 +37,7 @@ from core.runs.events import (
     Throttle,
 )
 from core.runs.start import keeper_command
-from core.runs.status import pace_of
+from core.runs.status import PACE_SECONDS, pace_of
 from core.runs.words import SPILLING, forecast_sentences
 
 BATTERY, DISK_FULL, GROWING, PAGING = "battery", "disk-full", "growing", "paging"
@@ -237,6 +237,8 @@ def silence_limit(recent: Recent) -> float:
 
 SLOW_FROM, SLOW_OVER = 2.0, 1.3  # times as long as usual
 OTHERS_SHARE, OTHERS_OVER = 0.25, 0.1  # of the whole CPU that other programs take
+NOTICEABLE = 1.5  # times as slow or as quick as was said last: then it is said anew
+MOST_STEPS = 0.9  # of the last minute that have to be quicker before a quicker pace is said
 BEGINNING = 20.0, 60.0  # seconds of training between which a run is judged that can't be compared with itself
 CPU_FULL = 0.9  # busy share of the CPU from which on programs take time from each other
 FROM_START = "from-start"
@@ -320,8 +322,8 @@ def slowed(recent: Recent, *, raised: str) -> Finding | None:
     }
     worse = raised not in ("", FROM_START)
     if pace is not None and usual is not None and is_slow(recent, raised=worse):
-        # new figures only where they double: a pace that comes and goes is said once
-        key = max(f"slowed-{max(0, int(math.log2(pace / usual))):02}", raised if worse else "")
+        is_said = worse and not _is_pace_new(recent, float(raised) * usual, pace)
+        key = raised if is_said else f"{pace / usual:.3f}"
         title = _("Steps take {now} instead of {usual}: other programs use {share} of the CPU ({names})")
         figures |= {"now": formats.step_time(pace), "usual": formats.step_time(usual)}
     elif _is_cpu_full(recent) and (raised == FROM_START or (not raised and _has_just_begun(recent))):
@@ -335,6 +337,16 @@ def slowed(recent: Recent, *, raised: str) -> Finding | None:
         detail=_("Close them to train at full speed, or pause this run until they are done."),
         fixes=(PAUSE,),
     )
+
+
+def _is_pace_new(recent: Recent, said: float, pace: float) -> bool:
+    """Whether a pace isn't the one that was said; a quicker one that comes and goes isn't new."""
+    spent = accumulate(reversed(recent.pace), initial=0.0)
+    minute = sorted(
+        one for one, before in zip(reversed(recent.pace), spent, strict=False) if before < PACE_SECONDS
+    )
+    nearly_all = max(pace, minute[int(MOST_STEPS * (len(minute) - 1))])
+    return pace > NOTICEABLE * said or nearly_all < said / NOTICEABLE
 
 
 def _has_just_begun(recent: Recent) -> bool:

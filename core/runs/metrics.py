@@ -35,8 +35,8 @@ from core.runs.events import (
     decode,
 )
 from core.runs.folder import RunFolder
+from core.runs.status import WorkClock
 
-FIRST_BYTES = 4096  # read at once to find the first event
 ROWS_AT_ONCE = 1 << 16  # of a Parquet file
 
 Cell = float | int | bool | str | None
@@ -62,7 +62,7 @@ class Column(NamedTuple):
 
 
 WHEN = (Column("attempt", int), Column("time", float), Column("seconds_since_start", float))
-"""In every table. `time` is unix seconds; the start is that of the first event in either of the run's files."""
+"""In every table. `time` is unix seconds; those since the start are seconds worked (`WorkClock`), as in the charts."""
 
 STEP_COLUMNS = (
     Column("step", int),
@@ -106,8 +106,6 @@ class MetricsTable:
             while line := lines.readline(LARGEST_LINE):
                 if b'"run_started"' in line or b'"evaluated"' in line:
                     self._survey(line)
-        firsts = (EventReader(path).read(FIRST_BYTES)[:1] for path in (run.events_file, run.machine_file))
-        self._start = min((event.time for events in firsts for event in events), default=None)
         self._readers: list[EventReader] = []
         metrics = (Column(name, float) for name in self._metrics)
         self.columns: tuple[Column, ...] = {
@@ -135,29 +133,32 @@ class MetricsTable:
             RunFolderError: The run can't be read.
         """
         self._readers = []
-        if self._what is What.MACHINE:
-            files = map(self._events, (self._run.machine_file, self._run.events_file))
-            for event in heapq.merge(*files, key=attrgetter("time")):
-                if isinstance(event, Sample):
-                    cells = _sample_cells(event)
-                    yield (*self._when(event), *(cells.get(one.name) for one in MACHINE_COLUMNS[len(WHEN) :]))
-            return
-        kind = StepFinished if self._what is What.STEPS else Evaluated
-        for event in self._events(self._run.events_file):
-            if not isinstance(event, kind) or self._is_repeated(event.attempt, event.step):
-                continue
-            when = (event.step, event.epoch, *self._when(event))
-            if isinstance(event, StepFinished):
-                yield (*when, *_STEP_FIGURES(event))
-            elif isinstance(event, Evaluated):
-                yield (*when, event.seconds, *(event.metrics.get(name) for name in self._metrics))
+        files = map(self._events, (self._run.machine_file, self._run.events_file))
+        clock = WorkClock()
+        for event in heapq.merge(*files, key=attrgetter("time")):
+            if clock.begins_with(event):
+                clock.begin(event)
+            clock.go_on((event,))
+            when = event.attempt, event.time, clock.at(event)
+            if (cells := self._cells(event, when)) is not None:
+                yield cells
 
-    def _is_repeated(self, attempt: int, step: int) -> bool:
-        return any(step > begun for later, begun in self._from_steps.items() if later > attempt)
+    def _cells(self, event: Event, when: Row) -> Row | None:
+        """The cells of an event; None if it has no row in this table."""
+        match self._what, event:
+            case What.MACHINE, MemorySampled() | DeviceSampled() | BatterySampled() | DiskSampled():
+                cells = _sample_cells(event)
+                return *when, *(cells.get(one.name) for one in MACHINE_COLUMNS[len(WHEN) :])
+            case What.STEPS, StepFinished() if not self._is_repeated(event):
+                return event.step, event.epoch, *when, *_STEP_FIGURES(event)
+            case What.EVALUATIONS, Evaluated() if not self._is_repeated(event):
+                figures = (event.metrics.get(name) for name in self._metrics)
+                return event.step, event.epoch, *when, event.seconds, *figures
+        return None
 
-    def _when(self, event: Event) -> Row:
-        """The cells of `WHEN`."""
-        return event.attempt, event.time, None if self._start is None else event.time - self._start
+    def _is_repeated(self, event: StepFinished | Evaluated) -> bool:
+        later = (begun for attempt, begun in self._from_steps.items() if attempt > event.attempt)
+        return any(event.step > begun for begun in later)
 
     def _events(self, path: Path) -> Iterator[Event]:
         reader = EventReader(path)

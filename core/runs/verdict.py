@@ -382,25 +382,19 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
         is_chance = error > CONSTANT * baseline and not _follows(metrics.get("eval_pearson"), count)
         return title, compared.format(error=formats.three_figures(baseline)), is_chance
     if (preferred := metrics.get("eval_reward_accuracy")) is not None:
-        title = _("It prefers the better answer in {share} of the validation pairs")
-        guessed, compared = 0.5, _("Guessing would be right in 50 % of cases.")
-        wider = _("The reward margin is how much more it prefers the better answer, on average.")
-        reverse = _(
-            "On average it prefers the worse answer: the reward margin, how much more it prefers the better one, is "
-            "negative."
-        )
-        if options is not None and options.preference is PreferenceLoss.KTO:
-            title = _("{share} of the validation answers get a reward on the right side")
-            wider = _("The reward margin is how much higher the rewards of liked answers are, on average.")
-            reverse = _(
-                "On average, answers that aren't liked get the higher rewards: the reward margin is negative."
-            )
-            if baseline is not None and baseline > guessed:
-                guessed = baseline
-                compared = _("Rewarding all of them alike would be right in {share} of cases.")
-        compared, margin = compared.format(share=formats.share(guessed)), metrics.get("eval_reward_margin")
+        preference = options.preference if options is not None else PreferenceLoss.DPO
+        title, compared, wider, reverse = _PREFERRED[preference or PreferenceLoss.DPO]
+        guessed = 0.5
+        if preference is PreferenceLoss.KTO and baseline is not None:
+            guessed = baseline
+            alike = _("Rewarding all of them alike would be right in {share} of cases.")
+            compared = alike.format(share=formats.share(baseline))
+        told, margin = [compared], metrics.get("eval_reward_margin")
+        if preference is PreferenceLoss.KTO:
+            told.insert(0, _A_REWARD)
         if margin is not None:
-            compared = f"{compared} {reverse if margin < 0 else wider}"
+            told.append((reverse if margin < 0 else wider).format(margin=formats.number(margin)))
+        compared = " ".join(told)
         return title.format(share=formats.share(preferred)), compared, not _exceeds(preferred, guessed, count)
     perplexity, loss = metrics.get("eval_perplexity"), metrics.get("eval_loss")
     if perplexity is None or loss is None:
@@ -418,6 +412,46 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
     first = compared.format(value=formats.three_figures(math.exp(status.first_loss)))
     return title, f"{meaning} {first}", is_chance
 
+
+_A_REWARD = _(
+    "A reward is how much likelier an answer is than before training; that of a liked answer should be above what "
+    "unrelated answers gained, that of another below it."
+)
+_PREFERRED = {
+    PreferenceLoss.DPO: (
+        _("It leans more towards the better answer than before training in {share} of the validation pairs"),
+        _(
+            "Changes at random would do so in 50 % of cases. In how many pairs the better answer is the likelier "
+            "one isn't measured."
+        ),
+        _(
+            "The reward margin, by how much more it leans towards the better answer than before training, is {margin} "
+            "on average."
+        ),
+        _(
+            "On average it leans more towards the worse answer than before training: the reward margin is negative, "
+            "{margin}."
+        ),
+    ),
+    PreferenceLoss.ORPO: (
+        _("It prefers the better answer in {share} of the validation pairs"),
+        _("Guessing would be right in 50 % of cases."),
+        _("The reward margin, how much more it prefers the better answer, is {margin} on average."),
+        _(
+            "On average it prefers the worse answer: the reward margin, how much more it prefers the better one, is "
+            "negative, {margin}."
+        ),
+    ),
+    PreferenceLoss.KTO: (
+        _("{share} of the validation answers get a reward on the right side"),
+        _("Rewards at random would be right in 50 % of cases."),
+        _("The reward margin, how much higher the rewards of liked answers are on average, is {margin}."),
+        _(
+            "On average, answers that aren't liked get the higher rewards: the reward margin is negative, {margin}."
+        ),
+    ),
+}
+"""What is said of the reward accuracy, what it is compared with, and of a reward margin, and of a negative one."""
 
 LARGEST_EXPONENT = 100.0
 """Of a perplexity that is worth showing."""

@@ -46,7 +46,7 @@ EXPORTS: dict[ExportKind, tuple[str, str]] = {
     ),
     ExportKind.ADAPTER: (
         _("LoRA adapter"),
-        _("The trained matrices alone: a few MB, used together with the model they were trained with."),
+        _("The trained matrices, to be used together with the model they were trained with."),
     ),
     ExportKind.MERGED: (
         _("Merged model"),
@@ -344,6 +344,8 @@ def caution(source: ExportSource, kind: ExportKind) -> str:
         return _(
             "It was trained with quantized weights; the merged ones are not quantized and answer slightly differently."
         )
+    if kind is ExportKind.ADAPTER and (source.folder / "base").is_dir():
+        return _("That model is a past run's: it comes along whole, in the folder “base”.")
     return ""
 
 

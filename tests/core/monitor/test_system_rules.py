@@ -241,15 +241,40 @@ def test_other_programs_that_slow_the_steps_are_named_until_they_are_done(second
     assert watched().withdrawn == ["slowed"] * len(titles)
 
 
-def test_a_warning_of_slow_steps_has_new_figures_once_they_take_twice_as_long():
+@pytest.mark.parametrize(
+    ("paces", "first", "last"),
+    [((1.0, 1.1, 4.0), "1.00 s", "4.00 s"), ((2.0, 0.45, 0.46), "2.00 s", "450 ms")],
+)
+def test_a_warning_of_slow_steps_follows_their_pace_up_and_down_and_ends_with_the_run(paces, first, last):
     run = training(400, 0.2)
-    for seconds in (1.0, 1.1, 4.0):
-        for _ in range(20):
+    for seconds in paces:
+        for _ in range(round(70 / seconds)):
             run.a_step(seconds)
-    raised = watch(run, others=FakePrograms(BUSY, at=lambda call: call > 65)).raised
-    titles = [message.title.split(" instead")[0] for message in raised]
-    assert (titles[0], titles[-1]) == ("Steps take 1.00 s", "Steps take 4.00 s")
+    others = FakePrograms(BUSY, at=lambda call: call > 65)
+    watched = watch(run, others=others)
+    titles = [message.title.split(" instead")[0] for message in watched.raised]
+    assert (titles[0], titles[-1], watched.withdrawn) == (f"Steps take {first}", f"Steps take {last}", [])
     assert len(titles) <= 3
+    run.finish()
+    assert watch(run, others=FakePrograms(BUSY, at=lambda call: call > 65)).withdrawn == ["slowed"]
+
+
+def test_a_warning_of_slow_steps_has_the_same_figures_while_the_pace_hardly_changes():
+    run = training(400, 0.2)
+    for seconds in (1.0, 1.3, 0.9):
+        for _ in range(60):
+            run.a_step(seconds)
+    assert len(watch(run, others=FakePrograms(BUSY, at=lambda call: call > 65)).raised) == 1
+
+
+def test_a_warning_of_slow_steps_is_withdrawn_once_they_are_quick_though_other_programs_are_busy():
+    run = training(400, 0.2)
+    run.computer.busy = 0.6
+    for _ in range(20):
+        run.a_step(2.0)
+    run.steps(700, 0.21)
+    watched = watch(run, others=FakePrograms(BUSY, at=lambda call: call > 65))
+    assert (len(watched.raised), watched.withdrawn) == (1, ["slowed"])
 
 
 @pytest.mark.parametrize("usual", [0.2, 2.6])

@@ -21,6 +21,8 @@ from core.runs.events import (
     RunStarted,
     Source,
     StepFinished,
+    TurnAwaited,
+    TurnCame,
 )
 from core.runs.folder import RunFolder
 from core.runs.metrics import STEP_COLUMNS, MetricsTable, What, write_csv
@@ -44,7 +46,7 @@ def as_csv(run: RunFolder, what: What = What.STEPS) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(stream.getvalue())))
 
 
-def test_a_step_is_a_row_with_the_time_since_the_first_event_of_either_file(run):
+def test_a_step_is_a_row_with_the_time_since_work_began_by_either_file(run):
     parts = ("data_seconds", "forward_seconds", "backward_seconds", "optimizer_seconds")
     figures = {"loss": 0.7, "grad_norm": 2.0, "tokens": 64, **dict.fromkeys(parts, 0.1)}
     write_events(run.machine_file, DiskSampled(time=88.0, free=7, total=9))
@@ -70,11 +72,26 @@ def test_missing_figures_are_empty_and_a_loss_that_is_not_finite_is_named(run):
 
 def test_steps_that_were_trained_again_are_there_once(run):
     write_events(run.events_file, RunStarted(time=90.0), *(step(n, loss=1.0) for n in (1, 2, 3, 4)))
-    write_events(run.events_file, RunStarted(from_step=2), *(step(n, loss=2.0) for n in (3, 4, 5)), attempt=2)
-    write_events(run.events_file, RunStarted(from_step=4), step(5, loss=3.0), attempt=3)
+    again = (step(n, loss=2.0, time=300.0 + n) for n in (3, 4, 5))
+    write_events(run.events_file, RunStarted(time=300.0, from_step=2), *again, attempt=2)
+    last = step(5, loss=3.0, time=501.0)
+    write_events(run.events_file, RunStarted(time=500.0, from_step=4), last, attempt=3)
     found = [(row["step"], row["attempt"], row["loss"]) for row in rows(run)]
     assert found == [(1, 1, 1.0), (2, 1, 1.0), (3, 2, 2.0), (4, 2, 2.0), (5, 3, 3.0)]
-    assert rows(run)[-1]["seconds_since_start"] == 15.0, "since the first attempt"
+    assert rows(run)[-1]["seconds_since_start"] == 14.0 + 5.0 + 1.0, "worked, in all attempts"
+
+
+@pytest.mark.parametrize("what", What)
+def test_the_time_a_run_waited_for_its_turn_does_not_count(run, what):
+    write_events(
+        run.machine_file,
+        TurnAwaited(time=10.0, ahead=1),
+        TurnCame(time=99.0),
+        DiskSampled(time=101.0, free=7, total=9),
+    )
+    evaluated = Evaluated(time=101.0, step=1, epoch=1.0, metrics={"eval_loss": 0.5}, seconds=2.0)
+    write_events(run.events_file, RunStarted(time=100.0), step(1), evaluated)
+    assert [row["seconds_since_start"] for row in rows(run, what)] == [1.0]
 
 
 def test_evaluations_have_a_column_for_every_metric(run):

@@ -28,6 +28,7 @@ def pretrained(task: Task, rate: float, **training: str) -> RunOptions:
 
 
 PREFERENCE = pretrained(Task.PREFERENCE, 1e-3)
+ORPO = pretrained(Task.PREFERENCE, 1e-3, preference_loss=PreferenceLoss.ORPO)
 KTO = pretrained(Task.PREFERENCE, 1e-3, preference_loss=PreferenceLoss.KTO)
 
 
@@ -199,6 +200,20 @@ RUNS = {
         options=PREFERENCE,
         more={"reward_margin": 0.2},
     ),
+    "pairs without a reference": Run(
+        ((1, 0.5, 0.5, 0.8),),
+        by="reward_accuracy",
+        baseline=None,
+        options=ORPO,
+        more={"reward_margin": 0.2},
+    ),
+    "pairs without a reference, negative margin": Run(
+        ((1, 0.5, 0.5, 0.8),),
+        by="reward_accuracy",
+        baseline=None,
+        options=ORPO,
+        more={"reward_margin": -0.009},
+    ),
     "ratings, negative margin": Run(
         ((1, 0.5, 0.5, 0.8),), by="reward_accuracy", options=KTO, more={"reward_margin": -0.1}
     ),
@@ -251,13 +266,31 @@ SAID = {
         "right as often as the most frequent label", "numbers near the mean", "entities, none",
         "pairs, as guessed", "ratings, as guessed", "ratings, more are liked",
     ),
-    "Guessing would be right in 50 %": (
-        "pairs, as guessed", "pairs", "ratings, as guessed", "pairs, negative margin", "pairs, positive margin",
-        "ratings, negative margin", "ratings, positive margin", "ratings of an older run",
+    "It leans more towards the better answer than before training in ": (
+        "pairs, as guessed", "pairs", "pairs, negative margin", "pairs, positive margin",
     ),
-    "The reward margin is how much more it prefers the better answer": ("pairs, positive margin",),
-    "On average it prefers the worse answer": ("pairs, negative margin",),
-    "The reward margin is how much higher the rewards of liked answers are": ("ratings, positive margin",),
+    "Changes at random would do so in 50 % of cases. In how many pairs": (
+        "pairs, as guessed", "pairs", "pairs, negative margin", "pairs, positive margin",
+    ),
+    "leans towards the better answer than before training, is 0.2 on average.": ("pairs, positive margin",),
+    "On average it leans more towards the worse answer than before training": ("pairs, negative margin",),
+    "It prefers the better answer in 80.0 %": (
+        "pairs without a reference", "pairs without a reference, negative margin",
+    ),
+    "Guessing would be right in 50 %": (
+        "pairs without a reference", "pairs without a reference, negative margin",
+    ),
+    "The reward margin, how much more it prefers the better answer, is 0.2": ("pairs without a reference",),
+    "On average it prefers the worse answer": ("pairs without a reference, negative margin",),
+    "A reward is how much likelier an answer is than before training": (
+        "ratings, as guessed", "ratings, negative margin", "ratings, positive margin", "ratings of an older run",
+        "ratings, more are liked",
+    ),
+    "Rewarding all of them alike would be right in 50.0 %": (
+        "ratings, as guessed", "ratings, negative margin", "ratings, positive margin",
+    ),
+    "Rewards at random would be right in 50 %": ("ratings of an older run",),
+    "The reward margin, how much higher the rewards of liked answers are": ("ratings, positive margin",),
     "On average, answers that aren't liked get the higher rewards": ("ratings, negative margin",),
     "Rewarding all of them alike would be right in 62.5 %": ("ratings, more are liked",),
     "Measured at step 75; the model was then trained to step 112": ("trained on, not evaluated",),

@@ -89,6 +89,17 @@ def test_offers_of_an_adapter(tmp_path, monkeypatch):
     assert "llama.cpp was not found" in refusals(found)[ExportKind.GGUF]
 
 
+@pytest.mark.parametrize(("is_packed_along", "caution"), [(True, "it comes along whole"), (False, "")])
+def test_an_adapter_says_where_its_base_comes_along(tmp_path, *, is_packed_along, caution):
+    found = source(tmp_path / "writer", Task.CAUSAL_LM, adapter="some/base")
+    if is_packed_along:
+        (found.folder / "base").mkdir()
+    [adapter] = [offer for offer in offered.offers(found) if offer.kind is ExportKind.ADAPTER]
+    assert "MB" not in offered.EXPORTS[ExportKind.ADAPTER][1]
+    assert caution in adapter.caution
+    assert bool(adapter.caution) is is_packed_along
+
+
 def test_a_missing_package_is_named_in_the_tested_version(run, monkeypatch):
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(extras["onnx"]) <= set(extras["test"])
