@@ -383,6 +383,8 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
         return title, compared.format(error=formats.three_figures(baseline)), is_chance
     if (preferred := metrics.get("eval_reward_accuracy")) is not None:
         title = _("It prefers the better answer in {share} of the validation pairs")
+        if status.is_test:
+            title = _("It prefers the better answer in {share} of the tested pairs")
         guessed, compared = 0.5, _("Guessing would be right in 50 % of cases.")
         wider = _("The reward margin is how much more it prefers the better answer, on average.")
         reverse = _(
@@ -391,6 +393,8 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
         )
         if options is not None and options.preference is PreferenceLoss.KTO:
             title = _("{share} of the validation answers get a reward on the right side")
+            if status.is_test:
+                title = _("{share} of the tested answers get a reward on the right side")
             wider = _("The reward margin is how much higher the rewards of liked answers are, on average.")
             reverse = _(
                 "On average, answers that aren't liked get the higher rewards: the reward margin is negative."
@@ -406,17 +410,21 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
     if perplexity is None or loss is None:
         name = next((metric.name for metric in METRICS if metrics.get(metric.name) is not None), "eval_loss")
         title = _("{metric} {value} on the validation data")
+        if status.is_test:
+            title = _("{metric} {value} on the tested data")
         value = formats.metric_format(name)(metrics.get(name))
         return title.format(metric=formats.metric_title(name), value=value), "", metrics.get(name) == 0
     value = formats.three_figures(perplexity)
-    title = _("Perplexity {value} on the validation data").format(value=value)
+    title = _("Perplexity {value} on the validation data")
+    if status.is_test:
+        title = _("Perplexity {value} on the tested data")
     meaning = _("It is as unsure of the next token as if it chose among {value}.").format(value=value)
     if status.first_loss is None or status.first_loss > LARGEST_EXPONENT:
-        return title, meaning, False
+        return title.format(value=value), meaning, False
     compared = _("The first training batch had about {value}; lower is better.")
     is_chance = options is not None and options.starts_random and loss > UNWRITTEN * status.first_loss
     first = compared.format(value=formats.three_figures(math.exp(status.first_loss)))
-    return title, f"{meaning} {first}", is_chance
+    return title.format(value=value), f"{meaning} {first}", is_chance
 
 
 LARGEST_EXPONENT = 100.0
