@@ -387,6 +387,8 @@ def test_a_run_is_saved_paused_resumed_and_extended(begin, hone):
 def test_a_run_of_steps_is_trained_further_by_steps(begin, hone):
     name = begin().run.name
     run = RunFolder(settings.runs_folder() / name)
+    hone("pause", name)
+    hone("resume", name)
     run_file.write(with_changes(run.options(), {"training.max_steps": 3}), run.options_file)
     said = hone("resume", name, status=2).err
     assert f"`hone resume {name} --max-steps N`" in said
