@@ -130,7 +130,11 @@ def try_run(arguments: argparse.Namespace) -> int:
     if options.task.reads_images and (not files or texts):
         refuse(_("this run's model reads images; name them with --file"))
     if options.task.writes_text and files:
-        refuse(_("this run's model reads texts; give one in quotes"))
+        refuse(
+            _(
+                "only a model that classifies or estimates answers files; give this run's model a text in quotes"
+            )
+        )
     for path in files:
         if not path.exists():
             refuse(_("there is no file {file}").format(file=path))

@@ -437,11 +437,10 @@ def resume(arguments: argparse.Namespace) -> int:
             keeper = runs_start.resume(run, longer=longer, queued=arguments.queue)
         except HasFinished as error:
             note(error.title)
-            note(
-                _("`hone resume {name} --epochs N` or `--max-steps N` trains it further.").format(
-                    name=name_of(run)
-                )
-            )
+            further = _("`hone resume {name} --epochs N` or `--max-steps N` trains it further.")
+            if asked and asked[0].training.max_steps is not None:
+                further = _("`hone resume {name} --max-steps N` trains it further.")
+            note(further.format(name=name_of(run)))
             return WRONG_REQUEST
         except CantResume as error:
             note(error_text(error))

@@ -162,7 +162,9 @@ def _extended(options: RunOptions, status: RunStatus, longer: Extension) -> RunO
     problem = ""
     if max_steps is None and training.max_steps is not None:
         steps = formats.counted(training.max_steps, "step")
-        problem = _("the run's length is {steps}, whatever the epochs; name steps").format(steps=steps)
+        problem = _("the run's length is {steps}, whatever the epochs; name steps (`--max-steps`)").format(
+            steps=steps
+        )
     elif value is None or not (  # a NaN isn't larger, either
         value > requested or (value == getattr(training, name) and requested > done)
     ):

@@ -400,17 +400,21 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
     if perplexity is None or loss is None:
         name = next((metric.name for metric in METRICS if metrics.get(metric.name) is not None), "eval_loss")
         title = _("{metric} {value} on the validation data")
+        if status.is_test:
+            title = _("{metric} {value} on the tested data")
         value = formats.metric_format(name)(metrics.get(name))
         return title.format(metric=formats.metric_title(name), value=value), "", metrics.get(name) == 0
     value = formats.three_figures(perplexity)
-    title = _("Perplexity {value} on the validation data").format(value=value)
+    title = _("Perplexity {value} on the validation data")
+    if status.is_test:
+        title = _("Perplexity {value} on the tested data")
     meaning = _("It is as unsure of the next token as if it chose among {value}.").format(value=value)
     if status.first_loss is None or status.first_loss > LARGEST_EXPONENT:
-        return title, meaning, False
+        return title.format(value=value), meaning, False
     compared = _("The first training batch had about {value}; lower is better.")
     is_chance = options is not None and options.starts_random and loss > UNWRITTEN * status.first_loss
     first = compared.format(value=formats.three_figures(math.exp(status.first_loss)))
-    return title, f"{meaning} {first}", is_chance
+    return title.format(value=value), f"{meaning} {first}", is_chance
 
 
 _A_REWARD = _(
@@ -419,7 +423,7 @@ _A_REWARD = _(
 )
 _PREFERRED = {
     PreferenceLoss.DPO: (
-        _("It leans more towards the better answer than before training in {share} of the validation pairs"),
+        _("It leans more towards the better answer than before training in {share} of the evaluated pairs"),
         _(
             "Changes at random would do so in 50 % of cases. In how many pairs the better answer is the likelier "
             "one isn't measured."
@@ -434,7 +438,7 @@ _PREFERRED = {
         ),
     ),
     PreferenceLoss.ORPO: (
-        _("It prefers the better answer in {share} of the validation pairs"),
+        _("It prefers the better answer in {share} of the evaluated pairs"),
         _("Guessing would be right in 50 % of cases."),
         _("The reward margin, how much more it prefers the better answer, is {margin} on average."),
         _(
@@ -443,7 +447,7 @@ _PREFERRED = {
         ),
     ),
     PreferenceLoss.KTO: (
-        _("{share} of the validation answers get a reward on the right side"),
+        _("{share} of the evaluated answers get a reward on the right side"),
         _("Rewards at random would be right in 50 % of cases."),
         _("The reward margin, how much higher the rewards of liked answers are on average, is {margin}."),
         _(

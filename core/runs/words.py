@@ -419,7 +419,10 @@ def _action_text(action: FixAction, run: Path | None) -> str:
     options = RunFolder(run).readable_options() if run is not None else None
     if action is FixAction.TESTED and options is not None and (tested := run_folder(options.model.source)):
         name = name_of(RunFolder(tested))
-    return f"hone {_COMMANDS[action]} {shlex.quote(name)}"
+    command = _COMMANDS[action]
+    if action is FixAction.EXTEND and options is not None and options.training.max_steps is not None:
+        command = "resume --max-steps N"
+    return f"hone {command} {shlex.quote(name)}"
 
 
 def changes_text(changes: Mapping[str, Any]) -> str:

@@ -303,13 +303,13 @@ def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> 
     notes = (*table.messages, *repeats(repeated))
     trained, evaluated, lengths = train.samples, None, train.lengths
     known, asked = set[int](), array("q")
-    if apart := held_out_of(data):
+    if apart := held_out_of(options):
         try:
             other = read_held_out(apart).first(data.max_eval_samples)
             held_out = tokenize_table(other, options, renderer, length, train=train)
             held_out.check(options)
         except DataError as error:
-            error.fixes = (*error.fixes, apart.instead)
+            error.fixes = (*error.fixes, *apart.instead)
             raise
         findings = (*findings, *held_out.tally.findings())
         notes = (*notes, *other.messages)

@@ -37,8 +37,8 @@ from core.engine.data.columns import (
     kind_of,
     may_be_label,
 )
-from core.engine.data.conversations import EMPTY_ROW, ShapeKind, find_shape
-from core.engine.data.splits import HOLD_OUT_INSTEAD, refuse_labels
+from core.engine.data.conversations import EMPTY_ROW, ShapeKind, change_to, find_shape
+from core.engine.data.splits import HeldOut, refuse_labels
 from core.engine.data.tables import Table
 from core.engine.data.text_files import UnreadCode, is_text, listed
 from core.options.choices import Task
@@ -344,30 +344,45 @@ def check_tag_columns(table: Table, guess: Guess) -> None:
             raise _wrong_values(table, name, what, needed, (CHOOSE,))
 
 
-def check_eval_columns(table: Table, columns: Guess, instead: Fix = HOLD_OUT_INSTEAD) -> None:
+def check_eval_columns(table: Table, columns: Guess, held_out: HeldOut) -> None:
     """Raise DataError if evaluation data lacks a column of the training data, or one of texts holds something else."""
-    _check_eval_names(table, columns, instead)
+    _check_eval_names(table, columns, held_out)
     for name in columns.text:
         if kind_of(table.rows[name]) is not ColumnKind.TEXT:
-            raise _wrong_values(table, name, _("text"), _("A text model learns from words."), (instead,))
+            raise _wrong_values(
+                table, name, _("text"), _("A text model learns from words."), held_out.instead
+            )
 
 
-def check_eval_tags(table: Table, columns: Guess, instead: Fix = HOLD_OUT_INSTEAD) -> None:
+def check_eval_tags(table: Table, columns: Guess, held_out: HeldOut) -> None:
     """Raise DataError if evaluation data lacks the words or tags of the training data."""
-    _check_eval_names(table, columns, instead)
+    _check_eval_names(table, columns, held_out)
     check_tag_columns(table, columns)
 
 
-def _check_eval_names(table: Table, columns: Guess, instead: Fix) -> None:
-    for name in (*columns.text, columns.label):
-        if name is not None and name not in table.columns:
-            raise DataError(
-                _("{file} has no column “{name}”").format(file=table.path.name, name=name),
-                _(
-                    "The validation data needs the columns of the training data. {path} has the columns {columns}."
-                ).format(path=table.path, columns=listed(table.columns)),
-                (Fix(_("Rename its column to “{name}”").format(name=name)), instead),
-            )
+def _check_eval_names(table: Table, columns: Guess, held_out: HeldOut) -> None:
+    missing = [name for name in (*columns.text, columns.label) if name not in (None, *table.columns)]
+    if not missing:
+        return
+    name, title = missing[0], _("{file} has no column “{name}”")
+    needed = _(
+        "The validation data needs the columns of the training data. {path} has the columns {columns}."
+    )
+    advice = [_("Rename its column to “{name}”")]
+    if held_out.is_test:
+        needed = _("A test needs the columns of the training data. {path} has the columns {columns}.")
+    if held_out.is_test and name == columns.label:
+        title = _("A test needs labels: {file} has no column “{name}”")
+        needed = _("Answers are compared with those in the file. {path} has the columns {columns}.")
+        advice = [
+            _("Name the column with the labels “{name}”, as the training data does"),
+            _("Use Try it, or `hone try RUN --file FILE`, to get answers for texts without labels"),
+        ]
+    raise DataError(
+        title.format(file=table.path.name, name=name),
+        needed.format(path=table.path, columns=listed(table.columns)),
+        (*(Fix(each.format(name=name)) for each in advice), *held_out.instead),
+    )
 
 
 def _no_column(table: Table, what: str, needed: str) -> DataError:
@@ -407,11 +422,6 @@ def refuse_missing(
             for match in (close or likely)[:MOST_OFFERED]
         ),
     )
-
-
-def change_to(task: Task) -> Fix:
-    """The fix that trains another task on the data."""
-    return Fix(_("Change to “{task}”").format(task=task.label), {"task": task.value})
 
 
 def use(option: str, value: str | list[str], name: str = "") -> Fix:

@@ -27,7 +27,7 @@ from core.base.errors import DataError, Fix
 from core.base.language import _
 from core.engine.data.tables import Table
 from core.engine.data.text_files import is_text, listed
-from core.options.choices import CHAT_COLUMNS, PREFERENCE_COLUMNS, ColumnRole, PreferenceLoss, Speaker
+from core.options.choices import CHAT_COLUMNS, PREFERENCE_COLUMNS, ColumnRole, PreferenceLoss, Speaker, Task
 from core.services.inspect import FindingKind, FindingLevel, Tally
 
 R = ColumnRole
@@ -193,10 +193,17 @@ def find_shape(
             "Chat needs a column of messages with role and content, or two columns such as “instruction” and "
             "“output”, or a column “text”."
         )
+        if _fitting(table, {}, PREFERENCE_FORMS):
+            fixes = (change_to(Task.PREFERENCE), *fixes)
     columns_are = _("{path} has the columns {columns}.").format(
         path=table.path, columns=listed(table.columns)
     )
     raise DataError(title.format(name=table.path.name), f"{needed} {columns_are}", fixes)
+
+
+def change_to(task: Task) -> Fix:
+    """The fix that trains another task on the data."""
+    return Fix(_("Change to “{task}”").format(task=task.label), {"task": task.value})
 
 
 def _fitting(table: Table, columns: Mapping[str, str], forms: tuple[Form, ...]) -> Shape | None:

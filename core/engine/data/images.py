@@ -192,7 +192,7 @@ def find_eval_images(options: RunOptions, found: FoundImages) -> Images | None:
 
 def refuse_eval_labels(options: RunOptions, images: Images, labels: tuple[str, ...]) -> None:
     """Raise DataError if images for evaluation have labels that aren't among `labels`."""
-    fixes = (HOLD_OUT_INSTEAD,) if options.data.eval else ()
+    fixes = (HOLD_OUT_INSTEAD,) if options.data.eval and not options.only_evaluates else ()
     refuse_unseen_labels(images.names[: options.data.max_eval_samples], labels, images.where, fixes)
 
 

@@ -256,7 +256,7 @@ class TextKind:
 
     guess: Callable[[Table, tuple[str, ...], str | None], Guess]
     checks: tuple[tuple[str, Check], ...]
-    check_eval: Callable[[Table, Guess, Fix], None]
+    check_eval: Callable[[Table, Guess, HeldOut], None]
     blocks: Callable[[RowReader], Iterator[Block]]
     has_words: bool = False
 
@@ -347,7 +347,7 @@ def load_labelled_texts(options: RunOptions) -> TextData:
         checks.refuse_labels_of(table, columns, counts, limit_fixes)
         labels = in_order(counts)
     whole = rows.encoded(labels)
-    apart = held_out_of(data)
+    apart = held_out_of(options)
     fraction = 0.0 if apart else data.eval_fraction
     if options.task is Task.TEXT_CLASSIFICATION:
         train, held_out = stratified_split(whole["label"].to_numpy(), fraction, options.training.seed)
@@ -356,13 +356,13 @@ def load_labelled_texts(options: RunOptions) -> TextData:
     evaluation = None
     if apart:
         table = read_evaluation(apart)
-        kind.check_eval(table, columns, apart.instead)
+        kind.check_eval(table, columns, apart)
         try:
             rows = _usable_rows(
                 kind, table.first(data.max_eval_samples), columns, skip=data.skip_bad_rows, known=labels
             )
         except DataError as error:
-            error.fixes = (*error.fixes, apart.instead)
+            error.fixes = (*error.fixes, *apart.instead)
             raise
         notes = (*(notes if options.tells_of_training else ()), *table.messages, *rows.notes)
         evaluation = rows.encoded(labels)
@@ -444,7 +444,7 @@ def read_evaluation(source: HeldOut) -> Table:
         raise DataError(
             _("{source} can't be used for validation").format(source=source.source),
             _("A model that is trained on texts needs texts with the same labels."),
-            (source.instead,),
+            source.instead,
         )
     return read_held_out(source)
 

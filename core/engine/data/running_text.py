@@ -258,12 +258,12 @@ def load_running_text(options: RunOptions) -> RunningText:
     if data.drop_duplicates and isinstance(source, Table):
         count, train = len(train), list(dict.fromkeys(train))
         notes = (*notes, *map(Note, repeats(count - len(train))))
-    if apart := held_out_of(data):
+    if apart := held_out_of(options):
         if scheme_of(apart.source) not in (None, Scheme.HUB):
             raise DataError(
                 _("{source} can't be used for validation").format(source=apart.source),
                 _("A model that continues texts is evaluated on texts."),
-                (apart.instead,),
+                apart.instead,
             )
         other = read_running(texts_of(apart.source, apart.split, apart.option), data.text_columns)
         held_out, eval_notes = _texts(other, data)

@@ -17,8 +17,8 @@ from core.base.language import _
 from core.engine.data.text_files import ENDINGS, TEXT_ENDINGS, ending, listed, unreadable
 from core.engine.data.text_files import in_order as text_files_in_order
 from core.engine.hub import search
+from core.options import RunOptions
 from core.options.choices import Toggle
-from core.options.data import DataOptions
 from core.options.sources import Scheme, hub_data, scheme_of
 
 # --- Classes, and checks that every kind of data shares
@@ -149,25 +149,30 @@ Files = tuple[Path, ...]
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Evaluation data of its own, which isn't a share of the training data; `header` as for `read_table`."""
+    """Evaluation data of its own, which isn't a share of the training data; `header` as for `read_table`.
+
+    Nothing is trained where it is what a test is of.
+    """
 
     source: str
     split: str | None
     option: str
     header: bool | None = None
+    is_test: bool = False
 
     @property
-    def instead(self) -> Fix:
-        """The fix that holds out a share of the training data."""
-        return Fix(HOLD_OUT_INSTEAD.label, {self.option: None})
+    def instead(self) -> tuple[Fix, ...]:
+        """The fix that holds out a share of the training data; none in a test: the model has trained on it."""
+        return () if self.is_test else (Fix(HOLD_OUT_INSTEAD.label, {self.option: None}),)
 
 
-def held_out_of(data: DataOptions) -> HeldOut | None:
+def held_out_of(options: RunOptions) -> HeldOut | None:
     """The evaluation data: a file or folder of its own, or another split; None: a share of the training data."""
+    data, is_test = options.data, options.only_evaluates
     header = header_asked(data.header)
     if data.eval:
-        return HeldOut(data.eval, None, "data.eval", header)
-    return HeldOut(data.train, data.eval_split, EVAL_SPLIT, header) if data.eval_split else None
+        return HeldOut(data.eval, None, "data.eval", header, is_test)
+    return HeldOut(data.train, data.eval_split, EVAL_SPLIT, header, is_test) if data.eval_split else None
 
 
 def header_asked(option: Toggle) -> bool | None:

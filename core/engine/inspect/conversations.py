@@ -65,7 +65,7 @@ def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataRep
                 "examples, evenly chosen out of {usable:,}."
             ).format(usable=train.usable, rendered=train.rendered)
         )
-    held_out = held_out_of(data)
+    held_out = held_out_of(options)
     if held_out:
         try:
             other = tokenize(read_held_out(held_out).first(data.max_eval_samples), train=train)
@@ -76,7 +76,7 @@ def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataRep
             left = _rows_left(other, renderer, options, draft)
             eval_rows = None if train_rows is None or left is None else left * per_row
         except DataError as error:
-            error.fixes = (*error.fixes, held_out.instead)
+            error.fixes = (*error.fixes, *held_out.instead)
             draft.problems.append(shared.as_problem(held_out.option, error))
     if train_rows is not None:
         places: Sequence[int] = range(train_rows)

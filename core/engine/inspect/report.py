@@ -36,9 +36,9 @@ from core.engine.data.columns import (
     is_list,
     share_of_paths,
 )
-from core.engine.data.conversations import Shape, ShapeKind, find_shape, rating_of
+from core.engine.data.conversations import Shape, ShapeKind, change_to, find_shape, rating_of
 from core.engine.data.running_text import is_plain_text
-from core.engine.data.splits import HeldOut, files_of, held_out_of, splits_of, texts_of
+from core.engine.data.splits import HeldOut, files_of, splits_of, texts_of
 from core.engine.data.tables import Table, open_parquet, read_files
 from core.engine.data.text_files import (
     ENDINGS,
@@ -128,7 +128,7 @@ def inspect(options: RunOptions, progress: Progress | None = None, *, any_task: 
         if any_task:
             raise
     task = suited if any_task and suited else options.task
-    change = (checks.change_to(suited),) if suited is not None and suited is not task else ()
+    change = (change_to(suited),) if suited is not None and suited is not task else ()
     if change and suited is Task.PREFERENCE and _table is not None and _is_rated(_table):
         changes = {**change[0].changes, "training.preference_loss": PreferenceLoss.KTO.value}
         change = (msgspec.structs.replace(change[0], changes=changes),)
@@ -341,7 +341,7 @@ def _shape(table: Table, preference: PreferenceLoss | None = None) -> Shape | No
 def _is_rated(table: Table) -> bool:
     """Whether texts have ratings: columns named as TRL names them, or answers beside true and false."""
     shape = _shape(table, PreferenceLoss.KTO)
-    if shape is None:
+    if shape is None or ColumnRole.RATING not in shape.columns:
         return False
     answer, rating = shape.columns.get(ColumnRole.ANSWER, ""), shape.columns[ColumnRole.RATING]
     first = table.first(CELLS_READ).rows
@@ -450,7 +450,7 @@ def of_evaluation(findings: Iterable[Finding], held_out: HeldOut) -> list[Findin
         msgspec.structs.replace(
             finding,
             message=_("Validation data: {message}").format(message=finding.message),
-            fixes=(*finding.fixes, held_out.instead)
+            fixes=(*finding.fixes, *held_out.instead)
             if finding.level is FindingLevel.PROBLEM
             else finding.fixes,
             in_eval=True,
@@ -462,7 +462,7 @@ def of_evaluation(findings: Iterable[Finding], held_out: HeldOut) -> list[Findin
 def of_repeats(finding: Finding, data: DataOptions) -> Finding:
     """The finding of repeated rows, with what they do to the score and how to leave them out."""
     message = finding.message
-    if data.eval_fraction > 0 and held_out_of(data) is None:
+    if data.eval_fraction > 0 and not (data.eval or data.eval_split):
         message = _(
             "{message} Copies in both training and validation data make the score look better than it is."
         ).format(message=message)

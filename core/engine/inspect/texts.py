@@ -196,7 +196,7 @@ def inspect_texts(options: RunOptions, stages: shared.Stages) -> DataReport:
         draft.findings += repeats
         _check_answers(draft, options, columns, rows)
         draft.findings += few_rows(len(rows.places), used.row_word)
-    train_rows, eval_rows, held_out = None, None, held_out_of(data)
+    train_rows, eval_rows, held_out = None, None, held_out_of(options)
     notes: tuple[str, ...] = ()
     if draft.is_sound:
         is_stratified = options.task is Task.TEXT_CLASSIFICATION
@@ -253,7 +253,7 @@ def _inspect_evaluation(
     kind = KINDS[options.task]
     try:
         table = read_evaluation(held_out)
-        kind.check_eval(table, columns, held_out.instead)
+        kind.check_eval(table, columns, held_out)
     except DataError as error:
         draft.problems.append(shared.as_problem(held_out.option, error))
         return None
@@ -457,7 +457,7 @@ def _count_blocks(
 ) -> dict[str, Any]:
     """The fields of a report with lengths, the first blocks, and their numbers, which are estimated for long texts."""
     data, fields, text = options.data, dict[str, Any](), None
-    held_out, is_long = held_out_of(data), texts.characters > COUNTED_CHARACTERS
+    held_out, is_long = held_out_of(options), texts.characters > COUNTED_CHARACTERS
     if not is_long:
         try:
             text = load_running_text(options)

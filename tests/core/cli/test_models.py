@@ -141,7 +141,7 @@ def test_files_are_answered_as_csv_on_standard_output_or_in_a_new_file(tmp_path,
 @pytest.mark.parametrize(
     ("reason", "task", "arguments"),
     [
-        ("reads texts", Task.CHAT, ["--file", "a.png"]),
+        ("only a model that classifies", Task.CHAT, ["--file", "a.png"]),
         ("reads images", Task.IMAGE_CLASSIFICATION, ["--prompt", "a"]),
         ("there is no file", Task.IMAGE_CLASSIFICATION, ["--file", "nowhere.png"]),
         ("reads pairs of texts", Task.TEXT_CLASSIFICATION, ["a"]),

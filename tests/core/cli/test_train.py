@@ -18,6 +18,8 @@ from core.base.jobs import EngineCrashed
 from core.cli.train import REMOVED, Interrupts, attend
 from core.engine.reporter import Reporter
 from core.memory.model import ModelReport
+from core.options import run_file
+from core.options.catalogue import with_changes
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs import queue
 from core.runs.event_log import EventReader, RunFollower
@@ -379,6 +381,18 @@ def test_a_run_is_saved_paused_resumed_and_extended(begin, hone):
     check(2, "name more", "resume", name, "--max-steps", "1")
     check(0, "", "resume", name, "--epochs", "100", "--queue")
     assert run.options().training.epochs == 100
+
+
+@POSIX
+def test_a_run_of_steps_is_trained_further_by_steps(begin, hone):
+    name = begin().run.name
+    run = RunFolder(settings.runs_folder() / name)
+    hone("pause", name)
+    hone("resume", name)
+    run_file.write(with_changes(run.options(), {"training.max_steps": 3}), run.options_file)
+    said = hone("resume", name, status=2).err
+    assert f"`hone resume {name} --max-steps N`" in said
+    assert "--epochs" not in said
 
 
 @POSIX

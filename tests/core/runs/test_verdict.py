@@ -365,7 +365,7 @@ def test_the_figures_of_a_verdict_are_those_of_its_evaluations():
     assert (
         RUNS["ratings, as guessed"]
         .judged()
-        .detail.startswith("43.8 % of the validation answers get a reward on the right side.")
+        .detail.startswith("43.8 % of the evaluated answers get a reward on the right side.")
     )
 
 
@@ -375,6 +375,27 @@ def test_a_verdict_on_examples_that_were_trained_on_says_so(name):
     assert "trained on" not in (RUNS[name].judged().detail)
     status.apply(MessageRaised(id=IN_BOTH, level=Level.WARNING, title=title))
     assert f"{title}." in verdict(status, RUNS[name].options).detail
+
+
+@pytest.mark.parametrize(
+    ("options", "metrics"),
+    [
+        (DIGITS, {"eval_perplexity": 1.88, "eval_loss": 0.63}),
+        (DIGITS, {"eval_f1": 0.8}),
+        (DIGITS, {"eval_accuracy": 0.8}),
+    ],
+)
+def test_a_test_speaks_of_what_was_tested_and_a_run_of_its_validation_data(options, metrics):
+    def said(steps: int) -> str:
+        status = RunStatus()
+        evaluated = Evaluated(step=steps, epoch=0.0, metrics=metrics, seconds=1.0)
+        result = RunFinished(state=Outcome.FINISHED, seconds=1.0, steps=steps, metrics=metrics)
+        status.apply_all([plan(total_steps=steps, eval_samples=10), evaluated, result])
+        found = verdict(status, options)
+        return f"{found.title}. {found.detail}"
+
+    assert "validation" not in said(0)
+    assert "validation" in said(9)
 
 
 def test_a_test_on_examples_that_were_trained_on_says_so():

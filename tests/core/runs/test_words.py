@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from core.base import settings
-from core.base.errors import Fix
+from core.base.errors import Fix, FixAction
 from core.memory.model import Basis, Parts, Room
 from core.monitor.recent import END, REVEAL, STOP
-from core.options import RunOptions
+from core.options import RunOptions, run_file
 from core.options.choices import Method, Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions
@@ -306,6 +306,16 @@ def test_fixes_are_commands(tmp_path):
     assert f"(hone stop {elsewhere})" in words.message_text(message, elsewhere)
     assert "(hone stop RUN)" in words.message_text(message)
     assert "hone stop" not in words.message_text(message, here, is_over=True)
+
+
+@pytest.mark.parametrize(
+    ("length", "option"), [({"epochs": 2.0}, "--epochs"), ({"max_steps": 9}, "--max-steps")]
+)
+def test_a_run_is_trained_longer_in_what_its_length_was_given_in(run, length, option):
+    training = replace(run.options().training, **length)
+    run_file.write(replace(run.options(), training=training), run.options_file)
+    longer = Fix("Train longer", action=FixAction.EXTEND)
+    assert words.fix_text(longer, run.path) == f"  Try: Train longer (hone resume {option} N {run.path})"
 
 
 # --- Progress

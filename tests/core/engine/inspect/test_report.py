@@ -12,8 +12,9 @@ from PIL import Image
 
 from core.base.errors import DataError
 from core.engine.data.checks import check_labels
+from core.engine.data.conversations import find_shape
 from core.engine.data.labelled_texts import load_labelled_texts
-from core.engine.data.tables import read_files
+from core.engine.data.tables import read_files, read_table
 from core.engine.inspect.report import WHOLE, Stages, find_suiting_task, histogram, inspect
 from core.options import RunOptions
 from core.options.choices import PreferenceLoss, Task
@@ -126,6 +127,22 @@ def test_rated_answers_are_counted_and_previewed(tmp_path):
     assert any("two examples" in note for note in paired.notes)
     [problem] = report_of(*rows, loss=PreferenceLoss.DPO).problems
     assert problem.fixes[0].changes == {"training.preference_loss": "kto"}
+
+
+def test_pairs_asked_as_chat_are_reported_with_the_task_they_suit(tmp_path):
+    def advice(row: dict[str, str]) -> tuple[Task | None, list[dict[str, Any]]]:
+        report = report_of(write(tmp_path, lines(row, row), "a.jsonl"), CHAT)
+        return report.suits, [fix.changes for problem in report.problems for fix in problem.fixes]
+
+    pair = {"prompt": "Hi", "chosen": "Hello", "rejected": "What"}
+    assert advice(pair) == (Task.PREFERENCE, [{"task": "preference"}, {}])
+    assert {"task": "preference"} not in advice({"mood": "good", "weather": "bad"})[1]
+    with pytest.raises(DataError) as refused:
+        find_shape(read_table(tmp_path / "a.jsonl"))
+    assert [fix.changes for fix in refused.value.fixes] == [{}]
+    with pytest.raises(DataError) as refused:
+        find_shape(read_table(write(tmp_path, lines(pair), "pairs.jsonl")))
+    assert refused.value.fixes[0].changes == {"task": "preference"}
 
 
 def test_a_folder_or_a_source_suits_a_task(tmp_path):

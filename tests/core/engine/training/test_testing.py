@@ -1,12 +1,15 @@
 """A run that only evaluates the model of another one on a file."""
 
+import json
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from core.base.errors import OptionsError
+from core.base.errors import DataError, OptionsError
+from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.running_text import load_running_text, make_blocks
+from core.engine.data.tables import read_table
 from core.engine.models.text import load_tokenizer
 from core.options import RunOptions, run_file
 from core.options.catalogue import with_changes
@@ -87,6 +90,38 @@ def test_the_metrics_are_those_of_the_run_on_the_same_file(task, method, tmp_pat
     log = PredictionLog()
     log.apply_all(story.events)
     assert log.is_test
+
+
+@pytest.mark.parametrize(
+    ("task", "label"), [(Task.TEXT_REGRESSION, "score"), (Task.TOKEN_CLASSIFICATION, "tags")]
+)
+def test_a_test_without_labels_asks_for_them_and_offers_no_data_that_was_trained_on(task, label, tmp_path):
+    rows = {"train": data(tmp_path / "train", task, 24), "eval_fraction": 0.0}
+    options = run_options(task, source="/model", **rows)
+    kept = read_table(Path(rows["train"])).rows.drop_columns([label])
+    unlabelled = tmp_path / "new.jsonl"
+    unlabelled.write_text("".join(f"{json.dumps(row)}\n" for row in kept.to_pylist()))
+
+    def refusal(**training: float) -> tuple[str, str, str]:
+        asked = {"data.eval": str(unlabelled)} | {
+            f"training.{name}": value for name, value in training.items()
+        }
+        with pytest.raises(DataError) as refused:
+            load_labelled_texts(with_changes(options, asked))
+        error = refused.value
+        return error.title, error.detail, " ".join(fix.label for fix in error.fixes)
+
+    title, detail, advice = refusal(epochs=0.0)
+    assert title == f"A test needs labels: new.jsonl has no column “{label}”"
+    assert "validation" not in detail
+    assert f"“{label}”, as the training data does" in advice
+    assert "hone try" in advice
+    assert "fraction" not in advice
+    title, detail, advice = refusal(epochs=1.0)
+    assert title == f"new.jsonl has no column “{label}”"
+    assert detail.startswith("The validation data needs")
+    assert "Use a fraction of the training data instead" in advice
+    assert "hone try" not in advice
 
 
 def add_odd(path: Path, name: str) -> None:
