@@ -43,10 +43,6 @@ class Pages:
         self.window.go_to(Place.NEW_RUN)
         self.qtbot.waitUntil(lambda: not self.window.new_run._reading.is_waiting)
 
-    def after_a_change_of_task(self):
-        self.window.new_run._header.task_chosen.emit(Task.CHAT)
-        self.qtbot.waitUntil(lambda: not self.window.new_run._reading.is_waiting)
-
     def texts(self):
         self.edit()
 
@@ -123,7 +119,6 @@ class Pages:
             *(
                 self.welcome,
                 self.images,
-                self.after_a_change_of_task,
                 self.texts,
                 self.lora_with_all_options,
                 self.too_little_memory,

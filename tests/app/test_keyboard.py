@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication, QInputDialog, QPushButton
 
 from core.base.errors import Fix
 from core.base.settings import Appearance
+from core.options.choices import Task
 from core.runs.events import Level
 from core.runs.status import State
 from gui.app.commands import GuideWindow
@@ -22,7 +23,7 @@ from gui.runs.columns import Column
 from gui.runs.table import SORT_ROLE
 from gui.widgets.layout import tab_stops
 from tests.fakes.jobs import FakeEngine
-from tests.fakes.on_screen import without_ring
+from tests.fakes.on_screen import astray, without_ring
 from tests.fakes.runs import Plot, finish, make_folder, play, write_story
 from tests.screenshots.answers import make_tried
 
@@ -119,6 +120,18 @@ def test_tab_goes_to_the_chosen_one_of_a_few_and_arrows_move_within(qtbot, make_
     keyboard.tab_to(second, most=5)
     keyboard.press(Qt.Key.Key_Left)
     assert first.hasFocus()
+
+
+def test_tab_goes_around_also_after_another_task_was_chosen_and_while_data_is_read(qtbot, make_window):
+    engine = FakeEngine()
+    window = make_window(engine)
+    assert astray(window) == []
+    engine.gate.clear()
+    window.new_run._header.task_chosen.emit(Task.CHAT)
+    assert astray(window) == []
+    engine.gate.set()
+    qtbot.waitUntil(lambda: not window.new_run._reading.is_waiting)
+    assert astray(window) == []
 
 
 def test_shift_tab_leads_back_through_the_links_of_the_guide(qtbot):
