@@ -84,9 +84,10 @@ class Opening(QObject):
 
     def _drawn(self) -> tuple[np.ndarray, np.ndarray]:
         """The points of the line of the losses."""
-        line = next(drawn for drawn in self._loss._lines if drawn.line.series is self._loss.history.loss)
-        x, y = line.item.getData()
-        return (np.empty(0), np.empty(0)) if x is None else (x, y)
+        losses = self._loss.history.loss
+        drawn = (one.item.getData() for one in self._loss._lines if one.line.series is losses)
+        x, y = next(drawn, (None, None))
+        return (np.empty(0), np.empty(0)) if x is None or y is None else (x, y)
 
     def _finish_when_drawn(self) -> None:
         self._peak = max(self._peak, self._process.memory_info().rss - self._before)

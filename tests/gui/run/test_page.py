@@ -592,13 +592,13 @@ def test_nothing_that_can_be_clicked_moves_while_a_run_starts_trains_warns_and_e
     slow = MessageRaised(time=clock, id="slow", level=Level.WARNING, title=title, fixes=(pause,))
     write_events(run.events_file, slow)
     qtbot.waitUntil(lambda: view.messages.titles() == [title], timeout=5000)
-    assert places() == before
+    qtbot.waitUntil(lambda: places() == before, timeout=2000)  # once all layouts are done
     view.messages.strip.dismiss()
-    assert places() == before
+    qtbot.waitUntil(lambda: places() == before, timeout=2000)
     finish(run, Plot(reached=8), clock)
     qtbot.waitUntil(lambda: view.state is State.FINISHED, timeout=5000)
     qtbot.waitUntil(lambda: not view.messages.strip.isHidden(), timeout=5000)
-    assert places() == before
+    qtbot.waitUntil(lambda: places() == before, timeout=2000)
 
 
 def test_two_rows_of_charts_are_seen_in_a_small_window(qtbot, run, page):
