@@ -6,10 +6,11 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
-from PySide6.QtCore import QCoreApplication, QObject, QThread, QThreadPool, QTimer, Signal, SignalInstance
+from PySide6.QtCore import QObject, QThread, QThreadPool, QTimer, Signal, SignalInstance
 
 from core.base.errors import RunFolderError, UserError
 from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, Killable, TellProgress, decoded
@@ -55,7 +56,7 @@ class Call(QThread):
     over = Signal(object)
 
     def __init__(self, work: Callable[[Call], Any]) -> None:
-        super().__init__(QCoreApplication.instance())
+        super().__init__()
         self._work = work
         self._lock = threading.Lock()
         self._process: Killable | None = None
@@ -126,12 +127,18 @@ class Call(QThread):
             raise  # to sys.excepthook, which logs and shows it whole
 
     def _on_finished(self) -> None:
-        _calls.remove(self)
+        """Tell the task, and let Python delete the thread after this event.
+
+        It has no parent and isn't deleted later by Qt: Shiboken would use its wrapper once more after its last
+        reference is gone, and the window crashed at times.
+        """
+        self.wait()  # it is about to end
         self.over.emit(self)
-        self.deleteLater()
+        QTimer.singleShot(0, partial(_calls.remove, self))
 
 
 _calls: list[Call] = []
+"""Threads that are needed although their tasks may be gone."""
 
 
 def file_error(error: OSError) -> UserError:
