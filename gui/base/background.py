@@ -129,8 +129,8 @@ class Call(QThread):
     def _on_finished(self) -> None:
         """Tell the task, and let Python delete the thread after this event.
 
-        It has no parent and isn't deleted later by Qt: Shiboken would use its wrapper once more after its last
-        reference is gone, and the window crashed at times.
+        With the application as its parent and `deleteLater`, the window crashed at times (PySide 6.11, in
+        `BindingManager::releaseWrapper`).
         """
         self.wait()  # it is about to end
         self.over.emit(self)

@@ -26,7 +26,7 @@ from core.base.language import _, ngettext
 from core.options.catalogue import options_by_path
 from core.options.choices import ColumnRole, Task
 from core.services.inspect import Columns, DataReport, Finding, FindingLevel, FoundFile
-from gui.base.files import add_file_actions, reveal, teller
+from gui.base.files import add_file_actions, open_file, teller
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.new_run.data_views import LabelsPane, LengthsPane, RowsPane, SeenPane, row_numbers
@@ -206,9 +206,7 @@ class FilesSheet(Sheet):
             self.list.item(row).setIcon(icon)
 
     def _open(self, item: QListWidgetItem) -> None:
-        error = reveal(Path(item.data(Qt.ItemDataRole.UserRole).path))
-        if error is not None:
-            teller(self)(error)
+        open_file(self, Path(item.data(Qt.ItemDataRole.UserRole).path))
 
     def _open_menu(self, position: QPoint) -> None:
         item = self.list.itemAt(position)

@@ -347,8 +347,7 @@ MOST_LETTERS = 76
 
 
 FLAGS = Qt.ItemDataRole.UserRole - 1
-"""Where QStandardItem keeps its flags. No item of the list is ever held in Python: the window crashed when a list was
-cleared whose items Python had made."""
+"""The role under which a QStandardItem keeps its flags."""
 NO_FLAGS, SELECTABLE = Qt.ItemFlag.NoItemFlags.value, Qt.ItemFlag.ItemIsSelectable.value
 
 

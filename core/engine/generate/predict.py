@@ -451,7 +451,8 @@ def prompt_and_answer(sample: dict[str, Any]) -> tuple[list[int], list[int]]:
 KEPT = 1000
 """The most wrong examples that are kept, and the most right ones."""
 PICTURED = 100
-"""Of the wrong ones whose image is a file, so many are also written as the model sees them; a fifth of right ones."""
+"""Where images are files of their own, so many wrong ones are also written as the model sees them, and a fifth as many
+right ones."""
 WRITTEN_PIXELS = 5_000_000
 """Of images without a file of their own, so many pixels are written, and the others aren't kept."""
 CHANCES_KEPT = 10

@@ -273,7 +273,6 @@ def test_a_list_opens_at_its_first_choice_and_home_and_end_pass_over_headings(qt
 
 
 def test_a_list_is_filled_again_and_again(qtbot):
-    """Once the window crashed: Python still held items of the list before."""
     shown = ChoiceList()
     qtbot.addWidget(shown)
     for number in range(50):
