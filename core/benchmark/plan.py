@@ -14,6 +14,7 @@ from core.base import formats
 from core.base.errors import Fix, OptionsError, Problem
 from core.base.language import _
 from core.memory.model import Room, Verdict, verdict
+from core.monitor.device_memory import room_of
 from core.options import RunOptions, Tree
 from core.options.catalogue import all_options, options_by_path, value_of, with_changes
 from core.options.choices import Attention, DeepSpeed, Method, Optimizer, Padding, Precision, Task, Toggle
@@ -31,7 +32,6 @@ from core.options.method_rules import LARGEST_RATE
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from core.options.sources import Scheme, ScratchModel, scratch_model, short_name, synthetic
 from core.options.validate import check_tree
-from core.services.memory import room_of
 
 Changes = Mapping[str, Any]
 """Values of options by path, such as `{"device.precision": "bf16"}`."""

@@ -23,6 +23,7 @@ from core.base.system import ProcessTree, SystemMemory, processor_times, system_
 from core.benchmark.plan import Plan, Variant
 from core.benchmark.result import Conditions, Machine, Pass, Result, Row, Sample, SampleRequest
 from core.memory.model import Parts
+from core.monitor.device_memory import room_of
 from core.monitor.nvidia import gpu_of
 from core.monitor.sampler import Sampler
 from core.monitor.system_rules import held_back
@@ -33,7 +34,7 @@ from core.runs.events import BatterySampled, DeviceSampled, Event, MemorySampled
 from core.runs.folder import KeeperRecord, RunFolder
 from core.runs.library import run_title
 from core.runs.queue import Entry
-from core.services.memory import GuardedJob, probable_device, room_of, too_large
+from core.services.memory import GuardedJob, probable_device, too_large
 
 # --- Conditions: load of other programs, throttling, battery
 

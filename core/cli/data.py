@@ -28,6 +28,8 @@ from core.cli.output import (
     say,
 )
 from core.hosts.install import with_computers
+from core.jobs.devices import CHECK_SECONDS, Comparison, DeviceCheckReport, DeviceCheckRequest
+from core.jobs.inspect import DataReport, FindingLevel, Lengths, Seen, SeenPart, inspect_request
 from core.options import RunOptions, Tree, run_file
 from core.options.catalogue import as_markdown, as_text, put
 from core.options.choices import Task
@@ -47,18 +49,7 @@ from core.options.sources import scheme_of
 from core.options.validate import read_options, splits
 from core.runs.words import fix_text
 from core.services import gpu_install
-from core.services.devices import CHECK_SECONDS, Comparison, DeviceCheckReport, DeviceCheckRequest
-from core.services.inspect import (
-    DataReport,
-    FindingLevel,
-    Lengths,
-    Seen,
-    SeenPart,
-    chosen_columns,
-    guessed_columns,
-    inspect_request,
-    uses_for,
-)
+from core.services.columns import chosen_columns, guessed_columns, uses_for
 
 TASKS = tuple(task.value for task in Task)
 

@@ -27,7 +27,9 @@ from core.cli.output import (
     print_answer,
 )
 from core.hosts.install import with_computers
-from core.memory import estimate
+from core.jobs.hub import ConfigFetched, ConfigRequest
+from core.jobs.inspect import DataReport, inspect_request
+from core.memory import estimate, model
 from core.memory.estimate import corrected, correction
 from core.memory.explain import NO_GRADIENTS
 from core.memory.model import (
@@ -41,16 +43,14 @@ from core.memory.model import (
     options_request,
 )
 from core.memory.remedies import Remedy, ladder
-from core.options import RunOptions, run_file
+from core.monitor.device_memory import room_of
+from core.options import RunOptions, hub, run_file
 from core.options.catalogue import with_changes
 from core.options.device_support import DeviceReport, MachineReport, find_device, machine_problems
 from core.options.sources import Scheme, scheme_of
 from core.runs.words import changes_text, error_text
-from core.services import hub
 from core.services.autofit import Fitting, Try
-from core.services.hub import ConfigFetched, ConfigRequest
-from core.services.inspect import DataReport, inspect_request
-from core.services.memory import DryRun, room_of
+from core.services.memory import DryRun
 
 SUFFIX = ".fits.hone"
 FETCH_SECONDS = 60.0
@@ -213,7 +213,7 @@ def _find_model(options: RunOptions, file: Path, *, needs_weights: bool, offline
 
 
 def _check_model(options: RunOptions) -> ModelReport:
-    question = hub.question_about(options)
+    question = model.question_about(options)
     return run_job("check-model", question, ModelReport) if question is not None else ModelReport()
 
 

@@ -31,16 +31,21 @@ from core.cli.output import (
     say,
 )
 from core.cli.runs import find_run
-from core.options import RunOptions, run_file
+from core.jobs import chat as chat_jobs
+from core.jobs import hub as hub_jobs
+from core.jobs.export import ExportKind, ExportReport, NumberFormat, agreement_text
+from core.jobs.script import SCRIPT
+from core.options import RunOptions, hub, run_file
 from core.options.choices import Speaker
+from core.runs.export_source import find_source
 from core.runs.folder import RunFolder
 from core.runs.metrics import MetricsTable, What, save_csv, save_parquet, write_csv
 from core.runs.status import chosen_examples
-from core.services import chat, hub
-from core.services.export import Export, ExportReport, Wanted, agreement_text
-from core.services.offers import EXPORTS, ExportKind, NumberFormat, find_source, offers
+from core.services import chat
+from core.services.export import Export, Wanted
+from core.services.offers import EXPORTS, offers
 from core.sharing.report import save_report
-from core.sharing.script import SCRIPT, save_script, save_script_of_run
+from core.sharing.script import save_script, save_script_of_run
 
 SHOWN_LABELS = 10
 METRIC_NOUNS = {What.STEPS: "step", What.EVALUATIONS: "evaluation", What.MACHINE: "sample"}
@@ -108,7 +113,7 @@ def _add_try(commands: Commands) -> None:
     )
     add_flag(command, "--cpu", _("on the CPU, even while a run trains"))
     add_json(command, _("print answers as JSON, a line each"))
-    group, default = command.add_argument_group(_("for text generation and chat")), chat.Writing()
+    group, default = command.add_argument_group(_("for text generation and chat")), chat_jobs.Writing()
     group.add_argument("--system", default="", metavar="TEXT", help=_("the system prompt"))
     for name, kind, metavar, text in (
         ("max_tokens", int, "N", _("max new tokens; default: {default}")),
@@ -146,20 +151,20 @@ def try_run(arguments: argparse.Namespace) -> int:
     may_be_pair = chat.reads_pairs(run) or not chosen_examples(run.events_file)
     if len(texts) > (2 if may_be_pair else 1):
         refuse(_("this run's model reads one text at a time; give it in quotes"))
-    which = chat.Which.BEFORE if arguments.before else chat.Which.TRAINED
+    which = chat_jobs.Which.BEFORE if arguments.before else chat_jobs.Which.TRAINED
     verdict = chat.room_for(run, (which,), settings.runs_folder(), on_cpu=arguments.cpu)
     if not verdict.allowed:
         hint = _("With --cpu it is tried all the same, on the CPU.") if verdict.cpu_helps else ""
         raise OutOfMemory(verdict.title, f"{verdict.detail} {hint}".rstrip())
     is_one = len(files) == 1 and options.task.reads_images and not files[0].is_dir() and not arguments.output
-    process = chat.TryProcess(chat.Load(run=str(run.path.absolute()), which=which, on_cpu=arguments.cpu))
+    process = chat.TryProcess(chat_jobs.Load(run=str(run.path.absolute()), which=which, on_cpu=arguments.cpu))
     try:
         if not files or is_one:
             return _talk(process, arguments, _questions(arguments, texts, options))
         with tempfile.TemporaryDirectory() as folder:
             table = output or Path(folder) / "answers.csv"
             paths = tuple(str(path.absolute()) for path in files)
-            asked = chat.Files(paths=paths, output=str(table.absolute()), in_pairs=chat.reads_pairs(run))
+            asked = chat_jobs.Files(paths=paths, output=str(table.absolute()), in_pairs=chat.reads_pairs(run))
             status = _talk(process, arguments, iter((asked,)))
             if table.exists() and output is None and not arguments.json:
                 say(table.read_text(encoding="utf-8-sig"), end="")
@@ -171,14 +176,16 @@ def try_run(arguments: argparse.Namespace) -> int:
 
 def _questions(
     arguments: argparse.Namespace, given: Sequence[str], options: RunOptions
-) -> Iterator[chat.Given]:
-    def question(*texts: str) -> chat.Given:
+) -> Iterator[chat_jobs.Given]:
+    def question(*texts: str) -> chat_jobs.Given:
         if options.task.reads_conversations:
-            return chat.Chat(turns=(chat.Turn(Speaker.USER, "\n".join(texts)),), system=arguments.system)
-        return chat.Texts(texts=texts)
+            return chat_jobs.Chat(
+                turns=(chat_jobs.Turn(Speaker.USER, "\n".join(texts)),), system=arguments.system
+            )
+        return chat_jobs.Texts(texts=texts)
 
     if arguments.file is not None:
-        yield chat.Image(path=str(arguments.file[0].absolute()))
+        yield chat_jobs.Image(path=str(arguments.file[0].absolute()))
     elif given and given != ["-"]:
         yield question(*given)
     elif given:
@@ -197,43 +204,45 @@ def _questions(
                 yield question(line)
 
 
-def _talk(process: chat.TryProcess, arguments: argparse.Namespace, questions: Iterator[chat.Given]) -> int:
+def _talk(
+    process: chat.TryProcess, arguments: argparse.Namespace, questions: Iterator[chat_jobs.Given]
+) -> int:
     """Ask all questions and print the answers; returns the exit status."""
-    writing = chat.Writing(
+    writing = chat_jobs.Writing(
         max_tokens=arguments.max_tokens,
         temperature=arguments.temperature,
         top_p=arguments.top_p,
         seed=arguments.seed,
         stop_at=tuple(arguments.stop),
     )
-    turns: tuple[chat.Turn, ...] = ()
+    turns: tuple[chat_jobs.Turn, ...] = ()
     text, number, status = "", 0, 0
     bar = JobOutput(_("Answering"), quiet=arguments.json)
     for message in process.lines():
-        if arguments.json and not isinstance(message, chat.Piece | chat.Part):
+        if arguments.json and not isinstance(message, chat_jobs.Piece | chat_jobs.Part):
             say(msgspec.json.encode(message).decode())
         match message:
-            case chat.Piece():
+            case chat_jobs.Piece():
                 if not arguments.json:
                     say(message.text, end="")
                 continue
-            case chat.Part():
+            case chat_jobs.Part():
                 bar.show(JobProgress(done=message.done, total=message.total))
                 continue
-            case chat.Loaded():
+            case chat_jobs.Loaded():
                 if not arguments.json:
                     note(
                         _("{name}, on {device} in {dtype}").format(
                             name=message.name, device=message.device, dtype=message.dtype
                         )
                     )
-            case chat.Answered():
+            case chat_jobs.Answered():
                 bar.close()
-                turns = (*turns, chat.Turn(Speaker.ASSISTANT, message.text))
+                turns = (*turns, chat_jobs.Turn(Speaker.ASSISTANT, message.text))
                 if not arguments.json:
                     say("\n".join(answer_lines(message, text)), end="" if message.added else "\n")
                     note("\n".join((*message.notes, f"{message.name}: {message.figures}")))
-            case chat.NotAnswered():
+            case chat_jobs.NotAnswered():
                 status = 1
                 note(UserError(message.error.title, message.error.detail, message.error.fixes))
             case _:
@@ -242,23 +251,23 @@ def _talk(process: chat.TryProcess, arguments: argparse.Namespace, questions: It
         if given is None:
             process.close()
             continue
-        if isinstance(given, chat.Chat):
+        if isinstance(given, chat_jobs.Chat):
             turns = (*turns, *given.turns)
-            given = chat.Chat(turns=turns, system=given.system)
-        text = " ".join(given.texts) if isinstance(given, chat.Texts) else ""
+            given = chat_jobs.Chat(turns=turns, system=given.system)
+        text = " ".join(given.texts) if isinstance(given, chat_jobs.Texts) else ""
         number += 1
-        process.say(chat.Ask(id=number, given=given, writing=writing))
+        process.say(chat_jobs.Ask(id=number, given=given, writing=writing))
     return status
 
 
-def answer_lines(answered: chat.Answered, text: str = "") -> list[str]:
+def answer_lines(answered: chat_jobs.Answered, text: str = "") -> list[str]:
     """An answer about `text` for a terminal; of a written one, which is printed already, the end of its line."""
     if answered.chances:
         return [f"{label.chance:>7.1%}  {visible(label.label)}" for label in answered.chances[:SHOWN_LABELS]]
     if answered.number is not None:
         return [f"{answered.number:.4g}"]
     if answered.ended_by is not None:
-        return [" …" if answered.ended_by is chat.EndedBy.LENGTH else ""]
+        return [" …" if answered.ended_by is chat_jobs.EndedBy.LENGTH else ""]
     return [f"{word.chance:>7.1%}  {word.label}  {text[word.start : word.end]}" for word in answered.words]
 
 
@@ -446,15 +455,15 @@ def _add_hub(commands: Commands) -> None:
 def use_hub(arguments: argparse.Namespace) -> int:
     kind = hub.Kind.DATASET if arguments.data else hub.Kind.MODEL
     if arguments.download:
-        request = hub.DownloadRequest(id=arguments.download, kind=kind, subset=arguments.subset)
+        request = hub_jobs.DownloadRequest(id=arguments.download, kind=kind, subset=arguments.subset)
         return download(request, as_json=arguments.json)
     if arguments.list:
-        report = run_job("hub-cached", None, hub.CacheReport)
+        report = run_job("hub-cached", None, hub_jobs.CacheReport)
         print_answer(report, _cache_lines(report), as_json=arguments.json)
         return 0
     if arguments.remove:
         return remove(
-            hub.RemoveRequest(id=arguments.remove, kind=kind, only_partial=arguments.unfinished),
+            hub_jobs.RemoveRequest(id=arguments.remove, kind=kind, only_partial=arguments.unfinished),
             agreed=arguments.yes,
         )
     if arguments.account or arguments.sign_in or arguments.sign_out:
@@ -465,7 +474,7 @@ def use_hub(arguments: argparse.Namespace) -> int:
 def search(words: str, kind: hub.Kind, task: str, *, as_json: bool) -> int:
     """Print models or data sets by words in their names, the most downloaded first; returns 1 if there are none."""
     matches = run_job(
-        "hub-search", hub.SearchRequest(words=words, kind=kind, task=task), hub.SearchAnswer
+        "hub-search", hub_jobs.SearchRequest(words=words, kind=kind, task=task), hub_jobs.SearchAnswer
     ).found
     if matches or as_json:
         first = _("DATA SET") if kind is hub.Kind.DATASET else _("MODEL")
@@ -478,7 +487,7 @@ def search(words: str, kind: hub.Kind, task: str, *, as_json: bool) -> int:
     return 0 if matches else 1
 
 
-def _match_row(match: hub.Found) -> tuple[str, ...]:
+def _match_row(match: hub_jobs.Found) -> tuple[str, ...]:
     counts = (match.parameters, match.downloads, match.likes)
     return (
         match.id,
@@ -490,10 +499,10 @@ def _match_row(match: hub.Found) -> tuple[str, ...]:
     )
 
 
-def download(request: hub.DownloadRequest, *, as_json: bool) -> int:
+def download(request: hub_jobs.DownloadRequest, *, as_json: bool) -> int:
     try:
         with JobOutput(is_download=True, quiet=as_json) as output:
-            done = run_job("hub-download", request, hub.Downloaded, output.show)
+            done = run_job("hub-download", request, hub_jobs.Downloaded, output.show)
     except KeyboardInterrupt:
         data = " --data" if request.kind is hub.Kind.DATASET else ""
         command = f"hone hub --remove {request.id} --unfinished{data}"
@@ -509,7 +518,7 @@ def download(request: hub.DownloadRequest, *, as_json: bool) -> int:
     return 0
 
 
-def _cache_lines(report: hub.CacheReport) -> Iterator[str]:
+def _cache_lines(report: hub_jobs.CacheReport) -> Iterator[str]:
     """What is in the cache, the largest first."""
     if not report.repos:
         yield _("Nothing from the Hub is in {folder}.").format(folder=report.folder)
@@ -520,13 +529,13 @@ def _cache_lines(report: hub.CacheReport) -> Iterator[str]:
     yield _("{size} in {folder}").format(size=formats.memory(report.total), folder=report.folder)
 
 
-def _cached_row(repo: hub.Cached) -> tuple[str, ...]:
+def _cached_row(repo: hub_jobs.Cached) -> tuple[str, ...]:
     unfinished = formats.memory(repo.partial) if repo.partial else ""
     changed = formats.full_moment(repo.changed) if repo.changed else ""
     return repo.id, repo.kind.value, formats.memory(repo.size), unfinished, changed
 
 
-def remove(request: hub.RemoveRequest, *, agreed: bool) -> int:
+def remove(request: hub_jobs.RemoveRequest, *, agreed: bool) -> int:
     if not agreed:
         question = (
             _("Delete the unfinished download of {name} from the cache, for all programs?")
@@ -535,7 +544,7 @@ def remove(request: hub.RemoveRequest, *, agreed: bool) -> int:
         )
         if not confirm(question.format(name=request.id)):
             return 1
-    freed = run_job("hub-remove", request, hub.Removed).freed
+    freed = run_job("hub-remove", request, hub_jobs.Removed).freed
     say(_("{size} freed").format(size=formats.memory(freed)))
     return 0
 
@@ -545,14 +554,20 @@ def account(arguments: argparse.Namespace) -> int:
         prompt = _("Token (huggingface.co/settings/tokens): ")
         token = getpass.getpass(prompt) if sys.stdin.isatty() else sys.stdin.readline()
         found = run_job(
-            "hub-account", hub.AccountRequest(action=hub.AccountAction.SAVE, token=token), hub.Account
+            "hub-account",
+            hub_jobs.AccountRequest(action=hub_jobs.AccountAction.SAVE, token=token),
+            hub_jobs.Account,
         )
         say(_("Saved in {keychain}.").format(keychain=found.keychain))
     elif arguments.sign_out:
-        found = run_job("hub-account", hub.AccountRequest(action=hub.AccountAction.REMOVE), hub.Account)
+        found = run_job(
+            "hub-account", hub_jobs.AccountRequest(action=hub_jobs.AccountAction.REMOVE), hub_jobs.Account
+        )
         say(_("The keychain no longer has a token of Hone's."))
         say(found.words)
     else:
-        found = run_job("hub-account", hub.AccountRequest(action=hub.AccountAction.CHECK), hub.Account)
+        found = run_job(
+            "hub-account", hub_jobs.AccountRequest(action=hub_jobs.AccountAction.CHECK), hub_jobs.Account
+        )
         print_answer(found, [found.words], as_json=arguments.json)
     return 0

@@ -16,7 +16,7 @@ from core.base.jobs import JobProgress
 from core.base.language import _
 from core.hosts.sending import agree
 from core.options import RunOptions
-from core.services.hub import Pace, progress_text
+from core.services.downloads import Pace, progress_text
 from core.services.sending import request_for, to_ask
 
 WRONG_REQUEST = 2

@@ -39,8 +39,10 @@ from core.cli.output import (
 )
 from core.cli.runs import compare_runs, find_run
 from core.hosts.install import with_computers
+from core.jobs.inspect import DataReport, inspect_request
+from core.memory import model
 from core.memory.model import ModelReport
-from core.options import RunOptions, run_file
+from core.options import RunOptions, hub, run_file
 from core.options.device_support import (
     MachineReport,
     hints,
@@ -71,8 +73,6 @@ from core.runs.words import (
     state_word,
     unread_message,
 )
-from core.services import hub
-from core.services.inspect import DataReport, inspect_request
 from core.services.sending import agree_to_new
 
 POLL_SECONDS = 0.1
@@ -371,7 +371,7 @@ def _check_model(asked: Sequence[RunOptions], file: Path) -> None:
     questions = []
     for options in asked:
         is_in_doubt = options.task.reads_text and not is_scratch(options.model.source)
-        question = hub.question_about(options) if is_in_doubt or model_may_refuse(options) else None
+        question = model.question_about(options) if is_in_doubt or model_may_refuse(options) else None
         questions += [] if question is None or question in questions else [question]
     for question in questions:
         note(_("Checking the model ..."))

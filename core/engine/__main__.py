@@ -37,20 +37,20 @@ from core.engine.environment import (
 from core.engine.launch import Launch, is_rank, launch_of, lead, make_agent, rank, run_ranks
 from core.engine.reporter import Reporter
 from core.engine.training.checkpoints import Start, find_checkpoint
+from core.jobs import hub as hub_jobs
+from core.jobs.devices import DeviceCheckRequest
+from core.jobs.export import ExportRequest, PushRequest
+from core.jobs.inspect import InspectRequest
+from core.jobs.script import ScriptRequest
 from core.memory.model import OptionsRequest
 from core.monitor.nvidia import number_by_slot
-from core.options import RunOptions, Tree
+from core.options import RunOptions, Tree, hub
+from core.options.hub import is_complete
 from core.options.sections import DeviceOptions
 from core.options.validate import read_options
+from core.runs.export_source import find_source
 from core.runs.folder import RunFolder
-from core.services import hub
-from core.services.devices import DeviceCheckRequest
-from core.services.export import ExportRequest, PushRequest
 from core.services.gpu_install import UvProgram
-from core.services.hub import is_complete
-from core.services.inspect import InspectRequest
-from core.services.offers import find_source
-from core.sharing.script import ScriptRequest
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 
@@ -301,19 +301,19 @@ def _run_network_job(name: str, channel: Channel) -> msgspec.Struct | None:
                 return download.push(channel.read(PushRequest), begin_step)
         case "fetch-config":
             account.lend_token()
-            return download.fetch_config(channel.read(hub.ConfigRequest).source)
+            return download.fetch_config(channel.read(hub_jobs.ConfigRequest).source)
         case "fetch-uv":
             return UvProgram(path=str(web.fetch_uv(Path(channel.read(UvProgram).path))))
         case "hub-account":
-            return account.account(channel.read(hub.AccountRequest))
+            return account.account(channel.read(hub_jobs.AccountRequest))
         case "hub-cached":
             return download.cached()
         case "hub-download":
-            return download.download(channel.read(hub.DownloadRequest), channel.progress)
+            return download.download(channel.read(hub_jobs.DownloadRequest), channel.progress)
         case "hub-remove":
-            return download.remove_cached(channel.read(hub.RemoveRequest))
+            return download.remove_cached(channel.read(hub_jobs.RemoveRequest))
         case "hub-search":
-            return search.search(channel.read(hub.SearchRequest))
+            return search.search(channel.read(hub_jobs.SearchRequest))
     return None
 
 

@@ -40,6 +40,7 @@ from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.training import arguments, trainer
 from core.engine.training.train import prepare
+from core.jobs.script import SCRIPT, Script, ScriptRequest
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.choices import (
@@ -58,7 +59,6 @@ from core.options.choices import (
 )
 from core.options.device_support import DeviceReport, automatic_paths, find_device, settle
 from core.options.past_runs import holds_adapter, model_folder
-from core.sharing.script import SCRIPT, Script, ScriptRequest
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "script.py.jinja"
 START = "start"

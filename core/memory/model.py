@@ -9,9 +9,12 @@ from core.base.errors import Problem
 from core.base.language import _
 from core.options import RunOptions, Tree
 from core.options.catalogue import Changes, options_by_path, value_of, with_changes
+from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, refusal
+from core.options.hub import is_at_hand
 from core.options.method_rules import METHOD_RULES
-from core.options.sections import OutputOptions, TrainingOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.options.sources import is_scratch
 from core.options.validate import TASK_RULES
 
 # --- Whether changes can be made
@@ -337,3 +340,25 @@ class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
     normalises_batch: bool = False
     shape: ModelShape | None = None
     problems: tuple[Problem, ...] = ()
+
+
+def question_about(options: RunOptions, labels: int = 2) -> OptionsRequest | None:
+    """The request to check the model of `options`. Returns None if the model isn't on this computer.
+
+    Options that don't matter are left at their defaults, so that equal requests compare equal. `labels` is the number
+    of labels of the data, 2 if unknown.
+    """
+    if not is_at_hand(options):
+        return None
+    unused = ModelOptions()
+    is_from_scratch = is_scratch(options.model.source)  # its positions depend on the data
+    relevant = RunOptions(
+        task=options.task,
+        model=msgspec.structs.replace(
+            options.model, lora_alpha=unused.lora_alpha, lora_dropout=unused.lora_dropout
+        ),
+        data=DataOptions(max_length=options.data.max_length) if is_from_scratch else DataOptions(),
+        device=DeviceOptions(name=options.device.name),
+        memory=MemoryOptions(activation_checkpointing=options.memory.activation_checkpointing),
+    )
+    return options_request(relevant, max(2, labels))

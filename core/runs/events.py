@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from core.base.errors import Fix
+from core.jobs.chat import Chance
 from core.memory.model import Basis, Parts, Room
 
 LATEST = 253_402_300_799
@@ -93,13 +94,6 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sure: float | None = None
     right: bool | None = None
     is_cut: bool = False
-
-
-class Chance(msgspec.Struct, frozen=True):
-    """The probability of a label, 0 to 1."""
-
-    label: str
-    chance: float
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,10 @@ make it incomplete.
 
 import contextlib
 import hashlib
+import json
+import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +18,11 @@ import msgspec
 
 from core.base.errors import UserError
 from core.base.files import inside, is_link, open_plain, read_small
-from core.options.past_runs import MOST_GENERATIONS, run_folder
+from core.base.language import _
+from core.jobs.chat import Which
+from core.options import RunOptions
+from core.options.choices import model_title
+from core.options.past_runs import MOST_GENERATIONS, run_folder, short_title, title_of
 from core.runs.folder import RunFolder
 from core.runs.summary import status_at_end
 
@@ -176,3 +183,54 @@ def trained_length(source: str, longest: int) -> int:
         if options.starts_random:
             return min(trained, longest)
     return longest
+
+
+LARGEST_HEADER = 64 << 20
+"""Bytes; a safetensors file with a longer header is not counted."""
+
+
+MOST_DIMENSIONS = 16
+"""A tensor with more dimensions is not counted, so that a malicious header takes no time to multiply."""
+
+
+def name_of(run: RunFolder, options: RunOptions, which: Which) -> str:
+    """The name of a run's model as shown with its answers."""
+    if which is Which.BEFORE:
+        name = model_title(short_title(options.model.source))
+        return _("{name} (untrained)").format(name=name) if options.starts_random else name
+    title, newest = title_of(run.path, options), trained_model(run)
+    if newest and newest.has_gone_on:
+        return _("{title}, step {step:,}").format(title=title, step=newest.step)
+    return _("{title}, model before it trained longer").format(title=title) if is_left_behind(run) else title
+
+
+def lacks_model(run: RunFolder) -> str:
+    """Why a run has no trained model to try; empty if it has one."""
+    newest = trained_model(run)
+    if newest is None:
+        return _("It has no model: it has not finished, or its model was deleted.")
+    if newest.is_checkpoint and not is_left_behind(run):
+        return _(
+            "Its newest weights are in the checkpoint of step {step:,}: resume the run to write its model, or export "
+            "the checkpoint."
+        ).format(step=newest.step)
+    return ""
+
+
+def count_weights(files: Iterable[Path]) -> int:
+    """Count the numbers in safetensors files (https://huggingface.co/docs/safetensors); unreadable files count 0."""
+    total = 0
+    for path in files:
+        try:
+            with open_plain(path) as file:
+                length = int.from_bytes(file.read(8), "little")
+                header = json.loads(file.read(length)) if length <= LARGEST_HEADER else {}
+        except (OSError, ValueError, RecursionError):
+            continue
+        for tensor in header.values() if isinstance(header, dict) else ():
+            shape = tensor.get("shape") if isinstance(tensor, dict) else None
+            if not isinstance(shape, list) or len(shape) > MOST_DIMENSIONS:
+                continue
+            if all(isinstance(side, int) and 0 <= side < 1 << 48 for side in shape):
+                total += math.prod(shape)
+    return total

@@ -5,7 +5,6 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,132 +13,23 @@ import psutil
 
 from core.base import settings
 from core.base.errors import OptionsError, Problem, UserError
-from core.base.formats import memory, plain_number
+from core.base.formats import memory
 from core.base.jobs import EngineJob, JobCancelled, Killable, TellProgress, decoded
 from core.base.language import _
-from core.runs.folder import RunFolder
-from core.services import hub
-from core.services.hub import Account, AccountAction, AccountRequest, TokenPlace
-from core.services.llama_cpp import Hold
-from core.services.offers import (
-    EXPORTS,
+from core.base.llama_cpp import Hold
+from core.jobs.export import (
     ExportKind,
-    ExportSource,
+    ExportReport,
+    ExportRequest,
     NumberFormat,
-    base_name,
-    bytes_of,
-    default_pushed,
-    find_source,
-    is_on_hub,
-    numbers_refusal,
-    refusal,
+    Pushed,
+    PushRequest,
 )
-
-
-class Compared(StrEnum):
-    """What is compared besides the logits."""
-
-    LABELS = "labels"
-    NUMBERS = "numbers"
-    WORD_LABELS = "labels of tokens"
-    TOKENS = "next tokens"
-
-
-class Agreement(msgspec.Struct, frozen=True, kw_only=True):
-    """Comparison of the exported model with the trained one on the same examples.
-
-    `held_out` of the `examples` are from the run's validation split, the others random. `equal` of `counted` answers
-    are the same; `largest` is the largest difference of two logits or scores (None: unknown or not a number),
-    `allowed` the tolerance and `why` its reason. `holds` says whether the models agree.
-    """
-
-    examples: int
-    held_out: int
-    compared: Compared
-    equal: int
-    counted: int
-    largest: float | None
-    allowed: float
-    why: str
-    holds: bool
-
-
-class ExportRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Export the model in the run folder `run` as `kind` (never `hub`) into the empty folder `staging`.
-
-    `target` is the folder it will become, `repo` the repository it is for, if any; `checkpoint` is a name such as
-    `checkpoint-40`, empty for the trained model.
-    """
-
-    run: str
-    kind: ExportKind
-    staging: str
-    target: str
-    repo: str = ""
-    numbers: NumberFormat = NumberFormat.AUTO
-    checkpoint: str = ""
-
-
-class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an export.
-
-    `path` is its folder or its address on the Hub; `files` are relative to it, `size` is in bytes. `unchecked` says
-    why there is no `agreement`. `code` is Python that uses the model, or commands for a terminal; empty if other
-    programs do.
-    """
-
-    kind: ExportKind
-    path: str
-    files: tuple[str, ...]
-    size: int
-    agreement: Agreement | None = None
-    unchecked: str = ""
-    notes: tuple[str, ...] = ()
-    code: str = ""
-
-
-class PushRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Send the files of a folder to a new repository `owner/name` on the Hub."""
-
-    folder: str
-    repo: str
-    private: bool = True
-
-
-class Pushed(msgspec.Struct, frozen=True, kw_only=True):
-    """The address of the new repository's page."""
-
-    url: str
-
-
-def _two_figures(value: float) -> str:
-    return plain_number(float(f"{value:.2g}"))
-
-
-def agreement_text(agreement: Agreement) -> str:
-    if agreement.held_out == agreement.examples:
-        origin = _("{examples} validation examples")
-    elif agreement.held_out:
-        origin = _("{examples} examples, {held_out} of them from the validation data, the others random")
-    else:
-        origin = _("{examples} random examples")
-    origin = origin.format(examples=agreement.examples, held_out=agreement.held_out)
-    if agreement.counted:
-        text = _("{equal:,} of {counted:,} {compared} are the same, on {origin}")
-    else:
-        text = _("No answers to compare, on {origin}")
-    text = text.format(
-        equal=agreement.equal, counted=agreement.counted, compared=agreement.compared, origin=origin
-    )
-    if agreement.largest is None:
-        return f"{text}."
-    largest = _("Max. {compared} difference: {largest} (tolerance {allowed}).").format(
-        compared=_("score") if agreement.compared is Compared.NUMBERS else _("logit"),
-        largest=_two_figures(agreement.largest),
-        allowed=_two_figures(agreement.allowed),
-    )
-    return f"{text}. {largest}"
-
+from core.jobs.hub import NO_TOKEN, Account, AccountAction, AccountRequest, TokenPlace
+from core.options import hub
+from core.runs.export_source import ExportSource, base_name, find_source, is_on_hub
+from core.runs.folder import RunFolder
+from core.services.offers import EXPORTS, bytes_of, default_pushed, numbers_refusal, refusal
 
 # --- Exporting in an engine process, into a folder beside the target
 
@@ -147,10 +37,6 @@ def agreement_text(agreement: Agreement) -> str:
 UNFINISHED = "exporting"
 """End of the names of unfinished exports' folders."""
 
-NO_TOKEN = _(
-    "Create a token with write access at huggingface.co/settings/tokens, and enter it in Settings, under “Hugging Face "
-    "Hub”, or in a terminal: hone hub --sign-in"
-)
 
 MakeJob = Callable[[str], EngineJob]
 Answer = TypeVar("Answer")

@@ -30,7 +30,7 @@ from core.base.processes import SOURCE_ROOT, is_frozen, kill_with_children, star
 from core.base.settings import VERSION, home
 from core.hosts.install import GB, requirements, why_not_installed
 from core.monitor.nvidia import driver_version, find_gpu
-from core.services import hub
+from core.options import hub
 
 DOWNLOAD, INSTALLED, FREE_NEEDED = int(2.7 * GB), int(5.6 * GB), int(7.5 * GB)
 """Bytes of the wheels of CUDA 13 for Linux: PyTorch 0.5 GB, NVIDIA's libraries 2.0 GB, all others 0.2 GB."""

@@ -1,43 +1,19 @@
 """What a run's model can be exported to, why not to the rest, and how large the export gets."""
 
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from core.base.errors import OptionsError, UserError
-from core.base.files import read_small
+from core.base import llama_cpp
 from core.base.language import _
 from core.base.processes import is_frozen
-from core.options import RunOptions
-from core.options.choices import Method
-from core.options.past_runs import holds_adapter
-from core.options.sources import Scheme
-from core.runs.folder import RunFolder
-from core.runs.models import WEIGHTS, newest_first, step_of, trained_model
-from core.services import hub, llama_cpp
-from core.services.chat import count_weights
-from core.services.hub import Kind, snapshot
-
-
-class ExportKind(StrEnum):
-    """Kinds of exports."""
-
-    FOLDER = "folder"
-    ADAPTER = "adapter"
-    MERGED = "merged"
-    OLLAMA = "ollama"
-    GGUF = "gguf"
-    ONNX = "onnx"
-    COREML = "coreml"
-    HUB = "hub"
-
+from core.jobs.export import ExportKind, NumberFormat
+from core.options import hub
+from core.runs.export_source import ExportSource, base_folder, base_name, config_of, is_on_hub
+from core.runs.models import WEIGHTS, count_weights
 
 EXPORTS: dict[ExportKind, tuple[str, str]] = {
     ExportKind.FOLDER: (
@@ -71,25 +47,6 @@ EXPORTS: dict[ExportKind, tuple[str, str]] = {
     ),
 }
 """Title and purpose of each kind."""
-
-
-class NumberFormat(StrEnum):
-    """Number format of the exported weights; "auto": as trained, merged ones as in their base model.
-
-    Quantized ones are llama.cpp's: blocks of 32 weights with a scale each, or for q4_k_m of 256 with several.
-    """
-
-    AUTO = "auto"
-    FP32 = "fp32"
-    BF16 = "bf16"
-    FP16 = "fp16"
-    Q8_0 = "q8_0"
-    Q4_0 = "q4_0"
-    Q4_K_M = "q4_k_m"
-
-    @property
-    def is_quantized(self) -> bool:
-        return self.value.startswith("q")
 
 
 # --- The model to export, and what it can become
@@ -136,102 +93,6 @@ class Offer:
     caution: str = ""
     formats: tuple[FormatOffer, ...] = ()
     suits: bool = True
-
-
-@dataclass(frozen=True)
-class ExportSource:
-    """A run's model on disk. `architecture` is its class in transformers; empty if unknown or a torchvision network."""
-
-    run: RunFolder
-    options: RunOptions
-    folder: Path
-    is_adapter: bool
-    architecture: str = ""
-
-    @property
-    def network(self) -> str:
-        """ "torchvision" for a torchvision network (an image model without config.json), else empty."""
-        is_bare = self.options.task.reads_images and not (self.folder / "config.json").is_file()
-        return "torchvision" if is_bare else ""
-
-    @property
-    def checkpoint_text(self) -> str:
-        """A sentence naming the checkpoint; empty for the trained model."""
-        if self.folder == self.run.model:
-            return ""
-        return _("The weights are those of the checkpoint of step {step:,}.").format(
-            step=step_of(self.folder)
-        )
-
-    @property
-    def is_packed(self) -> bool:
-        """Whether its base was quantized during training."""
-        return self.options.model.method is Method.QLORA
-
-
-def find_source(run: RunFolder, checkpoint: str = "") -> ExportSource:
-    """Find a run's model: `checkpoint`, or by default the newest weights.
-
-    Raises:
-        UserError: There is no such model, or the run file can't be read.
-    """
-    try:
-        options = run.options()
-    except OptionsError as error:
-        raise UserError(
-            _("The run file of {name} can't be read").format(name=run.name), str(error)
-        ) from error
-    if checkpoint:
-        complete = {each.path.name: each.path for each in newest_first(run.checkpoints)}
-        if checkpoint not in complete:
-            title = _("{name} has no complete checkpoint {checkpoint}")
-            names = (
-                _("There are {names}.").format(names=", ".join(complete)) if complete else _("It has none.")
-            )
-            raise UserError(title.format(name=run.name, checkpoint=checkpoint), names)
-        folder = complete[checkpoint]
-    else:
-        newest = trained_model(run)
-        if newest is None:
-            title = _("{name} has no model to export").format(name=run.name)
-            raise UserError(
-                title, _("It has not finished, or its model was deleted; it has no checkpoint either.")
-            )
-        folder = newest.folder
-    is_adapter = holds_adapter(folder)
-    config = config_of(folder)
-    if is_adapter and not config and (base := base_folder(folder)):
-        config = config_of(base)
-    match config.get("architectures"):
-        case [str(architecture), *_others]:
-            return ExportSource(run, options, folder, is_adapter, architecture)
-    return ExportSource(run, options, folder, is_adapter)
-
-
-def base_name(folder: Path) -> str:
-    """An adapter's base model: a folder, an id on the Hub, or `torchvision:NAME`."""
-    return str(_read(folder / "adapter_config.json").get("base_model_name_or_path") or "")
-
-
-def base_folder(folder: Path) -> Path | None:
-    """The folder of an adapter's base model. Returns None if it isn't on this computer, or is torchvision's."""
-    named = base_name(folder)
-    cached = snapshot(named, Kind.MODEL) if hub.is_name(named) else None
-    places = (folder / "base", Path(named), cached)
-    return next((place for place in places if place and (place / "config.json").is_file()), None)
-
-
-def config_of(folder: Path) -> dict[str, Any]:
-    """A model folder's config.json; empty if it can't be read."""
-    return _read(folder / "config.json")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(read_small(path))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def offers(source: ExportSource, hold: llama_cpp.Hold = lambda start: start()) -> tuple[Offer, ...]:
@@ -354,11 +215,6 @@ def default_pushed(source: ExportSource) -> ExportKind:
     if not source.is_adapter:
         return ExportKind.FOLDER
     return ExportKind.ADAPTER if is_on_hub(base_name(source.folder)) else ExportKind.MERGED
-
-
-def is_on_hub(base: str) -> bool:
-    is_id = Scheme.TORCHVISION.name_of(base) is None and not Path(base).is_absolute()
-    return is_id and hub.is_name(base) and "/" in base
 
 
 # --- Disk space

@@ -12,12 +12,12 @@ from core.base.language import _
 from core.base.settings import hub_cache
 from core.hosts.computers import find
 from core.hosts.sending import Kind, Parcel, agree, unasked
+from core.jobs.inspect import DataReport, inspect_request
 from core.options import RunOptions
 from core.options.catalogue import options_by_path
 from core.options.presets import DATA_ENDINGS
 from core.options.validate import problems_of
 from core.runs.folder import RunFolder
-from core.services.inspect import DataReport, inspect_request
 
 
 @dataclass(frozen=True)

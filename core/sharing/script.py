@@ -13,15 +13,14 @@ from core.base import jobs
 from core.base.errors import TargetError
 from core.base.files import is_there, writing
 from core.base.language import _
-from core.options import RunOptions, Tree
+from core.jobs.script import JOB, Script, ScriptRequest
+from core.options import RunOptions
 from core.options.catalogue import options_by_path, value_of, with_changes
 from core.options.choices import Attention
 from core.options.past_runs import asked_title, title_of, with_run_path
 from core.runs.folder import RunFolder
 from core.runs.library import read_status
 
-JOB = "script"
-SCRIPT = "train.py"
 Ask = Callable[[str, bytes], bytes]
 """Sends the engine a job's request and returns its answer."""
 
@@ -41,27 +40,6 @@ _DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]{1,3})?")
 def ask_engine(job: str, request: bytes) -> bytes:
     """Run the job in its own process; raises as `EngineJob.ask`."""
     return jobs.EngineJob(job).ask(request)
-
-
-class ScriptRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for a script in the empty folder `folder`.
-
-    `asked` are options with absolute paths, `device` torch's name of the device it ran on (empty: resolve it here).
-    `notes` explain resolved options, `versions` are those of the run.
-    """
-
-    asked: Tree
-    folder: str
-    title: str = ""
-    device: str = ""
-    notes: tuple[str, ...] = ()
-    versions: dict[str, str] = {}
-
-
-class Script(msgspec.Struct, frozen=True):
-    """The answer: the script's text."""
-
-    text: str
 
 
 def save_script_of_run(run: RunFolder, folder: Path, ask: Ask = ask_engine) -> str:

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Set
 from pathlib import Path
 
+from core.jobs.inspect import DataReport
 from core.options import Tree
 from core.options.catalogue import options_by_path
-from core.services.inspect import (
+from core.services.columns import (
     COLUMNS,
     IMAGE,
     IMAGE_COLUMN,
@@ -16,7 +17,6 @@ from core.services.inspect import (
     TEXT,
     TEXT_COLUMNS,
     Columns,
-    DataReport,
     chosen_columns,
     guessed_columns,
     options_of_columns,

@@ -23,9 +23,10 @@ from PySide6.QtWidgets import (
 from core.base.errors import Fix
 from core.base.formats import counted
 from core.base.language import _, ngettext
+from core.jobs.inspect import DataReport, Finding, FindingLevel, FoundFile
 from core.options.catalogue import options_by_path
 from core.options.choices import ColumnRole, Task
-from core.services.inspect import Columns, DataReport, Finding, FindingLevel, FoundFile
+from core.services.columns import Columns
 from gui.base.files import add_file_actions, open_file, teller
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING

@@ -32,8 +32,9 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.language import _, ngettext
+from core.jobs.inspect import Column, ColumnKind, DataReport, Lengths, Seen, SeenPart
 from core.options.choices import Task
-from core.services.inspect import Column, ColumnKind, Columns, DataReport, Lengths, Seen, SeenPart, uses_for
+from core.services.columns import Columns, uses_for
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.bars import Meter, NamesGrid

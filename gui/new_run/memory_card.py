@@ -20,10 +20,9 @@ from core.base.formats import about, duration, memory, moment, step_time, three_
 from core.base.language import _
 from core.memory.model import BUSY, Basis, Forecast, Parts, Verdict
 from core.memory.remedies import Remedy
-from core.options import RunOptions
+from core.options import RunOptions, hub
 from core.options.choices import Method, Task
 from core.options.method_rules import steps_of
-from core.services import hub
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.new_run.data_views import cut_by

@@ -16,6 +16,8 @@ from core.base import settings
 from core.base.errors import UserError
 from core.base.formats import memory
 from core.base.language import _, isolated
+from core.jobs.hub import ConfigFetched, ConfigRequest
+from core.jobs.inspect import DataReport, Lengths
 from core.memory import estimate
 from core.memory.model import (
     Forecast,
@@ -31,21 +33,20 @@ from core.memory.model import (
     that_matter,
 )
 from core.memory.remedies import Remedy, ladder
+from core.monitor.device_memory import room_of
 from core.monitor.nvidia import gpu_of
-from core.options import RunOptions, choices
+from core.options import RunOptions, choices, hub
 from core.options.catalogue import options_by_path, with_changes
 from core.options.choices import Method, Padding
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, MachineReport, find_device
+from core.options.hub import is_at_hand, is_complete
 from core.options.method_rules import SAMPLE_PATHS, STEP_PATHS, steps_of, with_batch_within
 from core.options.sources import HUB_MODELS
 from core.runs.library import list_runs, options_of_runs
 from core.runs.summary import Timings, rough_key, steps_and_evaluations, timing_key, timings
-from core.services import hub
 from core.services.autofit import MakeDryRun, verdict_of
-from core.services.hub import ConfigFetched, ConfigRequest, is_at_hand, is_complete
-from core.services.inspect import DataReport, Lengths
-from core.services.memory import DryRun, room_of
+from core.services.memory import DryRun
 from gui.base.background import Ask, DebouncedTask, JobTask, Task
 from gui.new_run.state import Checked, FormQuestions, failure_text, is_counted, known_extent
 

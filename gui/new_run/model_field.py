@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QComboBox, QStackedWidget, QVBoxLayout
 from core.base import settings
 from core.base.formats import MISSING, compact_count
 from core.base.language import _
-from core.options import RunOptions, past_runs
+from core.options import RunOptions, hub, past_runs
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
 from core.options.declare import Option
@@ -28,7 +28,6 @@ from core.options.sources import (
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, run_title
 from core.runs.models import is_left_behind
-from core.services import hub
 from gui.base.tokens import SPACING
 from gui.base.trash import distinct_titles
 from gui.widgets.fields import Field, PathField

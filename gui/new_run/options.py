@@ -28,7 +28,7 @@ from core.options.method_rules import big_model_advice, extent, usual_rate
 from core.options.past_runs import source_title
 from core.options.presets import Preset
 from core.options.sources import DIGITS, short_name
-from core.services.inspect import PATHS
+from core.services.columns import PATHS
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.new_run.column_guesses import TRAIN, ColumnGuesses

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 from core.base.errors import Problem
 from core.base.formats import MISSING, compact_count, counted, plain_number, whole_percent
 from core.base.language import _
+from core.jobs.inspect import QUICK_TRY, DataReport, FindingLevel
 from core.memory.model import ModelReport
 from core.options import RunOptions
 from core.options.catalogue import options_by_path, value_of, value_text
@@ -21,7 +22,6 @@ from core.options.method_rules import BATCH_PATHS, SAMPLE_PATHS, STEP_PATHS, Ext
 from core.options.past_runs import is_run
 from core.options.sources import short_name
 from core.runs.events import Level
-from core.services.inspect import QUICK_TRY, DataReport, FindingLevel
 from gui.base.theme import Role, Theme, icon, set_role
 from gui.base.tokens import GUTTER, SPACING
 from gui.new_run.data_panel import PROBLEM_MARK, WARNING_MARK, counts_of, marked_line

@@ -14,20 +14,20 @@ from core.base.files import is_there, why_missing, writing
 from core.base.formats import about
 from core.base.language import _, isolated, ngettext
 from core.hosts.sending import SOURCES as SENT
+from core.jobs.inspect import DataReport
 from core.memory.model import Basis, Forecast, ModelShape, Verdict
 from core.options import RunOptions, Tree, presets, run_file
 from core.options.catalogue import copied, options_by_path, put, value_at, with_changes
 from core.options.choices import Method, Task
 from core.options.device_support import MachineReport, find_device, hints
+from core.options.hub import Kind
 from core.options.method_rules import SCRATCH_EPOCHS, starting_options
 from core.options.presets import Preset, find_task
 from core.options.sources import Scheme, is_scratch, scheme_of, short_name
 from core.options.validate import check_tree
 from core.runs.compare import sweep
 from core.runs.events import Level
-from core.services.hub import Kind
-from core.services.inspect import PATHS as COLUMN_PATHS
-from core.services.inspect import DataReport
+from core.services.columns import PATHS as COLUMN_PATHS
 from gui.base.background import Ask
 from gui.base.sending import CHECKING, Sending
 from gui.base.theme import Role, Theme, set_role

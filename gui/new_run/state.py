@@ -9,7 +9,15 @@ from PySide6.QtCore import QObject, Signal
 from core.base.errors import Problem, UserError
 from core.base.jobs import JobProgress
 from core.base.language import _
-from core.memory.model import ModelReport, OptionsRequest
+from core.jobs.inspect import (
+    QUICK_TRY,
+    DataReport,
+    Finding,
+    FindingLevel,
+    InspectRequest,
+    inspect_request,
+)
+from core.memory.model import ModelReport, OptionsRequest, question_about
 from core.options import RunOptions, Tree
 from core.options.catalogue import value_at, with_changes
 from core.options.choices import Task
@@ -25,15 +33,6 @@ from core.options.method_rules import (
 )
 from core.options.past_runs import asked_title
 from core.options.validate import check_tree, read_options
-from core.services.hub import question_about
-from core.services.inspect import (
-    QUICK_TRY,
-    DataReport,
-    Finding,
-    FindingLevel,
-    InspectRequest,
-    inspect_request,
-)
 from gui.base.background import Ask, Broken, DebouncedTask
 
 

@@ -24,11 +24,13 @@ from core.base.files import is_there
 from core.base.formats import count, memory
 from core.base.jobs import JobProgress
 from core.base.language import _, isolated
+from core.jobs.export import ExportKind, ExportReport, NumberFormat, agreement_text
 from core.runs.events import Level
+from core.runs.export_source import find_source
 from core.runs.folder import RunFolder
 from core.runs.models import trained_model
-from core.services.export import Export, ExportReport, Wanted, agreement_text
-from core.services.offers import EXPORTS, ExportKind, FormatOffer, NumberFormat, Offer, find_source, offers
+from core.services.export import Export, Wanted
+from core.services.offers import EXPORTS, FormatOffer, Offer, offers
 from gui.base.background import Task
 from gui.base.files import reveal
 from gui.base.theme import Role

@@ -16,11 +16,12 @@ from PySide6.QtWidgets import (
 from core.base.errors import UserError
 from core.base.formats import memory
 from core.base.language import _
+from core.jobs.script import SCRIPT
 from core.runs.events import Level, MessageRaised
 from core.runs.folder import RunFolder
 from core.sharing import support
 from core.sharing.report import save_report
-from core.sharing.script import SCRIPT, save_script_of_run
+from core.sharing.script import save_script_of_run
 from core.sharing.support import SupportFile
 from gui.base.background import Call, Task
 from gui.base.theme import Role, set_role

@@ -8,8 +8,8 @@ from core.base.errors import UserError
 from core.base.jobs import JobProgress
 from core.base.language import _
 from core.services import gpu_install
+from core.services.downloads import Pace, progress_text
 from core.services.gpu_install import GpuState, Install
-from core.services.hub import Pace, progress_text
 from gui.base.background import Task
 from gui.base.files import reveal
 from gui.base.theme import Role

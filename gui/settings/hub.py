@@ -16,7 +16,8 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.errors import UserError
 from core.base.language import _
-from core.services import hub
+from core.jobs import hub as hub_jobs
+from core.options import hub
 from gui.base.background import Ask, JobTask
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
@@ -37,18 +38,18 @@ class TokenPanel(QWidget):
     def __init__(self, ask: Ask) -> None:
         super().__init__()
         self.task = JobTask(
-            ask, "hub-account", hub.Account, self, done=self._on_account, failed=self._on_failure
+            ask, "hub-account", hub_jobs.Account, self, done=self._on_account, failed=self._on_failure
         )
-        self._action = hub.AccountAction.LOOK
-        self._account = hub.Account()
+        self._action = hub_jobs.AccountAction.LOOK
+        self._account = hub_jobs.Account()
         self.status = text_label()
         self.line = QLineEdit(echoMode=QLineEdit.EchoMode.Password, placeholderText=_("Paste a token: hf_…"))
         self.line.setAccessibleName(_("Token"))
-        self.save = push_button(_("Save in the keychain"), lambda: self._put(hub.AccountAction.SAVE))
+        self.save = push_button(_("Save in the keychain"), lambda: self._put(hub_jobs.AccountAction.SAVE))
         tip = _("Check whether the token is valid, and whose it is")
-        self.check = push_button(_("Check"), lambda: self._put(hub.AccountAction.CHECK), tip)
+        self.check = push_button(_("Check"), lambda: self._put(hub_jobs.AccountAction.CHECK), tip)
         tip = _("Delete the token from the keychain")
-        self.remove = push_button(_("Remove"), lambda: self._put(hub.AccountAction.REMOVE), tip)
+        self.remove = push_button(_("Remove"), lambda: self._put(hub_jobs.AccountAction.REMOVE), tip)
         create = push_button(_("Create one on the Hub…"), lambda: QDesktopServices.openUrl(QUrl(TOKENS_PAGE)))
         buttons = hbox(self.check, self.remove, create, None)
         self.setLayout(vbox(self.status, hbox((self.line, 1), self.save), buttons))
@@ -58,19 +59,19 @@ class TokenPanel(QWidget):
 
     def look(self) -> None:
         """Find out where a token is, without asking the Hub."""
-        self._put(hub.AccountAction.LOOK)
+        self._put(hub_jobs.AccountAction.LOOK)
 
-    def _put(self, action: hub.AccountAction) -> None:
+    def _put(self, action: hub_jobs.AccountAction) -> None:
         self._action = action
-        token = self.line.text() if action is hub.AccountAction.SAVE else ""
-        self.task.put(hub.AccountRequest(action=action, token=token))
-        is_check = action is hub.AccountAction.CHECK
+        token = self.line.text() if action is hub_jobs.AccountAction.SAVE else ""
+        self.task.put(hub_jobs.AccountRequest(action=action, token=token))
+        is_check = action is hub_jobs.AccountAction.CHECK
         self._show(_("Asking {host}…").format(host=hub.host()) if is_check else _("Reading the keychain…"))
 
-    def _on_account(self, account: hub.Account) -> None:
+    def _on_account(self, account: hub_jobs.Account) -> None:
         self._account = account
         self._show_account()
-        if self._action is hub.AccountAction.SAVE:
+        if self._action is hub_jobs.AccountAction.SAVE:
             self.line.clear()
             self.saved.emit()
 
@@ -89,8 +90,8 @@ class TokenPanel(QWidget):
         is_idle = not self.task.is_running
         self.save.setEnabled(is_idle and bool(self.line.text().strip()) and not self._account.refusal)
         self.line.setEnabled(not self._account.refusal)
-        self.check.setEnabled(is_idle and self._account.place is not hub.TokenPlace.NOWHERE)
-        self.remove.setEnabled(is_idle and self._account.place is hub.TokenPlace.KEYCHAIN)
+        self.check.setEnabled(is_idle and self._account.place is not hub_jobs.TokenPlace.NOWHERE)
+        self.remove.setEnabled(is_idle and self._account.place is hub_jobs.TokenPlace.KEYCHAIN)
 
 
 class TokenSheet(Sheet):
@@ -168,12 +169,12 @@ class CacheCard(Card):
     def __init__(self, ask: Ask) -> None:
         super().__init__(_("Downloaded from the Hub"))
         self._reading = JobTask(
-            ask, "hub-cached", hub.CacheReport, self, done=self.show_report, failed=self._on_failure
+            ask, "hub-cached", hub_jobs.CacheReport, self, done=self.show_report, failed=self._on_failure
         )
         self._removing = JobTask(
-            ask, "hub-remove", hub.Removed, self, done=self._read, failed=self._on_failure
+            ask, "hub-remove", hub_jobs.Removed, self, done=self._read, failed=self._on_failure
         )
-        self._repos: tuple[hub.Cached, ...] = ()
+        self._repos: tuple[hub_jobs.Cached, ...] = ()
         self.question = TrashDialog(self)
         self.table = QTableWidget()
         titles = (_("Name"), _("Kind"), _("Size"), _("Changed"))
@@ -183,14 +184,14 @@ class CacheCard(Card):
         self.body.addWidget(self.table)
         self.body.addLayout(hbox((self.text, 1), self.delete))
         self.table.itemSelectionChanged.connect(self._update_button)
-        self.show_report(hub.CacheReport(folder=""))
+        self.show_report(hub_jobs.CacheReport(folder=""))
 
     def showEvent(self, event: QShowEvent) -> None:
         """Read the cache each time the card is shown: runs and other programs change it."""
         super().showEvent(event)
         self._read()
 
-    def show_report(self, report: hub.CacheReport) -> None:
+    def show_report(self, report: hub_jobs.CacheReport) -> None:
         self._repos = report.repos
         table, count = self.table, len(report.repos)
         table.setVisible(bool(count))
@@ -212,7 +213,7 @@ class CacheCard(Card):
         self._removing.close()
 
     @property
-    def _chosen(self) -> hub.Cached | None:
+    def _chosen(self) -> hub_jobs.Cached | None:
         rows = self.table.selectionModel().selectedRows()
         return self._repos[rows[0].row()] if rows else None
 
@@ -225,7 +226,7 @@ class CacheCard(Card):
             return
 
         def delete() -> None:
-            self._removing.put(hub.RemoveRequest(id=repo.id, kind=repo.kind))
+            self._removing.put(hub_jobs.RemoveRequest(id=repo.id, kind=repo.kind))
             self._update_button()
 
         title = _("Delete {name} from this computer?").format(name=repo.id)
@@ -248,7 +249,7 @@ class CacheCard(Card):
         self._update_button()
 
 
-def _cells(repo: hub.Cached) -> tuple[str, ...]:
+def _cells(repo: hub_jobs.Cached) -> tuple[str, ...]:
     kind = _("model") if repo.kind is hub.Kind.MODEL else _("data")
     sizes = [formats.memory(repo.size)] if repo.size else []
     if repo.partial:

@@ -22,7 +22,9 @@ from core.base.errors import UserError
 from core.base.formats import MISSING
 from core.base.jobs import JobProgress
 from core.base.language import _
-from core.services import hub
+from core.jobs import hub as hub_jobs
+from core.options import hub
+from core.services import downloads
 from gui.base.background import Ask, JobTask
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
@@ -34,7 +36,7 @@ from gui.widgets.layout import Sheet, fill_dialog, hbox, vbox
 from gui.widgets.tables import Index, set_up_texts
 
 
-def state_text(found: hub.Found) -> str:
+def state_text(found: hub_jobs.Found) -> str:
     """Return in a few letters whether it is here, gated or can't be used."""
     if found.refusal:
         return _("can't be used")
@@ -50,7 +52,7 @@ def state_text(found: hub.Found) -> str:
     return _("private") if found.private else ""
 
 
-def button_text(found: hub.Found | None, *, signed_in: bool) -> str:
+def button_text(found: hub_jobs.Found | None, *, signed_in: bool) -> str:
     if found is None or found.complete:
         return _("Use")
     if found.refusal:
@@ -65,12 +67,12 @@ def button_text(found: hub.Found | None, *, signed_in: bool) -> str:
     return _("Download {size} and use").format(size=formats.memory(found.size))
 
 
-def needs_token(found: hub.Found, *, signed_in: bool) -> bool:
+def needs_token(found: hub_jobs.Found, *, signed_in: bool) -> bool:
     """Whether downloading it needs a token that isn't there."""
     return found.gated and not signed_in and not found.complete and not found.refusal
 
 
-def explanation(found: hub.Found, *, signed_in: bool) -> str:
+def explanation(found: hub_jobs.Found, *, signed_in: bool) -> str:
     """Return what to know before pressing the button, except why it is refused."""
     if found.refusal:
         return found.remedy
@@ -94,7 +96,7 @@ class HubDetails(QFrame):
     def __init__(self) -> None:
         super().__init__()
         set_role(self, Role.CARD)
-        self._found: hub.Found | None = None
+        self._found: hub_jobs.Found | None = None
         self._name, self._facts = ElidedLabel(role=Role.STRONG), role_label(Role.MUTED)
         self.page = link_button(_("Open its page"), self._open_page)
         self.refusal = text_label(role=Role.WARNING)
@@ -109,7 +111,7 @@ class HubDetails(QFrame):
         self.setLayout(layout)
         self.hide()
 
-    def show_found(self, found: hub.Found | None, *, signed_in: bool) -> None:
+    def show_found(self, found: hub_jobs.Found | None, *, signed_in: bool) -> None:
         self._found = found
         self.setVisible(found is not None)
         if found is None:
@@ -154,7 +156,7 @@ class HubResults(QTableWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: tuple[hub.Found, ...] = ()
+        self.found: tuple[hub_jobs.Found, ...] = ()
         titles = (_("Name"), _("Size"), _("Parameters"), _("Downloads"), _("Likes"), _("Licence"), "")
         set_up_texts(self, _("Results"), titles, widest=NAME)
         last = (_("In the last 30 days"), Qt.ItemDataRole.ToolTipRole)
@@ -166,11 +168,11 @@ class HubResults(QTableWidget):
         self.itemSelectionChanged.connect(self.chosen_changed)
 
     @property
-    def chosen(self) -> hub.Found | None:
+    def chosen(self) -> hub_jobs.Found | None:
         rows = self.selectionModel().selectedRows()
         return self.found[rows[0].row()] if rows else None
 
-    def show_found(self, found: Sequence[hub.Found], empty: str = "") -> None:
+    def show_found(self, found: Sequence[hub_jobs.Found], empty: str = "") -> None:
         """Show results, or a sentence if there are none; the chosen one stays chosen, else the first is."""
         before = self.chosen
         self.found = tuple(found)
@@ -201,7 +203,7 @@ class HubResults(QTableWidget):
         self.empty.setGeometry(self.viewport().rect().adjusted(margin, 0, -margin, 0))
 
 
-def _cells(found: hub.Found) -> tuple[str, ...]:
+def _cells(found: hub_jobs.Found) -> tuple[str, ...]:
     parameters = MISSING if found.parameters is None else formats.compact_count(found.parameters)
     return (
         found.id,
@@ -218,25 +220,25 @@ class Download(QObject):
     """One download at a time, `request`. If it doesn't run, it is paused or has failed, and can be resumed."""
 
     changed = Signal()
-    finished = Signal(object)  # the finished `core.services.hub.DownloadRequest`
+    finished = Signal(object)  # the finished `core.jobs.hub.DownloadRequest`
 
     def __init__(self, ask: Ask, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._task = JobTask(
             ask,
             "hub-download",
-            hub.Downloaded,
+            hub_jobs.Downloaded,
             self,
             progress=self._on_progress,
             done=self._on_done,
             failed=self.changed,
             idle=self._remove_cancelled,
         )
-        self._removing = JobTask(ask, "hub-remove", hub.Removed, self, failed=self.changed)
-        self._cancelled: hub.DownloadRequest | None = None
-        self.request: hub.DownloadRequest | None = None
+        self._removing = JobTask(ask, "hub-remove", hub_jobs.Removed, self, failed=self.changed)
+        self._cancelled: hub_jobs.DownloadRequest | None = None
+        self.request: hub_jobs.DownloadRequest | None = None
         self.progress: JobProgress | None = None
-        self.pace = hub.Pace()
+        self.pace = downloads.Pace()
 
     @property
     def is_running(self) -> bool:
@@ -246,14 +248,14 @@ class Download(QObject):
     def failure(self) -> UserError | None:
         return self._task.failure or self._removing.failure
 
-    def start(self, request: hub.DownloadRequest) -> None:
+    def start(self, request: hub_jobs.DownloadRequest) -> None:
         """Start a download; one that runs is paused."""
         self.request, self.progress = request, None
         self.resume()
 
     def resume(self) -> None:
         if self.request is not None:
-            self.pace = hub.Pace()
+            self.pace = downloads.Pace()
             self._task.put(self.request)
             self.changed.emit()
 
@@ -289,7 +291,7 @@ class Download(QObject):
     def _remove_cancelled(self) -> None:
         request, self._cancelled = self._cancelled, None
         if request is not None:
-            self._removing.put(hub.RemoveRequest(id=request.id, kind=request.kind, only_partial=True))
+            self._removing.put(hub_jobs.RemoveRequest(id=request.id, kind=request.kind, only_partial=True))
 
 
 class DownloadLine(QWidget):
@@ -329,9 +331,9 @@ class DownloadLine(QWidget):
         if download.progress is None:
             return _("Requesting the list of files…") if download.is_running else _("Paused")
         if download.is_running:
-            return hub.progress_text(download.progress, download.pace)
+            return downloads.progress_text(download.progress, download.pace)
         text = _("Paused at {share}") if download.failure is None else _("Stopped at {share}")
-        return text.format(share=hub.progress_text(download.progress, hub.Pace()))
+        return text.format(share=downloads.progress_text(download.progress, downloads.Pace()))
 
 
 SIZE = (880, 620)
@@ -362,12 +364,12 @@ class HubSheet(Sheet):
         self._ask, self._task, self._kind = ask, task, kind
         self.resize(*SIZE)
         self._search = JobTask(
-            ask, "hub-search", hub.SearchAnswer, self, done=self._on_answer, failed=self._on_failure
+            ask, "hub-search", hub_jobs.SearchAnswer, self, done=self._on_answer, failed=self._on_failure
         )
-        self._cached = JobTask(ask, "hub-cached", hub.CacheReport, self, done=self._on_cached)
-        self._request: hub.SearchRequest | None = None
-        self.answer: hub.SearchAnswer | None = None
-        self.here: tuple[hub.Found, ...] = ()
+        self._cached = JobTask(ask, "hub-cached", hub_jobs.CacheReport, self, done=self._on_cached)
+        self._request: hub_jobs.SearchRequest | None = None
+        self.answer: hub_jobs.SearchAnswer | None = None
+        self.here: tuple[hub_jobs.Found, ...] = ()
         self.download = Download(ask, self)
         self.words = QLineEdit(placeholderText=_("Name, such as bert, or full ID: owner/name"))
         self.words.setAccessibleName(_("Search the Hub"))
@@ -413,19 +415,19 @@ class HubSheet(Sheet):
             self._refresh()
         elif not hub.is_forbidden():
             task = self._task if self.suiting.isChecked() else ""
-            self._put(hub.SearchRequest(words=self.words.text(), kind=self._kind, task=task))
+            self._put(hub_jobs.SearchRequest(words=self.words.text(), kind=self._kind, task=task))
 
     def _search_again(self) -> None:
         if self._request is not None:
             self._put(replace(self._request, task=self._task if self.suiting.isChecked() else ""))
 
-    def _put(self, request: hub.SearchRequest) -> None:
+    def _put(self, request: hub_jobs.SearchRequest) -> None:
         self._request = request
         self._search.put(request)
         self.strip.hide()
         self._refresh()
 
-    def _on_answer(self, answer: hub.SearchAnswer | None) -> None:
+    def _on_answer(self, answer: hub_jobs.SearchAnswer | None) -> None:
         self.answer = answer
         self._refresh()
 
@@ -433,9 +435,9 @@ class HubSheet(Sheet):
         self.strip.show_error(error)
         self._on_answer(None)
 
-    def _on_cached(self, report: hub.CacheReport) -> None:
+    def _on_cached(self, report: hub_jobs.CacheReport) -> None:
         self.here = tuple(
-            hub.Found(
+            hub_jobs.Found(
                 id=repo.id,
                 kind=repo.kind,
                 size=repo.size if repo.complete else None,
@@ -451,7 +453,7 @@ class HubSheet(Sheet):
         found = self.results.chosen
         if found is None or not self.use.isEnabled():  # a double click does no more than the button
             return
-        request = hub.DownloadRequest(id=found.id, kind=found.kind, subset=self.subset.text().strip())
+        request = hub_jobs.DownloadRequest(id=found.id, kind=found.kind, subset=self.subset.text().strip())
         if self._is_at_hand(found):
             self._finish(request)
         elif needs_token(found, signed_in=self._signed_in):
@@ -462,11 +464,11 @@ class HubSheet(Sheet):
         else:
             self.download.start(request)
 
-    def _is_at_hand(self, found: hub.Found) -> bool:
+    def _is_at_hand(self, found: hub_jobs.Found) -> bool:
         """Whether nothing has to be downloaded; only the download knows which subsets of a data set are here."""
         return found.complete and (not self.subset.text().strip() or hub.is_forbidden())
 
-    def _finish(self, request: hub.DownloadRequest) -> None:
+    def _finish(self, request: hub_jobs.DownloadRequest) -> None:
         self.chosen.emit("/".join(filter(None, (request.id, request.subset))))
         self.accept()
 

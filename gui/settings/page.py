@@ -24,10 +24,10 @@ from core.base.errors import UserError
 from core.base.formats import MISSING, memory, plain_number
 from core.base.language import _
 from core.base.settings import REPOSITORY, VERSION, Appearance, Settings, home, runs_folder
+from core.jobs.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 from core.options.choices import device_title
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs.events import Level
-from core.services.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 from gui.base.background import Ask, JobTask, ask_real_engine
 from gui.base.files import reveal
 from gui.base.theme import APPEARANCES, Role, set_role

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFileDialog, QHeaderView, QMenu, QTableView, QVBox
 
 from core.base.errors import UserError
 from core.base.language import _, ngettext
-from core.services.chat import Answered
+from core.jobs.chat import Answered
 from gui.base.files import add_file_actions, reveal
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING

@@ -24,9 +24,10 @@ from PySide6.QtWidgets import (
 
 from core.base.files import file_inside
 from core.base.language import _, ngettext
+from core.jobs.chat import Chat, EndedBy, Files, Given, Image, Texts, Turn, Which, Writing
 from core.options.choices import Speaker, Task
 from core.runs.events import Example
-from core.services.chat import Chat, Choice, EndedBy, Files, Given, Image, Texts, Turn, Which, Writing
+from core.services.chat import Choice
 from gui.base.theme import Role, set_flag
 from gui.base.tokens import SPACING
 from gui.try_it.image import ImageBox

@@ -13,13 +13,15 @@ from PySide6.QtWidgets import QFrame, QStackedWidget, QVBoxLayout, QWidget
 from core.base import formats
 from core.base.errors import Fix, UserError
 from core.base.language import _
+from core.jobs import chat as chat_jobs
+from core.jobs.chat import Which
 from core.options.choices import Speaker, device_title
 from core.runs.events import Level
 from core.runs.folder import RunFolder
 from core.runs.queue import LiveRun
 from core.runs.status import State
 from core.services import chat
-from core.services.chat import Choice, Start, TryProcess, Verdict, Which
+from core.services.chat import Choice, Start, TryProcess, Verdict
 from gui.base.background import Call, Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
@@ -118,7 +120,7 @@ class Transcript(PageScroll):
         if not self._paint.isActive():
             self._paint.start()
 
-    def finish(self, answered: chat.Answered) -> None:
+    def finish(self, answered: chat_jobs.Answered) -> None:
         self._text = answered.text if answered.text.strip() else ""
         self._show_text()
         if self._answer is not None:
@@ -199,7 +201,7 @@ class Prediction(PageScroll):
         self.asked.hide()
         self.answer.hide()
 
-    def finish(self, answered: chat.Answered) -> None:
+    def finish(self, answered: chat_jobs.Answered) -> None:
         if answered.chances:
             self.bars.show_chances(answered.chances, self._question.expected)
             self._show(self.bars)
@@ -236,7 +238,7 @@ class ModelColumn(Card):
     context_known = Signal(int)  # tokens that the model reads and generates in all; 0: unknown
     image_seen = Signal(bytes, bool)  # a PNG file of what the model sees, and whether it is `swapped`
 
-    def __init__(self, theme: Theme, which: chat.Which, start: chat.Start) -> None:
+    def __init__(self, theme: Theme, which: chat_jobs.Which, start: chat.Start) -> None:
         super().__init__("")
         self.which = which
         self._start = start
@@ -245,9 +247,9 @@ class ModelColumn(Card):
         self._task: Task[None] = Task(
             self, progress=self._on_message, failed=self._fail, settled=self._on_end
         )
-        self._turns: tuple[chat.Turn, ...] = ()
+        self._turns: tuple[chat_jobs.Turn, ...] = ()
         self.question: Question | None = None
-        self._pending: chat.Ask | None = None  # until the model is loaded
+        self._pending: chat_jobs.Ask | None = None  # until the model is loaded
         self._last_id = 0
         self._phase = ""  # what is waited for, as a text with {seconds}
         self._began = 0.0  # the phase, by the monotonic clock
@@ -303,7 +305,7 @@ class ModelColumn(Card):
     def withdraw(self) -> None:
         """Ignore the answer to a pending question; a prediction is hidden."""
         if self.question is not None and self._process is not None:
-            self._process.say(chat.Stop(id=self._last_id))
+            self._process.say(chat_jobs.Stop(id=self._last_id))
         self.question = self._pending = None
         self._phase = self._phase if self._is_loading else ""
         self._last_id += 1
@@ -337,7 +339,7 @@ class ModelColumn(Card):
         """Start the model's process in a thread, unless it is loaded, or being loaded."""
         if self._chosen is None or self.is_loaded:
             return
-        load = chat.Load(run=str(self._chosen.run.path.absolute()), which=self.which, on_cpu=on_cpu)
+        load = chat_jobs.Load(run=str(self._chosen.run.path.absolute()), which=self.which, on_cpu=on_cpu)
 
         def talk(call: Call) -> None:
             process = call.launch(lambda: self._start(load))
@@ -348,7 +350,7 @@ class ModelColumn(Card):
         self._task.start(talk)
         self._enter(STARTING)
 
-    def ask(self, question: Question, writing: chat.Writing, *, on_cpu: bool = False) -> None:
+    def ask(self, question: Question, writing: chat_jobs.Writing, *, on_cpu: bool = False) -> None:
         """Ask the model, which is loaded first if necessary, in place of a question without an answer yet."""
         self.begin(question)
         assert self._chosen is not None, "a run is chosen before anything is asked"
@@ -357,7 +359,7 @@ class ModelColumn(Card):
             self.files.new_table(Path(self._folder.filePath(f"{self._tables}.csv"))) if question.files else ""
         )
         given = question.given_to(self._chosen.task, self._turns, output)
-        message = chat.Ask(id=self._last_id, given=given, writing=writing)
+        message = chat_jobs.Ask(id=self._last_id, given=given, writing=writing)
         if self._process is not None and not self._is_loading:
             self._say(message)
             self._enter(ANSWERING)
@@ -372,7 +374,7 @@ class ModelColumn(Card):
         if self._process is None or self._is_loading:
             self.end()
         else:
-            self._process.say(chat.Stop(id=self._last_id))
+            self._process.say(chat_jobs.Stop(id=self._last_id))
 
     def end(self) -> None:
         """End the process, which frees its memory; answers stay."""
@@ -388,7 +390,7 @@ class ModelColumn(Card):
         self.end()
         self._task.close()
 
-    def _say(self, message: chat.Ask) -> None:
+    def _say(self, message: chat_jobs.Ask) -> None:
         if self._process is not None:
             self._process.say(message)
             self.sent.emit(self.question)
@@ -414,13 +416,13 @@ class ModelColumn(Card):
         if self._phase != ANSWERING:
             self._show_state("" if self.is_busy else text)
 
-    def _on_message(self, message: chat.TryProcess | chat.Told) -> None:
+    def _on_message(self, message: chat.TryProcess | chat_jobs.Told) -> None:
         match message:
             case chat.TryProcess():
                 self._process = message
-            case chat.Loading():
+            case chat_jobs.Loading():
                 self._enter(LOADING)
-            case chat.Loaded():
+            case chat_jobs.Loaded():
                 self._answers.show_notes()
                 self.context_known.emit(message.sees)
                 self._enter(ANSWERING if self.is_busy else "")
@@ -428,15 +430,15 @@ class ModelColumn(Card):
                     self._say(self._pending)
                 self._pending = None
                 self._show_state(f"{device_title(message.device)}, {message.dtype}", *message.notes)
-            case chat.Piece() if message.id == self._last_id and self._answers is self.transcript:
+            case chat_jobs.Piece() if message.id == self._last_id and self._answers is self.transcript:
                 self.transcript.add(message.text)
-            case chat.Part() if message.id == self._last_id:
+            case chat_jobs.Part() if message.id == self._last_id:
                 phase = _("Answered {done:,} of {total:,} in {{seconds}} s")
                 self._phase = phase.format(done=message.done, total=message.total)
                 self._show_progress()
-            case chat.Answered() if message.id == self._last_id:
+            case chat_jobs.Answered() if message.id == self._last_id:
                 self._finish(message)
-            case chat.NotAnswered() if message.id == self._last_id:
+            case chat_jobs.NotAnswered() if message.id == self._last_id:
                 error = UserError(message.error.title, message.error.detail, message.error.fixes)
                 if self._answers is self.transcript:
                     self._fail(error)
@@ -446,7 +448,7 @@ class ModelColumn(Card):
                     self.refused.emit(error)
                     self._settle()
 
-    def _finish(self, answered: chat.Answered) -> None:
+    def _finish(self, answered: chat_jobs.Answered) -> None:
         question = self.question
         if question is None:
             return
@@ -455,8 +457,8 @@ class ModelColumn(Card):
             self.image_seen.emit(answered.image, answered.swapped)
         if not question.as_read:
             asked, answer = (
-                chat.Turn(Speaker.USER, question.shown),
-                chat.Turn(Speaker.ASSISTANT, answered.text),
+                chat_jobs.Turn(Speaker.USER, question.shown),
+                chat_jobs.Turn(Speaker.ASSISTANT, answered.text),
             )
             self._turns = (*self._turns, asked, answer)
         self._settle()

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QProgressBar, QSizePolicy, QV
 
 from core.base import formats
 from core.base.language import _
-from core.runs.events import Chance
+from core.jobs.chat import Chance
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import ElidedLabel, mirrored

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLabel, QMenu, QPushButton, QSizePolicy, QStyle, Q
 
 from core.base import language
 from core.base.language import _
-from core.services.chat import Word
+from core.jobs.chat import Word
 from gui.base.theme import RESOURCES, Role, Theme, set_flag, set_role
 
 isolated = language.isolated

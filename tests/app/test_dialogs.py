@@ -13,15 +13,17 @@ from PySide6.QtWidgets import QDialog, QPushButton, QTabBar, QWidget
 
 from core.base.settings import Appearance
 from core.hosts.computers import Computer
+from core.jobs.export import ExportKind
+from core.jobs.hub import Account, Cached, CacheReport, SearchAnswer
+from core.jobs.inspect import Finding, FindingLevel, FoundFile
 from core.memory.explain import PartExplained
 from core.memory.model import Verdict
+from core.options.hub import Kind
 from core.runs.events import TurnAwaited
 from core.runs.folder import RunFolder
 from core.runs.status import RunStatus
 from core.services.autofit import Try
-from core.services.hub import Account, Cached, CacheReport, Kind, SearchAnswer
-from core.services.inspect import Finding, FindingLevel, FoundFile
-from core.services.offers import ExportKind, Offer
+from core.services.offers import Offer
 from gui.app.application import BugDialog, set_up
 from gui.app.commands import CONTENTS, GuideWindow
 from gui.app.live_runs import Underway

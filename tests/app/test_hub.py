@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import Qt
 
-from core.services.hub import Kind, names_here, partial_bytes
+from core.options.hub import Kind, names_here, partial_bytes
 from gui.base.background import ask_real_engine
 from gui.settings.model_browser import HubSheet
 from tests.fakes.hub import WEIGHTS, a_hub

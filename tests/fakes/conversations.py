@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from core.engine.data.conversations import ChatRow, ConversationReader, find_shape
+from core.engine.data.findings import Tally
 from core.engine.data.tables import Table, read_table
+from core.jobs.inspect import Finding, FindingLevel
 from core.options.choices import PreferenceLoss
-from core.services.inspect import Finding, FindingLevel, Tally
 
 # --- Tables of conversations, as `read_table` gives them, made of rows in a file of the test
 

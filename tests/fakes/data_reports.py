@@ -7,8 +7,7 @@ from typing import Any
 from PIL import Image
 
 from core.base.errors import Fix
-from core.options.choices import Task
-from core.services.inspect import (
+from core.jobs.inspect import (
     Column,
     ColumnKind,
     DataReport,
@@ -18,6 +17,7 @@ from core.services.inspect import (
     Seen,
     SeenPart,
 )
+from core.options.choices import Task
 
 INSTRUCTIONS = (
     ("Name three primary colours.", "", "Red, blue and yellow."),

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from core.engine.export.job import export
+from core.jobs.export import ExportKind, ExportReport, ExportRequest, NumberFormat
 from core.runs.folder import RunFolder
-from core.services.export import ExportReport, ExportRequest
-from core.services.offers import ExportKind, NumberFormat
 
 LABELS = ("bad", "good", "so-so")
 PROMPTS = ("<user>Say hello.</s>\n<assistant>", "<user>How are you?</s>\n<assistant>")

@@ -18,7 +18,7 @@ import pytest
 from huggingface_hub import constants
 from keyring.backends import fail
 
-from core.services.hub import Kind, page_of
+from core.options.hub import Kind, page_of
 
 
 @contextmanager

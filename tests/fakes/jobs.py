@@ -8,11 +8,11 @@ from collections.abc import Callable
 import msgspec
 
 from core.base.jobs import JobCancelled, JobProgress, TellProgress
+from core.jobs.devices import Agreement, Comparison, DeviceCheckReport
+from core.jobs.hub import Account, CacheReport
+from core.jobs.inspect import Column, ColumnKind, DataReport, InspectRequest, Lengths
 from core.memory.model import Basis, Forecast, OptionsRequest, Parts
 from core.options.device_support import DeviceReport, MachineReport, Settled
-from core.services.devices import Agreement, Comparison, DeviceCheckReport
-from core.services.hub import Account, CacheReport
-from core.services.inspect import Column, ColumnKind, DataReport, InspectRequest, Lengths
 from tests.fakes.model_shapes import MODEL
 from tests.fakes.runs import FAKES
 

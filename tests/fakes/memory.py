@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from core.base.jobs import JobCancelled
+from core.jobs.hub import ConfigFetched
+from core.jobs.inspect import DataReport
 from core.memory import estimate
 from core.memory.model import Basis, Forecast, Measurement, ModelReport, ModelShape, Parts, Room
 from core.options import RunOptions
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs.summary import Timings
-from core.services.hub import ConfigFetched
-from core.services.inspect import DataReport
 from gui.new_run.memory_state import MemoryTools
 from gui.new_run.page import NewRunPage
 from tests.fakes.model_shapes import kept_of_images

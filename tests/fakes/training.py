@@ -10,6 +10,7 @@ from core.engine.devices.choose import ResolvedRun
 from core.engine.environment import prepare_torchvision
 from core.engine.generate.chat_job import inference_options
 from core.engine.reporter import Reporter
+from core.jobs.chat import Answered, Ask, Given, Load, Part, Piece, Which, Writing
 from core.options import RunOptions, run_file
 from core.options.catalogue import all_options
 from core.options.choices import Precision, Task, Toggle
@@ -29,7 +30,6 @@ from core.runs.events import (
 )
 from core.runs.folder import RunFolder
 from core.runs.status import IN_BOTH
-from core.services.chat import Answered, Ask, Given, Load, Part, Piece, Which, Writing
 from tests.fakes.models import WORDS
 
 if TYPE_CHECKING:

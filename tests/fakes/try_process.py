@@ -9,11 +9,10 @@ import msgspec
 from core.base import ceiling
 from core.base.errors import Fix
 from core.base.jobs import FailureReport
-from core.options.choices import Speaker, Task
-from core.runs.events import Chance
-from core.services.chat import (
+from core.jobs.chat import (
     Answered,
     Ask,
+    Chance,
     Chat,
     Close,
     EndedBy,
@@ -30,6 +29,7 @@ from core.services.chat import (
     Which,
     Word,
 )
+from core.options.choices import Speaker, Task
 
 REFUSED = FailureReport(
     title="The model before training is gone", detail="/data/writer", fixes=(Fix("Put it back"),)

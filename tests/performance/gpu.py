@@ -25,13 +25,13 @@ from core.benchmark import table
 from core.benchmark.plan import methods_plan
 from core.benchmark.result import this_machine
 from core.benchmark.runner import Bench, EnginePass
+from core.jobs.devices import CHECK_SECONDS, DeviceCheckReport, DeviceCheckRequest
 from core.options.device_support import DeviceReport, MachineReport, machine_problems
 from core.options.device_support import find_device as device_in
 from core.runs.event_log import EventReader
 from core.runs.events import StepFinished, WhatRan
 from core.runs.folder import Action, RunFolder
 from core.runs.status import State
-from core.services.devices import CHECK_SECONDS, DeviceCheckReport, DeviceCheckRequest
 from tests.performance import forecast
 from tests.performance.faults.training import Attended, losses, new_run
 from tests.performance.figures import (

@@ -18,11 +18,10 @@ from PySide6.QtWidgets import QApplication
 from core.base.jobs import run_job
 from core.base.settings import Appearance
 from core.memory import estimate
-from core.memory.model import ModelReport, Room
+from core.memory.model import ModelReport, Room, question_about
 from core.memory.remedies import ladder
 from core.options.device_support import MachineReport
 from core.options.validate import read_options
-from core.services.hub import question_about
 from gui.base.theme import Theme
 from gui.new_run.memory_state import MemoryTools
 from gui.new_run.page import NewRunPage

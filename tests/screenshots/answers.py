@@ -10,6 +10,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from core.engine.devices.choose import report
+from core.jobs.chat import Answered, Ask, Chance, EndedBy, Load, Loaded, Said, Told, Which
+from core.jobs.export import ExportKind
+from core.jobs.hub import Account, Cached, CacheReport, Found, Removed, SearchAnswer
+from core.jobs.inspect import DataReport, InspectRequest
 from core.memory import estimate
 from core.memory.model import (
     Forecast,
@@ -23,34 +27,14 @@ from core.options import RunOptions
 from core.options.choices import Method, Task
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport
+from core.options.hub import Kind, standing
 from core.options.sections import ModelOptions, OutputOptions
 from core.options.sources import short_name
 from core.options.validate import read_options
-from core.runs.events import Chance, Example, ExamplesChosen
+from core.runs.events import Example, ExamplesChosen
 from core.runs.folder import RunFolder
-from core.services.chat import (
-    Answered,
-    Ask,
-    EndedBy,
-    Load,
-    Loaded,
-    Said,
-    Told,
-    TryProcess,
-    Which,
-)
-from core.services.hub import (
-    Account,
-    Cached,
-    CacheReport,
-    Found,
-    Kind,
-    Removed,
-    SearchAnswer,
-    standing,
-)
-from core.services.inspect import DataReport, InspectRequest
-from core.services.offers import ExportKind, Offer
+from core.services.chat import TryProcess
+from core.services.offers import Offer
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import FakeEngine
 from tests.fakes.machines import PC, variant

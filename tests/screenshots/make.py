@@ -25,6 +25,7 @@ from core.base.settings import Appearance, Settings
 from core.benchmark import result as benchmark_result
 from core.hosts import computers
 from core.hosts.computers import Checked, Computer
+from core.jobs.chat import Which
 from core.memory.model import Room
 from core.options import past_runs, presets, run_file
 from core.options.choices import Task
@@ -34,7 +35,7 @@ from core.runs.crash import Interrupted
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
-from core.services.chat import Verdict, Which
+from core.services.chat import Verdict
 from gui.app import live_runs
 from gui.app.application import set_up
 from gui.app.sidebar import Place

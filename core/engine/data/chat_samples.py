@@ -21,13 +21,14 @@ from core.engine.data import CHOSEN, COMPLETION, LIKED, PROMPT, REJECTED
 from core.engine.data.chat_tokens import Rendered, Renderer, TemplateRefused, set_template
 from core.engine.data.checks import DUPLICATES, IN_BOTH, refuse_problems, repeats, tally_of
 from core.engine.data.conversations import ChatRow, ConversationReader, Shape, find_shape
+from core.engine.data.findings import FindingKind, Tally
 from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
 from core.engine.data.tables import Table, lengths_of, read_held_out, read_training
 from core.engine.data.text_files import is_text
+from core.jobs.inspect import Finding, FindingLevel
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, PreferenceLoss
 from core.runs.models import trained_length
-from core.services.inspect import Finding, FindingKind, FindingLevel, Tally
 
 if TYPE_CHECKING:
     from datasets import Dataset

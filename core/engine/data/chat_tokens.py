@@ -22,8 +22,8 @@ from core.base.errors import DataError, ModelError
 from core.base.language import _
 from core.engine.data import CHOSEN, COMPLETION, LIKED, NO_LABEL, PROMPT, REJECTED, TOKENS, decoded_whole
 from core.engine.data.conversations import ChatRow, Message, common_length
+from core.jobs.inspect import Seen, SeenPart
 from core.options.choices import ChatTemplate, LossOn, Speaker
-from core.services.inspect import Seen, SeenPart
 
 Span = tuple[int, int]
 """Start and end of a part of a text, the end not included."""

@@ -38,19 +38,12 @@ from core.engine.data.columns import (
     may_be_label,
 )
 from core.engine.data.conversations import EMPTY_ROW, ShapeKind, change_to, find_shape
+from core.engine.data.findings import SKIP_PROBLEMS, FindingKind, Tally, leave_out
 from core.engine.data.splits import HeldOut, refuse_labels
 from core.engine.data.tables import Table
 from core.engine.data.text_files import UnreadCode, is_text, listed
+from core.jobs.inspect import ColumnKind, Finding, FindingLevel
 from core.options.choices import Task
-from core.services.inspect import (
-    SKIP_PROBLEMS,
-    ColumnKind,
-    Finding,
-    FindingKind,
-    FindingLevel,
-    Tally,
-    leave_out,
-)
 
 # --- Findings about rows
 

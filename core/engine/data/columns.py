@@ -19,8 +19,8 @@ from core.engine.data.json_files import EXACT_FLOAT
 from core.engine.data.splits import are_too_many
 from core.engine.data.tables import Table
 from core.engine.data.text_files import is_text
+from core.jobs.inspect import Column, ColumnKind
 from core.options.presets import IMAGE_FORMATS
-from core.services.inspect import Column, ColumnKind
 
 # --- Values as texts
 

@@ -25,10 +25,11 @@ import pyarrow as pa
 
 from core.base.errors import DataError, Fix
 from core.base.language import _
+from core.engine.data.findings import FindingKind, Tally
 from core.engine.data.tables import Table
 from core.engine.data.text_files import is_text, listed
+from core.jobs.inspect import FindingLevel
 from core.options.choices import CHAT_COLUMNS, PREFERENCE_COLUMNS, ColumnRole, PreferenceLoss, Speaker, Task
-from core.services.inspect import FindingKind, FindingLevel, Tally
 
 R = ColumnRole
 _PROBLEM, _WARNING = FindingLevel.PROBLEM, FindingLevel.WARNING

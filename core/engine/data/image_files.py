@@ -27,10 +27,11 @@ from core.base.files import open_plain
 from core.base.language import _, ngettext
 from core.engine.data.alike import LEAST_SIDE, look_of
 from core.engine.data.checks import noted, refuse_problems
+from core.engine.data.findings import FindingKind, leave_out, left_out
 from core.engine.environment import prepare_torchvision
+from core.jobs.inspect import Finding, FindingLevel, Seen
 from core.options.choices import Augmentation, ImageFit
 from core.options.presets import IMAGE_FORMATS
-from core.services.inspect import Finding, FindingKind, FindingLevel, Seen, leave_out, left_out
 
 pi_heif.register_heif_opener()  # which also turns a photo as its camera was held
 

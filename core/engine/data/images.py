@@ -25,6 +25,7 @@ from core.engine.data.columns import (
     share_of_paths,
     tag_names,
 )
+from core.engine.data.findings import FindingKind
 from core.engine.data.image_files import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -54,11 +55,11 @@ from core.engine.data.tables import Table, read_files
 from core.engine.data.text_files import ENDINGS, ZIP, first_bytes, listed, raw_blocks, unreadable
 from core.engine.data.text_files import in_order as paths_in_order
 from core.engine.hub.search import SPLIT_NAMES
+from core.jobs.inspect import FindingLevel
 from core.options import RunOptions
 from core.options.choices import Augmentation
 from core.options.presets import IMAGE_FORMATS
 from core.options.sources import DIGITS, Scheme, parse_synthetic
-from core.services.inspect import FindingKind, FindingLevel
 
 
 @dataclass(frozen=True)

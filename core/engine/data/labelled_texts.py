@@ -31,6 +31,7 @@ from core.engine.data.columns import (
     text_reader,
 )
 from core.engine.data.conversations import EMPTY_ROW
+from core.engine.data.findings import FindingKind
 from core.engine.data.splits import (
     NOTHING_HELD_OUT,
     USE_ALL_SAMPLES,
@@ -55,7 +56,6 @@ from core.options import RunOptions
 from core.options.catalogue import row_multiple
 from core.options.choices import Padding, Task
 from core.options.sources import Scheme, scheme_of
-from core.services.inspect import FindingKind
 
 if TYPE_CHECKING:
     from datasets import Dataset

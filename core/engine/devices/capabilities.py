@@ -19,10 +19,10 @@ import psutil
 
 from core.base.language import _
 from core.base.processes import is_frozen
+from core.engine.devices.stored_checks import software, stored_checks
 from core.monitor.nvidia import CARDS, find_gpu
 from core.options.choices import FP16_NEEDS_GPU, Task
 from core.options.device_support import ANY_OTHER, MORE_THAN, Instead, Settled
-from core.services.devices import software, stored_checks
 
 
 class CudaDevice(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ from core.base.jobs import EngineCrashed, run_job
 from core.base.language import _, ngettext
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, report
+from core.engine.devices.stored_checks import StoredCheck, software, stored_checks
 from core.engine.models.parts import (
     COMPUTED_IN,
     eager_without_gradients,
@@ -43,18 +44,9 @@ from core.engine.models.parts import (
 )
 from core.engine.reporter import Reporter
 from core.engine.training.observe import wait_for
+from core.jobs.devices import CHECK_SECONDS, Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 from core.options.device_support import MachineReport, find_device
 from core.runs.events import MessageWithdrawn
-from core.services.devices import (
-    CHECK_SECONDS,
-    Agreement,
-    Comparison,
-    DeviceCheckReport,
-    DeviceCheckRequest,
-    StoredCheck,
-    software,
-    stored_checks,
-)
 
 SEED = 20240229
 LIMIT = 32_768
@@ -413,7 +405,7 @@ FEWER_TOKENS = _("Keep batch size times length below 32,768 tokens; accumulate g
 
 @dataclass(frozen=True)
 class Check:
-    """One comparison: `name`, `explanation` and `tolerance` as in `core.services.devices.Comparison`.
+    """One comparison: `name`, `explanation` and `tolerance` as in `core.jobs.devices.Comparison`.
 
     `remedy`: what to do if it differs. `short`: part of the short check. `repeats`: the device is compared with itself.
     """

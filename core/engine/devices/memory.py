@@ -10,8 +10,8 @@ import psutil
 import torch
 
 from core.base.system import gpu_memory_spills
+from core.monitor.device_memory import mps_ceiling
 from core.runs.events import MemorySampled, Source
-from core.services.memory import mps_ceiling
 
 if TYPE_CHECKING:
     from core.engine.devices.choose import ResolvedRun

@@ -32,9 +32,10 @@ from core.engine.export.verify import (
 from core.engine.models.past_runs import BASE, base_of
 from core.engine.models.text import read_pretrained
 from core.engine.models.vision import PREPROCESSOR, preprocessor, read_recipe
+from core.jobs.export import NumberFormat
 from core.options.choices import Task
 from core.options.sources import Scheme
-from core.services.offers import ExportSource, NumberFormat, base_name, is_on_hub
+from core.runs.export_source import ExportSource, base_name, is_on_hub
 
 # --- torchvision's networks
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from core.base import llama_cpp
 from core.base.errors import ModelError
 from core.base.language import _
 from core.base.processes import command_line, foreign_environment
@@ -25,8 +26,8 @@ from core.engine.export.verify import (
     by_logits,
 )
 from core.engine.models.refusals import auto_class
-from core.services import llama_cpp
-from core.services.offers import ExportSource, NumberFormat
+from core.jobs.export import NumberFormat
+from core.runs.export_source import ExportSource
 
 OUT_TYPES = {NumberFormat.FP32: "f32", NumberFormat.BF16: "bf16"}
 """Of the converter; others are written in, or made from, fp16."""

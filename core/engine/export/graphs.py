@@ -25,7 +25,7 @@ from core.engine.export.verify import (
     merged,
 )
 from core.engine.models.vision import read_recipe
-from core.services.offers import ExportSource
+from core.runs.export_source import ExportSource
 
 # --- What ONNX and Core ML share: a model as a function of tensors
 

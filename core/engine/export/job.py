@@ -28,7 +28,8 @@ from core.engine.export.graphs import write_coreml, write_onnx
 from core.engine.generate.loading import example_images
 from core.engine.models.refusals import auto_class
 from core.engine.models.vision import read_recipe
-from core.options import RunOptions
+from core.jobs.export import Agreement, ExportKind, ExportReport, ExportRequest, agreement_text
+from core.options import RunOptions, hub
 from core.options.catalogue import all_options, value_of, with_unit
 from core.options.choices import Task
 from core.options.method_rules import starting_options
@@ -36,14 +37,12 @@ from core.options.past_runs import MOST_GENERATIONS, data_name, run_folder, shor
 from core.options.sources import Scheme, hub_data, is_scratch, short_name
 from core.runs.event_log import EventReader
 from core.runs.events import Evaluated
+from core.runs.export_source import ExportSource, base_name, find_source, is_on_hub
 from core.runs.folder import RunFolder
 from core.runs.library import read_status
 from core.runs.models import step_of
 from core.runs.status import RunStatus
 from core.runs.words import statements
-from core.services import hub
-from core.services.export import Agreement, ExportReport, ExportRequest, agreement_text
-from core.services.offers import ExportKind, ExportSource, base_name, find_source, is_on_hub
 
 # --- The README.md
 

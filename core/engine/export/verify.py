@@ -17,11 +17,11 @@ from core.engine.models.past_runs import BASE, base_of, config_beside, with_adap
 from core.engine.models.refusals import explained
 from core.engine.models.text import read_pretrained
 from core.engine.models.vision import ImageModel, VisionClassifier, load_image_model, read_recipe
+from core.jobs.export import Agreement, Compared, NumberFormat
 from core.options.choices import Method, Task
 from core.options.sources import VISION_MODELS, Scheme
+from core.runs.export_source import ExportSource
 from core.runs.status import chosen_examples
-from core.services.export import Agreement, Compared
-from core.services.offers import ExportSource, NumberFormat
 
 # --- The trained model
 

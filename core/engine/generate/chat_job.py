@@ -16,10 +16,10 @@ from core.base.errors import OutOfMemory, UserError
 from core.base.jobs import FailureReport
 from core.base.language import _
 from core.engine.environment import prepare
+from core.jobs import chat as chat_jobs
 from core.options import RunOptions
 from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
 from core.runs.folder import RunFolder
-from core.services import chat
 
 if TYPE_CHECKING:
     from core.engine.generate.loading import TriedModel
@@ -31,10 +31,10 @@ MODEL_ERRORS = (
 )
 """What models and their libraries raise for a request: sent as the answer; any other error ends the process."""
 
-Send = Callable[[chat.Told], None]
+Send = Callable[[chat_jobs.Told], None]
 
 
-def read_requests(descriptor: int = 0) -> Iterator[chat.Said]:
+def read_requests(descriptor: int = 0) -> Iterator[chat_jobs.Said]:
     """Read requests until the end of the input, or a line that can't be decoded.
 
     Unbuffered: a thread that waits in a buffered reader would crash the interpreter at exit.
@@ -42,7 +42,7 @@ def read_requests(descriptor: int = 0) -> Iterator[chat.Said]:
     with open(descriptor, "rb", buffering=0, closefd=False) as lines:
         try:
             for line in lines:
-                yield msgspec.json.decode(line, type=chat.Said)
+                yield msgspec.json.decode(line, type=chat_jobs.Said)
         except (OSError, msgspec.MsgspecError):
             return
 
@@ -50,14 +50,14 @@ def read_requests(descriptor: int = 0) -> Iterator[chat.Said]:
 class Requests:
     """The requests after the first one, received in a thread."""
 
-    def __init__(self, requests: Iterator[chat.Said]) -> None:
+    def __init__(self, requests: Iterator[chat_jobs.Said]) -> None:
         self._requests = requests
-        self._questions: SimpleQueue[chat.Ask | None] = SimpleQueue()
+        self._questions: SimpleQueue[chat_jobs.Ask | None] = SimpleQueue()
         self._stopped: set[int] = set()
         self._closed = threading.Event()
         threading.Thread(target=self._receive, name="requests", daemon=True).start()
 
-    def next_question(self) -> chat.Ask | None:
+    def next_question(self) -> chat_jobs.Ask | None:
         """Wait for a question; returns None after the last one."""
         return None if self._closed.is_set() else self._questions.get()
 
@@ -68,11 +68,11 @@ class Requests:
     def _receive(self) -> None:
         for request in self._requests:
             match request:
-                case chat.Ask():
+                case chat_jobs.Ask():
                     self._questions.put(request)
-                case chat.Stop():
+                case chat_jobs.Stop():
                     self._stopped.add(request.id)
-                case chat.Close():
+                case chat_jobs.Close():
                     break
         self._closed.set()
         self._questions.put(None)
@@ -85,12 +85,12 @@ def run_try(descriptor: int) -> int:
         0 after the last request, 1 if the model can't be loaded, 2 if the first line is no `Load`.
     """
 
-    def send(told: chat.Told) -> None:
+    def send(told: chat_jobs.Told) -> None:
         os.write(descriptor, msgspec.json.encode(told) + b"\n")
 
     received = read_requests()
     load = next(received, None)
-    if not isinstance(load, chat.Load):
+    if not isinstance(load, chat_jobs.Load):
         print(_("the first request must load a model"), file=sys.stderr)
         return USAGE_ERROR
     requests = Requests(received)
@@ -99,7 +99,7 @@ def run_try(descriptor: int) -> int:
         while (asked := requests.next_question()) is not None:
             send(_answer_or_failure(model, asked, requests, send))
     except UserError as error:
-        send(chat.NotLoaded(error=_report(error)))
+        send(chat_jobs.NotLoaded(error=_report(error)))
         return 1
     except Exception:  # noqa: BLE001 - the outer edge of this process: logged whole
         traceback.print_exc(file=sys.stderr)
@@ -107,7 +107,7 @@ def run_try(descriptor: int) -> int:
     return 0
 
 
-def _load(load: chat.Load, send: Send) -> "TriedModel":
+def _load(load: chat_jobs.Load, send: Send) -> "TriedModel":
     started = time.perf_counter()
     run = RunFolder(Path(load.run))
     options = inference_options(run.options(), load)
@@ -116,7 +116,7 @@ def _load(load: chat.Load, send: Send) -> "TriedModel":
     from core.engine.generate.predict import max_positions
     from core.engine.training.failures import is_out_of_memory
 
-    send(chat.Loading())
+    send(chat_jobs.Loading())
     try:
         model = load_model(run, options, load.which)
     except (RuntimeError, MemoryError, OSError) as error:
@@ -125,7 +125,7 @@ def _load(load: chat.Load, send: Send) -> "TriedModel":
         raise OutOfMemory(_("There is too little memory to load this model"), str(error)) from error
     limit = max_positions(model.model) if model.task.writes_text else model.length
     send(
-        chat.Loaded(
+        chat_jobs.Loaded(
             name=model.name,
             task=model.task,
             device=model.resolved.label,
@@ -138,7 +138,7 @@ def _load(load: chat.Load, send: Send) -> "TriedModel":
     return model
 
 
-def inference_options(options: RunOptions, load: chat.Load) -> RunOptions:
+def inference_options(options: RunOptions, load: chat_jobs.Load) -> RunOptions:
     """Keep only what matters for inference: of the training options, seed and precision."""
     device = msgspec.structs.replace(options.device, compile=False, processes=1)
     if load.on_cpu:
@@ -147,25 +147,27 @@ def inference_options(options: RunOptions, load: chat.Load) -> RunOptions:
     return msgspec.structs.replace(options, device=device, memory=MemoryOptions(), training=training)
 
 
-def _answer_or_failure(model: "TriedModel", asked: chat.Ask, requests: Requests, send: Send) -> chat.Told:
+def _answer_or_failure(
+    model: "TriedModel", asked: chat_jobs.Ask, requests: Requests, send: Send
+) -> chat_jobs.Told:
     from core.engine.training.failures import is_out_of_memory
 
     try:
         return answer(model, asked, send, lambda: requests.should_stop(asked.id))
     except UserError as error:
-        return chat.NotAnswered(id=asked.id, error=_report(error))
+        return chat_jobs.NotAnswered(id=asked.id, error=_report(error))
     except MODEL_ERRORS as error:
         traceback.print_exc(file=sys.stderr)
         failure = UserError(_("The model can't answer this"), f"{type(error).__name__}: {error}")
         if is_out_of_memory(error):
             remedy = _("A shorter text, fewer tokens or only one loaded model needs less.")
             failure = OutOfMemory(_("There is too little memory for this answer"), f"{error}\n{remedy}")
-        return chat.NotAnswered(id=asked.id, error=_report(failure))
+        return chat_jobs.NotAnswered(id=asked.id, error=_report(failure))
 
 
 def answer(
-    model: "TriedModel", asked: chat.Ask, send: Send, should_stop: Callable[[], bool]
-) -> chat.Answered:
+    model: "TriedModel", asked: chat_jobs.Ask, send: Send, should_stop: Callable[[], bool]
+) -> chat_jobs.Answered:
     """Answer a question; pieces of text are sent as they are written.
 
     Raises:
@@ -178,10 +180,12 @@ def answer(
 
     started = time.perf_counter()
     with torch.no_grad(), model.computing():
-        if isinstance(asked.given, chat.Files):
+        if isinstance(asked.given, chat_jobs.Files):
             answered = answer_files(model, asked, send, should_stop)
         elif model.task.writes_text:
-            answered = write(model, asked, lambda text: send(chat.Piece(id=asked.id, text=text)), should_stop)
+            answered = write(
+                model, asked, lambda text: send(chat_jobs.Piece(id=asked.id, text=text)), should_stop
+            )
         else:
             answered = classify(model, asked)
     return msgspec.structs.replace(

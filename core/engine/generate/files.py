@@ -20,9 +20,9 @@ from core.engine.data.text_files import TEXT_ENDINGS, Passes, ending, in_order, 
 from core.engine.generate.loading import TriedModel
 from core.engine.generate.predict import ShouldStop, classes_of, classify, image_sample, logits_of_one
 from core.engine.tasks.metrics import OUTSIDE
+from core.jobs.chat import Answered, Ask, Files, Part, Texts
 from core.options.choices import Task
 from core.options.presets import IMAGE_FORMATS
-from core.services.chat import Answered, Ask, Files, Part, Texts
 
 TELL_SECONDS = 0.2
 """Seconds between two reports of progress."""

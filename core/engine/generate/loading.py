@@ -29,15 +29,16 @@ from core.engine.models.parts import COMPUTED_IN, prepare_quantized
 from core.engine.models.past_runs import base_of, with_adapter
 from core.engine.models.refusals import explained
 from core.engine.models.vision import find_image_model, load_image_model, read_recipe
+from core.jobs.chat import Which
+from core.monitor.device_memory import room_of
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Task
 from core.options.past_runs import holds_adapter
 from core.options.sections import DeviceOptions
 from core.options.sources import Scheme
 from core.runs.folder import RunFolder
+from core.runs.models import lacks_model, name_of
 from core.runs.status import chosen_examples
-from core.services.chat import Which, lacks_model, name_of
-from core.services.memory import room_of
 
 GENERATION = "generation_config.json"
 

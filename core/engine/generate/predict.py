@@ -33,10 +33,10 @@ from core.engine.generate.loading import TriedModel
 from core.engine.reporter import Reporter
 from core.engine.tasks import SHOWN_CHARACTERS, Prepared
 from core.engine.tasks.metrics import OUTSIDE
+from core.jobs.chat import CHANCES_TOLD, Answered, Ask, Chance, Chat, EndedBy, Image, Texts, Turn, Word
 from core.options import RunOptions
 from core.options.choices import ImageFit, Speaker, Task
-from core.runs.events import Chance, Example, Judged, Said, Validation
-from core.services.chat import CHANCES_TOLD, Answered, Ask, Chat, EndedBy, Image, Texts, Turn, Word
+from core.runs.events import Example, Judged, Said, Validation
 
 BATCH_SIZE = 16
 """Examples in a forward pass. The memory forecast covers the run's batches; there may be 256 examples."""

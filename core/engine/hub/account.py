@@ -19,8 +19,9 @@ from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # of
 
 from core.base.errors import DataError, ModelError, UserError
 from core.base.language import _
-from core.services import hub
-from core.services.hub import Account, AccountAction, AccountRequest, Kind, TokenPlace
+from core.jobs.hub import Account, AccountAction, AccountRequest, TokenPlace
+from core.options import hub
+from core.options.hub import Kind
 
 SERVICE, USER = "Hone", "huggingface.co"
 """Service and user name of the token in the keychain."""

@@ -44,8 +44,10 @@ from core.engine.hub.account import (
     without_token,
 )
 from core.engine.hub.search import CARD, ask, card_of, chosen, found_of, headers, info, is_data, subsets
-from core.services import hub
-from core.services.export import NO_TOKEN, Pushed, PushRequest
+from core.jobs import hub as hub_jobs
+from core.jobs.export import Pushed, PushRequest
+from core.jobs.hub import NO_TOKEN
+from core.options import hub
 
 # --- Uploading an export to a new repository, all files in one commit
 
@@ -121,7 +123,7 @@ OnProgress = Callable[[int, int, str], None]
 constants.DOWNLOAD_CHUNK_SIZE = None  # type: ignore[assignment]
 
 
-def fetch_config(source: str) -> hub.ConfigFetched:
+def fetch_config(source: str) -> hub_jobs.ConfigFetched:
     """Download the config.json of a model.
 
     Raises:
@@ -138,7 +140,7 @@ def fetch_config(source: str) -> hub.ConfigFetched:
                 size=MAX_CONFIG_BYTES >> 20
             )
             raise ModelError(_("The config.json of {source} is too large").format(source=source), detail)
-        return hub.ConfigFetched(path=hf_hub_download(source, hub.CONFIG, etag_timeout=CONFIG_SECONDS))
+        return hub_jobs.ConfigFetched(path=hf_hub_download(source, hub.CONFIG, etag_timeout=CONFIG_SECONDS))
     except errors.RemoteEntryNotFoundError as error:
         detail = _("Without one, its architecture isn't known. Choose another model.")
         raise ModelError(_("{source} has no config.json").format(source=source), detail) from error
@@ -329,7 +331,7 @@ class Repository:
             shutil.copyfile(next((twin for twin in twins if twin.exists()), blob), target)
 
 
-def download(request: hub.DownloadRequest, on_progress: OnProgress) -> hub.Downloaded:
+def download(request: hub_jobs.DownloadRequest, on_progress: OnProgress) -> hub_jobs.Downloaded:
     """Download what a run needs of a model or data set, continuing an interrupted download.
 
     Raises:
@@ -361,7 +363,7 @@ def download(request: hub.DownloadRequest, on_progress: OnProgress) -> hub.Downl
         raise subject.error(_("{id} is damaged").format(id=request.id), detail) from error
     except FAILURES as error:
         raise as_user_error(error, subject) from error
-    return hub.Downloaded(
+    return hub_jobs.Downloaded(
         path=str(repository.snapshot), files=len(files), size=sum(file.size for file in files)
     )
 
@@ -379,7 +381,7 @@ def drop_partial(name: str, kind: hub.Kind) -> int:
     return freed
 
 
-def cached() -> hub.CacheReport:
+def cached() -> hub_jobs.CacheReport:
     """All models and data sets in the cache, the largest first.
 
     Raises:
@@ -389,7 +391,7 @@ def cached() -> hub.CacheReport:
     try:
         scanned = scan_cache_dir(folder)
     except CacheNotFound:
-        return hub.CacheReport(folder=str(folder))
+        return hub_jobs.CacheReport(folder=str(folder))
     except (OSError, ValueError) as error:
         raise ModelError(_("The Hub's cache can't be read"), str(error)) from error
     finished = {(repo.repo_id, repo.repo_type): repo for repo in scanned.repos}
@@ -408,14 +410,16 @@ def cached() -> hub.CacheReport:
                 complete = any(map(is_data, here)) and not partial
             changed = repo.last_modified if repo else 0.0
             repos.append(
-                hub.Cached(id=name, kind=kind, size=size, partial=partial, complete=complete, changed=changed)
+                hub_jobs.Cached(
+                    id=name, kind=kind, size=size, partial=partial, complete=complete, changed=changed
+                )
             )
     repos.sort(key=lambda repo: (-(repo.size + repo.partial), repo.id))
     total = scanned.size_on_disk + sum(repo.partial for repo in repos)
-    return hub.CacheReport(folder=str(folder), repos=tuple(repos), total=total)
+    return hub_jobs.CacheReport(folder=str(folder), repos=tuple(repos), total=total)
 
 
-def remove_cached(request: hub.RemoveRequest) -> hub.Removed:
+def remove_cached(request: hub_jobs.RemoveRequest) -> hub_jobs.Removed:
     """Delete a model or data set from the cache, all its versions, or only its unfinished files.
 
     Raises:
@@ -438,4 +442,4 @@ def remove_cached(request: hub.RemoveRequest) -> hub.Removed:
     if not freed and not request.only_partial:
         detail = _("`hone hub --list` shows what is in it; data sets need --data.")
         raise subject.error(_("{id} isn't in the cache").format(id=request.id), detail)
-    return hub.Removed(freed=freed)
+    return hub_jobs.Removed(freed=freed)

@@ -20,7 +20,8 @@ from core.engine.hub.account import (
     not_the_hub,
     offline,
 )
-from core.services import hub
+from core.jobs import hub as hub_jobs
+from core.options import hub
 
 REQUEST_SECONDS = 15.0
 """Timeout of a request."""
@@ -233,7 +234,7 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def search(request: hub.SearchRequest) -> hub.SearchAnswer:
+def search(request: hub_jobs.SearchRequest) -> hub_jobs.SearchAnswer:
     """Find models or data sets by their names, the most downloaded first.
 
     Raises:
@@ -260,10 +261,10 @@ def search(request: hub.SearchRequest) -> hub.SearchAnswer:
         and (not isinstance(record, ModelInfo) or hub.suits(record.pipeline_tag or "", request.task))
     ]
     found = tuple(found_of(record) for record in exact + others)
-    return hub.SearchAnswer(found=found, signed_in=bool(find_token()[0]))
+    return hub_jobs.SearchAnswer(found=found, signed_in=bool(find_token()[0]))
 
 
-def found_of(record: Info) -> hub.Found:
+def found_of(record: Info) -> hub_jobs.Found:
     """Describe a model or data set, and whether Hone can use it."""
     names = [sibling.rfilename for sibling in record.siblings or ()]
     tags = record.tags or []
@@ -284,7 +285,7 @@ def found_of(record: Info) -> hub.Found:
         complete = bool(needed) and here.keys() >= set(needed)
     else:  # one subset of it is enough
         complete = any(map(is_data, here)) and not partial
-    return hub.Found(
+    return hub_jobs.Found(
         id=record.id,
         kind=kind,
         downloads=record.downloads,

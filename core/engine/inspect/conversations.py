@@ -12,13 +12,14 @@ from core.engine.data.chat_samples import ANSWERS_CUT, ANSWERS_GONE, TokenizedTa
 from core.engine.data.chat_tokens import Renderer, TemplateRefused, preview_row, set_template
 from core.engine.data.checks import few_rows, longer, offered
 from core.engine.data.conversations import ChatRow, Message, ShapeKind
+from core.engine.data.findings import FindingKind
 from core.engine.data.running_text import all_pieces, texts_of_conversations
 from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
 from core.engine.data.tables import Table, read_held_out, read_training
 from core.engine.inspect import report as shared
+from core.jobs.inspect import DataReport, Finding, FindingLevel, Seen, SeenPart
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, PreferenceLoss, Speaker, Task
-from core.services.inspect import DataReport, Finding, FindingKind, FindingLevel, Seen, SeenPart
 
 NOTHING_LEFT = FindingKind(
     "nothing-left", FindingLevel.PROBLEM, _("There is no example to learn from."), _("Choose another file")

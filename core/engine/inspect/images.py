@@ -16,6 +16,7 @@ from core.base.errors import DataError, Fix, Problem
 from core.base.language import _, isolated
 from core.engine.data.alike import are_alike, pairs_alike
 from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH, offered
+from core.engine.data.findings import FILES_NAMED, ROWS_NAMED, FindingKind, in_order, left_out
 from core.engine.data.image_files import (
     NAMED,
     READERS,
@@ -42,23 +43,11 @@ from core.engine.data.images import (
 )
 from core.engine.data.known_checks import KnownChecks
 from core.engine.inspect.report import Progress, as_problem, table_fields
+from core.jobs.inspect import QUICK_TRY, DataReport, Finding, FindingLevel, FoundFile, Seen
 from core.options import RunOptions
 from core.options.choices import ImageFit
 from core.options.presets import IMAGE_FORMATS
 from core.options.sources import parse_synthetic
-from core.services.inspect import (
-    FILES_NAMED,
-    QUICK_TRY,
-    ROWS_NAMED,
-    DataReport,
-    Finding,
-    FindingKind,
-    FindingLevel,
-    FoundFile,
-    Seen,
-    in_order,
-    left_out,
-)
 
 SHOWN = 8
 """Images shown, of different labels first."""

@@ -37,6 +37,7 @@ from core.engine.data.columns import (
     share_of_paths,
 )
 from core.engine.data.conversations import Shape, ShapeKind, change_to, find_shape, rating_of
+from core.engine.data.findings import in_order
 from core.engine.data.running_text import is_plain_text
 from core.engine.data.splits import HeldOut, files_of, splits_of, texts_of
 from core.engine.data.tables import Table, open_parquet, read_files
@@ -51,13 +52,13 @@ from core.engine.data.text_files import (
     size_of,
 )
 from core.engine.hub.search import SPLIT_NAMES, TRAIN, split_of
+from core.jobs.inspect import Column, ColumnKind, DataReport, Finding, FindingLevel, Lengths
 from core.options import RunOptions
 from core.options.choices import ColumnRole, PreferenceLoss, Task
 from core.options.data import DataOptions
 from core.options.presets import JSON_ENDINGS, find_task
 from core.options.sources import Scheme, parse_synthetic, scheme_of
 from core.runs.models import trained_length
-from core.services.inspect import Column, ColumnKind, DataReport, Finding, FindingLevel, Lengths, in_order
 
 EVALUATION_SPLITS = ("validation", "test")
 READING = 0.4

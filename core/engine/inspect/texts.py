@@ -17,6 +17,7 @@ from core.base.language import _, ngettext
 from core.engine.data import NO_LABEL, TOKENS, checks, decoded_whole
 from core.engine.data.checks import RowHashes, check_labels, few_rows, longer, offered
 from core.engine.data.columns import Guess
+from core.engine.data.findings import ROWS_NAMED, FindingKind
 from core.engine.data.labelled_texts import KINDS, Block, RowReader, encode_rows, read_evaluation, spaced
 from core.engine.data.running_text import (
     all_pieces,
@@ -40,19 +41,10 @@ from core.engine.data.splits import (
 from core.engine.data.tables import Table, read_training
 from core.engine.data.text_files import Note
 from core.engine.inspect import report as shared
+from core.jobs.inspect import QUICK_TRY, DataReport, Finding, Lengths, Seen, SeenPart
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.services.inspect import (
-    QUICK_TRY,
-    ROWS_NAMED,
-    DataReport,
-    Finding,
-    FindingKind,
-    Lengths,
-    Seen,
-    SeenPart,
-)
 
 BATCH = 500
 """Samples tokenized at once."""

@@ -24,6 +24,7 @@ from core.engine.tasks import Prepared
 from core.memory import estimate
 from core.memory.model import Forecast, Verdict, verdict
 from core.memory.remedies import ladder
+from core.monitor.device_memory import room_of
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.choices import Padding, Task
@@ -32,7 +33,6 @@ from core.options.sources import is_scratch, parse_synthetic, synthetic, synthet
 from core.runs.events import MemoryForecast
 from core.runs.status import RunStatus
 from core.runs.words import forecast_sentences
-from core.services.memory import room_of
 
 # --- The longest row of the data, found without tokenizing all of it
 

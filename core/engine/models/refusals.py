@@ -17,11 +17,10 @@ from core.base.ceiling import Pace, reading
 from core.base.errors import Fix, ModelError
 from core.base.language import _
 from core.engine.training.failures import is_out_of_memory
-from core.options import sources
+from core.options import hub, sources
 from core.options.choices import Task
 from core.options.past_runs import is_run, model_folder
 from core.options.sources import ADAPTER, INDEX, RANDOM_WEIGHTS, Lack, names_safe_parts, what_lacks
-from core.services import hub
 
 LOADING_ERRORS = (OSError, ValueError, KeyError, ImportError, StrictDataclassError, SafetensorError)
 """What transformers raises for a model that is missing, damaged or of another kind; network errors are OSErrors."""

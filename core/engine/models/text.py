@@ -25,10 +25,9 @@ from core.engine.models.parts import (
 )
 from core.engine.models.past_runs import check_run, config_in, tokenizer_in, weights_in
 from core.engine.reporter import Reporter
-from core.options import RunOptions
+from core.options import RunOptions, hub
 from core.options.choices import Attention, Method, Task
 from core.options.sources import ScratchModel, is_scratch, positions_of, scratch_model
-from core.services import hub
 
 # --- Models from scratch and their tokenizers
 

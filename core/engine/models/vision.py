@@ -24,13 +24,12 @@ from core.engine.models.parts import base_of, frozen_dtype, hold_frozen, same_ra
 from core.engine.models.past_runs import check_run, config_in
 from core.engine.models.refusals import explained
 from core.engine.models.text import LoadedModel
-from core.options import RunOptions
+from core.options import RunOptions, hub
 from core.options.choices import Attention, ImageFit
+from core.options.hub import CONFIG
 from core.options.past_runs import model_folder
 from core.options.sections import ModelOptions
 from core.options.sources import VISION_MODELS, Scheme, VisionModel, short_name
-from core.services import hub
-from core.services.hub import CONFIG
 
 # --- Activation checkpointing
 

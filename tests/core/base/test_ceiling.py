@@ -16,10 +16,10 @@ from core.base.ceiling import Ceiling, Pace, RanOut, room_for_reading
 from core.base.errors import UserError
 from core.base.jobs import EngineJob
 from core.base.system import SystemMemory
+from core.jobs.inspect import InspectRequest
 from core.options.choices import Task
 from core.runs.event_log import RunFollower
 from core.runs.status import State
-from core.services.inspect import InspectRequest
 from tests.fakes.models import instructions, save_tiny_talker, write_json
 from tests.fakes.runs import FAKES, follow_until, new_run, start
 

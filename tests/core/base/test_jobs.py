@@ -8,8 +8,8 @@ import pytest
 from core.base import jobs
 from core.base.errors import UserError
 from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, engine_command
+from core.jobs.inspect import DataReport
 from core.runs.start import keeper_command
-from core.services.inspect import DataReport
 from tests.fakes.runs import FAKES
 
 

@@ -6,11 +6,7 @@ from msgspec.structs import replace
 from core.base.errors import Fix, Problem
 from core.base.jobs import JobProgress
 from core.cli.data import data_lines
-from core.options import RunOptions, run_file
-from core.options.choices import Task
-from core.options.data import DataOptions
-from core.options.validate import read_options
-from core.services.inspect import (
+from core.jobs.inspect import (
     Column,
     ColumnKind,
     DataReport,
@@ -20,6 +16,10 @@ from core.services.inspect import (
     Seen,
     SeenPart,
 )
+from core.options import RunOptions, run_file
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.validate import read_options
 from tests.fakes.jobs import CHECKED, CPU_ONLY
 
 

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from core.base.errors import DataError, Problem, UserError
 from core.base.jobs import EngineCrashed
 from core.cli import memory
+from core.jobs.hub import ConfigFetched
+from core.jobs.inspect import DataReport, Finding, FindingLevel
 from core.memory.model import ModelReport, Room
 from core.options import run_file
 from core.options.choices import Padding
-from core.services.hub import ConfigFetched
-from core.services.inspect import DataReport, Finding, FindingLevel
 from tests.fakes.memory import FILE, GB, MB, MEASURED, TRACED, DryRuns
 from tests.fakes.model_shapes import MODEL, asked
 

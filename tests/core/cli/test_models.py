@@ -9,13 +9,9 @@ from core.base.errors import UserError
 from core.base.jobs import JobProgress
 from core.cli import models, runs
 from core.cli.output import JobOutput
-from core.options import RunOptions, run_file
-from core.options.choices import Task
-from core.options.data import DataOptions
-from core.options.sections import ModelOptions
-from core.services.chat import Ask, Chat, Image, Load, Texts, TryProcess, Which, Writing
-from core.services.export import Agreement, Compared, ExportReport
-from core.services.hub import (
+from core.jobs.chat import Ask, Chat, Image, Load, Texts, Which, Writing
+from core.jobs.export import Agreement, Compared, ExportKind, ExportReport
+from core.jobs.hub import (
     Account,
     AccountRequest,
     Cached,
@@ -23,15 +19,19 @@ from core.services.hub import (
     Downloaded,
     DownloadRequest,
     Found,
-    Kind,
-    Pace,
     Removed,
     RemoveRequest,
     SearchAnswer,
     SearchRequest,
     TokenPlace,
 )
-from core.services.offers import ExportKind
+from core.options import RunOptions, run_file
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.hub import Kind
+from core.options.sections import ModelOptions
+from core.services.chat import TryProcess
+from core.services.downloads import Pace
 from tests.fakes.machines import FakeClock
 from tests.fakes.try_process import command
 

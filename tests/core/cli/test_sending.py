@@ -6,11 +6,11 @@ from core.base.jobs import run_job
 from core.base.processes import source_digest
 from core.cli import memory, output, train
 from core.hosts.computers import Checked, Computer, save
+from core.jobs.inspect import DataReport
 from core.options import run_file
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs
 from core.services import sending
-from core.services.inspect import DataReport
 from tests.fakes.jobs import CPU_ONLY
 from tests.fakes.runs import link, record_keeper
 

@@ -17,6 +17,7 @@ from core.base.errors import Fix, Problem, UserError
 from core.base.jobs import EngineCrashed
 from core.cli.train import REMOVED, Interrupts, attend
 from core.engine.reporter import Reporter
+from core.jobs.inspect import DataReport, Finding, FindingLevel
 from core.memory.model import ModelReport
 from core.options import run_file
 from core.options.catalogue import with_changes
@@ -27,7 +28,6 @@ from core.runs.events import RunPlanned, RunStarted
 from core.runs.folder import Action, ExitRecord, KeeperRecord, RunFolder
 from core.runs.library import list_runs, read_status, run_title
 from core.runs.status import State
-from core.services.inspect import DataReport, Finding, FindingLevel
 from tests.fakes import runs
 from tests.fakes.runs import FAKES, digits_options, save_checkpoint, start, write_events
 

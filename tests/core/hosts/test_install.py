@@ -18,9 +18,9 @@ from core.base.processes import SOURCE_ROOT, source_digest
 from core.hosts import computers, install
 from core.hosts.computers import Checked, Computer, find, python_command, save
 from core.memory.model import Room
+from core.monitor.device_memory import room_of
 from core.options.device_support import DeviceReport, MachineReport, machine_problems
 from core.options.validate import check_tree
-from core.services.memory import room_of
 from tests.fakes.network import Sshd, ssh_config, without_sshd
 
 pytestmark = pytest.mark.skipif(without_sshd() != "", reason=without_sshd())

@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from core.engine.models.vision import load_vision_model
+from core.memory.model import question_about
 from core.options import RunOptions, sources
 from core.options.choices import Task
 from core.options.data import DataOptions
+from core.options.hub import is_complete
 from core.options.sections import ModelOptions
 from core.options.sources import VISION_MODELS, Lack, Scheme
-from core.services.hub import is_complete, question_about
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from core.base.errors import OptionsError
 from core.engine.training.checkpoints import seal
+from core.jobs.chat import Which
 from core.options import RunOptions, run_file
 from core.options.choices import Task
 from core.options.data import DataOptions
@@ -14,12 +15,14 @@ from core.options.past_runs import problem_with
 from core.options.sections import ModelOptions
 from core.runs import library
 from core.runs.events import Outcome, RunFinished, RunStarted
+from core.runs.export_source import find_source
 from core.runs.folder import RunFolder
 from core.runs.models import (
     MARKER,
     STATE,
     incomplete,
     is_undamaged,
+    name_of,
     newest,
     newest_first,
     trained_length,
@@ -28,8 +31,7 @@ from core.runs.models import (
 from core.runs.status import State
 from core.runs.summary import status_at_end
 from core.runs.words import ending_text
-from core.services.chat import Which, look, name_of
-from core.services.offers import find_source
+from core.services.chat import look
 from tests.fakes.runs import make_folder, save_checkpoint, write_events
 
 

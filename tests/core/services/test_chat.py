@@ -10,29 +10,14 @@ import pytest
 from core.base import ceiling
 from core.base.errors import OutOfMemory, UserError
 from core.base.jobs import EngineCrashed, JobCancelled
+from core.jobs.chat import Ask, EndedBy, Load, Loaded, NotAnswered, Piece, Stop, Texts, Which
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Task
 from core.options.sections import DeviceOptions, ModelOptions
 from core.runs import queue
 from core.runs.folder import KeeperRecord, RunFolder
-from core.services.chat import (
-    Ask,
-    EndedBy,
-    Load,
-    Loaded,
-    NotAnswered,
-    Piece,
-    Stop,
-    Texts,
-    TryProcess,
-    Which,
-    judge,
-    lacks_model,
-    memory_needed,
-    name_of,
-    parameters_of,
-    that_train,
-)
+from core.runs.models import lacks_model, name_of
+from core.services.chat import TryProcess, judge, memory_needed, parameters_of, that_train
 from tests.fakes.runs import keep_alive, keep_checkpoint, new_run
 from tests.fakes.try_process import command
 

@@ -13,22 +13,15 @@ import pytest
 
 from core.base.errors import OptionsError, UserError
 from core.base.jobs import EngineJob, JobCancelled
+from core.jobs.export import ExportKind, NumberFormat
 from core.options import RunOptions, run_file
 from core.options.choices import Method, Task
 from core.options.sections import ModelOptions
+from core.runs.export_source import ExportSource, find_source
 from core.runs.folder import RunFolder
 from core.services import offers as offered
 from core.services.export import Export, Wanted
-from core.services.offers import (
-    SMALL_FILES,
-    ExportKind,
-    ExportSource,
-    NumberFormat,
-    bytes_of,
-    default_pushed,
-    find_source,
-    offers,
-)
+from core.services.offers import SMALL_FILES, bytes_of, default_pushed, offers
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "tests" / "fakes" / "export_job.py"

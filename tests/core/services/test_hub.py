@@ -8,22 +8,21 @@ import pytest
 from msgspec.structs import replace
 
 from core.base.jobs import run_job
-from core.memory.model import ModelReport
+from core.memory.model import ModelReport, question_about
 from core.options import RunOptions
 from core.options.choices import Method, Task
-from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
-from core.services.hub import (
+from core.options.hub import (
     INDEX,
     PURPOSES,
     Kind,
     is_complete,
     may_be_there,
     names_here,
-    question_about,
     standing,
     wanted,
     weight_bytes,
 )
+from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from tests.fakes.models import save_tiny_bert
 
 

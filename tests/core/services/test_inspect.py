@@ -4,19 +4,10 @@ import msgspec
 import pytest
 
 from core.base.errors import Fix
+from core.engine.data.findings import FindingKind, Tally
+from core.jobs.inspect import DataReport, Finding, FindingLevel
 from core.options.choices import Task
-from core.services.inspect import (
-    DataReport,
-    Finding,
-    FindingKind,
-    FindingLevel,
-    Tally,
-    chosen_columns,
-    guessed_columns,
-    options_of_columns,
-    uses_for,
-    with_use,
-)
+from core.services.columns import chosen_columns, guessed_columns, options_of_columns, uses_for, with_use
 
 EMPTY = FindingKind("empty", FindingLevel.WARNING, "{rows}: no text, left out.", "Fill them in")
 NAMELESS = FindingKind("nameless", FindingLevel.PROBLEM, "{rows}: no “{detail}”.")

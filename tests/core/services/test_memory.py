@@ -13,6 +13,7 @@ from core.base.jobs import EngineCrashed, JobCancelled
 from core.base.processes import out_of_memory_kills
 from core.base.system import GroupMemory, SystemMemory
 from core.memory.model import Room, Verdict
+from core.monitor import device_memory
 from core.monitor.nvidia import find_gpu
 from core.options import RunOptions
 from core.options.choices import Task
@@ -137,7 +138,7 @@ def room(monkeypatch):
         limits = GroupMemory(limit=group[0] * GB, used=group[1] * GB) if group else None
         monkeypatch.setattr(memory, "system_memory", lambda: SystemMemory(used * GB, 16 * GB, 0))
         monkeypatch.setattr(memory, "group_memory", lambda: limits)
-        result = memory.room_of(found, **more)
+        result = device_memory.room_of(found, **more)
         return result and (result.free / GB, result.ceiling / GB)
 
     return room_of
@@ -188,6 +189,6 @@ def test_a_mac_has_what_macos_recommends_or_what_is_wanted_within_its_memory(
 )
 def test_no_limit_goes_beyond_the_memory_of_the_mac(installed, recommended, ceilings, monkeypatch):
     monkeypatch.setattr(memory, "system_memory", lambda: SystemMemory(0, installed * GB, 0))
-    found = [memory.mps_ceiling(device("mps", recommended), limit) / GB for limit in (1.0, 1.7, 0.0)]
+    found = [device_memory.mps_ceiling(device("mps", recommended), limit) / GB for limit in (1.0, 1.7, 0.0)]
     assert found == pytest.approx(ceilings)
-    assert memory.mps_ceiling(device("mps")) is None
+    assert device_memory.mps_ceiling(device("mps")) is None

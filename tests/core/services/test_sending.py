@@ -10,6 +10,7 @@ from core.base import settings
 from core.base.errors import DataError, OptionsError, Problem, UserError
 from core.hosts.computers import Computer, save
 from core.hosts.sending import agree, unasked
+from core.jobs.inspect import DataReport
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.choices import Task
@@ -17,7 +18,6 @@ from core.options.data import DataOptions
 from core.options.sections import ModelOptions
 from core.runs.library import create_all, list_runs
 from core.services import sending
-from core.services.inspect import DataReport
 from core.services.sending import agree_to_new, request_for, to_ask
 from tests.core.hosts.test_sending import a_model, an_adapter
 

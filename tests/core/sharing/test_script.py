@@ -23,6 +23,7 @@ from PIL import Image
 from core.base.errors import OptionsError
 from core.engine.data import image_files
 from core.engine.script import PACKAGES, comment, write_script
+from core.jobs.script import Script, ScriptRequest
 from core.options import RunOptions, run_file
 from core.options.catalogue import all_options, options_by_path, value_of, with_changes
 from core.options.choices import (
@@ -42,7 +43,7 @@ from core.options.declare import Kind, Option
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
 from core.runs.events import WhatRan
 from core.runs.folder import RunFolder
-from core.sharing.script import Script, ScriptRequest, save_script, save_script_of_run
+from core.sharing.script import save_script, save_script_of_run
 from tests.fakes.bare import link_packages, run_bare
 from tests.fakes.models import (
     instructions,

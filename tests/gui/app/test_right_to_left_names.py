@@ -6,6 +6,8 @@ import pytest
 from PySide6.QtWidgets import QLabel
 
 from core.base.language import isolated
+from core.jobs.chat import Which
+from core.jobs.inspect import DataReport
 from core.options import past_runs
 from core.options.past_runs import RunNotes
 from core.runs.compare import compare
@@ -16,8 +18,7 @@ from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
 from core.runs.trash import TrashItem
 from core.runs.words import awaited_text
-from core.services.chat import Which, judge
-from core.services.inspect import DataReport
+from core.services.chat import judge
 from gui.app.live_runs import Notices, Underway
 from gui.app.live_runs import question_about as question_on_closing
 from gui.base.files import reveal

@@ -8,8 +8,8 @@ from PySide6.QtCore import QObject
 
 from core.base.errors import UserError
 from core.base.jobs import EngineCrashed, JobProgress
+from core.jobs.inspect import DataReport, InspectRequest
 from core.options.device_support import MachineReport
-from core.services.inspect import DataReport, InspectRequest
 from gui.base.background import Broken, DebouncedTask, FileWork, JobTask, Task, end_left
 from tests.fakes.jobs import CPU_ONLY, DIGITS, FakeEngine
 

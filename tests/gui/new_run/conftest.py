@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from core.base.settings import Appearance
+from core.jobs.inspect import DataReport, InspectRequest
 from core.options import presets
 from core.options.choices import Task
-from core.services.inspect import DataReport, InspectRequest
 from gui.base.background import DebouncedTask
 from gui.base.theme import Theme
 from gui.new_run.page import NewRunPage

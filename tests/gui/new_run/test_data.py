@@ -8,9 +8,9 @@ from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
 from core.base.errors import DataError, Fix
 from core.base.jobs import JobProgress
+from core.jobs.inspect import Column, ColumnKind, Finding, FindingLevel
 from core.options.choices import Task
 from core.options.presets import find_example
-from core.services.inspect import Column, ColumnKind, Finding, FindingLevel
 from gui.new_run.data_panel import FindingsPane
 from gui.widgets.layout import Sheet
 from tests.fakes.data_reports import report_for

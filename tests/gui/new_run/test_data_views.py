@@ -8,8 +8,9 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 
 from core.base.errors import Fix
 from core.base.settings import Appearance
+from core.jobs.inspect import DataReport, Finding, FindingLevel, FoundFile
 from core.options.choices import Task
-from core.services.inspect import DataReport, Finding, FindingLevel, FoundFile, guessed_columns, uses_for
+from core.services.columns import guessed_columns, uses_for
 from gui.base.theme import Theme
 from gui.new_run.data_panel import (
     FILE,

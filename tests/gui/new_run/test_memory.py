@@ -8,6 +8,8 @@ import pytest
 
 from core.base.errors import UserError
 from core.base.jobs import EngineCrashed
+from core.jobs.hub import ConfigFetched, ConfigRequest
+from core.jobs.inspect import Lengths
 from core.memory.estimate import scaled
 from core.memory.model import Parts, Room, Verdict
 from core.options import presets
@@ -16,8 +18,6 @@ from core.runs import queue
 from core.runs.events import TurnAwaited
 from core.runs.library import options_of_runs
 from core.runs.summary import Timing, timing_key
-from core.services.hub import ConfigFetched, ConfigRequest
-from core.services.inspect import Lengths
 from gui.base.trash import Question
 from gui.new_run.memory_card import TimeBox
 from gui.new_run.memory_dialogs import ExplainedSheet, Start

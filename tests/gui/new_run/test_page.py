@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 from core.base.errors import Fix, Problem, UserError
 from core.base.jobs import EngineCrashed
 from core.base.settings import Appearance
+from core.jobs.inspect import DataReport
 from core.options import presets, run_file
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
@@ -19,7 +20,6 @@ from core.options.device_support import DeviceReport, MachineReport
 from core.options.importing import import_text
 from core.options.presets import RESOURCES, find_example, find_preset
 from core.options.sources import ANOTHER_MODEL
-from core.services.inspect import DataReport
 from core.sharing.script import LEFT_TO_HONE
 from gui.base.theme import Theme
 from gui.new_run.page import NewRunPage

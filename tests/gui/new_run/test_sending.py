@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from core.base.errors import Problem
 from core.hosts.computers import Computer, save
+from core.jobs.inspect import DataReport
 from core.services import sending
-from core.services.inspect import DataReport
 from gui.base import sending as asking
 from tests.fakes.jobs import CPU_ONLY
 from tests.gui.new_run.steps import TEXTS, drop, put, settle

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.jobs import JobCancelled, JobProgress
+from core.jobs.export import Agreement, Compared, ExportKind, ExportReport, NumberFormat
 from core.runs.folder import RunFolder
-from core.services.export import Agreement, Compared, ExportReport
-from core.services.offers import ExportKind, FormatOffer, NumberFormat, Offer
+from core.services.offers import FormatOffer, Offer
 from gui.base.trash import Question
 from gui.run import export_dialog
 from gui.run.export_dialog import ExportSheet

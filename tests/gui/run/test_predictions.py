@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
 from core.base.settings import Appearance
 from core.engine.tasks.metrics import confusion
+from core.jobs.chat import Chance
 from core.runs.events import (
-    Chance,
     ConfusionCounted,
     Example,
     ExamplesChosen,

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from core.base.errors import UserError
 from core.base.jobs import JobProgress
 from core.base.settings import Settings, save
-from core.services.hub import (
+from core.jobs.hub import (
     Account,
     AccountAction,
     AccountRequest,
@@ -16,13 +16,13 @@ from core.services.hub import (
     Downloaded,
     DownloadRequest,
     Found,
-    Kind,
     Removed,
     RemoveRequest,
     SearchAnswer,
     SearchRequest,
     TokenPlace,
 )
+from core.options.hub import Kind
 from gui.settings.hub import CacheCard, HubCard
 from gui.settings.model_browser import HubSheet
 

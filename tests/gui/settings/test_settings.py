@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.base.errors import DeviceError, UserError
 from core.base.settings import Appearance, Settings
-from core.services.devices import DeviceCheckRequest
+from core.jobs.devices import DeviceCheckRequest
 from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.theme import Theme

@@ -9,6 +9,7 @@ from PySide6.QtGui import QDropEvent, QGuiApplication, QImage
 from PySide6.QtWidgets import QPushButton
 
 from core.base.settings import Appearance
+from core.jobs.chat import Which
 from core.options import RunOptions, run_file
 from core.options.choices import Task
 from core.options.data import DataOptions
@@ -17,7 +18,7 @@ from core.runs.events import Example, ExamplesChosen, encode
 from core.runs.folder import RunFolder
 from core.runs.queue import LiveRun
 from core.runs.status import State
-from core.services.chat import TryProcess, Verdict, Which
+from core.services.chat import TryProcess, Verdict
 from gui.base.theme import Theme
 from gui.run.header import RunAction
 from gui.try_it.image import PAUSE_MS, DrawingPad

@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QLineEdit, QPus
 
 from core.base.errors import Fix, UserError
 from core.base.settings import Appearance
-from core.runs.events import Chance, Level
-from core.services.chat import Word
+from core.jobs.chat import Chance, Word
+from core.runs.events import Level
 from gui.base.theme import Theme
 from gui.widgets.bars import METER_THICKNESS, THINNEST, ChanceBars, Meter, Part, PartsBar
 from gui.widgets.cards import Change, ChangesStrip, MessageStrip, NoticeStack, NoticeStrip

@@ -11,10 +11,10 @@ from core.engine.data.chat_samples import load_conversations, tokenize_table
 from core.engine.data.chat_tokens import CHATML, Renderer, TemplateRefused, preview_row, set_template
 from core.engine.data.conversations import ChatRow, Message
 from core.engine.data.tables import lengths_of
+from core.jobs.inspect import FindingLevel
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, LossOn, Task
 from core.options.data import DataOptions
-from core.services.inspect import FindingLevel
 from tests.fakes import conversations as templates
 from tests.fakes.conversations import json_table
 from tests.fakes.data_sets import INSTRUCTIONS

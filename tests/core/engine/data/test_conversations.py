@@ -8,8 +8,8 @@ import pytest
 from core.base.errors import DataError
 from core.engine.data.conversations import ChatRow, ShapeKind, find_shape
 from core.engine.data.tables import read_table
+from core.jobs.inspect import FindingLevel
 from core.options.choices import PreferenceLoss
-from core.services.inspect import FindingLevel
 from tests.fakes.conversations import GOOD, Checked, checked, json_table
 from tests.fakes.data_sets import PREFERENCES
 

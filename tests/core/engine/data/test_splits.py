@@ -15,10 +15,11 @@ from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.splits import files_of, refuse_labels, splits_of, stratified_split, texts_of
 from core.engine.data.tables import read_files, read_training
 from core.engine.hub.download import download
+from core.jobs.hub import DownloadRequest
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.services.hub import DownloadRequest, Kind
+from core.options.hub import Kind
 from tests.fakes.hub import Repo, a_hub
 
 ROWS = "text,label\n" + "".join(f"words {n},{'ab'[n % 2]}\n" for n in range(6))

@@ -28,21 +28,15 @@ from core.engine.devices.check import (
     warn_of_wrong_numbers,
     worst_difference,
 )
+from core.engine.devices.stored_checks import software, stored_checks
 from core.engine.reporter import Reporter
 from core.engine.training import train as training
+from core.jobs.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs.event_log import EventReader
 from core.runs.events import Level, MessageRaised
 from core.runs.folder import RunFolder
 from core.runs.status import RunStatus
-from core.services.devices import (
-    Agreement,
-    Comparison,
-    DeviceCheckReport,
-    DeviceCheckRequest,
-    software,
-    stored_checks,
-)
 from tests.fakes.devices import leaky_attention
 from tests.fakes.jobs import CPU_ONLY
 from tests.fakes.training import run_options

@@ -11,6 +11,7 @@ from core.base.errors import DeviceError
 from core.base.processes import source_digest
 from core.engine.devices.capabilities import MachineFacts, gather
 from core.engine.devices.choose import report, resolve_run
+from core.engine.devices.stored_checks import StoredCheck, software
 from core.engine.environment import prepare_environment
 from core.hosts.computers import Checked, Computer, save
 from core.options import RunOptions
@@ -24,7 +25,6 @@ from core.options.device_support import (
     refusal,
     settle,
 )
-from core.services.devices import StoredCheck, software
 from tests.fakes.machines import (
     BARE,
     BUNDLED,

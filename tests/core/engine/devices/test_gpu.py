@@ -10,6 +10,7 @@ from core.base.jobs import run_job
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import report
 from core.engine.devices.memory import DeviceMemory
+from core.jobs.devices import CHECK_SECONDS, DeviceCheckReport, DeviceCheckRequest
 from core.monitor.nvidia import gpu_of
 from core.monitor.sampler import Sampler
 from core.options.device_support import find_device
@@ -23,7 +24,6 @@ from core.runs.events import (
     Source,
     WhatRan,
 )
-from core.services.devices import CHECK_SECONDS, DeviceCheckReport, DeviceCheckRequest
 from tests.performance import forecast
 from tests.performance.faults.training import Attended, new_run
 

@@ -21,6 +21,7 @@ from core.engine.devices.memory import (
 )
 from core.engine.memory.measure import CurrentMemory
 from core.engine.reporter import Reporter
+from core.monitor import device_memory
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.sections import DeviceOptions
@@ -184,7 +185,7 @@ def test_torch_takes_no_more_than_the_one_ceiling(facts, limit, ceiling, mps, mo
     assert mps.fraction == (ceiling and pytest.approx(ceiling / 5))
     assert ceiling_of(resolved) == (ceiling and ceiling * GB)
     if ceiling:
-        room = services.room_of(resolved.device, mps_limit=limit)
+        room = device_memory.room_of(resolved.device, mps_limit=limit)
         assert room is not None
         assert room.ceiling == ceiling * GB == DeviceMemory("mps", ceiling_of(resolved)).sample().ceiling
 

@@ -25,10 +25,9 @@ from core.engine.models.vision import (
     load_image_model,
     load_vision_model,
 )
+from core.jobs.export import ExportKind, ExportReport
 from core.options.choices import ImageFit, Method, Task
 from core.runs.folder import RunFolder
-from core.services.export import ExportReport
-from core.services.offers import ExportKind
 from tests.fakes import coremltools
 from tests.fakes.bare import link_packages, run_bare
 from tests.fakes.conversations import PLAIN

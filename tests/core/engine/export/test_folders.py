@@ -20,15 +20,16 @@ from core.engine.export.job import NotTheSame, export
 from core.engine.models.past_runs import save_base_model
 from core.engine.models.vision import read_recipe
 from core.engine.training.checkpoints import seal
+from core.jobs.export import Compared, ExportKind, ExportReport, ExportRequest, NumberFormat
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.choices import ImageFit, Method, Quantization, Task
 from core.options.sections import OutputOptions
 from core.runs.events import Evaluated, Example, ExamplesChosen, Outcome, RunFinished, RunPlanned, RunStarted
+from core.runs.export_source import ExportSource
 from core.runs.folder import RunFolder
 from core.runs.status import RunStatus
-from core.services.export import Compared, Export, ExportReport, ExportRequest, Wanted
-from core.services.offers import ExportKind, ExportSource, NumberFormat
+from core.services.export import Export, Wanted
 from tests.fakes.exports import LABELS, TEXTS, exported
 from tests.fakes.models import WORDS, save_tiny_bert, save_tiny_gpt2, save_tiny_llama, save_tiny_vision
 from tests.fakes.runs import write_events

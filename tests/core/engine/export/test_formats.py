@@ -17,11 +17,12 @@ from core.engine.data.chat_tokens import set_template
 from core.engine.export import gguf_files
 from core.engine.export.job import NotTheSame, export
 from core.engine.models.text import load_tokenizer
+from core.jobs.export import Compared, ExportKind, ExportReport, ExportRequest, NumberFormat
 from core.options.choices import ChatTemplate
+from core.runs.export_source import find_source
 from core.runs.folder import RunFolder
 from core.services import llama_cpp as services
-from core.services.export import Compared, ExportReport, ExportRequest
-from core.services.offers import ExportKind, NumberFormat, find_source, numbers_refusal, refusal
+from core.services.offers import numbers_refusal, refusal
 from tests.fakes.exports import exported
 
 QUANTIZER = """#!{python}

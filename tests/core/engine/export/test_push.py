@@ -7,7 +7,7 @@ from huggingface_hub import constants
 
 from core.base.errors import UserError
 from core.engine.hub.download import push
-from core.services.export import Pushed, PushRequest
+from core.jobs.export import Pushed, PushRequest
 from tests.fakes.hub import a_hub
 
 TOKEN = "hf_somebodys"

@@ -11,22 +11,13 @@ import pytest
 
 from core.base.errors import ModelError, UserError
 from core.cli.main import main
+from core.jobs.chat import Answered, Chat, EndedBy, Image, Loaded, Texts, Turn, Which
 from core.options.choices import ImageFit, Method, Speaker, Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
 from core.runs.folder import RunFolder
-from core.services.chat import (
-    Answered,
-    Chat,
-    EndedBy,
-    Image,
-    Loaded,
-    Texts,
-    Turn,
-    Which,
-    lacks_model,
-    parameters_of,
-)
+from core.runs.models import lacks_model
+from core.services.chat import parameters_of
 from tests.fakes.models import instructions, save_tiny_bert, save_tiny_talker, write_json, write_text
 from tests.fakes.runs import save_checkpoint
 from tests.fakes.training import Received, ask, examples, first_and_last, load, reviews, tried, write_reviews

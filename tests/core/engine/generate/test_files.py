@@ -6,10 +6,10 @@ import shutil
 import pytest
 
 from core.base.errors import DataError, UserError
+from core.jobs.chat import Files, Image, Part, Texts
 from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions
-from core.services.chat import Files, Image, Part, Texts
 from tests.fakes.models import save_tiny_bert
 from tests.fakes.training import Received, ask, examples, load, reviews, tried, write_reviews
 

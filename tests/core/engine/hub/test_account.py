@@ -10,9 +10,9 @@ from core.base import jobs, settings
 from core.base.errors import ModelError, UserError
 from core.engine.hub.account import NO_KEYCHAIN, account, find_token, lend_token
 from core.engine.models.vision import load_vision_model
+from core.jobs.hub import Account, AccountAction, AccountRequest, TokenPlace
 from core.options.sections import ModelOptions
 from core.services import hub as hub_services
-from core.services.hub import Account, AccountAction, AccountRequest, TokenPlace
 from tests.fakes.desktop import FakeKeychain, PlainFile
 
 TOKEN = "hf_SecretOfAda42"

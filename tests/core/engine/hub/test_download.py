@@ -22,22 +22,13 @@ from core.engine.hub.download import (
     fetch_config,
     remove_cached,
 )
-from core.memory.model import Basis, Forecast, options_request
+from core.jobs.hub import ConfigFetched, ConfigRequest, Downloaded, DownloadRequest, RemoveRequest
+from core.memory.model import Basis, Forecast, options_request, question_about
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
+from core.options.hub import Kind, is_complete, names_here
 from core.options.sections import ModelOptions
-from core.services.hub import (
-    ConfigFetched,
-    ConfigRequest,
-    Downloaded,
-    DownloadRequest,
-    Kind,
-    RemoveRequest,
-    is_complete,
-    names_here,
-    question_about,
-)
 from tests.fakes.hub import CONFIG, TINY, WEIGHTS, Repo, blob, partials, point_at
 
 SAFE = {"config.json", "model.safetensors", "tokenizer.json"}

@@ -6,7 +6,8 @@ from core.base import settings
 from core.base.errors import DataError, UserError
 from core.engine.hub.download import download
 from core.engine.hub.search import cached_splits, search
-from core.services.hub import DownloadRequest, Found, Kind, SearchRequest
+from core.jobs.hub import DownloadRequest, Found, SearchRequest
+from core.options.hub import Kind
 from tests.fakes.hub import CONFIG, FACTS, TINY, WEIGHTS, Repo, blob
 
 CARD = b"""---

@@ -12,11 +12,11 @@ from core.engine.inspect import texts
 from core.engine.inspect.report import inspect
 from core.engine.reporter import Reporter
 from core.engine.training.train import prepare
+from core.jobs.inspect import DataReport, FindingLevel
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions
-from core.services.inspect import DataReport, FindingLevel
 from tests.fakes.models import instructions, save_tiny_bert, save_tiny_talker, write_json, write_text
 from tests.fakes.training import write_data
 

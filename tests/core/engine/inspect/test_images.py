@@ -28,10 +28,10 @@ from core.engine.data.image_files import (
 from core.engine.data.images import find_images, load_image_data
 from core.engine.inspect import images
 from core.engine.inspect.images import check_all, findings_of, inspect_images
+from core.jobs.inspect import DataReport, Finding, FindingLevel, FoundFile
 from core.options import RunOptions
 from core.options.choices import Augmentation, ImageFit, Task
 from core.options.data import DataOptions
-from core.services.inspect import DataReport, Finding, FindingLevel, FoundFile
 
 Writes = Callable[[Path], Any]
 

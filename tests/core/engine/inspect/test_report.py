@@ -16,11 +16,11 @@ from core.engine.data.conversations import find_shape
 from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.tables import read_files, read_table
 from core.engine.inspect.report import WHOLE, Stages, find_suiting_task, histogram, inspect
+from core.jobs.inspect import DataReport, Finding, FindingLevel
 from core.options import RunOptions
 from core.options.choices import PreferenceLoss, Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions, TrainingOptions
-from core.services.inspect import DataReport, Finding, FindingLevel
 from tests.fakes.data_sets import DIGITS, INSTRUCTIONS, PAIRS, PREFERENCES
 from tests.fakes.machines import FakeClock
 from tests.fakes.models import save_tiny_bert

@@ -1,13 +1,8 @@
 """The device check: its request, its report of comparisons with the CPU, and what is stored of it."""
 
-import importlib.metadata
-import platform
 from enum import StrEnum
 
 import msgspec
-
-from core.base import settings
-from core.base.files import read_record
 
 CHECK_SECONDS = 120.0
 """Timeout of a device check: 30 s of comparing, as much for loading torch from a slow disk, and a reserve."""
@@ -87,26 +82,3 @@ class DeviceCheckReport(msgspec.Struct, frozen=True, kw_only=True):
         """Whether at least one comparison agrees and none differs."""
         results = {comparison.agreement for comparison in self.comparisons}
         return Agreement.AGREES in results and Agreement.DIFFERS not in results
-
-
-# --- What is stored of the checks before runs on a Mac's GPU
-
-
-class StoredCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The comparisons made so far, and why the last `tries` gave none."""
-
-    comparisons: tuple[Comparison, ...] = ()
-    bf16_speedup: float | None = None
-    failure: str = ""
-    tries: int = 0
-
-
-def software() -> str:
-    """The versions that compute, as in `DeviceCheckReport`."""
-    macos = platform.mac_ver()[0]
-    return f"PyTorch {importlib.metadata.version('torch')}" + (f", macOS {macos}" if macos else "")
-
-
-def stored_checks() -> dict[str, StoredCheck]:
-    """The stored results by `software()`; empty if the file is damaged: the check is then repeated."""
-    return read_record(settings.home() / "device-checks.json", dict[str, StoredCheck]) or {}

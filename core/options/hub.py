@@ -5,25 +5,17 @@ Nothing here opens a connection.
 
 import os
 import re
-import time
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-import msgspec
-
-from core.base import formats, settings
+from core.base import settings
 from core.base.errors import Fix, ModelError
-from core.base.jobs import JobProgress
 from core.base.language import _
-from core.memory.model import OptionsRequest, options_request
 from core.options import RunOptions
-from core.options.data import DataOptions
 from core.options.past_runs import is_run, model_folder
-from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions
 from core.options.sources import Scheme, is_scratch, scratch_model
 
 PUBLIC = "https://huggingface.co"
@@ -36,173 +28,6 @@ class Kind(StrEnum):
 
     MODEL = "model"
     DATASET = "dataset"
-
-
-class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Search models or data sets.
-
-    `words` are parts of names, empty for the most used; a whole `owner/name` also finds a private one. `task` limits
-    the search to models that can learn this task of Hone.
-    """
-
-    words: str
-    kind: Kind = Kind.MODEL
-    task: str = ""
-
-
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A model or data set of the Hub, and whether Hone can use it.
-
-    `size` is bytes of a model's safetensors weights or of a whole data set, `parameters` the number of weights; None if
-    unknown. `licence` is the Hub's abbreviation, `purpose` its `pipeline_tag`. `gated`: its terms must be accepted.
-    `here` are bytes on this computer, `complete` if all that a run needs is there. `refusal` and `remedy` are
-    as in `Standing`.
-    """
-
-    id: str
-    kind: Kind = Kind.MODEL
-    downloads: int | None = None
-    likes: int | None = None
-    size: int | None = None
-    parameters: int | None = None
-    licence: str = ""
-    purpose: str = ""
-    gated: bool = False
-    private: bool = False
-    here: int = 0
-    complete: bool = False
-    refusal: str = ""
-    remedy: str = ""
-
-
-class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Search results, the most downloaded first. `signed_in`: a token was sent."""
-
-    found: tuple[Found, ...] = ()
-    signed_in: bool = False
-
-
-class DownloadRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Download into the Hub's cache, continuing an interrupted download.
-
-    `subset` is a part of a data set as named in its card; empty: the first, or all if the card names none.
-    """
-
-    id: str
-    kind: Kind = Kind.MODEL
-    subset: str = ""
-
-
-class Downloaded(msgspec.Struct, frozen=True, kw_only=True, tag="downloaded"):
-    """A finished download."""
-
-    path: str
-    files: int
-    size: int
-
-
-class Cached(msgspec.Struct, frozen=True, kw_only=True):
-    """A repository in the cache.
-
-    `size` are bytes of finished files, `partial` of unfinished ones; `changed` is in unix seconds. `complete`: all that
-    a run needs is there.
-    """
-
-    id: str
-    kind: Kind
-    size: int
-    partial: int = 0
-    complete: bool = False
-    changed: float = 0.0
-
-
-class CacheReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The cache: its folder, its repositories (the largest first), and its bytes with shared files counted once."""
-
-    folder: str
-    repos: tuple[Cached, ...] = ()
-    total: int = 0
-
-
-class RemoveRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Delete a repository from the cache, or only its unfinished files."""
-
-    id: str
-    kind: Kind = Kind.MODEL
-    only_partial: bool = False
-
-
-class Removed(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes that were freed."""
-
-    freed: int
-
-
-class AccountAction(StrEnum):
-    """Look for a token, save or remove it in the keychain, or ask the Hub for its owner."""
-
-    LOOK = "look"
-    SAVE = "save"
-    REMOVE = "remove"
-    CHECK = "check"
-
-
-class AccountRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request about the person's token; `token` is the one to save in the keychain."""
-
-    action: AccountAction = AccountAction.LOOK
-    token: str = ""
-
-    def __repr__(self) -> str:
-        return f"AccountRequest({self.action})"
-
-
-class TokenPlace(StrEnum):
-    """Where the token in use was found."""
-
-    NOWHERE = "nowhere"
-    ENVIRONMENT = "environment"
-    KEYCHAIN = "keychain"
-    FILE = "file"
-
-
-class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """The token in use and its owner's `name`, if the Hub was asked.
-
-    `keychain` is the name of this computer's keychain; if it is empty, `refusal` says why there is none.
-    """
-
-    place: TokenPlace = TokenPlace.NOWHERE
-    keychain: str = ""
-    refusal: str = ""
-    name: str = ""
-
-    @property
-    def words(self) -> str:
-        """Where the token is, and whose."""
-        text = {
-            TokenPlace.KEYCHAIN: _("A token is saved in {keychain}."),
-            TokenPlace.ENVIRONMENT: _("The token in the environment variable HF_TOKEN is used."),
-            TokenPlace.FILE: _("The token saved by hf auth login is used."),
-            TokenPlace.NOWHERE: _("No token. Public models don't need one; gated and private ones do."),
-        }[self.place].format(keychain=self.keychain)
-        return (
-            _("{place} It is valid: it belongs to {name}.").format(place=text, name=self.name)
-            if self.name
-            else text
-        )
-
-
-class ConfigRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Download the config.json of a model on the Hub, such as `google-bert/bert-base-cased`."""
-
-    source: str
-
-
-class ConfigFetched(msgspec.Struct, frozen=True, kw_only=True):
-    """Its path in the Hub's cache."""
-
-    path: str
 
 
 # --- Whether Hone can train a model of the Hub, judged by its files, tags and config
@@ -315,52 +140,10 @@ def weight_bytes(parameters: Mapping[str, int]) -> int:
 
 # --- Progress of a download
 
-SPEED_SECONDS = 5.0
-"""The period over which the speed is measured."""
-
 
 def page_of(name: str, kind: Kind) -> str:
     """The address of a model's or data set's page."""
     return f"{PUBLIC}/{'' if kind is Kind.MODEL else 'datasets/'}{name}"
-
-
-class Pace:
-    """Speed and remaining time of a download; `clock` returns seconds."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._marks: deque[tuple[float, int]] = deque()
-
-    def add(self, progress: JobProgress) -> None:
-        now = self._clock()
-        self._marks.append((now, progress.done))
-        while len(self._marks) > 2 and now - self._marks[1][0] >= SPEED_SECONDS:
-            self._marks.popleft()
-
-    @property
-    def speed(self) -> float | None:
-        """Bytes per second. None if not known yet."""
-        if len(self._marks) < 2:
-            return None
-        (begin, before), (end, after) = self._marks[0], self._marks[-1]
-        return (after - before) / (end - begin) if end > begin else None
-
-    def left(self, progress: JobProgress) -> float | None:
-        """Seconds until the end. None if not known yet."""
-        speed = self.speed
-        return (progress.total - progress.done) / speed if speed else None
-
-
-def progress_text(progress: JobProgress, pace: Pace) -> str:
-    """Return how far a download is: `120 MB of 268 MB · 12.1 MB/s · 12 s left`."""
-    done, total = formats.memory(progress.done), formats.memory(progress.total)
-    parts = [_("{done} of {total}").format(done=done, total=total)]
-    speed, left = pace.speed, pace.left(progress)
-    if speed:
-        parts.append(_("{speed}/s").format(speed=formats.memory(speed)))
-    if left is not None:
-        parts.append(_("{time} left").format(time=formats.duration(left)))
-    return " · ".join(parts)
 
 
 # --- The Hub's cache on this computer
@@ -469,28 +252,6 @@ def host() -> str:
 
 
 # --- The engine's check of a model before a run
-
-
-def question_about(options: RunOptions, labels: int = 2) -> OptionsRequest | None:
-    """The request to check the model of `options`. Returns None if the model isn't on this computer.
-
-    Options that don't matter are left at their defaults, so that equal requests compare equal. `labels` is the number
-    of labels of the data, 2 if unknown.
-    """
-    if not is_at_hand(options):
-        return None
-    unused = ModelOptions()
-    is_from_scratch = is_scratch(options.model.source)  # its positions depend on the data
-    relevant = RunOptions(
-        task=options.task,
-        model=msgspec.structs.replace(
-            options.model, lora_alpha=unused.lora_alpha, lora_dropout=unused.lora_dropout
-        ),
-        data=DataOptions(max_length=options.data.max_length) if is_from_scratch else DataOptions(),
-        device=DeviceOptions(name=options.device.name),
-        memory=MemoryOptions(activation_checkpointing=options.memory.activation_checkpointing),
-    )
-    return options_request(relevant, max(2, labels))
 
 
 def is_at_hand(options: RunOptions) -> bool:

@@ -1,0 +1,30 @@
+"""The comparisons that are stored of a Mac's GPU."""
+
+import importlib.metadata
+import platform
+
+import msgspec
+
+from core.base import settings
+from core.base.files import read_record
+from core.jobs.devices import Comparison
+
+
+class StoredCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """The comparisons made so far, and why the last `tries` gave none."""
+
+    comparisons: tuple[Comparison, ...] = ()
+    bf16_speedup: float | None = None
+    failure: str = ""
+    tries: int = 0
+
+
+def software() -> str:
+    """The versions that compute, as in `DeviceCheckReport`."""
+    macos = platform.mac_ver()[0]
+    return f"PyTorch {importlib.metadata.version('torch')}" + (f", macOS {macos}" if macos else "")
+
+
+def stored_checks() -> dict[str, StoredCheck]:
+    """The stored results by `software()`; empty if the file is damaged: the check is then repeated."""
+    return read_record(settings.home() / "device-checks.json", dict[str, StoredCheck]) or {}

@@ -1,0 +1,1 @@
+"""What the engine's jobs are asked and answer: requests and answers, nothing else."""

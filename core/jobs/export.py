@@ -1,0 +1,145 @@
+"""Requests and answers of the jobs that export a model and send it to the Hub."""
+
+from enum import StrEnum
+
+import msgspec
+
+from core.base.formats import plain_number
+from core.base.language import _
+
+
+class ExportKind(StrEnum):
+    """Kinds of exports."""
+
+    FOLDER = "folder"
+    ADAPTER = "adapter"
+    MERGED = "merged"
+    OLLAMA = "ollama"
+    GGUF = "gguf"
+    ONNX = "onnx"
+    COREML = "coreml"
+    HUB = "hub"
+
+
+class NumberFormat(StrEnum):
+    """Number format of the exported weights; "auto": as trained, merged ones as in their base model.
+
+    Quantized ones are llama.cpp's: blocks of 32 weights with a scale each, or for q4_k_m of 256 with several.
+    """
+
+    AUTO = "auto"
+    FP32 = "fp32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+    Q8_0 = "q8_0"
+    Q4_0 = "q4_0"
+    Q4_K_M = "q4_k_m"
+
+    @property
+    def is_quantized(self) -> bool:
+        return self.value.startswith("q")
+
+
+class Compared(StrEnum):
+    """What is compared besides the logits."""
+
+    LABELS = "labels"
+    NUMBERS = "numbers"
+    WORD_LABELS = "labels of tokens"
+    TOKENS = "next tokens"
+
+
+class Agreement(msgspec.Struct, frozen=True, kw_only=True):
+    """Comparison of the exported model with the trained one on the same examples.
+
+    `held_out` of the `examples` are from the run's validation split, the others random. `equal` of `counted` answers
+    are the same; `largest` is the largest difference of two logits or scores (None: unknown or not a number),
+    `allowed` the tolerance and `why` its reason. `holds` says whether the models agree.
+    """
+
+    examples: int
+    held_out: int
+    compared: Compared
+    equal: int
+    counted: int
+    largest: float | None
+    allowed: float
+    why: str
+    holds: bool
+
+
+class ExportRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Export the model in the run folder `run` as `kind` (never `hub`) into the empty folder `staging`.
+
+    `target` is the folder it will become, `repo` the repository it is for, if any; `checkpoint` is a name such as
+    `checkpoint-40`, empty for the trained model.
+    """
+
+    run: str
+    kind: ExportKind
+    staging: str
+    target: str
+    repo: str = ""
+    numbers: NumberFormat = NumberFormat.AUTO
+    checkpoint: str = ""
+
+
+class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of an export.
+
+    `path` is its folder or its address on the Hub; `files` are relative to it, `size` is in bytes. `unchecked` says
+    why there is no `agreement`. `code` is Python that uses the model, or commands for a terminal; empty if other
+    programs do.
+    """
+
+    kind: ExportKind
+    path: str
+    files: tuple[str, ...]
+    size: int
+    agreement: Agreement | None = None
+    unchecked: str = ""
+    notes: tuple[str, ...] = ()
+    code: str = ""
+
+
+class PushRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Send the files of a folder to a new repository `owner/name` on the Hub."""
+
+    folder: str
+    repo: str
+    private: bool = True
+
+
+class Pushed(msgspec.Struct, frozen=True, kw_only=True):
+    """The address of the new repository's page."""
+
+    url: str
+
+
+def _two_figures(value: float) -> str:
+    return plain_number(float(f"{value:.2g}"))
+
+
+def agreement_text(agreement: Agreement) -> str:
+    if agreement.held_out == agreement.examples:
+        origin = _("{examples} validation examples")
+    elif agreement.held_out:
+        origin = _("{examples} examples, {held_out} of them from the validation data, the others random")
+    else:
+        origin = _("{examples} random examples")
+    origin = origin.format(examples=agreement.examples, held_out=agreement.held_out)
+    if agreement.counted:
+        text = _("{equal:,} of {counted:,} {compared} are the same, on {origin}")
+    else:
+        text = _("No answers to compare, on {origin}")
+    text = text.format(
+        equal=agreement.equal, counted=agreement.counted, compared=agreement.compared, origin=origin
+    )
+    if agreement.largest is None:
+        return f"{text}."
+    largest = _("Max. {compared} difference: {largest} (tolerance {allowed}).").format(
+        compared=_("score") if agreement.compared is Compared.NUMBERS else _("logit"),
+        largest=_two_figures(agreement.largest),
+        allowed=_two_figures(agreement.allowed),
+    )
+    return f"{text}. {largest}"
