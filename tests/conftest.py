@@ -116,7 +116,7 @@ def light_runs():
     search for garbage with which accelerate ends each run.
     """
     import core.engine.training.train  # noqa: F401 - with all the libraries it needs
-    from core.engine.models import check
+    from core.engine.memory import model_check as check
 
     if not COUNTED:
         leave_out_of_garbage()

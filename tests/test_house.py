@@ -42,7 +42,7 @@ NETWORK = ("urllib.request", "http.client", "socket", "ssl", "requests", "httpx"
 NOT_CONNECTING = {
     "core/engine/training/tensorboard.py",
     "core/services/gpu_install.py",
-    "core/engine/hub/account.py",
+    "core/engine/hub/api.py",
     "core/engine/launch.py",
 }
 # Small modules that one module of their folder uses, and why they aren't a section of it.

@@ -41,6 +41,8 @@ from core.runs.event_log import EventReader
 from core.runs.events import Level, Predicted
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, read_status, run_title
+from core.runs.notes import retagged
+from core.runs.notes import write as write_notes
 from core.runs.status import PredictionLog, State
 from core.runs.summary import RunSizes, RunSummary, summarize
 from core.runs.verdict import verdict
@@ -410,12 +412,12 @@ def _run_lines(run: RunFolder, summary: RunSummary) -> Iterator[str]:
 def change_notes(run: RunFolder, arguments: argparse.Namespace) -> int:
     if not all(tag.strip() for tag in (*arguments.tag, *arguments.untag)):
         refuse(_("a tag can't be empty"))
-    notes = past_runs.retagged(past_runs.read(run.path), arguments.tag, arguments.untag)
+    notes = retagged(past_runs.read(run.path), arguments.tag, arguments.untag)
     if arguments.rename is not None:
         notes = msgspec.structs.replace(notes, title=" ".join(arguments.rename.split()))
     if arguments.note is not None:
         notes = msgspec.structs.replace(notes, text=arguments.note.strip())
-    past_runs.write(run.path, notes)
+    write_notes(run.path, notes)
     say(_("{name} is called “{title}”").format(name=run.name, title=summarize(run).title))
     say(_("Tags: {tags}").format(tags=" ".join(notes.tags) or _("none")))
     say(_("Note: {text}").format(text=notes.text or _("none")))

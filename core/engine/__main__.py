@@ -34,6 +34,7 @@ from core.engine.environment import (
     prepare_torchvision,
     stay_offline,
 )
+from core.engine.hub import token
 from core.engine.launch import Launch, is_rank, launch_of, lead, make_agent, rank, run_ranks
 from core.engine.reporter import Reporter
 from core.engine.training.checkpoints import Start, find_checkpoint
@@ -168,7 +169,7 @@ def _train_here(run: RunFolder) -> int:
         return 1
     prepare(options, offline=False)
     if hub.may_be_there(options) and not is_complete(options):
-        from core.engine.hub.account import lend_token
+        from core.engine.hub.token import lend_token
 
         lend_token()  # the run downloads its model
     from core.engine.training.train import train_run
@@ -256,7 +257,7 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
             request = channel.read(OptionsRequest)
             options = _prepare_for(request.asked)
             if name == "check-model":
-                from core.engine.models.check import check_model
+                from core.engine.memory.model_check import check_model
 
                 return check_model(options, request.labels)
             if name == "forecast":
@@ -300,7 +301,7 @@ def _run_network_job(name: str, channel: Channel) -> msgspec.Struct | None:
             with channel.steps() as begin_step:
                 return download.push(channel.read(PushRequest), begin_step)
         case "fetch-config":
-            account.lend_token()
+            token.lend_token()
             return download.fetch_config(channel.read(hub_jobs.ConfigRequest).source)
         case "fetch-uv":
             return UvProgram(path=str(web.fetch_uv(Path(channel.read(UvProgram).path))))

@@ -31,6 +31,7 @@ from core.base.language import _
 from core.engine.data import NO_LABEL, batches
 from core.engine.data.image_files import CROPS, FORMATS, HEIC, LARGE_PIXELS, ImageSet, opened
 from core.engine.data.tables import lengths_of
+from core.engine.devices import computing
 from core.engine.devices.capabilities import BITSANDBYTES_OPTIMIZERS, gather
 from core.engine.devices.choose import ResolvedRun, report
 from core.engine.environment import TORCHVISION, mps_watermarks
@@ -159,7 +160,7 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
     values = {**_of_options(options), **_of_model(options, prepared, into)}
     values |= {"kind": device.partition(":")[0], "has_eval": bool(prepared.eval)}
     held, is_plain = parts.frozen_dtype(options), not (values["network"] or options.starts_random)
-    is_cast = parts.COMPUTED_IN.get(options.device.precision) is held
+    is_cast = computing.COMPUTED_IN.get(options.device.precision) is held
     is_plain = is_plain and options.model.method is not Method.QLORA
     values["held"], values["frozen"] = held, Code(held if is_cast and is_plain else torch.float32)
     values |= _of_trainer(options, prepared, values)

@@ -1,4 +1,9 @@
-"""Messages of the job try, which answers with a run's model. Each is a JSON line."""
+"""Messages of the job `try`, which answers with a run's model, as JSON lines.
+
+The first to the process is `Load`, answered by `Loading`, and then by `Loaded` or `NotLoaded`. Each question (`Ask`) is
+answered by `Answered` or `NotAnswered`, after any `Piece`s of text or `Part`s of files; `Stop` ends an answer. `Close`,
+or the end of the input, ends the process.
+"""
 
 from enum import StrEnum
 

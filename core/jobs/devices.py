@@ -1,4 +1,4 @@
-"""The device check: its request, its report of comparisons with the CPU, and what is stored of it."""
+"""Request and report of the job `check-device`: comparisons of a device with the CPU."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Reports on data: findings of checks, the request, the report, and the columns that each task uses."""
+"""Request and report of the job `inspect`: what data holds, and what was found in it."""
 
 from enum import StrEnum
 from typing import ClassVar

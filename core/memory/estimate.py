@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -474,8 +475,12 @@ def unused_heap_bytes(case: Case, tensors: int, recommended: int | None) -> int:
 
 def moments(case: Case) -> Iterator[Parts]:
     """The parts at each moment of a step that can be the peak, from the second step on."""
-    gradients, casts = gradient_bytes(case), cast_bytes(case)
-    lasting = Parts(weights=weight_bytes(case), optimizer=state_bytes(case), overhead=overhead_bytes(case))
+    gradients, casts = added_up(gradient_terms(case), case.shards), cast_bytes(case)
+    lasting = Parts(
+        weights=added_up(weight_terms(case), weight_shards(case)),
+        optimizer=added_up(state_terms(case), case.shards),
+        overhead=overhead_bytes(case),
+    )
     moment = partial(msgspec.structs.replace, lasting)
     earlier = gradients if case.keeps_gradients else 0
     block, whole = block_bytes(case) if case.recomputes else 0, whole_bytes(case)
@@ -497,7 +502,7 @@ def moments(case: Case) -> Iterator[Parts]:
         temporary=casts + widest + unpacked + whole,
     )
     yield moment(  # the first block: gradients exist except its own and those of embeddings
-        gradients=max(earlier, gradients - _first_block_gradients(case)),
+        gradients=max(earlier, gradients - _first_block_gradients(case, gradients)),
         activations=_last_kept_bytes(case),
         temporary=passing_bytes(case) + unpacked + whole,
     )
@@ -508,22 +513,40 @@ def moments(case: Case) -> Iterator[Parts]:
 # --- Weights, gradients and the optimizer
 
 
-def weight_bytes(case: Case) -> int:
-    """The model's weights on the device, with LoRA's matrices, or with the reference model."""
+class Term(NamedTuple):
+    """So many numbers of so many bytes each: what is summed up, and what its explanation shows."""
+
+    numbers: int
+    each: float
+
+
+def added_up(terms: Iterable[Term], shards: int) -> int:
+    return sum(round(term.numbers * term.each) for term in terms) // shards
+
+
+def weight_terms(case: Case) -> tuple[Term, ...]:
+    """The model's weights, with LoRA's matrices, or with the reference model: quantized, in 16 bits, in full."""
     shape = case.shape
     if case.zero is not DeepSpeed.OFF:
-        is_divided = case.zero is DeepSpeed.ZERO_3
-        held = shape.parameters // (case.shards if is_divided else 1)
-        is_fetched = case.offloads and is_divided
-        return stored_number(case) * (min(shape.parameters, MOST_LIVE) if is_fetched else held)
+        live = min(shape.parameters, MOST_LIVE) if _fetches(case) else shape.parameters
+        return (Term(live, stored_number(case)),)
     packed = shape.packable if case.method is Method.QLORA else 0
     copied = shape.parameters if case.options.has_reference and case.method is Method.FULL else 0
-    whole = shape.parameters - packed - case.held + added(case) + copied
-    total = round(packed_number(case) * packed) + HALF_NUMBER * case.held + NUMBER * whole
-    return total // case.shards
+    whole = shape.parameters - packed - case.held + _added(case) + copied
+    return Term(packed, _packed_number(case)), Term(case.held, HALF_NUMBER), Term(whole, NUMBER)
 
 
-def packed_number(case: Case) -> float:
+def _fetches(case: Case) -> bool:
+    """Whether weights are brought to the device where they are used."""
+    return case.offloads and case.zero is DeepSpeed.ZERO_3
+
+
+def weight_shards(case: Case) -> int:
+    """Parts into which the weights are divided."""
+    return 1 if case.zero is DeepSpeed.ZERO_2 or _fetches(case) else case.shards
+
+
+def _packed_number(case: Case) -> float:
     return INT8 if case.options.model.quantization is Quantization.INT8 else NF4
 
 
@@ -532,34 +555,37 @@ def stored_number(case: Case) -> int:
     return case.number if case.zero is not DeepSpeed.OFF and case.kind != "cpu" else NUMBER
 
 
-def added(case: Case) -> int:
+def _added(case: Case) -> int:
     """Weights LoRA adds: its matrices, and a trained copy of the classifier."""
     return case.lora_weights + case.shape.head if case.has_lora else 0
 
 
-def gradient_bytes(case: Case) -> int:
+def gradient_terms(case: Case) -> tuple[Term, ...]:
     """Gradients of all trained weights. With offloading, ZeRO moves them at once."""
-    return 0 if case.offloads else stored_number(case) * case.trainable // case.shards
+    return () if case.offloads else (Term(case.trainable, stored_number(case)),)
 
 
-def _first_block_gradients(case: Case) -> int:
+def _first_block_gradients(case: Case, gradients: int) -> int:
     """The gradients that are computed last: of a transformer's first block and its embeddings."""
     if case.method is not Method.FULL or not case.is_text:
-        return gradient_bytes(case)
+        return gradients
     block = (case.trainable - case.trained_tables) // max(1, case.shape.layers)
-    return min(gradient_bytes(case), stored_number(case) * (block + case.trained_tables) // case.shards)
+    return min(gradients, stored_number(case) * (block + case.trained_tables) // case.shards)
 
 
-def state_bytes(case: Case) -> int:
+def state_terms(case: Case) -> tuple[Term, ...]:
+    """The optimizer's state, that of embeddings which an 8-bit optimizer keeps in 32 bits, and DeepSpeed's copies."""
     if is_elsewhere(case):
-        return 0
+        return ()
     apart = tables_apart(case)
-    in_full = apart * TABLES_IN_32_BITS.get(case.options.training.optimizer, 0)
-    master = MASTER * case.trainable if case.zero is not DeepSpeed.OFF else 0
-    return (round(state_each(case) * (case.trainable - apart)) + in_full + master) // case.shards
+    return (
+        Term(case.trainable - apart, _state_each(case)),
+        Term(apart, TABLES_IN_32_BITS.get(case.options.training.optimizer, 0)),
+        Term(case.trainable if case.zero is not DeepSpeed.OFF else 0, MASTER),
+    )
 
 
-def state_each(case: Case) -> float:
+def _state_each(case: Case) -> float:
     """Bytes of state per trained weight, except embeddings with 32-bit state."""
     training = case.options.training
     if training.optimizer is Optimizer.SGD and not training.momentum:
@@ -621,11 +647,15 @@ def kept_bytes(case: Case) -> int:
     if case.method is Method.HEAD:
         return 0
     inside = case.places * case.kept.entering if case.recomputes else _blocks_bytes(case)
-    if not case.is_text:
-        # a step's other batches, and one prefetched
-        batches = case.options.memory.gradient_accumulation_steps
-        return round(inside + case.size(case.kept.outside) + case.places * batches * 3 * NUMBER)
-    return round(inside + case.size(case.kept.outside) + case.places * _logits_per_place(case))
+    return round(inside + outside_bytes(case))
+
+
+def outside_bytes(case: Case) -> float:
+    """Saved tensors outside of the blocks, with the logits' or, for images, with a step's other batches."""
+    if case.is_text:
+        return case.size(case.kept.outside) + case.places * _logits_per_place(case)
+    batches = case.options.memory.gradient_accumulation_steps  # and one prefetched
+    return case.size(case.kept.outside) + case.places * batches * 3 * NUMBER
 
 
 def _blocks_bytes(case: Case) -> float:

@@ -1,11 +1,12 @@
 """Each part of a forecast explained: by a sentence, its formula with this run's numbers, and a source."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from core.base.formats import compact_count, memory
 from core.base.language import _
 from core.memory import estimate
-from core.memory.estimate import MIB, NUMBER, Case, case_of
+from core.memory.estimate import MIB, NUMBER, Case, Term, case_of
 from core.memory.model import PART_TITLES, Basis, Forecast, KeptTensor, ModelShape, Parts
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Method, Optimizer
@@ -16,6 +17,7 @@ LORA = _("Hu et al. 2021, “LoRA” (arXiv 2106.09685)")
 QLORA = _("Dettmers et al. 2023, “QLoRA” (arXiv 2305.14314)")
 ADAFACTOR = _("Shazeer and Stern 2018, “Adafactor” (arXiv 1804.04235)")
 NO_GRADIENTS = _("There are no gradients yet at this run's peak, when activations are largest.")
+ALL = 0.99  # of the gradients: less is some of them
 COUNTED = _("counted in a pass through this model with fake tensors")
 
 
@@ -63,14 +65,10 @@ def explain_parts(
 
 
 def _together(case: Case, name: str, one: Explanation) -> Explanation:
-    """The explanation of a part where several processes train: each has one, or a share of one."""
-    is_whole = name == "weights" and case.zero is DeepSpeed.ZERO_2
+    """The explanation of a part where several processes train, each with its own."""
     if case.copies > 1:
         formula = _("{count} processes × ({formula})").format(count=case.copies, formula=one.formula)
         return one._replace(formula=formula)
-    if case.shards > 1 and name in ("weights", "gradients", "optimizer") and not is_whole:
-        formula = _("{formula}, divided among {count} processes")
-        return one._replace(formula=formula.format(formula=one.formula, count=case.shards))
     if name == "temporary" and estimate.whole_bytes(case):
         return Explanation(
             _(
@@ -82,44 +80,56 @@ def _together(case: Case, name: str, one: Explanation) -> Explanation:
     return one
 
 
+def _added(terms: Iterable[Term], product: str, shards: int) -> str:
+    """The sum of terms, each by `product`, divided among so many processes; "0 bytes" of none."""
+    products = [
+        product.format(count=compact_count(term.numbers), each=f"{term.each:.3g}")
+        for term in terms
+        if term.numbers and term.each
+    ]
+    if not products:
+        return _("0 bytes")
+    formula = " + ".join(products)
+    if shards == 1:
+        return formula
+    return _("{formula}, divided among {count} processes").format(formula=formula, count=shards)
+
+
 def _weights(case: Case) -> Explanation:
-    shape = case.shape
-    product = _("{weights} weights × {number} bytes")
-    weights = compact_count(shape.parameters)
+    formula = _added(
+        estimate.weight_terms(case), _("{count} weights × {each} bytes"), estimate.weight_shards(case)
+    )
     if case.zero is not DeepSpeed.OFF:
-        return Explanation(
-            _("The model's weights, as DeepSpeed stores them on the device."),
-            product.format(weights=weights, number=estimate.stored_number(case)),
-            _("DeepSpeed, page “ZeRO”"),
-        )
+        sentence = _("The model's weights, as DeepSpeed stores them on the device.")
+        return Explanation(sentence, formula, _("DeepSpeed, page “ZeRO”"))
     if case.method is not Method.FULL:
-        packed = shape.packable if case.method is Method.QLORA else 0
-        rest = shape.parameters + estimate.added(case) - packed - case.held
-        terms = ((packed, estimate.packed_number(case)), (case.held, estimate.HALF_NUMBER), (rest, NUMBER))
-        parts = (
-            product.format(weights=compact_count(count), number=f"{each:.3g}")
-            for count, each in terms
-            if count
-        )
+        is_packed = case.method is Method.QLORA and case.shape.packable
         sentence = _("The frozen weights in {frozen}, and what learns in fp32.")
-        if packed:
+        if is_packed:
             sentence = _("The frozen weights, quantized or in {frozen}, and what learns in fp32.")
         return Explanation(
             sentence.format(frozen=case.options.model.frozen_precision.label),
-            " + ".join(parts),
-            QLORA if packed else LORA if case.has_lora else ANATOMY,
+            formula,
+            QLORA if is_packed else LORA if case.has_lora else ANATOMY,
         )
-    return Explanation(
-        _("The model's weights, in fp32 with any precision."),
-        product.format(weights=weights, number=NUMBER),
-        ANATOMY,
-    )
+    sentence = _("The model's weights, in fp32 with any precision.")
+    if case.options.has_reference:
+        sentence = _("The weights of the model and of its copy for reference, in fp32 with any precision.")
+    return Explanation(sentence, formula, ANATOMY)
 
 
 def _gradients(case: Case, forecast: Forecast) -> Explanation:
-    formula = _("{trainable} trained weights × {number} bytes").format(
-        trainable=compact_count(case.trainable), number=estimate.stored_number(case)
-    )
+    terms = estimate.gradient_terms(case)
+    formula = _added(terms, _("{count} trained weights × {each} bytes"), case.shards)
+    if not terms:
+        return Explanation(_("The gradients are offloaded from the device."), formula, ANATOMY)
+    found = forecast.parts.gradients / case.copies / forecast.correction
+    if forecast.basis is not Basis.MEASURED and 0 < found < ALL * estimate.added_up(terms, case.shards):
+        return Explanation(
+            _("The gradients at this run's peak: those of the first block and of embeddings come last."),
+            _("at most {formula}").format(formula=formula),
+            ANATOMY,
+        )
     if forecast.basis is Basis.MEASURED or forecast.parts.gradients or not case.trainable:
         return Explanation(_("The gradient of each trained weight, in fp32."), formula, ANATOMY)
     return Explanation(
@@ -132,24 +142,15 @@ def _gradients(case: Case, forecast: Forecast) -> Explanation:
 def _optimizer(case: Case) -> Explanation:
     name = case.options.training.optimizer
     source = ADAFACTOR if name is Optimizer.ADAFACTOR else ANATOMY
+    formula = _added(estimate.state_terms(case), _("{count} trained weights × {each} bytes"), case.shards)
     if estimate.is_elsewhere(case):
-        return Explanation(_("The optimizer's state is offloaded from the device."), _("0 bytes"), source)
-    embeddings = estimate.tables_apart(case)
-    formula = _("{trainable} trained weights × {each:g} bytes")
-    if embeddings:
-        formula = _(
-            "{trainable} trained weights × {each:g} bytes + {embeddings} of embeddings × {full} bytes, in 32 bits"
-        )
-    return Explanation(
-        _("The state of {optimizer} for each trained weight.").format(optimizer=name.label),
-        formula.format(
-            trainable=compact_count(case.trainable - embeddings),
-            each=round(estimate.state_each(case), 2),
-            embeddings=compact_count(embeddings),
-            full=estimate.TABLES_IN_32_BITS.get(name),
-        ),
-        source,
-    )
+        return Explanation(_("The optimizer's state is offloaded from the device."), formula, source)
+    sentence = _("The state of {optimizer} for each trained weight.")
+    if case.zero is not DeepSpeed.OFF:
+        sentence = _("The state of {optimizer} for each trained weight, and DeepSpeed's copy of it in fp32.")
+    if estimate.tables_apart(case):
+        sentence = _("The state of {optimizer} for each trained weight, that of embeddings in 32 bits.")
+    return Explanation(sentence.format(optimizer=name.label), formula, source)
 
 
 def _activations(case: Case, forecast: Forecast) -> Explanation:
@@ -175,28 +176,33 @@ def _activation_formula(case: Case) -> str:
         return _("{batch} images × {side} × {side} pixels × {each:.0f} bytes").format(
             batch=batch, side=case.length, each=estimate.kept_bytes(case) / places
         )
+    examples = _("{batch} examples") if case.rows == batch else _("{batch} pairs × 2 answers")
     squares = case.size(KeptTensor(0.0, tensor.square, tensor.count) for tensor in case.kept.blocks)
     scores = squares / max(1, case.places * shape.layers)
     if case.recomputes:
         formula = _(
-            "{batch} examples × {length:,} tokens × "
+            "{examples} × {length:,} tokens × "
             "({layers} blocks × {entering:,.0f} bytes + 1 block × {block:,.0f} bytes)"
         )
     elif scores >= 1:
         formula = _(
-            "{batch} examples × {length:,} tokens × {layers} blocks × {block:,.0f} bytes per token, {scores:,.0f} of "
+            "{examples} × {length:,} tokens × {layers} blocks × {block:,.0f} bytes per token, {scores:,.0f} of "
             "them for pairs of tokens (attention scores, masks)"
         )
     else:
-        formula = _("{batch} examples × {length:,} tokens × {layers} blocks × {block:,.0f} bytes per token")
-    return formula.format(
-        batch=batch,
+        formula = _("{examples} × {length:,} tokens × {layers} blocks × {block:,.0f} bytes per token")
+    blocks = formula.format(
+        examples=examples.format(batch=batch),
         length=case.length,
         layers=shape.layers,
         entering=case.kept.entering / max(1, shape.layers),
         block=estimate.block_bytes(case) / places,
         scores=scores,
     )
+    outside = estimate.outside_bytes(case)
+    if not outside:
+        return blocks
+    return _("{blocks}; {outside} outside of the blocks").format(blocks=blocks, outside=memory(outside))
 
 
 def _temporary(case: Case, forecast: Forecast) -> Explanation:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import Enum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,9 +22,6 @@ from core.base.formats import percent_tick
 from core.base.language import _
 from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Task
 from core.options.sources import is_scratch
-
-if TYPE_CHECKING:
-    from core.options import RunOptions
 
 # --- When an option applies
 
@@ -200,15 +197,17 @@ class Option:
         """Whether the option applies, given the values of other options by path."""
         return all(value_at(path) in values for path, values in self.needs.items())
 
-    def applies_to(self, options: "RunOptions") -> bool:
+    def applies_to(self, options: msgspec.Struct) -> bool:
+        """Whether the option applies in a run's `RunOptions`."""
         return self.applies(lambda path: attrgetter(path)(options))
 
     def suits(self, source: str) -> bool:
         """Whether the option is for such a model, given its source (see `of_scratch`)."""
         return self.of_scratch in (None, is_scratch(source))
 
-    def acts_in(self, options: "RunOptions") -> bool:
-        return self.suits(options.model.source) and self.applies_to(options)
+    def acts_in(self, options: msgspec.Struct) -> bool:
+        """Whether the option applies in a run's `RunOptions`, and to its model."""
+        return self.suits(attrgetter("model.source")(options)) and self.applies_to(options)
 
     def expectation(self) -> str:
         """What a value must be, such as "a whole number of 1 or more"."""

@@ -1,4 +1,4 @@
-"""The Hugging Face Hub: messages of the engine's Hub jobs, which models can be trained, and what is in the cache.
+"""The Hugging Face Hub as far as options need it: which models can be trained, what is in the cache, what is allowed.
 
 Nothing here opens a connection.
 """
@@ -138,9 +138,6 @@ def weight_bytes(parameters: Mapping[str, int]) -> int:
     return int(sum(count * _BYTES.get(form, 1) for form, count in parameters.items()))
 
 
-# --- Progress of a download
-
-
 def page_of(name: str, kind: Kind) -> str:
     """The address of a model's or data set's page."""
     return f"{PUBLIC}/{'' if kind is Kind.MODEL else 'datasets/'}{name}"
@@ -251,7 +248,7 @@ def host() -> str:
     return urlsplit(os.environ.get("HF_ENDPOINT") or PUBLIC).netloc
 
 
-# --- The engine's check of a model before a run
+# --- Whether a model is on this computer
 
 
 def is_at_hand(options: RunOptions) -> bool:

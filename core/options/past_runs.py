@@ -1,6 +1,6 @@
-"""Names, tags and notes of runs, runs by name, and the model of a past run as `run:NAME`.
+"""A past run as a model, `run:NAME`: its folder, its name as read from its files, and why it can't be trained.
 
-A run file stores the path of that run, so that renaming it changes nothing.
+A run file stores the path of that run, so that renaming it changes nothing. `core.runs.notes` writes names and tags.
 """
 
 import difflib
@@ -14,15 +14,15 @@ from pathlib import Path
 import msgspec
 
 from core.base import settings
-from core.base.errors import Fix, OptionsError, Problem
-from core.base.files import is_there, load_toml, read_small, read_text, write_atomically
+from core.base.errors import Fix, Problem
+from core.base.files import is_there, load_toml, read_small, read_text
 from core.base.language import _
 from core.options import RunOptions
 from core.options.catalogue import value_at
-from core.options.choices import Task, model_title
-from core.options.sources import HUB_MODELS, Lack, Scheme, scheme_of, short_name, what_lacks
+from core.options.choices import Task
+from core.options.sources import Lack, Scheme, what_lacks
 
-# --- Title, tags and note
+# --- What a person noted
 
 
 SCHEMA = 1
@@ -35,10 +35,8 @@ LONGEST_NOTE = 20_000
 LARGEST_FILE = 1 << 20
 """Bytes; a longer file is ignored."""
 
-MOST_GENERATIONS = 3
-"""Limit on following `run:` sources for a name; run folders of others may form a circle."""
 
-_SEPARATORS = re.compile(r"[\s,]+")
+TAG_SEPARATORS = re.compile(r"[\s,]+")
 
 
 class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,52 +63,15 @@ def read(folder: Path) -> RunNotes:
 @lru_cache(maxsize=4096)
 def _read(path: Path, _modified: int, _size: int) -> RunNotes:
     notes = msgspec.json.decode(read_small(path), type=RunNotes)
-    tags = (_SEPARATORS.sub("-", tag.strip())[:LONGEST_TAG] for tag in notes.tags[:MOST_TAGS])
+    tags = (TAG_SEPARATORS.sub("-", tag.strip())[:LONGEST_TAG] for tag in notes.tags[:MOST_TAGS])
     return RunNotes(
         title=" ".join(notes.title[: 2 * LONGEST_TITLE].split())[:LONGEST_TITLE],
-        tags=_unique(filter(None, tags)),
+        tags=unique_tags(filter(None, tags)),
         text=notes.text[:LONGEST_NOTE],
     )
 
 
-def write(folder: Path, notes: RunNotes) -> None:
-    """Write the notes of the run in `folder`.
-
-    Raises:
-        OptionsError: A text is too long, or there are too many tags.
-        OSError: The file can't be written.
-    """
-    checks = (
-        (len(notes.title) > LONGEST_TITLE, _("a name has at most {most} characters"), LONGEST_TITLE),
-        (len(notes.tags) > MOST_TAGS, _("a run has at most {most} tags"), MOST_TAGS),
-        (
-            any(len(tag) > LONGEST_TAG or _SEPARATORS.search(tag) for tag in notes.tags),
-            _("a tag has at most {most} characters and no space or comma"),
-            LONGEST_TAG,
-        ),
-        (len(notes.text) > LONGEST_NOTE, _("a note has at most {most:,} characters"), LONGEST_NOTE),
-    )
-    problems = tuple(
-        Problem("", message.format(most=most)) for is_broken, message, most in checks if is_broken
-    )
-    if problems:
-        raise OptionsError(problems, _("The notes of the run"))
-    write_atomically(folder / FILE, msgspec.json.format(msgspec.json.encode(notes)))
-
-
-def tags_in(text: str) -> tuple[str, ...]:
-    """The tags in a text, separated by spaces or commas, with or without a leading `#`."""
-    return _unique(filter(None, (word.lstrip("#") for word in _SEPARATORS.split(text))))
-
-
-def retagged(notes: RunNotes, add: Iterable[str] = (), remove: Iterable[str] = ()) -> RunNotes:
-    """The notes with tags added and removed, ignoring case."""
-    removed = {tag.casefold() for tag in remove}
-    remaining = [tag for tag in notes.tags if tag.casefold() not in removed]
-    return msgspec.structs.replace(notes, tags=_unique([*remaining, *add]))
-
-
-def _unique(tags: Iterable[str]) -> tuple[str, ...]:
+def unique_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """The tags without repetitions, ignoring case; the first spelling stays."""
     by_key: dict[str, str] = {}
     for tag in tags:
@@ -119,57 +80,6 @@ def _unique(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 # --- Names of runs
-
-
-def title_of(folder: Path, options: RunOptions | None) -> str:
-    """The name of a run: the one given later or at its start, else model and data, else its folder's name.
-
-    `options` are the run's, None if they can't be read.
-    """
-    return read(folder).title or (asked_title(options) if options else "") or folder.name
-
-
-def asked_title(options: RunOptions) -> str:
-    """The name of a run by its options: `output.name`, or model and data. Empty if it has none of these."""
-    if options.output.name or not (options.model.source or options.data.train):
-        return options.output.name or ""
-    return _made_title(options.model.source, options.data.train)
-
-
-def source_title(source: str) -> str:
-    """The model of a source in words: its title or short name; of a past run, the run's name."""
-    if is_run(source):
-        return _("of the run “{run}”").format(run=short_title(source))
-    return model_title(source if source in HUB_MODELS else short_name(source))
-
-
-def short_title(source: str, generations: int = MOST_GENERATIONS) -> str:
-    """A model's short name: what follows a scheme, or the last part of its path or id; of a past run, its title."""
-    name = Scheme.RUN.name_of(source)
-    if not name or not generations:
-        return short_name(source)
-    return title_in(settings.runs_folder() / name, generations) or short_name(source)
-
-
-def title_in(folder: Path, generations: int = MOST_GENERATIONS) -> str:
-    """The name of the run in `folder`, as `title_of` without its options; empty if they can't be read."""
-    own, model, data = names_in(folder)
-    if not own and model and data:
-        own = _made_title(model, data, generations - 1)
-    return read(folder).title or own
-
-
-def _made_title(source: str, data: str, generations: int = MOST_GENERATIONS) -> str:
-    model, run = short_title(source, generations), Scheme.RUN.name_of(source)
-    if run and names_in(settings.runs_folder() / run)[2] == data:
-        return _("{run}, longer").format(run=model)
-    return _("{model} on {data}").format(model=model, data=data_name(data))
-
-
-def data_name(source: str) -> str:
-    """The short name of data: what follows a scheme, or the file's name without its ending."""
-    name = short_name(source)
-    return name if scheme_of(source) else Path(name).stem
 
 
 def names_in(folder: Path) -> tuple[str, str, str]:

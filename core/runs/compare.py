@@ -22,10 +22,12 @@ from core.base.language import _, isolated, ngettext
 from core.options import RunOptions, past_runs, run_file
 from core.options.catalogue import all_options, put, value_of, value_text, with_changes
 from core.options.declare import Kind, Option
-from core.options.past_runs import RunNotes, asked_title, run_folder
+from core.options.past_runs import RunNotes, run_folder
 from core.options.validate import check_tree
+from core.runs import notes
 from core.runs.folder import RunFolder
 from core.runs.library import TITLE_JOIN, create, list_runs, numbered
+from core.runs.notes import asked_title
 from core.runs.status import RunStatus, State
 from core.runs.summary import RunSummary, state_at_end, status_at_end, summarize
 from core.runs.verdict import CERTAIN
@@ -321,7 +323,7 @@ def create_sweep(options: RunOptions, values: Mapping[str, str], runs_folder: Pa
     try:
         for one in sweep(numbered(options, runs_folder), values).values():
             runs.append(create(one, runs_folder))
-            past_runs.write(runs[-1].path, RunNotes(tags=(tag,)))
+            notes.write(runs[-1].path, RunNotes(tags=(tag,)))
     except (UserError, OSError):
         for run in runs:
             shutil.rmtree(run.path, ignore_errors=True)

@@ -10,10 +10,10 @@ from core.base import settings
 from core.base.errors import OptionsError
 from core.base.files import changed_at
 from core.base.language import _
-from core.options.past_runs import title_of
 from core.runs import models
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.library import list_runs
+from core.runs.notes import title_of
 from core.runs.status import RunStatus, State
 from core.runs.summary import status_at_end
 

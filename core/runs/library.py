@@ -20,7 +20,7 @@ from core.options import RunOptions, run_file
 from core.options.catalogue import options_of, with_changes
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.options.past_runs import asked_title, names_in, run_folder, title_in, title_of, with_run_path
+from core.options.past_runs import names_in, run_folder, with_run_path
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from core.options.sources import Scheme
 from core.options.validate import problems_of
@@ -28,6 +28,7 @@ from core.runs import elsewhere
 from core.runs.event_log import EventReader
 from core.runs.folder import RunFolder
 from core.runs.models import is_left_behind, trained_model
+from core.runs.notes import asked_title, title_in, title_of
 from core.runs.status import RunStatus
 
 
@@ -231,7 +232,7 @@ def _created_at(path: Path) -> int:
 
 
 def run_title(run: RunFolder) -> str:
-    """What a run is called (`core.options.past_runs.title_of`); reads its files."""
+    """What a run is called (`core.runs.notes.title_of`); reads its files."""
     return title_of(run.path, run.readable_options())
 
 

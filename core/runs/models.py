@@ -22,8 +22,9 @@ from core.base.language import _
 from core.jobs.chat import Which
 from core.options import RunOptions
 from core.options.choices import model_title
-from core.options.past_runs import MOST_GENERATIONS, run_folder, short_title, title_of
+from core.options.past_runs import run_folder
 from core.runs.folder import RunFolder
+from core.runs.notes import MOST_GENERATIONS, short_title, title_of
 from core.runs.summary import status_at_end
 
 # --- Checkpoints

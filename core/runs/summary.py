@@ -21,11 +21,13 @@ from core.options import RunOptions, past_runs
 from core.options.catalogue import options_by_path, with_changes
 from core.options.choices import BestMetric
 from core.options.method_rules import steps_of
-from core.options.past_runs import names_in, run_folder, short_title, title_of
+from core.options.past_runs import names_in, run_folder
 from core.options.sources import short_name
+from core.runs import notes
 from core.runs.event_log import LARGEST_LINE
 from core.runs.events import Event, Outcome, decode
 from core.runs.folder import ExitRecord, RunFolder
+from core.runs.notes import short_title, title_of
 from core.runs.status import RunStatus, State
 from core.runs.verdict import judged_by
 
@@ -331,7 +333,7 @@ device by `rough_key`, too."""
 def timing_key(options: RunOptions) -> bytes:
     """A key that is equal for options with which a step takes as long; a past run's model counts as what it was."""
     source = options.model.source
-    for _generation in range(past_runs.MOST_GENERATIONS):
+    for _generation in range(notes.MOST_GENERATIONS):
         source = names_in(folder)[1] if (folder := run_folder(source)) else source
     changes = {path: options_by_path()[path].default for path in UNTIMED.split()}
     return key_of(with_changes(options, {**changes, "model.source": source}))

@@ -1,10 +1,4 @@
-"""Try a run's model in an engine process of its own: messages, memory, and the runs that can be tried.
-
-Messages are JSON lines. The first to the process is `Load`, answered by `Loading`, and then by `Loaded` or `NotLoaded`.
-Each question (`Ask`) is answered by `Answered` or `NotAnswered`, after any `Piece`s of text or `Part`s of files; `Stop`
-ends an answer.
-`Close`, or the end of the input, ends the process.
-"""
+"""Try a run's model in an engine process of its own: the process, its memory, and the runs that can be tried."""
 
 import contextlib
 import subprocess
@@ -28,13 +22,14 @@ from core.monitor.device_memory import shared_room
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Quantization, Task
 from core.options.hub import Kind, snapshot
-from core.options.past_runs import holds_adapter, model_folder, title_of
+from core.options.past_runs import holds_adapter, model_folder
 from core.options.sources import scheme_of
 from core.runs import queue
 from core.runs.events import Example
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, run_title
 from core.runs.models import WEIGHTS, count_weights, lacks_model, name_of
+from core.runs.notes import title_of
 from core.runs.status import State, chosen_examples
 from core.runs.summary import summarize
 from core.services.memory import probable_device

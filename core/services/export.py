@@ -1,4 +1,4 @@
-"""Exports of a run's model: messages of the engine's jobs, and the export itself."""
+"""Exports a model: in an engine process, into a folder beside the target."""
 
 import glob
 import os
@@ -30,9 +30,6 @@ from core.options import hub
 from core.runs.export_source import ExportSource, base_name, find_source, is_on_hub
 from core.runs.folder import RunFolder
 from core.services.offers import EXPORTS, bytes_of, default_pushed, numbers_refusal, refusal
-
-# --- Exporting in an engine process, into a folder beside the target
-
 
 UNFINISHED = "exporting"
 """End of the names of unfinished exports' folders."""

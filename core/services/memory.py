@@ -1,4 +1,4 @@
-"""Engine jobs with a memory limit, dry runs, and the memory of a device.
+"""Engine jobs with a memory limit, and dry runs.
 
 A computer whose memory is full slows down or ends programs, often the wrong ones. So a job that tries something large
 may take no more than the free memory, and on Linux the kernel is told to end it first.

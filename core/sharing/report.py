@@ -22,7 +22,6 @@ from core.base.settings import VERSION
 from core.memory.model import PART_TITLES
 from core.options import RunOptions
 from core.options.catalogue import all_options, value_of, with_unit
-from core.options.past_runs import title_of
 from core.runs.event_log import EventReader
 from core.runs.events import (
     ConfusionCounted,
@@ -36,6 +35,7 @@ from core.runs.events import (
 )
 from core.runs.folder import RunFolder
 from core.runs.library import read_status
+from core.runs.notes import title_of
 from core.runs.status import PredictionLog, RunStatus, WorkClock
 from core.runs.summary import RunSummary, summarize
 from core.runs.verdict import verdict

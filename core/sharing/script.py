@@ -17,9 +17,10 @@ from core.jobs.script import JOB, Script, ScriptRequest
 from core.options import RunOptions
 from core.options.catalogue import options_by_path, value_of, with_changes
 from core.options.choices import Attention
-from core.options.past_runs import asked_title, title_of, with_run_path
+from core.options.past_runs import with_run_path
 from core.runs.folder import RunFolder
 from core.runs.library import read_status
+from core.runs.notes import asked_title, title_of
 
 Ask = Callable[[str, bytes], bytes]
 """Sends the engine a job's request and returns its answer."""

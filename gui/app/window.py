@@ -44,13 +44,13 @@ from core.hosts.install import with_computers
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.device_support import MachineReport
-from core.options.past_runs import asked_title
 from core.options.presets import Preset
 from core.runs import library as runs
 from core.runs import queue
 from core.runs import start as starting
 from core.runs.compare import create_sweep
 from core.runs.folder import Action, RunFolder
+from core.runs.notes import asked_title
 from core.runs.queue import LiveRun
 from core.runs.start import Extension
 from core.services.sending import agree_to_new

@@ -25,6 +25,7 @@ from core.options.sources import (
     is_scratch,
     scheme_of,
 )
+from core.runs import notes
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, run_title
 from core.runs.models import is_left_behind
@@ -183,7 +184,7 @@ class PastRunList(ChoiceList):
         is_new = self.findData(value) < 0
         super().choose(value)
         if is_new:
-            self.setItemText(self.findData(value), past_runs.short_title(value))
+            self.setItemText(self.findData(value), notes.short_title(value))
 
     def showPopup(self) -> None:  # noqa: N802 - Qt's name
         self.reload()
@@ -307,7 +308,7 @@ def model_title(options: RunOptions) -> str:
     source = options.model.source
     if not source:
         return _("choose a model")
-    name = past_runs.source_title(source)
+    name = notes.source_title(source)
     if is_run(source):
         return name
     is_pretrained = not is_scratch(source) and options.model.pretrained

@@ -25,9 +25,9 @@ from core.options.declare import Kind, Option
 from core.options.device_support import MachineReport, Settled, find_device, settle, settled_beside
 from core.options.importing import Imported
 from core.options.method_rules import big_model_advice, extent, usual_rate
-from core.options.past_runs import source_title
 from core.options.presets import Preset
 from core.options.sources import DIGITS, short_name
+from core.runs.notes import source_title
 from core.services.columns import PATHS
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING

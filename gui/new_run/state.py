@@ -31,8 +31,8 @@ from core.options.method_rules import (
     steps_of,
     warmup_problem,
 )
-from core.options.past_runs import asked_title
 from core.options.validate import check_tree, read_options
+from core.runs.notes import asked_title
 from gui.base.background import Ask, Broken, DebouncedTask
 
 

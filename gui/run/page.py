@@ -21,13 +21,15 @@ from core.base.errors import Fix, FixAction, OptionsError, UserError
 from core.base.files import is_there, read_small, writing
 from core.base.language import _, isolated
 from core.options import RunOptions, Tree, past_runs, run_file
-from core.options.past_runs import run_folder, title_of
+from core.options.past_runs import run_folder
 from core.runs import queue
 from core.runs import start as starting
 from core.runs.events import Level, MessageRaised
 from core.runs.folder import Action, Connection, ExitRecord, RunFolder
 from core.runs.library import list_runs, newest_test, pretraining_pair, run_title
 from core.runs.models import TrainedModel
+from core.runs.notes import title_of
+from core.runs.notes import write as write_notes
 from core.runs.start import Extension
 from core.runs.status import RunStatus, State
 from core.runs.summary import summarize
@@ -409,7 +411,7 @@ class RunView(QWidget):
         try:
             with writing(folder):
                 notes = msgspec.structs.replace(past_runs.read(folder), title=" ".join(title.split()))
-                past_runs.write(folder, notes)
+                write_notes(folder, notes)
         except UserError as error:
             self.show_error(error)
         self.header.name.setText(self.title)

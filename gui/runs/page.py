@@ -30,11 +30,13 @@ from core.base import formats
 from core.base.errors import OptionsError, UserError
 from core.base.language import _, ngettext
 from core.options import Tree, past_runs, run_file
-from core.options.past_runs import LONGEST_TITLE, RunNotes, tags_in
+from core.options.past_runs import LONGEST_TITLE, RunNotes
 from core.runs.compare import FEWEST, MOST
 from core.runs.events import Level
 from core.runs.folder import Action, RunFolder
 from core.runs.library import run_title
+from core.runs.notes import retagged, tags_in
+from core.runs.notes import write as write_notes
 from core.runs.status import State
 from core.runs.summary import RunSummary
 from core.runs.trash import Trash
@@ -518,7 +520,7 @@ class RunsPage(QWidget):
             self.model.show_some([replace(run, title=title)])
 
     def _tag(self, runs: Sequence[RunSummary], added: tuple[str, ...], removed: tuple[str, ...]) -> None:
-        self._change_notes(runs, lambda notes: past_runs.retagged(notes, added, removed))
+        self._change_notes(runs, lambda notes: retagged(notes, added, removed))
 
     def _note(self, run: RunSummary, text: str) -> None:
         self._change_notes([run], lambda notes: msgspec.structs.replace(notes, text=text.strip()))
@@ -528,7 +530,7 @@ class RunsPage(QWidget):
 
         def write() -> None:
             for folder in folders:
-                past_runs.write(folder, change(past_runs.read(folder)))
+                write_notes(folder, change(past_runs.read(folder)))
 
         self.work.put(write, lambda _: self._read_again())
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from core.engine.environment import prepare_torchvision
-from core.engine.models.parts import apply_method
+from core.engine.models.method import apply_method
 from core.engine.reporter import Reporter
 from core.engine.training.checkpoints import find_checkpoint
 from core.options import RunOptions, run_file
@@ -181,7 +181,8 @@ def with_model(run: RunFolder, options: RunOptions, labels: tuple[str, ...] = ()
     prepare_torchvision()
     import torch
 
-    from core.engine.models.text import load_config, load_model, load_tokenizer
+    from core.engine.models.pretrained import load_tokenizer
+    from core.engine.models.text import load_config, load_model
 
     tokenizer = load_tokenizer(options.model.source)
     loaded = load_model(options, load_config(options), labels, tokenizer)

@@ -7,7 +7,7 @@ import pytest
 
 import about
 from core.base.settings import VERSION
-from core.engine.hub import account
+from core.engine.hub import token
 from windows import make_installer
 
 SCRIPT = Path(make_installer.__file__).with_name("hone.nsi").read_text(encoding="utf-8")
@@ -60,8 +60,8 @@ def test_a_folder_without_both_programs_and_a_missing_compiler_are_refused(
         ("PUBLISHER", about.PUBLISHER),
         ("RUN_CLASS", about.WINDOWS_CLASS),
         ("RUN_KIND", about.RUN_KIND),
-        ("TOKEN_SERVICE", account.SERVICE),
-        ("TOKEN_USER", account.USER),
+        ("TOKEN_SERVICE", token.SERVICE),
+        ("TOKEN_USER", token.USER),
     ],
 )
 def test_it_uses_the_names_of_the_program(name, value):

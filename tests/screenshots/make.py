@@ -27,7 +27,7 @@ from core.hosts import computers
 from core.hosts.computers import Checked, Computer
 from core.jobs.chat import Which
 from core.memory.model import Room
-from core.options import past_runs, presets, run_file
+from core.options import presets, run_file
 from core.options.choices import Task
 from core.options.device_support import DeviceReport, MachineReport
 from core.options.past_runs import RunNotes
@@ -292,7 +292,7 @@ class Stage:
             run = self._digits(listed / f"2026-11-19-210{number}-digits", plot, finish, **asked)
             run.model.mkdir()
             (run.model / "model.safetensors").write_bytes(bytes(45_000_000 - 2_000_000 * number))
-            past_runs.write(run.path, notes)
+            notes.write(run.path, notes)
             others.append(run)
         shown = {
             "live": live,

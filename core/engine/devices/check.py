@@ -34,16 +34,10 @@ from core.base.files import write_atomically
 from core.base.jobs import EngineCrashed, run_job
 from core.base.language import _, ngettext
 from core.engine.devices.capabilities import gather
-from core.engine.devices.choose import ResolvedRun, report
+from core.engine.devices.choose import report
+from core.engine.devices.computing import same_random_numbers, wait_for
 from core.engine.devices.stored_checks import StoredCheck, software, stored_checks
-from core.engine.models.parts import (
-    COMPUTED_IN,
-    eager_without_gradients,
-    has_causal_sdpa,
-    same_random_numbers,
-)
 from core.engine.reporter import Reporter
-from core.engine.training.observe import wait_for
 from core.jobs.devices import CHECK_SECONDS, Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 from core.options.device_support import MachineReport, find_device
 from core.runs.events import MessageWithdrawn
@@ -671,17 +665,6 @@ def conclusion(comparisons: Sequence[Comparison], reference: Side, candidate: Si
 
 
 # --- Causal attention on a Mac's GPU
-
-
-def cure_causal_attention(model: Any, resolved: ResolvedRun) -> bool:
-    """Use eager attention where no gradients are recorded, if sdpa is wrong there in the model's half precision."""
-    if resolved.kind != "mps" or not has_causal_sdpa(model):
-        return False
-    dtypes = {COMPUTED_IN.get(resolved.precision), *(weight.dtype for weight in model.parameters())}
-    is_wrong = any(sees_later_tokens("mps", dtype) for dtype in CAUSAL if dtype in dtypes)
-    if is_wrong:
-        eager_without_gradients(model)
-    return is_wrong
 
 
 def sees_later_tokens(device: str, dtype: torch.dtype) -> bool:

@@ -30,7 +30,7 @@ from core.engine.export.verify import (
     merged,
 )
 from core.engine.models.past_runs import BASE, base_of
-from core.engine.models.text import read_pretrained
+from core.engine.models.pretrained import read_pretrained
 from core.engine.models.vision import PREPROCESSOR, preprocessor, read_recipe
 from core.jobs.export import NumberFormat
 from core.options.choices import Task
@@ -246,7 +246,7 @@ def write_ollama(source: ExportSource, place: Place, tell: Tell) -> Written:
     """
     from transformers import GenerationConfig
 
-    from core.engine.models.text import load_tokenizer
+    from core.engine.models.pretrained import load_tokenizer
 
     tokenizer = load_tokenizer(str(source.folder))
     written = write_folder(source, place, tell)

@@ -33,7 +33,7 @@ from core.options import RunOptions, hub
 from core.options.catalogue import all_options, value_of, with_unit
 from core.options.choices import Task
 from core.options.method_rules import starting_options
-from core.options.past_runs import MOST_GENERATIONS, data_name, run_folder, short_title, title_of
+from core.options.past_runs import run_folder
 from core.options.sources import Scheme, hub_data, is_scratch, short_name
 from core.runs.event_log import EventReader
 from core.runs.events import Evaluated
@@ -41,6 +41,7 @@ from core.runs.export_source import ExportSource, base_name, find_source, is_on_
 from core.runs.folder import RunFolder
 from core.runs.library import read_status
 from core.runs.models import step_of
+from core.runs.notes import MOST_GENERATIONS, data_name, short_title, title_of
 from core.runs.status import RunStatus
 from core.runs.words import statements
 

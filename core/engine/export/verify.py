@@ -14,8 +14,8 @@ from core.base.errors import ModelError
 from core.base.language import _
 from core.engine.generate.loading import example_images
 from core.engine.models.past_runs import BASE, base_of, config_beside, with_adapter
+from core.engine.models.pretrained import read_pretrained
 from core.engine.models.refusals import explained
-from core.engine.models.text import read_pretrained
 from core.engine.models.vision import ImageModel, VisionClassifier, load_image_model, read_recipe
 from core.jobs.export import Agreement, Compared, NumberFormat
 from core.options.choices import Method, Task
@@ -119,7 +119,7 @@ def find_rows(source: ExportSource) -> Rows:
     """
     if source.options.task.reads_images:
         return _images(source)
-    from core.engine.models.text import load_tokenizer
+    from core.engine.models.pretrained import load_tokenizer
 
     tokenizer = load_tokenizer(str(source.folder))
     longest = min(LONGEST_PROMPT, tokenizer.model_max_length, source.options.data.max_length)

@@ -112,9 +112,9 @@ def _load(load: chat_jobs.Load, send: Send) -> "TriedModel":
     run = RunFolder(Path(load.run))
     options = inference_options(run.options(), load)
     prepare(options)  # before torch is imported
+    from core.engine.devices.computing import is_out_of_memory
     from core.engine.generate.loading import load_model
     from core.engine.generate.predict import max_positions
-    from core.engine.training.failures import is_out_of_memory
 
     send(chat_jobs.Loading())
     try:
@@ -150,7 +150,7 @@ def inference_options(options: RunOptions, load: chat_jobs.Load) -> RunOptions:
 def _answer_or_failure(
     model: "TriedModel", asked: chat_jobs.Ask, requests: Requests, send: Send
 ) -> chat_jobs.Told:
-    from core.engine.training.failures import is_out_of_memory
+    from core.engine.devices.computing import is_out_of_memory
 
     try:
         return answer(model, asked, send, lambda: requests.should_stop(asked.id))

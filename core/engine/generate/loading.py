@@ -21,11 +21,12 @@ from core.engine import environment
 from core.engine.data.image_files import UNREADABLE, ImageTransform, are_light, opened
 from core.engine.data.labelled_texts import length_limit, row_padding
 from core.engine.devices.capabilities import gather
-from core.engine.devices.check import cure_causal_attention
 from core.engine.devices.choose import ResolvedRun, resolve_run
+from core.engine.devices.computing import COMPUTED_IN
 from core.engine.devices.memory import limit_memory
-from core.engine.models import text
-from core.engine.models.parts import COMPUTED_IN, prepare_quantized
+from core.engine.models import pretrained, text
+from core.engine.models.attention import cure_causal_attention
+from core.engine.models.parts import prepare_quantized
 from core.engine.models.past_runs import base_of, with_adapter
 from core.engine.models.refusals import explained
 from core.engine.models.vision import find_image_model, load_image_model, read_recipe
@@ -118,7 +119,7 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
 
 def _load_text_model(run: RunFolder, options: RunOptions, which: Which, resolved: ResolvedRun) -> TriedModel:
     own = Scheme.RUN.of(str(run.path.absolute()))
-    tokenizer = text.load_tokenizer(own)
+    tokenizer = pretrained.load_tokenizer(own)
     labels: tuple[str, ...] = ()
     if options.task.has_labels:
         saved = text.load_config(_whole(own, options))

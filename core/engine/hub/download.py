@@ -35,15 +35,9 @@ from core.base.errors import Fix, ModelError, UserError
 from core.base.files import remove, write_atomically
 from core.base.formats import memory
 from core.base.language import _
-from core.engine.hub.account import (
-    FAILURES,
-    Subject,
-    as_user_error,
-    find_token,
-    offline,
-    without_token,
-)
-from core.engine.hub.search import CARD, ask, card_of, chosen, found_of, headers, info, is_data, subsets
+from core.engine.hub.api import FAILURES, Subject, as_user_error, ask, headers, info, offline, without_token
+from core.engine.hub.search import CARD, card_of, chosen, found_of, is_data, subsets
+from core.engine.hub.token import find_token
 from core.jobs import hub as hub_jobs
 from core.jobs.export import Pushed, PushRequest
 from core.jobs.hub import NO_TOKEN

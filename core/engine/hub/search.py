@@ -1,4 +1,4 @@
-"""Searching the Hub for models and data sets, and the files of each split of a data set."""
+"""Searches the Hub for models and data sets, and finds the files of each split of a data set."""
 
 import contextlib
 import re
@@ -7,75 +7,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from huggingface_hub import DatasetInfo, ModelInfo, constants, errors, get_session
-from huggingface_hub.utils import build_hf_headers, hf_raise_for_status  # type: ignore[attr-defined]
+from huggingface_hub import ModelInfo
 
 from core.base.errors import DataError, UserError
 from core.base.language import _
-from core.engine.hub.account import (
-    FAILURES,
-    Subject,
-    as_user_error,
-    find_token,
-    not_the_hub,
-    offline,
-)
+from core.engine.hub.api import Info, Subject, ask, info, not_the_hub
+from core.engine.hub.token import find_token
 from core.jobs import hub as hub_jobs
 from core.options import hub
-
-REQUEST_SECONDS = 15.0
-"""Timeout of a request."""
-
-Info = ModelInfo | DatasetInfo
-
-
-def ask(path: str, subject: Subject, params: dict[str, Any] | None = None) -> Any:
-    """Send one request to the Hub's API at `path` (`/api/models`), without retries, and decode the JSON answer.
-
-    Raises:
-        UserError: There is no answer, or it isn't the Hub's.
-    """
-    if hub.is_forbidden():
-        raise offline(subject)
-    try:
-        response = get_session().get(
-            f"{constants.ENDPOINT}{path}", params=params, headers=headers(), timeout=REQUEST_SECONDS
-        )
-        hf_raise_for_status(response)
-    except errors.RepositoryNotFoundError as error:
-        message = (error.response.headers.get("X-Error-Message") or "").lower()
-        if find_token()[0] and ("credential" in message or "token" in message):
-            # for a wrong token, the Hub answers every request with 401
-            raise as_user_error(
-                errors.HfHubHTTPError(str(error), response=error.response), subject
-            ) from error
-        raise as_user_error(error, subject) from error
-    except FAILURES as error:
-        raise as_user_error(error, subject) from error
-    try:
-        return response.json()
-    except ValueError as error:
-        raise not_the_hub(subject) from error
-
-
-def info(record: Any, kind: hub.Kind, subject: Subject) -> Info:
-    """Parse a record of the API.
-
-    Raises:
-        UserError: It isn't one.
-    """
-    try:
-        parsed: Info = (ModelInfo if kind is hub.Kind.MODEL else DatasetInfo)(**record)
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise not_the_hub(subject) from error
-    return parsed
-
-
-def headers() -> dict[str, str]:
-    """HTTP headers, with the token if there is one."""
-    made: dict[str, str] = build_hf_headers(token=find_token()[0] or False, library_name="hone")
-    return made
-
 
 # --- The files of each split of a data set
 

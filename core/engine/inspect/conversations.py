@@ -16,7 +16,7 @@ from core.engine.data.findings import FindingKind
 from core.engine.data.running_text import all_pieces, texts_of_conversations
 from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
 from core.engine.data.tables import Table, read_held_out, read_training
-from core.engine.inspect import report as shared
+from core.engine.inspect import draft as shared
 from core.jobs.inspect import DataReport, Finding, FindingLevel, Seen, SeenPart
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, PreferenceLoss, Speaker, Task

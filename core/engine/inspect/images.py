@@ -42,7 +42,7 @@ from core.engine.data.images import (
     training_transform,
 )
 from core.engine.data.known_checks import KnownChecks
-from core.engine.inspect.report import Progress, as_problem, table_fields
+from core.engine.inspect.draft import Progress, as_problem, table_fields
 from core.jobs.inspect import QUICK_TRY, DataReport, Finding, FindingLevel, FoundFile, Seen
 from core.options import RunOptions
 from core.options.choices import ImageFit

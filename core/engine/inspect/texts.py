@@ -40,7 +40,7 @@ from core.engine.data.splits import (
 )
 from core.engine.data.tables import Table, read_training
 from core.engine.data.text_files import Note
-from core.engine.inspect import report as shared
+from core.engine.inspect import draft as shared
 from core.jobs.inspect import QUICK_TRY, DataReport, Finding, Lengths, Seen, SeenPart
 from core.options import RunOptions
 from core.options.choices import Task

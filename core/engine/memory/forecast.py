@@ -17,7 +17,7 @@ from core.base.language import _
 from core.engine.data.tables import lengths_of
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
-from core.engine.models.check import check_model
+from core.engine.memory.model_check import check_model
 from core.engine.models.text import load_config, longest_text, tokenizer_at_hand
 from core.engine.models.vision import find_image_model
 from core.engine.tasks import Prepared

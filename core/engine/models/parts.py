@@ -1,11 +1,11 @@
-"""The parts of a model, and which of its weights are trained: all, the last layer, or an adapter on frozen layers."""
+"""The parts of a model: its head, layers and weights, and how frozen ones are held."""
 
 import difflib
 import logging
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -13,43 +13,15 @@ import torch
 
 from core.base.errors import Fix, ModelError
 from core.base.language import _
+from core.engine.devices.computing import COMPUTED_IN
 from core.options import RunOptions
 from core.options.catalogue import options_by_path
-from core.options.choices import Attention, FrozenPrecision, Method, Precision, Quantization
+from core.options.choices import FrozenPrecision, Quantization
 
-COMPUTED_IN = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
-"""What a model computes in under autocast; float32 for other precisions."""
 HELD_IN = {FrozenPrecision.BF16: torch.bfloat16, FrozenPrecision.FP16: torch.float16}
 READ_DIRECTLY = ("dt_proj", "x_proj")
 """Layers of which Mamba's code takes the matrix itself; transformers names others that need fp32, such as T5's."""
 MATRIX_LAYERS = (torch.nn.Linear, torch.nn.Embedding, torch.nn.Conv2d)
-
-
-def apply_method(model: torch.nn.Module, options: RunOptions, fresh: Iterable[str] = ()) -> torch.nn.Module:
-    """Make the weights trainable that `model.method` names; PEFT is imported only if needed.
-
-    `fresh` are modules of the body without weights in the checkpoint: always trained. For LoRA the model is returned
-    wrapped with an adapter.
-
-    Raises:
-        ModelError: LoRA's targets match no layer.
-    """
-    match options.model.method:
-        case Method.FULL:
-            return model
-        case Method.HEAD:
-            trained = tuple(f"{module}." for module in (*head_names(model), *fresh))
-            for name, weight in model.named_parameters():
-                weight.requires_grad_(name.startswith(trained))
-            freeze_batch_norms(model)
-            return model
-        case Method.LORA | Method.QLORA:
-            if getattr(model, "is_quantized", False):
-                prepare_quantized(model)
-            from core.engine.models.lora import with_lora
-
-            adapted: torch.nn.Module = with_lora(model, options, fresh)
-            return adapted
 
 
 def freeze_batch_norms(model: torch.nn.Module) -> None:
@@ -71,51 +43,7 @@ def freeze_batch_norms(model: torch.nn.Module) -> None:
 # --- Activation checkpointing
 
 
-@contextmanager
-def _random_numbers_from(state: torch.Tensor) -> Iterator[None]:
-    now = torch.mps.get_rng_state()
-    torch.mps.set_rng_state(state)
-    try:
-        yield
-    finally:
-        torch.mps.set_rng_state(now)
-
-
-def same_random_numbers(kind: str) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """Contexts of a first pass and of its recomputation, for `context_fn` of `torch.utils.checkpoint.checkpoint`.
-
-    torch gives both the same random numbers only where the device's module says that it is initialised, which
-    `torch.mps` never does (https://github.com/pytorch/pytorch/issues/127676): dropout would draw another mask, and
-    gradients be wrong.
-    """
-    again = _random_numbers_from(torch.mps.get_rng_state()) if kind == "mps" else nullcontext()
-    return nullcontext(), again
-
-
 # --- Attention where no gradients are recorded
-
-
-def has_causal_sdpa(model: Any) -> bool:
-    """Whether a model computes attention with torch's sdpa, and lets no token see later ones."""
-    if getattr(getattr(base_of(model), "config", None), "_attn_implementation", "") != Attention.SDPA:
-        return False
-    said = [part.is_causal for part in model.modules() if hasattr(part, "is_causal")]
-    return any(said) or not said  # transformers takes attention that says nothing as causal
-
-
-def eager_without_gradients(model: Any) -> None:
-    """Let a model with sdpa use eager attention in evaluations, as a reference and when it writes.
-
-    The body switches it, because PEFT calls the forward of what is around without its hooks.
-    """
-
-    def switch(attention: Attention, body: Any, *_rest: Any) -> None:
-        if not torch.is_grad_enabled():
-            body.config._attn_implementation = attention.value
-
-    body = base_of(model).base_model
-    body.register_forward_pre_hook(partial(switch, Attention.EAGER))
-    body.register_forward_hook(partial(switch, Attention.SDPA), always_call=True)
 
 
 # --- Parts of a model
@@ -199,15 +127,6 @@ def count(weight: Any) -> int:
 def is_quantized(weight: torch.nn.Parameter) -> bool:
     """Whether bitsandbytes has quantized the weight to 4 or 8 bits."""
     return weight.dtype in (torch.uint8, torch.int8)
-
-
-def describe_adapter(model: Any) -> str:
-    """The adapter of a live model, such as "LoRA, rank 16 on 12 layers"; empty if there is none."""
-    if not hasattr(model, "peft_config"):
-        return ""
-    from core.engine.models.lora import describe
-
-    return describe(model)
 
 
 # --- Quantized weights, for QLoRA

@@ -29,11 +29,6 @@ UNFINISHED = ".unfinished"
 ABANDONED_SECONDS = 24 * 3600.0
 
 
-def tokenizer_in(source: str) -> str:
-    """Where a model's tokenizer is: the model folder of a past run, otherwise `source`."""
-    return str(model_folder(source) or source)
-
-
 def config_in(source: str) -> str:
     """Where a model's config is: for a past run, its model folder or that of the adapter's base model.
 
@@ -155,7 +150,7 @@ def _merged(folder: Path) -> Path:
 def _merge(folder: Path, base: str, into: Path) -> None:
     from transformers import AutoConfig
 
-    from core.engine.models.text import load_tokenizer, read_pretrained
+    from core.engine.models.pretrained import load_tokenizer, read_pretrained
 
     task = task_of(folder.parent)
     assert task is not None, "checked before"

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from core.base.ceiling import Pace, reading
 from core.base.errors import Fix, ModelError
 from core.base.language import _
-from core.engine.training.failures import is_out_of_memory
+from core.engine.devices.computing import is_out_of_memory
 from core.options import hub, sources
 from core.options.choices import Task
 from core.options.past_runs import is_run, model_folder

@@ -23,7 +23,8 @@ from core.engine.models.parts import (
     owners,
     quantization_arguments,
 )
-from core.engine.models.past_runs import check_run, config_in, tokenizer_in, weights_in
+from core.engine.models.past_runs import check_run, config_in, weights_in
+from core.engine.models.pretrained import load_tokenizer, read_pretrained, tokenizer_in
 from core.engine.reporter import Reporter
 from core.options import RunOptions, hub
 from core.options.choices import Attention, Method, Task
@@ -269,23 +270,6 @@ def tokenizer_for(options: RunOptions, texts: Callable[[], Iterable[str]]) -> An
     return load_tokenizer(options.model.source)
 
 
-def load_tokenizer(source: str) -> Any:
-    """Load the tokenizer of a model that isn't from scratch.
-
-    Raises:
-        ModelError: There is none, or it can't be read.
-    """
-    from transformers import AutoTokenizer
-
-    refusals.explain_encoding()
-    with refusals.explained(source, "tokenizer"):
-        tokenizer = AutoTokenizer.from_pretrained(tokenizer_in(source), trust_remote_code=False)
-    refusals.check_tokenizer(source, tokenizer)
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    return tokenizer
-
-
 def tokenizer_at_hand(source: str) -> Any | None:
     """The model's tokenizer if it is on this computer; None also for a model from scratch.
 
@@ -371,28 +355,6 @@ def random_model(config: Any, task: Task, **more: Any) -> torch.nn.Module:
         config, dtype=torch.float32, trust_remote_code=False, **more
     )
     return model
-
-
-def read_pretrained(source: str, task: Task, config: Any = None, **more: Any) -> Any:
-    """Transformers' `from_pretrained` of a folder or an id on the Hub, with weights in fp32 (see `loading_frozen_in`).
-
-    Raises:
-        ModelError: There are no safe weights, or they can't be read.
-    """
-    from transformers import AutoConfig
-
-    refusals.check_weights(source)
-    with refusals.explained(source):
-        config = config or AutoConfig.from_pretrained(source, trust_remote_code=False)
-        vars(config).pop("transformers_weights", None)  # may name any file of the folder, pickled ones too
-        return refusals.auto_class(task).from_pretrained(
-            source,
-            config=config,
-            dtype=torch.float32,  # "auto" would train a half-precision checkpoint in half precision
-            use_safetensors=True,
-            trust_remote_code=False,
-            **more,
-        )
 
 
 def _load(options: RunOptions, config: Any, **more: Any) -> LoadedModel:

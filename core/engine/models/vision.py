@@ -18,9 +18,10 @@ from torch.utils.checkpoint import checkpoint
 from core.base.errors import Fix, ModelError
 from core.base.language import _
 from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, Colours, ImageTransform
+from core.engine.devices.computing import same_random_numbers
 from core.engine.environment import prepare_torchvision
 from core.engine.models import text
-from core.engine.models.parts import base_of, frozen_dtype, hold_frozen, same_random_numbers
+from core.engine.models.parts import base_of, frozen_dtype, hold_frozen
 from core.engine.models.past_runs import check_run, config_in
 from core.engine.models.refusals import explained
 from core.engine.models.text import LoadedModel

@@ -13,7 +13,7 @@ from core.base.language import _
 from core.engine.data.batches import stack
 from core.engine.data.image_files import ImageSet
 from core.engine.data.images import ImageData, load_image_data
-from core.engine.models.parts import apply_method
+from core.engine.models.method import apply_method
 from core.engine.models.vision import (
     PREPROCESSOR,
     RECIPE,

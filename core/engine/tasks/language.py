@@ -28,7 +28,7 @@ from core.engine.data.running_text import (
 )
 from core.engine.data.splits import NOTHING_HELD_OUT
 from core.engine.models import text as text_models
-from core.engine.models.parts import apply_method
+from core.engine.models.method import apply_method
 from core.engine.models.text import sample, warn_if_packing_leaks
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared, TrainedBy

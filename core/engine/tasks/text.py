@@ -28,7 +28,7 @@ from core.engine.data.labelled_texts import (
     texts_of,
 )
 from core.engine.models import text
-from core.engine.models.parts import apply_method
+from core.engine.models.method import apply_method
 from core.engine.models.refusals import check_word_ids
 from core.engine.models.text import sample
 from core.engine.reporter import Reporter

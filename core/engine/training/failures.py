@@ -20,6 +20,7 @@ from core.base.files import free_bytes
 from core.base.formats import counted, memory, plain_number
 from core.base.language import _, ngettext
 from core.base.processes import DISPLAY_CAME_FIRST, GPU_HELD_UP
+from core.engine.devices.computing import is_out_of_memory, says
 from core.engine.devices.memory import memory_limit
 from core.memory.estimate import MASTER, NUMBER, STATE
 from core.options import RunOptions
@@ -35,11 +36,6 @@ RESUME = Fix(_("Resume"), action=FixAction.RESUME)
 
 class CantSave(UserError):  # noqa: N818 - it pauses a run
     """The trained weights can't be written; what was saved before is intact, and the run pauses."""
-
-
-def _says(error: BaseException, phrases: tuple[str, ...]) -> bool:
-    text = str(error).lower()
-    return any(phrase in text for phrase in phrases)
 
 
 # --- Another number of processes
@@ -183,7 +179,7 @@ def writing(folder: Path, needed: int = 0) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not (isinstance(error, OSError) or is_disk_full(error) or _says(error, NOT_WRITTEN)):
+        if not (isinstance(error, OSError) or is_disk_full(error) or says(error, NOT_WRITTEN)):
             raise
         raise cant_save(error, folder, needed) from error
 
@@ -196,7 +192,7 @@ def cant_save(error: Exception, folder: Path, needed: int = 0) -> CantSave:
         title = _("The run's folder can't be reached")
         detail = _("Its disk was unmounted. What was saved before is intact: mount the disk and resume.")
         return CantSave(title, detail, (RESUME,))
-    if not (is_disk_full(error) or _says(error, NOT_WRITTEN)):
+    if not (is_disk_full(error) or says(error, NOT_WRITTEN)):
         return CantSave(
             _("The run can't be saved"),
             _("{error}. What was saved before is intact: solve this and resume.").format(error=error),
@@ -217,7 +213,7 @@ def cant_save(error: Exception, folder: Path, needed: int = 0) -> CantSave:
 
 def is_disk_full(error: BaseException) -> bool:
     """Whether the disk, the person's quota or the limit for one file is exhausted."""
-    return (isinstance(error, OSError) and error.errno in DISK_FULL_NUMBERS) or _says(error, DISK_FULL)
+    return (isinstance(error, OSError) and error.errno in DISK_FULL_NUMBERS) or says(error, DISK_FULL)
 
 
 # --- NaN
@@ -253,17 +249,6 @@ def _diverged(error: Diverged, options: RunOptions) -> UserError:
 
 
 # --- Errors of libraries
-
-
-OUT_OF_MEMORY = (
-    "out of memory",  # CUDA and MPS
-    "can't allocate memory",  # torch on a Linux or macOS CPU
-    "not enough memory",  # torch on a Windows CPU
-    "cannot allocate memory",  # the operating system
-    "unable to allocate",  # NumPy
-    "alloc_failed",  # CUBLAS_STATUS_ALLOC_FAILED and the like
-    "paging file is too small",  # Windows, while mapping weights
-)
 
 
 @dataclass(frozen=True)
@@ -351,10 +336,10 @@ def explain(
     if is_disk_full(error):
         fix = Fix(_("Free some space and start again"))
         return UserError(_("The disk is full"), str(error), (fix,))
-    if _says(error, ("no kernel image is available",)):
+    if says(error, ("no kernel image is available",)):
         return _no_kernels()
     for known in KNOWN:
-        if _says(error, known.says):
+        if says(error, known.says):
             sentence = str(error).strip().partition("\n")[0].partition(". ")[0]
             return UserError(known.title, known.detail.format(error=sentence), known.fixes)
     return None
@@ -385,14 +370,6 @@ def _no_kernels() -> UserError:
     )
 
 
-def is_out_of_memory(error: Exception) -> bool:
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):  # NumPy's and Arrow's are MemoryErrors
-        return True
-    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
-        return True
-    return isinstance(error, RuntimeError | OSError) and _says(error, OUT_OF_MEMORY)
-
-
 UNREADABLE = (
     pickle.UnpicklingError,
     SafetensorError,
@@ -421,7 +398,7 @@ def reading(checkpoint: str | None) -> Iterator[None]:
         traceback.print_exc(file=sys.stderr)
         name = Path(checkpoint).name
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        if _says(error, ("weights only load failed",)) or isinstance(error, pickle.UnpicklingError):
+        if says(error, ("weights only load failed",)) or isinstance(error, pickle.UnpicklingError):
             reason = _("it contains objects that only running code could restore, and none was run")
         raise ModelError(
             _("{name} can't be resumed from").format(name=name),

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from core.engine.devices.computing import Wait
 from core.engine.models.parts import base_of
 from core.options.choices import Attention
 
@@ -139,8 +140,6 @@ FIRST, EVERY = 10, 100
 A measured step takes at most twice as long, as this process waits for the device after each part: 1 % in all.
 """
 
-Wait = Callable[[], None]
-
 
 class Part(StrEnum):
     """A part of an optimizer step. Accumulated batches add up.
@@ -155,13 +154,6 @@ class Part(StrEnum):
     FORWARD = "forward_seconds"
     BACKWARD = "backward_seconds"
     OPTIMIZER = "optimizer_seconds"
-
-
-def wait_for(kind: str) -> Wait | None:
-    """The function that waits for a device of this kind (`cuda`, `mps`, `cpu`); None if it needs no waiting."""
-    if kind == "cuda":
-        return torch.cuda.synchronize
-    return torch.mps.synchronize if kind == "mps" else None
 
 
 class StepParts:

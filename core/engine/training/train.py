@@ -24,8 +24,9 @@ from core.base.processes import CANT_WRITE
 from core.engine import environment
 from core.engine.data import NO_LABEL
 from core.engine.devices.capabilities import BITSANDBYTES_OPTIMIZERS, gather
-from core.engine.devices.check import cure_causal_attention, warn_of_wrong_numbers
+from core.engine.devices.check import warn_of_wrong_numbers
 from core.engine.devices.choose import ResolvedRun, resolve_run
+from core.engine.devices.computing import COMPUTED_IN, same_random_numbers
 from core.engine.devices.memory import (
     DeviceMemory,
     MemoryReports,
@@ -36,7 +37,7 @@ from core.engine.devices.memory import (
 from core.engine.generate.predict import choose
 from core.engine.launch import is_rank, rank
 from core.engine.memory.forecast import foretell, refuse_too_large, remember
-from core.engine.models.parts import COMPUTED_IN, same_random_numbers
+from core.engine.models.attention import cure_causal_attention
 from core.engine.models.past_runs import save_base_model
 from core.engine.models.vision import check_checkpointing
 from core.engine.reporter import Reporter

@@ -33,13 +33,14 @@ from core.engine.data import NO_LABEL
 from core.engine.data.batches import PRELOADED, Collator, SentCollator, SentSamples, begin_worker, received
 from core.engine.data.image_files import ImageSet
 from core.engine.data.tables import lengths_of
+from core.engine.devices.computing import wait_for
 from core.engine.launch import rank
 from core.engine.models.parts import base_of
 from core.engine.tasks.metrics import HeldOut, Means, perplexity_metrics
 from core.engine.training import checkpoints
 from core.engine.training.arguments import norm_parameters
 from core.engine.training.failures import check_weights_finite, reading, writing
-from core.engine.training.observe import FirstBatch, Part, StepParts, wait_for
+from core.engine.training.observe import FirstBatch, Part, StepParts
 from core.engine.training.ranks import agreed, gathered, rows_of_all, share_buffers, wait_for_all, world_size
 from core.engine.training.requests import on_signals
 from core.runs.models import STATE, Checkpoint, is_complete

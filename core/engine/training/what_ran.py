@@ -15,7 +15,8 @@ from core.engine.data.batches import PadTexts
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import memory_limit
 from core.engine.environment import torch_settings
-from core.engine.models.parts import HELD_IN, base_of, count, describe_adapter, is_quantized, weights_of
+from core.engine.models.method import describe_adapter
+from core.engine.models.parts import HELD_IN, base_of, count, is_quantized, weights_of
 from core.engine.reporter import Reporter
 from core.engine.training.arguments import IN_MAIN_MEMORY, IN_NVME, describe_zero, shards_of
 from core.engine.training.ranks import world_size

@@ -1,5 +1,6 @@
 """The memory forecast: what each part comes to, which moment is the fullest, and what options change."""
 
+import re
 from typing import Any
 
 import pytest
@@ -365,6 +366,46 @@ def test_every_part_is_explained(name, device):
     assert [part.name for part in explained] == list(Parts.__struct_fields__)
     assert sum(part.bytes for part in explained) == forecast.parts.total
     assert all(part.sentence.endswith(".") and part.formula and part.source for part in explained)
+
+
+def computed(formula: str) -> float:
+    """What a formula of weights, gradients or the optimizer comes to."""
+    times, share = 1, 1
+    if found := re.match(r"(\d+) processes × \((.*)\)$", formula):
+        times, formula = int(found[1]), found[2]
+    formula = formula.removeprefix("at another moment: ")
+    if found := re.match(r"(.*), divided among (\d+) processes$", formula):
+        formula, share = found[1], int(found[2])
+    units = {"": 1, "thousand": 1e3, "million": 1e6, "billion": 1e9}
+    products = re.findall(
+        r"([\d.,]+) ?(thousand|million|billion|) (?:trained )?weights × ([\d.]+) bytes", formula
+    )
+    counts = [float(count.replace(",", "")) * units[unit] * float(each) for count, unit, each in products]
+    return times * sum(counts) / share
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        *EVERY_RUN.values(),
+        {"memory": {"deepspeed": "zero-2"}, "device": {"processes": 4}},
+        {"memory": {"deepspeed": "zero-3", "offload": "cpu"}, "device": {"processes": 4}},
+        {"task": "preference"},
+        {"task": "preference", "model": {"method": "lora"}},
+    ],
+)
+@pytest.mark.parametrize("device", [CPU, CUDA], ids=lambda device: device.name)
+def test_formulas_come_to_the_bytes_of_the_forecast(sections, device):
+    """Weights and optimizer state always; gradients where the peak has all of them."""
+    options = asked(**sections)
+    forecast = estimate.forecast(options, BERT, device)
+    explained = {part.name: part for part in explain_parts(options, BERT, device, forecast)}
+    for name in ("weights", "optimizer", "gradients"):
+        part = explained[name]
+        if part.formula.startswith("at most"):
+            assert 0 < part.bytes < 0.99 * computed(part.formula)
+        elif "moment" not in part.formula:
+            assert computed(part.formula) == pytest.approx(part.bytes, rel=0.01)
 
 
 def test_a_formula_has_the_numbers_of_the_run_even_of_a_measured_figure():

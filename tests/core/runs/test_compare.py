@@ -11,6 +11,7 @@ from core.options.catalogue import with_changes
 from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, OutputOptions
+from core.runs import notes
 from core.runs.compare import (
     Absent,
     compare,
@@ -274,7 +275,7 @@ def test_of_a_sweep_that_cannot_be_made_nothing_is_left(tmp_path, monkeypatch):
         if (error := next(writes)) is not None:
             raise error
 
-    monkeypatch.setattr(past_runs, "write", write)
+    monkeypatch.setattr(notes, "write", write)
     with pytest.raises(OSError, match="No space"):
         create_sweep(PLAIN, {RATE: "1e-5,1e-4"}, tmp_path)
     assert not list(tmp_path.iterdir())

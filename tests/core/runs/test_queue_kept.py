@@ -12,7 +12,6 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from core.options.past_runs import title_of
 from core.options.sections import DeviceOptions
 from core.runs import queue
 from core.runs import start as runs_start
@@ -20,6 +19,7 @@ from core.runs.event_log import EventReader, RunFollower
 from core.runs.events import RequestAnswered
 from core.runs.folder import Action, KeeperRecord, RunFolder
 from core.runs.library import create, read_status
+from core.runs.notes import title_of
 from core.runs.queue import Move
 from core.runs.status import State
 from tests.fakes.runs import digits_options, follow_until, keeper_command, start

@@ -6,12 +6,13 @@ import time
 import psutil
 import pytest
 
-from core.options import RunOptions, past_runs, run_file
+from core.options import RunOptions, run_file
 from core.options.catalogue import with_changes
 from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.past_runs import RunNotes
 from core.options.sections import ModelOptions
+from core.runs import notes
 from core.runs import summary as runs_summary
 from core.runs.event_log import LARGEST_LINE, RunFollower
 from core.runs.events import (
@@ -285,7 +286,7 @@ class TestTiming:
         with monkeypatch.context() as patch:
             patch.setattr("core.runs.summary.status_at_end", None)
             assert self.of([run]) == before
-        past_runs.write(run.path, RunNotes(title="Renamed"))
+        notes.write(run.path, RunNotes(title="Renamed"))
         assert timings([run])[timing_key(self.digits), PROCESSOR].title == "Renamed"
 
     def test_without_a_device_it_is_that_of_the_newest_run(self, tmp_path, monkeypatch):

@@ -136,8 +136,8 @@ def room(monkeypatch):
 
     def room_of(found: DeviceReport, *, used: float = 6, group=None, **more) -> tuple[float, float] | None:
         limits = GroupMemory(limit=group[0] * GB, used=group[1] * GB) if group else None
-        monkeypatch.setattr(memory, "system_memory", lambda: SystemMemory(used * GB, 16 * GB, 0))
-        monkeypatch.setattr(memory, "group_memory", lambda: limits)
+        monkeypatch.setattr(device_memory, "system_memory", lambda: SystemMemory(used * GB, 16 * GB, 0))
+        monkeypatch.setattr(device_memory, "group_memory", lambda: limits)
         result = device_memory.room_of(found, **more)
         return result and (result.free / GB, result.ceiling / GB)
 
@@ -161,7 +161,7 @@ def test_a_cpu_has_what_the_computer_or_its_control_group_has_left(group, expect
 def test_an_nvidia_gpu_has_its_own_or_shares_the_computers(room, monkeypatch):
     assert room(device("cuda:0", 8), gpu=find_gpu("0", FakeNvml())) == (4, 7)  # 3 in use, 1 reserved, of 8
     assert room(device("cuda:0", 12), gpu=find_gpu("0", FakeNvml(total=0))) == (10, 12)
-    monkeypatch.setattr(memory, "gpu_of", lambda _name: None)
+    monkeypatch.setattr(device_memory, "gpu_of", lambda _name: None)
     assert room(device("cuda:0", 8)) is None, "no driver's library"
 
 
@@ -188,7 +188,7 @@ def test_a_mac_has_what_macos_recommends_or_what_is_wanted_within_its_memory(
     [(8, 5.3, (5.3, 6, 6)), (16, 10.7, (10.7, 14, 14)), (36, 27, (27, 31.5, 31.5)), (64, 48, (48, 56, 56))],
 )
 def test_no_limit_goes_beyond_the_memory_of_the_mac(installed, recommended, ceilings, monkeypatch):
-    monkeypatch.setattr(memory, "system_memory", lambda: SystemMemory(0, installed * GB, 0))
+    monkeypatch.setattr(device_memory, "system_memory", lambda: SystemMemory(0, installed * GB, 0))
     found = [device_memory.mps_ceiling(device("mps", recommended), limit) / GB for limit in (1.0, 1.7, 0.0)]
     assert found == pytest.approx(ceilings)
     assert device_memory.mps_ceiling(device("mps")) is None

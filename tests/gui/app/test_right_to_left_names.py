@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QLabel
 from core.base.language import isolated
 from core.jobs.chat import Which
 from core.jobs.inspect import DataReport
-from core.options import past_runs
 from core.options.past_runs import RunNotes
+from core.runs import notes
 from core.runs.compare import compare
 from core.runs.crash import Interrupted
 from core.runs.events import TurnAwaited
@@ -61,7 +61,7 @@ def queued(qtbot, _folder):
 def compared(_qtbot, folder):
     runs = [make_folder(folder / name) for name in ("a", "b")]
     for run, pace in zip(runs, (1.0, 0.2), strict=True):
-        past_runs.write(run.path, RunNotes(title=NAME))
+        notes.write(run.path, RunNotes(title=NAME))
         plot = Plot(steps=20, reached=20, pace=pace)
         finish(run, plot, write_story(run, plot))
     return compare(runs).conclusion

@@ -12,7 +12,7 @@ from core.options import RunOptions, past_runs
 from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions, OutputOptions
-from core.runs import events
+from core.runs import events, notes
 from core.runs.event_log import EventWriter
 from core.runs.events import Outcome
 from core.runs.folder import ExitRecord, RunFolder
@@ -77,7 +77,7 @@ def strangers_run(folder, *end: events.RunFinished) -> RunFolder:
         output=OutputOptions(name=EVIL),
     )
     run = create(options, folder)
-    past_runs.write(run.path, past_runs.RunNotes(title=EVIL, tags=(EVIL[:11],), text=EVIL))
+    notes.write(run.path, past_runs.RunNotes(title=EVIL, tags=(EVIL[:11],), text=EVIL))
     EventWriter(run.events_file).write(*EVENTS, *end)
     run.log_file.write_text(EVIL + "\n")
     run.record_exit(ExitRecord(time=time.time(), code=1, signal=None, reason=EVIL, log_tail=EVIL))

@@ -15,8 +15,8 @@ from core.base import settings
 from core.base.errors import UserError
 from core.base.jobs import EngineCrashed
 from core.base.settings import Appearance
-from core.options import past_runs
 from core.options.past_runs import RunNotes
+from core.runs import notes
 from core.runs.folder import Action
 from gui.app.application import BugDialog, BugReporter
 from gui.app.commands import GUIDE
@@ -320,7 +320,7 @@ def test_a_run_opens_by_keyboard_is_renamed_edited_and_moved_to_the_trash(qtbot,
     assert page(window) is window.run
     run = window.run.view.run
     window.go_to(Place.RUNS)
-    past_runs.write(run.path, RunNotes(title="Renamed"))
+    notes.write(run.path, RunNotes(title="Renamed"))
     window.open_path(run.path)
     assert window.run.view.header.name.text() == "Renamed"
     window.run.edit_requested.emit({"task": "image-classification", "training": {"epochs": 9.0}})

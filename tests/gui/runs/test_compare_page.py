@@ -10,11 +10,12 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QStyleOptionComboBox
 
 from core.base.settings import Appearance
-from core.options import past_runs, run_file
+from core.options import run_file
 from core.options.catalogue import with_changes
 from core.options.data import DataOptions
 from core.options.past_runs import RunNotes
 from core.options.sections import MemoryOptions, TrainingOptions
+from core.runs import notes
 from core.runs.compare import compare
 from core.runs.events import Evaluated, Outcome, RunFinished, RunStarted
 from core.runs.folder import RunFolder
@@ -238,7 +239,7 @@ def test_a_single_run_is_compared_at_once_and_another_partner_can_be_chosen(qtbo
     "title", ["resnet18 on signs-heldout · lr 0.0003", "long name " * 10 + "· lr 0.0003"]
 )
 def test_the_run_to_compare_with_is_named_whole_or_without_its_middle(qtbot, page, runs, title):
-    past_runs.write(runs[1].path, RunNotes(title=title))
+    notes.write(runs[1].path, RunNotes(title=title))
     page.show_runs(runs)
     qtbot.waitUntil(lambda: page.other.count() == 1, timeout=5000)
 

@@ -12,6 +12,7 @@ from core.base.errors import UserError
 from core.base.settings import Appearance
 from core.options import past_runs
 from core.options.past_runs import RunNotes
+from core.runs import notes
 from core.runs.folder import Action, RunFolder
 from core.runs.start import Extension
 from gui.base import background
@@ -166,7 +167,7 @@ def shown_names(page):
 def test_names_have_the_room_that_other_columns_leave_and_keep_both_ends(qtbot, page, folder, width, begin):
     names = {f"{begin} · lr 0.003", f"{begin} · lr 0.0003"}
     for name, title in zip(("older", "newer"), names, strict=True):
-        past_runs.write(folder / name, RunNotes(title=title))
+        notes.write(folder / name, RunNotes(title=title))
     page.resize(width, 660)
     page.refresh()
     qtbot.waitUntil(lambda: set(column(page, Column.NAME)) == names, timeout=5000)
@@ -267,8 +268,8 @@ def test_a_name_tags_and_a_note_are_saved_in_the_folder_and_found_by_the_filter(
 
 
 def test_of_several_runs_the_shared_tags_are_changed_and_a_long_tag_is_refused(qtbot, page, folder):
-    past_runs.write(folder / "older", RunNotes(tags=("both", "old")))
-    past_runs.write(folder / "newer", RunNotes(tags=("Both",)))
+    notes.write(folder / "older", RunNotes(tags=("both", "old")))
+    notes.write(folder / "newer", RunNotes(tags=("Both",)))
     settle(qtbot, page)
     qtbot.waitUntil(lambda: page.model.has_tags, timeout=2000)
     choose(page, 0, 1)

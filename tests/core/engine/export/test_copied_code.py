@@ -15,9 +15,9 @@ import torch
 from PIL import Image
 
 from core.engine.data.image_files import LARGE_PIXELS, ImageTransform
-from core.engine.models.parts import apply_method
+from core.engine.models.method import apply_method
 from core.engine.models.past_runs import save_base_model
-from core.engine.models.text import load_tokenizer
+from core.engine.models.pretrained import load_tokenizer
 from core.engine.models.vision import (
     RECIPE,
     VisionRecipe,

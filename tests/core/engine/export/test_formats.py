@@ -16,7 +16,7 @@ from core.base.errors import ModelError
 from core.engine.data.chat_tokens import set_template
 from core.engine.export import gguf_files
 from core.engine.export.job import NotTheSame, export
-from core.engine.models.text import load_tokenizer
+from core.engine.models.pretrained import load_tokenizer
 from core.jobs.export import Compared, ExportKind, ExportReport, ExportRequest, NumberFormat
 from core.options.choices import ChatTemplate
 from core.runs.export_source import find_source

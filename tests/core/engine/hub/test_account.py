@@ -8,7 +8,8 @@ import torch
 
 from core.base import jobs, settings
 from core.base.errors import ModelError, UserError
-from core.engine.hub.account import NO_KEYCHAIN, account, find_token, lend_token
+from core.engine.hub.account import account
+from core.engine.hub.token import NO_KEYCHAIN, find_token, lend_token
 from core.engine.models.vision import load_vision_model
 from core.jobs.hub import Account, AccountAction, AccountRequest, TokenPlace
 from core.options.sections import ModelOptions

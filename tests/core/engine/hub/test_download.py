@@ -13,7 +13,7 @@ from core.base import settings
 from core.base.errors import ModelError, UserError
 from core.base.jobs import EngineJob, JobCancelled, JobProgress, run_job
 from core.engine.hub import download as hub_download
-from core.engine.hub.account import Subject, as_user_error
+from core.engine.hub.api import Subject, as_user_error
 from core.engine.hub.download import (
     MAX_CONFIG_BYTES,
     cached,

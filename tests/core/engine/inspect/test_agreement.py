@@ -99,7 +99,7 @@ def test_rows_are_counted_as_the_run_counts_them(task, models, tmp_path):
 
 @pytest.mark.parametrize("task", TEXT_TASKS)
 def test_what_is_shown_is_what_is_trained_on(task, models, tmp_path, monkeypatch):
-    monkeypatch.setattr("core.engine.inspect.report.SHOWN", 1000)
+    monkeypatch.setattr("core.engine.inspect.draft.SHOWN", 1000)
     report, prepared = counted(options_of(tmp_path, models, task, eval_fraction=0.0))
     assert report.seen
     for seen, row in zip(report.seen, prepared.train, strict=False):

@@ -15,7 +15,8 @@ from core.engine.data.checks import check_labels
 from core.engine.data.conversations import find_shape
 from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.tables import read_files, read_table
-from core.engine.inspect.report import WHOLE, Stages, find_suiting_task, histogram, inspect
+from core.engine.inspect.draft import WHOLE, Stages, histogram
+from core.engine.inspect.report import find_suiting_task, inspect
 from core.jobs.inspect import DataReport, Finding, FindingLevel
 from core.options import RunOptions
 from core.options.choices import PreferenceLoss, Task
@@ -427,7 +428,7 @@ def test_conversations_are_previewed_as_such(tmp_path):
 
 
 def test_of_many_rows_some_are_measured(tmp_path, bert, monkeypatch):
-    monkeypatch.setattr("core.engine.inspect.report.MOST_SAMPLED", 10)
+    monkeypatch.setattr("core.engine.inspect.draft.MOST_SAMPLED", 10)
     path = write(tmp_path, csv("text,label", "words {n},{ab}", 95))
     report = inspect(options_of(path, model=bert, max_length=8))
     assert report.lengths is not None

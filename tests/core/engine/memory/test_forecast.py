@@ -15,8 +15,8 @@ from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import resolve_run
 from core.engine.environment import prepare_torchvision
 from core.engine.memory.forecast import CANDIDATES, _images, forecast, foretell, longest_row
-from core.engine.models import text
-from core.engine.models.check import check_model
+from core.engine.memory.model_check import check_model
+from core.engine.models import pretrained, text
 from core.engine.reporter import Reporter
 from core.memory import estimate
 from core.memory.model import Basis, Forecast, Parts, Room
@@ -90,7 +90,7 @@ def options(made, task, method=Method.FULL, size=4, **data):
 
 def longest(made, task=Task.TEXT_CLASSIFICATION, **data):
     run = options(made, task, **data)
-    return longest_row(run, text.load_config(run), text.load_tokenizer(run.model.source))
+    return longest_row(run, text.load_config(run), pretrained.load_tokenizer(run.model.source))
 
 
 @pytest.mark.parametrize("task", [task for task in Task if task.reads_text and task is not Task.CAUSAL_LM])
@@ -127,7 +127,7 @@ def test_rows_of_fixed_padding_have_the_full_length(made, train, limit, tokens, 
 
 def test_blocks_of_running_text_have_the_full_length(made):
     run = options(made, Task.CAUSAL_LM, max_length=48)
-    for tokenizer in (None, text.load_tokenizer(made["writer"])):
+    for tokenizer in (None, pretrained.load_tokenizer(made["writer"])):
         assert longest_row(run, text.load_config(run), tokenizer).tokens == 48
 
 

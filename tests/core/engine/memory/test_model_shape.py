@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from core.engine.environment import prepare_torchvision
+from core.engine.memory.model_check import check_model
 from core.engine.memory.model_shape import shape_of
-from core.engine.models.check import check_model
-from core.engine.models.parts import apply_method
+from core.engine.models.method import apply_method
 from core.engine.models.vision import find_image_model, load_image_model, load_vision_model
 from core.memory import estimate
 from core.memory.estimate import case_of

@@ -10,15 +10,9 @@ from msgspec.structs import replace
 from safetensors.torch import load_file
 
 from core.engine.environment import prepare_torchvision
-from core.engine.models import text
-from core.engine.models.parts import (
-    apply_method,
-    frozen_dtype,
-    frozen_layers,
-    hold_frozen,
-    is_quantized,
-    loading_frozen_in,
-)
+from core.engine.models import pretrained, text
+from core.engine.models.method import apply_method
+from core.engine.models.parts import frozen_dtype, frozen_layers, hold_frozen, is_quantized, loading_frozen_in
 from core.engine.models.vision import find_image_model, load_image_model
 from core.options import RunOptions
 from core.options.catalogue import with_changes
@@ -59,7 +53,7 @@ def loaded(task: Task, folder: Path, **asked: Any) -> Any:
         found = load_image_model(options, find_image_model(options), ("0", "1"))
     else:
         found = text.load_model(
-            options, text.load_config(options), ("0", "1"), text.load_tokenizer(str(source))
+            options, text.load_config(options), ("0", "1"), pretrained.load_tokenizer(str(source))
         )
     return apply_method(found.model, options, found.fresh)
 
@@ -99,11 +93,11 @@ def test_what_learns_is_in_fp32_and_as_saved_and_matrices_that_dont_are_in_16_bi
 def test_the_model_is_read_in_16_bits_at_once(tmp_path):
     folder = save_tiny_llama(tmp_path / "llama")
     with loading_frozen_in(BF16):
-        live = text.read_pretrained(str(folder), Task.CAUSAL_LM)
+        live = pretrained.read_pretrained(str(folder), Task.CAUSAL_LM)
     layers = frozen_layers(live)
     assert {layer.weight.dtype for layer in layers.values()} == {BF16}
     assert {weight.dtype for name, weight in live.named_parameters() if "norm" in name} == {FP32}
-    assert text.read_pretrained(str(folder), Task.CAUSAL_LM).get_input_embeddings().weight.dtype is FP32
+    assert pretrained.read_pretrained(str(folder), Task.CAUSAL_LM).get_input_embeddings().weight.dtype is FP32
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the mapped files from /proc")
@@ -118,7 +112,7 @@ def test_gradients_are_those_of_rounded_weights_to_the_bit(task, computed_in, tm
     found = []
     for is_held in (True, False):
         if task == "gpt2":
-            live = text.read_pretrained(str(save_tiny_gpt2(tmp_path / f"{is_held}")), Task.CAUSAL_LM)
+            live = pretrained.read_pretrained(str(save_tiny_gpt2(tmp_path / f"{is_held}")), Task.CAUSAL_LM)
         else:
             live = loaded(task, tmp_path / "model", method=Method.FULL)
         for layer in frozen_layers(live).values():

@@ -13,9 +13,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from core.engine.environment import hide_libraries, prepare_torchvision
-from core.engine.models import parts, text
-from core.engine.models.check import check_model
-from core.engine.models.parts import apply_method, base_of, is_quantized, quantization_arguments
+from core.engine.memory.model_check import check_model
+from core.engine.models import parts, pretrained, text
+from core.engine.models.method import apply_method
+from core.engine.models.parts import base_of, is_quantized, quantization_arguments
 from core.engine.models.vision import load_vision_model
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Quantization, Task
@@ -318,7 +319,7 @@ def test_a_layer_left_packed_would_be_wrong(texts, tmp_path, monkeypatch):
     monkeypatch.setattr(parts, "can_be_packed", lambda _layer: True)
     bert = save_tiny_bert(tmp_path / "bert", **NARROW)
     options = run_options(model=model(bert, method=Method.QLORA))
-    config, tokenizer = text.load_config(options), text.load_tokenizer(str(bert))
+    config, tokenizer = text.load_config(options), pretrained.load_tokenizer(str(bert))
     live: Any = text.load_model(options, config, ("0", "1"), tokenizer).model
     parts.prepare_quantized(live)
     layer = live.bert.encoder.layer[0].output.dense
@@ -355,7 +356,7 @@ def test_no_weight_of_a_quantized_model_is_a_view_of_its_file(bert):
         model=model(bert, method=Method.QLORA),
         device=DeviceOptions(name="cpu"),
     )
-    config, tokenizer = text.load_config(options), text.load_tokenizer(str(bert))
+    config, tokenizer = text.load_config(options), pretrained.load_tokenizer(str(bert))
     loaded = text.load_model(options, config, ("0", "1"), tokenizer)
     assert views_of(bert, loaded.model)  # as transformers loads it
     live = apply_method(loaded.model, options, loaded.fresh)

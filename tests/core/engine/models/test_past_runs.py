@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from core.base.errors import ModelError
+from core.engine.memory.model_check import check_model
 from core.engine.models import past_runs
-from core.engine.models.check import check_model
 from core.engine.models.past_runs import weights_in
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Task

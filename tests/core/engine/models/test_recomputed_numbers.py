@@ -7,7 +7,8 @@ import torch
 from torch.utils import checkpoint as of_torch
 
 from core.engine.devices import check
-from core.engine.models.parts import apply_method, same_random_numbers
+from core.engine.devices.computing import same_random_numbers
+from core.engine.models.method import apply_method
 from core.engine.models.vision import VisionClassifier
 from core.engine.reporter import Reporter
 from core.engine.training.train import build_trainer, prepare

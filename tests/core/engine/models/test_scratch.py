@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from core.engine.environment import prepare_torchvision
-from core.engine.inspect.report import model_tokenizer
-from core.engine.models.check import check_model
+from core.engine.inspect.draft import model_tokenizer
+from core.engine.memory.model_check import check_model
 from core.engine.models.text import (
     fitting_vocabulary,
     longest_text,

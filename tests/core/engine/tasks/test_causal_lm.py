@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from core.base.errors import DataError, ModelError
-from core.engine.models.check import check_model
+from core.engine.memory.model_check import check_model
 from core.engine.reporter import Reporter
 from core.engine.training.train import prepare
 from core.options.choices import Method, Optimizer, Quantization, Task

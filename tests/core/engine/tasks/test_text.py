@@ -10,7 +10,7 @@ import torch
 
 from core.base.errors import DataError
 from core.engine.memory.forecast import forecast
-from core.engine.models.check import check_model
+from core.engine.memory.model_check import check_model
 from core.engine.models.parts import base_of
 from core.engine.reporter import Reporter
 from core.engine.tasks import named

@@ -10,7 +10,7 @@ from core.base.errors import DataError, OptionsError
 from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.running_text import load_running_text, make_blocks
 from core.engine.data.tables import read_table
-from core.engine.models.text import load_tokenizer
+from core.engine.models.pretrained import load_tokenizer
 from core.options import RunOptions, run_file
 from core.options.catalogue import with_changes
 from core.options.choices import Method, Task, Toggle

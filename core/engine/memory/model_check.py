@@ -11,7 +11,8 @@ import torch
 from core.base.errors import ModelError, Problem
 from core.engine.memory.model_shape import shape_of
 from core.engine.models import text
-from core.engine.models.parts import TargetError, apply_method, count, weights_of
+from core.engine.models.method import apply_method
+from core.engine.models.parts import TargetError, count, weights_of
 from core.engine.models.refusals import UNREADABLE, NotFetched, explained
 from core.engine.models.vision import (
     can_checkpoint,

@@ -13,7 +13,7 @@ from core.options.data import DataOptions
 from core.options.past_runs import RunNotes
 from core.options.sections import ModelOptions
 from core.options.validate import problems_of
-from core.runs import library
+from core.runs import library, notes
 from core.runs.queue import LiveRuns
 from core.runs.summary import summarize
 from tests.fakes.runs import digits_options, keep_alive, new_run
@@ -33,7 +33,7 @@ NOTES = RunNotes(title="The long one", tags=("night", "lr"), text="Slower, and\n
 
 
 def test_notes_are_read_wherever_the_run_is_named(run):
-    past_runs.write(run.path, NOTES)
+    notes.write(run.path, NOTES)
     summary = summarize(run)
     assert (summary.title, summary.tags, summary.note) == (NOTES.title, NOTES.tags, NOTES.text)
     assert find_run("The long one") == run
@@ -41,13 +41,13 @@ def test_notes_are_read_wherever_the_run_is_named(run):
     live = LiveRuns()
     live.follow(run)
     assert live.live[0].title == NOTES.title
-    past_runs.write(run.path, msgspec.structs.replace(NOTES, title="Renamed while it trains"))
+    notes.write(run.path, msgspec.structs.replace(NOTES, title="Renamed while it trains"))
     live.look(run.path.parent)
     assert live.live[0].title == "Renamed while it trains"
-    past_runs.write(run.path, RunNotes())
-    assert past_runs.title_of(run.path, digits_options("Digits")) == "Digits"
-    assert past_runs.title_of(run.path, digits_options(None)) == "resnet18 on digits"
-    assert past_runs.title_of(run.path, None) == run.name
+    notes.write(run.path, RunNotes())
+    assert notes.title_of(run.path, digits_options("Digits")) == "Digits"
+    assert notes.title_of(run.path, digits_options(None)) == "resnet18 on digits"
+    assert notes.title_of(run.path, None) == run.name
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_notes_are_read_wherever_the_run_is_named(run):
 def test_a_damaged_file_is_no_notes(run, content):
     (run.path / "notes.json").write_bytes(content)
     assert past_runs.read(run.path) == RunNotes()
-    past_runs.write(run.path, NOTES)
+    notes.write(run.path, NOTES)
     assert past_runs.read(run.path) == NOTES
 
 
@@ -77,7 +77,7 @@ def test_no_more_of_a_strangers_notes_is_shown_than_the_limits_allow(run):
 
 
 @pytest.mark.parametrize(
-    "notes",
+    "refused",
     [
         RunNotes(title="x" * 121),
         RunNotes(tags=("x" * 33,)),
@@ -86,16 +86,16 @@ def test_no_more_of_a_strangers_notes_is_shown_than_the_limits_allow(run):
         RunNotes(text="x" * 20_001),
     ],
 )
-def test_what_is_too_long_is_refused_and_nothing_changes(run, notes):
-    past_runs.write(run.path, NOTES)
+def test_what_is_too_long_is_refused_and_nothing_changes(run, refused):
+    notes.write(run.path, NOTES)
     with pytest.raises(OptionsError):
-        past_runs.write(run.path, notes)
+        notes.write(run.path, refused)
     assert past_runs.read(run.path) == NOTES
 
 
 def test_tags_are_separated_by_spaces_and_commas_and_each_is_there_once():
-    assert past_runs.tags_in("#night, lr  Night,,") == ("night", "lr")
-    assert past_runs.retagged(NOTES, ["New", "LR"], ["NIGHT"]).tags == ("lr", "New")
+    assert notes.tags_in("#night, lr  Night,,") == ("night", "lr")
+    assert notes.retagged(NOTES, ["New", "LR"], ["NIGHT"]).tags == ("lr", "New")
 
 
 # --- Models
@@ -131,14 +131,14 @@ def test_a_run_from_another_one_is_named_after_what_that_is_called(tmp_path):
         if model:
             text = f'[model]\nsource = "{model}"\n[data]\ntrain = "/d/text.txt"\n'
             (past / "run.toml").write_text(text)
-        return past_runs.asked_title(options(f"run:{past}", Task.CHAT, data))
+        return notes.asked_title(options(f"run:{past}", Task.CHAT, data))
 
     assert title("scratch:llama-small") == "llama-small on text on chat"
-    past_runs.write(past, RunNotes(title="Sea"))
+    notes.write(past, RunNotes(title="Sea"))
     assert title() == "Sea on chat"
     assert title(data="/d/text.txt") == "Sea, longer"
     (past / "notes.json").unlink()
-    assert title(f"run:{past}").count(", longer") == past_runs.MOST_GENERATIONS, "it may name itself"
+    assert title(f"run:{past}").count(", longer") == notes.MOST_GENERATIONS, "it may name itself"
     (past / "run.toml").unlink()
     assert title() == f"{past.name} on chat"
 

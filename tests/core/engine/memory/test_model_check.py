@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from core.engine.environment import prepare_torchvision
-from core.engine.models.check import check_model
+from core.engine.memory.model_check import check_model
 from core.memory.model import ModelReport
 from core.options import RunOptions
 from core.options.choices import Attention, Method, Task
@@ -48,7 +48,7 @@ def test_a_text_model_is_described(bert, monkeypatch):
     def fail(_model: object) -> None:
         raise IndexError("list index out of range")
 
-    monkeypatch.setattr("core.engine.models.check.shape_of", fail)
+    monkeypatch.setattr("core.engine.memory.model_check.shape_of", fail)
     unknown = check_model(of_texts(bert), labels=5)
     assert unknown == msgspec.structs.replace(report, shape=None), "the forecast alone needs the shape"
 
