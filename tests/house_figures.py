@@ -80,9 +80,7 @@ def unmapped(least: int = 150) -> set[str]:
     for path in modules().values():
         place = path.relative_to(ROOT)
         # a file of a folder that the same line names by its name alone counts, too
-        beside = any(
-            f"`{place.name}`" in line and f"`{place.parent.as_posix()}" in line for line in cells
-        )
+        beside = any(f"`{place.name}`" in line and f"`{place.parent.as_posix()}" in line for line in cells)
         folder = f"{place.parent.as_posix()}/"
         if line_count(path) > least and not (place.as_posix() in named or beside or f"`{folder}`" in page):
             found.add(place.as_posix())

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from core.base.errors import Fix
 from core.base.formats import plain_number
 from core.base.language import _
 from core.options import SECTIONS, RunOptions, Tree
@@ -245,3 +246,17 @@ def _default(option: Option) -> str:
     if isinstance(option.default, bool):
         return str(option.default).lower()
     return plain_number(option.default) if isinstance(option.default, float) else str(option.default)
+
+
+def use(path: str, value: Any, name: str = "") -> Fix:
+    """The fix that gives an option this value, called `name` or by the value itself."""
+    match value:
+        case bool():
+            text = str(value).lower()
+        case int():
+            text = f"{value:,}"
+        case float():
+            text = plain_number(value)
+        case _:
+            text = str(value)
+    return Fix(_("Use {value}").format(value=name or text), {path: value})

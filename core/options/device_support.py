@@ -6,10 +6,9 @@ from enum import Enum
 import msgspec
 
 from core.base.errors import Fix, Problem
-from core.base.formats import plain_number
 from core.base.language import _
 from core.options import RunOptions
-from core.options.catalogue import all_options, options_by_path, value_of, with_changes
+from core.options.catalogue import all_options, options_by_path, use, value_of, with_changes
 from core.options.choices import Precision, device_title
 from core.options.declare import Option
 from core.options.method_rules import pretrained_fix, rate_hint
@@ -211,7 +210,7 @@ def machine_problems(machine: MachineReport, options: RunOptions) -> Iterator[Pr
             message = _('must be one of {values}, not "{value}"').format(
                 values=", ".join(values), value=value
             )
-            yield Problem(path, message, (_use(path, values[0]),))
+            yield Problem(path, message, (use(path, values[0]),))
 
 
 def cautions(machine: MachineReport, options: RunOptions) -> Iterator[Problem]:
@@ -235,16 +234,11 @@ def _reset(option: Option, value: object) -> tuple[Fix, ...]:
     if value != option.default:
         if option.default == "auto":
             return (Fix(_("Let Hone choose"), {option.path: option.default}),)
-        return (_use(option.path, option.default),)
+        return (use(option.path, option.default),)
     needed = next((options_by_path()[path] for path in option.needs if path != "task"), None)
     if needed is None:
         return ()
     return (Fix(_("Do without: {title}").format(title=needed.title), {needed.path: needed.default}),)
-
-
-def _use(path: str, value: object) -> Fix:
-    label = plain_number(value) if isinstance(value, float) else text_of(value)
-    return Fix(_("Use {value}").format(value=label), {path: value})
 
 
 # --- Hints
@@ -302,7 +296,7 @@ def _batch_multiples(options: RunOptions, device: DeviceReport | None) -> Iterat
     )
     multiples = [each for each in (TILE, tile) if size % each and 2 * size >= each]
     nearest = dict.fromkeys(max(each, (size + each // 2 - 1) // each * each) for each in multiples)
-    fixes = tuple(_use(path, each) for each in nearest)
+    fixes = tuple(use(path, each) for each in nearest)
     yield Problem(path, message.format(title=device.title, tile=tile), fixes)
 
 

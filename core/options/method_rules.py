@@ -12,7 +12,7 @@ from core.base.errors import Fix, Problem
 from core.base.formats import counted, plain_number
 from core.base.language import _
 from core.options import RunOptions
-from core.options.catalogue import value_of, with_changes
+from core.options.catalogue import use, value_of, with_changes
 from core.options.choices import (
     METRICS_OF_TASKS,
     Attention,
@@ -137,7 +137,7 @@ def batch_hint(options: RunOptions, trained: int) -> Problem | None:
     message = _("larger than the training data ({rows}): an epoch is one step").format(
         rows=counted(trained, "example")
     )
-    return Problem("memory.batch_size", message, (_use("memory.batch_size", usual),))
+    return Problem("memory.batch_size", message, (use("memory.batch_size", usual),))
 
 
 def most_epochs(options: RunOptions) -> float:
@@ -161,7 +161,7 @@ def steps_hint(options: RunOptions, trained: int) -> Problem | None:
     )
     epochs = steps / steps_of(options, trained)[1]
     path = "training.max_steps"
-    return Problem(path, message.format(steps=steps, epochs=epochs, useful=useful), (_use(path, useful),))
+    return Problem(path, message.format(steps=steps, epochs=epochs, useful=useful), (use(path, useful),))
 
 
 def warmup_problem(options: RunOptions, steps: int) -> Problem | None:
@@ -241,7 +241,7 @@ def rate_hint(options: RunOptions) -> Problem | None:
     else:
         return None
     message = message.format(rate=plain_number(rate), what=usual.of, usual=plain_number(usual.value))
-    return Problem(path, message, (_use(path, usual.value),))
+    return Problem(path, message, (use(path, usual.value),))
 
 
 def rate_fixes(options: RunOptions, *factors: float) -> tuple[Fix, ...]:
@@ -321,13 +321,6 @@ OPTIMIZERS_FOR_ZERO = (Optimizer.ADAMW, Optimizer.ADAM, Optimizer.SGD)
 """Their state is one or two numbers per weight, so that ZeRO can partition it."""
 
 
-def _use(path: str, value: float) -> Fix:
-    return Fix(
-        _("Use {value}").format(value=f"{value:,}" if isinstance(value, int) else plain_number(value)),
-        {path: value},
-    )
-
-
 TRAIN_ALL = Fix(_("Train all weights"), {"model.method": "full"})
 TRAIN_LORA = Fix(_("Train LoRA"), {"model.method": "lora"})
 USE_ADAMW = Fix(_("Use AdamW"), {"training.optimizer": "adamw"})
@@ -340,7 +333,7 @@ def _learning_rate(options: RunOptions) -> Iterator[Problem]:
     if rate > LARGEST_RATE and options.training.optimizer is not Optimizer.SGD:
         usual = usual_rate(options).value
         message = _("{rate:g} would destroy the weights within a few steps; {usual} is usual")
-        yield Problem(path, message.format(rate=rate, usual=plain_number(usual)), (_use(path, usual),))
+        yield Problem(path, message.format(rate=rate, usual=plain_number(usual)), (use(path, usual),))
 
 
 def _warmup(options: RunOptions) -> Iterator[Problem]:
@@ -360,7 +353,7 @@ def _evaluation(options: RunOptions) -> Iterator[Problem]:
     every, patience = training.eval_steps, training.early_stopping_patience
     if every >= 1 and not every.is_integer():
         message = _("must be a whole number of steps, or below 1, not {value:g}").format(value=every)
-        yield Problem("training.eval_steps", message, (_use("training.eval_steps", round(every)),))
+        yield Problem("training.eval_steps", message, (use("training.eval_steps", round(every)),))
     if training.early_stopping_threshold and not patience:
         message = _("has no effect without early stopping")
         fixes = (
@@ -371,12 +364,12 @@ def _evaluation(options: RunOptions) -> Iterator[Problem]:
     # a folder or a dataset may have a validation split of its own: then it is known when the run loads it
     if options.only_evaluates and not (data.eval or data.eval_split or data.eval_fraction):
         message = _("with 0 epochs the model is only evaluated, but there is no validation data")
-        yield Problem("training.epochs", message, (_use("training.epochs", 3),))
+        yield Problem("training.epochs", message, (use("training.epochs", 3),))
     if options.only_evaluates and options.starts_random:
         message = _("with 0 epochs the model is only evaluated, but its weights are random")
-        yield Problem("training.epochs", message, (_use("training.epochs", 3),))
+        yield Problem("training.epochs", message, (use("training.epochs", 3),))
     if options.only_evaluates and options.has_reference:
-        yield Problem("training.epochs", NO_TEST, (_use("training.epochs", 3),))
+        yield Problem("training.epochs", NO_TEST, (use("training.epochs", 3),))
     if patience and not (data.eval or data.eval_split or data.eval_fraction):
         message = _("early stopping needs validation data")
         tenth = Fix(_("Use 10 % of the training data"), {"data.eval_fraction": 0.1})
@@ -527,7 +520,7 @@ def _single_answers(options: RunOptions) -> Iterator[Problem]:
     path = "memory.batch_size"
     if options.preference is PreferenceLoss.KTO and options.memory.batch_size == 1:
         message = _("KTO compares an answer with another one of its batch, so it needs a batch size of 2")
-        yield Problem(path, message, (_use(path, 2),))
+        yield Problem(path, message, (use(path, 2),))
 
 
 def _last_layer_of_generator(options: RunOptions) -> Iterator[Problem]:

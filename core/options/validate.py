@@ -16,7 +16,7 @@ from core.base.files import is_there, why_missing
 from core.base.formats import plain_number
 from core.base.language import _
 from core.options import SCHEMA, SECTIONS, RunOptions, Tree
-from core.options.catalogue import all_options, needs_of, options_by_path, options_of, value_of
+from core.options.catalogue import all_options, needs_of, options_by_path, options_of, use, value_of
 from core.options.choices import FP16_NEEDS_GPU, Precision, Task, Toggle
 from core.options.data import DataOptions
 from core.options.declare import Option
@@ -97,7 +97,7 @@ def _data_chosen(options: RunOptions) -> Iterator[Problem]:
         match scheme_of(source):
             case Scheme.BUILTIN if source != DIGITS:
                 message = _("there is no {source}, only {digits}").format(source=source, digits=DIGITS)
-                yield Problem(path, message, (_use(path, DIGITS),))
+                yield Problem(path, message, (use(path, DIGITS),))
             case Scheme.SYNTHETIC if parse_synthetic(source) is None:
                 message = _("must be synthetic:EXAMPLESxLENGTH, such as {example}, not {source}")
                 yield Problem(path, message.format(example=synthetic(512, 128), source=source))
@@ -118,7 +118,7 @@ def _data_fits_task(options: RunOptions) -> Iterator[Problem]:
         if shortest != longest and (task.reads_images or task.writes_text):
             same = synthetic(*(parse_synthetic(source) or (1, 1)))
             message = _("{source} has several lengths; {task} needs one").format(source=source, task=task)
-            yield Problem(path, message, (_use(path, same),))
+            yield Problem(path, message, (use(path, same),))
     if task.reads_text and options.data.eval:
         without = (Fix(_("Use no validation data"), {EVAL: None}),)
         if parse_synthetic(options.data.eval):
@@ -180,7 +180,7 @@ def _model_fits_task(options: RunOptions) -> Iterator[Problem]:
                 for name, model in HUB_MODELS.items()
                 if model.vocabulary and model.chats is task.reads_conversations
             )
-            yield Problem(path, message.format(source=source), (_use(path, next(like)),))
+            yield Problem(path, message.format(source=source), (use(path, next(like)),))
         case None if Path(source).is_absolute():
             yield from _model_folder(source, needs_weights=not options.starts_random)
 
@@ -190,7 +190,7 @@ def _unknown_model(source: str, names: list[str]) -> Problem:
     similar = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     message = _("there is no {source}; choose one of {names}").format(source=source, names=", ".join(names))
     return Problem(
-        "model.source", message, tuple(_use("model.source", f"{scheme}:{each}") for each in similar)
+        "model.source", message, tuple(use("model.source", f"{scheme}:{each}") for each in similar)
     )
 
 
@@ -200,7 +200,7 @@ def _model_from_scratch(options: RunOptions) -> Iterator[Problem]:
     fitting = [name for name, each in SCRATCH_MODELS.items() if each.writes or not task.writes_text]
     if task.reads_images:
         message = _("{source} reads text; {task} needs a vision model").format(source=source, task=task)
-        yield Problem(path, message, (_use(path, Scheme.TORCHVISION.of("resnet18")),))
+        yield Problem(path, message, (use(path, Scheme.TORCHVISION.of("resnet18")),))
     elif model is None:
         yield _unknown_model(source, fitting)
     elif task is Task.PREFERENCE and parse_synthetic(options.data.train) is None:
@@ -208,7 +208,7 @@ def _model_from_scratch(options: RunOptions) -> Iterator[Problem]:
         yield Problem(path, message)
     elif task.writes_text and not model.writes:
         message = _("{source} can't write text; choose one of {names}")
-        fix = _use(path, Scheme.SCRATCH.of("llama-small"))
+        fix = use(path, Scheme.SCRATCH.of("llama-small"))
         yield Problem(path, message.format(source=source, names=", ".join(fitting)), (fix,))
 
 
@@ -272,24 +272,24 @@ def _device(options: RunOptions) -> Iterator[Problem]:
         yield Problem("device.name", message.format(name=name))
     if options.device.there.startswith("cuda:") and options.device.processes > 1:
         message = _("{device} is a single GPU; choose cuda for several processes")
-        fix = _use("device.name", "cuda")
+        fix = use("device.name", "cuda")
         yield Problem("device.processes", message.format(device=options.device.there), (fix,))
     there, at, names = name.partition("@")
     once = "+".join(dict.fromkeys(options.device.computers))
     if once != names:
         message = _("names a computer twice; each takes part once")
-        yield Problem("device.name", message, (_use("device.name", f"{there}{at}{once}"),))
+        yield Problem("device.name", message, (use("device.name", f"{there}{at}{once}"),))
     if len(options.device.computers) > 1 and there.startswith("cuda:"):
         message = _(
             "{device} is a single GPU; on several computers choose cuda, and processes for the GPUs of each"
         )
-        yield Problem("device.name", message.format(device=there), (_use("device.name", f"cuda{at}{names}"),))
+        yield Problem("device.name", message.format(device=there), (use("device.name", f"cuda{at}{names}"),))
     if len(options.device.computers) > 1 and there == "mps":
         message = _("Macs can't train together: PyTorch has no way for Apple GPUs to exchange gradients")
         first = f"{there}{at}{options.device.computers[0]}"
-        yield Problem("device.name", message, (_use("device.name", first),))
+        yield Problem("device.name", message, (use("device.name", first),))
     if options.device.there == "cpu" and options.device.precision is Precision.FP16:
-        fixes = tuple(_use("device.precision", value) for value in ("bf16", "fp32"))
+        fixes = tuple(use("device.precision", value) for value in ("bf16", "fp32"))
         yield Problem("device.precision", FP16_NEEDS_GPU, fixes)
 
 
@@ -310,10 +310,6 @@ def _prompts(options: RunOptions) -> Iterator[Problem]:
         number = next(i for i, prompt in enumerate(prompts, start=1) if not prompt.strip())
         message = _("prompt {number} is empty; write one or remove it").format(number=number)
         yield Problem(path, message, (Fix(_("Remove empty prompts"), {path: filled}),))
-
-
-def _use(path: str, value: str) -> Fix:
-    return Fix(_("Use {value}").format(value=value), {path: value})
 
 
 RULES: tuple[Rule, ...] = (
@@ -451,9 +447,7 @@ def _convert(option: Option, value: object) -> Any:
         return msgspec.convert(value, option.value_type)
     except msgspec.ValidationError as error:
         values = [choice.value for choice in option.choices]
-        fixes = tuple(
-            _use(option.path, match) for match in difflib.get_close_matches(str(value), values, n=1)
-        )
+        fixes = tuple(use(option.path, match) for match in difflib.get_close_matches(str(value), values, n=1))
         message = _("must be {expectation}, not {value}").format(
             expectation=option.expectation(), value=_show(value)
         )

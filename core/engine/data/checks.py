@@ -43,6 +43,7 @@ from core.engine.data.splits import HeldOut, refuse_labels
 from core.engine.data.tables import Table
 from core.engine.data.text_files import UnreadCode, is_text, listed
 from core.jobs.inspect import ColumnKind, Finding, FindingLevel
+from core.options import catalogue
 from core.options.choices import Task
 
 # --- Findings about rows
@@ -420,7 +421,7 @@ def refuse_missing(
 def use(option: str, value: str | list[str], name: str = "") -> Fix:
     """The fix that gives an option of columns this value; it says `name`, or else the value."""
     names = [name] if name else [value] if isinstance(value, str) else value
-    return Fix(_("Use {names}").format(names=listed(names)), {option: value})
+    return catalogue.use(option, value, listed(names))
 
 
 def _wrong_values(table: Table, name: str, what: str, needed: str, fixes: tuple[Fix, ...]) -> DataError:
