@@ -418,7 +418,7 @@ def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any])
     if scales:
         own += [parts.base_of, trainer.fix_loss_scaling, trainer._divides_by_items]
         own += [trainer.loss_by_label] if task is Task.TOKEN_CLASSIFICATION else []
-    sources = [inspect.getsource(one).strip() for one in own]
+    sources = [inspect.getsource(one).strip().replace("    @override\n", "") for one in own]
     names = {node.id for one in sources for node in ast.walk(ast.parse(one)) if isinstance(node, ast.Name)}
     constants = {
         "BY_TOKEN": batches.BY_TOKEN, "LENGTHS": batches.LENGTHS, "NO_LABEL": NO_LABEL,

@@ -134,10 +134,11 @@ def as_plain_text(row: ChatRow) -> str:
 
     if row.text is not None:
         return row.text
-    tools = [dict(tool) for tool in row.tools] or None
-    texts, _spans = render_jinja_template(
-        conversations=[list(row.messages)], tools=tools, chat_template=CHATML
-    )
+    tools: Any = [dict(tool) for tool in row.tools] or None
+    # annotated as a text, it is one for each conversation
+    texts: Any = render_jinja_template(conversations=[list(row.messages)], tools=tools, chat_template=CHATML)[
+        0
+    ]
     return str(texts[0]).strip()
 
 
@@ -168,10 +169,11 @@ def render_chat(
     from transformers.utils.chat_template_utils import render_jinja_template
 
     def render(chat: list[Message]) -> tuple[str, list[Span]]:
+        found: Any
         try:
-            texts, spans = render_jinja_template(
+            found = render_jinja_template(
                 conversations=[chat],
-                tools=[dict(tool) for tool in tools] or None,
+                tools=[*map(dict, tools)] or None,
                 chat_template=tokenizer.get_chat_template(tools=list(tools) or None),
                 return_assistant_tokens_mask=marked,
                 add_generation_prompt=add_generation_prompt,
@@ -179,6 +181,7 @@ def render_chat(
             )
         except REFUSALS as error:
             raise TemplateRefused(str(error) or type(error).__name__) from error
+        texts, spans = found
         return texts[0], spans[0] if marked else []
 
     with reading(_("The chat template"), Pace.QUICK):

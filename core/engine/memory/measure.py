@@ -25,7 +25,8 @@ from typing import Any, Self
 import msgspec
 import psutil
 import torch
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from typing_extensions import override
 
 from core.base.errors import Fix, OutOfMemory, UserError
 from core.base.language import _
@@ -207,6 +208,7 @@ class WeighingTrainer(WatchedTrainer):
     options: RunOptions
     saved: SavedTensors | None = None
 
+    @override
     def training_step(
         self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> torch.Tensor:
@@ -318,19 +320,31 @@ class WeighedRun(TrainerCallback):
 
     # Trainer's events
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         self._begun = self._mark = time.perf_counter()
 
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         self._mark = time.perf_counter()  # work between two epochs isn't part of a step
 
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_pre_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         if self.weighs:  # all gradients exist now
             gradients = (weight.grad for weight in self.trainer.model.parameters() if weight.grad is not None)
             sizes = (grad.nbytes for grad in gradients if grad.device.type == self.resolved.kind)
             self.gradients = max(self.gradients, sum(sizes))
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         synchronize(self.resolved.kind)
         trainer = self.trainer
         compiling = trainer.compilation.step_seconds if trainer.compilation else 0.0
@@ -399,6 +413,7 @@ class SampledTrainer(WeighingTrainer):
     is_random = False
     _has_examined = False
 
+    @override
     def training_step(
         self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> torch.Tensor:
@@ -406,14 +421,14 @@ class SampledTrainer(WeighingTrainer):
             return super().training_step(model, inputs, num_items_in_batch)
         self._has_examined = True
         begun = time.perf_counter()
-        self._evaluate(model, inputs)
+        self._examine(model, inputs)
         before = self._random_state()
         self.examining_seconds = time.perf_counter() - begun
         loss = super().training_step(model, inputs, num_items_in_batch)
         self.is_random = self._random_state() != before
         return loss
 
-    def _evaluate(self, model: torch.nn.Module, inputs: dict[str, Any]) -> None:
+    def _examine(self, model: torch.nn.Module, inputs: dict[str, Any]) -> None:
         """Compute `first_loss` without changing the random states or the model."""
         restore = remember_random_state(self.args.device.type)
         self.batch_sizes = [0] * world_size()  # none of an evaluation
@@ -458,6 +473,7 @@ class Sampling(WeighedRun):
         """The number of rows of a full step."""
         return min(self.options.effective_batch, self.rows)
 
+    @override
     def shortened(self) -> RunOptions:
         """The run's options, which determine its schedule; extended if the run is too short."""
         total, an_epoch = steps_of(self.options, self.rows)
@@ -469,14 +485,19 @@ class Sampling(WeighedRun):
         return change(self.options, training=change(self.options.training, max_steps=enough))
 
     @property
+    @override
     def weighs(self) -> bool:
         return len(self.seconds) < self._warm_up
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         if not self.seconds:  # evaluating the first batch isn't part of its step
             self._mark += self.trainer.examining_seconds
         super().on_step_end(args, state, control, **kwargs)
 
+    @override
     def on_measured(self, losses: list[torch.Tensor], control: Any) -> None:
         loss, _ = split_non_finite(sum(torch.stack(losses).tolist()))
         self.losses.append(loss)
@@ -598,6 +619,7 @@ class DryTrainer(WeighingTrainer):
     longest: int | None = None
     longest_text: int | None = None
 
+    @override
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         own = super()._get_train_sampler(train_dataset)
         lengths = lengths_of(self.train_dataset)
@@ -605,6 +627,7 @@ class DryTrainer(WeighingTrainer):
         self.batches = pick(list(own or ()), lengths, self.options)
         return self.batches.order
 
+    @override
     def _prepare_inputs(self, inputs: Any) -> Any:
         if self.longest is None and "input_ids" in inputs:
             self.longest = int(inputs["input_ids"].shape[1])
@@ -620,16 +643,23 @@ class DryRun(WeighedRun):
 
     trainer_class = DryTrainer
 
-    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         if self.options.device.processes > 1:
             for weight in self.trainer.model.parameters():
                 if weight.requires_grad and weight.grad is None:
                     weight.grad = torch.zeros_like(weight)
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         super().on_train_begin(args, state, control, **kwargs)
         self._before = processor_times(), sum(os.times()[:4])
 
+    @override
     def shortened(self) -> RunOptions:
         """One epoch of the selected rows."""
         size, accumulated = fitted(self.options, self.rows)
@@ -642,9 +672,11 @@ class DryRun(WeighedRun):
         )
 
     @property
+    @override
     def weighs(self) -> bool:
         return len(self.seconds) < self.trainer.batches.repeats
 
+    @override
     def on_measured(self, losses: list[torch.Tensor], control: Any) -> None:
         is_ordinary = len(self.seconds) > self.trainer.batches.repeats
         if is_ordinary and time.perf_counter() - self._begun > PATIENCE_SECONDS:

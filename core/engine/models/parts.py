@@ -233,11 +233,11 @@ def loading_frozen_in(dtype: torch.dtype) -> Iterator[None]:
 
     usual = PreTrainedModel._get_dtype_plan
     if dtype is not torch.float32:
-        PreTrainedModel._get_dtype_plan = plan
+        PreTrainedModel._get_dtype_plan = plan  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
-        PreTrainedModel._get_dtype_plan = usual
+        PreTrainedModel._get_dtype_plan = usual  # type: ignore[method-assign]
 
 
 def hold_frozen(model: Any, dtype: torch.dtype, fresh: Iterable[str] = ()) -> None:

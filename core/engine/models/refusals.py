@@ -206,7 +206,7 @@ def explain_encoding() -> None:
                 ),
             ) from error
 
-    PreTrainedTokenizerFast._encode_plus = explaining
+    PreTrainedTokenizerFast._encode_plus = explaining  # type: ignore[method-assign]
 
 
 # --- Whether a model fits its task

@@ -48,7 +48,7 @@ def scratch_config(options: RunOptions) -> Any:
     from transformers import BertConfig, LlamaConfig
 
     sizes = _sizes(options)
-    widths = {
+    widths: dict[str, Any] = {
         "vocab_size": options.model.vocabulary,
         "hidden_size": sizes.hidden,
         "intermediate_size": sizes.inner,

@@ -12,7 +12,9 @@ import torch
 from torch.nn.functional import logsigmoid
 from transformers import Trainer
 from trl import DPOTrainer, SFTTrainer
+from trl.trainer.base_trainer import _BaseTrainer
 from trl.trainer.utils import add_fused_lm_head
+from typing_extensions import override
 
 from core.engine.data import NO_LABEL
 from core.engine.models.parts import base_of
@@ -28,22 +30,27 @@ warnings.filterwarnings(
 class KeepsAdapter(Trainer):
     """Before TRL's class: keeps an adapter in fp32, which TRL would cast to bf16 on quantized weights."""
 
-    def __init__(self, *args: Any, model: Any, **kwargs: Any) -> None:
+    model: Any
+
+    def __init__(self, model: Any, *args: Any, **kwargs: Any) -> None:
         before = {name: weight.data for name, weight in model.named_parameters() if weight.requires_grad}
-        super().__init__(*args, model=model, **kwargs)
+        super().__init__(model, *args, **kwargs)
         for name, weight in self.model.named_parameters():
             if name in before and weight.dtype != before[name].dtype:
                 weight.data = before[name].to(weight.device)
 
 
-class TrlTrainer(KeepsAdapter, WeightedTrainer):
+class TrlTrainer(KeepsAdapter, WeightedTrainer, _BaseTrainer):
     """The base of those that TRL has."""
+
+    _metrics: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # each rank counts its own batches
         self.accelerator.gather_for_metrics = lambda figures, *_rest: figures
 
+    @override
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate with figures of each batch by itself, as with one process."""
         self.accelerator.gather = lambda figures: figures
@@ -52,6 +59,7 @@ class TrlTrainer(KeepsAdapter, WeightedTrainer):
         finally:
             del self.accelerator.gather  # its own again
 
+    @override
     def forget_step(self) -> None:
         """Begin a new optimizer step; TRL's own metrics would grow with the run."""
         super().forget_step()
@@ -61,9 +69,11 @@ class TrlTrainer(KeepsAdapter, WeightedTrainer):
         """TRL's metric of the last batch of an evaluation."""
         return float(self._metrics["eval"][name][-1])
 
+    @override
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """Write none: a bundled app lacks TRL's template."""
 
+    @override
     def _send_telemetry(self) -> None:
         """Send nothing."""
 
@@ -71,18 +81,20 @@ class TrlTrainer(KeepsAdapter, WeightedTrainer):
 class ChatTrainer(TrlTrainer, SFTTrainer):
     """Supervised fine-tuning on the answers of conversations, packed or not."""
 
-    loss_is_scaled_for_ga = True  # by the labelled tokens of all batches of a step
+    loss_is_scaled_for_ga = True  # type: ignore[assignment]  # by the labelled tokens of all batches of a step
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.model_accepts_loss_kwargs = True  # or Trainer counts no tokens for a forward without keywords
 
+    @override
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The loss of a batch; FlashAttention separates packed conversations in a single row only."""
         if "position_ids" in inputs and "flash" in base_of(self.model).config._attn_implementation:
             inputs = {name: value.reshape(1, -1) for name, value in inputs.items()}
         return super().compute_loss(model, inputs, *args, **kwargs)
 
+    @override
     def count_tokens(self, inputs: dict[str, Any]) -> torch.Tensor | None:
         """Tokens without padding; in a packed batch, positions restart with each conversation and padding is at 0."""
         positions = inputs.get("position_ids")
@@ -90,11 +102,13 @@ class ChatTrainer(TrlTrainer, SFTTrainer):
             return super().count_tokens(inputs)
         return (positions > 0).sum() + (positions == 1).sum()
 
+    @override
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
         """Weighted by labelled tokens."""
         tokens = int((inputs["labels"][:, 1:] != NO_LABEL).sum())
         self.means.add(tokens, loss=float(loss), token_accuracy=self.eval_metric("mean_token_accuracy"))
 
+    @override
     def eval_metrics(self) -> dict[str, float]:
         """Loss, perplexity and accuracy of a token of the answers."""
         means = self.means.all()
@@ -103,6 +117,8 @@ class ChatTrainer(TrlTrainer, SFTTrainer):
 
 class PairsAsTokens(DPOTrainer):
     """DPO on answers that are tokens already. With LoRA, the reference is the model with the adapter disabled."""
+
+    model: Any
 
     def __init__(self, *args: Any, optimizer_cls_and_kwargs: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -113,6 +129,7 @@ class PairsAsTokens(DPOTrainer):
             self.model.delete_adapter("ref")
         disable_dropout(self.model)
 
+    @override
     def _prepare_dataset(self, dataset: Any, *args: Any, **kwargs: Any) -> Any:
         return dataset
 
@@ -122,10 +139,12 @@ class PreferenceTrainer(TrlTrainer, PairsAsTokens):
 
     preference_loss = "DPO"
 
+    @override
     def count_samples(self, inputs: dict[str, Any]) -> int:
         """Pairs: a batch has a row for each answer."""
         return len(inputs["input_ids"]) // 2
 
+    @override
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
         """Weighted by pairs."""
         self.means.add(
@@ -150,6 +169,7 @@ class RatedLoss(PairsAsTokens):
         self._weights = weights
         self._figures: dict[str, torch.Tensor] = {}
 
+    @override
     def _compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool) -> Any:
         liked, beta = inputs["label"], self.beta
         ratios, router_loss = self._ratios(model, {name: inputs[name] for name in ROWS})
@@ -185,15 +205,18 @@ class RatedTrainer(PreferenceTrainer, RatedLoss):
 
     preference_loss = "KTO"
 
+    @override
     def count_samples(self, inputs: dict[str, Any]) -> int:
         """Answers."""
         return len(inputs["label"])
 
+    @override
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
         """Weighted by answers."""
         figures = {name: float(values.mean()) for name, values in self._figures.items()}
         self.means.add(self.count_samples(inputs), loss=float(loss), **figures)
 
+    @override
     def eval_metrics(self) -> dict[str, float]:
         """If there are both liked and other answers, with the margin between their mean rewards.
 
@@ -223,6 +246,7 @@ class OddsRatioLoss(Trainer):
         model: Any = self.model
         add_fused_lm_head(model.get_base_model() if hasattr(model, "get_base_model") else model)
 
+    @override
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, *_rest: Any, **_more: Any
     ) -> Any:
@@ -246,10 +270,12 @@ class OddsRatioTrainer(WeightedTrainer, OddsRatioLoss):
 
     preference_loss = "ORPO"
 
+    @override
     def count_samples(self, inputs: dict[str, Any]) -> int:
         """Pairs: a batch has a row for each answer."""
         return len(inputs["input_ids"]) // 2
 
+    @override
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
         """Weighted by pairs."""
         chosen, rejected = self.rewards.chunk(2)

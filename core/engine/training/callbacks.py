@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from typing_extensions import override
 
 from core.base.errors import Fix, UserError
 from core.base.files import write_atomically
@@ -69,10 +70,16 @@ class BestCallback(TrainerCallback):
     def __init__(self, training: TrainingOptions) -> None:
         self._training = training
 
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         self._stop_early(state, control)  # it may have been killed between its last checkpoint and its end
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         if agreed(best_kept(args, state, self._training.metric_for_best_model)) == state.global_step:
             control.should_save = True
         self._stop_early(state, control)
@@ -160,16 +167,25 @@ class PredictionCallback(TrainerCallback):
         self._requests = requests
         self._has_failed = False
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         self._reporter.write(ExamplesChosen(examples=self._predictor.examples))
         is_done = state.global_step and self._trainer.eval_dataset is not None  # before the pause
         if not is_done and state.max_steps:  # a test predicts when it evaluates
             self._predict(state)
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         self._predict(state)
 
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         if self._trainer.eval_dataset is None:  # there may be the person's own prompts
             self._predict(state)
 
@@ -250,7 +266,10 @@ class ValidationCallback(TrainerCallback):
         baseline = constant_baseline(prediction)
         return self._prepared.metrics(prediction) | ({} if baseline is None else {"baseline": baseline})
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         by = self._options.training.metric_for_best_model
         is_kept = not self._options.keeps_best or best_kept(args, state, by) == state.global_step
         if self._validation is not None and is_kept:
@@ -421,7 +440,10 @@ class ReportCallback(TrainerCallback):
         self._stated_what_ran = False
         trainer.when_saving = self._begin_saving
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Report the plan, as Trainer has computed it, and start the clock of the first step.
 
         Raises:
@@ -436,7 +458,8 @@ class ReportCallback(TrainerCallback):
         if self._options.training.max_steps is not None:
             accumulated = self._options.memory.gradient_accumulation_steps
             epochs = epochs_of(state.max_steps, len(kwargs["train_dataloader"]), accumulated)
-        samples, evaluation = len(self._trainer.train_dataset), self._trainer.eval_dataset
+        train: Any = self._trainer.train_dataset
+        samples, evaluation = len(train), self._trainer.eval_dataset
         if too_many := steps_hint(self._options, samples):
             self._reporter.note("many-epochs", too_many.message)
         self._reporter.write(
@@ -453,16 +476,23 @@ class ReportCallback(TrainerCallback):
         self._reporter.phase(Phase.TRAINING)
         self._begin_step()
 
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         self._back_to_training(state)
 
+    @override
     def on_pre_optimizer_step(
-        self, args: Any, state: Any, control: Any, optimizer: Any, **kwargs: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Remember the learning rate of this step, before the schedule changes it."""
-        self._learning_rate = float(optimizer.param_groups[0]["lr"])
+        self._learning_rate = float(kwargs["optimizer"].param_groups[0]["lr"])
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Report the step; its time includes waiting for data.
 
         Raises:
@@ -485,12 +515,16 @@ class ReportCallback(TrainerCallback):
             self._log.flush()
         self._begin_step()
 
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         if control.should_evaluate:  # the device has to end its steps before: their time isn't evaluation
             self._log.flush()
 
+    @override
     def on_prediction_step(
-        self, args: Any, state: Any, control: Any, eval_dataloader: Any, **kwargs: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         if not self._evaluated_batches:
             self._log.flush()
@@ -500,12 +534,16 @@ class ReportCallback(TrainerCallback):
         self._evaluated_batches += 1
         if time.monotonic() - self._told >= PROGRESS_SECONDS:
             self._told = time.monotonic()
-            self._reporter.phase(Phase.EVALUATING, f"{self._evaluated_batches}/{len(eval_dataloader)}")
+            self._reporter.phase(
+                Phase.EVALUATING, f"{self._evaluated_batches}/{len(kwargs['eval_dataloader'])}"
+            )
 
+    @override
     def on_evaluate(
-        self, args: Any, state: Any, control: Any, metrics: dict[str, float], **kwargs: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Report the metrics; NaN becomes None."""
+        metrics = kwargs["metrics"]
         known = {name: split_non_finite(value)[0] for name, value in metrics.items() if name in METRIC_NAMES}
         seconds = metrics.get("eval_runtime", 0.0)
         self._reporter.write(
@@ -521,7 +559,10 @@ class ReportCallback(TrainerCallback):
         self._evaluated_batches = 0
         self._back_to_training(state)
 
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Report the checkpoint that was just written, and remove old ones."""
         saved = self._trainer.last_saved
         if saved is None or not self._trainer.saved_anew or rank():
@@ -534,7 +575,10 @@ class ReportCallback(TrainerCallback):
         if not control.should_training_stop:  # it would seem to finish another step before it pauses
             self._back_to_training(state)
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         self._log.flush()
 
     def _begin_saving(self) -> None:
@@ -577,7 +621,10 @@ class RequestCallback(TrainerCallback):
         self._reporter = reporter
         self._owes_checkpoint = False
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """End after this step with a checkpoint, or only save one; an evaluation, if any, comes after it."""
         self._requests.can_save = True
         if self._requests.end_requested():
@@ -586,12 +633,18 @@ class RequestCallback(TrainerCallback):
         elif self._is_to_save():
             control.should_save = True
 
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         if self._requests.ending is not None:
             control.should_evaluate = False
             control.should_save = True
 
-    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_prediction_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Interrupt an evaluation.
 
         Raises:
@@ -600,7 +653,10 @@ class RequestCallback(TrainerCallback):
         if self._requests.cuts_short():
             self._requests.raise_if_ending()
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Act on requests made during the evaluation at once."""
         if self._requests.end_requested():
             control.should_training_stop = True
@@ -608,7 +664,10 @@ class RequestCallback(TrainerCallback):
         elif self._is_to_save():
             control.should_save = True
 
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    @override
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Report a requested checkpoint that existed already."""
         saved = self._trainer.last_saved
         if self._owes_checkpoint and saved is not None and not self._trainer.saved_anew:

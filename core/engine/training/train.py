@@ -165,9 +165,8 @@ def build_trainer(
     trainer.remove_callback(transformers.PrinterCallback)
     if memory.activation_checkpointing and resolved.kind == "mps" and not resolved.options.device.compile:
         # in place: DPO enables it again after each reference pass, with Trainer's older name of the same dictionary
-        trainer.args.activation_checkpointing_kwargs["context_fn"] = partial(
-            same_random_numbers, resolved.kind
-        )
+        settings: Any = trainer.args.activation_checkpointing_kwargs
+        settings["context_fn"] = partial(same_random_numbers, resolved.kind)
     if memory.gradient_accumulation_steps * world_size() > 1 and trainer.loss_is_scaled_for_ga is None:
         _fix_loss_scale(trainer, resolved, prepared)
     if resolved.options.device.compile:

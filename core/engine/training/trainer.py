@@ -25,6 +25,7 @@ from transformers import PreTrainedModel, Trainer, TrainerState, set_seed
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.trainer_pt_utils import LengthGroupedSampler
+from typing_extensions import override
 
 from core.base.errors import ModelError
 from core.base.files import temporary_prefix
@@ -65,6 +66,7 @@ class OrderedByLength(LengthGroupedSampler):
     begun_with: torch.Tensor | None = None
     begin_with: torch.Tensor | None = None
 
+    @override
     def __iter__(self) -> Iterator[int]:
         yield from agreed(self._drawn() if rank() == 0 else [])
 
@@ -95,10 +97,11 @@ class WithEpochs(Sampler[tuple[int, int]]):
 class SameEachTime(LengthGroupedSampler):
     """The same order in every evaluation: other batches would change the last digits of the loss."""
 
-    def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
-        super().__init__(*args, generator=torch.Generator(), **kwargs)
+    def __init__(self, batch_size: int, lengths: list[int], seed: int) -> None:
+        super().__init__(batch_size, lengths=lengths, generator=torch.Generator())
         self._seed = seed
 
+    @override
     def __iter__(self) -> Iterator[int]:
         self.generator.manual_seed(self._seed)
         yield from super().__iter__()
@@ -202,6 +205,8 @@ class WatchedTrainer(Trainer):
         last_step: Samples and batches of the step before.
     """
 
+    model: Any  # it always has one
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.when_saving: Callable[[], None] = lambda: None
@@ -225,6 +230,7 @@ class WatchedTrainer(Trainer):
 
     # Several processes
 
+    @override
     def _build_accelerator_args(self, **kwargs: Any) -> dict[str, Any]:
         """Trainer's, for DDP without a second copy of all gradients, for FSDP2 with fp32 where it counts.
 
@@ -243,23 +249,34 @@ class WatchedTrainer(Trainer):
                 plugin.mixed_precision_policy = MixedPrecisionPolicy(dtype, torch.float32, torch.float32)
         return found
 
-    def autocast_smart_context_manager(self, *args: Any, **kwargs: Any) -> Any:
+    @override
+    def autocast_smart_context_manager(self, cache_enabled: bool | None = True) -> Any:
         if self.is_fsdp_enabled:  # the one case in which accelerate doesn't start it in the model's forward
             return self.accelerator.autocast()
-        return super().autocast_smart_context_manager(*args, **kwargs)
+        return super().autocast_smart_context_manager(cache_enabled)
 
     # Data loaders
 
+    @override
     def get_train_dataloader(self) -> Any:
         """Trainer's own; the time that is spent waiting for it is measured."""
         loader = super().get_train_dataloader()
         self.parts.timed(live_loader(loader))
         return loader
 
-    def _get_dataloader(self, dataset: Any, description: str, batch_size: int, **kwargs: Any) -> DataLoader:
+    @override
+    def _get_dataloader(
+        self,
+        dataset: Any,
+        description: str,
+        batch_size: int,
+        sampler_fn: Callable[[Any], Any] | None = None,
+        is_training: bool = False,
+        dataloader_key: str | None = None,
+    ) -> DataLoader:
+        more = (description, batch_size, sampler_fn, is_training, dataloader_key)
         if not self.args.dataloader_num_workers:
-            loader = super()._get_dataloader(dataset, description, batch_size, **kwargs)
-            return self._share_out(loader, **kwargs)
+            return self._share_out(super()._get_dataloader(dataset, *more), is_training)
         if self.args.dataloader_multiprocessing_context == "forkserver":
             multiprocessing.set_forkserver_preload(list(PRELOADED))
             with on_signals(signal.SIG_IGN):  # at a shutdown the engine ends the fork server
@@ -267,22 +284,23 @@ class WatchedTrainer(Trainer):
         collator: Collator = self.data_collator
         self.data_collator: Collator = SentCollator(collator)
         try:
-            loader = super()._get_dataloader(SentSamples(dataset), description, batch_size, **kwargs)
+            loader = super()._get_dataloader(SentSamples(dataset), *more)
         finally:
             self.data_collator = collator
         live_loader(loader).worker_init_fn = begin_worker
-        self._share_out(loader, **kwargs)
-        if not kwargs.get("is_training") and any("eval_loss" in entry for entry in self.state.log_history):
+        self._share_out(loader, is_training)
+        if not is_training and any("eval_loss" in entry for entry in self.state.log_history):
             use_own_generator(loader)
         return loader
 
-    def _share_out(self, loader: DataLoader, **kwargs: Any) -> DataLoader:
+    def _share_out(self, loader: DataLoader, is_training: bool) -> DataLoader:
         """Of an evaluation, give each rank batches as one process would make them; accelerate's would be filled up."""
-        if world_size() > 1 and not kwargs.get("is_training"):
+        if world_size() > 1 and not is_training:
             shard: Any = live_loader(loader).batch_sampler
             shard._iter_with_no_split = partial(one_batch_each, shard.batch_sampler, rank(), world_size())
         return loader
 
+    @override
     def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Sampler | None:
         dataset = _samples(self.train_dataset if train_dataset is None else train_dataset)
         if isinstance(dataset, ImageSet):
@@ -297,6 +315,7 @@ class WatchedTrainer(Trainer):
             sampler = self.train_order = OrderedByLength(self.step_size, lengths=sampler.lengths)
         return sampler
 
+    @override
     def _get_eval_sampler(self, eval_dataset: Any) -> Sampler | None:
         if self.args.train_sampling_strategy == "group_by_length":
             lengths = lengths_of(_samples(eval_dataset))
@@ -331,6 +350,7 @@ class WatchedTrainer(Trainer):
         if self.compilation is not None:
             self.compilation.forget_step()
 
+    @override
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
     ) -> tuple[list[Any], Any]:
@@ -344,12 +364,14 @@ class WatchedTrainer(Trainer):
         self.parts.lap(Part.DATA)
         return batches
 
+    @override
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         loss = super().compute_loss(model, inputs, *args, **kwargs)
         if model.training:  # not in an evaluation
             self.parts.lap(Part.FORWARD)
         return loss
 
+    @override
     def training_step(
         self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> torch.Tensor:
@@ -381,28 +403,33 @@ class WatchedTrainer(Trainer):
         mask = inputs.get("attention_mask")
         return None if mask is None else mask.sum()
 
+    @override
     def _get_grad_norm(self, model: torch.nn.Module, grad_norm: Any = None) -> Any:
         # Trainer gives the norm to its logger only, which would wait for the device at each step
         self.grad_norm = super()._get_grad_norm(model, grad_norm)
         return self.grad_norm
 
+    @override
     def get_decay_parameter_names(self, model: torch.nn.Module) -> list[str]:
         """Trainer's, without the batch norms that it overlooks."""
         norms = norm_parameters(model)
         return [name for name in super().get_decay_parameter_names(model) if name not in norms]
 
+    @override
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """No count: it would take 0.3 ms a batch, and Hone shows no FLOPs."""
         return 0
 
     # Evaluation
 
+    @override
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         self._undo_evaluation = remember_random_state(self.args.device.type)
         metrics: dict[str, float] = super().evaluate(*args, **kwargs)
         self._undo_evaluation = lambda: None
         return metrics
 
+    @override
     def prediction_step(
         self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Any:
@@ -413,11 +440,13 @@ class WatchedTrainer(Trainer):
         """
         if world_size() > 1:
             first, size = self._evaluated * world_size(), self.args.eval_batch_size
-            rest = len(self.callback_handler.eval_dataloader.dataset) - first * size
+            loader: Any = self.callback_handler.eval_dataloader
+            rest = len(loader.dataset) - first * size
             self.batch_sizes = [min(size, max(0, rest - number * size)) for number in range(world_size())]
             self._evaluated += 1
         return super().prediction_step(model, received(inputs), *args, **kwargs)
 
+    @override
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate as Trainer does; of several ranks' batches as if one process had computed them."""
         self._evaluated = 0
@@ -448,7 +477,8 @@ class WatchedTrainer(Trainer):
             return
         every = self.state.eval_steps
         if self.args.eval_strategy == "epoch":
-            batches = len(self.callback_handler.train_dataloader)
+            loader: Any = self.callback_handler.train_dataloader
+            batches = len(loader)
             every = max(1, math.ceil(batches / self.args.gradient_accumulation_steps))
         is_due = is_end or step >= self.state.max_steps or step % every == 0
         if is_due and not any(_is_evaluation(entry, step) for entry in self.state.log_history):
@@ -467,7 +497,7 @@ class WatchedTrainer(Trainer):
         self.control: Any = self.callback_handler.on_save(self.args, self.state, self.control)
 
     def checkpoint_at(self, step: int) -> Path:
-        return Path(self.args.output_dir) / f"checkpoint-{step}"
+        return Path(str(self.args.output_dir)) / f"checkpoint-{step}"
 
     def load_weights(self, checkpoint: Path) -> None:
         """Load the weights of a checkpoint only."""
@@ -478,10 +508,12 @@ class WatchedTrainer(Trainer):
         else:
             self._load_from_checkpoint(str(checkpoint))
 
+    @override
     def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
         self.last_saved, self.saved_anew = None, False
-        folder, step = Path(self.args.output_dir), self.state.global_step
+        step = self.state.global_step
         path = self.checkpoint_at(step)
+        folder = path.parent
         if agreed(is_complete(path)):
             self.last_saved = Checkpoint(step, path, _size(path))
             return
@@ -513,6 +545,7 @@ class WatchedTrainer(Trainer):
             wait_for_all()
             yield stage
 
+    @override
     def _save_rng_state(self, output_dir: str) -> None:
         """Save as Trainer does; rank 0 writes the states of all, which may be on other computers."""
         if world_size() == 1:
@@ -525,32 +558,56 @@ class WatchedTrainer(Trainer):
             for name, content in states.items() if rank() == 0 else ():
                 (Path(output_dir) / name).write_bytes(content)
 
+    @override
     def _get_output_dir(self, trial: Any) -> str:
         return str(self._stage) if self._stage is not None else super()._get_output_dir(trial)
 
-    def _init_training_state(self, max_steps: int, *args: Any) -> Any:
+    @override
+    def _init_training_state(
+        self,
+        max_steps: int,
+        num_update_steps_per_epoch: int,
+        num_train_epochs: int,
+        resume_from_checkpoint: str | None,
+        trial: Any,
+    ) -> tuple[int, int]:
         """Load the state as Trainer does, and note in its log where the run was extended."""
-        checkpoint = args[2]
-        with reading(checkpoint):
-            begun = super()._init_training_state(max_steps, *args)
-            state = Path(checkpoint) / STATE if checkpoint else None
+        with reading(resume_from_checkpoint):
+            begun = super()._init_training_state(
+                max_steps, num_update_steps_per_epoch, num_train_epochs, resume_from_checkpoint, trial
+            )
+            state = Path(resume_from_checkpoint) / STATE if resume_from_checkpoint else None
             planned = TrainerState.load_from_json(str(state)).max_steps if state else max_steps
         if max_steps > planned:
             self.state.log_history.append({"step": self.state.global_step, EXTENDED_TO: max_steps})
         self.state.compute_steps(self.args, max_steps)  # intervals may be fractions of the run
         return begun
 
-    def _run_epoch(self, **kwargs: Any) -> None:
+    @override
+    def _run_epoch(
+        self,
+        model: torch.nn.Module,
+        epoch: int,
+        train_dataloader: Any,
+        steps_in_epoch: int,
+        num_update_steps_per_epoch: int,
+        trial: Any,
+        ignore_keys_for_eval: list[str] | None,
+        start_time: float,
+        resume_from_checkpoint: str | None,
+        epochs_trained: int,
+        steps_trained_in_current_epoch: int,
+    ) -> None:
         """Run an epoch; not where the run is done already, for which Trainer would make one step too many."""
         if self.control.should_training_stop or self.state.global_step >= self.state.max_steps:
             self.control.should_training_stop = True
             return
-        checkpoint = kwargs["resume_from_checkpoint"]
-        if checkpoint is not None and kwargs["epoch"] == kwargs["epochs_trained"]:
+        checkpoint, is_first = resume_from_checkpoint, epoch == epochs_trained
+        if checkpoint is not None and is_first:
             if self.args.dataloader_num_workers:
-                use_own_generator(kwargs["train_dataloader"])
+                use_own_generator(train_dataloader)
             order = Path(checkpoint) / ORDER_STATE
-            if kwargs["steps_trained_in_current_epoch"] and self.train_order and order.is_file():
+            if steps_trained_in_current_epoch and self.train_order and order.is_file():
                 with reading(checkpoint):
                     self.train_order.begin_with = torch.load(order, weights_only=True)
             self._load_rng_state(checkpoint)
@@ -558,26 +615,43 @@ class WatchedTrainer(Trainer):
             if self.control.should_training_stop:  # by that evaluation
                 return
             self._restore_random_state = remember_random_state(self.args.device.type)
-        elif checkpoint is None and kwargs["epoch"] == kwargs["epochs_trained"] and rank():
-            set_seed(
-                self.args.seed + rank()
-            )  # or dropout would take the same places from each rank's samples
-        super()._run_epoch(**kwargs)
+        elif is_first and rank():  # or dropout would take the same places from each rank's samples
+            set_seed(self.args.seed + rank())
+        super()._run_epoch(
+            model,
+            epoch,
+            train_dataloader,
+            steps_in_epoch,
+            num_update_steps_per_epoch,
+            trial,
+            ignore_keys_for_eval,
+            start_time,
+            resume_from_checkpoint,
+            epochs_trained,
+            steps_trained_in_current_epoch,
+        )
 
-    def _load_from_checkpoint(self, checkpoint: str, model: torch.nn.Module | None = None) -> None:
+    @override
+    def _load_from_checkpoint(
+        self, resume_from_checkpoint: str, model: torch.nn.Module | None = None
+    ) -> None:
         renamed = isinstance(self.model, PreTrainedModel) and getattr(self.model, "_weight_conversions", None)
-        with reading(checkpoint):
+        with reading(resume_from_checkpoint):
             if not renamed or self.is_fsdp_enabled:
-                super()._load_from_checkpoint(checkpoint, model)
+                super()._load_from_checkpoint(resume_from_checkpoint, model)
                 return
             # saved under other names, such as ViT's older ones, which Trainer doesn't translate (transformers 43701)
-            found = type(self.model).from_pretrained(checkpoint, dtype=self.model.dtype)
+            found = type(self.model).from_pretrained(resume_from_checkpoint, dtype=self.model.dtype)
             self._issue_warnings_after_load(self.model.load_state_dict(found.state_dict(), strict=False))
 
-    def _prepare_for_training(self, max_steps: int, train_dataloader: Any, checkpoint: str | None) -> Any:
-        with reading(checkpoint):  # states of the optimizer, the schedule and DeepSpeed
-            return super()._prepare_for_training(max_steps, train_dataloader, checkpoint)
+    @override
+    def _prepare_for_training(
+        self, max_steps: int, train_dataloader: Any, resume_from_checkpoint: str | None
+    ) -> Any:
+        with reading(resume_from_checkpoint):  # states of the optimizer, the schedule and DeepSpeed
+            return super()._prepare_for_training(max_steps, train_dataloader, resume_from_checkpoint)
 
+    @override
     def _load_rng_state(self, checkpoint: str | None) -> None:
         if self._restore_random_state is not None:  # that after the evaluation that was due
             self._restore_random_state()
@@ -587,6 +661,7 @@ class WatchedTrainer(Trainer):
             if checkpoint is not None:
                 restore_random_state(Path(checkpoint), self.args.device.type)
 
+    @override
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         """Load as Trainer does, and compute the learning rate again: the run may have been extended."""
         super()._load_optimizer_and_scheduler(checkpoint)
@@ -597,6 +672,7 @@ class WatchedTrainer(Trainer):
         for group, base, factor in groups:
             group["lr"] = base * factor(schedule.last_epoch)  # torch's own formula: the same bits
 
+    @override
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         """Refuse a checkpoint that lacks weights; Trainer would only warn."""
         parameters = dict(self.model.named_parameters(remove_duplicate=False))
@@ -644,6 +720,7 @@ class WeightedTrainer(WatchedTrainer):
         """The metrics of the evaluation that has just ended, without `eval_`."""
         return self.means.all()
 
+    @override
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate as Trainer does, with the metrics of `eval_metrics`."""
         self.means = Means()
@@ -652,6 +729,7 @@ class WeightedTrainer(WatchedTrainer):
         output.metrics.update({f"eval_{name}": value for name, value in self.eval_metrics().items()})
         return output
 
+    @override
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         result = super().compute_loss(model, inputs, *args, **kwargs)
         if not model.training and self.batch_sizes[rank()]:
@@ -670,14 +748,17 @@ class LanguageTrainer(WeightedTrainer):
         super().__init__(*args, **kwargs)
         self._held_out = held_out
 
+    @override
     def count_tokens(self, inputs: dict[str, Any]) -> torch.Tensor | None:
         """All tokens: blocks have no padding."""
         return torch.tensor(inputs["input_ids"].numel())
 
+    @override
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
         """Weighted by tokens."""
         self.means.add(inputs["labels"][:, 1:].numel(), loss=float(loss))
 
+    @override
     def eval_metrics(self) -> dict[str, float]:
         """Loss and perplexity of a token."""
         means = self.means.all()

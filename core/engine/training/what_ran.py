@@ -35,7 +35,8 @@ def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
     parameters = [weight for _rest, weight in weights_of(model)]
     optimizer = bare(trainer.optimizer)
     state = state_bytes(optimizer)
-    scaler, engine = trainer.accelerator.scaler, trainer.deepspeed
+    scaler = trainer.accelerator.scaler
+    engine: Any = trainer.deepspeed
     loss_scale = scaler.get_scale() if scaler is not None else None
     if engine is not None and engine.fp16_enabled():
         loss_scale = float(engine.optimizer.loss_scale)
@@ -125,7 +126,8 @@ def _batches(trainer: WatchedTrainer) -> dict[str, Any]:
     while hasattr(batch_sampler, "batch_sampler"):
         batch_sampler = batch_sampler.batch_sampler
     accumulated = trainer.args.gradient_accumulation_steps
-    epoch_steps = math.ceil(len(trainer.callback_handler.train_dataloader) / accumulated)
+    whole: Any = trainer.callback_handler.train_dataloader
+    epoch_steps = math.ceil(len(whole) / accumulated)
     samples = trainer.last_step[0]
     # an epoch's last step may be smaller
     if epoch_steps > 1 and trainer.state.global_step % epoch_steps == 0:
