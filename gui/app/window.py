@@ -68,7 +68,7 @@ from gui.app.live_runs import (
     underway,
 )
 from gui.app.sidebar import Place, Sidebar
-from gui.base.background import Ask, FileWork, JobTask, end_left
+from gui.base.background import Ask, EngineWork, FileWork, end_left
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.run.words import AskTurn, Turn, ask_turn
@@ -125,7 +125,7 @@ class MainWindow(InOrder, QMainWindow):
         self._ask = ask
         self._tools = tools
         self._ask_about_closing = ask_about_closing
-        self._devices = JobTask(ask, "devices", MachineReport, self, done=self._on_machine)
+        self._devices: EngineWork[MachineReport] = EngineWork(self, done=self._on_machine)
         self.device_check: DeviceCheckDialog | None = None
         self._saves_settings = True
         self._session_ends = False
@@ -191,7 +191,7 @@ class MainWindow(InOrder, QMainWindow):
 
     def ask_for_devices(self) -> None:
         """Find out in the background what this machine can do."""
-        self._devices.put()
+        self._devices.ask(self._ask, "devices", MachineReport)
 
     def work_without_home(self, error: OSError) -> None:
         """Show that Hone's own folder can't be used, and write nothing there from now on."""

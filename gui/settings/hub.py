@@ -17,7 +17,7 @@ from core.base import formats
 from core.base.errors import UserError
 from core.base.language import _
 from core.services import hub
-from gui.base.background import Ask, JobTask
+from gui.base.background import Ask, EngineWork
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.base.trash import TrashDialog
@@ -36,9 +36,8 @@ class TokenPanel(QWidget):
 
     def __init__(self, ask: Ask) -> None:
         super().__init__()
-        self.task = JobTask(
-            ask, "hub-account", hub.Account, self, done=self._on_account, failed=self._on_failure
-        )
+        self._ask = ask
+        self.work: EngineWork[hub.Account] = EngineWork(self, done=self._on_account, failed=self._on_failure)
         self._action = hub.AccountAction.LOOK
         self._account = hub.Account()
         self.status = text_label()
@@ -63,7 +62,8 @@ class TokenPanel(QWidget):
     def _put(self, action: hub.AccountAction) -> None:
         self._action = action
         token = self.line.text() if action is hub.AccountAction.SAVE else ""
-        self.task.put(hub.AccountRequest(action=action, token=token))
+        request = hub.AccountRequest(action=action, token=token)
+        self.work.ask(self._ask, "hub-account", hub.Account, request)
         is_check = action is hub.AccountAction.CHECK
         self._show(_("Asking {host}…").format(host=hub.host()) if is_check else _("Reading the keychain…"))
 
@@ -86,7 +86,7 @@ class TokenPanel(QWidget):
         self._update_buttons()
 
     def _update_buttons(self) -> None:
-        is_idle = not self.task.is_running
+        is_idle = not self.work.is_running
         self.save.setEnabled(is_idle and bool(self.line.text().strip()) and not self._account.refusal)
         self.line.setEnabled(not self._account.refusal)
         self.check.setEnabled(is_idle and self._account.place is not hub.TokenPlace.NOWHERE)
@@ -121,7 +121,7 @@ class TokenSheet(Sheet):
         self.panel.look()
 
     def done(self, result: int) -> None:
-        self.panel.task.close()
+        self.panel.work.close()
         super().done(result)
 
 
@@ -167,12 +167,11 @@ class CacheCard(Card):
 
     def __init__(self, ask: Ask) -> None:
         super().__init__(_("Downloaded from the Hub"))
-        self._reading = JobTask(
-            ask, "hub-cached", hub.CacheReport, self, done=self.show_report, failed=self._on_failure
+        self._ask = ask
+        self._reading: EngineWork[hub.CacheReport] = EngineWork(
+            self, done=self.show_report, failed=self._on_failure
         )
-        self._removing = JobTask(
-            ask, "hub-remove", hub.Removed, self, done=self._read, failed=self._on_failure
-        )
+        self._removing: EngineWork[hub.Removed] = EngineWork(self, done=self._read, failed=self._on_failure)
         self._repos: tuple[hub.Cached, ...] = ()
         self.question = TrashDialog(self)
         self.table = QTableWidget()
@@ -207,7 +206,7 @@ class CacheCard(Card):
         self.text.setText(text)
         self._update_button()
 
-    def close_tasks(self) -> None:
+    def close_work(self) -> None:
         self._reading.close()
         self._removing.close()
 
@@ -217,7 +216,7 @@ class CacheCard(Card):
         return self._repos[rows[0].row()] if rows else None
 
     def _read(self) -> None:
-        self._reading.put()
+        self._reading.ask(self._ask, "hub-cached", hub.CacheReport)
 
     def _on_delete(self) -> None:
         repo = self._chosen
@@ -225,7 +224,8 @@ class CacheCard(Card):
             return
 
         def delete() -> None:
-            self._removing.put(hub.RemoveRequest(id=repo.id, kind=repo.kind))
+            request = hub.RemoveRequest(id=repo.id, kind=repo.kind)
+            self._removing.ask(self._ask, "hub-remove", hub.Removed, request)
             self._update_button()
 
         title = _("Delete {name} from this computer?").format(name=repo.id)

@@ -23,7 +23,7 @@ from core.base.formats import MISSING
 from core.base.jobs import JobProgress
 from core.base.language import _
 from core.services import hub
-from gui.base.background import Ask, JobTask
+from gui.base.background import Ask, EngineWork
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.settings.hub import TokenSheet
@@ -222,17 +222,15 @@ class Download(QObject):
 
     def __init__(self, ask: Ask, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._task = JobTask(
-            ask,
-            "hub-download",
-            hub.Downloaded,
+        self._ask = ask
+        self._loading: EngineWork[hub.Downloaded] = EngineWork(
             self,
             progress=self._on_progress,
             done=self._on_done,
             failed=self.changed,
             idle=self._remove_cancelled,
         )
-        self._removing = JobTask(ask, "hub-remove", hub.Removed, self, failed=self.changed)
+        self._removing: EngineWork[hub.Removed] = EngineWork(self, failed=self.changed)
         self._cancelled: hub.DownloadRequest | None = None
         self.request: hub.DownloadRequest | None = None
         self.progress: JobProgress | None = None
@@ -240,11 +238,11 @@ class Download(QObject):
 
     @property
     def is_running(self) -> bool:
-        return self._task.is_running
+        return self._loading.is_running
 
     @property
     def failure(self) -> UserError | None:
-        return self._task.failure or self._removing.failure
+        return self._loading.failure or self._removing.failure
 
     def start(self, request: hub.DownloadRequest) -> None:
         """Start a download; one that runs is paused."""
@@ -254,26 +252,26 @@ class Download(QObject):
     def resume(self) -> None:
         if self.request is not None:
             self.pace = hub.Pace()
-            self._task.put(self.request)
+            self._loading.ask(self._ask, "hub-download", hub.Downloaded, self.request)
             self.changed.emit()
 
     def pause(self) -> None:
         """Kill the process; the files so far stay on the disk."""
-        self._task.cancel()
+        self._loading.cancel()
         self.changed.emit()
 
     def cancel(self) -> None:
         """Kill the process, and delete the files so far once it has ended."""
         self._cancelled, self.request, self.progress = self.request, None, None
-        self._task.cancel()
-        self._task.failure = None
-        if self._task.is_idle:
+        self._loading.cancel()
+        self._loading.failure = None
+        if self._loading.is_idle:
             self._remove_cancelled()
         self.changed.emit()
 
     def close(self) -> None:
         """Pause, and wait for the download's thread; files of a cancelled one are deleted all the same."""
-        self._task.close()
+        self._loading.close()
         self._remove_cancelled()
 
     def _on_progress(self, progress: JobProgress) -> None:
@@ -289,7 +287,8 @@ class Download(QObject):
     def _remove_cancelled(self) -> None:
         request, self._cancelled = self._cancelled, None
         if request is not None:
-            self._removing.put(hub.RemoveRequest(id=request.id, kind=request.kind, only_partial=True))
+            partly = hub.RemoveRequest(id=request.id, kind=request.kind, only_partial=True)
+            self._removing.ask(self._ask, "hub-remove", hub.Removed, partly)
 
 
 class DownloadLine(QWidget):
@@ -361,10 +360,10 @@ class HubSheet(Sheet):
         super().__init__(_("Models on the Hub") if is_model else _("Data on the Hub"), parent)
         self._ask, self._task, self._kind = ask, task, kind
         self.resize(*SIZE)
-        self._search = JobTask(
-            ask, "hub-search", hub.SearchAnswer, self, done=self._on_answer, failed=self._on_failure
+        self._search: EngineWork[hub.SearchAnswer] = EngineWork(
+            self, done=self._on_answer, failed=self._on_failure
         )
-        self._cached = JobTask(ask, "hub-cached", hub.CacheReport, self, done=self._on_cached)
+        self._cached: EngineWork[hub.CacheReport] = EngineWork(self, done=self._on_cached)
         self._request: hub.SearchRequest | None = None
         self.answer: hub.SearchAnswer | None = None
         self.here: tuple[hub.Found, ...] = ()
@@ -391,7 +390,7 @@ class HubSheet(Sheet):
         self._lay_out()
         self._connect()
         self._refresh()
-        self._cached.put()
+        self._read_cache()
         self.words.setFocus()
 
     @property
@@ -403,9 +402,12 @@ class HubSheet(Sheet):
         return self.answer is not None and self.answer.signed_in
 
     def done(self, result: int) -> None:
-        for task in (self._search, self._cached, self.download):
-            task.close()
+        for work in (self._search, self._cached, self.download):
+            work.close()
         super().done(result)
+
+    def _read_cache(self) -> None:
+        self._cached.ask(self._ask, "hub-cached", hub.CacheReport)
 
     def _search_or_stop(self) -> None:
         if self.is_searching:
@@ -421,7 +423,7 @@ class HubSheet(Sheet):
 
     def _put(self, request: hub.SearchRequest) -> None:
         self._request = request
-        self._search.put(request)
+        self._search.ask(self._ask, "hub-search", hub.SearchAnswer, request)
         self.strip.hide()
         self._refresh()
 
@@ -456,7 +458,7 @@ class HubSheet(Sheet):
             self._finish(request)
         elif needs_token(found, signed_in=self._signed_in):
             self.token = TokenSheet(found.id, self._ask, self)
-            self.token.panel.saved.connect(self._cached.put)
+            self.token.panel.saved.connect(self._read_cache)
             self.token.panel.saved.connect(self._search_again)
             self.token.open()
         else:

@@ -348,13 +348,13 @@ def test_the_device_check_opens_from_both_pages_and_ends_with_the_window(qtbot, 
     window = make_window(engine)
     window.new_run.check_requested.emit("cpu")
     check = window.device_check
-    qtbot.waitUntil(lambda: not check.task.is_running)
+    qtbot.waitUntil(lambda: not check.work.is_running)
     check.reject()
     assert window.device_check is None
     window.go_to(Place.SETTINGS)
     engine.gate.clear()
     window.settings.check_requested.emit("auto")
-    assert window.device_check.task.is_running
+    assert window.device_check.work.is_running
     window.end_work()
     assert window.device_check is None
 
