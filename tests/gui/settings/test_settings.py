@@ -35,8 +35,8 @@ def page(qtbot, engine, tmp_path):
 
 def test_what_other_computers_take_is_in_the_guide(make_window):
     window = make_window()
-    window.go_to(Place.SETTINGS)
-    window.settings_page().computers.guide_wanted.emit()
+    window.pages.go_to(Place.SETTINGS)
+    window.pages.settings_page().computers.guide_wanted.emit()
     assert window.commands.guide.browser.source().fileName() == "computers.md"
     window.commands.close_guide()
 
@@ -123,7 +123,7 @@ def test_no_page_asks_the_network_by_itself(qtbot, engine, tmp_path):
     window.show()
     window.ask_for_devices()
     for place in Place:
-        window.go_to(place)
+        window.pages.go_to(place)
     qtbot.waitUntil(lambda: "devices" in {job for job, _ in engine.requests})
     asked = {job: body for job, body in engine.requests if job in ASKS_THE_NETWORK}
     assert set(asked) <= {"hub-account"}
