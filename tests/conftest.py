@@ -185,7 +185,7 @@ def make_window(qtbot, tmp_path, own_home):
     Of unfinished runs it says that they are to go on, and of a busy device that the run is to start now.
     """
     from core.base.settings import Appearance, Settings
-    from gui.app.live_runs import Closing
+    from gui.app.closing import Closing
     from gui.app.sidebar import Place
     from gui.app.window import MainWindow
     from gui.base.theme import Theme
@@ -199,7 +199,7 @@ def make_window(qtbot, tmp_path, own_home):
         how = {"ask_turn": lambda *_: Turn.NOW, **how}
         window = MainWindow(Theme(Appearance.LIGHT), chosen, engine or FakeEngine(), on_close, **how)
         qtbot.addWidget(window)
-        window.go_to(Place.NEW_RUN)
+        window.pages.go_to(Place.NEW_RUN)
         made.append(window)
         if is_shown:
             window.show()

@@ -23,7 +23,16 @@ LIGHT = {"msgspec", "platformdirs", "psutil", "pynvml", "send2trash", "tomli_w",
 ARRAYS = {"PIL", "pi_heif", "numpy", "pyarrow", "sklearn"}
 TORCH = {"torch", "torchao", "torchvision", "bitsandbytes", "deepspeed", "safetensors", "tensorboardX"}
 HUGGING_FACE = {"accelerate", "datasets", "huggingface_hub", "peft", "tokenizers", "transformers", "trl"}
-OTHERS = {"coremltools", "gguf", "jinja2", "keyring", "onnxruntime", "truststore", "typing_extensions", "yaml"}
+OTHERS = {
+    "coremltools",
+    "gguf",
+    "jinja2",
+    "keyring",
+    "onnxruntime",
+    "truststore",
+    "typing_extensions",
+    "yaml",
+}
 ALLOWED = {
     "core": LIGHT | {"core"},
     "core/engine": LIGHT | ARRAYS | TORCH | HUGGING_FACE | OTHERS | {"core", "resources"},

@@ -43,6 +43,7 @@ from core.jobs.devices import DeviceCheckRequest
 from core.jobs.export import ExportRequest, PushRequest
 from core.jobs.inspect import InspectRequest
 from core.jobs.script import ScriptRequest
+from core.jobs.uv import UvProgram
 from core.memory.model import OptionsRequest
 from core.monitor.nvidia import number_by_slot
 from core.options import RunOptions, Tree, hub
@@ -51,7 +52,6 @@ from core.options.sections import DeviceOptions
 from core.options.validate import read_options
 from core.runs.export_source import find_source
 from core.runs.folder import RunFolder
-from core.services.gpu_install import UvProgram
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 

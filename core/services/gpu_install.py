@@ -29,6 +29,7 @@ from core.base.language import _
 from core.base.processes import SOURCE_ROOT, is_frozen, kill_with_children, start_worker
 from core.base.settings import VERSION, home
 from core.hosts.install import GB, requirements
+from core.jobs.uv import UvProgram
 from core.monitor.nvidia import driver_version, find_gpu
 from core.options import hub
 
@@ -53,12 +54,6 @@ except (AssertionError, RuntimeError) as error:
 print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda, "device": device, "problem": problem}))
 """
 """Run in the new environment: imports the training libraries and computes a sum on the GPU."""
-
-
-class UvProgram(msgspec.Struct, frozen=True, kw_only=True):
-    """Request (a folder) and answer (the program in it) of the engine's job `fetch-uv`."""
-
-    path: str
 
 
 @dataclass(frozen=True)

@@ -369,7 +369,7 @@ def run_app(argv: Sequence[str]) -> int:
     if home_error is not None:
         window.work_without_home(home_error)
     else:
-        window.form_made.connect(
+        window.pages.form_made.connect(
             lambda page: application.aboutToQuit.connect(FormAutosave(page, window).save)
         )
     if damage is not None:
@@ -383,9 +383,11 @@ def run_app(argv: Sequence[str]) -> int:
         paint.painted.connect(_report_paint)
     else:
         paint.painted.connect(window.ask_for_devices)
-        paint.painted.connect(lambda: window.new_run)  # else it would be made at the click that needs it
+        paint.painted.connect(
+            lambda: window.pages.new_run
+        )  # else it would be made at the click that needs it
         paint.painted.connect(import_charts_soon)
-    window.go_to(first_place(chosen))
+    window.pages.go_to(first_place(chosen))
     window.open_paths(paths)
     window.show()
     QTimer.singleShot(SETTLED_MS, collect_garbage)

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import PySide6
 from PySide6.QtCore import QObject, Qt, QUrl
@@ -32,6 +31,7 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QListWidget,
     QListWidgetItem,
+    QMainWindow,
     QMenu,
     QMessageBox,
     QPlainTextEdit,
@@ -43,6 +43,7 @@ from PySide6.QtWidgets import (
 
 from core.base.language import _
 from core.base.settings import VERSION
+from gui.app.navigator import Navigator
 from gui.app.sidebar import Place, place_titles
 from gui.base.theme import RESOURCES, Role, Theme
 from gui.base.tokens import SPACING
@@ -50,9 +51,6 @@ from gui.base.trash import MessageBox
 from gui.run.header import KEYS, TITLES, RunAction
 from gui.widgets.labels import push_button, role_label
 from gui.widgets.layout import InOrder, fill_dialog, focus_in_view, hbox, tab_stops
-
-if TYPE_CHECKING:
-    from gui.app.window import MainWindow
 
 ROOT = RESOURCES.parent
 GUIDE = ROOT / "docs" / "guide"
@@ -92,9 +90,9 @@ class Commands(QObject):
     On a Mac Qt moves About, Settings and Quit to the menu of the application.
     """
 
-    def __init__(self, window: MainWindow, theme: Theme) -> None:
+    def __init__(self, window: QMainWindow, pages: Navigator, theme: Theme) -> None:
         super().__init__(window)
-        self._window = window
+        self._window, self._pages = window, pages
         self._theme = theme
         self._menus: list[QMenu] = []
         self._conditions: dict[QAction, Callable[[], bool]] = {}
@@ -117,9 +115,9 @@ class Commands(QObject):
         window = self._window
         self._open_menu(_("&File"))
         self._add(_("New run"), partial(self._go_to, Place.NEW_RUN), "Ctrl+N")
-        self._add(_("Open…"), lambda: self._on_new_run(window.new_run.open_file), "Ctrl+O")
-        self._add(_("Save as…"), lambda: self._on_new_run(window.new_run.save_file), "Ctrl+Shift+S")
-        self._add(_("Import…"), lambda: self._on_new_run(window.new_run.import_options), "Ctrl+I")
+        self._add(_("Open…"), lambda: self._on_new_run(self._pages.new_run.open_file), "Ctrl+O")
+        self._add(_("Save as…"), lambda: self._on_new_run(self._pages.new_run.save_file), "Ctrl+Shift+S")
+        self._add(_("Import…"), lambda: self._on_new_run(self._pages.new_run.import_options), "Ctrl+I")
         self._menus[-1].addSeparator()
         settings = self._add(_("Settings…"), partial(self._go_to, Place.SETTINGS), "Ctrl+,")
         settings.setMenuRole(QAction.MenuRole.PreferencesRole)
@@ -162,7 +160,7 @@ class Commands(QObject):
         turn.setShortcuts(both)  # the first is shown, X11 sends the second
         self._menus[-1].addSeparator()
         sorting = self._menus[-1].addMenu(_("Sort runs by"))
-        sorting.aboutToShow.connect(lambda: self._window.runs_page().table.list_columns(sorting))
+        sorting.aboutToShow.connect(lambda: self._pages.runs_page().table.list_columns(sorting))
         self._conditions[sorting.menuAction()] = self._shows_runs
         self._menus[-1].addSeparator()
         self._add(
@@ -172,10 +170,9 @@ class Commands(QObject):
         )
 
     def _add_run(self) -> None:
-        window = self._window
         self._open_menu(_("&Run"))
-        self._add(_("Start training"), window.start_shown, "Ctrl+Return", self._can_start)
-        self._add(_("Try several values…"), lambda: self._on_new_run(window.new_run.try_values))
+        self._add(_("Start training"), self._pages.start_shown, "Ctrl+Return", self._can_start)
+        self._add(_("Try several values…"), lambda: self._on_new_run(self._pages.new_run.try_values))
         groups = (
             (RunAction.PAUSE, RunAction.RESUME, RunAction.STOP),
             (
@@ -225,11 +222,11 @@ class Commands(QObject):
             TITLES[action],
             partial(self._do_run, action),
             KEYS.get(action, ""),
-            lambda: action in self._window.run_commands(),
+            lambda: action in self._pages.run_commands(),
         )
 
     def _do_run(self, action: RunAction) -> None:
-        self._window.run_commands()[action]()
+        self._pages.run_commands()[action]()
 
     def _enable(self, menu: QMenu, *, is_open: bool) -> None:
         """Grey what isn't possible. While the menu is closed its shortcuts find that out when they are pressed."""
@@ -238,11 +235,11 @@ class Commands(QObject):
                 action.setEnabled(not is_open or self._conditions[action]())
 
     def _go_to(self, place: Place) -> None:
-        self._window.go_to(place)
-        self._window.pages.setFocus()
+        self._pages.go_to(place)
+        self._pages.setFocus()
 
     def _tabs(self) -> QTabWidget | None:
-        return next((tabs for tabs in self._window.pages.findChildren(QTabWidget) if tabs.isVisible()), None)
+        return next((tabs for tabs in self._pages.findChildren(QTabWidget) if tabs.isVisible()), None)
 
     def _turn(self, by: int) -> None:
         """Show the next tab, or the one before, that isn't hidden, and focus what is in it."""
@@ -253,14 +250,14 @@ class Commands(QObject):
             focus_in_view(stops[0], Qt.FocusReason.ShortcutFocusReason)
 
     def _shows_runs(self) -> bool:
-        return self._window.runs is not None and self._window.runs.isVisible()
+        return self._pages.runs is not None and self._pages.runs.isVisible()
 
     def _can_start(self) -> bool:
-        return self._window.pages.currentWidget() in (self._window.new_run, self._window.benchmark)
+        return self._pages.currentWidget() in (self._pages.new_run, self._pages.benchmark)
 
     def _report_problem(self) -> None:
         """Show the support file of the run on screen; without one, the guide says what to do."""
-        support = self._window.run_commands().get(RunAction.SUPPORT)
+        support = self._pages.run_commands().get(RunAction.SUPPORT)
         support() if support is not None else self.open_guide("troubleshooting.md")
 
     def _on_new_run(self, do: Do) -> None:
@@ -302,21 +299,21 @@ class Commands(QObject):
 
     def _page_edits(self) -> dict[Standard, Do]:
         """What can be undone and done again, and pasted, on the page that is shown."""
-        form, runs, edits = self._window.new_run, self._window.runs, dict[Standard, Do]()
+        form, runs, edits = self._pages.new_run, self._pages.runs, dict[Standard, Do]()
         if runs is not None and runs.isVisible() and runs.bin.waiting:
             edits[Standard.Undo] = runs.bin.undo
         if form.isVisible() and form.stack.canUndo():
             edits[Standard.Undo] = form.stack.undo
         if form.isVisible() and form.stack.canRedo():
             edits[Standard.Redo] = form.stack.redo
-        tried = self._window.try_it
+        tried = self._pages.try_it
         if tried is not None and tried.isVisible() and (paste := tried.input.pastes()) is not None:
             edits[Standard.Paste] = paste
         return edits
 
     def searched(self) -> QLineEdit | None:
         """The line that filters what is shown."""
-        runs = self._window.runs
+        runs = self._pages.runs
         return runs.search if runs is not None and self._shows_runs() else None
 
     def _find(self) -> None:
@@ -326,8 +323,8 @@ class Commands(QObject):
 
     def open_chapter(self) -> None:
         """Open the guide's chapter about the page that is shown."""
-        shown = self._window.pages.currentWidget()
-        pages = (chapter for name, chapter in CHAPTERS.items() if getattr(self._window, name) is shown)
+        shown = self._pages.currentWidget()
+        pages = (chapter for name, chapter in CHAPTERS.items() if getattr(self._pages, name) is shown)
         self.open_guide(next(pages, CONTENTS))
 
     def open_guide(self, name: str) -> GuideWindow:

@@ -19,7 +19,6 @@ from PySide6.QtCore import (
     QRect,
     QSize,
     Qt,
-    Signal,
 )
 from PySide6.QtGui import (
     QCloseEvent,
@@ -33,7 +32,7 @@ from PySide6.QtGui import (
     QSessionManager,
     QShowEvent,
 )
-from PySide6.QtWidgets import QDialog, QMainWindow, QPushButton, QStackedWidget, QToolButton, QWidget
+from PySide6.QtWidgets import QDialog, QMainWindow, QPushButton, QToolButton, QWidget
 
 from core.base import settings
 from core.base.errors import UserError
@@ -44,7 +43,6 @@ from core.hosts.install import with_computers
 from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.device_support import MachineReport
-from core.options.presets import Preset
 from core.runs import library as runs
 from core.runs import queue
 from core.runs import start as starting
@@ -52,40 +50,36 @@ from core.runs.compare import create_sweep
 from core.runs.folder import Action, RunFolder
 from core.runs.notes import asked_title
 from core.runs.queue import LiveRun
-from core.runs.start import Extension
 from core.services.sending import agree_to_new
-from gui.app.commands import Commands
-from gui.app.live_runs import (
+from gui.app.closing import (
     AskClosing,
-    LiveRunsThread,
-    Notifications,
     Underway,
-    UnfinishedRuns,
     ask_on_close,
     may_close,
     question_about,
     request_all,
     underway,
 )
+from gui.app.commands import Commands
+from gui.app.live_runs import LiveRunsThread, UnfinishedRuns
+from gui.app.navigator import Navigator, PageMakers
+from gui.app.notifications import Notifications
 from gui.app.sidebar import Place, Sidebar
-from gui.base.background import Ask, FileWork, JobTask, end_left
+from gui.base.background import Ask, EngineWork, FileWork, end_left
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
 from gui.run.words import AskTurn, Turn, ask_turn
 from gui.settings.gpu_install import GpuInstaller
-from gui.widgets.cards import PAGES, Strip
+from gui.widgets.cards import Strip
 from gui.widgets.inputs import dropped_paths
 from gui.widgets.labels import role_label
 from gui.widgets.layout import InOrder, hbox, vbox
 
 if TYPE_CHECKING:
-    from core.benchmark.plan import Variant
     from gui.benchmark.page import BenchmarkPage
     from gui.new_run.memory_state import MemoryTools
     from gui.new_run.page import NewRunPage
     from gui.new_run.welcome import WelcomePage
-    from gui.run.follower import Begin
-    from gui.run.header import RunAction
     from gui.run.page import RunPage
     from gui.runs.compare import ComparePage
     from gui.runs.page import RunsPage
@@ -104,9 +98,7 @@ DROP_MARGINS = QMargins(SPACING, SPACING, SPACING, SPACING)
 
 
 class MainWindow(InOrder, QMainWindow):
-    """The main window. Pages are made when they are first shown; all but New run are None until then."""
-
-    form_made = Signal(object)  # the `NewRunPage`, which is about to be shown or used
+    """The main window: starts runs, opens files, and asks about unfinished runs when it is closed."""
 
     def __init__(
         self,
@@ -125,33 +117,37 @@ class MainWindow(InOrder, QMainWindow):
         self._ask = ask
         self._tools = tools
         self._ask_about_closing = ask_about_closing
-        self._devices = JobTask(ask, "devices", MachineReport, self, done=self._on_machine)
+        self._devices: EngineWork[MachineReport] = EngineWork(self, done=self._on_machine)
         self.device_check: DeviceCheckDialog | None = None
         self._saves_settings = True
         self._session_ends = False
         self._machine: MachineReport | None = None
         self._live_runs = LiveRunsThread(self._runs_folder, self)
-        self.found = UnfinishedRuns(self, self._live_runs)
+        self.pages = Navigator(
+            theme,
+            PageMakers(
+                new_run=self._make_new_run,
+                welcome=self._make_welcome,
+                run=self._make_run,
+                runs=self._make_runs,
+                compare=self._make_compare,
+                settings=self._make_settings,
+                try_it=self._make_try_it,
+                benchmark=self._make_benchmark,
+            ),
+        )
+        self.found = UnfinishedRuns(self.pages, self._live_runs, self)
         self.sidebar = Sidebar(theme, self.found.strip.beside)
         self.gpu = GpuInstaller(parent=self)
         self.gpu.installed.connect(self.ask_for_devices)
         self._sweeps = FileWork(self)
-        self._new_run: NewRunPage | None = None
-        self.welcome: WelcomePage | None = None
-        self.run: RunPage | None = None
-        self.runs: RunsPage | None = None
-        self.compare: ComparePage | None = None
-        self.settings: SettingsPage | None = None
-        self.try_it: TryPage | None = None
-        self.benchmark: BenchmarkPage | None = None
-        self.pages = QStackedWidget()
-        self.pages.setObjectName(PAGES)
         self.drop_target = role_label(Role.DROP_TARGET, _("Drop data or a run file here"), self)
         self.drop_target.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.drop_target.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.drop_target.hide()
         self._lay_out()
-        self._notifications = Notifications(self, lambda: self._settings.notify, self.run_on_screen)
+        self._notifications = Notifications(self, lambda: self._settings.notify, self.pages.run_on_screen)
+        self._notifications.clicked.connect(partial(self.come_forward, ()))
         self._live_runs.changed.connect(self._notifications.show_live)
         self._live_runs.changed.connect(self._on_live)
         self._live_runs.run_ended.connect(self._notifications.notify_end)
@@ -160,38 +156,25 @@ class MainWindow(InOrder, QMainWindow):
         theme.changed.connect(self._dress)
         self.pages.currentChanged.connect(self._dress)
         self.pages.currentChanged.connect(self._notifications.refresh)
-        self.pages.currentChanged.connect(
-            lambda: self.pages.setFocusProxy(self.pages.currentWidget() or self)
-        )
         for notices in (self.found.strip, self.found.strip.beside):
             notices.setFocusProxy(self.pages)
-        self.sidebar.place_chosen.connect(self.go_to)
+        self.sidebar.place_chosen.connect(self.pages.go_to)
+        self.pages.place_shown.connect(self.sidebar.show_place)
+        self.pages.run_shown.connect(self._live_runs.follow)
+        self.pages.run_shown.connect(self.found.strip.leave_out)
+        self.pages.run_shown.connect(self._notifications.refresh)
+        self.found.working_changed.connect(self.sidebar.show_working)
         self.sidebar.machine.trains = self._live_runs.trains
-        self.commands = Commands(self, theme)
+        self.commands = Commands(self, self.pages, theme)
 
     @property
     def is_measuring(self) -> bool:
         """Whether a benchmark runs."""
-        return self.benchmark is not None and self.benchmark.measuring.is_running
-
-    def run_on_screen(self) -> RunFolder | None:
-        """The run whose page is shown, if any."""
-        view = None if self.run is None else self.run.view
-        return view.run if view is not None and self.pages.currentWidget() is self.run else None
-
-    def run_commands(self) -> Mapping[RunAction, Callable[[], object]]:
-        """What can be done now with the run that is shown, or with those selected in the list."""
-        shown = self.pages.currentWidget()
-        if self.run is not None and shown is self.run and self.run.view is not None:
-            buttons = self.run.view.header.buttons
-            return {action: partial(buttons.request, action) for action in buttons.offers()}
-        if self.runs is not None and shown is self.runs:
-            return self.runs.commands(self.runs.chosen())
-        return {}
+        return self.pages.benchmark is not None and self.pages.benchmark.measuring.is_running
 
     def ask_for_devices(self) -> None:
         """Find out in the background what this machine can do."""
-        self._devices.put()
+        self._devices.ask(self._ask, "devices", MachineReport)
 
     def work_without_home(self, error: OSError) -> None:
         """Show that Hone's own folder can't be used, and write nothing there from now on."""
@@ -199,27 +182,14 @@ class MainWindow(InOrder, QMainWindow):
         log.warning("Hone's folder can't be used: %s", error)
         self.found.strip.show_home_error(error)
 
-    def go_to(self, place: Place) -> None:
-        """Show a page, which is created when it is first shown."""
-        pages: dict[Place, Callable[[], QWidget]] = {
-            Place.WELCOME: self.welcome_page,
-            Place.NEW_RUN: lambda: self.new_run,
-            Place.RUNS: self.runs_page,
-            Place.BENCHMARK: self.benchmark_page,
-            Place.TRY: self.try_page,
-            Place.SETTINGS: self.settings_page,
-        }
-        self.pages.setCurrentWidget(pages[place]())
-        self.sidebar.show_place(place)
-
     def start_run(self, options: RunOptions) -> None:
         """Start what the form asks for; it becomes the form of another run."""
-        then = partial(self.new_run.begin_next, asked_title(options))
-        self._start(options, self.new_run.show_error, self.new_run.known_memory, then)
+        then = partial(self.pages.new_run.begin_next, asked_title(options))
+        self._start(options, self.pages.new_run.show_error, self.pages.new_run.known_memory, then)
 
     def test_run(self, options: RunOptions) -> None:
         """Start a run that evaluates the model of the one that is shown."""
-        view = self.run_page().view
+        view = self.pages.run_page().view
         assert view is not None, "it was asked for there"
         begin = partial(self._start, options, view.show_error)
         view.sending.ask((options,), begin, chosen=("data.eval", "model.source"))
@@ -242,7 +212,7 @@ class MainWindow(InOrder, QMainWindow):
             show_error(error)
             return
         then()
-        self.show_run(created[0], lambda: starting.start_all(created, queued=turn is Turn.WAIT)[0])
+        self.pages.show_run(created[0], lambda: starting.start_all(created, queued=turn is Turn.WAIT)[0])
 
     def start_sweep(self, options: RunOptions, values: Mapping[str, str]) -> None:
         """Queue a run for each of these values, and compare them."""
@@ -253,8 +223,8 @@ class MainWindow(InOrder, QMainWindow):
             return made
 
         def show(made: list[RunFolder]) -> None:
-            self.new_run.begin_next(asked_title(options))
-            self.compare_runs(made)
+            self.pages.new_run.begin_next(asked_title(options))
+            self.pages.compare_runs(made)
 
         self._sweeps.put(begin, show)
 
@@ -264,33 +234,6 @@ class MainWindow(InOrder, QMainWindow):
             return Turn.WAIT
         awaited = queue.ahead_of(options.device.name)
         return Turn.NOW if awaited is None else self._ask_turn(awaited, self)
-
-    def show_run(self, run: RunFolder, begin: Begin | None = None) -> None:
-        """Show a run, which `begin` starts first."""
-        self._live_runs.follow(run, starts=begin is not None)
-        page = self.run_page()
-        page.show_run(run, begin)
-        self.pages.setCurrentWidget(page)
-        page.setFocus()
-        self.found.strip.leave_out(run)
-        self._notifications.refresh()
-        self.sidebar.show_place(Place.RUNS)
-
-    def try_run(self, run: RunFolder) -> None:
-        """Open a run's model under "Try it"."""
-        self.try_page().show_run(run)
-        self.go_to(Place.TRY)
-
-    def resume_run(self, run: RunFolder, longer: Extension | None = None) -> None:
-        self.show_run(run)
-        if (view := self.run_page().view) is not None:
-            view.resume(longer)
-
-    def compare_runs(self, runs: list[RunFolder]) -> None:
-        page = self.compare_page()
-        page.show_runs(runs)
-        self.pages.setCurrentWidget(page)
-        self.sidebar.show_place(Place.RUNS)
 
     def open_paths(self, paths: Sequence[Path]) -> None:
         """Open the first of these files or folders, and show which ones were not opened."""
@@ -303,19 +246,13 @@ class MainWindow(InOrder, QMainWindow):
         """Open a run file or a run's folder; anything else becomes the training data."""
         self.found.has_request = True
         if is_there(path / "run.toml"):
-            self.show_run(RunFolder(path))
+            self.pages.show_run(RunFolder(path))
             return
-        self.go_to(Place.NEW_RUN)
+        self.pages.go_to(Place.NEW_RUN)
         if path.suffix.lower() in run_file.ENDINGS:
-            self.new_run.load_file(path)
+            self.pages.new_run.load_file(path)
         else:
-            self.new_run.set_data(path)
-
-    def open_example(self, example: Preset) -> None:
-        """Fill the New run page from an example, ready to be started."""
-        self.go_to(Place.NEW_RUN)
-        self.new_run.load_example(example)
-        self.new_run.setFocus()
+            self.pages.new_run.set_data(path)
 
     def come_forward(self, paths: Sequence[Path]) -> None:
         """Raise this window, as large as it was, and open files of a second start."""
@@ -325,16 +262,6 @@ class MainWindow(InOrder, QMainWindow):
         self.activateWindow()
         self.open_paths(paths)
 
-    def edit(self, tree: dict[str, object]) -> None:
-        """Fill the New run page from a run."""
-        self.go_to(Place.NEW_RUN)
-        self.new_run.open_run(tree)
-
-    def use_variant(self, variant: Variant) -> None:
-        """Use the options of a benchmark's variant in New run, where they are listed and can be undone."""
-        self.go_to(Place.NEW_RUN)
-        self.new_run.apply_changes(variant.title, variant.note, variant.changes)
-
     def check_device(self, name: str) -> None:
         """Compare a device's results with those of the CPU, and show them in a dialog."""
         from gui.settings.page import DeviceCheckDialog
@@ -342,14 +269,6 @@ class MainWindow(InOrder, QMainWindow):
         self.device_check = DeviceCheckDialog(self._ask, name, self)
         self.device_check.finished.connect(lambda: setattr(self, "device_check", None))
         self.device_check.open()
-
-    def start_shown(self) -> None:
-        """Start New run or Benchmark, if it is shown and complete."""
-        shown = self.pages.currentWidget()
-        if shown is self.new_run:
-            self.new_run.start()
-        elif shown is not None and shown is self.benchmark:
-            self.benchmark.start()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Return presses the button with the focus, as Space does.
@@ -371,8 +290,8 @@ class MainWindow(InOrder, QMainWindow):
             searched.clear()
         elif is_escape and shown:
             min(shown, key=lambda strip: strip.mapTo(self, QPoint()).y()).dismiss()
-        elif is_escape and self.compare is not None and self.compare.isVisible():
-            self.compare.left.emit()
+        elif is_escape and self.pages.compare is not None and self.pages.compare.isVisible():
+            self.pages.compare.left.emit()
         else:
             super().keyPressEvent(event)
 
@@ -448,124 +367,75 @@ class MainWindow(InOrder, QMainWindow):
         if self.device_check is not None:
             self.device_check.reject()
         self.gpu.close()
-        pages = (self._new_run, self.settings, self.try_it, self.benchmark, self.run, self.compare, self.runs)
-        for page in pages:
-            if page is not None:
-                page.end_work()
+        self.pages.end_work()
         end_left()
         # Qt removes the pages one by one and signals each, when the window's objects are deleted already
         self.pages.blockSignals(True)
 
-    @property
-    def new_run(self) -> NewRunPage:
-        """The page with the form. To make it takes as long as to show the window."""
-        if self._new_run is None:
-            from gui.new_run.page import NewRunPage
+    def _make_new_run(self) -> NewRunPage:
+        from gui.new_run.page import NewRunPage
 
-            page = self._new_run = NewRunPage(self._theme, self._ask, self._tools)
-            page.start_requested.connect(self.start_run)
-            page.quick_try_requested.connect(lambda options: self._start(options, page.show_error))
-            page.sweep_requested.connect(self.start_sweep)
-            page.check_requested.connect(self.check_device)
-            page.welcome_wanted.connect(partial(self.go_to, Place.WELCOME))
-            self._devices.failed.connect(page.show_error)
-            self._sweeps.failed.connect(page.show_error)
-            self._add_page(page)
-            self.form_made.emit(page)
-        return self._new_run
+        page = NewRunPage(self._theme, self._ask, self._tools)
+        page.start_requested.connect(self.start_run)
+        page.quick_try_requested.connect(lambda options: self._start(options, page.show_error))
+        page.sweep_requested.connect(self.start_sweep)
+        page.check_requested.connect(self.check_device)
+        self._devices.failed.connect(page.show_error)
+        self._sweeps.failed.connect(page.show_error)
+        return page
 
-    def welcome_page(self) -> WelcomePage:
-        if self.welcome is None:
-            from gui.new_run.welcome import WelcomePage
+    def _make_welcome(self) -> WelcomePage:
+        from gui.new_run.welcome import WelcomePage
 
-            page = self.welcome = WelcomePage(self._runs_folder)
-            page.example_chosen.connect(self.open_example)
-            page.form_wanted.connect(partial(self.go_to, Place.NEW_RUN))
-            page.file_wanted.connect(self._ask_for_file)
-            self._add_page(page)
-        return self.welcome
+        return WelcomePage(self._runs_folder)
 
-    def runs_page(self) -> RunsPage:
-        if self.runs is None:
-            from gui.runs.page import RunsPage
+    def _make_runs(self) -> RunsPage:
+        from gui.runs.page import RunsPage
 
-            page = self.runs = RunsPage(self._theme, self._runs_folder)
-            page.run_opened.connect(self.show_run)
-            page.edit_requested.connect(self.edit)
-            page.compare_requested.connect(self.compare_runs)
-            page.resume_requested.connect(self.resume_run)
-            page.extend_requested.connect(self.resume_run)
-            page.try_requested.connect(self.try_run)
-            page.runs_gone.connect(self._forget_runs)
-            self.found.attach(page.queue)
-            self._add_page(page)
-        return self.runs
+        page = RunsPage(self._theme, self._runs_folder)
+        self.found.attach(page.queue)
+        return page
 
-    def run_page(self) -> RunPage:
-        if self.run is None:
-            from gui.run.page import RunPage  # brings NumPy and pyqtgraph
+    def _make_run(self) -> RunPage:
+        from gui.run.page import RunPage  # brings NumPy and pyqtgraph
 
-            page = self.run = RunPage(self._theme)
-            page.edit_requested.connect(self.edit)
-            page.run_changed.connect(self._live_runs.poll_soon)
-            page.bin_requested.connect(self._throw_away)
-            page.try_requested.connect(self.try_run)
-            page.test_requested.connect(self.test_run)
-            page.compare_requested.connect(lambda run: self.compare_runs([run]))
-            page.run_opened.connect(self.show_run)
-            page.move_requested.connect(self.found.move)
-            self._add_page(page)
-        return self.run
+        page = RunPage(self._theme)
+        page.run_changed.connect(self._live_runs.poll_soon)
+        page.test_requested.connect(self.test_run)
+        page.move_requested.connect(self.found.move)
+        return page
 
-    def compare_page(self) -> ComparePage:
-        if self.compare is None:
-            from gui.runs.compare import ComparePage  # brings NumPy and pyqtgraph
+    def _make_compare(self) -> ComparePage:
+        from gui.runs.compare import ComparePage  # brings NumPy and pyqtgraph
 
-            self.compare = ComparePage(self._theme)
-            self.compare.left.connect(partial(self.go_to, Place.RUNS))
-            self.compare.run_opened.connect(self.show_run)
-            self._add_page(self.compare)
-        return self.compare
+        return ComparePage(self._theme)
 
-    def try_page(self) -> TryPage:
-        if self.try_it is None:
-            from gui.try_it.page import TryPage
+    def _make_try_it(self) -> TryPage:
+        from gui.try_it.page import TryPage
 
-            self.try_it = TryPage(self._theme, self._runs_folder)
-        if self.pages.indexOf(self.try_it) < 0:
-            self._live_runs.run_ended.connect(self.try_it.find_runs)
-            self._add_page(self.try_it)
-        return self.try_it
+        page = TryPage(self._theme, self._runs_folder)
+        self._live_runs.run_ended.connect(page.find_runs)
+        return page
 
-    def benchmark_page(self) -> BenchmarkPage:
-        if self.benchmark is None:
-            from gui.benchmark.page import BenchmarkPage
+    def _make_benchmark(self) -> BenchmarkPage:
+        from gui.benchmark.page import BenchmarkPage
 
-            self.benchmark = BenchmarkPage(self._theme, lambda: self.new_run.ready)
-        if self.pages.indexOf(self.benchmark) < 0:
-            self.benchmark.use_requested.connect(self.use_variant)
-            self.benchmark.progressed.connect(self.sidebar.show_measuring)
-            if self._machine is not None:
-                self.benchmark.set_machine(self._machine)
-            self._add_page(self.benchmark)
-        return self.benchmark
-
-    def settings_page(self) -> SettingsPage:
-        if self.settings is None:
-            from gui.settings.page import SettingsPage
-
-            page = self.settings = SettingsPage(self._settings, ask=self._ask, gpu=self.gpu)
+        page = BenchmarkPage(self._theme, lambda: self.pages.new_run.ready)
+        page.progressed.connect(self.sidebar.show_measuring)
+        if self._machine is not None:
             page.set_machine(self._machine)
-            page.settings_changed.connect(self._save_settings)
-            page.check_requested.connect(self.check_device)
-            page.computers.changed.connect(self._offer_devices)
-            page.computers.guide_wanted.connect(partial(self.commands.open_guide, "computers.md"))
-            self._add_page(page)
-        return self.settings
+        return page
 
-    def _add_page(self, page: QWidget) -> None:
-        self._theme.prepare(page)
-        self.pages.addWidget(page)
+    def _make_settings(self) -> SettingsPage:
+        from gui.settings.page import SettingsPage
+
+        page = SettingsPage(self._settings, ask=self._ask, gpu=self.gpu)
+        page.set_machine(self._machine)
+        page.settings_changed.connect(self._save_settings)
+        page.check_requested.connect(self.check_device)
+        page.computers.changed.connect(self._offer_devices)
+        page.computers.guide_wanted.connect(partial(self.commands.open_guide, "computers.md"))
+        return page
 
     def _lay_out(self) -> None:
         self.setWindowTitle("Hone")
@@ -594,20 +464,8 @@ class MainWindow(InOrder, QMainWindow):
         self.update()
 
     def _on_live(self, live: tuple[LiveRun, ...]) -> None:
-        if self.try_it is not None:
-            self.try_it.take_live(live)  # a model under Try it frees its memory for runs
-
-    def _ask_for_file(self) -> None:
-        self.go_to(Place.NEW_RUN)
-        self.new_run.open_file()
-
-    def _forget_runs(self, gone: list[Path]) -> None:
-        if self.run is not None:
-            self.run.forget(gone)
-
-    def _throw_away(self, run: RunFolder) -> None:
-        self.go_to(Place.RUNS)
-        self.runs_page().throw_away([run])
+        if self.pages.try_it is not None:
+            self.pages.try_it.take_live(live)  # a model under Try it frees its memory for runs
 
     def _runs_folder(self) -> Path:
         return settings.runs_folder(self._settings)
@@ -630,16 +488,16 @@ class MainWindow(InOrder, QMainWindow):
     def _offer_devices(self) -> None:
         """Offer the devices of this computer and of the others for new runs."""
         if self._machine is not None:
-            self.new_run.set_machine(with_computers(self._machine))
+            self.pages.new_run.set_machine(with_computers(self._machine))
 
     def _on_machine(self, machine: MachineReport) -> None:
         if self._machine is None:  # not while the window is created, which should be fast
-            self.new_run.show_gpu(self.gpu)
+            self.pages.new_run.show_gpu(self.gpu)
         self._machine = machine
         self.gpu.look()
         self.sidebar.machine.set_machine(machine)
         self._offer_devices()
-        if self.settings is not None:
-            self.settings.set_machine(machine)
-        if self.benchmark is not None:
-            self.benchmark.set_machine(machine)
+        if self.pages.settings is not None:
+            self.pages.settings.set_machine(machine)
+        if self.pages.benchmark is not None:
+            self.pages.benchmark.set_machine(machine)

@@ -1,4 +1,4 @@
-"""Work outside the window's thread: a function, file operations in order, and jobs of the engine."""
+"""Work outside the window's thread: `EngineWork` asks the engine, `FileWork` reads and writes files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
-from PySide6.QtCore import QObject, QThread, QThreadPool, QTimer, Signal, SignalInstance
+from PySide6.QtCore import QObject, QThread, QTimer, Signal, SignalInstance
 
 from core.base.errors import RunFolderError, UserError
 from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, Killable, TellProgress, decoded
@@ -19,6 +19,7 @@ from core.base.language import _
 log = logging.getLogger("hone")
 
 Result = TypeVar("Result")
+Answer = TypeVar("Answer", bound=msgspec.Struct)
 
 
 class Broken(UserError):  # noqa: N818 - named as the window words it
@@ -50,7 +51,7 @@ def ask_real_engine(job: str) -> Job:
 
 
 class Call(QThread):
-    """One call of a function in a thread of its own, which may outlive its `Task`."""
+    """One call of a function in a thread of its own, which may outlive the work that it is part of."""
 
     told = Signal(object, object)
     over = Signal(object)
@@ -67,7 +68,7 @@ class Call(QThread):
         self.finished.connect(self._on_finished)
 
     def tell(self, progress: object) -> None:
-        """Let the task emit `progress`."""
+        """Let the work emit `progress`."""
         self.told.emit(self, progress)
 
     def ask(
@@ -127,7 +128,7 @@ class Call(QThread):
             raise  # to sys.excepthook, which logs and shows it whole
 
     def _on_finished(self) -> None:
-        """Tell the task, and let Python delete the thread after this event.
+        """Tell that it is over, and let Python delete the thread after this event.
 
         With the application as its parent and `deleteLater`, the window crashed at times (PySide 6.11, in
         `BindingManager::releaseWrapper`).
@@ -138,7 +139,7 @@ class Call(QThread):
 
 
 _calls: list[Call] = []
-"""Threads that are needed although their tasks may be gone."""
+"""Threads that are needed although what began them may be gone."""
 
 
 def file_error(error: OSError) -> UserError:
@@ -151,18 +152,23 @@ Slot = Callable[..., object] | SignalInstance
 """What a signal can be connected to."""
 
 
-class Task(QObject, Generic[Result]):
-    """Calls a function in a thread. A newer call replaces an older one, which then emits nothing more.
+class EngineWork(QObject, Generic[Result]):
+    """Asks the engine in a thread, or else for something of which only the newest answer counts.
 
-        task = Task(self, done=self._on_rows)
-        task.start(lambda call: read_rows(path))
+    Newer work replaces older: that is killed, and emits nothing more.
+
+        reading = EngineWork(self, done=self._on_report)
+        reading.ask(ask_real_engine, "inspect", DataReport, request)
+        reading.start(lambda call: save_script_of_run(run, folder, call.ask))
 
     `slots` are connected to its signals of these names. The function gets its `Call`, with which it reports progress
-    and asks the engine. A task may be deleted while its function runs (`end_left` waits for the thread). `failure` is
-    why the last call failed, until the next one starts.
+    and asks the engine. It may be deleted while its function runs (`end_left` waits for the thread). `failure` is why
+    the last work failed, until the next starts.
     """
 
-    progress = Signal(object)  # what the function passed to `call.tell`
+    progress = Signal(
+        object
+    )  # what the function passed to `call.tell`: of a job, a `core.base.jobs.JobProgress`
     done = Signal(object)  # what the function returned
     failed = Signal(object)  # `failure`, a `core.base.errors.UserError`
     settled = Signal()  # after `done` or `failed`; not after `cancel`
@@ -175,29 +181,50 @@ class Task(QObject, Generic[Result]):
         self.failure: UserError | None = None
         self._call: Call | None = None
         self._calls: list[Call] = []
+        self._work: Callable[[Call], Result] | None = None
+        self._delay = QTimer(self, singleShot=True)
+        self._delay.timeout.connect(self._begin)
 
     @property
     def is_running(self) -> bool:
         """Whether a signal is still to come."""
-        return self._call is not None
+        return self._call is not None or self._delay.isActive()
 
     @property
     def is_idle(self) -> bool:
         """Whether no thread is left."""
         return not self._calls
 
-    def start(self, work: Callable[[Call], Result]) -> None:
-        """Begin to call `work`; returns at once."""
+    def start(self, work: Callable[[Call], Result], *, after_ms: int = 0) -> None:
+        """Begin to call `work`, after a pause in which newer work may replace it; returns at once."""
         self.cancel()
         self.failure = None
-        call = self._call = Call(work)
-        self._calls.append(call)
-        call.told.connect(self._on_told)
-        call.over.connect(self._on_over)
-        call.start(QThread.Priority.LowPriority)
+        self._work = work
+        if after_ms:
+            self._delay.start(after_ms)
+        else:
+            self._begin()
+
+    def ask(
+        self: EngineWork[Answer],
+        start: Ask,
+        job: str,
+        kind: type[Answer],
+        request: msgspec.Struct | None = None,
+        *,
+        after_ms: int = 0,
+    ) -> None:
+        """Start a job of the engine, such as `inspect`, whose answer is of this kind; returns at once."""
+        content = b"" if request is None else msgspec.json.encode(request)
+
+        def work(call: Call) -> Answer:
+            return decoded(job, call.ask(job, content, start=start, tell=call.tell), kind)
+
+        self.start(work, after_ms=after_ms)
 
     def cancel(self) -> None:
         """Kill the process of the call; it emits nothing more."""
+        self._delay.stop()
         if self._call is not None:
             self._call.cancel()
             self._call = None
@@ -207,6 +234,14 @@ class Task(QObject, Generic[Result]):
         self.cancel()
         for call in self._calls:
             call.wait()
+
+    def _begin(self) -> None:
+        assert self._work is not None, "`start` sets it"
+        call = self._call = Call(self._work)
+        self._calls.append(call)
+        call.told.connect(self._on_told)
+        call.over.connect(self._on_over)
+        call.start(QThread.Priority.LowPriority)
 
     def _on_told(self, call: Call, progress: object) -> None:
         if call is self._call:
@@ -226,39 +261,46 @@ class Task(QObject, Generic[Result]):
 
 
 class FileWork(QObject):
-    """Calls functions one after the other in a thread."""
+    """Reads and writes files in a thread: all that is put, one after the other."""
 
     failed = Signal(object)  # the `core.base.errors.UserError` of a function
-    _done = Signal(object, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._pool = QThreadPool(self)
-        self._pool.setMaxThreadCount(1)
-        self._done.connect(self._on_done)
+        self._done: dict[Call, Callable[[Any], object]] = {}
 
-    def put(self, work: Callable[[], Result], done: Callable[[Result], None] = lambda _: None) -> None:
-        """Call `work` in the thread, then `done` with its result in the window's. Returns at once."""
+    @property
+    def is_running(self) -> bool:
+        """Whether something is still to be done, or to be told."""
+        return bool(self._done)
 
-        def run() -> None:
-            try:
-                self._done.emit(done, work())
-            except UserError as error:
-                self.failed.emit(error)
-            except OSError as error:
-                self.failed.emit(file_error(error))
-            except BaseException:
-                self.failed.emit(Broken())
-                raise  # to sys.excepthook, which logs and shows it whole
-
-        self._pool.start(run)
+    def put(self, work: Callable[[], Result], done: Callable[[Result], object] = lambda _: None) -> None:
+        """Call `work` in a thread, then `done` with its result in the window's. Returns at once."""
+        call = Call(lambda _call: work())
+        call.over.connect(self._on_over)
+        self._done[call] = done
+        self._start_next()
 
     def end_work(self) -> None:
         """Wait until all of it is done."""
-        self._pool.waitForDone()
+        for call in self._left():
+            call.start()
+            call.wait()
 
-    def _on_done(self, done: Callable[[Any], None], result: Any) -> None:
-        done(result)
+    def _left(self) -> list[Call]:
+        return [call for call in self._done if not call.isFinished()]
+
+    def _start_next(self) -> None:
+        for call in self._left()[:1]:
+            call.start()
+
+    def _on_over(self, call: Call) -> None:
+        done = self._done.pop(call)
+        self._start_next()
+        if call.failure is not None:
+            self.failed.emit(call.failure)
+        elif not call.is_cancelled:
+            done(call.result)
 
 
 PATIENCE_MS = 1000
@@ -267,7 +309,7 @@ _stuck: list[QThread] = []
 
 
 def end_left() -> None:
-    """Wait until the calls of all tasks have ended: Qt aborts if a thread outlives the program."""
+    """Wait until all calls have ended: Qt aborts if a thread outlives the program."""
     for call in list(_calls):
         call.wait()
 
@@ -285,97 +327,3 @@ def end_program(status: int) -> int:
         logging.shutdown()
         os._exit(status)
     return status
-
-
-Answer = TypeVar("Answer", bound=msgspec.Struct)
-
-
-class JobTask(Task[Answer]):
-    """Runs one kind of engine job; `progress` is a `core.base.jobs.JobProgress`.
-
-    Args:
-        job: The job's name, such as `inspect`.
-    """
-
-    def __init__(
-        self, start: Ask, job: str, kind: type[Answer], parent: QObject | None = None, **slots: Slot
-    ) -> None:
-        super().__init__(parent, **slots)
-        self._start_job, self._job, self._kind = start, job, kind
-
-    def put(self, request: msgspec.Struct | None = None) -> None:
-        """Start the job; the one before is cancelled."""
-        content = b"" if request is None else msgspec.json.encode(request)
-        self.start(lambda call: self._answer(call, content))
-
-    def _answer(self, call: Call, content: bytes) -> Answer:
-        answer = call.ask(self._job, content, start=self._start_job, tell=call.tell)
-        return decoded(self._job, answer, self._kind)
-
-
-Request = TypeVar("Request", bound=msgspec.Struct)
-
-
-class DebouncedTask(JobTask[Answer], Generic[Request, Answer]):
-    """A job that starts after a pause in changes of its request. `report` is the newest answer."""
-
-    changed = Signal()  # an answer or a failure has come; subclasses say what else
-    delay_ms = 250
-
-    def __init__(self, start: Ask, job: str, kind: type[Answer], parent: QObject | None = None) -> None:
-        super().__init__(start, job, kind, parent, done=self._on_report, failed=self._on_failure)
-        self.report: Answer | None = None
-        self._request: Request | None = None
-        self._is_deferred = False
-        self._timer = QTimer(self, singleShot=True, interval=self.delay_ms)
-        self._timer.timeout.connect(lambda: self.put(self._request))
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether an answer is still to come."""
-        return self._is_deferred or self._timer.isActive() or self.is_running
-
-    def set_request(self, request: Request | None, *, is_deferred: bool = False) -> bool:
-        """Set what to ask, None for nothing. The same request again changes nothing.
-
-        Args:
-            is_deferred: Start the job only when this is called again without it.
-
-        Returns:
-            Whether the request is new, so that older answers are dropped.
-        """
-        if request == self._request and (is_deferred or not self._is_deferred):
-            return False
-        keeps_report = self._keeps_report(self._request, request)
-        self._timer.stop()
-        self.cancel()
-        self.failure, self._request = None, request
-        if not keeps_report:
-            self.report = None
-        self._is_deferred = is_deferred and request is not None
-        if request is not None and not is_deferred:
-            self._timer.start()
-        return True
-
-    def hold(self) -> None:
-        """Cancel the job until `set_request` is called again."""
-        if self._timer.isActive() or self.is_running:
-            self._timer.stop()
-            self.cancel()
-            self._is_deferred = True
-
-    def close(self) -> None:
-        self._timer.stop()
-        super().close()
-
-    def _keeps_report(self, before: Request | None, request: Request | None) -> bool:
-        """Whether the report on `before` still tells something about `request`."""
-        return False
-
-    def _on_report(self, report: Answer) -> None:
-        self.report = report
-        self.changed.emit()
-
-    def _on_failure(self, _error: UserError) -> None:
-        self.report = None
-        self.changed.emit()

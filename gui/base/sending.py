@@ -10,7 +10,7 @@ from core.base.language import _
 from core.hosts.sending import agree
 from core.options import RunOptions
 from core.services.sending import Request, request_for, to_ask
-from gui.base.background import Task
+from gui.base.background import EngineWork
 from gui.base.trash import Question
 
 CHECKING = _("Checking what would be sent…")
@@ -28,7 +28,7 @@ class Sending(QObject):
         self._window = window
         self._asked: Sequence[RunOptions] = ()
         self._then: Callable[[], object] = lambda: None
-        self._checking: Task[Request] = Task(self, done=self._ask, failed=self.checked)
+        self._checking: EngineWork[Request] = EngineWork(self, done=self._ask, failed=self.checked)
         self._checking.failed.connect(self.failed)
 
     def ask(

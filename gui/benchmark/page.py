@@ -31,7 +31,7 @@ from core.benchmark.table import (
 from core.options.device_support import MachineReport
 from core.runs.events import Level
 from core.runs.trash import move_path
-from gui.base.background import Call, FileWork, Task
+from gui.base.background import Call, EngineWork, FileWork
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.benchmark.results import ResultTableView, ResultView, fill_page, on_card
@@ -287,7 +287,7 @@ class Benchmarking(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._task: Task[Bench | None] = Task(
+        self._task: EngineWork[Bench | None] = EngineWork(
             self, progress=self._on_progress, done=self._on_done, failed=self._on_failed
         )
         self._lock = threading.Lock()
@@ -382,7 +382,7 @@ class BenchmarkTab(QWidget):
     def __init__(self, setup: Setup, view: ResultView, words: str) -> None:
         super().__init__()
         self.setup, self.view = setup, view
-        self._preview: Task[Plan] = Task(self, done=self._on_plan, failed=self._on_plan_failed)
+        self._preview: EngineWork[Plan] = EngineWork(self, done=self._on_plan, failed=self._on_plan_failed)
         self._soon = QTimer(self, interval=PREVIEW_MS, singleShot=True)
         self._soon.timeout.connect(self._make_preview)
         self.planned: Plan | None = None

@@ -397,7 +397,16 @@ class RunCharts(QWidget):
         self.throughput = ThroughputChart(stage, history)
         self.learning_rate = learning_rate_chart(stage, history)
         self.gradient_norm = gradient_norm_chart(stage, history)
-        self.charts = [chart for chart in vars(self).values() if isinstance(chart, Chart)]
+        self.charts = (
+            self.loss,
+            self.metrics,
+            self.memory,
+            self.step_time,
+            self.device,
+            self.throughput,
+            self.learning_rate,
+            self.gradient_norm,
+        )
         for chart in self.charts:
             chart.is_over = None
         self.bar = ChartBar(self.view)

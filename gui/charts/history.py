@@ -134,17 +134,16 @@ GPUS = ("cuda", "mps")
 class Picture:
     """Base of several series over the same clock; a series stays empty if its figure is never measured."""
 
-    def series(self) -> list[Series]:
-        """All series, in the order of their creation."""
-        return [value for value in vars(self).values() if isinstance(value, Series)]
+    def __init__(self, *series: Series) -> None:
+        self._series = series
 
     def __len__(self) -> int:
-        return max(map(len, self.series()))
+        return max(map(len, self._series))
 
     @property
     def last_clock(self) -> float:
         """Seconds worked until the newest point."""
-        return max(series.last_x or 0.0 for series in self.series())
+        return max(series.last_x or 0.0 for series in self._series)
 
 
 class DevicePicture(Picture):
@@ -162,6 +161,7 @@ class DevicePicture(Picture):
         self.temperature = Series()
         self.clock = Series()
         self.thermal = Series()
+        super().__init__(self.busy, self.power, self.temperature, self.clock, self.thermal)
         self.power_limit: float | None = None
         self.clock_limit: float | None = None
         self.throttled: list[Throttling] = []
@@ -171,8 +171,13 @@ class DevicePicture(Picture):
         self.name = sample.name or self.name
         self.power_limit = sample.power_limit or self.power_limit
         self.clock_limit = sample.clock_limit or self.clock_limit
-        values = (sample.busy, sample.power, sample.temperature, sample.clock, sample.thermal)
-        for series, value in zip(self.series(), values, strict=True):
+        for series, value in (
+            (self.busy, sample.busy),
+            (self.power, sample.power),
+            (self.temperature, sample.temperature),
+            (self.clock, sample.clock),
+            (self.thermal, sample.thermal),
+        ):
             if value is not None or len(series):
                 series.append(clock, math.nan if value is None else value)
         reasons = held_back(sample)
@@ -187,7 +192,7 @@ class DevicePicture(Picture):
     def interrupt(self, clock: float) -> None:
         """Insert a gap: the next attempt begins."""
         self._is_throttled = False
-        for series in self.series():
+        for series in self._series:
             if len(series):
                 series.append(clock, math.nan)
 
@@ -243,6 +248,7 @@ class MemoryPicture(Picture):
         self.held = Series()
         self.run = Series()
         self.used = Series()
+        super().__init__(self.tensors, self.held, self.run, self.used)
         self.ceiling: int | None = None
         self.limit: int | None = None
 

@@ -25,7 +25,7 @@ from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.runs import queue
 from core.services.autofit import Begun, Fitting, Try
-from gui.base.background import Call, Task
+from gui.base.background import Call, EngineWork
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.base.trash import Question
@@ -151,11 +151,11 @@ class FitSheet(Sheet):
         self._clock = QTimer(self, interval=1000)
         self._clock.timeout.connect(self._show_status)
         self._clock.start()
-        self._task: Task[None] = Task(self, progress=self._on_progress, settled=self._on_settled)
+        self._work: EngineWork[None] = EngineWork(self, progress=self._on_progress, settled=self._on_settled)
         self._show_status()
         self._show_button()
         self.table.setFocus()
-        self._task.start(self._make_tries)
+        self._work.start(self._make_tries)
 
     @property
     def is_running(self) -> bool:
@@ -170,7 +170,7 @@ class FitSheet(Sheet):
     def done(self, result: int) -> None:
         self._clock.stop()
         self._tries.stop()
-        self._task.close()
+        self._work.close()
         super().done(result)
 
     def _make_tries(self, call: Call) -> None:
@@ -198,8 +198,8 @@ class FitSheet(Sheet):
         self.table.show_plan(())
         changes, tries = self._tries.changes, self.table.tries
         result = next((trial for trial in tries if changes is not None and trial.changes == changes), None)
-        if self._task.failure is not None:
-            text = str(self._task.failure)
+        if self._work.failure is not None:
+            text = str(self._work.failure)
         elif result is None:
             text = self._tries.reason
         elif result.changes:

@@ -47,8 +47,8 @@ from core.runs.library import list_runs, options_of_runs
 from core.runs.summary import Timings, rough_key, steps_and_evaluations, timing_key, timings
 from core.services.autofit import MakeDryRun, verdict_of
 from core.services.memory import DryRun
-from gui.base.background import Ask, DebouncedTask, JobTask, Task
-from gui.new_run.state import Checked, FormQuestions, failure_text, is_counted, known_extent
+from gui.base.background import Ask, EngineWork, FileWork
+from gui.new_run.state import Checked, FormQuestion, FormQuestions, failure_text, is_counted, known_extent
 
 _gpu = cache(gpu_of)  # finding a GPU takes longer than reading its memory
 
@@ -235,11 +235,8 @@ def times(
     return found
 
 
-class EngineForecast(DebouncedTask[OptionsRequest, Forecast]):
-    """The engine's forecast, which knows the longest row of the data. It needs a process and so waits longer."""
-
-    delay_ms = 600
-
+FORECAST_DELAY_MS = 600
+"""Delay of the engine's forecast after a change of the form: it needs a process."""
 
 ROOM_CHANGE = 0.01
 """Smaller changes of the free memory, as a share of the ceiling, are ignored so that figures don't flicker."""
@@ -274,17 +271,19 @@ class MemoryState(QObject):
         self._measured: dict[bytes, Measured] = {}
         self._is_checking = False
         self._is_paused = False
-        self.refined = EngineForecast(ask, "forecast", Forecast, self)
-        self.refined.changed.connect(self._on_refined)
-        self.lookup: JobTask[ConfigFetched] = JobTask(
-            ask, "fetch-config", ConfigFetched, self, done=self.fetched, failed=self.changed
+        self.refined: FormQuestion[OptionsRequest, Forecast] = FormQuestion(
+            ask, "forecast", Forecast, self, delay_ms=FORECAST_DELAY_MS
         )
-        self.measuring: Task[Measurement] = Task(
+        """The engine's forecast, which knows the longest row of the data."""
+        self.refined.changed.connect(self._on_refined)
+        self._ask = ask
+        self.lookup: EngineWork[ConfigFetched] = EngineWork(self, done=self.fetched, failed=self.changed)
+        self.measuring: EngineWork[Measurement] = EngineWork(
             self, done=self._on_measurement, settled=self._on_measuring_over
         )
         self.minutes = 0  # of an unchanged example
         self._timings: Timings = {}
-        self._timing: Task[Timings] = Task(self, done=self._on_timings)
+        self._files = FileWork(self)
         self._dry_run: DryRun | None = None
         self.before_sending: Callable[[RunOptions, Callable[[], None]], None] = lambda _options, then: then()
         """Calls the second once the files of a run may leave for its computer."""
@@ -534,7 +533,9 @@ class MemoryState(QObject):
     def fetch(self) -> None:
         """Fetch the config of `lookup_source`."""
         if self.lookup_source:
-            self.lookup.put(ConfigRequest(source=self.lookup_source))
+            self.lookup.ask(
+                self._ask, "fetch-config", ConfigFetched, ConfigRequest(source=self.lookup_source)
+            )
             self.changed.emit()
 
     def cancel_fetch(self) -> None:
@@ -589,7 +590,7 @@ class MemoryState(QObject):
         self._is_paused = False
         self._follow()
         self.read_room()
-        self._timing.start(lambda _call: self.tools.timings())
+        self._files.put(self.tools.timings, self._on_timings)
 
     def add_measurement(self, options: RunOptions, measurement: Measurement) -> None:
         self._measured[_key(options)] = Measured(measurement, time.time(), self.known_length)
@@ -599,8 +600,9 @@ class MemoryState(QObject):
     def close(self) -> None:
         """End everything and wait for the threads."""
         self._kill_dry_run()
-        for task in (self.measuring, self.refined, self.lookup, self._timing):
-            task.close()
+        for work in (self.measuring, self.refined, self.lookup):
+            work.close()
+        self._files.end_work()
 
     def _kill_dry_run(self) -> None:
         if self._dry_run is not None and self.measuring.is_running:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import msgspec
 from PySide6.QtCore import QObject, Signal
@@ -9,14 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from core.base.errors import Problem, UserError
 from core.base.jobs import JobProgress
 from core.base.language import _
-from core.jobs.inspect import (
-    QUICK_TRY,
-    DataReport,
-    Finding,
-    FindingLevel,
-    InspectRequest,
-    inspect_request,
-)
+from core.jobs.inspect import QUICK_TRY, DataReport, Finding, FindingLevel, InspectRequest, inspect_request
 from core.memory.model import ModelReport, OptionsRequest, question_about
 from core.options import RunOptions, Tree
 from core.options.catalogue import value_at, with_changes
@@ -33,7 +27,7 @@ from core.options.method_rules import (
 )
 from core.options.validate import check_tree, read_options
 from core.runs.notes import asked_title
-from gui.base.background import Ask, Broken, DebouncedTask
+from gui.base.background import Answer, Ask, Broken, EngineWork
 
 
 @dataclass(frozen=True)
@@ -126,7 +120,75 @@ def all_problems(
     return sorted(problems, key=lambda problem: places.get(problem.path, len(places)))
 
 
-class ModelCheck(DebouncedTask[OptionsRequest, ModelReport]):
+Request = TypeVar("Request", bound=msgspec.Struct)
+
+
+class FormQuestion(EngineWork[Answer], Generic[Request, Answer]):
+    """What the engine is asked about the form, a moment after the last change. `report` is the newest answer.
+
+    Args:
+        job: The engine's job, such as `inspect`.
+        kind: Of its answer.
+    """
+
+    changed = Signal()  # an answer or a failure has come; subclasses say what else
+
+    def __init__(
+        self, start: Ask, job: str, kind: type[Answer], parent: QObject | None = None, *, delay_ms: int = 250
+    ) -> None:
+        super().__init__(parent, done=self._on_report, failed=self._on_failure)
+        self._start_job, self._job, self._kind = start, job, kind
+        self.delay_ms = delay_ms
+        self.report: Answer | None = None
+        self._request: Request | None = None
+        self._is_deferred = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is still to come."""
+        return self._is_deferred or self.is_running
+
+    def set_request(self, request: Request | None, *, is_deferred: bool = False) -> bool:
+        """Set what to ask, None for nothing. The same request again changes nothing.
+
+        Args:
+            is_deferred: Start the job only when this is called again without it.
+
+        Returns:
+            Whether the request is new, so that older answers are dropped.
+        """
+        if request == self._request and (is_deferred or not self._is_deferred):
+            return False
+        keeps_report = self._keeps_report(self._request, request)
+        self.cancel()
+        self.failure, self._request = None, request
+        if not keeps_report:
+            self.report = None
+        self._is_deferred = is_deferred and request is not None
+        if request is not None and not is_deferred:
+            self.ask(self._start_job, self._job, self._kind, request, after_ms=self.delay_ms)
+        return True
+
+    def hold(self) -> None:
+        """Cancel the job until `set_request` is called again."""
+        if self.is_running:
+            self.cancel()
+            self._is_deferred = True
+
+    def _keeps_report(self, before: Request | None, request: Request | None) -> bool:
+        """Whether the report on `before` still tells something about `request`."""
+        return False
+
+    def _on_report(self, report: Answer) -> None:
+        self.report = report
+        self.changed.emit()
+
+    def _on_failure(self, _error: UserError) -> None:
+        self.report = None
+        self.changed.emit()
+
+
+class ModelCheck(FormQuestion[OptionsRequest, ModelReport]):
     """What is known about the chosen model.
 
     `longest` is its context length in tokens, `shaped` the newest report with its shape. Both are kept while only
@@ -173,7 +235,7 @@ UNUSED = "unused-"
 """The codes of findings about data that could be used for validation begin so."""
 
 
-class DataReading(DebouncedTask[InspectRequest, DataReport]):
+class DataReading(FormQuestion[InspectRequest, DataReport]):
     """What is known about the chosen data; `changed` is also sent when reading begins.
 
     `is_stopped` while the person has stopped the reading; `share` is how much is read, 0 to 1, if known.

@@ -14,7 +14,7 @@ from core.options.presets import Preset, comes_complete, examples
 from core.options.validate import check_tree
 from core.runs.library import list_runs
 from core.runs.summary import Timings, timings
-from gui.base.background import Task
+from gui.base.background import FileWork
 from gui.base.theme import Role, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.new_run.memory_state import times
@@ -100,7 +100,7 @@ class WelcomePage(QWidget):
         super().__init__()
         set_role(self, Role.PAGE)
         self._runs_folder = runs_folder
-        self._timing: Task[Timings] = Task(self, done=self._show_times)
+        self._files = FileWork(self)
         self._examples = {example.name: example for example in examples() if comes_complete(example)}
         self.tiles = {
             name: Tile(self._examples[name].title, *words)
@@ -144,7 +144,7 @@ class WelcomePage(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self.setFocus()  # Tab leads to the examples, and not to the sidebar first
-        self._timing.start(lambda _call: timings(list_runs(self._runs_folder())))
+        self._files.put(lambda: timings(list_runs(self._runs_folder())), self._show_times)
 
     def _show_times(self, past: Timings) -> None:
         for name, tile in self.tiles.items():

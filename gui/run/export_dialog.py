@@ -31,7 +31,7 @@ from core.runs.folder import RunFolder
 from core.runs.models import trained_model
 from core.services.export import Export, Wanted
 from core.services.offers import EXPORTS, FormatOffer, Offer, offers
-from gui.base.background import Task
+from gui.base.background import EngineWork
 from gui.base.files import reveal
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
@@ -241,14 +241,14 @@ class ExportSheet(Sheet):
         self.stop = push_button(_("Cancel"), self._cancel)
         self._lay_out()
         self.kinds.chosen_changed.connect(self._show_kind)
-        self._task: Task[ExportReport] = Task(
+        self._work: EngineWork[ExportReport] = EngineWork(
             self,
             progress=self._show_progress,
             done=self._show_report,
             failed=self._show_failure,
             settled=self._settle,
         )
-        self._reading: Task[tuple[Offer, ...]] = Task(
+        self._reading: EngineWork[tuple[Offer, ...]] = EngineWork(
             self, done=self._show_offers, failed=self.strip.show_error
         )
         self._reading.start(lambda call: offers(find_source(run), call.hold))
@@ -256,7 +256,7 @@ class ExportSheet(Sheet):
 
     @property
     def is_running(self) -> bool:
-        return self._task.is_running
+        return self._work.is_running
 
     @property
     def status(self) -> str:
@@ -265,7 +265,7 @@ class ExportSheet(Sheet):
     def done(self, result: int) -> None:
         if self._export is not None:
             self._export.kill()
-        self._task.close()
+        self._work.close()
         self._reading.close()
         super().done(result)
 
@@ -307,7 +307,7 @@ class ExportSheet(Sheet):
         export = self._export = Export(self.place.wanted(self._run))
         self._status.setText(_("Loading the training libraries…"))
         self._bar.setRange(0, 0)
-        self._task.start(lambda call: export.run(call.tell))
+        self._work.start(lambda call: export.run(call.tell))
         self._refresh()
 
     def _cancel(self) -> None:

@@ -107,7 +107,7 @@ def remains_of(run: RunFolder, status: RunStatus, record: ExitRecord | None, sta
     return Remains(saved_step(run, status), crash_before(run, status, record), model)
 
 
-class JobThread(QThread):
+class RunFollowerThread(QThread):
     """Follows one run until it is over; the training is in another process, which outlives this thread.
 
     If the run is resumed, the thread runs once more.

@@ -35,7 +35,7 @@ from core.runs.status import RunStatus, State
 from core.runs.summary import summarize
 from core.runs.verdict import Finding, verdict
 from core.runs.words import kept_message, unread_message
-from gui.base.background import Task
+from gui.base.background import EngineWork
 from gui.base.files import reveal
 from gui.base.sending import CHECKING, Sending
 from gui.base.theme import Role, Theme, set_role
@@ -46,7 +46,7 @@ from gui.charts.history import RunHistory, RunUpdate
 from gui.run import words as run_text
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, ModelTestSheet, from_its_model, titled, with_changes
-from gui.run.follower import Begin, JobThread, Remains
+from gui.run.follower import Begin, Remains, RunFollowerThread
 from gui.run.header import VERDICT, RunAction, RunFigures, RunHeader, RunMessages, cause_of
 from gui.run.share import RunSharing
 from gui.run.tabs import RunDetails
@@ -118,8 +118,8 @@ class RunView(QWidget):
         self.details = RunDetails(theme, run.path, self.charts, self._history)
         self.sharing = RunSharing(run, self)
         self._lay_out()
-        self.job = JobThread(run, begin=begin, parent=self)
-        self._reconnecting: Task[bool] = Task(self, failed=self.show_error)
+        self.job = RunFollowerThread(run, begin=begin, parent=self)
+        self._reconnecting: EngineWork[bool] = EngineWork(self, failed=self.show_error)
         self.sending = Sending(self)
         self._tick = QTimer(self, interval=TICK_MS)
         self._connect()

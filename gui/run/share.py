@@ -23,7 +23,7 @@ from core.sharing import support
 from core.sharing.report import save_report
 from core.sharing.script import save_script_of_run
 from core.sharing.support import SupportFile
-from gui.base.background import Call, Task
+from gui.base.background import Call, EngineWork, FileWork
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.cards import MessageStrip
@@ -61,12 +61,10 @@ class SupportSheet(Sheet):
         self.save.setEnabled(False)
         self._lay_out()
         self.files.currentRowChanged.connect(self._show_file)
-        self._collecting: Task[tuple[SupportFile, ...]] = Task(
-            self, done=self._show_files, failed=self.strip.show_error
-        )
-        self._saving: Task[None] = Task(self, done=self.accept, failed=self._show_failure)
+        self._work = FileWork(self)
+        self._work.failed.connect(self._show_failure)
         self.note.setText(_("Reading the files…"))
-        self._collecting.start(lambda _call: support.collect(run))
+        self._work.put(lambda: support.collect(run), self._show_files)
 
     def _show_files(self, files: tuple[SupportFile, ...]) -> None:
         self._files = files
@@ -92,11 +90,11 @@ class SupportSheet(Sheet):
         path = Path(place) if Path(place).suffix.lower() == ".zip" else Path(f"{place}.zip")
         self.save.setEnabled(False)
         files = self._files
-        self._saving.start(lambda _call: support.save(files, path))
+        self._work.put(lambda: support.save(files, path), lambda _: self.accept())
 
     def _show_failure(self, failure: UserError) -> None:
         self.strip.show_error(failure)
-        self.save.setEnabled(True)
+        self.save.setEnabled(bool(self._files))
 
     def _lay_out(self) -> None:
         title = role_label(Role.PAGE_TITLE, _("Review it before you share it"))
@@ -114,10 +112,9 @@ class RunSharing(QObject):
     def __init__(self, run: RunFolder, view: QWidget) -> None:
         super().__init__(view)
         self._run, self._view = run, view
-        self._script: Task[Path] = Task(self, done=self._on_script)
-        self._report: Task[Path] = Task(self, done=self._on_report)
-        for task in (self._script, self._report):
-            task.failed.connect(self._on_error)
+        self._script: EngineWork[Path] = EngineWork(self, done=self._on_script, failed=self._on_error)
+        self._report = FileWork(self)
+        self._report.failed.connect(self._on_error)
 
     @property
     def is_busy(self) -> bool:
@@ -151,11 +148,7 @@ class RunSharing(QObject):
             self._notify(_("Writing the report…"), "")
             run = self._run
 
-            def write(_call: Call) -> Path:
-                save_report(run, path)
-                return path
-
-            self._report.start(write)
+            self._report.put(lambda: save_report(run, path), lambda _: self._on_report(path))
 
     def show_support(self) -> None:
         SupportSheet(self._run, proposed_path(self._run), self._view).open()

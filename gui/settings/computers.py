@@ -14,7 +14,7 @@ from core.base.language import _, isolated
 from core.hosts import computers, install
 from core.hosts.computers import Checked, Computer
 from core.runs.library import run_title, unfinished_on
-from gui.base.background import Call, Task
+from gui.base.background import Call, EngineWork
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.base.trash import Question
@@ -84,7 +84,7 @@ class ComputerRow(QWidget):
     def __init__(self, computer: Computer) -> None:
         super().__init__()
         self.computer = computer
-        self._task: Task[object] = Task(
+        self._work: EngineWork[object] = EngineWork(
             self, progress=self._on_progress, done=self.reload, failed=self.reload, idle=self._show
         )
         self.place, self.found = ElidedLabel(role=Role.MUTED), text_label(role=Role.MUTED, selectable=True)
@@ -113,8 +113,8 @@ class ComputerRow(QWidget):
         self._show()
         self.changed.emit()
 
-    def close_task(self) -> None:
-        self._task.close()
+    def close_work(self) -> None:
+        self._work.close()
 
     def _install(self) -> None:
         def work(call: Call) -> None:
@@ -157,20 +157,20 @@ class ComputerRow(QWidget):
 
     def _begin(self, doing: str, work: Callable[[Call], object]) -> None:
         self.step.setText(doing)
-        self._task.start(work)
+        self._work.start(work)
         self._show()
 
     def _cancel(self) -> None:
-        self._task.cancel()
+        self._work.cancel()
         self._show()
 
     def _on_progress(self, progress: JobProgress) -> None:
         self.step.setText(progress.what)
 
     def _show(self) -> None:
-        checked, is_busy, had_focus = self.computer.checked, self._task.is_running, self.cancel.hasFocus()
+        checked, is_busy, had_focus = self.computer.checked, self._work.is_running, self.cancel.hasFocus()
         obstacles = install.obstacles(self.computer, checked) if checked is not None else []
-        first, failure = next(iter(obstacles), None), self._task.failure
+        first, failure = next(iter(obstacles), None), self._work.failure
         self.place.setText(f"{self.computer.address} · {self.computer.folder}")
         self.found.setText(found_text(checked, first))
         self.found.setHidden(failure is not None)
@@ -184,7 +184,7 @@ class ComputerRow(QWidget):
         self.install.setText(_("Update Hone there") if has_other else _("Install Hone there"))
         for button in self._idle_buttons:
             button.setHidden(is_busy or (button is self.install and not can_install))
-            button.setEnabled(self._task.is_idle)
+            button.setEnabled(self._work.is_idle)
         if had_focus and not is_busy:
             self.check_button.setFocus()
 
@@ -238,7 +238,7 @@ class ComputersCard(Card):
 
     def end_work(self) -> None:
         for row in self.rows.values():
-            row.close_task()
+            row.close_work()
 
     def _on_added(self, name: str) -> None:
         self._on_change()

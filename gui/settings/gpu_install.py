@@ -10,7 +10,7 @@ from core.base.language import _
 from core.services import gpu_install
 from core.services.downloads import Pace, progress_text
 from core.services.gpu_install import GpuState, Install
-from gui.base.background import Task
+from gui.base.background import EngineWork
 from gui.base.files import reveal
 from gui.base.theme import Role
 from gui.base.trash import Question
@@ -32,8 +32,8 @@ class GpuInstaller(QObject):
         self.state: GpuState | None = None
         self.progress: JobProgress | None = None
         self.pace = Pace()
-        self._looking: Task[GpuState] = Task(self, done=self._on_state)
-        self._working: Task[object] = Task(
+        self._looking: EngineWork[GpuState] = EngineWork(self, done=self._on_state)
+        self._working: EngineWork[object] = EngineWork(
             self, progress=self._on_progress, done=self.installed, failed=self.changed, settled=self.look
         )
 

@@ -18,7 +18,7 @@ from core.base.errors import UserError
 from core.base.language import _
 from core.jobs import hub as hub_jobs
 from core.options import hub
-from gui.base.background import Ask, JobTask
+from gui.base.background import Ask, EngineWork
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.base.trash import TrashDialog
@@ -37,8 +37,9 @@ class TokenPanel(QWidget):
 
     def __init__(self, ask: Ask) -> None:
         super().__init__()
-        self.task = JobTask(
-            ask, "hub-account", hub_jobs.Account, self, done=self._on_account, failed=self._on_failure
+        self._ask = ask
+        self.work: EngineWork[hub_jobs.Account] = EngineWork(
+            self, done=self._on_account, failed=self._on_failure
         )
         self._action = hub_jobs.AccountAction.LOOK
         self._account = hub_jobs.Account()
@@ -64,7 +65,8 @@ class TokenPanel(QWidget):
     def _put(self, action: hub_jobs.AccountAction) -> None:
         self._action = action
         token = self.line.text() if action is hub_jobs.AccountAction.SAVE else ""
-        self.task.put(hub_jobs.AccountRequest(action=action, token=token))
+        request = hub_jobs.AccountRequest(action=action, token=token)
+        self.work.ask(self._ask, "hub-account", hub_jobs.Account, request)
         is_check = action is hub_jobs.AccountAction.CHECK
         self._show(_("Asking {host}…").format(host=hub.host()) if is_check else _("Reading the keychain…"))
 
@@ -87,7 +89,7 @@ class TokenPanel(QWidget):
         self._update_buttons()
 
     def _update_buttons(self) -> None:
-        is_idle = not self.task.is_running
+        is_idle = not self.work.is_running
         self.save.setEnabled(is_idle and bool(self.line.text().strip()) and not self._account.refusal)
         self.line.setEnabled(not self._account.refusal)
         self.check.setEnabled(is_idle and self._account.place is not hub_jobs.TokenPlace.NOWHERE)
@@ -122,7 +124,7 @@ class TokenSheet(Sheet):
         self.panel.look()
 
     def done(self, result: int) -> None:
-        self.panel.task.close()
+        self.panel.work.close()
         super().done(result)
 
 
@@ -168,11 +170,12 @@ class CacheCard(Card):
 
     def __init__(self, ask: Ask) -> None:
         super().__init__(_("Downloaded from the Hub"))
-        self._reading = JobTask(
-            ask, "hub-cached", hub_jobs.CacheReport, self, done=self.show_report, failed=self._on_failure
+        self._ask = ask
+        self._reading: EngineWork[hub_jobs.CacheReport] = EngineWork(
+            self, done=self.show_report, failed=self._on_failure
         )
-        self._removing = JobTask(
-            ask, "hub-remove", hub_jobs.Removed, self, done=self._read, failed=self._on_failure
+        self._removing: EngineWork[hub_jobs.Removed] = EngineWork(
+            self, done=self._read, failed=self._on_failure
         )
         self._repos: tuple[hub_jobs.Cached, ...] = ()
         self.question = TrashDialog(self)
@@ -208,7 +211,7 @@ class CacheCard(Card):
         self.text.setText(text)
         self._update_button()
 
-    def close_tasks(self) -> None:
+    def close_work(self) -> None:
         self._reading.close()
         self._removing.close()
 
@@ -218,7 +221,7 @@ class CacheCard(Card):
         return self._repos[rows[0].row()] if rows else None
 
     def _read(self) -> None:
-        self._reading.put()
+        self._reading.ask(self._ask, "hub-cached", hub_jobs.CacheReport)
 
     def _on_delete(self) -> None:
         repo = self._chosen
@@ -226,7 +229,8 @@ class CacheCard(Card):
             return
 
         def delete() -> None:
-            self._removing.put(hub_jobs.RemoveRequest(id=repo.id, kind=repo.kind))
+            request = hub_jobs.RemoveRequest(id=repo.id, kind=repo.kind)
+            self._removing.ask(self._ask, "hub-remove", hub_jobs.Removed, request)
             self._update_button()
 
         title = _("Delete {name} from this computer?").format(name=repo.id)

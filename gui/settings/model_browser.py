@@ -25,7 +25,7 @@ from core.base.language import _
 from core.jobs import hub as hub_jobs
 from core.options import hub
 from core.services import downloads
-from gui.base.background import Ask, JobTask
+from gui.base.background import Ask, EngineWork
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.settings.hub import TokenSheet
@@ -224,17 +224,15 @@ class Download(QObject):
 
     def __init__(self, ask: Ask, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._task = JobTask(
-            ask,
-            "hub-download",
-            hub_jobs.Downloaded,
+        self._ask = ask
+        self._loading: EngineWork[hub_jobs.Downloaded] = EngineWork(
             self,
             progress=self._on_progress,
             done=self._on_done,
             failed=self.changed,
             idle=self._remove_cancelled,
         )
-        self._removing = JobTask(ask, "hub-remove", hub_jobs.Removed, self, failed=self.changed)
+        self._removing: EngineWork[hub_jobs.Removed] = EngineWork(self, failed=self.changed)
         self._cancelled: hub_jobs.DownloadRequest | None = None
         self.request: hub_jobs.DownloadRequest | None = None
         self.progress: JobProgress | None = None
@@ -242,11 +240,11 @@ class Download(QObject):
 
     @property
     def is_running(self) -> bool:
-        return self._task.is_running
+        return self._loading.is_running
 
     @property
     def failure(self) -> UserError | None:
-        return self._task.failure or self._removing.failure
+        return self._loading.failure or self._removing.failure
 
     def start(self, request: hub_jobs.DownloadRequest) -> None:
         """Start a download; one that runs is paused."""
@@ -256,26 +254,26 @@ class Download(QObject):
     def resume(self) -> None:
         if self.request is not None:
             self.pace = downloads.Pace()
-            self._task.put(self.request)
+            self._loading.ask(self._ask, "hub-download", hub_jobs.Downloaded, self.request)
             self.changed.emit()
 
     def pause(self) -> None:
         """Kill the process; the files so far stay on the disk."""
-        self._task.cancel()
+        self._loading.cancel()
         self.changed.emit()
 
     def cancel(self) -> None:
         """Kill the process, and delete the files so far once it has ended."""
         self._cancelled, self.request, self.progress = self.request, None, None
-        self._task.cancel()
-        self._task.failure = None
-        if self._task.is_idle:
+        self._loading.cancel()
+        self._loading.failure = None
+        if self._loading.is_idle:
             self._remove_cancelled()
         self.changed.emit()
 
     def close(self) -> None:
         """Pause, and wait for the download's thread; files of a cancelled one are deleted all the same."""
-        self._task.close()
+        self._loading.close()
         self._remove_cancelled()
 
     def _on_progress(self, progress: JobProgress) -> None:
@@ -291,7 +289,8 @@ class Download(QObject):
     def _remove_cancelled(self) -> None:
         request, self._cancelled = self._cancelled, None
         if request is not None:
-            self._removing.put(hub_jobs.RemoveRequest(id=request.id, kind=request.kind, only_partial=True))
+            partly = hub_jobs.RemoveRequest(id=request.id, kind=request.kind, only_partial=True)
+            self._removing.ask(self._ask, "hub-remove", hub_jobs.Removed, partly)
 
 
 class DownloadLine(QWidget):
@@ -363,10 +362,10 @@ class HubSheet(Sheet):
         super().__init__(_("Models on the Hub") if is_model else _("Data on the Hub"), parent)
         self._ask, self._task, self._kind = ask, task, kind
         self.resize(*SIZE)
-        self._search = JobTask(
-            ask, "hub-search", hub_jobs.SearchAnswer, self, done=self._on_answer, failed=self._on_failure
+        self._search: EngineWork[hub_jobs.SearchAnswer] = EngineWork(
+            self, done=self._on_answer, failed=self._on_failure
         )
-        self._cached = JobTask(ask, "hub-cached", hub_jobs.CacheReport, self, done=self._on_cached)
+        self._cached: EngineWork[hub_jobs.CacheReport] = EngineWork(self, done=self._on_cached)
         self._request: hub_jobs.SearchRequest | None = None
         self.answer: hub_jobs.SearchAnswer | None = None
         self.here: tuple[hub_jobs.Found, ...] = ()
@@ -393,7 +392,7 @@ class HubSheet(Sheet):
         self._lay_out()
         self._connect()
         self._refresh()
-        self._cached.put()
+        self._read_cache()
         self.words.setFocus()
 
     @property
@@ -405,9 +404,12 @@ class HubSheet(Sheet):
         return self.answer is not None and self.answer.signed_in
 
     def done(self, result: int) -> None:
-        for task in (self._search, self._cached, self.download):
-            task.close()
+        for work in (self._search, self._cached, self.download):
+            work.close()
         super().done(result)
+
+    def _read_cache(self) -> None:
+        self._cached.ask(self._ask, "hub-cached", hub_jobs.CacheReport)
 
     def _search_or_stop(self) -> None:
         if self.is_searching:
@@ -423,7 +425,7 @@ class HubSheet(Sheet):
 
     def _put(self, request: hub_jobs.SearchRequest) -> None:
         self._request = request
-        self._search.put(request)
+        self._search.ask(self._ask, "hub-search", hub_jobs.SearchAnswer, request)
         self.strip.hide()
         self._refresh()
 
@@ -458,7 +460,7 @@ class HubSheet(Sheet):
             self._finish(request)
         elif needs_token(found, signed_in=self._signed_in):
             self.token = TokenSheet(found.id, self._ask, self)
-            self.token.panel.saved.connect(self._cached.put)
+            self.token.panel.saved.connect(self._read_cache)
             self.token.panel.saved.connect(self._search_again)
             self.token.open()
         else:

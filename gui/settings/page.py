@@ -28,7 +28,7 @@ from core.jobs.devices import Agreement, Comparison, DeviceCheckReport, DeviceCh
 from core.options.choices import device_title
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs.events import Level
-from gui.base.background import Ask, JobTask, ask_real_engine
+from gui.base.background import Ask, EngineWork, ask_real_engine
 from gui.base.files import reveal
 from gui.base.theme import APPEARANCES, Role, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
@@ -53,8 +53,8 @@ class DeviceCheckDialog(Sheet):
     def __init__(self, ask: Ask, device: str, parent: QWidget | None = None) -> None:
         super().__init__(_("Device check"), parent)
         self.resize(*SIZE_WAITING)
-        self.task = JobTask(
-            ask, "check-device", DeviceCheckReport, self, done=self._on_report, failed=self._on_failure
+        self.work: EngineWork[DeviceCheckReport] = EngineWork(
+            self, done=self._on_report, failed=self._on_failure
         )
         self._text = text_label(
             _(
@@ -72,10 +72,10 @@ class DeviceCheckDialog(Sheet):
         self.table.hide()
         self._buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel)
         fill_dialog(self, self._text, self._progress, self.strip, (self.table, 1), self._buttons)
-        self.task.put(DeviceCheckRequest(device=device))
+        self.work.ask(ask, "check-device", DeviceCheckReport, DeviceCheckRequest(device=device))
 
     def done(self, result: int) -> None:
-        self.task.close()
+        self.work.close()
         super().done(result)
 
     def _on_report(self, report: DeviceCheckReport) -> None:
@@ -253,8 +253,8 @@ class SettingsPage(QWidget):
         self.settings_changed.emit(settings)
 
     def end_work(self) -> None:
-        self.hub.token.task.close()
-        self.cache.close_tasks()
+        self.hub.token.work.close()
+        self.cache.close_work()
         self.computers.end_work()
 
     def _choose_folder(self) -> None:

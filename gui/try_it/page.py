@@ -22,7 +22,7 @@ from core.runs.queue import LiveRun
 from core.runs.status import State
 from core.services import chat
 from core.services.chat import Choice, Start, TryProcess, Verdict
-from gui.base.background import Call, Task
+from gui.base.background import Call, EngineWork
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.base.trash import distinct_titles
@@ -244,7 +244,7 @@ class ModelColumn(Card):
         self._start = start
         self._chosen: chat.Triable | None = None
         self._process: chat.TryProcess | None = None
-        self._task: Task[None] = Task(
+        self._work: EngineWork[None] = EngineWork(
             self, progress=self._on_message, failed=self._fail, settled=self._on_end
         )
         self._turns: tuple[chat_jobs.Turn, ...] = ()
@@ -277,7 +277,7 @@ class ModelColumn(Card):
     @property
     def is_loaded(self) -> bool:
         """Whether the process runs; the model may still be loading."""
-        return self._task.is_running
+        return self._work.is_running
 
     def show_model(self, chosen: chat.Triable | None) -> None:
         """Show another run's model, and end the process of the last one."""
@@ -347,7 +347,7 @@ class ModelColumn(Card):
             for message in process.lines():
                 call.tell(message)
 
-        self._task.start(talk)
+        self._work.start(talk)
         self._enter(STARTING)
 
     def ask(self, question: Question, writing: chat_jobs.Writing, *, on_cpu: bool = False) -> None:
@@ -378,7 +378,7 @@ class ModelColumn(Card):
 
     def end(self) -> None:
         """End the process, which frees its memory; answers stay."""
-        self._task.cancel()
+        self._work.cancel()
         self._process = self._pending = None
         self._phase = ""
         self._show_state()
@@ -388,7 +388,7 @@ class ModelColumn(Card):
 
     def end_work(self) -> None:
         self.end()
-        self._task.close()
+        self._work.close()
 
     def _say(self, message: chat_jobs.Ask) -> None:
         if self._process is not None:
@@ -517,8 +517,8 @@ class TryPage(QWidget):
         self._wants_focus = False  # for the text, once a run is shown
         self._unloaded_for: RunFolder | None = None  # the run that the message names
         self._is_refused = False  # the message says that runs which train need the memory
-        self._runs: Task[Choice] = Task(self)
-        self._room: Task[Verdict] = Task(self)
+        self._runs: EngineWork[Choice] = EngineWork(self)
+        self._room: EngineWork[Verdict] = EngineWork(self)
         self._idle = QTimer(self, interval=IDLE_MS, singleShot=True)
         self.run_list = ChoiceList()
         self.run_list.setAccessibleName(_("Run"))

@@ -23,7 +23,7 @@ def dry_runs():
 def test_a_dry_run_ends_with_the_window(qtbot, make_window):
     tools = MemoryTools(room=FakeRoom(), dry_run=lambda options, room: DryRun(options, room, command=HANGS))
     window = make_window(on_close=lambda _question: pytest.fail("a question"), tools=tools)
-    page = window.new_run
+    page = window.pages.new_run
     page.set_machine(CPU_ONLY)
     button = page._outcome.fit._measure.button
     qtbot.waitUntil(lambda: button.isVisible() and button.isEnabled() and button.height() > 0)

@@ -25,9 +25,9 @@ from core.runs.status import RunStatus
 from core.services.autofit import Try
 from core.services.offers import Offer
 from gui.app.application import BugDialog, set_up
+from gui.app.closing import Underway
+from gui.app.closing import question_about as question_on_closing
 from gui.app.commands import CONTENTS, GuideWindow
-from gui.app.live_runs import Underway
-from gui.app.live_runs import question_about as question_on_closing
 from gui.base.background import end_left
 from gui.base.theme import Role, Theme
 from gui.base.trash import MessageBox, Question, TrashDialog
@@ -276,8 +276,8 @@ def test_enlarged_data_is_used_with_keys_alone(qtbot, make_window, tmp_path):
     data = tmp_path / "pairs.tsv"
     data.write_text("first\tsecond\tsame\n")
     window = make_window(FakeEngine())
-    window.edit({"task": "text-classification", "data": {"train": str(data)}})
-    panel = window.new_run.findChild(DataOverview)
+    window.pages.edit({"task": "text-classification", "data": {"train": str(data)}})
+    panel = window.pages.new_run.findChild(DataOverview)
     qtbot.waitUntil(lambda: panel.has_table)
     panel.enlarge()
     dialog = panel.sheet

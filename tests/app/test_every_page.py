@@ -33,24 +33,24 @@ class Pages:
         self.data.write_text("first\tsecond\tsame\n")
 
     def edit(self, **options):
-        self.window.edit({"task": "text-classification", "data": {"train": str(self.data)}, **options})
-        self.qtbot.waitUntil(lambda: not self.window.new_run._reading.is_waiting)
+        self.window.pages.edit({"task": "text-classification", "data": {"train": str(self.data)}, **options})
+        self.qtbot.waitUntil(lambda: not self.window.pages.new_run._reading.is_waiting)
 
     def welcome(self):
-        self.window.go_to(Place.WELCOME)
+        self.window.pages.go_to(Place.WELCOME)
 
     def images(self):
-        self.window.go_to(Place.NEW_RUN)
-        self.qtbot.waitUntil(lambda: not self.window.new_run._reading.is_waiting)
+        self.window.pages.go_to(Place.NEW_RUN)
+        self.qtbot.waitUntil(lambda: not self.window.pages.new_run._reading.is_waiting)
 
     def texts(self):
         self.edit()
 
     def lora_with_all_options(self):
         self.edit(data={}, model={"source": "", "method": "lora"}, device={"compile": True})
-        for card in self.window.new_run._options.cards:
+        for card in self.window.pages.new_run._options.cards:
             card.open()
-        self.window.new_run.apply_preset(presets()[0])
+        self.window.pages.new_run.apply_preset(presets()[0])
 
     def too_little_memory(self):
         """The card "Will it fit?" at its fullest: measured, too little memory, the ladder with all its rows."""
@@ -59,7 +59,7 @@ class Pages:
         for name in ("config.json", "model.safetensors"):
             (model / name).touch()
         self.edit(model={"source": str(model)})
-        page = self.window.new_run
+        page = self.window.pages.new_run
         self.qtbot.waitUntil(lambda: not (page._reading.is_waiting or page._questions.model.is_waiting))
         page._fit.tools.room.room = Room(free=1 << 30, ceiling=2 << 30)
         page._fit.read_room()
@@ -71,46 +71,46 @@ class Pages:
         data.write_text("[]")
         self.window._ask.answers["inspect"] = report_for(Task.CHAT, str(data))
         self.edit(task="chat", data={"train": str(data)})
-        self.qtbot.waitUntil(lambda: bool(self.window.new_run._options.data.findings.summary.text()))
+        self.qtbot.waitUntil(lambda: bool(self.window.pages.new_run._options.data.findings.summary.text()))
 
     def run(self):
         self.window.open_path(self.folder / "runs" / "done")
 
     def runs(self):
-        self.window.go_to(Place.RUNS)
-        self.qtbot.waitUntil(lambda: self.window.runs.model.rowCount() == 1)
+        self.window.pages.go_to(Place.RUNS)
+        self.qtbot.waitUntil(lambda: self.window.pages.runs.model.rowCount() == 1)
 
     def compare(self):
         run = RunFolder(self.folder / "runs" / "done")
-        self.window.compare_runs([run, run])
-        self.qtbot.waitUntil(lambda: self.window.compare.table.model.rowCount() > 0)
+        self.window.pages.compare_runs([run, run])
+        self.qtbot.waitUntil(lambda: self.window.pages.compare.table.model.rowCount() > 0)
 
     def try_it(self):
         (self.folder / "tried").mkdir()
-        self.window.try_run(make_tried(self.folder / "tried")["chat"])
-        self.qtbot.waitUntil(self.window.try_it.input.examples.isVisible)
-        self.window.try_it.input.more.setChecked(True)
+        self.window.pages.try_run(make_tried(self.folder / "tried")["chat"])
+        self.qtbot.waitUntil(self.window.pages.try_it.input.examples.isVisible)
+        self.window.pages.try_it.input.more.setChecked(True)
 
     def settings(self):
-        self.window.go_to(Place.SETTINGS)
+        self.window.pages.go_to(Place.SETTINGS)
 
     def benchmark_of_methods(self):
-        self.window.go_to(Place.BENCHMARK)
-        page = self.window.benchmark
+        self.window.pages.go_to(Place.BENCHMARK)
+        page = self.window.pages.benchmark
         self.qtbot.waitUntil(page.methods.start.isEnabled)
 
     def benchmark_of_devices(self):
-        page = self.window.benchmark
+        page = self.window.pages.benchmark
         page.tabs.setCurrentWidget(page.devices)
 
     def benchmark_under_way(self):
-        page = self.window.benchmark
+        page = self.window.pages.benchmark
         page.tabs.setCurrentWidget(page.methods)
         page.methods.show_result(methods_result(done=7))
         page.methods.show_progress(page.measuring)
 
     def earlier_benchmarks(self):
-        page = self.window.benchmark
+        page = self.window.pages.benchmark
         page.tabs.setCurrentWidget(page.earlier)
         page.earlier.show_saved([Saved(self.folder / "one.json", methods_result())])
 

@@ -58,19 +58,19 @@ def test_a_run_is_started_watched_stopped_and_exported_with_keys_alone(qtbot, ma
     play("wait", monkeypatch)
     engine = FakeEngine()
     window = make_window(engine)
-    window.go_to(Place.WELCOME)
+    window.pages.go_to(Place.WELCOME)
     keyboard = Keyboard(qtbot, window)
     engine.gate.clear()
-    keyboard.tab_to(window.welcome.tiles["messages"], most=3)
+    keyboard.tab_to(window.pages.welcome.tiles["messages"], most=3)
     keyboard.press(Qt.Key.Key_Space)
-    start = window.new_run._outcome.start
+    start = window.pages.new_run._outcome.start
     assert start.hasFocus()
     keyboard.press(Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
-    assert window.run is None, "the data is still read"
+    assert window.pages.run is None, "the data is still read"
     engine.gate.set()
-    qtbot.waitUntil(lambda: window.run is not None and window.run.view is not None)
+    qtbot.waitUntil(lambda: window.pages.run is not None and window.pages.run.view is not None)
 
-    view = window.run.view
+    view = window.pages.run.view
     qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=20_000)
     view.run.model.mkdir()
     (view.run.model / "model.safetensors").touch()
@@ -96,14 +96,14 @@ def test_a_run_is_started_watched_stopped_and_exported_with_keys_alone(qtbot, ma
 
 def test_new_run_begins_at_start_and_not_at_its_reset_and_return_presses_a_link(qtbot, make_window):
     window = make_window()
-    window.go_to(Place.RUNS)
+    window.pages.go_to(Place.RUNS)
     keyboard = Keyboard(qtbot, window)
-    window.new_run._header.show_restored(True)
-    window.runs.table.setFocus()
+    window.pages.new_run._header.show_restored(True)
+    window.pages.runs.table.setFocus()
     keyboard.press(Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier)
-    assert window.new_run.isVisible()
-    assert window.new_run._outcome.start.hasFocus()
-    link = window.new_run._outcome.sweep
+    assert window.pages.new_run.isVisible()
+    assert window.pages.new_run._outcome.start.hasFocus()
+    link = window.pages.new_run._outcome.sweep
     link.setFocus()
     with qtbot.waitSignal(link.clicked):
         keyboard.press(Qt.Key.Key_Return)
@@ -111,10 +111,10 @@ def test_new_run_begins_at_start_and_not_at_its_reset_and_return_presses_a_link(
 
 def test_tab_goes_to_the_chosen_one_of_a_few_and_arrows_move_within(qtbot, make_window):
     window = make_window()
-    window.go_to(Place.NEW_RUN)
+    window.pages.go_to(Place.NEW_RUN)
     keyboard = Keyboard(qtbot, window)
-    task = window.new_run._header._tasks.choices
-    first, second, *_others = window.new_run.findChild(ModelField)._place.buttons().values()
+    task = window.pages.new_run._header._tasks.choices
+    first, second, *_others = window.pages.new_run.findChild(ModelField)._place.buttons().values()
     second.click()
     task.setFocus()
     keyboard.tab_to(second, most=5)
@@ -127,10 +127,10 @@ def test_tab_goes_around_also_after_another_task_was_chosen_and_while_data_is_re
     window = make_window(engine)
     assert astray(window) == []
     engine.gate.clear()
-    window.new_run._header.task_chosen.emit(Task.CHAT)
+    window.pages.new_run._header.task_chosen.emit(Task.CHAT)
     assert astray(window) == []
     engine.gate.set()
-    qtbot.waitUntil(lambda: not window.new_run._reading.is_waiting)
+    qtbot.waitUntil(lambda: not window.pages.new_run._reading.is_waiting)
     assert astray(window) == []
 
 
@@ -157,11 +157,11 @@ def test_shift_tab_leads_back_through_the_links_of_the_guide(qtbot):
 
 def test_escape_closes_what_offers_something_only_where_it_has_the_focus(qtbot, make_window):
     window = make_window()
-    window.go_to(Place.NEW_RUN)
+    window.pages.go_to(Place.NEW_RUN)
     keyboard = Keyboard(qtbot, window)
-    window.new_run.setFocus()
-    qtbot.waitUntil(lambda: not window.new_run._reading.is_waiting)
-    offer = window.new_run._offer
+    window.pages.new_run.setFocus()
+    qtbot.waitUntil(lambda: not window.pages.new_run._reading.is_waiting)
+    offer = window.pages.new_run._offer
     fix = Fix("Batch size 2", {"memory.batch_size": 2})
     offer.show_message(Level.INFO, "These look like texts", "", (fix,))
     keyboard.press(Qt.Key.Key_Escape)
@@ -169,16 +169,16 @@ def test_escape_closes_what_offers_something_only_where_it_has_the_focus(qtbot, 
     next(button for button in offer.findChildren(QPushButton) if button.text() == fix.label).setFocus()
     keyboard.press(Qt.Key.Key_Escape)
     assert not offer.isVisible()
-    assert window.new_run._outcome.start.hasFocus()
+    assert window.pages.new_run._outcome.start.hasFocus()
 
 
 def test_the_keys_of_a_page_lead_to_where_one_writes_or_chooses(qtbot, make_window, tmp_path):
     window = make_window()
     keyboard = Keyboard(qtbot, window)
-    window.try_run(make_tried(tmp_path)["chat"])
-    text = window.try_it.input.text
+    window.pages.try_run(make_tried(tmp_path)["chat"])
+    text = window.pages.try_it.input.text
     qtbot.waitUntil(text.hasFocus)
-    window.try_it.run_list.setFocus()
+    window.pages.try_it.run_list.setFocus()
     keyboard.press(Qt.Key.Key_4, Qt.KeyboardModifier.ControlModifier)
     assert text.hasFocus()
 
@@ -190,14 +190,14 @@ def test_return_in_the_name_of_a_run_leads_back_to_the_list_where_it_opens_the_r
     finish(run, Plot(), write_story(run, Plot()))
     window = make_window()
     keyboard = Keyboard(qtbot, window)
-    window.go_to(Place.RUNS)
-    qtbot.waitUntil(lambda: len(window.runs.chosen()) == 1)
+    window.pages.go_to(Place.RUNS)
+    qtbot.waitUntil(lambda: len(window.pages.runs.chosen()) == 1)
     for key in (Qt.Key.Key_F2, Qt.Key.Key_A, Qt.Key.Key_Return):
         keyboard.press(key)
-    assert window.runs.table.hasFocus()
-    qtbot.waitUntil(lambda: [run.title for run in window.runs.chosen()] == ["a"])
+    assert window.pages.runs.table.hasFocus()
+    qtbot.waitUntil(lambda: [run.title for run in window.pages.runs.chosen()] == ["a"])
     keyboard.press(Qt.Key.Key_Return)
-    assert window.run_on_screen() == run
+    assert window.pages.run_on_screen() == run
 
 
 def test_ctrl_tab_leads_into_the_tabs_of_a_run_and_the_focus_is_seen_there(
@@ -209,7 +209,7 @@ def test_ctrl_tab_leads_into_the_tabs_of_a_run_and_the_focus_is_seen_there(
     window._theme.apply()
     keyboard = Keyboard(qtbot, window)
     window.open_path(run.path)
-    details = window.run.view.details
+    details = window.pages.run.view.details
     qtbot.waitUntil(lambda: not details._metrics_table.isHidden(), timeout=10_000)
     passed = []
     while details.currentIndex() or not passed:
@@ -227,7 +227,7 @@ def test_ctrl_tab_leads_into_the_tabs_of_a_run_and_the_focus_is_seen_there(
 @pytest.mark.qt_log_ignore("This plugin does not support")
 def test_the_menu_key_offers_to_reset_what_was_changed_and_nothing_else(qtbot, make_window):
     window = make_window()
-    form = window.new_run._options.form
+    form = window.pages.new_run._options.form
     keyboard = Keyboard(qtbot, window)
     changed = ("training.learning_rate", "memory.batch_size", "training.optimizer")
     values = {path: form.value(path) for path in changed}
@@ -263,9 +263,9 @@ def test_home_and_end_choose_the_first_and_the_last_run_and_a_menu_sorts_them(qt
     sorting = next(action.menu() for action in view.actions() if action.text() == "Sort runs by")
     view.aboutToShow.emit()
     assert not sorting.menuAction().isEnabled()
-    window.go_to(Place.RUNS)
-    qtbot.waitUntil(lambda: window.runs.model.rowCount() == 3 and len(window.runs.chosen()) == 1)
-    table = window.runs.table
+    window.pages.go_to(Place.RUNS)
+    qtbot.waitUntil(lambda: window.pages.runs.model.rowCount() == 3 and len(window.pages.runs.chosen()) == 1)
+    table = window.pages.runs.table
 
     def chosen():
         return [index.row() for index in table.selectionModel().selectedRows()]

@@ -103,19 +103,19 @@ def test_the_one_window_opens_files_whichever_way_they_come(tmp_path, own_home):
 @pytest.fixture
 def window(make_window):
     window = make_window()
-    window.go_to(Place.SETTINGS)
+    window.pages.go_to(Place.SETTINGS)
     return window
 
 
 def message(window):
-    strip = window.new_run._strip
+    strip = window.pages.new_run._strip
     assert strip.isVisible()
     return "\n".join(strip.note.lines)
 
 
 def test_a_wrong_file_is_named_and_leaves_the_form_and_itself_as_they_are(window, tmp_path):
     window.open_path(run_file(tmp_path / "right.hone", 5))
-    before = window.new_run.tree()
+    before = window.pages.new_run.tree()
     assert before["training"]["max_steps"] == 5
     wrong = tmp_path / "wrong.hone"
     for content, words in (
@@ -124,23 +124,23 @@ def test_a_wrong_file_is_named_and_leaves_the_form_and_itself_as_they_are(window
         (b"\x89PNG\r\n\x1a\n\xff\xfe", "is not a text file"),
         (None, os.strerror(errno.ENOENT)),
     ):
-        window.go_to(Place.SETTINGS)
+        window.pages.go_to(Place.SETTINGS)
         wrong.write_bytes(content or b"")
         if content is None:
             wrong.unlink()
         window.open_path(wrong)
-        assert window.pages.currentWidget() is window.new_run
+        assert window.pages.currentWidget() is window.pages.new_run
         assert "wrong.hone" in message(window)
         assert words in message(window)
         assert (wrong.read_bytes() if wrong.exists() else None) == content
-        assert window.new_run.tree() == before, content
+        assert window.pages.new_run.tree() == before, content
     window.open_paths([tmp_path / "gone.csv"])
     assert f"There is no file or folder at {tmp_path / 'gone.csv'}." in message(window)
-    assert window.new_run.tree() == before
+    assert window.pages.new_run.tree() == before
     there = tmp_path / "there.csv"
     there.write_text("text,label\n")
     window.open_paths([there])
-    assert not window.new_run._strip.isVisible() or "gone" not in message(window)
+    assert not window.pages.new_run._strip.isVisible() or "gone" not in message(window)
     wrong.write_bytes(b'schema = 99\ntask = "image-classification"\n')
     window.open_path(wrong)
     assert "a newer Hone may read it" in message(window)
@@ -158,7 +158,7 @@ def drop(window, *paths):
 def test_of_several_files_the_first_is_opened_and_the_others_are_named(window, tmp_path):
     paths = [run_file(tmp_path / "a.hone", 5), *(tmp_path / f"{name}.csv" for name in "bcdef")]
     window.open_paths([*paths, paths[0], paths[1]])
-    assert window.new_run.tree()["training"]["max_steps"] == 5
+    assert window.pages.new_run.tree()["training"]["max_steps"] == 5
     strip = window.found.strip.aside
     assert strip._detail.text() == "Not opened: b.csv, c.csv, d.csv + 2"
     window.open_paths([])
@@ -168,5 +168,5 @@ def test_of_several_files_the_first_is_opened_and_the_others_are_named(window, t
     data = tmp_path / "photos"
     data.mkdir()
     drop(window, data, paths[0])
-    assert window.new_run.tree()["data"]["train"] == str(data)
+    assert window.pages.new_run.tree()["data"]["train"] == str(data)
     assert "a.hone" in strip._detail.text()

@@ -4,7 +4,7 @@ from PySide6.QtCore import Qt
 
 from core.runs.library import read_status
 from core.runs.status import State
-from gui.app.live_runs import Closing
+from gui.app.closing import Closing
 from gui.app.sidebar import Place
 from gui.base.background import ask_real_engine
 
@@ -13,10 +13,10 @@ PATIENCE_MS = 300_000
 
 def test_a_run_is_started_watched_stopped_and_found_again(qtbot, make_window):
     window = make_window(ask_real_engine, on_close=lambda _question: Closing.STOP)
-    form = window.new_run._options.form
+    form = window.pages.new_run._options.form
     form.set_values({"data.train": "synthetic:512x32", "training.epochs": 400.0, "device.name": "cpu"})
-    qtbot.mouseClick(window.new_run._outcome.start, Qt.MouseButton.LeftButton)
-    view = window.run.view
+    qtbot.mouseClick(window.pages.new_run._outcome.start, Qt.MouseButton.LeftButton)
+    view = window.pages.run.view
     run = view.run
     qtbot.waitUntil(lambda: read_status(run).step >= 5, timeout=PATIENCE_MS)
     qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=60_000)
@@ -25,9 +25,9 @@ def test_a_run_is_started_watched_stopped_and_found_again(qtbot, make_window):
     qtbot.waitUntil(lambda: view.state is State.STOPPED, timeout=PATIENCE_MS)
     assert (run.model / "model.safetensors").is_file()
 
-    window.go_to(Place.RUNS)
-    qtbot.waitUntil(lambda: window.runs.model.rowCount() == 1)
-    window.runs.table.selectRow(0)
-    qtbot.keyClick(window.runs.table, Qt.Key.Key_Return)
-    assert window.pages.currentWidget() is window.run
-    assert window.run.view.run.path == run.path
+    window.pages.go_to(Place.RUNS)
+    qtbot.waitUntil(lambda: window.pages.runs.model.rowCount() == 1)
+    window.pages.runs.table.selectRow(0)
+    qtbot.keyClick(window.pages.runs.table, Qt.Key.Key_Return)
+    assert window.pages.currentWidget() is window.pages.run
+    assert window.pages.run.view.run.path == run.path

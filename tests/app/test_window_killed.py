@@ -32,9 +32,9 @@ set_up(application)
 window = MainWindow(Theme(Appearance.LIGHT), Settings(runs_folder=str(run.path.parent)), FakeEngine())
 window.show()
 command = [sys.executable, "-P", keeper, "wait", str(run.path)]
-window.show_run(run, partial(starting.start, run, command))
+window.pages.show_run(run, partial(starting.start, run, command))
 tell = lambda state: state is State.TRAINING and print("trains", flush=True)
-window.run.view.state_changed.connect(tell)
+window.pages.run.view.state_changed.connect(tell)
 application.exec()
 """
 
@@ -49,8 +49,10 @@ def test_the_next_window_shows_the_run_from_its_start(qtbot, tmp_path, make_wind
     first.communicate()
     window = make_window()
     try:
-        qtbot.waitUntil(lambda: window.run is not None and window.run.view is not None, timeout=5000)
-        view = window.run.view
+        qtbot.waitUntil(
+            lambda: window.pages.run is not None and window.pages.run.view is not None, timeout=5000
+        )
+        view = window.pages.run.view
         qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=5000)
         seen = len(view._history.loss)
         qtbot.waitUntil(lambda: len(view._history.loss) > seen + 3, timeout=5000)

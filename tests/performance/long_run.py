@@ -67,8 +67,8 @@ class Opening(QObject):
         self._first = self._peak = 0.0
         self._before = self._process.memory_info().rss
         self._began = time.perf_counter()
-        window.show_run(run)
-        self._loss = window.run.view.charts.loss
+        window.pages.show_run(run)
+        self._loss = window.pages.run.view.charts.loss
         for child in self._loss._canvas.children():
             child.installEventFilter(self)
         self._lateness.begin()

@@ -85,7 +85,7 @@ class Measurement(QObject):
         self._waiting.start()
 
     def _steps(self) -> int:
-        page = self._window.run
+        page = self._window.pages.run
         return 0 if page is None or page.view is None else len(page.view.charts.loss.history.step_seconds)
 
     def _begin_when_ready(self) -> None:
@@ -135,10 +135,10 @@ def show(where: str, folder: Path, file: Path, seconds: float, to: Connection) -
     application, window = open_window()
     run = library.create(run_file.read(file, ENDLESS), folder / "runs")
     if where == PROCESS:
-        window.show_run(run, partial(start.start, run))
+        window.pages.show_run(run, partial(start.start, run))
     elif where == THREAD:
         run.record_keeper(os.getpid())
-        window.show_run(run)
+        window.pages.show_run(run)
         EngineThread(run, window).start()
     Measurement(window, run, seconds, to, begin_at=0 if where == NOTHING else WARM_STEPS)
     application.exec()

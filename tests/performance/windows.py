@@ -82,7 +82,7 @@ def open_window(
     window = MainWindow(theme, own_settings or settings.load(), make_job)
     if size is not None:
         window.resize(*size)
-    window.go_to(Place.NEW_RUN)
+    window.pages.go_to(Place.NEW_RUN)
     window.show()
     return application, window
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -175,20 +176,20 @@ class Stage:
         self.memory.dry_runs.answer = lambda options: measured(options, self.memory.room.room)
         self.window = MainWindow(theme, Settings(), engine(), tools=self.memory.tools)
         self.page = TryPage(theme, lambda: home / "tried", FakeTry, lambda *_, **__: Verdict(tuple(Which)))
-        self.window.try_it = self.page
+        self.window.pages.make = replace(self.window.pages.make, try_it=lambda: self.page)
         self.two = self.methods, updated = methods_result(), updated_result()
         self.devices = devices_result()
         broken_off = methods_result(NOTEBOOK, done=3, begun=BEGUN - 20 * DAY)
         for result in (self.methods, self.devices, updated, broken_off):
             benchmark_result.save(result)
         self.box: QMessageBox | None = None
-        self.window.go_to(Place.NEW_RUN)
+        self.window.pages.go_to(Place.NEW_RUN)
         self.window.show()
         self.window.ask_for_devices()
 
     def pictures(self) -> dict[str, Callable[[], object]]:
         """All of them: the name, and what brings the window there."""
-        show_run, go_to, live = self.window.show_run, self.window.go_to, self.runs["live"]
+        show_run, go_to, live = self.window.pages.show_run, self.window.pages.go_to, self.runs["live"]
         return {
             "welcome": partial(go_to, Place.WELCOME),
             "new-run": self.digits,
@@ -245,8 +246,8 @@ class Stage:
         strip = self.window.found.strip
         for shown in (strip.interrupted, strip.ended):
             shown.hide()
-        if self.window.runs is not None:
-            self.window.runs.queue.show_waiting(())
+        if self.window.pages.runs is not None:
+            self.window.pages.runs.queue.show_waiting(())
 
     def settle(self) -> None:
         """Wait until all is there that is to be seen."""
@@ -256,9 +257,9 @@ class Stage:
 
     def _is_there(self) -> bool:
         page = self.window.pages.currentWidget()
-        if page is self.window.run and (page.view is None or page.view.state is State.STARTING):
+        if page is self.window.pages.run and (page.view is None or page.view.state is State.STARTING):
             return False
-        if page is self.window.compare and not page.has_caught_up:
+        if page is self.window.pages.compare and not page.has_caught_up:
             return False
         return not any(queue._waiting for queue in self.window.findChildren(RepaintQueue))
 
@@ -325,18 +326,18 @@ class Stage:
     # New run
 
     def digits(self) -> None:
-        self.window.open_example(presets.find_example("digits"))
+        self.window.pages.open_example(presets.find_example("digits"))
 
     def texts(self, shown: str = "", **sections: dict[str, Any]) -> None:
         """Reviews for DistilBERT, with more options in some sections, one of them `shown`."""
         asked: dict[str, Any] = {"model": {"source": str(self.model)}, "data": {"train": str(self.reviews)}}
         for name, values in sections.items():
             asked[name] = {**asked.get(name, {}), **values}
-        self.window.edit({"task": "text-classification", **asked})
+        self.window.pages.edit({"task": "text-classification", **asked})
         if shown:
-            for card in self.window.new_run._options.cards:
+            for card in self.window.pages.new_run._options.cards:
                 card.open()
-            self.window.new_run.go_to_option(shown)
+            self.window.pages.new_run.go_to_option(shown)
 
     def data(self, task: Task, view: int = 0) -> None:
         """The card about the data of a task, with one of its views."""
@@ -346,13 +347,13 @@ class Stage:
             tree["model"]["source"] = str(self.writer if task.writes_text else self.model)
         if task is Task.CHAT:
             tree["data"]["max_length"] = 512
-        self.window.edit(tree)
+        self.window.pages.edit(tree)
         wait(0.9)
-        self.window.new_run._options.data.views.setCurrentIndex(view)
+        self.window.pages.new_run._options.data.views.setCurrentIndex(view)
 
     def findings(self) -> None:
         self.data(Task.CHAT)
-        self.window.new_run.go_to_option("data.max_length")
+        self.window.pages.new_run.go_to_option("data.max_length")
 
     def importing(self) -> None:
         sheet = ImportSheet(self.window)
@@ -361,8 +362,8 @@ class Stage:
 
     def hub(self) -> None:
         self.texts()
-        self.window.new_run.open_hub()
-        sheet = self.window.new_run.hub_sheet
+        self.window.pages.new_run.open_hub()
+        sheet = self.window.pages.new_run.hub_sheet
         assert sheet is not None
         sheet.words.setText("bert")
         sheet.button.click()
@@ -374,8 +375,8 @@ class Stage:
             computers.forget(one.name)
         for one in known:
             computers.save(one)
-        self.window.go_to(Place.SETTINGS)
-        page = self.window.settings_page()
+        self.window.pages.go_to(Place.SETTINGS)
+        page = self.window.pages.settings_page()
         page.computers.end_work()
         for row in list(page.computers.rows.values()):
             row.reload()
@@ -391,7 +392,7 @@ class Stage:
 
     def together(self) -> None:
         self.device_elsewhere()
-        self.window.new_run._options.fields.device._choose(SEVERAL)
+        self.window.pages.new_run._options.fields.device._choose(SEVERAL)
 
     def elsewhere(self, heard: float, **how: Any) -> None:
         """A run on workshop, which was heard so many seconds ago; 0: it is connected."""
@@ -401,13 +402,13 @@ class Stage:
             "problem": "workshop doesn't answer",
         }
         link(self.away, **(lost if heard else {}), **how)
-        self.window.show_run(self.away)
+        self.window.pages.show_run(self.away)
 
     # Will it fit?
 
     @property
     def fit_card(self) -> FitCard:
-        return self.window.new_run.findChild(FitCard)
+        return self.window.pages.new_run.findChild(FitCard)
 
     def fit(self, room: Room, then: Callable[[], None] = lambda: None) -> None:
         """The card where so much memory is free, once the model has been looked at and traced."""
@@ -433,11 +434,11 @@ class Stage:
 
     def support(self) -> None:
         run = self.runs["finished"]
-        self.window.show_run(run)
+        self.window.pages.show_run(run)
         SupportSheet(run, run.name, self.window, choose=lambda *_: "").open()
 
     def export(self, run: RunFolder) -> None:
-        self.window.show_run(run)
+        self.window.pages.show_run(run)
         export_dialog.find_source = lambda _run: OFFERS
         export_dialog.offers = lambda found, _hold: found
         sheet = export_dialog.ExportSheet(run, "Reviews", self.window)
@@ -445,17 +446,17 @@ class Stage:
         wait_until(sheet.take.isEnabled)
 
     def extend(self) -> None:
-        self.window.show_run(self.survived[2])
+        self.window.pages.show_run(self.survived[2])
         wait(0.5)
-        assert self.window.run is not None
-        assert self.window.run.view is not None
-        self.window.run.view.header.buttons.requested.emit(RunAction.EXTEND)
+        assert self.window.pages.run is not None
+        assert self.window.pages.run.view is not None
+        self.window.pages.run.view.header.buttons.requested.emit(RunAction.EXTEND)
 
     # Runs
 
     def compare(self, tab: str) -> None:
-        self.window.compare_runs([self.runs["finished"], *self.others])
-        page = self.window.compare
+        self.window.pages.compare_runs([self.runs["finished"], *self.others])
+        page = self.window.pages.compare
         assert page is not None
         page.tabs.setCurrentWidget(page.table) if tab == "table" else page.tabs.setCurrentIndex(0)
 
@@ -472,9 +473,9 @@ class Stage:
         self.window.found.strip.show_end(EndedRun(done, "Names_in_news-longer", State.FAILED, RunStatus()))
 
     def queue(self) -> None:
-        self.window.go_to(Place.RUNS)
-        if self.window.runs is not None:
-            self.window.runs.queue.show_waiting(self._waiting())
+        self.window.pages.go_to(Place.RUNS)
+        if self.window.pages.runs is not None:
+            self.window.pages.runs.queue.show_waiting(self._waiting())
 
     def closing(self) -> None:
         waits = False, False, True
@@ -487,7 +488,7 @@ class Stage:
 
     def ask(self, name: str) -> None:
         """Ask the models of a run that can be tried."""
-        self.window.try_run(self.tried[name])
+        self.window.pages.try_run(self.tried[name])
         wait(0.5)
         if name == "chat":
             self.page.input.asked.emit(Asked(texts=("How do I keep basil alive on a window sill?",)))
@@ -497,8 +498,8 @@ class Stage:
     # Benchmark
 
     def bench(self, tab: str) -> BenchmarkPage:
-        self.window.go_to(Place.BENCHMARK)
-        page = self.window.benchmark_page()
+        self.window.pages.go_to(Place.BENCHMARK)
+        page = self.window.pages.benchmark_page()
         page.methods.strip.hide()  # it says that the one before was called off
         page.tabs.setCurrentWidget(getattr(page, tab))
         return page

@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QLabel
 from core.runs import queue
 from core.runs.events import TurnAwaited
 from core.runs.folder import Action, RunFolder
-from gui.app import live_runs
-from gui.app.live_runs import Closing, Underway, may_close, question_about, underway
+from gui.app import closing
+from gui.app.closing import Closing, Underway, may_close, question_about, underway
 from tests.fakes.runs import Plot, keep_alive, link, make_folder, write_events, write_story
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -71,7 +71,7 @@ def test_nothing_is_asked_where_nothing_goes_on():
 
 def test_a_folder_that_is_gone_keeps_no_other_run_from_its_request(training, tmp_path):
     gone = unfinished(str(tmp_path / "no such folder"))
-    live_runs.request_all([gone, *underway(tmp_path / "runs")], Action.PAUSE)
+    closing.request_all([gone, *underway(tmp_path / "runs")], Action.PAUSE)
     assert requests(training) == [Action.PAUSE]
 
 
@@ -79,7 +79,7 @@ def test_a_runs_folder_that_cant_be_listed_keeps_no_window_open(make_window, tmp
     def refuse(folder):
         raise PermissionError(13, "Permission denied", str(folder))
 
-    monkeypatch.setattr("gui.app.live_runs.list_runs", refuse)
+    monkeypatch.setattr("gui.app.closing.list_runs", refuse)
     assert underway(tmp_path / "runs") == []
     assert make_window().close()
 

@@ -147,22 +147,22 @@ def test_it_can_be_stopped_and_begun_again_and_follows_a_run_of_another_folder(q
 
 def test_a_window_that_opens_while_a_run_trains_shows_it(qtbot, open_window, training):
     window = open_window()
-    assert window.run.view.run == training
+    assert window.pages.run.view.run == training
     assert window.sidebar._buttons[Place.RUNS].text() == "Runs · 1 training"
-    qtbot.waitUntil(lambda: len(window.run.view._history.loss) == 180, timeout=5000)
+    qtbot.waitUntil(lambda: len(window.pages.run.view._history.loss) == 180, timeout=5000)
 
 
 def test_while_the_form_is_edited_no_run_is_opened(qtbot, make_window, training, monkeypatch):
     monkeypatch.setattr("gui.app.live_runs.FIRST_SECONDS", 60.0)
     window = make_window()
     window.activateWindow()
-    field = next(found for found in window.new_run.findChildren(QLineEdit) if found.isVisible())
+    field = next(found for found in window.pages.new_run.findChildren(QLineEdit) if found.isVisible())
     field.setFocus()
     qtbot.waitUntil(field.hasFocus, timeout=2000)
     with qtbot.waitSignal(window._live_runs.polled_first, timeout=5000):
         window._live_runs.poll_soon()
     qtbot.waitUntil(lambda: window.sidebar._buttons[Place.RUNS].text() == "Runs · 1 training")
-    assert window.run_on_screen() is None
+    assert window.pages.run_on_screen() is None
 
 
 def test_escape_closes_the_topmost_banner(qtbot, make_window):
@@ -186,7 +186,7 @@ def test_notices_shrink_and_go_as_runs_end_or_are_shown(make_window, training, f
     assert strip.trouble.accessibleName() == "The queue can't be written"
     assert strip.interrupted.accessibleName() == "“Reviews” crashed"
     assert not seen
-    window.show_run(other)
+    window.pages.show_run(other)
     assert strip.interrupted.isHidden()
     assert seen
 
@@ -199,11 +199,11 @@ def test_the_end_of_a_run_is_told_on_other_pages_until_its_page_is_shown_or_it_i
     end = EndedRun(training, "Digits", State.PAUSED, RunStatus())
     window.found._on_end(end)
     press(strip, "Show it")
-    assert window.run_on_screen() == training
+    assert window.pages.run_on_screen() == training
     assert strip.isHidden()
     window.found._on_end(end)
     assert strip.isHidden()
-    window.go_to(Place.NEW_RUN)
+    window.pages.go_to(Place.NEW_RUN)
     window.found._on_end(end)
     assert strip.isVisible()
     window.found._on_live((LiveRun(training, "Digits", 0.0, State.TRAINING),))
@@ -223,12 +223,12 @@ def test_a_notice_of_an_end_moves_no_page(make_window, training):
 def test_the_second_run_of_a_pair_is_shown_when_the_first_finishes_on_screen(qtbot, make_window, folder):
     first, second = create_all(PAIR, folder)
     window = make_window()
-    window.show_run(first)
+    window.pages.show_run(first)
     window.found._on_end(EndedRun(first, "Pip", State.FAILED, RunStatus()))
-    assert window.run_on_screen() == first
+    assert window.pages.run_on_screen() == first
     window.found._on_end(EndedRun(first, "Pip", State.FINISHED, RunStatus()))
-    qtbot.waitUntil(lambda: window.run_on_screen() == second)
-    window.go_to(Place.NEW_RUN)
+    qtbot.waitUntil(lambda: window.pages.run_on_screen() == second)
+    window.pages.go_to(Place.NEW_RUN)
     window.found._on_end(EndedRun(first, "Pip", State.FINISHED, RunStatus()))
     assert window.found.strip.ended.isVisible()
 
@@ -239,7 +239,7 @@ def test_an_interrupted_run_is_offered_once(qtbot, open_window, folder, monkeypa
     strip = window.found.strip.interrupted
     assert strip.accessibleName() == "“Handwritten digits” crashed"
     resumed = []
-    monkeypatch.setattr(window, "resume_run", resumed.append)
+    monkeypatch.setattr(window.pages, "resume_run", resumed.append)
     press(strip, "Resume")
     assert resumed == [run]
     assert not strip.isVisible()
@@ -255,17 +255,17 @@ def test_several_interrupted_runs_are_resumed_one_after_the_other(qtbot, open_wi
     press(window.found.strip.interrupted, "Resume all")
     qtbot.waitUntil(lambda: len(resumed) == 2, timeout=2000)
     assert resumed == [{"queued": True}] * 2
-    assert window.pages.currentWidget() is window.runs
+    assert window.pages.currentWidget() is window.pages.runs
 
 
 def test_a_run_that_is_resumed_elsewhere_goes_on_where_it_is_shown(qtbot, open_window, folder):
     run = interrupt(folder / "lost")
     window = open_window()
-    window.show_run(RunFolder(run.path))
-    qtbot.waitUntil(lambda: window.run.view.state is State.CRASHED, timeout=5000)
+    window.pages.show_run(RunFolder(run.path))
+    qtbot.waitUntil(lambda: window.pages.run.view.state is State.CRASHED, timeout=5000)
     keep_alive(run, attempt=2)
     window._live_runs.poll_soon()
-    qtbot.waitUntil(lambda: window.run.view.state is State.STARTING, timeout=5000)
+    qtbot.waitUntil(lambda: window.pages.run.view.state is State.STARTING, timeout=5000)
 
 
 def test_waiting_runs_are_listed_in_their_order_moved_and_removed(qtbot, open_window, training, folder):
@@ -273,8 +273,8 @@ def test_waiting_runs_are_listed_in_their_order_moved_and_removed(qtbot, open_wi
     for run in (first, second):
         wait_in_queue(run)
     window = open_window()
-    window.go_to(Place.RUNS)
-    card = window.runs.queue
+    window.pages.go_to(Place.RUNS)
+    card = window.pages.runs.queue
 
     def buttons(title):
         return [button for button in card._rows.findChildren(QPushButton) if button.text() == title]
@@ -304,8 +304,8 @@ def test_a_queued_run_is_started_from_its_page_beside_the_window(
         "core.runs.queue.move", lambda *how: threads.append(QThread.currentThread()) or move(*how)
     )
     window = open_window()
-    window.show_run(run)
-    view = window.run.view
+    window.pages.show_run(run)
+    view = window.pages.run.view
     qtbot.waitUntil(lambda: view.state is State.QUEUED, timeout=5000)
     view.header.buttons.resume.click()
     qtbot.waitUntil(lambda: queue.training() == [training, run], timeout=5000)
@@ -326,7 +326,7 @@ def test_a_start_on_a_busy_device_is_asked_about(make_window, training, turn, st
     asked, begun = [], []
     monkeypatch.setattr("core.runs.start.start", lambda run, **how: begun.append(how))
     window = make_window(is_shown=False, ask_turn=lambda awaited, _: asked.append(awaited) or turn)
-    monkeypatch.setattr(window, "show_run", lambda run, begin: begin())
+    monkeypatch.setattr(window.pages, "show_run", lambda run, begin: begin())
     window.start_run(OPTIONS)
     assert (asked[0].ahead, asked[0].title) == (1, "Handwritten digits")
     assert begun == started
@@ -338,9 +338,9 @@ def test_a_test_of_a_model_waits_and_fails_as_a_run_does(qtbot, make_window, tra
     begun = []
     monkeypatch.setattr("core.runs.start.start", lambda run, **how: begun.append(how))
     window = make_window(is_shown=False, ask_turn=lambda _awaited, _: Turn.WAIT)
-    window.show_run(training)
-    view = window.run_page().view
-    monkeypatch.setattr(window, "show_run", lambda run, begin: begin())
+    window.pages.show_run(training)
+    view = window.pages.run_page().view
+    monkeypatch.setattr(window.pages, "show_run", lambda run, begin: begin())
     view.test_requested.emit(OPTIONS)
     assert begun == [{"queued": True}]
     monkeypatch.setattr("core.runs.library.create", lambda *_: raise_error())

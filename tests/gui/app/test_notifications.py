@@ -9,7 +9,7 @@ from core.runs.events import Level, MessageRaised, Outcome, RequestAnswered, Run
 from core.runs.folder import Action, RunFolder
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
-from gui.app.live_runs import Notifications, was_asked
+from gui.app.notifications import Notifications, was_asked
 from gui.app.window import MainWindow
 from tests.fakes.desktop import FakeTray
 
@@ -50,6 +50,7 @@ class Desktop:
         self.notifications = Notifications(
             window, lambda: self.is_enabled, lambda: self.on_screen, self.badges.append, FakeTray
         )
+        self.notifications.clicked.connect(lambda: window.come_forward(()))
 
     @property
     def notes(self):

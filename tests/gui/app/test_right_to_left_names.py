@@ -19,8 +19,9 @@ from core.runs.status import RunStatus, State
 from core.runs.trash import TrashItem
 from core.runs.words import awaited_text
 from core.services.chat import judge
-from gui.app.live_runs import Notices, Underway
-from gui.app.live_runs import question_about as question_on_closing
+from gui.app.closing import Underway
+from gui.app.closing import question_about as question_on_closing
+from gui.app.notices import Notices
 from gui.base.files import reveal
 from gui.base.trash import distinct_titles, note_on
 from gui.new_run.data_panel import names_hint

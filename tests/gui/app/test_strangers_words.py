@@ -129,18 +129,18 @@ def test_words_of_a_stranger_are_shown_as_text(qtbot, make_window, tmp_path):
     window = make_window(engine)
     asked, found = len(engine.requests), []
     for state, run in runs.items():
-        window.show_run(run)
-        qtbot.waitUntil(lambda state=state: window.run.view.state is state, timeout=5000)
-        assert window.run.view.isVisible()
+        window.pages.show_run(run)
+        qtbot.waitUntil(lambda state=state: window.pages.run.view.state is state, timeout=5000)
+        assert window.pages.run.view.isVisible()
         found += shown_as_html(window)
         assert {path.name for path in run.path.iterdir()} == {
             *("events.jsonl", "exit.json", "log.txt", "notes.json", "run.toml")
         }
-    window.go_to(Place.RUNS)
-    qtbot.waitUntil(lambda: window.runs.model.rowCount() == 3, timeout=5000)
-    window.runs.table.selectRow(0)
+    window.pages.go_to(Place.RUNS)
+    qtbot.waitUntil(lambda: window.pages.runs.model.rowCount() == 3, timeout=5000)
+    window.pages.runs.table.selectRow(0)
     found += shown_as_html(window)
-    window.edit({"task": "text-classification", "model": {"source": EVIL}, "output": {"name": EVIL}})
+    window.pages.edit({"task": "text-classification", "model": {"source": EVIL}, "output": {"name": EVIL}})
     found += shown_as_html(window)
     assert found == [], "\n".join(sorted(set(found)))
     assert "train" not in [job for job, _ in engine.requests[asked:]]

@@ -19,8 +19,8 @@ from core.options.past_runs import RunNotes
 from core.runs import notes
 from core.runs.folder import Action
 from gui.app.application import BugDialog, BugReporter
+from gui.app.closing import Closing
 from gui.app.commands import GUIDE
-from gui.app.live_runs import Closing
 from gui.app.sidebar import Place
 from gui.app.window import FRAME, MainWindow
 from gui.base.tokens import DARK, LIGHT
@@ -43,8 +43,8 @@ def listed(qtbot, make_window, tmp_path):
         run = make_folder(tmp_path / "runs" / name)
         finish(run, SHORT, write_story(run, SHORT))
     window = make_window()
-    window.go_to(Place.RUNS)
-    qtbot.waitUntil(lambda: window.runs.model.rowCount() == 2, timeout=5000)
+    window.pages.go_to(Place.RUNS)
+    qtbot.waitUntil(lambda: window.pages.runs.model.rowCount() == 2, timeout=5000)
     return window
 
 
@@ -72,16 +72,16 @@ def test_no_part_of_a_page_is_a_window_before_it_is_in_its_place(qapp, make_wind
     qapp.installEventFilter(shown)
     window = make_window()
     for place in Place:
-        window.go_to(place)
+        window.pages.go_to(place)
     qapp.removeEventFilter(shown)
     assert shown.windows == [MainWindow]
 
 
 def test_sidebar_and_keys_lead_to_the_pages(window):
-    assert page(window) is window.new_run
+    assert page(window) is window.pages.new_run
     for button in window.sidebar.findChildren(QPushButton):
         button.click()
-    assert page(window) is window.settings
+    assert page(window) is window.pages.settings
     keys = [keys for action in window.actions() if (keys := action.shortcut().toString())]
     assert len(keys) == len(set(keys))
     for key, name in {
@@ -92,7 +92,7 @@ def test_sidebar_and_keys_lead_to_the_pages(window):
         ",": "settings",
     }.items():
         shortcut(window, f"Ctrl+{key}").trigger()
-        assert page(window) is getattr(window, name)
+        assert page(window) is getattr(window.pages, name)
 
 
 def test_each_key_of_the_menus_is_there_once_and_shown_by_its_name(window):
@@ -108,14 +108,14 @@ def test_each_key_of_the_menus_is_there_once_and_shown_by_its_name(window):
 
 
 def test_the_start_key_starts_only_what_is_on_screen(qtbot, window):
-    window.new_run.start_requested.disconnect(window.start_run)
-    with qtbot.assertNotEmitted(window.new_run.start_requested):
+    window.pages.new_run.start_requested.disconnect(window.start_run)
+    with qtbot.assertNotEmitted(window.pages.new_run.start_requested):
         for place in (Place.SETTINGS, Place.BENCHMARK):
-            window.go_to(place)
+            window.pages.go_to(place)
             shortcut(window, "Ctrl+Return").trigger()
     assert not window.is_measuring  # the machine isn't known yet
-    window.go_to(Place.NEW_RUN)
-    with qtbot.waitSignal(window.new_run.start_requested):
+    window.pages.go_to(Place.NEW_RUN)
+    with qtbot.waitSignal(window.pages.new_run.start_requested):
         shortcut(window, "Ctrl+Return").trigger()
 
 
@@ -124,7 +124,7 @@ def test_the_start_key_starts_only_what_is_on_screen(qtbot, window):
     [(Place.NEW_RUN, "options.md"), (Place.RUNS, "runs.md"), (Place.SETTINGS, "README.md")],
 )
 def test_help_opens_the_chapter_about_the_page_without_a_network(window, place, chapter):
-    window.go_to(place)
+    window.pages.go_to(place)
     shortcut(window, "F1").trigger()
     browser = window.commands.guide.browser
     assert browser.source().toLocalFile() == str(GUIDE / chapter)
@@ -191,7 +191,7 @@ def test_every_hit_in_the_guide_leads_to_its_line(window):
 
 def test_the_run_menu_does_what_the_selected_runs_allow(qtbot, listed):
     menu = next(menu for menu in listed.commands._menus if menu.title() == "&Run")
-    listed.runs.table.selectRow(0)
+    listed.pages.runs.table.selectRow(0)
 
     def enabled():
         listed.commands._enable(menu, is_open=True)
@@ -203,17 +203,17 @@ def test_the_run_menu_does_what_the_selected_runs_allow(qtbot, listed):
 
     assert {"Rename…", "Duplicate"} <= enabled()
     assert not {"Compare", "Pause", "Start training"} & enabled()
-    listed.runs.table.selectAll()
+    listed.pages.runs.table.selectAll()
     assert "Compare" in enabled()
     assert "Rename…" not in enabled()
-    listed.runs.table.selectRow(0)
+    listed.pages.runs.table.selectRow(0)
     listed.commands._enable(menu, is_open=False)
     shortcut(listed, "F2").trigger()
-    assert listed.focusWidget() is listed.runs.panel.name
+    assert listed.focusWidget() is listed.pages.runs.panel.name
 
 
 def test_the_edit_menu_acts_on_the_field_with_the_focus(qtbot, listed):
-    field = listed.runs.search
+    field = listed.pages.runs.search
     shortcut(listed, "Ctrl+F").trigger()
     assert listed.focusWidget() is field
     qtbot.keyClicks(field, "digits")
@@ -226,7 +226,7 @@ def test_the_edit_menu_acts_on_the_field_with_the_focus(qtbot, listed):
 
 @pytest.mark.parametrize("place", [Place.RUNS, Place.TRY, Place.SETTINGS])
 def test_the_edit_menu_is_grey_where_it_has_nothing_to_do(listed, place):
-    listed.go_to(place)
+    listed.pages.go_to(place)
     listed.pages.currentWidget().setFocus()
     menu = next(menu for menu in listed.commands._menus if menu.title() == "&Edit")
     for action in menu.actions()[:-1]:
@@ -238,25 +238,28 @@ def test_the_edit_menu_is_grey_where_it_has_nothing_to_do(listed, place):
 
 
 def test_escape_clears_the_filter_and_leaves_a_comparison_and_keys_turn_its_tabs(qtbot, listed):
-    listed.runs.search.setFocus()
-    qtbot.keyClicks(listed.runs.search, "one")
-    qtbot.keyClick(listed.runs.search, Qt.Key.Key_Escape)
-    assert listed.runs.search.text() == ""
+    listed.pages.runs.search.setFocus()
+    qtbot.keyClicks(listed.pages.runs.search, "one")
+    qtbot.keyClick(listed.pages.runs.search, Qt.Key.Key_Escape)
+    assert listed.pages.runs.search.text() == ""
     shortcut(listed, "Ctrl+2").trigger()
-    assert listed.focusWidget() is listed.runs.table
-    listed.runs.table.selectAll()
-    listed.runs.panel.compare.click()
-    (tabs,) = listed.compare.findChildren(QTabWidget)
+    assert listed.focusWidget() is listed.pages.runs.table
+    listed.pages.runs.table.selectAll()
+    listed.pages.runs.panel.compare.click()
+    (tabs,) = listed.pages.compare.findChildren(QTabWidget)
     for keys, place in (("Ctrl+Tab", 1), ("Ctrl+Shift+Tab", 0)):
         shortcut(listed, keys).trigger()
         assert tabs.currentIndex() == place
-    qtbot.keyClick(listed.compare, Qt.Key.Key_Escape)
-    assert page(listed) is listed.runs
+    qtbot.keyClick(listed.pages.compare, Qt.Key.Key_Escape)
+    assert page(listed) is listed.pages.runs
 
 
 def test_the_keyboard_goes_from_a_closed_message_to_what_the_page_is_for(listed):
-    for place, part in ((Place.RUNS, listed.runs.table), (Place.NEW_RUN, listed.new_run._outcome.start)):
-        listed.go_to(place)
+    for place, part in (
+        (Place.RUNS, listed.pages.runs.table),
+        (Place.NEW_RUN, listed.pages.new_run._outcome.start),
+    ):
+        listed.pages.go_to(place)
         listed.found.strip.show_error(UserError("A message"))
         listed.found.strip.trouble.findChild(QPushButton).setFocus()
         listed.found.strip.trouble.dismiss()
@@ -264,7 +267,7 @@ def test_the_keyboard_goes_from_a_closed_message_to_what_the_page_is_for(listed)
 
 
 def test_undo_is_that_of_the_form_where_the_text_with_the_focus_has_nothing_to_undo(qtbot, window):
-    form = window.new_run._options.form
+    form = window.pages.new_run._options.form
     rate, batch = form.field("training.learning_rate").control, form.field("memory.batch_size").control
     form.set_values({"memory.batch_size": 7})
     rate.setFocus()
@@ -275,86 +278,86 @@ def test_undo_is_that_of_the_form_where_the_text_with_the_focus_has_nothing_to_u
     shortcut(window, "Ctrl+Z").trigger()
     assert (rate.text(), batch.value()) == ("0.001", 32)
     assert window.focusWidget() is batch, "what was undone is in view"
-    window.new_run.stack.redo()
+    window.pages.new_run.stack.redo()
     assert batch.value() == 7
 
 
 def test_what_the_machine_can_do_arrives_in_the_background(qtbot, window):
-    window.go_to(Place.SETTINGS)
+    window.pages.go_to(Place.SETTINGS)
     with qtbot.waitSignal(window._devices.done):
         window.ask_for_devices()
     assert window.sidebar.machine._device.text() == "Old processor"
-    assert ("PyTorch", "2.13.0") in window.settings.versions.rows()
+    assert ("PyTorch", "2.13.0") in window.pages.settings.versions.rows()
 
 
 def test_two_runs_are_compared_and_back_leads_to_the_list(qtbot, listed):
-    listed.runs.table.selectAll()
-    listed.runs.panel.compare.click()
-    qtbot.waitUntil(lambda: len(listed.compare._histories[1].loss) == 8, timeout=5000)
-    assert page(listed) is listed.compare
-    listed.compare.back.click()
-    assert page(listed) is listed.runs
+    listed.pages.runs.table.selectAll()
+    listed.pages.runs.panel.compare.click()
+    qtbot.waitUntil(lambda: len(listed.pages.compare._histories[1].loss) == 8, timeout=5000)
+    assert page(listed) is listed.pages.compare
+    listed.pages.compare.back.click()
+    assert page(listed) is listed.pages.runs
 
 
 def test_a_sweep_is_queued_and_its_comparison_opens_with_all_runs(qtbot, window, tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr("core.runs.start.start", lambda run, *, queued: started.append((run, queued)))
     options = digits_options()
-    window.new_run.sweep_requested.emit(options, {"training.learning_rate": "1e-4,1e-3,1e-2"})
-    qtbot.waitUntil(lambda: page(window) is window.compare, timeout=5000)
-    assert started == [(run, True) for run in window.compare._runs]
-    assert window.compare._titles == ("lr 0.0001", "lr 0.001", "lr 0.01")
+    window.pages.new_run.sweep_requested.emit(options, {"training.learning_rate": "1e-4,1e-3,1e-2"})
+    qtbot.waitUntil(lambda: page(window) is window.pages.compare, timeout=5000)
+    assert started == [(run, True) for run in window.pages.compare._runs]
+    assert window.pages.compare._titles == ("lr 0.0001", "lr 0.001", "lr 0.01")
     window.end_work()
     (tmp_path / "runs").rename(tmp_path / "moved")
     (tmp_path / "runs").write_text("a file where the folder should be")
-    window.go_to(Place.NEW_RUN)
-    window.new_run.sweep_requested.emit(options, {"training.learning_rate": "1e-4,1e-3"})
-    qtbot.waitUntil(window.new_run._strip.isVisible, timeout=5000)
+    window.pages.go_to(Place.NEW_RUN)
+    window.pages.new_run.sweep_requested.emit(options, {"training.learning_rate": "1e-4,1e-3"})
+    qtbot.waitUntil(window.pages.new_run._strip.isVisible, timeout=5000)
 
 
 def test_a_run_opens_by_keyboard_is_renamed_edited_and_moved_to_the_trash(qtbot, listed, tmp_path):
-    window, table = listed, listed.runs.table
+    window, table = listed, listed.pages.runs.table
     table.setFocus()
     table.selectRow(0)
     qtbot.keyClick(table, Qt.Key.Key_Return)
-    assert page(window) is window.run
-    run = window.run.view.run
-    window.go_to(Place.RUNS)
+    assert page(window) is window.pages.run
+    run = window.pages.run.view.run
+    window.pages.go_to(Place.RUNS)
     notes.write(run.path, RunNotes(title="Renamed"))
     window.open_path(run.path)
-    assert window.run.view.header.name.text() == "Renamed"
-    window.run.edit_requested.emit({"task": "image-classification", "training": {"epochs": 9.0}})
-    assert page(window) is window.new_run
-    assert window.new_run.tree()["training"]["epochs"] == 9.0
-    window.show_run(run)
-    window.runs.bin._trash = lambda path: path.rename(tmp_path / path.name)
-    trash = window.run.view.header.buttons.entries[RunAction.TRASH]
+    assert window.pages.run.view.header.name.text() == "Renamed"
+    window.pages.run.edit_requested.emit({"task": "image-classification", "training": {"epochs": 9.0}})
+    assert page(window) is window.pages.new_run
+    assert window.pages.new_run.tree()["training"]["epochs"] == 9.0
+    window.pages.show_run(run)
+    window.pages.runs.bin._trash = lambda path: path.rename(tmp_path / path.name)
+    trash = window.pages.run.view.header.buttons.entries[RunAction.TRASH]
     qtbot.waitUntil(trash.isEnabled, timeout=5000)
     trash.trigger()
-    qtbot.waitUntil(lambda: window.run.view is None, timeout=5000)
-    assert page(window) is window.runs
-    qtbot.waitUntil(lambda: window.runs.model.rowCount() == 1, timeout=5000)
+    qtbot.waitUntil(lambda: window.pages.run.view is None, timeout=5000)
+    assert page(window) is window.pages.runs
+    qtbot.waitUntil(lambda: window.pages.runs.model.rowCount() == 1, timeout=5000)
     shortcut(window, "Ctrl+Z").trigger()
-    qtbot.waitUntil(lambda: window.runs.model.rowCount() == 2, timeout=5000)
-    window.show_run(run)
-    window.run.bin_requested.emit(run)
-    qtbot.waitUntil(lambda: bool(window.runs.bin.waiting), timeout=5000)
-    window.go_to(Place.SETTINGS)
+    qtbot.waitUntil(lambda: window.pages.runs.model.rowCount() == 2, timeout=5000)
+    window.pages.show_run(run)
+    window.pages.run.bin_requested.emit(run)
+    qtbot.waitUntil(lambda: bool(window.pages.runs.bin.waiting), timeout=5000)
+    window.pages.go_to(Place.SETTINGS)
     qtbot.waitUntil(lambda: not run.path.exists(), timeout=5000)
 
 
 def test_the_device_check_opens_from_both_pages_and_ends_with_the_window(qtbot, make_window):
     engine = FakeEngine()
     window = make_window(engine)
-    window.new_run.check_requested.emit("cpu")
+    window.pages.new_run.check_requested.emit("cpu")
     check = window.device_check
-    qtbot.waitUntil(lambda: not check.task.is_running)
+    qtbot.waitUntil(lambda: not check.work.is_running)
     check.reject()
     assert window.device_check is None
-    window.go_to(Place.SETTINGS)
+    window.pages.go_to(Place.SETTINGS)
     engine.gate.clear()
-    window.settings.check_requested.emit("auto")
-    assert window.device_check.task.is_running
+    window.pages.settings.check_requested.emit("auto")
+    assert window.device_check.work.is_running
     window.end_work()
     assert window.device_check is None
 
@@ -363,9 +366,9 @@ def test_escape_closes_the_message_that_is_shown_and_what_is_dragged_in_has_its_
     qtbot, window, tmp_path
 ):
     window.open_path(tmp_path / "gone.csv")
-    assert window.new_run._strip.isVisible()
-    qtbot.keyClick(window.new_run._header, Qt.Key.Key_Escape)
-    assert not window.new_run._strip.isVisible()
+    assert window.pages.new_run._strip.isVisible()
+    qtbot.keyClick(window.pages.new_run._header, Qt.Key.Key_Escape)
+    assert not window.pages.new_run._strip.isVisible()
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(tmp_path))])
     touched = (data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier)
@@ -373,7 +376,7 @@ def test_escape_closes_the_message_that_is_shown_and_what_is_dragged_in_has_its_
     assert window.drop_target.isVisible()
     window.dropEvent(QDropEvent(QPointF(500, 500), Qt.DropAction.CopyAction, *touched))
     assert not window.drop_target.isVisible()
-    assert window.new_run.tree()["data"]["train"] == str(tmp_path)
+    assert window.pages.new_run.tree()["data"]["train"] == str(tmp_path)
 
 
 # --- Failures
@@ -385,12 +388,12 @@ def test_errors_are_shown_on_the_page(qtbot, make_window, tmp_path):
     window = make_window(engine)
     with qtbot.waitSignal(window._devices.failed):
         window.ask_for_devices()
-    assert window.new_run._strip.isVisible()
-    window.new_run._strip.hide()
+    assert window.pages.new_run._strip.isVisible()
+    window.pages.new_run._strip.hide()
     (tmp_path / "runs").write_text("a file where the folder should be")
-    window.new_run.start()
-    assert page(window) is window.new_run
-    assert window.new_run._strip.isVisible()
+    window.pages.new_run.start()
+    assert page(window) is window.pages.new_run
+    assert window.pages.new_run._strip.isVisible()
 
 
 def test_settings_that_cant_be_saved_are_logged(window, monkeypatch, tmp_path, caplog):
@@ -511,7 +514,7 @@ def test_closing_asks_about_a_run_that_trains_and_can_be_called_off(make_window,
 def test_the_windows_place_and_page_are_saved(make_window):
     window = make_window()
     window.resize(1111, 777)
-    window.go_to(Place.SETTINGS)
+    window.pages.go_to(Place.SETTINGS)
     window.close()
     saved = settings.load()
     assert window.restoreGeometry(QByteArray.fromBase64(saved.window_geometry.encode()))
@@ -547,32 +550,32 @@ def test_new_colours_reach_the_visible_page_at_once_and_others_when_they_are_sho
     theme = window._theme
     theme.apply()
     try:
-        for card in window.new_run._options.cards:
+        for card in window.pages.new_run._options.cards:
             card.open()
-        window.go_to(Place.RUNS)
-        window.go_to(Place.SETTINGS)
-        margins = {label: label.contentsMargins() for label in window.new_run.findChildren(QLabel)}
+        window.pages.go_to(Place.RUNS)
+        window.pages.go_to(Place.SETTINGS)
+        margins = {label: label.contentsMargins() for label in window.pages.new_run.findChildren(QLabel)}
         assert any(margin.top() for margin in margins.values())
         monkeypatch.setattr(
             qapp, "setStyleSheet", lambda _sheet: pytest.fail("every widget there is is polished")
         )
         with qtbot.waitSignal(theme.changed):
-            window.settings.appearance.buttons()["dark"].click()
+            window.pages.settings.appearance.buttons()["dark"].click()
         assert settings.load().appearance is Appearance.DARK
-        assert text_colours(window.settings) == text_colours(window.sidebar) == {DARK.text}
-        assert text_colours(window.runs) == text_colours(window.new_run) == {LIGHT.text}
+        assert text_colours(window.pages.settings) == text_colours(window.sidebar) == {DARK.text}
+        assert text_colours(window.pages.runs) == text_colours(window.pages.new_run) == {LIGHT.text}
         corner = window.pages.mapTo(window, QPoint(2, 2))
         assert window.grab().toImage().pixelColor(corner).name() == DARK.background
-        window.go_to(Place.RUNS)
-        assert text_colours(window.runs) == {DARK.text}
-        window.go_to(Place.TRY)  # made only now
-        assert text_colours(window.try_it) == {DARK.text}
+        window.pages.go_to(Place.RUNS)
+        assert text_colours(window.pages.runs) == {DARK.text}
+        window.pages.go_to(Place.TRY)  # made only now
+        assert text_colours(window.pages.try_it) == {DARK.text}
         window.check_device("auto")
         assert text_colours(window.device_check) == {DARK.text}
         assert window.device_check.grab().toImage().pixelColor(2, 2).name() == DARK.background
         theme.set_appearance(Appearance.LIGHT)
-        assert text_colours(window.device_check) == text_colours(window.try_it) == {LIGHT.text}
-        window.go_to(Place.NEW_RUN)
+        assert text_colours(window.device_check) == text_colours(window.pages.try_it) == {LIGHT.text}
+        window.pages.go_to(Place.NEW_RUN)
         assert {label: label.contentsMargins() for label in margins} == margins
     finally:
         monkeypatch.undo()
@@ -580,22 +583,22 @@ def test_new_colours_reach_the_visible_page_at_once_and_others_when_they_are_sho
 
 
 def test_a_tile_of_the_welcome_page_leads_to_a_form_that_can_be_started(qtbot, window):
-    window.go_to(Place.WELCOME)
-    tiles = window.welcome.tiles
+    window.pages.go_to(Place.WELCOME)
+    tiles = window.pages.welcome.tiles
     assert list(tiles) == ["digits", "messages", "chat"], "examples that need nothing but Hone"
     tiles["messages"].click()
-    assert page(window) is window.new_run
-    tree = window.new_run.tree()
+    assert page(window) is window.pages.new_run
+    tree = window.pages.new_run.tree()
     assert (tree["model"]["source"], Path(tree["data"]["train"]).name) == (
         "scratch:bert-mini",
         "messages.csv",
     )
-    assert not window.new_run._options.form.changed_from(), "changes are counted from the example"
-    window.new_run._options.form.set_values({"memory.batch_size": 4})
-    assert window.new_run._options.form.changed_from()["memory.batch_size"].value == 8
-    window.new_run.stack.undo()
-    window.new_run.stack.undo()
-    assert window.new_run.tree()["data"]["train"] == "builtin:digits"
-    assert not window.new_run._options.form.changed_from(), "counted from the first example again"
-    window.new_run.stack.redo()
-    assert not window.new_run._options.form.changed_from()
+    assert not window.pages.new_run._options.form.changed_from(), "changes are counted from the example"
+    window.pages.new_run._options.form.set_values({"memory.batch_size": 4})
+    assert window.pages.new_run._options.form.changed_from()["memory.batch_size"].value == 8
+    window.pages.new_run.stack.undo()
+    window.pages.new_run.stack.undo()
+    assert window.pages.new_run.tree()["data"]["train"] == "builtin:digits"
+    assert not window.pages.new_run._options.form.changed_from(), "counted from the first example again"
+    window.pages.new_run.stack.redo()
+    assert not window.pages.new_run._options.form.changed_from()

@@ -1,4 +1,4 @@
-"""Work in threads: tasks, jobs of the engine, jobs that wait for the last change, and work on files in order."""
+"""Work in threads: what is asked of the engine, at once or after the last change, and work on files in order."""
 
 import threading
 
@@ -10,7 +10,8 @@ from core.base.errors import UserError
 from core.base.jobs import EngineCrashed, JobProgress
 from core.jobs.inspect import DataReport, InspectRequest
 from core.options.device_support import MachineReport
-from gui.base.background import Broken, DebouncedTask, FileWork, JobTask, Task, end_left
+from gui.base.background import Broken, EngineWork, FileWork, end_left
+from gui.new_run.state import FormQuestion
 from tests.fakes.jobs import CPU_ONLY, DIGITS, FakeEngine
 
 FULL = OSError(28, "No space left on device", "notes.json")
@@ -32,13 +33,19 @@ def closing(engine):
 
 
 @pytest.fixture
-def job(qtbot, engine, closing):
-    return closing(JobTask(engine, "inspect", DataReport))
+def job(qtbot, closing):
+    return closing(EngineWork())
+
+
+@pytest.fixture
+def inspect(engine, job):
+    """Asks the engine about data."""
+    return lambda source, **how: job.ask(engine, "inspect", DataReport, request(source), **how)
 
 
 @pytest.fixture
 def typed(qtbot, engine, closing):
-    return closing(DebouncedTask(engine, "inspect", DataReport))
+    return closing(FormQuestion(engine, "inspect", DataReport))
 
 
 @pytest.fixture
@@ -52,25 +59,25 @@ def request(source):
     return InspectRequest(asked={"data": {"train": source}})
 
 
-# --- Tasks
+# --- Functions
 
 
-def test_a_task_works_in_a_thread_and_reports_its_progress_and_result(qtbot, closing):
-    task, progress, done, threads = closing(Task()), [], [], []
+def test_work_is_done_in_a_thread_and_reports_its_progress_and_result(qtbot, closing):
+    working, progress, done, threads = closing(EngineWork()), [], [], []
 
     def work(call):
         threads.append(threading.current_thread())
         call.tell(1)
         return "done"
 
-    task.progress.connect(progress.append)
-    task.done.connect(done.append)
-    with qtbot.waitSignal(task.settled):
-        task.start(work)
-        assert task.is_running
+    working.progress.connect(progress.append)
+    working.done.connect(done.append)
+    with qtbot.waitSignal(working.settled):
+        working.start(work)
+        assert working.is_running
     assert (progress, done) == ([1], ["done"])
     assert threads != [threading.main_thread()]
-    assert not task.is_running
+    assert not working.is_running
 
 
 @pytest.mark.parametrize(
@@ -81,13 +88,13 @@ def test_a_task_works_in_a_thread_and_reports_its_progress_and_result(qtbot, clo
         (FULL, "A file can't be read or written"),
     ],
 )
-def test_a_task_that_fails_says_why(qtbot, closing, error, title):
+def test_work_that_fails_says_why(qtbot, closing, error, title):
     def work(_call):
         raise error
 
-    task = closing(Task())
-    with qtbot.waitSignal(task.failed) as failed:
-        task.start(work)
+    working = closing(EngineWork())
+    with qtbot.waitSignal(working.failed) as failed:
+        working.start(work)
     assert failed.args[0].title == title
 
 
@@ -96,23 +103,23 @@ def test_a_bug_in_the_work_is_shown_whole_and_is_a_failure_never_a_result(qtbot,
         raise ValueError("a bug for the test")
 
     emitted = []
-    task = closing(Task(done=emitted.append))
-    for failing, start in ((task, task.start), (files, lambda work: files.put(work, emitted.append))):
+    working = closing(EngineWork(done=emitted.append))
+    for failing, start in ((working, working.start), (files, lambda work: files.put(work, emitted.append))):
         with qtbot.captureExceptions() as shown:
             with qtbot.waitSignal(failing.failed) as failed:
                 start(work)
             files.end_work()
         assert [str(error) for _kind, error, _where in shown] == ["a bug for the test"]
         assert isinstance(failed.args[0], Broken)
-    assert (emitted, task.is_running) == ([], False)
+    assert (emitted, working.is_running) == ([], False)
 
 
-def test_a_task_may_be_deleted_before_its_work_is_done(qtbot):
+def test_work_may_be_deleted_before_it_is_done(qtbot):
     may_end, ended, parent = threading.Event(), [], QObject()
-    task = Task(parent)
-    task.done.connect(lambda _: pytest.fail("the task is deleted"))
-    task.start(lambda _call: may_end.wait(5) and ended.append(1))
-    qtbot.waitUntil(task._call.isRunning)
+    working = EngineWork(parent)
+    working.done.connect(lambda _: pytest.fail("it is deleted"))
+    working.start(lambda _call: may_end.wait(5) and ended.append(1))
+    qtbot.waitUntil(working._call.isRunning)
     shiboken6.delete(parent)
     may_end.set()
     end_left()
@@ -120,14 +127,14 @@ def test_a_task_may_be_deleted_before_its_work_is_done(qtbot):
     assert ended == [1]
 
 
-def test_a_cancelled_task_emits_nothing_more(qtbot, closing):
-    task, emitted, told = closing(Task()), [], threading.Event()
-    for signal in (task.progress, task.done, task.failed):
+def test_cancelled_work_emits_nothing_more(qtbot, closing):
+    working, emitted, told = closing(EngineWork()), [], threading.Event()
+    for signal in (working.progress, working.done, working.failed):
         signal.connect(emitted.append)
-    task.start(lambda call: (call.tell(1), told.set()))
+    working.start(lambda call: (call.tell(1), told.set()))
     assert told.wait(5)
-    task.cancel()
-    task.close()
+    working.cancel()
+    working.close()
     qtbot.wait(1)
     assert emitted == []
 
@@ -135,49 +142,62 @@ def test_a_cancelled_task_emits_nothing_more(qtbot, closing):
 # --- Jobs of the engine
 
 
-def test_a_newer_request_replaces_an_older_one(qtbot, engine, job):
+def test_a_newer_request_replaces_an_older_one(qtbot, engine, job, inspect):
     answers = []
     job.done.connect(answers.append)
     engine.gate.clear()
-    job.put(request("pairs.tsv"))
-    job.put(request("builtin:digits"))
+    inspect("pairs.tsv")
+    inspect("builtin:digits")
     with qtbot.waitSignal(job.done):
         engine.gate.set()
     job.close()
     assert answers == [DIGITS]
 
 
-def test_a_job_reports_its_progress_as_a_share_of_at_most_one(qtbot, engine, job):
+def test_a_job_reports_its_progress_as_a_share_of_at_most_one(qtbot, engine, job, inspect):
     shares = []
     job.progress.connect(lambda progress: shares.append(progress.share))
     engine.progress = (JobProgress(done=1, total=4), JobProgress(done=5, total=4))
     with qtbot.waitSignal(job.done):
-        job.put(request("pairs.tsv"))
+        inspect("pairs.tsv")
     assert shares == [0.25, 1.0]
 
 
-def test_closing_ends_a_job_that_still_waits(engine, job):
+def test_closing_ends_a_job_that_still_waits(engine, job, inspect):
     engine.gate.clear()
-    job.put(request("pairs.tsv"))
+    inspect("pairs.tsv")
     job.close()
     assert not job.is_running
 
 
-def test_an_answer_of_another_job_or_an_engine_that_cant_be_started_is_reported(qtbot, engine, closing, job):
+def test_an_answer_of_another_job_or_an_engine_that_cant_be_started_is_reported(qtbot, engine, job, inspect):
     def start(_job):
         raise OSError("no memory")
 
     engine.answers["inspect"] = CPU_ONLY
     with qtbot.waitSignal(job.failed) as failed:
-        job.put(request("reviews.csv"))
+        inspect("reviews.csv")
     assert isinstance(failed.args[0], Broken)
-    unstartable = closing(JobTask(start, "devices", MachineReport))
-    with qtbot.waitSignal(unstartable.failed) as failed:
-        unstartable.put()
+    with qtbot.waitSignal(job.failed) as failed:
+        job.ask(start, "devices", MachineReport)
     assert failed.args[0].title == "Hone's engine can't be started"
 
 
 # --- Jobs that wait for the last change
+
+
+def test_work_that_is_delayed_is_replaced_or_cancelled_before_it_begins(qtbot, engine, job, inspect):
+    inspect("pairs.tsv", after_ms=20)
+    inspect("builtin:digits", after_ms=20)
+    assert job.is_running
+    with qtbot.waitSignal(job.done):
+        pass
+    assert [asked.source for asked in engine.inspected()] == ["builtin:digits"]
+    inspect("pairs.tsv", after_ms=20)
+    job.cancel()
+    assert not job.is_running
+    qtbot.wait(40)
+    assert len(engine.inspected()) == 1
 
 
 def test_of_quick_changes_only_the_last_is_asked_and_only_once(qtbot, engine, typed):
@@ -197,7 +217,7 @@ def test_of_quick_changes_only_the_last_is_asked_and_only_once(qtbot, engine, ty
 def test_a_deferred_request_waits_until_it_is_put_again(qtbot, typed):
     typed.set_request(request("builtin:digits"), is_deferred=True)
     assert typed.is_waiting
-    assert not typed._timer.isActive()
+    assert not typed.is_running
     assert typed.set_request(request("builtin:digits"))
     with qtbot.waitSignal(typed.changed):
         pass

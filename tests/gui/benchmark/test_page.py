@@ -2,6 +2,7 @@
 
 import os
 import threading
+from functools import partial
 
 import pytest
 from PySide6.QtWidgets import QApplication, QPushButton
@@ -13,7 +14,7 @@ from core.options import RunOptions
 from core.options.choices import Task
 from core.runs import queue
 from core.runs.folder import KeeperRecord
-from gui.app.live_runs import Closing
+from gui.app.closing import Closing
 from gui.app.sidebar import Place
 from gui.base.theme import Theme
 from gui.benchmark.page import Benchmarking, BenchmarkPage
@@ -223,18 +224,19 @@ def test_on_a_device_that_is_taken_it_can_be_measured_all_the_same(qtbot, ready,
 
 
 @pytest.fixture
-def window(qtbot, make_window, benches):
+def window(qtbot, make_window, benches, monkeypatch):
     def ask(question):
         window.asked.append(question.text())
         return window.answer
 
     window = make_window(on_close=ask)
     window.asked, window.answer = [], Closing.KEEP_TRAINING
-    window.benchmark = BenchmarkPage(window._theme, lambda: window.new_run.ready, benches.tools)
+    made = partial(BenchmarkPage, tools=benches.tools)
+    monkeypatch.setattr("gui.benchmark.page.BenchmarkPage", made)
     with qtbot.waitSignal(window._devices.done):
         window.ask_for_devices()
-    window.go_to(Place.BENCHMARK)
-    qtbot.waitUntil(window.benchmark.methods.start.isEnabled)
+    window.pages.go_to(Place.BENCHMARK)
+    qtbot.waitUntil(window.pages.benchmark.methods.start.isEnabled)
     return window
 
 
@@ -243,29 +245,29 @@ def test_a_measured_variant_fills_the_form_and_can_be_undone(qtbot, window, benc
     fast = Variant(name="bf16", title="bf16", asked={"device": {"name": "cpu"}}, changes=changes)
     benches.plan = plan(fast, passes=1)
     start = next(action for action in window.actions() if action.shortcut().toString() == "Ctrl+Return")
-    with qtbot.waitSignal(window.benchmark.measuring.ended):
+    with qtbot.waitSignal(window.pages.benchmark.measuring.ended):
         start.trigger()
-    before = window.new_run.tree()
-    window.benchmark.methods.view.table.opened.emit("bf16")
-    assert window.pages.currentWidget() is window.new_run
-    tree = window.new_run.tree()
+    before = window.pages.new_run.tree()
+    window.pages.benchmark.methods.view.table.opened.emit("bf16")
+    assert window.pages.currentWidget() is window.pages.new_run
+    tree = window.pages.new_run.tree()
     assert (tree["training"]["learning_rate"], tree["memory"]["batch_size"]) == (0.5, 3)
-    strip = window.new_run._changes
+    strip = window.pages.new_run._changes
     assert strip.isVisible()
     assert len(strip.changes) == 2
     press(strip, "Undo")
-    assert window.new_run.tree() == before
+    assert window.pages.new_run.tree() == before
 
 
 def test_the_sidebar_shows_the_progress_and_closing_asks_and_keeps_what_is_measured(qtbot, window, benches):
     benches.waiting.add("bf16")
-    window.benchmark.start()
+    window.pages.benchmark.start()
     button = window.sidebar._buttons[Place.BENCHMARK]
     qtbot.waitUntil(lambda: button.text() == "Benchmark (50 %)")
     window.answer = Closing.CANCEL
     assert not window.close()
     assert window.asked == ["A benchmark is running"]
-    assert window.benchmark.measuring.is_running
+    assert window.pages.benchmark.measuring.is_running
     window.answer = Closing.KEEP_TRAINING
     assert window.close()
     assert [row.is_measured for row in benches.kept[-1].rows] == [True, False, False]
@@ -275,7 +277,7 @@ def test_without_stand_ins_the_page_plans_for_this_machine(qtbot, make_window):
     window = make_window()
     with qtbot.waitSignal(window._devices.done):
         window.ask_for_devices()
-    window.go_to(Place.BENCHMARK)
-    tab = window.benchmark.methods
+    window.pages.go_to(Place.BENCHMARK)
+    tab = window.pages.benchmark.methods
     qtbot.waitUntil(tab.start.isEnabled)
     assert "512 examples of 512 tokens" in tab.status.text()

@@ -7,7 +7,6 @@ from core.base.settings import Appearance
 from core.jobs.inspect import DataReport, InspectRequest
 from core.options import presets
 from core.options.choices import Task
-from gui.base.background import DebouncedTask
 from gui.base.theme import Theme
 from gui.new_run.page import NewRunPage
 from tests.fakes.data_reports import report_for
@@ -18,7 +17,6 @@ from tests.fakes.memory import FakeMemory
 @pytest.fixture(autouse=True)
 def own_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(DebouncedTask, "delay_ms", 20)
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +51,9 @@ def page(shared, engine, memory):
     """The page as it opens."""
     page = shared[0]
     questions, fit = (page._questions.data, page._questions.model), page._fit
-    for question, delay in ((questions[0], 20), (questions[1], 20), (fit.refined, 20)):
+    for question in (*questions, fit.refined):
         question.set_request(None)
-        question._timer.setInterval(delay)
+        question.delay_ms = 20
     fit.case = fit._longest = None
     fit._is_paused = False
     fit._measured.clear()

@@ -65,8 +65,8 @@ def test_the_window_saves_it_when_hone_ends_without_guessed_columns(qtbot, qapp,
     presets.keep({"schema": 1, "task": "image-classification", "training": {"epochs": 7.0}})
     window = MainWindow(Theme(Appearance.LIGHT), Settings(), FakeEngine(), tools=FakeMemory().tools)
     qtbot.addWidget(window)
-    window.go_to(Place.NEW_RUN)
-    page, autosave = window.new_run, FormAutosave(window.new_run, window)
+    window.pages.go_to(Place.NEW_RUN)
+    page, autosave = window.pages.new_run, FormAutosave(window.pages.new_run, window)
     qapp.aboutToQuit.connect(autosave.save)
     assert page.tree()["training"]["epochs"] == 7.0
     data = {"train": str(pairs), "max_length": 99}

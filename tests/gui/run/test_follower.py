@@ -13,7 +13,7 @@ from core.runs.library import read_status
 from core.runs.status import RunStatus, State
 from gui.charts.history import RunHistory
 from gui.run import follower
-from gui.run.follower import FIRST_BYTES, JobThread, LogTail
+from gui.run.follower import FIRST_BYTES, LogTail, RunFollowerThread
 from tests.fakes.runs import Plot, crash, finish, keep_alive, make_folder, step, write_events, write_story
 
 KEEPER = Path(__file__).resolve().parents[2] / "fakes" / "keeper.py"
@@ -55,7 +55,7 @@ def follow(qtbot):
     threads = []
 
     def make(run, **how):
-        thread = JobThread(run, **how)
+        thread = RunFollowerThread(run, **how)
         threads.append(thread)
         return thread, Listener(thread)
 

@@ -34,7 +34,7 @@ from core.runs.queue import LiveRuns, Move
 from core.runs.start import Extension
 from core.runs.status import State
 from core.runs.summary import summarize
-from gui.app.live_runs import Notifications
+from gui.app.notifications import Notifications
 from gui.run import header as run_header
 from gui.run.extend_dialog import ExtendSheet
 from gui.run.header import VERDICT, RunAction

@@ -153,7 +153,7 @@ def test_a_download_is_shown_paused_continued_and_used(qtbot, loading, engine):
     assert line.status.text() == "Paused at 120 MB of 268 MB"
     engine.answers["hub-download"] = UserError("The disk is full", "What has come is kept")
     line.pause.click()
-    with qtbot.waitSignal(loading.download._task.failed):
+    with qtbot.waitSignal(loading.download._loading.failed):
         engine.gate.set()
     assert loading.strip.accessibleName() == "The disk is full"
     assert line.status.text() == "Stopped at 120 MB of 268 MB"
@@ -248,7 +248,7 @@ def test_the_place_of_the_token_and_its_owner(qtbot, engine):
     assert engine.requests == [], "a card that nobody has seen asks for nothing"
     card.show()
     token = card.token
-    qtbot.waitUntil(lambda: not token.task.is_running)
+    qtbot.waitUntil(lambda: not token.work.is_running)
     assert token.status.text() == "A token is saved in macOS Keychain."
     assert [request.action for request in asked(engine, "hub-account", AccountRequest)] == [
         AccountAction.LOOK
@@ -267,7 +267,7 @@ def test_the_place_of_the_token_and_its_owner(qtbot, engine):
     token.look()
     qtbot.waitUntil(lambda: "no keychain" in token.status.text())
     assert not token.line.isEnabled()
-    token.task.close()
+    token.work.close()
 
 
 def test_files_on_this_computer_are_listed_and_deleted_once_the_person_is_sure(qtbot, engine):
@@ -300,4 +300,4 @@ def test_files_on_this_computer_are_listed_and_deleted_once_the_person_is_sure(q
     assert asked(engine, "hub-remove", RemoveRequest) == [RemoveRequest(id="org/rows", kind=Kind.DATASET)]
     assert not card.table.isVisible()
     assert not card.delete.isVisible()
-    card.close_tasks()
+    card.close_work()

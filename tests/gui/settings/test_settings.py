@@ -35,8 +35,8 @@ def page(qtbot, engine, tmp_path):
 
 def test_what_other_computers_take_is_in_the_guide(make_window):
     window = make_window()
-    window.go_to(Place.SETTINGS)
-    window.settings_page().computers.guide_wanted.emit()
+    window.pages.go_to(Place.SETTINGS)
+    window.pages.settings_page().computers.guide_wanted.emit()
     assert window.commands.guide.browser.source().fileName() == "computers.md"
     window.commands.close_guide()
 
@@ -81,7 +81,7 @@ def dialog(qtbot, engine, page):
 def test_a_device_check_shows_each_comparison(qtbot, engine, dialog):
     assert dialog.table.isHidden()
     engine.gate.set()
-    qtbot.waitUntil(lambda: not dialog.task.is_running)
+    qtbot.waitUntil(lambda: not dialog.work.is_running)
     job, request = engine.requests[-1]
     assert (job, msgspec.json.decode(request, type=DeviceCheckRequest).device) == ("check-device", "cpu")
     table = dialog.table
@@ -96,7 +96,7 @@ def test_a_device_check_shows_each_comparison(qtbot, engine, dialog):
 def test_a_device_check_that_fails_is_explained_and_closing_ends_it(qtbot, engine, dialog):
     engine.answers["check-device"] = DeviceError("There is no such device")
     engine.gate.set()
-    qtbot.waitUntil(lambda: not dialog.task.is_running)
+    qtbot.waitUntil(lambda: not dialog.work.is_running)
     assert dialog.strip.accessibleName() == "There is no such device"
     assert dialog.table.isHidden()
     engine.gate.clear()
@@ -104,7 +104,7 @@ def test_a_device_check_that_fails_is_explained_and_closing_ends_it(qtbot, engin
     again.show()
     with qtbot.waitSignal(again.finished):
         again.reject()
-    assert not again.task.is_running
+    assert not again.work.is_running
 
 
 def test_a_release_links_to_the_newer_ones(qtbot, engine, monkeypatch, tmp_path):
@@ -123,7 +123,7 @@ def test_no_page_asks_the_network_by_itself(qtbot, engine, tmp_path):
     window.show()
     window.ask_for_devices()
     for place in Place:
-        window.go_to(place)
+        window.pages.go_to(place)
     qtbot.waitUntil(lambda: "devices" in {job for job, _ in engine.requests})
     asked = {job: body for job, body in engine.requests if job in ASKS_THE_NETWORK}
     assert set(asked) <= {"hub-account"}

@@ -497,10 +497,10 @@ def test_models_are_unloaded_when_a_run_trains_and_some_time_after_the_page_was_
 
 def test_the_page_of_a_run_leads_here(qtbot, folder, make_window):
     window = make_window()
-    window.show_run(RunFolder(folder / "2-texts"))
-    window.run.view.header.buttons.requested.emit(RunAction.TRY)
-    assert window.pages.currentWidget() is window.try_it
-    qtbot.waitUntil(lambda: window.try_it.run_list.currentText() == "Pairs")
+    window.pages.show_run(RunFolder(folder / "2-texts"))
+    window.pages.run.view.header.buttons.requested.emit(RunAction.TRY)
+    assert window.pages.currentWidget() is window.pages.try_it
+    qtbot.waitUntil(lambda: window.pages.try_it.run_list.currentText() == "Pairs")
 
 
 def test_a_run_without_a_model_shows_why(qtbot, page, folder):

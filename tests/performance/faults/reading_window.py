@@ -45,7 +45,7 @@ class Window:
             {
                 "run page": partial(self._show, run),
                 "runs page": self._list,
-                "form": lambda: self._window.edit(run_file.read_tree(run.options_file)),
+                "form": lambda: self._window.pages.edit(run_file.read_tree(run.options_file)),
             }
         )
 
@@ -67,8 +67,8 @@ class Window:
         return judge({name: partial(checked, read) for name, read in readers.items()})
 
     def _show(self, run: RunFolder) -> None:
-        self._window.show_run(run)
-        view = self._window.run.view
+        self._window.pages.show_run(run)
+        view = self._window.pages.run.view
         self._wait(lambda: view.job.isFinished() or view.job._state is not None)
         self._settle()
         for chart in view.charts.charts:
@@ -76,11 +76,11 @@ class Window:
             chart.save_table(run.path.parent / "chart.csv")
             chart.end_work()
         view.details.grab()
-        self._window.run.end_work()
+        self._window.pages.run.end_work()
 
     def _list(self) -> None:
-        self._window.go_to(Place.RUNS)
-        page = self._window.runs
+        self._window.pages.go_to(Place.RUNS)
+        page = self._window.pages.runs
         page.refresh()
         self._wait(lambda: not page._reader.isRunning())
         self._settle()
@@ -89,7 +89,7 @@ class Window:
             for column in range(model.columnCount(parent)):
                 for role in ROLES:
                     model.data(model.index(row, column, parent), role)
-        self._window.go_to(Place.NEW_RUN)
+        self._window.pages.go_to(Place.NEW_RUN)
 
     def _wait(self, until: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS

@@ -121,10 +121,10 @@ def show(path: Path, *, starts: bool) -> int:
 
     application, window = open_window((1100, 800))
     run = RunFolder(path)
-    window.show_run(run, partial(start.start, run) if starts else None)
+    window.pages.show_run(run, partial(start.start, run) if starts else None)
 
     def print_steps() -> None:
-        view = window.run.view
+        view = window.pages.run.view
         steps = view.charts.loss.history.loss.x
         if len(steps):
             shown = {"first": steps[0], "last": steps[-1], "count": len(steps), "state": view.state.value}

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from gguf import GGUFReader, GGUFWriter, dequantize
 
+from core.base import llama_cpp as services
 from core.base.errors import ModelError
 from core.engine.data.chat_tokens import set_template
 from core.engine.export import gguf_files
@@ -21,7 +22,6 @@ from core.jobs.export import Compared, ExportKind, ExportReport, ExportRequest, 
 from core.options.choices import ChatTemplate
 from core.runs.export_source import find_source
 from core.runs.folder import RunFolder
-from core.services import llama_cpp as services
 from core.services.offers import numbers_refusal, refusal
 from tests.fakes.exports import exported
 

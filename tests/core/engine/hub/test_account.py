@@ -12,8 +12,8 @@ from core.engine.hub.account import account
 from core.engine.hub.token import NO_KEYCHAIN, find_token, lend_token
 from core.engine.models.vision import load_vision_model
 from core.jobs.hub import Account, AccountAction, AccountRequest, TokenPlace
+from core.options import hub as hub_services
 from core.options.sections import ModelOptions
-from core.services import hub as hub_services
 from tests.fakes.desktop import FakeKeychain, PlainFile
 
 TOKEN = "hf_SecretOfAda42"
