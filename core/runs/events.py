@@ -349,12 +349,16 @@ class Outcome(StrEnum):
 
 
 class RunStarted(Event, frozen=True, kw_only=True):
-    """First line of an attempt. Steps of earlier attempts beyond `from_step` no longer count."""
+    """First line of an attempt, which takes back what earlier ones did after `from_step`, and does it again."""
 
     schema: int = SCHEMA
     from_step: Count = 0
     pid: ProcessNumber = 0
     versions: dict[str, str] = {}
+
+    def undoes(self, step: int) -> bool:
+        """Whether what an earlier attempt did at `step` no longer counts."""
+        return step > self.from_step
 
 
 class TurnAwaited(Event, frozen=True, kw_only=True):

@@ -100,7 +100,7 @@ class MetricsTable:
     def __init__(self, run: RunFolder, what: What) -> None:
         self._run = run
         self._what = what
-        self._from_steps: dict[int, int] = {}
+        self._starts: list[RunStarted] = []
         self._metrics: dict[str, None] = {}
         with contextlib.suppress(OSError), open_plain(run.events_file) as lines:
             while line := lines.readline(LARGEST_LINE):
@@ -118,7 +118,7 @@ class MetricsTable:
         with contextlib.suppress(msgspec.MsgspecError):
             event = decode(line)
             if isinstance(event, RunStarted):
-                self._from_steps[event.attempt] = event.from_step
+                self._starts.append(event)
             elif isinstance(event, Evaluated):
                 self._metrics.update(dict.fromkeys(event.metrics))
 
@@ -157,8 +157,7 @@ class MetricsTable:
         return None
 
     def _is_repeated(self, event: StepFinished | Evaluated) -> bool:
-        later = (begun for attempt, begun in self._from_steps.items() if attempt > event.attempt)
-        return any(event.step > begun for begun in later)
+        return any(later.undoes(event.step) for later in self._starts if later.attempt > event.attempt)
 
     def _events(self, path: Path) -> Iterator[Event]:
         reader = EventReader(path)

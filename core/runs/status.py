@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -53,6 +53,30 @@ IN_BOTH = "in-both"
 PAUSED_ITSELF = "paused"
 """The id of the message why a run has paused without a request."""
 
+# --- What happened at steps
+
+
+class AtStep(Protocol):
+    """An event, or a figure, of a step."""
+
+    @property
+    def step(self) -> int: ...
+
+
+Kept = TypeVar("Kept", bound=AtStep)
+
+
+class ByStep(list[Kept]):
+    """What happened at steps, in order: the newest of each step, without what a resumed run takes back."""
+
+    def add(self, event: Kept) -> None:
+        """Add an event, in place of one of the same step."""
+        self[:] = [*(one for one in self if one.step != event.step), event]
+
+    def resume(self, started: RunStarted) -> None:
+        """Begin an attempt."""
+        self[:] = [one for one in self if not started.undoes(one.step)]
+
 
 # --- Predictions
 
@@ -62,14 +86,11 @@ MOST_CONFUSIONS = 200
 
 @dataclass
 class PredictionLog:
-    """The examples, and evaluation by evaluation their predictions and the confusion matrix.
-
-    Steps that no longer count, where a run is resumed from an earlier step, are dropped.
-    """
+    """The examples, and evaluation by evaluation their predictions and the confusion matrix."""
 
     examples: tuple[Example, ...] = ()
-    predicted: list[Predicted] = field(default_factory=list)
-    confusions: list[ConfusionCounted] = field(default_factory=list)
+    predicted: ByStep[Predicted] = field(default_factory=ByStep)
+    confusions: ByStep[ConfusionCounted] = field(default_factory=ByStep)
     is_test: bool = False
 
     @property
@@ -80,19 +101,16 @@ class PredictionLog:
     def apply(self, event: Event) -> None:
         match event:
             case RunStarted():
-                self.predicted = [
-                    one for one in self.predicted if one.step <= event.from_step and event.from_step
-                ]
-                self.confusions = [one for one in self.confusions if one.step <= event.from_step]
+                self.predicted.resume(event)
+                self.confusions.resume(event)
             case ExamplesChosen():
                 self.examples = event.examples
             case RunPlanned():
                 self.is_test = not event.total_steps
             case Predicted():
-                self.predicted = [*(one for one in self.predicted if one.step != event.step), event]
+                self.predicted.add(event)
             case ConfusionCounted():
-                others = [one for one in self.confusions if one.step != event.step]
-                self.confusions = [*others, event.within_limits()]
+                self.confusions.add(event.within_limits())
                 if len(self.confusions) > MOST_CONFUSIONS:
                     self.confusions.remove(next(one for one in self.confusions if one is not self.confusion))
 
@@ -260,7 +278,7 @@ class RunStatus:
     epoch: float = 0.0
     loss: float | None = None
     first_loss: float | None = None
-    evaluations: list[Evaluated] = field(default_factory=list)
+    evaluations: ByStep[Evaluated] = field(default_factory=ByStep)
     examples: int = 0
     said: tuple[Said, ...] = ()
     predict_seconds: float = 0.0
@@ -311,7 +329,7 @@ class RunStatus:
             case Evaluated():
                 self._register(event)
                 self.evaluating += event.seconds
-                self.evaluations = [*(one for one in self.evaluations if one.step != event.step), event]
+                self.evaluations.add(event)
             case ExamplesChosen():
                 self.examples = len(event.examples)
             case Predicted():
@@ -391,8 +409,8 @@ class RunStatus:
         self.engine_pid = event.pid
         self.versions = dict(event.versions)
         self.step = event.from_step
-        self.evaluations = [one for one in self.evaluations if one.step <= event.from_step]
-        if self.last_checkpoint is not None and self.last_checkpoint.step > event.from_step:
+        self.evaluations.resume(event)
+        if self.last_checkpoint is not None and event.undoes(self.last_checkpoint.step):
             self.last_checkpoint = None
 
     def _register(self, event: Event) -> None:

@@ -159,9 +159,8 @@ def read_history(run: RunFolder) -> History:
             clock.begin(event)
         history.predictions.apply(event)
         match event:
-            case RunStarted():  # steps after the checkpoint it resumes from no longer count
-                while history.loss and history.loss[-1][0] > event.from_step:
-                    history.loss.pop()
+            case RunStarted():
+                history.loss = [(step, loss) for step, loss in history.loss if not event.undoes(int(step))]
             case StepFinished():
                 loss = event.loss_value
                 history.loss.append(

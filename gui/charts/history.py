@@ -36,7 +36,7 @@ from core.runs.events import (
     Source,
     StepFinished,
 )
-from core.runs.status import PredictionLog, RunStatus, WorkClock
+from core.runs.status import ByStep, PredictionLog, RunStatus, WorkClock
 from gui.charts.series import Floats, Series
 
 
@@ -532,7 +532,7 @@ class RunHistory:
         self.predictions = PredictionLog()
         self.phases: list[tuple[float, Phase]] = []
         self.pauses: list[Pause] = []
-        self.evaluations: list[Evaluated] = []
+        self.evaluations: ByStep[Evaluated] = ByStep()
         self.model_step: int | None = None  # of a run that has kept its best model
         self.first_non_finite: tuple[int, float] | None = None
 
@@ -556,10 +556,10 @@ class RunHistory:
         self.devices.apply(event, clock)
         match event:
             case RunStarted():
-                self._start_attempt(event.from_step)
+                self._start_attempt(event)
             case Evaluated():
                 self._mark(Mark(clock, MarkKind.EVALUATION, event.step))
-                self.evaluations = [*(one for one in self.evaluations if one.step != event.step), event]
+                self.evaluations.add(event)
                 self.pauses.append(Pause(event.step, event.seconds, "evaluation"))
                 for name, value in event.metrics.items():
                     is_loss = name == "eval_loss"
@@ -611,17 +611,17 @@ class RunHistory:
         place = bisect.bisect_right(self.phases, clock, key=itemgetter(0))
         return self.phases[place - 1][1] if place else None
 
-    def _start_attempt(self, step: int) -> None:
-        """Forget what came after `step`, from which a new attempt continues."""
+    def _start_attempt(self, event: RunStarted) -> None:
+        """Forget what a new attempt does again."""
         over_steps = (getattr(self, name) for name in STEP_COLUMNS)
         losses = self.loss, self.smooth_loss, self.smoother_loss, self.grad_norm, self.eval_loss
         for series in (*over_steps, *losses, *self.metrics.values()):
-            series.cut_after(step)
-        self.evaluations = [evaluated for evaluated in self.evaluations if evaluated.step <= step]
-        self.pauses = [pause for pause in self.pauses if pause.step <= step]
+            series.cut_after(event.from_step)
+        self.evaluations.resume(event)
+        self.pauses = [pause for pause in self.pauses if not event.undoes(pause.step)]
         for kind, marks in self.marks.items():
-            self.marks[kind] = [mark for mark in marks if (mark.step or 0) <= step]
+            self.marks[kind] = [mark for mark in marks if not event.undoes(mark.step or 0)]
         self._messages.clear()
         self.model_step = None
-        if self.first_non_finite is not None and self.first_non_finite[0] > step:
+        if self.first_non_finite is not None and event.undoes(self.first_non_finite[0]):
             self.first_non_finite = None
