@@ -28,7 +28,6 @@ from core.options.sections import DeviceOptions
 from core.runs.event_log import EventReader
 from core.runs.events import MemorySampled, RunStarted, Source, StepFinished
 from core.runs.folder import RunFolder
-from core.services import memory as services
 from tests.fakes.machines import GB, M2_8GB, PC
 from tests.fakes.training import run_options
 
@@ -176,8 +175,8 @@ def test_where_torch_keeps_peaks_on_mps_a_higher_one_between_two_samples_counts(
 )
 def test_torch_takes_no_more_than_the_one_ceiling(facts, limit, ceiling, mps, monkeypatch):
     """The limit of the allocator, that of the live chart, and that by which a run is said to fit."""
-    monkeypatch.setattr(services, "system_memory", lambda: SystemMemory(0, facts.memory_bytes, 0))
-    monkeypatch.setattr(services, "group_memory", lambda: None)
+    monkeypatch.setattr(device_memory, "system_memory", lambda: SystemMemory(0, facts.memory_bytes, 0))
+    monkeypatch.setattr(device_memory, "group_memory", lambda: None)
     mps.recommended_max_memory = lambda: facts.mps_memory_bytes
     options = RunOptions(task=Task.CHAT, device=DeviceOptions(mps_memory_limit=limit))
     resolved = resolve_run(facts, options)

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from core.base.errors import ModelError
-from core.engine.devices import check
 from core.engine.environment import prepare_torchvision
 from core.engine.models import attention, text
 from core.engine.training.observe import FirstBatch
@@ -94,8 +93,8 @@ def test_flash_attention_is_observed_in_the_registry_of_transformers():
 @pytest.fixture
 def as_on_mps(monkeypatch):
     """The CPU takes the place of a Mac's GPU where the cure is decided on."""
-    found_out, cure = check.sees_later_tokens, attention.cure_causal_attention
-    monkeypatch.setattr(check, "sees_later_tokens", lambda _device, dtype: found_out("cpu", dtype))
+    found_out, cure = attention.sees_later_tokens, attention.cure_causal_attention
+    monkeypatch.setattr(attention, "sees_later_tokens", lambda _device, dtype: found_out("cpu", dtype))
 
     def cured(model, resolved):
         mps = msgspec.structs.replace(resolved.device, name="mps")

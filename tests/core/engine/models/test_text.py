@@ -14,7 +14,8 @@ from transformers import AutoConfig
 
 from core.base.errors import ModelError
 from core.engine.environment import prepare_torchvision
-from core.engine.models import pretrained, text
+from core.engine.models import text
+from core.engine.models.pretrained import load_tokenizer
 from core.engine.models.refusals import check_depth, explained
 from core.options import RunOptions
 from core.options.choices import Task
@@ -36,7 +37,7 @@ def options_of(source: Path | str, *, pretrained: bool = True) -> RunOptions:
 def load(source: Path | str, *, pretrained: bool = True) -> Any:
     options = options_of(source, pretrained=pretrained)
     config = text.load_config(options)
-    tokenizer = pretrained.load_tokenizer(str(source))
+    tokenizer = load_tokenizer(str(source))
     return text.load_model(options, config, ("no", "yes"), tokenizer).model
 
 
@@ -198,7 +199,7 @@ def test_a_tokenizer_that_fails_on_a_text(tiny, change, says):
     change(parts)
     (tiny / "tokenizer.json").write_text(json.dumps(parts))
     (tiny / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
-    tokenizer = pretrained.load_tokenizer(str(tiny))
+    tokenizer = load_tokenizer(str(tiny))
     with pytest.raises(ModelError, match="The tokenizer of tiny fails on a text") as refused:
         tokenizer([f"{'a' * 40}b"])
     assert (str(tiny) in refused.value.detail, says in refused.value.detail) == (True, True)
@@ -233,7 +234,7 @@ class TestCodeInTheFolder:
         config.write_text(
             '{"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": ["own.Own", "own.Own"]}}'
         )
-        assert type(pretrained.load_tokenizer(str(tempting))).__module__.startswith("transformers.")
+        assert type(load_tokenizer(str(tempting))).__module__.startswith("transformers.")
         assert not (tempting / "ran").exists()
 
 
