@@ -23,7 +23,16 @@ LIGHT = {"msgspec", "platformdirs", "psutil", "pynvml", "send2trash", "tomli_w",
 ARRAYS = {"PIL", "pi_heif", "numpy", "pyarrow", "sklearn"}
 TORCH = {"torch", "torchao", "torchvision", "bitsandbytes", "deepspeed", "safetensors", "tensorboardX"}
 HUGGING_FACE = {"accelerate", "datasets", "huggingface_hub", "peft", "tokenizers", "transformers", "trl"}
-OTHERS = {"coremltools", "gguf", "jinja2", "keyring", "onnxruntime", "truststore", "typing_extensions", "yaml"}
+OTHERS = {
+    "coremltools",
+    "gguf",
+    "jinja2",
+    "keyring",
+    "onnxruntime",
+    "truststore",
+    "typing_extensions",
+    "yaml",
+}
 ALLOWED = {
     "core": LIGHT | {"core"},
     "core/engine": LIGHT | ARRAYS | TORCH | HUGGING_FACE | OTHERS | {"core", "resources"},
@@ -40,7 +49,7 @@ EXCEPTIONS = {
 # proxies, for the kind of an error.
 NETWORK = ("urllib.request", "http.client", "socket", "ssl", "requests", "httpx", "PySide6.QtNetwork.Q")
 NOT_CONNECTING = {
-    "core/engine/training/tensorboard.py",
+    "core/engine/run/tensorboard.py",
     "core/services/gpu_install.py",
     "core/engine/hub/account.py",
     "core/engine/launch.py",
@@ -49,8 +58,8 @@ NOT_CONNECTING = {
 APART = {
     "core.cli.main",  # not imported where the window or the keeper starts
     "core.engine.models.lora",  # PEFT, only for runs that use it
-    "core.engine.tasks.trl_trainers",  # TRL, likewise
-    "core.engine.training.tensorboard",  # tensorboardX, likewise
+    "core.engine.training.trl_trainers",  # TRL, likewise
+    "core.engine.run.tensorboard",  # tensorboardX, likewise
 }
 
 

@@ -36,13 +36,14 @@ from core.engine.environment import (
 )
 from core.engine.launch import Launch, is_rank, launch_of, lead, make_agent, rank, run_ranks
 from core.engine.reporter import Reporter
-from core.engine.training.checkpoints import Start, find_checkpoint
+from core.engine.run.checkpoints import Start, find_checkpoint
 from core.memory.model import OptionsRequest
 from core.monitor.nvidia import number_by_slot
 from core.options import RunOptions, Tree
 from core.options.sections import DeviceOptions
 from core.options.validate import read_options
 from core.runs.folder import RunFolder
+from core.runs.models import Checkpoint
 from core.services import hub
 from core.services.devices import DeviceCheckRequest
 from core.services.export import ExportRequest, PushRequest
@@ -153,6 +154,25 @@ def _train(run: RunFolder) -> int:
         return _train_here(run)
 
 
+TrainRun = Callable[[RunFolder, RunOptions, Reporter, Checkpoint | None], int]
+"""Trains in a run's folder and returns the exit status: what an engine is to the rest."""
+
+
+def _pytorch() -> TrainRun:
+    from core.engine.train import train_run
+
+    return train_run
+
+
+ENGINES = {"pytorch": _pytorch}
+"""Each imports an engine."""
+
+
+def engine_of(_options: RunOptions) -> TrainRun:
+    """Returns the engine of a run; only here one is chosen, and so far there is one."""
+    return ENGINES["pytorch"]()
+
+
 def _train_here(run: RunFolder) -> int:
     """Train in this process, alone or as a rank; rank 0 finds the checkpoint and writes the events."""
     from core.engine.devices.capabilities import versions
@@ -171,9 +191,7 @@ def _train_here(run: RunFolder) -> int:
         from core.engine.hub.account import lend_token
 
         lend_token()  # the run downloads its model
-    from core.engine.training.train import train_run
-
-    return train_run(run, options, reporter, start.checkpoint)
+    return engine_of(options)(run, options, reporter, start.checkpoint)
 
 
 # --- Jobs that answer a request

@@ -128,7 +128,7 @@ capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/nul
 TRY_IT = """
 from core.engine.environment import prepare_torchvision
 prepare_torchvision()
-import torch, core.engine.training.train
+import torch, core.engine.train
 """
 
 _PROBE = f"""{_PLACES}

@@ -11,6 +11,7 @@ import torch
 
 from core.base.errors import DeviceError, UserError
 from core.base.jobs import EngineCrashed
+from core.engine import train as training
 from core.engine.devices import check as device_check
 from core.engine.devices.check import (
     CHECKS,
@@ -29,7 +30,6 @@ from core.engine.devices.check import (
     worst_difference,
 )
 from core.engine.reporter import Reporter
-from core.engine.training import train as training
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs.event_log import EventReader
 from core.runs.events import Level, MessageRaised
