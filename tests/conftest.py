@@ -115,7 +115,7 @@ def light_runs():
     What autograd saves of a model, which each run's forecast counts, is counted once. The libraries are left out of the
     search for garbage with which accelerate ends each run.
     """
-    import core.engine.training.train  # noqa: F401 - with all the libraries it needs
+    import core.engine.train  # noqa: F401 - with all the libraries it needs
     from core.engine.memory import model_check as check
 
     if not COUNTED:

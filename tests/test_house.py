@@ -49,7 +49,7 @@ EXCEPTIONS = {
 # proxies, for the kind of an error.
 NETWORK = ("urllib.request", "http.client", "socket", "ssl", "requests", "httpx", "PySide6.QtNetwork.Q")
 NOT_CONNECTING = {
-    "core/engine/training/tensorboard.py",
+    "core/engine/run/tensorboard.py",
     "core/engine/hub/api.py",
     "core/engine/launch.py",
 }
@@ -57,8 +57,8 @@ NOT_CONNECTING = {
 APART = {
     "core.cli.main",  # not imported where the window or the keeper starts
     "core.engine.models.lora",  # PEFT, only for runs that use it
-    "core.engine.tasks.trl_trainers",  # TRL, likewise
-    "core.engine.training.tensorboard",  # tensorboardX, likewise
+    "core.engine.training.trl_trainers",  # TRL, likewise
+    "core.engine.run.tensorboard",  # tensorboardX, likewise
 }
 
 

@@ -1,6 +1,6 @@
 """The engine process: `python -P -m core.engine JOB ...`.
 
-Jobs: `train RUN_DIR` reports into the run's folder; `try` answers line by line (`core.services.chat`); all others read
+Jobs: `train RUN_DIR` reports into the run's folder; `try` answers line by line (`core.jobs.chat`); all others read
 a request as JSON from standard input and write JSON to standard output. What libraries print goes to standard error.
 
 torch and huggingface_hub read environment variables when they are imported, so each job imports them after `prepare`.
@@ -37,7 +37,7 @@ from core.engine.environment import (
 from core.engine.hub import token
 from core.engine.launch import Launch, is_rank, launch_of, lead, make_agent, rank, run_ranks
 from core.engine.reporter import Reporter
-from core.engine.training.checkpoints import Start, find_checkpoint
+from core.engine.run.checkpoints import Start, find_checkpoint
 from core.jobs import hub as hub_jobs
 from core.jobs.devices import DeviceCheckRequest
 from core.jobs.export import ExportRequest, PushRequest
@@ -52,6 +52,7 @@ from core.options.sections import DeviceOptions
 from core.options.validate import read_options
 from core.runs.export_source import find_source
 from core.runs.folder import RunFolder
+from core.runs.models import Checkpoint
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 
@@ -154,6 +155,25 @@ def _train(run: RunFolder) -> int:
         return _train_here(run)
 
 
+TrainRun = Callable[[RunFolder, RunOptions, Reporter, Checkpoint | None], int]
+"""Trains in a run's folder and returns the exit status: what an engine is to the rest."""
+
+
+def _pytorch() -> TrainRun:
+    from core.engine.train import train_run
+
+    return train_run
+
+
+ENGINES = {"pytorch": _pytorch}
+"""Each imports an engine."""
+
+
+def engine_of(_options: RunOptions) -> TrainRun:
+    """Returns the engine of a run; only here one is chosen, and so far there is one."""
+    return ENGINES["pytorch"]()
+
+
 def _train_here(run: RunFolder) -> int:
     """Train in this process, alone or as a rank; rank 0 finds the checkpoint and writes the events."""
     from core.engine.devices.capabilities import versions
@@ -172,9 +192,7 @@ def _train_here(run: RunFolder) -> int:
         from core.engine.hub.token import lend_token
 
         lend_token()  # the run downloads its model
-    from core.engine.training.train import train_run
-
-    return train_run(run, options, reporter, start.checkpoint)
+    return engine_of(options)(run, options, reporter, start.checkpoint)
 
 
 # --- Jobs that answer a request

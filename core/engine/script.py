@@ -39,8 +39,8 @@ from core.engine.models import parts, refusals, vision
 from core.engine.models.past_runs import weights_in
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
-from core.engine.training import arguments, trainer
-from core.engine.training.train import prepare
+from core.engine.training import arguments, loss_scale
+from core.engine.training.build import prepare, trained_by
 from core.jobs.script import SCRIPT, Script, ScriptRequest
 from core.options import RunOptions
 from core.options.catalogue import with_changes
@@ -375,7 +375,7 @@ def _of_model(options: RunOptions, prepared: Prepared, into: Path) -> dict[str, 
 
 def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any]) -> dict[str, Any]:
     """The trainer, what is given to it, and the source of Hone's own functions and classes for it."""
-    task, method, by = options.task, options.model.method, prepared.trained_by
+    task, method, by = options.task, options.model.method, trained_by(options, prepared)
     is_network, collate = bool(values["network"]), prepared.collator
     lacks = method is not Method.FULL and not (options.starts_random or is_network)
     own: list[Any] = []
@@ -395,9 +395,8 @@ def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any])
     if task is Task.CHAT:
         name = "trl.SFTTrainer"
     elif task is Task.PREFERENCE:
-        from core.engine.tasks import trl_trainers as trl
+        from core.engine.training import trl_trainers as trl
 
-        assert by is not None, "TRL's"
         own += [trl.disable_dropout]
         loss = {PreferenceLoss.KTO: trl.RatedLoss, PreferenceLoss.ORPO: trl.OddsRatioLoss}.get(
             options.training.preference_loss, trl.PairsAsTokens
@@ -407,7 +406,7 @@ def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any])
         name, more = loss.__name__, {key: value for key, value in by.more.items() if key != "ref_model"}
     bases = []
     if method is Method.QLORA and task.reads_conversations:
-        from core.engine.tasks.trl_trainers import KeepsAdapter
+        from core.engine.training.trl_trainers import KeepsAdapter
 
         own, bases = [*own, KeepsAdapter], [KeepsAdapter.__name__]
     decays = bool(task.reads_images and options.training.weight_decay)
@@ -416,13 +415,13 @@ def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any])
     accumulates = options.memory.gradient_accumulation_steps * options.device.processes > 1
     scales = accumulates and not (task.reads_conversations or is_network)
     if scales:
-        own += [parts.base_of, trainer.fix_loss_scaling, trainer._divides_by_items]
-        own += [trainer.loss_by_label] if task is Task.TOKEN_CLASSIFICATION else []
+        own += [parts.base_of, loss_scale.fix_loss_scaling, loss_scale._divides_by_items]
+        own += [loss_scale.loss_by_label] if task is Task.TOKEN_CLASSIFICATION else []
     sources = [inspect.getsource(one).strip().replace("    @override\n", "") for one in own]
     names = {node.id for one in sources for node in ast.walk(ast.parse(one)) if isinstance(node, ast.Name)}
     constants = {
         "BY_TOKEN": batches.BY_TOKEN, "LENGTHS": batches.LENGTHS, "NO_LABEL": NO_LABEL,
-        "ROWS": ("input_ids", "attention_mask", "completion_mask"), "MANY_ITEMS": trainer.MANY_ITEMS,
+        "ROWS": ("input_ids", "attention_mask", "completion_mask"), "MANY_ITEMS": loss_scale.MANY_ITEMS,
     }  # fmt: skip
     used = [f"{constant} = {value!r}" for constant, value in constants.items() if constant in names]
     return {
@@ -433,10 +432,10 @@ def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any])
         "judges": judges,
         "scales": scales,
         "lacks": lacks,
-        "has_router": any(hasattr(prepared.model, weight) for weight in trainer.ROUTER_WEIGHTS),
+        "has_router": any(hasattr(prepared.model, weight) for weight in loss_scale.ROUTER_WEIGHTS),
         "more": more,
         "collator": "stack" if task.reads_images else repr(collate),
-        "copies": "ref_model" in (by.more if by else {}) and method is Method.FULL,
+        "copies": prepared.reference is not None and method is Method.FULL,
     }
 
 
@@ -506,11 +505,10 @@ def _arguments(
         found = {name: value for name, value in found.items() if value is not False or name not in ON_IN_TRL}
     found |= {"seed": Code("SEED"), "logging_steps": 1}
     found["report_to"] = "tensorboard" if output.tensorboard else "none"
-    by, values["arguments_class"] = prepared.trained_by, "transformers.TrainingArguments"
-    if by is not None:
-        found |= by.settings
-        library = "transformers" if by.arguments is TrainingArguments else "trl"
-        values["arguments_class"] = f"{library}.{by.arguments.__name__}"
+    by = trained_by(resolved.options, prepared)
+    library = "transformers" if by.arguments is TrainingArguments else "trl"
+    values["arguments_class"] = f"{library}.{by.arguments.__name__}"
+    found |= by.settings
     return found
 
 

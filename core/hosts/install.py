@@ -128,7 +128,7 @@ capability=$({uv.CAPABILITY_QUERY} 2>/dev/null | sort -n | head -n 1)
 TRY_IT = """
 from core.engine.environment import prepare_torchvision
 prepare_torchvision()
-import torch, core.engine.training.train
+import torch, core.engine.train
 """
 
 _PROBE = f"""{_PLACES}

@@ -43,7 +43,7 @@ CHECK = """
 import json
 from core.engine.environment import prepare_torchvision
 prepare_torchvision()
-import bitsandbytes, torch, torchvision, core.engine.training.train
+import bitsandbytes, torch, torchvision, core.engine.train
 device = problem = ""
 try:
     if torch.cuda.is_available():

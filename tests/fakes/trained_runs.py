@@ -11,7 +11,7 @@ import msgspec
 from core.engine.environment import prepare_torchvision
 from core.engine.models.method import apply_method
 from core.engine.reporter import Reporter
-from core.engine.training.checkpoints import find_checkpoint
+from core.engine.run.checkpoints import find_checkpoint
 from core.options import RunOptions, run_file
 from core.options.choices import Precision, Task
 from core.options.data import DataOptions
@@ -95,7 +95,7 @@ def attempt(
     folder: Path, options: RunOptions, asked: Asked | None = None, while_evaluating: bool = False
 ) -> int:
     """One attempt as the engine makes it, from the newest checkpoint on; returns its exit status."""
-    from core.engine.training import train
+    from core.engine import train
 
     folder.mkdir(exist_ok=True)
     run = RunFolder(folder)
@@ -119,7 +119,7 @@ def in_attempts(folder: Path, options: RunOptions, *steps: int) -> Story:
 def _asking(run: RunFolder, asked: Asked, while_evaluating: bool) -> Iterator[None]:
     from transformers import TrainerCallback
 
-    from core.engine.training import train
+    from core.engine import train
 
     class Asking(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -117,7 +117,7 @@ def run_options(task: Task = Task.TEXT_CLASSIFICATION, **changes: Any) -> RunOpt
 
 def train(folder: Path, **changes: Any) -> TinyRun:
     """Train with `run_options(**changes)` in the new folder `folder`."""
-    from core.engine.training import train as engine
+    from core.engine import train as engine
 
     options = run_options(**changes)
     folder.mkdir()
@@ -184,13 +184,20 @@ def resolved(options: RunOptions, device: str = "cpu", title: str = "") -> Resol
 
 def built(asked: RunOptions, folder: Path, kind: Any = None) -> Any:
     """The trainer of a run, or of that `kind`; its checkpoints would go into `folder`."""
-    from core.engine.training.train import build_trainer, chosen_device, prepare
+    from core.engine.training.build import build_trainer, chosen_device, prepare
     from core.engine.training.trainer import WatchedTrainer
 
-    reporter = Reporter(None)
     with chosen_device(asked) as run:
-        prepared = prepare(run.options, reporter)
-        return build_trainer(folder, run, prepared, reporter, kind or WatchedTrainer)
+        prepared = prepare(run.options, Reporter(None))
+        return build_trainer(folder, run, prepared, *parts_of(run), kind=kind or WatchedTrainer)
+
+
+def parts_of(run: ResolvedRun) -> tuple[Any, Any]:
+    """What a trainer is built with: the figures of its steps, and its checkpoints."""
+    from core.engine.training.resuming import Resuming
+    from core.engine.training.step import StepFigures
+
+    return StepFigures(run, Reporter(None)), Resuming(run.kind)
 
 
 def inputs_of(trainer: Any) -> list[dict[str, Any]]:

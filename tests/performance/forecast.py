@@ -281,7 +281,8 @@ def train_here(path: Path, to: Connection) -> None:
     hide_libraries(options)
     prepare_torchvision()
     from core.engine.memory.measure import CurrentMemory, gpu_used
-    from core.engine.training.train import load_libraries, train_run
+    from core.engine.train import train_run
+    from core.engine.training.build import load_libraries
 
     load_libraries(options)
     with CurrentMemory(options.device.name.partition(":")[0], gpu_used_before=gpu_used()) as held:

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
+from core.engine.run.failures import says
 from core.options.choices import Precision
 
 COMPUTED_IN = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
@@ -41,11 +42,6 @@ def wait_for(kind: str) -> Wait | None:
     if kind == "cuda":
         return torch.cuda.synchronize
     return torch.mps.synchronize if kind == "mps" else None
-
-
-def says(error: BaseException, phrases: tuple[str, ...]) -> bool:
-    text = str(error).lower()
-    return any(phrase in text for phrase in phrases)
 
 
 OUT_OF_MEMORY = (

@@ -36,10 +36,13 @@ from core.engine.data.tables import lengths_of
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import mps_peaks, process_peak
 from core.engine.reporter import Reporter
+from core.engine.training.build import build_trainer, chosen_device, load_libraries, prepare
 from core.engine.training.failures import explain
+from core.engine.training.random_state import generators, remember_random_state
 from core.engine.training.ranks import world_size
-from core.engine.training.train import build_trainer, chosen_device, load_libraries, prepare
-from core.engine.training.trainer import WatchedTrainer, generators, remember_random_state
+from core.engine.training.resuming import Resuming
+from core.engine.training.step import StepFigures
+from core.engine.training.trainer import WatchedTrainer
 from core.engine.training.what_ran import bare, report_mps_fallbacks, state_bytes, what_ran
 from core.memory.estimate import scaled
 from core.memory.model import Measurement, Parts
@@ -212,7 +215,7 @@ class WeighingTrainer(WatchedTrainer):
     def training_step(
         self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> torch.Tensor:
-        if self.saved is not None or self.compilation is not None:
+        if self.saved is not None or self.step.compilation is not None:
             return super().training_step(model, inputs, num_items_in_batch)
         self.saved = SavedTensors(model)
         with self.saved.watching():
@@ -238,6 +241,7 @@ class WeighedRun(TrainerCallback):
         self.held = held
         self.model: torch.nn.Module | None = None
         self.trainer: Any = None
+        self.fell_back: list[str] = []
         self._begun = self._mark = time.perf_counter()
 
     def shortened(self) -> RunOptions:
@@ -279,11 +283,13 @@ class WeighedRun(TrainerCallback):
         options = change(options, output=change(options.output, keep_checkpoints=0))
         # nothing is saved; a temporary folder would remain after a kill
         nowhere, resolved = Path(tempfile.gettempdir()), replace(self.resolved, options=options)
-        trainer = build_trainer(nowhere, resolved, replace(prepared, eval=None), reporter, self.trainer_class)
+        if resolved.kind == "mps":
+            self.fell_back = report_mps_fallbacks(reporter)
+        step, resuming = StepFigures(resolved, reporter), Resuming(resolved.kind)
+        prepared = replace(prepared, eval=None)
+        trainer = build_trainer(nowhere, resolved, prepared, step, resuming, kind=self.trainer_class)
         assert isinstance(trainer, WeighingTrainer)
         trainer.options = self.options
-        if resolved.kind == "mps":
-            trainer.fell_back = report_mps_fallbacks(reporter)
         self.trainer = trainer
         trainer.add_callback(self)
         reporter.phase(Phase.TRAINING)
@@ -294,7 +300,8 @@ class WeighedRun(TrainerCallback):
 
     @property
     def compile_seconds(self) -> float:
-        return self.trainer.compilation.seconds if self.trainer and self.trainer.compilation else 0.0
+        compilation = self.trainer.step.compilation if self.trainer else None
+        return compilation.seconds if compilation else 0.0
 
     def parts(self) -> Parts:
         """The peak memory by source; tensors that aren't counted as one of the others are temporary.
@@ -347,13 +354,12 @@ class WeighedRun(TrainerCallback):
     ) -> None:
         synchronize(self.resolved.kind)
         trainer = self.trainer
-        compiling = trainer.compilation.step_seconds if trainer.compilation else 0.0
-        seconds = time.perf_counter() - self._mark - compiling
+        seconds = time.perf_counter() - self._mark - trainer.step.compile_seconds
         if self.weighs or not self.optimizer:  # with fp16 it may be made some steps later
             self.optimizer = state_bytes_on(self.resolved.kind, trainer.optimizer)
         self.seconds.append(seconds)
-        losses = trainer.step_losses
-        trainer.forget_step()
+        losses = trainer.step.losses
+        trainer.step.forget()
         self.on_measured(losses, control)
         self._mark = time.perf_counter()
 
@@ -431,7 +437,7 @@ class SampledTrainer(WeighingTrainer):
     def _examine(self, model: torch.nn.Module, inputs: dict[str, Any]) -> None:
         """Compute `first_loss` without changing the random states or the model."""
         restore = remember_random_state(self.args.device.type)
-        self.batch_sizes = [0] * world_size()  # none of an evaluation
+        self.shared.sizes = [0] * world_size()  # none of an evaluation
         training = [part for part in model.modules() if part.training]
         model.eval()
         loss, _, _ = super(WatchedTrainer, self).prediction_step(model, inputs, prediction_loss_only=True)
@@ -502,10 +508,10 @@ class Sampling(WeighedRun):
         loss, _ = split_non_finite(sum(torch.stack(losses).tolist()))
         self.losses.append(loss)
         if self.ran is None:
-            self.ran = what_ran(self.trainer, self.resolved)
+            self.ran = what_ran(self.trainer, self.resolved, self.fell_back)
         counted = len(self.seconds)
         if counted > self._warm_up:
-            if self.trainer.last_step[0] * world_size() < self._full:
+            if self.trainer.step.last_samples * world_size() < self._full:
                 return
             self.timed.append(self.seconds[-1])
             counted = self._warm_up + len(self.timed)

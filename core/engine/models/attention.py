@@ -33,6 +33,12 @@ def eager_without_gradients(model: Any) -> None:
     body = base_of(model).base_model
     body.register_forward_pre_hook(partial(switch, Attention.EAGER))
     body.register_forward_hook(partial(switch, Attention.SDPA), always_call=True)
+    body.evaluates_eagerly = True
+
+
+def evaluates_eagerly(model: Any) -> bool:
+    """Whether `eager_without_gradients` was called for a model."""
+    return getattr(getattr(base_of(model), "base_model", None), "evaluates_eagerly", False)
 
 
 def cure_causal_attention(model: Any, resolved: ResolvedRun) -> bool:

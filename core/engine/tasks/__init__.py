@@ -1,7 +1,7 @@
 """Tasks: each makes of a run's options what Trainer needs: a model, data sets and a collator."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import torch
 
 from core.base.errors import DataError
 from core.base.language import _
+from core.engine.tasks.metrics import HeldOut
 from core.options import RunOptions
 from core.runs.events import Example
 
@@ -16,23 +17,6 @@ SHOWN_CHARACTERS = 2000
 """Of an example's text."""
 MOST_LABELS = 10
 """In a message."""
-
-
-@dataclass(frozen=True)
-class TrainedBy:
-    """A trainer other than `WatchedTrainer`, and the class of its arguments.
-
-    Attributes:
-        trainer: A subclass of `WatchedTrainer`.
-        arguments: A subclass of TrainingArguments.
-        settings: Keyword arguments for it, added to `trainer_arguments`.
-        more: Keyword arguments for the trainer.
-    """
-
-    trainer: type
-    arguments: type
-    settings: dict[str, Any] = field(default_factory=dict)
-    more: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -49,7 +33,9 @@ class Prepared:
         condense: Trainer's `preprocess_logits_for_metrics`: the logits of token classifiers would fill the memory.
         picture: Makes a PNG file of an image sample, as the model sees it.
         origin: Returns where a validation sample is from, by its index: an example with texts, but without an answer.
-        trained_by: The trainer if it isn't `WatchedTrainer`.
+        held_out: The size of the validation text, of running text.
+        reference: The model that preferences are compared with, if it isn't the model without its adapter.
+        weights: Of liked and of other answers, in KTO's loss.
     """
 
     model: torch.nn.Module
@@ -63,7 +49,9 @@ class Prepared:
     condense: Callable[[Any, Any], torch.Tensor] | None = None
     picture: Callable[[dict[str, Any]], bytes] | None = None
     origin: Callable[[int], Example] = lambda _index: Example()
-    trained_by: TrainedBy | None = None
+    held_out: HeldOut | None = None
+    reference: torch.nn.Module | None = None
+    weights: tuple[float, float] = (1.0, 1.0)
 
 
 def refuse_other_labels(labels: tuple[str, ...], of_model: Iterable[str], options: RunOptions) -> None:

@@ -31,10 +31,9 @@ from core.engine.models import text as text_models
 from core.engine.models.method import apply_method
 from core.engine.models.text import sample, warn_if_packing_leaks
 from core.engine.reporter import Reporter
-from core.engine.tasks import Prepared, TrainedBy
+from core.engine.tasks import Prepared
 from core.engine.tasks.metrics import HeldOut
 from core.engine.tasks.text import random_samples
-from core.engine.training.trainer import LanguageTrainer
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, Method, PreferenceLoss
 from core.options.sources import is_scratch, parse_synthetic
@@ -59,8 +58,6 @@ def prepare_causal_lm(options: RunOptions, reporter: Reporter) -> Prepared:
         DataError: The texts can't be used.
         ModelError: The model can't be found, loaded or trained, or is no causal language model.
     """
-    from transformers import TrainingArguments
-
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     config = text_models.load_config(options)
     reporter.phase(Phase.LOADING_DATA, options.data_name)
@@ -87,7 +84,7 @@ def prepare_causal_lm(options: RunOptions, reporter: Reporter) -> Prepared:
         collator=StackBlocks(),
         save_extras=model.generation_config.save_pretrained,
         processing_class=tokenizer,
-        trained_by=TrainedBy(LanguageTrainer, TrainingArguments, more={"held_out": held_out}),
+        held_out=held_out,
     )
 
 
@@ -149,14 +146,12 @@ def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
         DataError: The data can't be used.
         ModelError: The model can't be found, loaded or trained, or is no causal language model.
     """
-    from trl import SFTConfig, pack_dataset
-
-    from core.engine.tasks.trl_trainers import ChatTrainer
-
     loaded = _load(options, reporter)
     model = apply_method(loaded.model, options)
     train = loaded.data.train
     if options.data.packing and not options.only_evaluates:
+        from trl import pack_dataset
+
         reporter.phase(Phase.TOKENIZING)
         train = pack_dataset(train, loaded.length, "bfd")
         reporter.note(
@@ -166,11 +161,6 @@ def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
             ).format(conversations=len(loaded.data.train), rows=len(train), length=loaded.length),
         )
         warn_if_packing_leaks(model, reporter)
-    settings = {
-        "dataset_kwargs": {"skip_prepare_dataset": True},  # samples are tokens already
-        "max_length": None,
-        "activation_offloading": False,
-    }
     return Prepared(
         model=model,
         train=train,
@@ -178,7 +168,6 @@ def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
         collator=PadConversations(loaded.tokenizer.pad_token_id, **row_padding(options, loaded.longest)),
         save_extras=loaded.model.generation_config.save_pretrained,
         processing_class=loaded.tokenizer,
-        trained_by=TrainedBy(ChatTrainer, SFTConfig, settings),
     )
 
 
@@ -189,40 +178,24 @@ def prepare_preference(options: RunOptions, reporter: Reporter) -> Prepared:
         DataError: The data can't be used.
         ModelError: The model can't be found, loaded or trained, or is no causal language model.
     """
-    from transformers import TrainingArguments
-    from trl import DPOConfig
-
-    from core.engine.tasks.trl_trainers import OddsRatioTrainer, PreferenceTrainer, RatedTrainer
-
     loaded = _load(options, reporter)
-    more: dict[str, Any] = {}
+    reference, weights = None, (1.0, 1.0)
     if options.model.method is Method.FULL and options.has_reference:
-        more["ref_model"] = copy.deepcopy(loaded.model)
+        reference = copy.deepcopy(loaded.model)
         title = _("A copy of the model is kept as the reference")
         reporter.note("reference-copy", title, _("With LoRA this needs no extra memory."))
-    beta, padding = options.training.beta, loaded.tokenizer.pad_token_id
-    width = row_padding(options, loaded.longest)
-    settings = {"beta": beta, "max_length": None, "disable_dropout": False}
+    padding, width = loaded.tokenizer.pad_token_id, row_padding(options, loaded.longest)
     collator = PadPairs(padding, **width)
-    by = TrainedBy(PreferenceTrainer, DPOConfig, settings, more)
-    match options.preference:
-        case PreferenceLoss.ORPO:
-            # Trainer computes the loss of an evaluation where a batch has labels
-            labels = {"label_names": ["completion_mask"]}
-            by = TrainedBy(OddsRatioTrainer, TrainingArguments, labels, {"beta": beta})
-        case PreferenceLoss.KTO:
-            liked = sum(loaded.data.train[LIKED])
-            others = len(loaded.data.train) - liked
-            weights = kto_weights(liked, others)
-            title = _("{liked:,} answers are liked, {others:,} are not").format(liked=liked, others=others)
-            detail = _(
-                "In the loss, a liked answer counts {liked:.2f} times, one that isn't {others:.2f} times."
-            )
-            if weights == (1.0, 1.0):
-                detail = _("Each counts once in the loss.")
-            reporter.note("ratings", title, detail.format(liked=weights[0], others=weights[1]))
-            collator = PadRated(padding, **width)
-            by = TrainedBy(RatedTrainer, DPOConfig, settings, {**more, "weights": weights})
+    if options.preference is PreferenceLoss.KTO:
+        liked = sum(loaded.data.train[LIKED])
+        others = len(loaded.data.train) - liked
+        weights = kto_weights(liked, others)
+        title = _("{liked:,} answers are liked, {others:,} are not").format(liked=liked, others=others)
+        detail = _("In the loss, a liked answer counts {liked:.2f} times, one that isn't {others:.2f} times.")
+        if weights == (1.0, 1.0):
+            detail = _("Each counts once in the loss.")
+        reporter.note("ratings", title, detail.format(liked=weights[0], others=weights[1]))
+        collator = PadRated(padding, **width)
     return Prepared(
         model=apply_method(loaded.model, options),
         train=loaded.data.train,
@@ -230,7 +203,8 @@ def prepare_preference(options: RunOptions, reporter: Reporter) -> Prepared:
         collator=collator,
         save_extras=loaded.model.generation_config.save_pretrained,
         processing_class=loaded.tokenizer,
-        trained_by=by,
+        reference=reference,
+        weights=weights,
     )
 
 

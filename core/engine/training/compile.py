@@ -20,7 +20,7 @@ from core.engine.devices.choose import ResolvedRun
 from core.engine.models.parts import base_of
 from core.engine.reporter import Reporter
 from core.engine.training.observe import SOFTMAX, FirstBatch
-from core.engine.training.trainer import remember_random_state
+from core.engine.training.random_state import remember_random_state
 from core.options import RunOptions
 from core.options.choices import Attention, Padding
 from core.runs.events import Phase

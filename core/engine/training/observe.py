@@ -1,15 +1,12 @@
-"""Observes training from inside: how the first batch was computed, and where a step's time goes."""
+"""Observes training from inside: how the first batch was computed."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from enum import StrEnum
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from core.engine.devices.computing import Wait
 from core.engine.models.parts import base_of
 from core.options.choices import Attention
 
@@ -131,96 +128,4 @@ def _outermost(model: torch.nn.Module, recomputed: set[torch.nn.Module]) -> int:
     return len(blocks)
 
 
-# --- The parts of an optimizer step
-
-
-FIRST, EVERY = 10, 100
-"""On a GPU, one step in `EVERY` is measured, the first after `FIRST` steps.
-
-A measured step takes at most twice as long, as this process waits for the device after each part: 1 % in all.
-"""
-
-
-class Part(StrEnum):
-    """A part of an optimizer step. Accumulated batches add up.
-
-    - `DATA`: fetching its batches.
-    - `FORWARD`: moving them to the device, the model, the loss.
-    - `BACKWARD`: the gradients; with DeepSpeed also the new weights, which it computes in the same call.
-    - `OPTIMIZER`: clipping, the new weights, the learning rate schedule, zeroing the gradients.
-    """
-
-    DATA = "data_seconds"
-    FORWARD = "forward_seconds"
-    BACKWARD = "backward_seconds"
-    OPTIMIZER = "optimizer_seconds"
-
-
-class StepParts:
-    """Measures the parts of the current step.
-
-    Call `begin` before a step (again, if something else came between), `skip` where a part begins, `lap` where it ends
-    and `end` after the step. `wait` is that of `wait_for`.
-    """
-
-    def __init__(self, wait: Wait | None, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.is_asynchronous = wait is not None
-        self._wait = wait
-        self._clock = clock
-        self._until_measured = FIRST
-        self._is_measured = False
-        self._mark = 0.0
-        self._spent = dict.fromkeys(Part, 0.0)
-        self._fetched: float | None = None
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the next step will be measured by waiting for the device, which has to be idle before."""
-        return self.is_asynchronous and self._until_measured == 0
-
-    def begin(self) -> None:
-        self._is_measured = self.is_due
-        self._spent = dict.fromkeys(Part, 0.0)
-        self._fetched = None
-        self.skip()
-
-    def skip(self) -> None:
-        """Leave out the time since the last part ended."""
-        self._mark = self._clock()
-
-    def lap(self, part: Part) -> None:
-        """Add the time since the last part ended, or since `skip`, to `part`."""
-        if self._is_measured and self._wait is not None:
-            self._wait()
-        now = self._clock()
-        self._spent[part] += now - self._mark
-        self._mark = now
-
-    def end(self) -> dict[str, float | None]:
-        """End the step; returns the parts in seconds by the fields of `StepFinished`, None if not measured."""
-        self._until_measured = EVERY - 1 if self._is_measured else max(0, self._until_measured - 1)
-        if not self.is_asynchronous or self._is_measured:
-            return {part.value: seconds for part, seconds in self._spent.items()}
-        return {**dict.fromkeys((part.value for part in Part), None), Part.DATA.value: self._fetched}
-
-    def timed(self, loader: Any) -> None:
-        """Measure the time that torch's `loader` is waited for, on devices that compute asynchronously.
-
-        There, the time until Trainer has its batches says little: copying them may wait for all steps before.
-        """
-        if self.is_asynchronous:
-            iterate = loader.__iter__
-            loader.__iter__ = lambda: self._fetch(iterate)  # accelerate's loader calls it by this name
-
-    def _fetch(self, iterate: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-        start = self._clock()
-        batches = iterate()  # starts the workers
-        while True:
-            try:
-                batch = next(batches)
-            except StopIteration:
-                return
-            finally:
-                self._fetched = (self._fetched or 0.0) + self._clock() - start
-            yield batch
-            start = self._clock()
+# --- Waiting for a device

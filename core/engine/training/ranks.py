@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import distributed
 
-from core.engine.launch import is_rank
+from core.engine.launch import is_rank, rank
 
 Value = TypeVar("Value")
 
@@ -110,3 +110,29 @@ def rows_of_all(rows: torch.Tensor, sizes: list[int]) -> torch.Tensor:
     found = [torch.empty_like(padded) for _size in sizes]
     distributed.all_gather(found, padded)
     return torch.cat([part[:size] for part, size in zip(found, sizes, strict=True)])
+
+
+class SharedEvaluation:
+    """Which rows of an evaluation's batches count, of each rank: all evaluate as many, the last ones perhaps again.
+
+    Attributes:
+        sizes: The rows that count of each rank's current batch.
+    """
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        self.sizes = [1] * world_size()
+        self._batches = 0
+
+    def begin_batch(self, samples: int, size: int) -> None:
+        """Share out the next batches of `size`, of an evaluation of so many samples."""
+        rest = samples - self._batches * world_size() * size
+        self.sizes = [min(size, max(0, rest - number * size)) for number in range(world_size())]
+        self._batches += 1
+
+    @property
+    def counts(self) -> bool:
+        """Whether anything of this rank's batch counts."""
+        return bool(self.sizes[rank()])

@@ -1,26 +1,20 @@
 """`transformers.Trainer` with lossless checkpoints and a view into each step; the training loop is Trainer's own."""
 
-import inspect
 import math
 import multiprocessing
-import random
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import torch
-from accelerate.data_loader import SeedableRandomSampler
-from accelerate.utils import is_compiled_module, recursively_apply
+from accelerate.utils import recursively_apply
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.optim.lr_scheduler import LambdaLR
-from torch.utils.data import BatchSampler, DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler
 from transformers import PreTrainedModel, Trainer, TrainerState, set_seed
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -30,153 +24,38 @@ from typing_extensions import override
 from core.base.errors import ModelError
 from core.base.files import temporary_prefix
 from core.base.language import _
-from core.engine.data import NO_LABEL
 from core.engine.data.batches import PRELOADED, Collator, SentCollator, SentSamples, begin_worker, received
 from core.engine.data.image_files import ImageSet
 from core.engine.data.tables import lengths_of
-from core.engine.devices.computing import wait_for
 from core.engine.launch import rank
-from core.engine.models.parts import base_of
+from core.engine.run.best import EXTENDED_TO, is_evaluation
+from core.engine.run.failures import writing
+from core.engine.run.requests import on_signals
+from core.engine.run.steps import Part
 from core.engine.tasks.metrics import HeldOut, Means, perplexity_metrics
-from core.engine.training import checkpoints
 from core.engine.training.arguments import norm_parameters
-from core.engine.training.failures import check_weights_finite, reading, writing
-from core.engine.training.observe import FirstBatch, Part, StepParts
-from core.engine.training.ranks import agreed, gathered, rows_of_all, share_buffers, wait_for_all, world_size
-from core.engine.training.requests import on_signals
-from core.runs.models import STATE, Checkpoint, is_complete
-
-if TYPE_CHECKING:
-    from core.engine.training.compile import Compilation
-
-
-# --- The order of samples
-
-
-class OrderedByLength(LengthGroupedSampler):
-    """Trainer's sampler, which draws from the global random numbers.
-
-    Dropout draws from them too, so the order of an epoch depends on all steps before it.
-
-    Attributes:
-        begun_with: The random state when the current order was drawn.
-        begin_with: The random state to draw the next order from, when an epoch is resumed.
-    """
-
-    begun_with: torch.Tensor | None = None
-    begin_with: torch.Tensor | None = None
-
-    @override
-    def __iter__(self) -> Iterator[int]:
-        yield from agreed(self._drawn() if rank() == 0 else [])
-
-    def _drawn(self) -> list[int]:
-        if self.begin_with is not None:
-            torch.set_rng_state(self.begin_with)
-            self.begin_with = None
-        self.begun_with = torch.get_rng_state()
-        return [*super().__iter__()]
-
-
-class WithEpochs(Sampler[tuple[int, int]]):
-    """accelerate's order of samples, each with its epoch: nothing else reaches workers that live on."""
-
-    def __init__(self, samples: ImageSet) -> None:
-        self._order = SeedableRandomSampler(samples)
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        return ((self._order.epoch, index) for index in self._order)
-
-    def __len__(self) -> int:
-        return len(self._order)
-
-    def set_epoch(self, epoch: int) -> None:
-        self._order.set_epoch(epoch)
-
-
-class SameEachTime(LengthGroupedSampler):
-    """The same order in every evaluation: other batches would change the last digits of the loss."""
-
-    def __init__(self, batch_size: int, lengths: list[int], seed: int) -> None:
-        super().__init__(batch_size, lengths=lengths, generator=torch.Generator())
-        self._seed = seed
-
-    @override
-    def __iter__(self) -> Iterator[int]:
-        self.generator.manual_seed(self._seed)
-        yield from super().__iter__()
-
-
-def one_batch_each(batches: BatchSampler, number: int, count: int) -> Iterator[list[int]]:
-    """The batches of rank `number` of `count` in an evaluation: all have as many, so the last one may come again."""
-    remaining = iter(batches)
-    while together := [*islice(remaining, count)]:
-        yield together[min(number, len(together) - 1)]
-
-
-def live_loader(loader: Any) -> DataLoader:
-    """The torch DataLoader inside accelerate's: its iterator holds the workers."""
-    return getattr(loader, "base_dataloader", loader)
-
-
-def use_own_generator(loader: Any) -> None:
-    """Let a loader start its workers without drawing from the global random numbers.
-
-    torch draws a number when workers start. They live from epoch to epoch, so that a run draws it once: a resumed run
-    must not draw it again.
-    """
-    live_loader(loader).generator = loader.generator = torch.Generator()
-
-
-# --- Random numbers
-
-
-MPS_STATE = "rng_state_mps.pth"
-ORDER_STATE = "rng_state_order.pth"
-
-
-def save_random_state(folder: Path, kind: str, order: torch.Tensor | None) -> None:
-    """Save the random states that Trainer leaves out of a checkpoint.
-
-    `order` is the CPU's when the epoch's order was drawn from it, if it was.
-    """
-    if kind == "mps":
-        torch.save(torch.mps.get_rng_state(), folder / MPS_STATE)
-    if order is not None:
-        torch.save(order, folder / ORDER_STATE)
-
-
-def restore_random_state(folder: Path, kind: str) -> None:
-    """Restore MPS's random state from a checkpoint; Trainer restores the others."""
-    path = folder / MPS_STATE
-    if kind == "mps" and path.is_file():
-        torch.mps.set_rng_state(torch.load(path, weights_only=True))
-
-
-def generators(kind: str) -> tuple[Any, ...]:
-    """Torch's modules with a random state that a model on this kind of device uses."""
-    return (torch,) if kind == "cpu" else (torch, torch.get_device_module(kind))
-
-
-def remember_random_state(kind: str) -> Callable[[], None]:
-    """Returns a function that restores all random states of this moment."""
-    of_python, of_numpy = random.getstate(), np.random.get_state()
-    of_torch = [(module, module.get_rng_state()) for module in generators(kind)]
-
-    def restore() -> None:
-        random.setstate(of_python)
-        np.random.set_state(of_numpy)
-        for module, state in of_torch:
-            module.set_rng_state(state)
-
-    return restore
-
-
-# --- The trainer
-
-
-EXTENDED_TO = "extended_to"
-"""Key of an entry of Trainer's log: from this step on the run has so many steps."""
+from core.engine.training.failures import check_weights_finite, reading
+from core.engine.training.random_state import restore_random_state
+from core.engine.training.ranks import (
+    SharedEvaluation,
+    agreed,
+    gathered,
+    rows_of_all,
+    share_buffers,
+    world_size,
+)
+from core.engine.training.resuming import Resuming
+from core.engine.training.samplers import (
+    OrderedByLength,
+    SameEachTime,
+    WithEpochs,
+    live_loader,
+    one_batch_each,
+    step_size,
+    use_own_generator,
+)
+from core.engine.training.step import StepFigures
+from core.runs.models import STATE
 
 
 class WatchedTrainer(Trainer):
@@ -186,47 +65,18 @@ class WatchedTrainer(Trainer):
     checkpoint is complete or absent, and holds every random state.
 
     Attributes:
-        when_saving: Called before a checkpoint is written.
-        save_extras: Writes what using the model takes besides its weights into a checkpoint.
-        last_saved: The checkpoint of the last save.
-        saved_anew: Whether that was written then; it may have existed already.
-        checkpoint_bytes: The size of a checkpoint, as far as known.
-        train_order: The sampler, if its order is drawn from the global random numbers.
-        first_batch: How the first batch was computed.
-        parts: Times the parts of a step; callbacks begin a step and end its optimizer part.
-        compilation: The compiled model, if any.
-        fell_back: Operators that the CPU has computed in MPS's place so far.
-        evaluates_eagerly: Whether attention is eager where no gradients are recorded, because sdpa is wrong there.
-        step_losses: A detached scalar for each batch of the step, divided by the accumulation steps.
-        step_tokens: A scalar for each batch of the step: its tokens without padding.
-        step_samples: Samples of the step.
-        batch_sizes: Of an evaluation, how many samples of each rank's batch count.
-        grad_norm: The gradient norm of the step before clipping.
-        last_step: Samples and batches of the step before.
+        step: The figures of the current step.
+        resuming: Checkpoints, and random states to go on from.
+        shared: What of an evaluation is each rank's.
     """
 
     model: Any  # it always has one
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, step: StepFigures, resuming: Resuming, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.when_saving: Callable[[], None] = lambda: None
-        self.save_extras: Callable[[Path], None] = lambda _folder: None
-        self.last_saved: Checkpoint | None = None
-        self.saved_anew = False
-        self.checkpoint_bytes = 0
-        self.train_order: OrderedByLength | None = None
-        self.first_batch = FirstBatch(self.args.device.type)
-        self.parts = StepParts(wait_for(self.args.device.type))
-        self.compilation: Compilation | None = None
-        self.fell_back: list[str] = []
-        self.evaluates_eagerly = False
-        self.has_trained = False
-        self.batch_sizes = [1]
-        self._evaluated = 0
-        self._stage: Path | None = None
-        self._undo_evaluation: Callable[[], None] = lambda: None
-        self._restore_random_state: Callable[[], None] | None = None
-        self.forget_step()
+        self.step = step
+        self.resuming = resuming
+        self.shared = SharedEvaluation()
 
     # Several processes
 
@@ -261,7 +111,7 @@ class WatchedTrainer(Trainer):
     def get_train_dataloader(self) -> Any:
         """Trainer's own; the time that is spent waiting for it is measured."""
         loader = super().get_train_dataloader()
-        self.parts.timed(live_loader(loader))
+        self.step.parts.timed(live_loader(loader))
         return loader
 
     @override
@@ -308,11 +158,11 @@ class WatchedTrainer(Trainer):
         if self.args.train_sampling_strategy == "group_by_length":
             lengths = lengths_of(dataset)
             if lengths is not None:
-                self.train_order = OrderedByLength(self.step_size, lengths=lengths)  # as in Trainer
-                return self.train_order
+                self.resuming.order = OrderedByLength(step_size(self.args), lengths=lengths)  # as in Trainer
+                return self.resuming.order
         sampler = super()._get_train_sampler(dataset)
         if isinstance(sampler, LengthGroupedSampler):
-            sampler = self.train_order = OrderedByLength(self.step_size, lengths=sampler.lengths)
+            sampler = self.resuming.order = OrderedByLength(step_size(self.args), lengths=sampler.lengths)
         return sampler
 
     @override
@@ -332,23 +182,9 @@ class WatchedTrainer(Trainer):
     # Steps
 
     @property
-    def step_size(self) -> int:
-        """Samples of an optimizer step, of all ranks."""
-        return int(self.args.train_batch_size * self.args.gradient_accumulation_steps * world_size())
-
-    @property
     def is_divided(self) -> bool:
         """Whether no rank has all weights, so that all take part in whatever computes with them or saves them."""
         return bool(self.is_fsdp_enabled or (self.is_deepspeed_enabled and is_deepspeed_zero3_enabled()))
-
-    def forget_step(self) -> None:
-        self.last_step = (getattr(self, "step_samples", 0), len(getattr(self, "step_losses", ())))
-        self.step_losses: list[torch.Tensor] = []
-        self.step_tokens: list[torch.Tensor] = []
-        self.step_samples = 0
-        self.grad_norm: torch.Tensor | float | None = None
-        if self.compilation is not None:
-            self.compilation.forget_step()
 
     @override
     def get_batch_samples(
@@ -359,16 +195,16 @@ class WatchedTrainer(Trainer):
         Raises:
             UserError: A worker found a sample that can't be used.
         """
-        self.parts.skip()
+        self.step.parts.skip()
         batches = super().get_batch_samples(map(received, epoch_iterator), num_batches, device)
-        self.parts.lap(Part.DATA)
+        self.step.parts.lap(Part.DATA)
         return batches
 
     @override
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         loss = super().compute_loss(model, inputs, *args, **kwargs)
         if model.training:  # not in an evaluation
-            self.parts.lap(Part.FORWARD)
+            self.step.parts.lap(Part.FORWARD)
         return loss
 
     @override
@@ -376,22 +212,15 @@ class WatchedTrainer(Trainer):
         self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> torch.Tensor:
         """Trainer's forward and backward pass of one batch; remembers its figures."""
-        self.parts.skip()
-        self.step_samples += self.count_samples(inputs)
-        tokens = self.count_tokens(inputs)
-        if tokens is not None:
-            self.step_tokens.append(tokens)
+        self.step.begin_batch(self.count_samples(inputs), self.count_tokens(inputs))
         compute = partial(self._compute, inputs=inputs, num_items_in_batch=num_items_in_batch)
-        loss = self.compilation.run(model, compute) if self.compilation else compute(model)
-        self.has_trained = True
-        self.step_losses.append(loss)
-        self.parts.lap(Part.BACKWARD)
+        compilation = self.step.compilation
+        loss = compilation.run(model, compute) if compilation is not None else compute(model)
+        self.step.end_batch(loss)
         return loss
 
     def _compute(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any) -> torch.Tensor:
-        # observing would break a compiled graph, which is read instead
-        observes = not self.has_trained and not is_compiled_module(model)
-        with self.first_batch.watching(self.model) if observes else nullcontext():
+        with self.step.watching(self.model, model):
             loss: torch.Tensor = super().training_step(model, inputs, num_items_in_batch)
         return loss
 
@@ -406,8 +235,8 @@ class WatchedTrainer(Trainer):
     @override
     def _get_grad_norm(self, model: torch.nn.Module, grad_norm: Any = None) -> Any:
         # Trainer gives the norm to its logger only, which would wait for the device at each step
-        self.grad_norm = super()._get_grad_norm(model, grad_norm)
-        return self.grad_norm
+        self.step.grad_norm = super()._get_grad_norm(model, grad_norm)
+        return self.step.grad_norm
 
     @override
     def get_decay_parameter_names(self, model: torch.nn.Module) -> list[str]:
@@ -424,9 +253,8 @@ class WatchedTrainer(Trainer):
 
     @override
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        self._undo_evaluation = remember_random_state(self.args.device.type)
-        metrics: dict[str, float] = super().evaluate(*args, **kwargs)
-        self._undo_evaluation = lambda: None
+        with self.resuming.evaluating():
+            metrics: dict[str, float] = super().evaluate(*args, **kwargs)
         return metrics
 
     @override
@@ -439,20 +267,17 @@ class WatchedTrainer(Trainer):
             UserError: A worker found a sample that can't be used.
         """
         if world_size() > 1:
-            first, size = self._evaluated * world_size(), self.args.eval_batch_size
             loader: Any = self.callback_handler.eval_dataloader
-            rest = len(loader.dataset) - first * size
-            self.batch_sizes = [min(size, max(0, rest - number * size)) for number in range(world_size())]
-            self._evaluated += 1
+            self.shared.begin_batch(len(loader.dataset), self.args.eval_batch_size)
         return super().prediction_step(model, received(inputs), *args, **kwargs)
 
     @override
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate as Trainer does; of several ranks' batches as if one process had computed them."""
-        self._evaluated = 0
+        self.shared.begin()
         if world_size() > 1:
             share_buffers(self.model)
-            self.gather_function = lambda found: recursively_apply(rows_of_all, found, self.batch_sizes)
+            self.gather_function = lambda found: recursively_apply(rows_of_all, found, self.shared.sizes)
         averages = self.args.average_tokens_across_devices
         self.args.average_tokens_across_devices = False  # a batch's loss is the mean of its own labels
         try:
@@ -463,11 +288,9 @@ class WatchedTrainer(Trainer):
 
     def undo_evaluation(self) -> None:
         """Undo an interrupted evaluation, which the resumed run makes again."""
-        self._undo_evaluation()
+        self.resuming.undo_evaluation()
         step = self.state.global_step
-        self.state.log_history = [
-            entry for entry in self.state.log_history if not _is_evaluation(entry, step)
-        ]
+        self.state.log_history = [entry for entry in self.state.log_history if not is_evaluation(entry, step)]
 
     def evaluate_if_due(self, *, is_end: bool = False) -> None:
         """Evaluate if the run ends here, or was paused before the evaluation of its last step."""
@@ -481,7 +304,7 @@ class WatchedTrainer(Trainer):
             batches = len(loader)
             every = max(1, math.ceil(batches / self.args.gradient_accumulation_steps))
         is_due = is_end or step >= self.state.max_steps or step % every == 0
-        if is_due and not any(_is_evaluation(entry, step) for entry in self.state.log_history):
+        if is_due and not any(is_evaluation(entry, step) for entry in self.state.log_history):
             self.evaluate()
 
     # Checkpoints
@@ -510,40 +333,13 @@ class WatchedTrainer(Trainer):
 
     @override
     def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
-        self.last_saved, self.saved_anew = None, False
-        step = self.state.global_step
-        path = self.checkpoint_at(step)
-        folder = path.parent
-        if agreed(is_complete(path)):
-            self.last_saved = Checkpoint(step, path, _size(path))
+        path = self.checkpoint_at(self.state.global_step)
+        if self.resuming.is_saved(path):
             return
-        self.when_saving()  # Trainer calls its callbacks afterwards, which may be minutes later
+        self.resuming.begin_saving()
         check_weights_finite(self.model, self.args)
-        with writing(folder, self.checkpoint_bytes), self._staged(folder, step) as stage:
-            self._stage = stage.parent
-            try:
-                super()._save_checkpoint(model, trial)
-            finally:
-                self._stage = None
-            wait_for_all()
-            if rank() == 0:
-                self.save_extras(stage)  # a checkpoint can be exported, too
-                order = self.train_order.begun_with if self.train_order else None
-                save_random_state(stage, self.args.device.type, order)
-        wait_for_all()
-        self.checkpoint_bytes = agreed(_size(path))
-        self.last_saved, self.saved_anew = Checkpoint(step, path, self.checkpoint_bytes), True
-
-    @contextmanager
-    def _staged(self, folder: Path, step: int) -> Iterator[Path]:
-        """The folder that all ranks write a checkpoint into, which rank 0 makes and completes."""
-        if rank():
-            wait_for_all()
-            yield folder / checkpoints.STAGE / f"checkpoint-{step}"
-            return
-        with checkpoints.staged(folder, step) as stage:
-            wait_for_all()
-            yield stage
+        with writing(path.parent, self.resuming.size), self.resuming.writing(path):
+            super()._save_checkpoint(model, trial)
 
     @override
     def _save_rng_state(self, output_dir: str) -> None:
@@ -560,7 +356,8 @@ class WatchedTrainer(Trainer):
 
     @override
     def _get_output_dir(self, trial: Any) -> str:
-        return str(self._stage) if self._stage is not None else super()._get_output_dir(trial)
+        stage = self.resuming.stage
+        return super()._get_output_dir(trial) if stage is None else str(stage)
 
     @override
     def _init_training_state(
@@ -606,15 +403,13 @@ class WatchedTrainer(Trainer):
         if checkpoint is not None and is_first:
             if self.args.dataloader_num_workers:
                 use_own_generator(train_dataloader)
-            order = Path(checkpoint) / ORDER_STATE
-            if steps_trained_in_current_epoch and self.train_order and order.is_file():
-                with reading(checkpoint):
-                    self.train_order.begin_with = torch.load(order, weights_only=True)
+            if steps_trained_in_current_epoch:
+                self.resuming.load_order(checkpoint)
             self._load_rng_state(checkpoint)
             self.evaluate_if_due()
             if self.control.should_training_stop:  # by that evaluation
                 return
-            self._restore_random_state = remember_random_state(self.args.device.type)
+            self.resuming.keep_random_state()
         elif is_first and rank():  # or dropout would take the same places from each rank's samples
             set_seed(self.args.seed + rank())
         super()._run_epoch(
@@ -653,8 +448,7 @@ class WatchedTrainer(Trainer):
 
     @override
     def _load_rng_state(self, checkpoint: str | None) -> None:
-        if self._restore_random_state is not None:  # that after the evaluation that was due
-            self._restore_random_state()
+        if self.resuming.restore_kept():  # that after the evaluation that was due
             return
         with reading(checkpoint):
             super()._load_rng_state(checkpoint)
@@ -696,15 +490,6 @@ def _samples(dataset: Any) -> Any:
     return dataset.samples if isinstance(dataset, SentSamples) else dataset
 
 
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def _is_evaluation(entry: dict[str, Any], step: int) -> bool:
-    """Whether an entry of Trainer's log is the evaluation after `step`."""
-    return entry.get("step") == step and "eval_loss" in entry
-
-
 class WeightedTrainer(WatchedTrainer):
     """Evaluates by means over batches, `means`, each batch weighted by its size; for subclasses."""
 
@@ -732,7 +517,7 @@ class WeightedTrainer(WatchedTrainer):
     @override
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         result = super().compute_loss(model, inputs, *args, **kwargs)
-        if not model.training and self.batch_sizes[rank()]:
+        if not model.training and self.shared.counts:
             self.add_eval_batch(result[0] if isinstance(result, tuple) else result, inputs)
         return result
 
@@ -763,75 +548,3 @@ class LanguageTrainer(WeightedTrainer):
         """Loss and perplexity of a token."""
         means = self.means.all()
         return {**means, **perplexity_metrics(means["loss"], self._held_out)} if means else {}
-
-
-# --- The scale of the loss under gradient accumulation
-
-
-ROUTER_WEIGHTS = ("router_aux_loss_coef", "aux_loss_coef")
-"""Names of the weight of the router's loss in transformers' models; the latter is JetMoE's."""
-MANY_ITEMS = 1 << 30
-
-
-def fix_loss_scaling(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
-    """Have Trainer divide the loss if it expects `model` to do so and `model` doesn't.
-
-    Args:
-        model: Takes `batch` as keyword arguments and returns a mapping with "loss".
-        batch: A small batch with labels, on the model's device.
-
-    Returns:
-        Whether the model was flagged (`accepts_loss_kwargs = False`, which Trainer reads).
-    """
-    inner = base_of(model)  # PEFT's wrapper takes any keyword; Trainer looks inside, too
-    parameters = inspect.signature(inner.forward).parameters.values()
-    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-    if not takes_any or _divides_by_items(model, batch):
-        return False
-    inner.accepts_loss_kwargs = False
-    return True
-
-
-def _divides_by_items(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
-    """Whether the loss decreases with `num_items_in_batch`; a router's loss doesn't.
-
-    Without any label, a sum is 0 and a mean is NaN.
-    """
-    was_training = model.training
-    model.eval()
-    with torch.no_grad():
-        one = model(**batch, num_items_in_batch=1)["loss"]
-        many = model(**batch, num_items_in_batch=MANY_ITEMS)["loss"]
-    model.train(was_training)
-    return bool(one == 0 or many < one * 0.999)
-
-
-def loss_by_label(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
-    """Cross entropy for `Trainer.compute_loss_func`: the sum over a batch's labels, divided by those of the step.
-
-    Args:
-        outputs: What the model returned: "logits" [batch, tokens, classes].
-        labels: [batch, tokens] of class indices, -100 where there is none.
-        num_items_in_batch: Labels in all batches of the step; None for this one's.
-    """
-    logits = outputs["logits"]
-    summed = torch.nn.functional.cross_entropy(
-        logits.reshape(-1, logits.shape[-1]).float(),
-        labels.reshape(-1),
-        ignore_index=NO_LABEL,
-        reduction="sum",
-    )
-    count = (labels != NO_LABEL).sum() if num_items_in_batch is None else num_items_in_batch
-    return summed / count
-
-
-def share_router_loss(model: torch.nn.Module, batches: Callable[[], int]) -> None:
-    """Divide the router's loss by `batches()`, those of the step, while `model` trains."""
-    inner = base_of(model)
-    for name in ROUTER_WEIGHTS:
-        if weight := getattr(inner, name, None):
-
-            def share(*_rest: Any, name: str = name, weight: float = weight) -> None:
-                setattr(inner, name, weight / batches() if inner.training else weight)
-
-            model.register_forward_pre_hook(share)

@@ -3,8 +3,7 @@
 import math
 import re
 import warnings
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 import torch
@@ -15,12 +14,15 @@ from core.engine.data.batches import PadTexts
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import memory_limit
 from core.engine.environment import torch_settings
+from core.engine.models.attention import evaluates_eagerly
 from core.engine.models.method import describe_adapter
 from core.engine.models.parts import HELD_IN, base_of, count, is_quantized, weights_of
 from core.engine.reporter import Reporter
+from core.engine.run.log import Difference
 from core.engine.training.arguments import IN_MAIN_MEMORY, IN_NVME, describe_zero, shards_of
 from core.engine.training.ranks import world_size
-from core.engine.training.trainer import WatchedTrainer, live_loader
+from core.engine.training.samplers import batch_sampler_of, live_loader
+from core.engine.training.trainer import WatchedTrainer
 from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path, row_multiple
 from core.options.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Padding, Precision, Toggle
@@ -29,9 +31,15 @@ from core.runs.events import WhatRan
 # --- What ran
 
 
-def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
-    """Read the live trainer after its first step. Sizes are exact: bytes and numbers of parameters."""
-    model, first_batch = trainer.model, trainer.first_batch
+def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun, fell_back: Sequence[str] = ()) -> WhatRan:
+    """Read the live trainer after its first step. Sizes are exact: bytes and numbers of parameters.
+
+    Args:
+        trainer: The trainer.
+        resolved: The run.
+        fell_back: Operators that the CPU has computed in MPS's place so far.
+    """
+    model, first_batch, compilation = trainer.model, trainer.step.first_batch, trainer.step.compilation
     parameters = [weight for _rest, weight in weights_of(model)]
     optimizer = bare(trainer.optimizer)
     state = state_bytes(optimizer)
@@ -66,12 +74,12 @@ def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
         empty_cache_steps=trainer.args.torch_empty_cache_steps or 0,
         **_batches(trainer),
         **torch_settings(resolved.kind),
-        fell_back=tuple(trainer.fell_back),
+        fell_back=tuple(fell_back),
         deepspeed=describe_zero(trainer.deepspeed),
         shards=shards_of(model),
         parallel=_parallel(trainer),
-        compiled=trainer.compilation.label if trainer.compilation else "",
-        compile_seconds=trainer.compilation.seconds if trainer.compilation else None,
+        compiled=compilation.label if compilation else "",
+        compile_seconds=compilation.seconds if compilation else None,
         reasons=resolved.reasons | _reason_of_attention(trainer, resolved) | _reason_of_rate(resolved),
     )
 
@@ -91,10 +99,10 @@ def _reason_of_rate(resolved: ResolvedRun) -> dict[str, str]:
 
 
 def _reason_of_attention(trainer: WatchedTrainer, resolved: ResolvedRun) -> dict[str, str]:
-    if trainer.evaluates_eagerly:
+    if evaluates_eagerly(trainer.model):
         reason = _("eager in evaluations: without gradients, this GPU's sdpa lets tokens see later ones")
         return {"model.attention": reason}
-    called = trainer.first_batch.attention
+    called = trainer.step.first_batch.attention
     if resolved.options.model.attention is not Attention.SDPA or called != (Attention.EAGER,):
         return {}
     if getattr(base_of(trainer.model), "_supports_sdpa", False):
@@ -121,14 +129,11 @@ def _batches(trainer: WatchedTrainer) -> dict[str, Any]:
     active = trainer.accelerator.gradient_state.active_dataloader  # of an epoch that was resumed
     loader: Any = live_loader(trainer.callback_handler.train_dataloader if active is None else active)
     workers = list(getattr(loader._iterator, "_workers", ()))  # torch's attribute for persistent workers
-    # accelerate wraps the batch sampler of several ranks, and of an epoch that was resumed
-    batch_sampler = loader.batch_sampler
-    while hasattr(batch_sampler, "batch_sampler"):
-        batch_sampler = batch_sampler.batch_sampler
+    batch_sampler = batch_sampler_of(loader)
     accumulated = trainer.args.gradient_accumulation_steps
     whole: Any = trainer.callback_handler.train_dataloader
     epoch_steps = math.ceil(len(whole) / accumulated)
-    samples = trainer.last_step[0]
+    samples = trainer.step.last_samples
     # an epoch's last step may be smaller
     if epoch_steps > 1 and trainer.state.global_step % epoch_steps == 0:
         samples = max(samples, accumulated * (batch_sampler.batch_size or 0))
@@ -273,15 +278,6 @@ IN_8_BITS = (
 )
 ZERO = {DeepSpeed.OFF: "no DeepSpeed", DeepSpeed.ZERO_2: "ZeRO-2", DeepSpeed.ZERO_3: "ZeRO-3"}
 AUTOCAST = {Precision.BF16: "bfloat16", Precision.FP16: "float16", Precision.FP32: None, Precision.TF32: None}
-
-
-@dataclass(frozen=True)
-class Difference:
-    """An option, by its path, that ran otherwise than chosen."""
-
-    path: str
-    title: str
-    detail: str
 
 
 def differences(options: RunOptions, ran: WhatRan) -> tuple[Difference, ...]:

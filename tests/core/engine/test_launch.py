@@ -12,7 +12,7 @@ from core.base.jobs import FailureReport
 from core.base.processes import CANT_WRITE
 from core.engine import launch
 from core.engine.launch import ENDS_RANKS, Failure, Heartbeat, Launch, _reason, is_rank, launch_of, lead, rank
-from core.engine.training.requests import on_signals
+from core.engine.run.requests import on_signals
 from core.runs.events import Outcome
 from core.runs.folder import Rendezvous, RunFolder
 from tests.fakes.training import options_of

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.base.errors import OptionsError
-from core.engine.training.checkpoints import seal
+from core.engine.run.checkpoints import seal
 from core.jobs.chat import Which
 from core.options import RunOptions, run_file
 from core.options.choices import Task

@@ -11,7 +11,7 @@ import pytest
 
 from core.base.errors import RunFolderError
 from core.base.files import file_inside
-from core.engine.training import checkpoints
+from core.engine.run import checkpoints
 from core.runs import start
 from core.runs.event_log import RunFollower
 from core.runs.events import RunStarted

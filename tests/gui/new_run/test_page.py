@@ -12,9 +12,7 @@ from core.base.errors import Fix, Problem, UserError
 from core.base.jobs import EngineCrashed
 from core.base.settings import Appearance
 from core.jobs.inspect import DataReport
-from core.options import RENAMED
-from core.options import presets
-from core.options import run_file
+from core.options import RENAMED, presets, run_file
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
 from core.options.declare import Kind

@@ -11,6 +11,7 @@ import torch
 
 from core.base.errors import DeviceError, UserError
 from core.base.jobs import EngineCrashed
+from core.engine import train as training
 from core.engine.devices import check as device_check
 from core.engine.devices.check import (
     CHECKS,
@@ -30,7 +31,6 @@ from core.engine.devices.check import (
 )
 from core.engine.devices.stored_checks import software, stored_checks
 from core.engine.reporter import Reporter
-from core.engine.training import train as training
 from core.jobs.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs.event_log import EventReader

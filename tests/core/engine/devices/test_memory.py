@@ -134,11 +134,11 @@ def test_a_run_is_limited_to_what_is_free_where_the_driver_would_use_the_compute
 
 
 def test_every_run_is_limited_before_it_loads_anything(monkeypatch):
-    from core.engine.training import train
+    from core.engine.training import build
 
     limited = []
-    monkeypatch.setattr(train, "limit_memory", limited.append)
-    with train.chosen_device(run_options()) as resolved:
+    monkeypatch.setattr(build, "limit_memory", limited.append)
+    with build.chosen_device(run_options()) as resolved:
         assert limited == [resolved]
 
 

@@ -19,7 +19,7 @@ from core.engine.export import job as export_card
 from core.engine.export.job import NotTheSame, export
 from core.engine.models.past_runs import save_base_model
 from core.engine.models.vision import read_recipe
-from core.engine.training.checkpoints import seal
+from core.engine.run.checkpoints import seal
 from core.jobs.export import Compared, ExportKind, ExportReport, ExportRequest, NumberFormat
 from core.options import RunOptions
 from core.options.catalogue import with_changes

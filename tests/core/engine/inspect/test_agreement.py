@@ -11,7 +11,7 @@ from core.base.errors import DataError
 from core.engine.inspect import texts
 from core.engine.inspect.report import inspect
 from core.engine.reporter import Reporter
-from core.engine.training.train import prepare
+from core.engine.training.build import prepare
 from core.jobs.inspect import DataReport, FindingLevel
 from core.options import RunOptions
 from core.options.choices import Task

@@ -95,7 +95,7 @@ def longest(made, task=Task.TEXT_CLASSIFICATION, **data):
 
 @pytest.mark.parametrize("task", [task for task in Task if task.reads_text and task is not Task.CAUSAL_LM])
 def test_the_longest_row_is_that_of_the_run(made, task):
-    from core.engine.training.train import prepare
+    from core.engine.training.build import prepare
 
     run = options(made, task)
     rows = max(lengths_of(prepare(run, Reporter(None)).train))

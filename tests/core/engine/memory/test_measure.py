@@ -118,11 +118,9 @@ def test_the_load_of_other_programs_is_what_this_process_did_not_use(monkeypatch
 def test_the_time_of_a_step_is_without_compiling():
     run = DryRun(SimpleNamespace(options=None, kind="cpu"), None)
     run.trainer = SimpleNamespace(
-        compilation=SimpleNamespace(step_seconds=100.0),
+        step=SimpleNamespace(compile_seconds=100.0, losses=[], forget=lambda: None),
         optimizer=None,
         batches=DryBatches([0], []),
-        step_losses=[],
-        forget_step=lambda: None,
     )
     run.on_train_begin(None, None, None)
     run.on_step_end(None, None, None)

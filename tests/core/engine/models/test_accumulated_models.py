@@ -19,7 +19,7 @@ from core.options import RunOptions
 from core.options.choices import Optimizer, Precision, Schedule, Task, Toggle
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions, OutputOptions, TrainingOptions
-from tests.fakes.training import resolved
+from tests.fakes.training import parts_of, resolved
 
 prepare_torchvision()
 
@@ -103,8 +103,7 @@ BUILDS: dict[str, tuple[Callable[[], torch.nn.Module], Callable[[], Any], Any]] 
 
 def trainer_of(network: torch.nn.Module, data: tuple[Any, Any], batch: int, folder: Path, task: Task) -> Any:
     """Hone's own trainer for one epoch."""
-    from core.engine.reporter import Reporter
-    from core.engine.training.train import build_trainer
+    from core.engine.training.build import build_trainer
 
     prepared = Prepared(
         model=network, train=data[0], eval=None, collator=data[1], labels=(), save_extras=lambda _: None
@@ -119,7 +118,8 @@ def trainer_of(network: torch.nn.Module, data: tuple[Any, Any], batch: int, fold
         ),
         output=OutputOptions(keep_checkpoints=0),
     )
-    return build_trainer(folder, resolved(options), prepared, Reporter(None))
+    run = resolved(options)
+    return build_trainer(folder, run, prepared, *parts_of(run))
 
 
 def steps(name: str, batch: int, folder: Path) -> tuple[list[float], list[float], torch.Tensor]:
@@ -132,9 +132,9 @@ def steps(name: str, batch: int, folder: Path) -> tuple[list[float], list[float]
 
     class Figures(TrainerCallback):
         def on_step_end(self, *_arguments: object, **_more: object) -> None:
-            losses.append(float(torch.stack(trainer.step_losses).sum()))
-            norms.append(float(trainer.grad_norm))
-            trainer.forget_step()
+            losses.append(float(torch.stack(trainer.step.losses).sum()))
+            norms.append(float(trainer.step.grad_norm))
+            trainer.step.forget()
 
     trainer.add_callback(Figures())
     trainer.train()

@@ -100,7 +100,7 @@ def as_on_mps(monkeypatch):
         mps = msgspec.structs.replace(resolved.device, name="mps")
         return cure(model, replace(resolved, device=mps))
 
-    monkeypatch.setattr("core.engine.training.train.cure_causal_attention", cured)
+    monkeypatch.setattr("core.engine.training.build.cure_causal_attention", cured)
     monkeypatch.setattr("core.engine.generate.loading.cure_causal_attention", cured)
 
 

@@ -11,10 +11,10 @@ from core.engine.devices.computing import same_random_numbers
 from core.engine.models.method import apply_method
 from core.engine.models.vision import VisionClassifier
 from core.engine.reporter import Reporter
-from core.engine.training.train import build_trainer, prepare
+from core.engine.training.build import build_trainer, prepare
 from core.options.choices import Method, Task
 from tests.fakes.models import pairs, save_tiny_bert, save_tiny_llama, save_tiny_talker, write_json
-from tests.fakes.training import resolved, run_options, write_reviews
+from tests.fakes.training import parts_of, resolved, run_options, write_reviews
 
 
 @pytest.fixture
@@ -128,8 +128,8 @@ def test_the_device_check_finds_a_device_that_draws_other_numbers(monkeypatch, r
 def test_a_run_keeps_the_random_numbers_on_mps_only(device, keeps, tmp_path):
     source, train = save_tiny_bert(tmp_path / "bert"), write_reviews(tmp_path / "reviews.csv")
     options = run_options(source=source, train=train, activation_checkpointing=True)
-    prepared = prepare(options, Reporter(None))
-    trainer = build_trainer(tmp_path, resolved(options, device), prepared, Reporter(None))
+    prepared, run = prepare(options, Reporter(None)), resolved(options, device)
+    trainer = build_trainer(tmp_path, run, prepared, *parts_of(run))
     assert ("context_fn" in trainer.args.activation_checkpointing_kwargs) is keeps
     assert trainer.args.activation_checkpointing_kwargs["use_reentrant"] is False
 
@@ -147,8 +147,8 @@ def test_preferences_keep_them_after_the_reference_pass(tmp_path):
         max_steps=2,
         keep_checkpoints=0,
     )
-    prepared = prepare(options, Reporter(None))
-    trainer = build_trainer(tmp_path, resolved(options, "mps"), prepared, Reporter(None))
+    prepared, run = prepare(options, Reporter(None)), resolved(options, "mps")
+    trainer = build_trainer(tmp_path, run, prepared, *parts_of(run))
     trainer.train()
     functions = [
         part._gradient_checkpointing_func

@@ -24,7 +24,7 @@ from core.engine.models.vision import (
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.images import prepare
-from core.engine.training.trainer import fix_loss_scaling
+from core.engine.training.loss_scale import fix_loss_scaling
 from core.options import RunOptions
 from core.options.choices import ImageFit, Method, Task
 from core.options.data import DataOptions

@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 from core.base.errors import DataError, ModelError
 from core.engine.memory.model_check import check_model
 from core.engine.reporter import Reporter
-from core.engine.training.train import prepare
+from core.engine.training.build import prepare
 from core.options.choices import Method, Optimizer, Quantization, Task
 from core.runs.events import Evaluated
 from tests.fakes.models import save_tiny_bert, save_tiny_llama, tiny_tokenizer, write_text

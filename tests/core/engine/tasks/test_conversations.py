@@ -18,7 +18,7 @@ from core.base.errors import DataError
 from core.engine.data import NO_LABEL
 from core.engine.data.chat_samples import kto_weights, unpaired
 from core.engine.reporter import Reporter
-from core.engine.training.train import prepare
+from core.engine.training.build import prepare
 from core.options import RunOptions
 from core.options.choices import Method, Optimizer, Padding, Precision, PreferenceLoss, Task, Toggle
 from core.runs.events import Evaluated, Event, MessageRaised
@@ -327,7 +327,7 @@ def test_each_method_learns_with_each_loss_in_bf16_and_recomputed(folder, tmp_pa
     before = trainer.evaluate(trainer.train_dataset)["eval_loss"]
     trainer.train()
     assert trainer.evaluate(trainer.train_dataset)["eval_loss"] < before
-    assert (trainer.first_batch.recomputed, trainer.first_batch.autocast_dtype) == (2, "bfloat16")
+    assert (trainer.step.first_batch.recomputed, trainer.step.first_batch.autocast_dtype) == (2, "bfloat16")
     copies = [getattr(trainer, "ref_model", None)]
     assert any(copies) is (loss is KTO and method is Method.FULL)
 
@@ -426,7 +426,7 @@ def test_adapters_learn_in_fp32_beside_a_recomputed_model_in_bf16(folder, tmp_pa
     before = trainer.evaluate(trainer.train_dataset)["eval_loss"]
     trainer.train()
     assert trainer.evaluate(trainer.train_dataset)["eval_loss"] < before
-    assert (trainer.first_batch.recomputed, trainer.first_batch.autocast_dtype) == (2, "bfloat16")
+    assert (trainer.step.first_batch.recomputed, trainer.step.first_batch.autocast_dtype) == (2, "bfloat16")
     learning = [weight for weight in trainer.model.parameters() if weight.requires_grad]
     assert {weight.dtype for weight in learning} == {torch.float32}
 

@@ -14,7 +14,7 @@ from core.engine.memory.model_check import check_model
 from core.engine.models.parts import base_of
 from core.engine.reporter import Reporter
 from core.engine.tasks import named
-from core.engine.training.train import prepare
+from core.engine.training.build import prepare
 from core.memory.model import Basis
 from core.options.choices import Method, Precision, Task
 from core.runs.events import ConfusionCounted, Evaluated

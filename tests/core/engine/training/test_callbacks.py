@@ -2,6 +2,7 @@
 
 import math
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,22 +21,19 @@ from transformers import (
 
 from core.base.errors import UserError
 from core.engine.data.batches import stack
-from core.engine.devices.memory import DeviceMemory
 from core.engine.models.vision import VisionClassifier
 from core.engine.reporter import Reporter
-from core.engine.training import callbacks
+from core.engine.run import log
+from core.engine.run.best import best_kept, best_step, evaluations_without_improvement
+from core.engine.run.failures import Diverged
+from core.engine.run.log import RunLog
+from core.engine.run.requests import RequestBox
+from core.engine.tasks import Prepared
 from core.engine.training.arguments import trainer_arguments
-from core.engine.training.callbacks import (
-    ReportCallback,
-    RequestCallback,
-    StepLog,
-    best_kept,
-    best_step,
-    epochs_of,
-    evaluations_without_improvement,
-)
-from core.engine.training.failures import Diverged, explain
-from core.engine.training.requests import RequestBox
+from core.engine.training.callbacks import ReportCallback, RequestCallback, epochs_of, fetched
+from core.engine.training.failures import explain
+from core.engine.training.resuming import Resuming
+from core.engine.training.step import StepFigures
 from core.engine.training.trainer import WatchedTrainer
 from core.engine.training.what_ran import what_ran
 from core.options.choices import BestMetric, Task
@@ -79,17 +77,23 @@ class Training:
         self.resolved = resolved(run_options(Task.IMAGE_CLASSIFICATION, **{**usual, **training}))
         network = VisionClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2)))
         arguments = trainer_arguments(self.resolved, self.run.checkpoints, has_eval=True)
+        step = StepFigures(self.resolved, reporter)
+        self.log = RunLog(reporter, self.resolved.options, step.parts, fetched)
+        resuming = Resuming("cpu", begin_saving=self.log.begin_saving)
+        prepared = Prepared(network, train, samples(4), stack, lambda _: None, labels=("no", "yes"))
         self.trainer = WatchedTrainer(
             model=network,
             args=TrainingArguments(**arguments),
             train_dataset=train,
-            eval_dataset=samples(4),
+            eval_dataset=prepared.eval,
             data_collator=stack,
+            step=step,
+            resuming=resuming,
         )
-        self.log = StepLog(reporter, DeviceMemory("cpu"))
-        self.trainer.add_callback(ReportCallback(self.trainer, self.resolved, self.log, ("no", "yes")))
-        requests = RequestBox(self.run, reporter)
-        self.trainer.add_callback(RequestCallback(requests, self.trainer, reporter))
+        ran = partial(what_ran, self.trainer, self.resolved)
+        report = ReportCallback(self.log, step, resuming, self.resolved, prepared, what_ran=ran)
+        self.trainer.add_callback(report)
+        self.trainer.add_callback(RequestCallback(RequestBox(self.run, reporter), resuming, self.log))
 
     def events(self, *kinds: type) -> list[Any]:
         return [event for event in EventReader(self.run.events_file).read_all() if isinstance(event, kinds)]
@@ -140,7 +144,7 @@ def test_a_run_that_pauses_says_no_more_that_it_trains_once_it_saves(tmp_path):
 
 
 def test_an_evaluation_reports_how_many_batches_are_done(tmp_path, monkeypatch):
-    monkeypatch.setattr(callbacks, "PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(log, "PROGRESS_SECONDS", 0.0)
     training = Training(tmp_path, samples(10))
     training.trainer.evaluate()
     details = [event.detail for event in training.events(PhaseChanged) if event.phase is Phase.EVALUATING]
@@ -247,14 +251,14 @@ def test_the_best_evaluation_is_found_by_the_metric_a_run_is_judged_by(metric, v
     ],
 )
 def test_the_engine_keeps_the_step_that_the_page_calls_the_best(tmp_path, evaluations, by, metric, best):
-    log, told = [{"step": 1, "loss": 9.0}], []
+    history, told = [{"step": 1, "loss": 9.0}], []
     for place, values in enumerate(evaluations, 1):
         metrics = dict(zip(("eval_pearson", "eval_mae"), values, strict=True))
-        log.append({"step": 10 * place, **metrics})
+        history.append({"step": 10 * place, **metrics})
         plain = {name: split_non_finite(value)[0] for name, value in metrics.items()}
         told.append(Evaluated(step=10 * place, epoch=place, metrics=plain, seconds=1))
-    found = judged_by(log, by)
-    assert (found and found.name, best_step(log, by)) == (metric, best)
+    found = judged_by(history, by)
+    assert (found and found.name, best_step(history, by)) == (metric, best)
     run = make_folder(tmp_path / "run", run_options(metric_for_best_model=by))
     write_events(run.events_file, plan(), *told)
     summary = summarize(run)
@@ -291,8 +295,7 @@ def test_the_best_model_is_sought_among_those_whose_weights_are_there(saved, bes
     for step in saved:
         (tmp_path / f"checkpoint-{step}").mkdir()
     history = [{"step": 10 * (1 + place), "eval_loss": loss} for place, loss in enumerate((0.1, 0.2, 0.3))]
-    args, state = SimpleNamespace(output_dir=tmp_path), SimpleNamespace(global_step=30, log_history=history)
-    assert best_kept(args, state, BestMetric.AUTO) == best
+    assert best_kept(history, 30, tmp_path, BestMetric.AUTO) == best
 
 
 def test_the_best_checkpoint_is_kept_and_becomes_the_model(tmp_path):
@@ -323,7 +326,7 @@ def test_the_best_checkpoint_is_kept_and_becomes_the_model(tmp_path):
     validation = run.validation()
     assert validation is not None
     assert validation.step == best, "the examples are those of the model"
-    log = PredictionLog()
-    log.apply_all(EventReader(run.events_file).read_all())
-    assert [one.step for one in log.confusions] == sorted(accuracies)
-    assert log.confusion.step == best, "and so is the matrix"
+    predictions = PredictionLog()
+    predictions.apply_all(EventReader(run.events_file).read_all())
+    assert [one.step for one in predictions.confusions] == sorted(accuracies)
+    assert predictions.confusion.step == best, "and so is the matrix"

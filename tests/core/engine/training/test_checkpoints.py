@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.engine.training import checkpoints
-from core.engine.training.trainer import restore_random_state, save_random_state
+from core.engine.run import checkpoints
+from core.engine.training.random_state import restore_random_state, save_random_state
 from core.runs import models
 from core.runs.folder import RunFolder
 

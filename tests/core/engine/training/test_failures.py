@@ -20,8 +20,9 @@ from core.base.errors import FixAction, OutOfMemory, UserError
 from core.base.processes import CANT_WRITE
 from core.engine.__main__ import LenientStream
 from core.engine.reporter import Reporter
-from core.engine.training import train
-from core.engine.training.failures import CantSave, disk_space_needed, explain, require_processes, writing
+from core.engine.run.attempt import report_failure
+from core.engine.run.failures import CantSave, disk_space_needed, writing
+from core.engine.training.failures import explain, require_processes, saved_bytes
 from core.runs.events import CheckpointSaved, Event, MessageRaised, Outcome, StepFinished
 from core.runs.folder import RunFolder
 from tests.fakes.models import save_tiny_bert
@@ -220,7 +221,8 @@ def test_the_space_demanded_is_what_is_really_written(whole, options):
     from transformers import AutoModelForSequenceClassification
 
     source = AutoModelForSequenceClassification.from_pretrained(options.model.source)
-    need = disk_space_needed(SimpleNamespace(model=source), options, [])
+    trained = sum(weight.numel() for weight in source.parameters())
+    need = disk_space_needed(saved_bytes(source), trained, options, [])
     saved = whole.of(CheckpointSaved)
     assert need.copies == len(saved) == 2
     assert saved[-1].bytes <= need.checkpoint <= saved[-1].bytes + (1 << 20)
@@ -278,7 +280,7 @@ def test_a_process_of_several_that_pauses_itself_is_no_success_for_their_agent(t
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "one")
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(told))
     full = CantSave("Paused: the disk is full")
-    status = train._report_failure(full, RunFolder(tmp_path), options_of(), Reporter(None, writes=False))
+    status = report_failure(full, RunFolder(tmp_path), Reporter(None, writes=False), lambda _error: None)
     assert status == 1, "with 0 the others would be found to fail, by a lost connection"
     assert json.loads(told.read_text())["hone"]["outcome"] == Outcome.PAUSED
 

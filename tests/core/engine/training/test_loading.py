@@ -28,7 +28,7 @@ from core.engine.data.batches import (
 )
 from core.engine.data.image_files import Images, ImageSet, ImageTransform
 from core.engine.data.tables import lengths_of
-from core.engine.training.trainer import live_loader
+from core.engine.training.samplers import live_loader
 from core.options.choices import Augmentation, Padding, Task, Toggle
 from core.runs.event_log import EventReader
 from core.runs.events import WhatRan

@@ -17,7 +17,7 @@ from core.options.sections import ModelOptions
 from core.options.sources import VISION_MODELS
 from tests.fakes.devices import CPUOffloadOptimizer
 from tests.fakes.models import save_tiny_bert
-from tests.fakes.training import TinyRun, resolved, run_options, train
+from tests.fakes.training import TinyRun, parts_of, resolved, run_options, train
 
 
 @pytest.fixture(scope="module")
@@ -118,10 +118,13 @@ def test_an_optimizer_in_main_memory_gets_adamw_its_numbers_and_its_groups(tmp_p
     monkeypatch.setitem(sys.modules, "torchao", ModuleType("torchao"))
     monkeypatch.setitem(sys.modules, "torchao.optim", torchao)
     run = resolved(run_options(offload_optimizer=True, beta1=0.8, weight_decay=0.1, learning_rate=2e-3))
+    step, resuming = parts_of(run)
     trainer = WatchedTrainer(
         model=VisionClassifier(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64))),
         args=TrainingArguments(**trainer_arguments(run, tmp_path, has_eval=False)),
         optimizer_cls_and_kwargs=optimizer_class(run),
+        step=step,
+        resuming=resuming,
         train_dataset=[{}],
     )
     groups = trainer.create_optimizer().param_groups

@@ -18,10 +18,10 @@ from transformers import Trainer
 from core.base.errors import FixAction, UserError
 from core.base.jobs import engine_command
 from core.base.processes import child_environment, end_group
+from core.engine import train
 from core.engine.tasks.metrics import Means
-from core.engine.training import train
 from core.engine.training.failures import require_processes
-from core.engine.training.trainer import one_batch_each
+from core.engine.training.samplers import one_batch_each
 from core.options import RunOptions, run_file
 from core.options.choices import Task, Toggle
 from core.runs.events import CheckpointSaved, MessageRaised, Outcome, PhaseChanged, RunPlanned, WhatRan

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from core.engine.reporter import Reporter
-from core.engine.training.requests import (
+from core.engine.run.requests import (
     EndRequested,
     RequestBox,
     end_while_loading,
     on_signals,
 )
-from core.engine.training.train import train_run
+from core.engine.train import train_run
 from core.options import RunOptions
 from core.options.choices import Task
 from core.runs.event_log import EventReader
@@ -153,7 +153,7 @@ def test_a_second_signal_while_the_ending_is_written_changes_nothing(tmp_path, m
             os.kill(os.getpid(), signal.SIGHUP)
             super().write(*events)
 
-    monkeypatch.setattr("core.engine.training.train._train", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr("core.engine.train._train", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     run, options = RunFolder(tmp_path), RunOptions(task=Task.TEXT_CLASSIFICATION)
     before = signal.signal(signal.SIGHUP, signal.default_int_handler)  # by default it would end the tests
     try:

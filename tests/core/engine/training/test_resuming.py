@@ -13,7 +13,7 @@ import torch
 from msgspec.structs import replace
 from safetensors.torch import load_file, save_file
 
-from core.engine.training import checkpoints
+from core.engine.run import checkpoints
 from core.options import RunOptions
 from core.options.choices import Augmentation, Method, PreferenceLoss, Schedule, Task, Toggle
 from core.options.sections import OutputOptions
@@ -279,7 +279,7 @@ def test_early_stopping_ends_at_the_same_step_with_the_same_model(
             assert attempt(run.path, early, {step: die}) == 1
     elif where == "killed-while-it-saves-the-model":
         with monkeypatch.context() as patched:
-            patched.setattr("core.engine.training.train._save_model", lambda *_: die())
+            patched.setattr("core.engine.train._save_model", lambda *_: die())
             assert attempt(run.path, early) == 1
     else:
         for step in (best, best + 4, last):
@@ -307,7 +307,7 @@ def test_a_pause_while_loading_ends_at_once_with_nothing_saved(
         raise KeyboardInterrupt
 
     if interrupts_late:  # when loading is just done
-        monkeypatch.setattr("core.engine.training.train._train", interrupted)
+        monkeypatch.setattr("core.engine.train._train", interrupted)
     run = RunFolder(tmp_path)
     run.request(Action.PAUSE)
     assert attempt(run.path, options) == 0
@@ -397,7 +397,7 @@ def test_a_checkpoint_of_another_model_is_refused(options, paused):
 def test_lost_weights_are_not_saved_even_if_stop_is_pressed_before_the_run_notices(
     options, paused, monkeypatch
 ):
-    from core.engine.training import train
+    from core.engine import train
 
     build, trainers = train.build_trainer, list[Any]()
     monkeypatch.setattr(train, "build_trainer", lambda *args: trainers.append(build(*args)) or trainers[0])

@@ -1,16 +1,13 @@
 """The parts of a step, on a clock and a device that stand still until they are moved on."""
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from core.engine.devices.memory import DeviceMemory
 from core.engine.reporter import Reporter
-from core.engine.training.callbacks import StepLog
-from core.engine.training.observe import EVERY, FIRST, Part, StepParts
+from core.engine.run.steps import EVERY, FIRST, Part, Step, StepLog, StepParts
 from core.runs.event_log import EventReader
 from core.runs.events import StepFinished
 from core.runs.folder import RunFolder
@@ -102,7 +99,7 @@ def test_a_real_run_computes_the_same_whether_its_device_is_waited_for_or_not(tm
         parts = (step.data_seconds, step.forward_seconds, step.backward_seconds, step.optimizer_seconds)
         assert all(part is not None and part > 0 for part in parts), step
         assert sum(part or 0.0 for part in parts) <= step.seconds
-    monkeypatch.setattr("core.engine.training.trainer.wait_for", lambda kind: device.wait)
+    monkeypatch.setattr("core.engine.training.step.wait_for", lambda kind: device.wait)
     waiting = train(tmp_path / "waiting", source=bert, train="synthetic:24x8", **batches)
     assert [step.loss for step in waiting.steps] == [step.loss for step in plain.steps]
     assert [step.step for step in waiting.steps if step.forward_seconds is not None] == [FIRST + 1]
@@ -119,21 +116,13 @@ def test_the_time_a_device_is_waited_for_is_shared_among_the_steps_it_was_behind
             device.wait()
             return 0.5
 
-    monkeypatch.setattr("core.engine.training.callbacks.time", device)
+    monkeypatch.setattr("core.engine.run.steps.time", device)
     parts, begun, run = StepParts(device.wait, clock=device.clock), device.now, RunFolder(tmp_path)
-    log = StepLog(Reporter(run), DeviceMemory("cpu"))
-    trainer: Any = SimpleNamespace(
-        compilation=None,
-        parts=parts,
-        step_losses=(torch.tensor(0.5),),
-        step_tokens=(),
-        step_samples=4,
-        grad_norm=GradNorm(),
-        state=SimpleNamespace(global_step=1, epoch=0.1),
-        forget_step=lambda: None,
-    )
-    for _ in range(4):
-        log.add(trainer, run_step(parts, device), learning_rate=0.1)
+    log = StepLog(Reporter(run), parts)
+    for number in range(4):
+        seconds = run_step(parts, device)
+        event = StepFinished(step=number + 1, epoch=0.1, seconds=seconds, learning_rate=0.1, samples=4)
+        log.add(Step(event, losses=(torch.tensor(0.5),), grad_norm=GradNorm()))
     log.flush()
     steps = [event for event in EventReader(run.events_file).read_all() if isinstance(event, StepFinished)]
     assert [step.seconds for step in steps] == pytest.approx([(device.now - begun) / 4] * 4)

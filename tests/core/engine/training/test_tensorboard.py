@@ -11,8 +11,8 @@ from tensorboardX.proto import event_pb2
 from tensorboardX.record_writer import RecordWriter
 
 from core.engine.reporter import Reporter
-from core.engine.training import tensorboard
-from core.engine.training.tensorboard import TensorBoardFiles
+from core.engine.run import tensorboard
+from core.engine.run.tensorboard import TensorBoardFiles
 from core.runs.events import Evaluated, Event, MessageRaised, RunPlanned, StepFinished
 from core.runs.folder import RunFolder
 from tests.fakes.models import save_tiny_bert

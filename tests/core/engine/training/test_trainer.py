@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
+from core.engine import train as engine_train
 from core.engine.data import NO_LABEL
-from core.engine.training import train as engine_train
-from core.engine.training.trainer import fix_loss_scaling
+from core.engine.training.loss_scale import fix_loss_scaling
 from core.options.choices import Precision
 from tests.fakes.models import save_tiny_bert
 from tests.fakes.training import train, train_plainly, write_reviews
@@ -82,7 +82,7 @@ def test_a_run_asks_in_its_own_precision_with_a_sample_that_has_labels(
 
         return replace(prepared, collator=collated)
 
-    monkeypatch.setattr(engine_train, "fix_loss_scaling", asked)
+    monkeypatch.setattr("core.engine.training.build.fix_loss_scaling", asked)
     monkeypatch.setattr(engine_train, "prepare", without_first_label)
     bert, batches = save_tiny_bert(tmp_path / "bert"), {"batch_size": 4, "gradient_accumulation_steps": 2}
     run = train(tmp_path / "run", source=bert, precision=precision, max_steps=1, **batches)

@@ -60,10 +60,10 @@ class TrlTrainer(KeepsAdapter, WeightedTrainer, _BaseTrainer):
             del self.accelerator.gather  # its own again
 
     @override
-    def forget_step(self) -> None:
-        """Begin a new optimizer step; TRL's own metrics would grow with the run."""
-        super().forget_step()
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[Any], Any]:
+        """The batches of an optimizer step; TRL's own metrics of the step before would grow with the run."""
         self._metrics["train"].clear()
+        return super().get_batch_samples(*args, **kwargs)
 
     def eval_metric(self, name: str) -> float:
         """TRL's metric of the last batch of an evaluation."""

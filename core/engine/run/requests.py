@@ -11,7 +11,6 @@ from core.base.language import _
 from core.base.processes import SIGNALS
 from core.engine.launch import is_rank, rank
 from core.engine.reporter import Reporter
-from core.engine.training.ranks import agreed_numbers
 from core.runs.events import Outcome, RequestAnswered
 from core.runs.folder import Action, Request, RunFolder
 
@@ -48,7 +47,7 @@ class RequestBox:
     """Reads requests and answers each once; requests for the keeper are left to it.
 
     The folder is read at each question, which takes 25 µs: so a run ends with the step under way, however short its
-    steps are.
+    steps are. `agreed_numbers` returns rank 0's, where several processes train together.
 
     Attributes:
         ending: The requested outcome, if any; a stop replaces an earlier pause.
@@ -57,9 +56,15 @@ class RequestBox:
         is_test: Whether the evaluation is all there is, so that a stop ends it.
     """
 
-    def __init__(self, run: RunFolder, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        run: RunFolder,
+        reporter: Reporter,
+        agreed_numbers: Callable[[list[int]], list[int]] = list,
+    ) -> None:
         self._run = run
         self._reporter = reporter
+        self._agreed_numbers = agreed_numbers
         self._save_requested = self._is_signalled = False
         self.ending: Outcome | None = None
         self.evaluates = False
@@ -109,7 +114,7 @@ class RequestBox:
 
     def _agree(self) -> None:
         outcomes = [None, *OUTCOMES.values()]
-        ending, evaluates, saves = agreed_numbers(
+        ending, evaluates, saves = self._agreed_numbers(
             [outcomes.index(self.ending), self.evaluates, self._save_requested]
         )
         self.ending, self.evaluates, self._save_requested = outcomes[ending], bool(evaluates), bool(saves)
