@@ -106,7 +106,7 @@ def end_title(end: EndedRun) -> str:
 
 def outcome(end: EndedRun, most: int | None = None) -> str:
     """The figures of a run on one line, or the first of them, or why it failed."""
-    figures = summary(RunFacts(end.status, end.state))
+    figures = summary(RunFacts(status=end.status, state=end.state))
     messages = end.status.messages.values()
     errors = (message.title for message in messages if message.level is Level.ERROR)
     return ", ".join(f"{title} {value}" for title, value in figures[:most]) or " ".join(errors)

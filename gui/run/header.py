@@ -26,6 +26,7 @@ from core.base.errors import Fix, FixAction
 from core.base.language import _, ngettext
 from core.options.method_rules import NO_TEST
 from core.runs.events import Level, MessageRaised, Phase
+from core.runs.related import Relation
 from core.runs.status import State
 from gui.base.theme import Role, icon, set_role
 from gui.base.tokens import SPACING
@@ -37,7 +38,6 @@ from gui.widgets.form import sentence
 from gui.widgets.labels import (
     ButtonMenu,
     ElidedLabel,
-    isolated,
     link_button,
     meanings_in,
     plain_tip,
@@ -353,7 +353,7 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
             if state in (State.STARTING, State.TRAINING, State.QUEUED):
                 return _("There is nothing to save before the first step.")
             return _("The run isn’t training.")
-        case RunAction.COMPARE if facts.is_only:
+        case RunAction.COMPARE if facts.related.is_only:
             return _("There is no other run to compare with yet.")
         case RunAction.TRASH if not is_over:
             return _("This run is queued or running. Stop it before deleting.")
@@ -582,7 +582,6 @@ class RunHeader(QWidget):
         self.connection = ElidedLabel(role=Role.HINT)
         self.other = link_button("", flush=True)
         self.other.hide()
-        self._place = ""  # of a run that is one of two
         self.bar = QWidget()  # placed by the page
         self.progress = progress_bar(_("Progress"), PROGRESS_PARTS)
         self.elapsed, self.time_left = role_label(Role.MUTED), role_label(Role.MUTED)
@@ -595,28 +594,18 @@ class RunHeader(QWidget):
         elapsed = words.elapsed(facts, time.time())
         self.elapsed.setText(_("{duration} so far").format(duration=elapsed) if elapsed else "")
         left = words.time_left(facts, time.time())
-        self.time_left.setText(f"{self._place}: {left}" if self._place and left else left)
+        places = {Relation.CHAT: _("Run 1 of 2"), Relation.PRETRAINED: _("Run 2 of 2")}
+        place = places.get(facts.related.relation)
+        self.time_left.setText(f"{place}: {left}" if place and left else left)
+        set_role(self.other, None if facts.leads_to_chat else Role.LINK)
+        self.other.setText(words.related_text(facts))
+        self.other.setVisible(bool(self.other.text()))
         self.buttons.show_facts(facts, is_narrow=self.width() < NARROW)
         status = facts.status
         self.bar.setVisible(not facts.state.is_over or facts.state is State.PAUSED)
         is_starting = facts.state is State.STARTING  # 0: something goes on
         self.progress.setMaximum(0 if is_starting else PROGRESS_PARTS)
         self.progress.setValue(round(PROGRESS_PARTS * (status.share_done or 0.0)))
-
-    def show_other(self, title: str, *, is_first: bool, state: State | None) -> None:
-        """Lead to the other run of a chat model from scratch; this one is the first or the second of the two.
-
-        `state` is that of the other run if this one is over.
-        """
-        self._place = _("Run 1 of 2") if is_first else _("Run 2 of 2")
-        text = _("Run 2 of 2: chat, after “{run}”")
-        if is_first:
-            text = _("Run 1 of 2: then “{run}” learns to chat")
-        if is_first and state is not None:
-            text = _("Show run 2 of 2, chat: “{run}” ({state})")
-        set_role(self.other, None if is_first and state is not None else Role.LINK)
-        self.other.setText(text.format(run=isolated(title), state=words.state_title(state) if state else ""))
-        self.other.show()
 
     def _lay_out(self) -> None:
         below = fill(QVBoxLayout(), self.state_line, self.connection, spacing=2)
