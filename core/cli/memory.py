@@ -28,8 +28,9 @@ from core.cli.output import (
 )
 from core.hosts.install import with_computers
 from core.memory import estimate
-from core.memory.estimate import corrected, correction
+from core.memory.estimate import corrected
 from core.memory.explain import NO_GRADIENTS
+from core.memory.history import correction
 from core.memory.model import (
     PART_TITLES,
     Basis,

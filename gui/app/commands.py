@@ -45,9 +45,9 @@ from core.base.language import _
 from core.base.settings import VERSION
 from gui.app.navigator import Navigator
 from gui.app.sidebar import Place, place_titles
+from gui.base.questions import MessageBox
 from gui.base.theme import RESOURCES, Role, Theme
 from gui.base.tokens import SPACING
-from gui.base.trash import MessageBox
 from gui.run.header import KEYS, TITLES, RunAction
 from gui.widgets.labels import push_button, role_label
 from gui.widgets.layout import InOrder, fill_dialog, focus_in_view, hbox, tab_stops

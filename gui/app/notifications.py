@@ -9,8 +9,8 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QMainWindow, QSystemTrayIcon
 
 from core.base.language import _, isolated
-from core.runs.events import Level
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action, Level
+from core.runs.folder import RunFolder
 from core.runs.library import run_title
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import State

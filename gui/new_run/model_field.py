@@ -29,8 +29,8 @@ from core.runs.folder import RunFolder
 from core.runs.library import list_runs, run_title
 from core.runs.models import is_left_behind
 from core.services import hub
+from gui.base.titles import distinct_titles
 from gui.base.tokens import SPACING
-from gui.base.trash import distinct_titles
 from gui.widgets.fields import Field, PathField
 from gui.widgets.inputs import ChoiceList, Segment, Segmented
 from gui.widgets.labels import push_button

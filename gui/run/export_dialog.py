@@ -31,9 +31,9 @@ from core.services.export import Export, ExportReport, Wanted, agreement_text
 from core.services.offers import EXPORTS, ExportKind, FormatOffer, NumberFormat, Offer, find_source, offers
 from gui.base.background import EngineWork
 from gui.base.files import reveal
+from gui.base.questions import Question
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
-from gui.base.trash import Question
 from gui.widgets.cards import MessageStrip
 from gui.widgets.form import sentence
 from gui.widgets.inputs import ChoiceList, PathLine, Segment

@@ -17,7 +17,8 @@ from core.base.files import is_there, open_plain
 from core.base.language import _
 from core.runs.crash import Crash, crash_before, crash_of, saved_step
 from core.runs.event_log import RunFollower
-from core.runs.folder import Action, Connection, ExitRecord, RunFolder
+from core.runs.events import Action
+from core.runs.folder import Connection, ExitRecord, RunFolder
 from core.runs.models import TrainedModel, trained_model
 from core.runs.related import related_to
 from core.runs.status import RunStatus, State

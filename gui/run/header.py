@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from enum import Enum, auto
+from enum import StrEnum, auto
 from functools import partial
 
 import msgspec
@@ -281,16 +281,17 @@ PATIENCE_SECONDS = 10.0
 """How long a stop or a pause may take before "End now" is offered."""
 
 
-class RunAction(Enum):
-    """Actions of a run's page."""
+class RunAction(StrEnum):
+    """Buttons and entries of a run's page; the first ones also do what a fix of the same value does."""
 
-    PAUSE = auto()
-    RESUME = auto()
-    STOP = auto()
-    END = auto()
+    PAUSE = FixAction.PAUSE
+    RESUME = FixAction.RESUME
+    STOP = FixAction.STOP
+    END = FixAction.END
+    EXTEND = FixAction.EXTEND
+    REVEAL = FixAction.REVEAL
     SAVE = auto()
     DUPLICATE = auto()
-    EXTEND = auto()
     TRY = auto()
     TEST = auto()
     EXPORT = auto()
@@ -298,7 +299,6 @@ class RunAction(Enum):
     SCRIPT = auto()
     REPORT = auto()
     SUPPORT = auto()
-    REVEAL = auto()
     TRASH = auto()
     RENAME = auto()
 

@@ -23,8 +23,8 @@ from core.options import RunOptions, Tree, past_runs, run_file
 from core.options.past_runs import title_of
 from core.runs import queue
 from core.runs import start as starting
-from core.runs.events import Level, MessageRaised
-from core.runs.folder import Action, Connection, ExitRecord, RunFolder
+from core.runs.events import Action, Level, MessageRaised
+from core.runs.folder import Connection, ExitRecord, RunFolder
 from core.runs.models import TrainedModel
 from core.runs.related import Related, Relation
 from core.runs.start import Extension
@@ -33,10 +33,10 @@ from core.runs.verdict import Finding, verdict
 from core.runs.words import kept_message, unread_message
 from gui.base.background import EngineWork
 from gui.base.files import reveal
+from gui.base.questions import Question
 from gui.base.sending import CHECKING, Sending
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
-from gui.base.trash import Question
 from gui.charts.grid import RunCharts
 from gui.charts.history import RunHistory, RunUpdate
 from gui.run import words as run_text
@@ -421,27 +421,17 @@ class RunView(QWidget):
             self.edit_requested.emit(titled(change(tree), self.title))
 
     def _apply_fix(self, fix: Fix) -> None:
-        buttons = {
-            FixAction.STOP: RunAction.STOP,
-            FixAction.PAUSE: RunAction.PAUSE,
-            FixAction.RESUME: RunAction.RESUME,
-            FixAction.EXTEND: RunAction.EXTEND,
-        }
-        if fix.action is FixAction.TESTED:
-            self._open_related()
-            return
-        if fix.action is None:
-            self._request_edit(lambda tree: with_changes(tree, fix))
-        elif fix.action is FixAction.END:
-            self.job.request(Action.KILL)
-        elif fix.action is FixAction.REVEAL:
-            self._reveal()
-        elif fix.action is FixAction.RECONNECT:
-            self._reconnecting.start(lambda _call: starting.follow_again(self.run, at_once=True))
-        elif fix.action is FixAction.GIVE_UP:
-            self._give_up()
-        else:
-            self.header.buttons.request(buttons[fix.action])
+        match fix.action:
+            case None:
+                self._request_edit(lambda tree: with_changes(tree, fix))
+            case FixAction.TESTED:
+                self._open_related()
+            case FixAction.RECONNECT:
+                self._reconnecting.start(lambda _call: starting.follow_again(self.run, at_once=True))
+            case FixAction.GIVE_UP:
+                self._give_up()
+            case action:
+                self.header.buttons.request(RunAction(action))
 
     def _give_up(self) -> None:
         assert self._connection is not None, "only a run elsewhere offers it"

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 from core.base import formats
 from core.base.errors import Fix, FixAction
 from core.base.language import _, isolated, ngettext
-from core.memory.estimate import PastRun, teaching, typical_error
+from core.memory.history import PastRun, teaching, typical_error
 from core.options import RunOptions
 from core.options.choices import DEVICE_KINDS, device_title
 from core.runs import queue
@@ -20,7 +20,7 @@ from core.runs.related import Related, Relation
 from core.runs.status import RunStatus, State
 from core.runs.summary import seconds_spent
 from core.runs.words import awaited_text, dtypes, out_of_memory, phase_text
-from gui.base.trash import Question
+from gui.base.questions import Question
 from gui.widgets.form import sentence
 
 

@@ -33,8 +33,8 @@ from core.runs.library import TITLE_JOIN, run_title
 from core.runs.summary import RunSummary
 from gui.base.background import FileWork, wait_briefly
 from gui.base.theme import Role, Theme, set_flag, set_role
+from gui.base.titles import distinct_titles
 from gui.base.tokens import PAGE_MARGINS, SPACING
-from gui.base.trash import distinct_titles
 from gui.charts.chart import RepaintQueue, Stage
 from gui.charts.grid import ChartBar
 from gui.charts.history import Batch, BatchBuilder, RunHistory

@@ -32,8 +32,8 @@ from core.base.language import _, ngettext
 from core.options import Tree, past_runs, run_file
 from core.options.past_runs import LONGEST_TITLE, RunNotes, tags_in
 from core.runs.compare import FEWEST, MOST
-from core.runs.events import Level
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action, Level
+from core.runs.folder import RunFolder
 from core.runs.library import run_title
 from core.runs.status import State
 from core.runs.summary import RunSummary

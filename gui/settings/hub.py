@@ -18,9 +18,9 @@ from core.base.errors import UserError
 from core.base.language import _
 from core.services import hub
 from gui.base.background import Ask, EngineWork
+from gui.base.questions import TrashDialog
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.base.trash import TrashDialog
 from gui.widgets.cards import Card
 from gui.widgets.labels import LinkLabel, push_button, text_label
 from gui.widgets.layout import Sheet, fill_dialog, hbox, vbox

@@ -22,8 +22,8 @@ from core.services import chat
 from core.services.chat import Choice, Start, TryProcess, Verdict, Which
 from gui.base.background import Call, EngineWork
 from gui.base.theme import Role, Theme, set_role
+from gui.base.titles import distinct_titles
 from gui.base.tokens import PAGE_MARGINS, SPACING
-from gui.base.trash import distinct_titles
 from gui.run.predictions import visible
 from gui.try_it.answers import FileAnswers
 from gui.try_it.input import ENDINGS, Question, TryInput, expected_text, which_text

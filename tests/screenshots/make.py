@@ -40,8 +40,8 @@ from gui.app import live_runs
 from gui.app.application import set_up
 from gui.app.sidebar import Place
 from gui.app.window import MainWindow
+from gui.base.questions import Question
 from gui.base.theme import Theme
-from gui.base.trash import Question
 from gui.benchmark.page import BenchmarkPage
 from gui.charts.chart import RepaintQueue
 from gui.new_run.device_field import SEVERAL

@@ -12,8 +12,8 @@ from core.base.processes import SIGNALS
 from core.engine.launch import is_rank, rank
 from core.engine.reporter import Reporter
 from core.engine.training.ranks import agreed_numbers
-from core.runs.events import Outcome, RequestAnswered
-from core.runs.folder import Action, Request, RunFolder
+from core.runs.events import Action, Outcome, RequestAnswered
+from core.runs.folder import Request, RunFolder
 
 LOADING_POLL_SECONDS = 0.3
 

@@ -17,7 +17,7 @@ from core.base.jobs import EngineCrashed
 from core.base.settings import Appearance
 from core.options import past_runs
 from core.options.past_runs import RunNotes
-from core.runs.folder import Action
+from core.runs.events import Action
 from gui.app.application import BugDialog, BugReporter
 from gui.app.closing import Closing
 from gui.app.commands import GUIDE

@@ -15,8 +15,8 @@ from core.options import run_file
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions
 from core.runs import start as starting
-from core.runs.events import CheckpointSaved, Level, MessageRaised, Outcome, RunFinished
-from core.runs.folder import Action, ExitRecord
+from core.runs.events import Action, CheckpointSaved, Level, MessageRaised, Outcome, RunFinished
+from core.runs.folder import ExitRecord
 from core.runs.status import State
 from core.runs.summary import summarize
 from gui.base import sending as asking

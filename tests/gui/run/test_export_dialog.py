@@ -14,7 +14,7 @@ from core.base.jobs import JobCancelled, JobProgress
 from core.runs.folder import RunFolder
 from core.services.export import Agreement, Compared, ExportReport
 from core.services.offers import ExportKind, FormatOffer, NumberFormat, Offer
-from gui.base.trash import Question
+from gui.base.questions import Question
 from gui.run import export_dialog
 from gui.run.export_dialog import ExportSheet
 

@@ -15,6 +15,7 @@ from core.base.errors import Fix, FixAction, RunFolderError, UserError
 from core.monitor.recent import END, REVEAL, STOP
 from core.runs import start
 from core.runs.events import (
+    Action,
     CheckpointSaved,
     Example,
     ExamplesChosen,
@@ -29,7 +30,7 @@ from core.runs.events import (
     RunStarted,
     TurnAwaited,
 )
-from core.runs.folder import Action, ExitRecord
+from core.runs.folder import ExitRecord
 from core.runs.queue import LiveRuns, Move
 from core.runs.start import Extension
 from core.runs.status import State

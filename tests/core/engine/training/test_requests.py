@@ -18,8 +18,8 @@ from core.engine.training.train import train_run
 from core.options import RunOptions
 from core.options.choices import Task
 from core.runs.event_log import EventReader
-from core.runs.events import Event, Outcome, RequestAnswered, RunFinished
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action, Event, Outcome, RequestAnswered, RunFinished
+from core.runs.folder import RunFolder
 
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows sends no signals")
 

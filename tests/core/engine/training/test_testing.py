@@ -15,8 +15,8 @@ from core.options import RunOptions, run_file
 from core.options.catalogue import with_changes
 from core.options.choices import Method, Task, Toggle
 from core.options.validate import problems_of
-from core.runs.events import Outcome, Phase, PhaseChanged, Predicted, RunFinished, StepFinished
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action, Outcome, Phase, PhaseChanged, Predicted, RunFinished, StepFinished
+from core.runs.folder import RunFolder
 from core.runs.library import create_all, options_of_test
 from core.runs.status import PredictionLog
 from core.runs.summary import status_at_end, summarize
