@@ -31,8 +31,8 @@ from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.new_run.memory_card import FitCard, basis_help, headline, undivided_text
 from gui.new_run.memory_state import MemoryState
-from gui.new_run.options import FormHistory
 from gui.new_run.state import failure_text
+from gui.new_run.undo import FormHistory
 from gui.run.words import forecast_text
 from gui.widgets.bars import progress_bar
 from gui.widgets.labels import push_button, text_label

@@ -38,7 +38,7 @@ from gui.new_run.header import FILE_FILTER, ImportSheet, NewRunHeader, SweepShee
 from gui.new_run.memory_dialogs import MemoryActions
 from gui.new_run.memory_state import MemoryState, MemoryTools
 from gui.new_run.model_field import ListedModel
-from gui.new_run.options import FormHistory, OptionsColumn, Values
+from gui.new_run.options import OptionsColumn
 from gui.new_run.outcome import FINDINGS, OutcomeColumn
 from gui.new_run.state import (
     UNUSED,
@@ -49,6 +49,7 @@ from gui.new_run.state import (
     length_findings,
     quick_options,
 )
+from gui.new_run.undo import FormHistory, Values
 from gui.new_run.welcome import beginnings
 from gui.settings.gpu_install import GpuInstaller
 from gui.settings.model_browser import HubSheet

@@ -43,7 +43,8 @@ from gui.run import words as run_text
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, ModelTestSheet, from_its_model, titled, with_changes
 from gui.run.follower import Begin, Remains, RunFollowerThread
-from gui.run.header import VERDICT, RunAction, RunFigures, RunHeader, RunMessages, cause_of
+from gui.run.header import RunAction, RunFigures, RunHeader
+from gui.run.messages import VERDICT, RunMessages, cause_of
 from gui.run.share import RunSharing
 from gui.run.tabs import RunDetails
 from gui.run.words import RunFacts, Turn, ask_turn, starts_now

@@ -25,7 +25,7 @@ from core.services.offers import ExportKind, Offer
 from gui.app.application import BugDialog, set_up
 from gui.app.closing import Underway
 from gui.app.closing import question_about as question_on_closing
-from gui.app.commands import CONTENTS, GuideWindow
+from gui.app.guide import CONTENTS, GuideWindow
 from gui.base.background import end_left
 from gui.base.questions import MessageBox, Question, TrashDialog
 from gui.base.theme import Role, Theme

@@ -20,7 +20,7 @@ from core.options.past_runs import RunNotes
 from core.runs.events import Action
 from gui.app.application import BugDialog, BugReporter
 from gui.app.closing import Closing
-from gui.app.commands import GUIDE
+from gui.app.guide import GUIDE
 from gui.app.sidebar import Place
 from gui.app.window import FRAME, MainWindow
 from gui.base.tokens import DARK, LIGHT
