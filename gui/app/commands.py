@@ -9,11 +9,7 @@ from functools import partial
 
 import PySide6
 from PySide6.QtCore import QObject, Qt
-from PySide6.QtGui import (
-    QAction,
-    QKeySequence,
-    QTextDocument,
-)
+from PySide6.QtGui import QAction, QKeySequence, QTextDocument
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QAbstractSpinBox,

@@ -16,14 +16,7 @@ from PySide6.QtGui import (
     QTextTable,
     QTextTableFormat,
 )
-from PySide6.QtWidgets import (
-    QDialog,
-    QLineEdit,
-    QListWidget,
-    QListWidgetItem,
-    QTextBrowser,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QLineEdit, QListWidget, QListWidgetItem, QTextBrowser, QWidget
 
 from core.base.language import _
 from gui.base.theme import RESOURCES, Role, Theme

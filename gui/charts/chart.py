@@ -20,13 +20,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QShowEvent,
 )
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QGridLayout,
-    QSizePolicy,
-    QToolButton,
-    QToolTip,
-)
+from PySide6.QtWidgets import QFileDialog, QGridLayout, QSizePolicy, QToolButton, QToolTip
 
 from core.base.errors import UserError
 from core.base.files import write_atomically, writing, written_whole

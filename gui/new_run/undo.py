@@ -6,9 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QUndoCommand, QUndoStack
-from PySide6.QtWidgets import (
-    QLineEdit,
-)
+from PySide6.QtWidgets import QLineEdit
 
 from core.base.language import _
 from core.options import Tree, presets

@@ -8,13 +8,7 @@ from functools import partial
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QPalette
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base import formats
 from core.base.errors import FixAction
@@ -30,14 +24,7 @@ from gui.run.messages import ignore_clicks
 from gui.run.words import RunFacts
 from gui.widgets.bars import progress_bar
 from gui.widgets.form import sentence
-from gui.widgets.labels import (
-    ButtonMenu,
-    ElidedLabel,
-    link_button,
-    meanings_in,
-    role_label,
-    tip_with_keys,
-)
+from gui.widgets.labels import ButtonMenu, ElidedLabel, link_button, meanings_in, role_label, tip_with_keys
 from gui.widgets.layout import FLUSH, FlowLayout, clear, fill, hbox
 
 

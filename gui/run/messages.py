@@ -7,15 +7,7 @@ from functools import partial
 import msgspec
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QLayout,
-    QPushButton,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, FixAction
 from core.base.language import _, ngettext
@@ -23,13 +15,7 @@ from core.runs.events import Level, MessageRaised
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.cards import MessageStrip, Strip
-from gui.widgets.labels import (
-    ElidedLabel,
-    link_button,
-    plain_tip,
-    push_button,
-    text_label,
-)
+from gui.widgets.labels import ElidedLabel, link_button, plain_tip, push_button, text_label
 from gui.widgets.layout import FLUSH, PageScroll, clear, fill
 
 

@@ -9,12 +9,7 @@ from subprocess import Popen
 import msgspec
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QInputDialog,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, FixAction, OptionsError, UserError
 from core.base.files import read_small, writing

@@ -1,9 +1,7 @@
 """A download from the Hub, and its progress."""
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import (
-    QWidget,
-)
+from PySide6.QtWidgets import QWidget
 
 from core.base.errors import UserError
 from core.base.jobs import JobProgress

@@ -4,14 +4,7 @@ import html
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QShowEvent
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QDialogButtonBox,
-    QLineEdit,
-    QTableWidget,
-    QTableWidgetItem,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QDialogButtonBox, QLineEdit, QTableWidget, QTableWidgetItem, QWidget
 
 from core.base import formats
 from core.base.errors import UserError

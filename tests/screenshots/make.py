@@ -68,14 +68,7 @@ from tests.fakes.runs import (
     write_paging,
     write_story,
 )
-from tests.screenshots.answers import (
-    OFFERS,
-    TRIED,
-    FakeTry,
-    engine,
-    make_tried,
-    measured,
-)
+from tests.screenshots.answers import OFFERS, TRIED, FakeTry, engine, make_tried, measured
 
 DIGITS = presets.RESOURCES / "examples" / "digits.hone"
 SIZES = ((1280, 820), (1024, 700))

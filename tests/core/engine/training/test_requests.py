@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.engine.reporter import Reporter
-from core.engine.training.requests import (
-    EndRequested,
-    RequestBox,
-    end_while_loading,
-    on_signals,
-)
+from core.engine.training.requests import EndRequested, RequestBox, end_while_loading, on_signals
 from core.engine.training.train import train_run
 from core.options import RunOptions
 from core.options.choices import Task

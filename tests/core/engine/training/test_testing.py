@@ -21,12 +21,7 @@ from core.runs.library import create_all, options_of_test
 from core.runs.status import PredictionLog
 from core.runs.summary import status_at_end, summarize
 from core.runs.verdict import Finding, verdict
-from tests.fakes.models import (
-    save_tiny_bert,
-    save_tiny_llama,
-    save_tiny_talker,
-    save_tiny_vision,
-)
+from tests.fakes.models import save_tiny_bert, save_tiny_llama, save_tiny_talker, save_tiny_vision
 from tests.fakes.trained_runs import attempt, in_attempts
 from tests.fakes.training import options_of, run_options, write_data
 
