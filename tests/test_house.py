@@ -12,10 +12,9 @@ import pytest
 
 from core.engine.devices.capabilities import LIBRARIES
 from recipe import ASKED_FOR_VERSIONS
-from tests.house_figures import line_count, small_modules_used_once, tree_of
+from tests.house_figures import tree_of
 
 ROOT = Path(__file__).resolve().parent.parent
-LONGEST_FILE = 800
 
 # Libraries each part may import, beside the standard library. A new name is a decision: see docs/decisions/layout.md.
 QT = {"PySide6", "shiboken6", "pyqtgraph"}
@@ -52,13 +51,6 @@ NOT_CONNECTING = {
     "core/engine/run/tensorboard.py",
     "core/engine/hub/api.py",
     "core/engine/launch.py",
-}
-# Small modules that one module of their folder uses, and why they aren't a section of it.
-APART = {
-    "core.cli.main",  # not imported where the window or the keeper starts
-    "core.engine.models.lora",  # PEFT, only for runs that use it
-    "core.engine.training.trl_trainers",  # TRL, likewise
-    "core.engine.run.tensorboard",  # tensorboardX, likewise
 }
 
 
@@ -139,16 +131,6 @@ def test_only_three_files_open_connections_by_themselves():
         if module.startswith(NETWORK) and not module.startswith("PySide6.QtNetwork.QLocal")
     }
     assert connecting - NOT_CONNECTING == {"core/base/uv.py", "core/engine/hub/web.py", "core/hosts/far.py"}
-
-
-def test_files_stay_short():
-    lengths = {name_of(file): line_count(file) for file in python_files("core", "gui", "tests", "packaging")}
-    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE} == {}
-
-
-def test_small_modules_have_more_than_one_user_in_their_folder():
-    """Others are a section of the module that uses them."""
-    assert small_modules_used_once() <= APART
 
 
 def test_only_the_theme_sets_a_style_sheet():

@@ -30,8 +30,9 @@ from core.hosts.install import with_computers
 from core.jobs.hub import ConfigFetched, ConfigRequest
 from core.jobs.inspect import DataReport, inspect_request
 from core.memory import estimate, model
-from core.memory.estimate import corrected, correction
+from core.memory.estimate import corrected
 from core.memory.explain import NO_GRADIENTS
+from core.memory.history import correction
 from core.memory.model import (
     PART_TITLES,
     Basis,

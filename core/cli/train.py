@@ -56,8 +56,8 @@ from core.runs import queue
 from core.runs import start as runs_start
 from core.runs.compare import create_sweep, sweep
 from core.runs.event_log import RunFollower
-from core.runs.events import CheckpointSaved, Event, RequestAnswered, encode
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action, CheckpointSaved, Event, RequestAnswered, encode
+from core.runs.folder import RunFolder
 from core.runs.library import create_all, options_of_test
 from core.runs.progress import Progress
 from core.runs.queue import Move

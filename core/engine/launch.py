@@ -33,8 +33,8 @@ from core.base.processes import ASKER, CANT_WRITE, SIGNALS, describe, end_group,
 from core.monitor.nvidia import CARDS, cards, number_by_slot
 from core.options import RunOptions
 from core.runs.event_log import EventWriter
-from core.runs.events import Level, MessageRaised, Outcome, RunFinished
-from core.runs.folder import Action, Rendezvous, RunFolder
+from core.runs.events import Action, Level, MessageRaised, Outcome, RunFinished
+from core.runs.folder import Rendezvous, RunFolder
 from core.runs.models import newest
 from core.runs.summary import current_attempt, status_at_end
 

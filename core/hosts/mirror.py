@@ -40,8 +40,8 @@ from core.options import run_file
 from core.options.sources import ADAPTER
 from core.runs import elsewhere, queue
 from core.runs.event_log import EventWriter, cut_torn_line
-from core.runs.events import RequestAnswered
-from core.runs.folder import Action, Connection, ExitRecord, Request, RunFolder
+from core.runs.events import Action, RequestAnswered
+from core.runs.folder import Connection, ExitRecord, Request, RunFolder
 from core.runs.models import MARKER, WEIGHTS, FileEntry
 from core.runs.status import State
 

@@ -19,8 +19,8 @@ from core.hosts.computers import Checked, find
 from core.hosts.install import differences
 from core.hosts.link import Link, Tell
 from core.options import RunOptions, run_file
-from core.runs.events import Level, MessageRaised
-from core.runs.folder import Action, ExitRecord, Rendezvous, Request
+from core.runs.events import Action, Level, MessageRaised
+from core.runs.folder import ExitRecord, Rendezvous, Request
 
 ALIVE_SECONDS = 60.0
 """The first computer's session is spoken to this often while files go to the others."""

@@ -48,6 +48,7 @@ from core.options import RunOptions
 from core.runs import models, queue
 from core.runs.event_log import EventReader, EventWriter
 from core.runs.events import (
+    Action,
     Event,
     Level,
     MessageRaised,
@@ -58,7 +59,7 @@ from core.runs.events import (
     RunPlanned,
     RunStarted,
 )
-from core.runs.folder import Action, ExitRecord, RunFolder
+from core.runs.folder import ExitRecord, RunFolder
 from core.runs.start import QUEUE_FLAG
 from core.runs.summary import current_attempt
 from core.runs.words import first_aid

@@ -536,6 +536,15 @@ class MessageWithdrawn(Event, frozen=True, kw_only=True):
     id: str
 
 
+class Action(StrEnum):
+    """A request to a run; the keeper answers `kill`, and all requests to a queued run, the engine the others."""
+
+    STOP = "stop"
+    PAUSE = "pause"
+    SAVE = "save"
+    KILL = "kill"
+
+
 class RequestAnswered(Event, frozen=True, kw_only=True):
     """A request (stop, pause, ...) was accepted, or refused with a reason in `detail`."""
 

@@ -29,7 +29,6 @@ import platform
 import time
 import uuid
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -52,7 +51,7 @@ from core.memory.model import Forecast
 from core.options import RunOptions, run_file
 from core.options.validate import read_options
 from core.runs import elsewhere
-from core.runs.events import Moment, ProcessNumber, Validation
+from core.runs.events import Action, Moment, ProcessNumber, Validation
 from core.runs.status import RunStatus, State
 
 Attempt = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
@@ -72,15 +71,6 @@ _NOT_A_REQUEST = {errno.EINVAL, errno.ELOOP, errno.EFBIG, errno.ENOENT, errno.EN
 
 
 # --- Records
-
-
-class Action(StrEnum):
-    """A request to a run; the keeper answers `kill`, and all requests to a queued run, the engine the others."""
-
-    STOP = "stop"
-    PAUSE = "pause"
-    SAVE = "save"
-    KILL = "kill"
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

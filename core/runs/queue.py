@@ -24,8 +24,8 @@ from core.base.files import ENGINE_LOCK, changed_at, is_locked, locked, read_sma
 from core.base.language import _, isolated
 from core.options import past_runs
 from core.options.sections import DeviceOptions
-from core.runs.events import Event, RequestAnswered, TurnAwaited, TurnCame
-from core.runs.folder import Action, KeeperRecord, Request, RunFolder
+from core.runs.events import Action, Event, RequestAnswered, TurnAwaited, TurnCame
+from core.runs.folder import KeeperRecord, Request, RunFolder
 from core.runs.library import run_title
 from core.runs.status import RunStatus, State, share_done
 from core.runs.summary import state_at_end, status_at_end

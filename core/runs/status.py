@@ -15,6 +15,7 @@ import msgspec
 
 from core.base.files import open_plain
 from core.runs.events import (
+    Action,
     CheckpointSaved,
     ConfusionCounted,
     Evaluated,
@@ -552,14 +553,14 @@ class RunStatus:
         return self.seconds_before + max(0.0, (end or self.attempt_started) - self.attempt_started)
 
     def state(
-        self, *, engine_ended: bool, keeper_alive: bool, requested: Collection[str] = (), attempt: int = 0
+        self, *, engine_ended: bool, keeper_alive: bool, requested: Collection[Action] = (), attempt: int = 0
     ) -> State:
         """The state of the run.
 
         Args:
             engine_ended: Whether `exit.json` exists.
             keeper_alive: Whether the keeper runs, or an engine that lost its keeper.
-            requested: Open requests (`stop`, `pause`, ...).
+            requested: What open requests ask.
             attempt: The newest attempt by `keeper.json`. Until its engine has written an event, the end of an earlier
                 one no longer counts.
         """
@@ -569,16 +570,16 @@ class RunStatus:
         if has_begun and self.finished is not None:
             return State(self.finished.state)
         if engine_ended or not keeper_alive:
-            if "kill" in accepted:
+            if Action.KILL in accepted:
                 return State.STOPPED
             if has_begun:
                 return State.CRASHED
-            if "stop" in accepted:  # while it waited for its turn
+            if Action.STOP in accepted:  # while it waited for its turn
                 return State.STOPPED
-            return State.PAUSED if "pause" in accepted else State.CRASHED
-        if "stop" in requested or accepted & {"stop", "kill"}:
+            return State.PAUSED if Action.PAUSE in accepted else State.CRASHED
+        if Action.STOP in requested or accepted & {Action.STOP, Action.KILL}:
             return State.STOPPING
-        if "pause" in requested or "pause" in accepted:
+        if Action.PAUSE in requested or Action.PAUSE in accepted:
             return State.PAUSING
         if self.awaited is not None and self.awaited.attempt >= max(attempt, self.attempt):
             return State.QUEUED

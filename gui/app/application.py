@@ -40,12 +40,7 @@ from PySide6.QtCore import (
 )
 from PySide6.QtGui import QFileOpenEvent, QFont, QGuiApplication, QIcon, QShortcut
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
-from PySide6.QtWidgets import (
-    QApplication,
-    QDialogButtonBox,
-    QPlainTextEdit,
-    QWidget,
-)
+from PySide6.QtWidgets import QApplication, QDialogButtonBox, QPlainTextEdit, QWidget
 
 from core.base import settings
 from core.base.errors import UserError

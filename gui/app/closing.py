@@ -12,11 +12,13 @@ from PySide6.QtWidgets import QWidget
 
 from core.base.language import _, isolated, ngettext
 from core.runs import queue
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action
+from core.runs.folder import RunFolder
 from core.runs.library import list_runs
 from core.runs.status import State
 from core.runs.summary import summarize
-from gui.base.trash import Question, distinct_titles
+from gui.base.questions import Question
+from gui.base.titles import distinct_titles
 
 log = logging.getLogger("hone")
 

@@ -20,7 +20,8 @@ from core.base.language import _, isolated
 from core.runs import crash, queue
 from core.runs import start as starting
 from core.runs.crash import Interrupted
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action
+from core.runs.folder import RunFolder
 from core.runs.library import run_title
 from core.runs.queue import EndedRun, LiveRun, LiveRuns, Move
 from core.runs.status import State
@@ -221,7 +222,7 @@ class UnfinishedRuns(QObject):
         if view is not None and is_over and view.run in [one.run for one in live]:
             view.follow_again()
         elif view is not None and is_over:
-            view.show_other()
+            view.find_related()
 
     def _on_end(self, end: EndedRun) -> None:
         page = self._pages.run

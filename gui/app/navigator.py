@@ -71,7 +71,16 @@ class Navigator(QStackedWidget):
 
     def end_work(self) -> None:
         """End the work of all pages."""
-        pages = (self._new_run, self.settings, self.try_it, self.benchmark, self.run, self.compare, self.runs)
+        pages = (
+            self._new_run,
+            self.welcome,
+            self.settings,
+            self.try_it,
+            self.benchmark,
+            self.run,
+            self.compare,
+            self.runs,
+        )
         for page in pages:
             if page is not None:
                 page.end_work()

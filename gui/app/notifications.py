@@ -9,8 +9,8 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QMainWindow, QSystemTrayIcon
 
 from core.base.language import _, isolated
-from core.runs.events import Level
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action, Level
+from core.runs.folder import RunFolder
 from core.runs.library import run_title
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import State
@@ -106,7 +106,7 @@ def end_title(end: EndedRun) -> str:
 
 def outcome(end: EndedRun, most: int | None = None) -> str:
     """The figures of a run on one line, or the first of them, or why it failed."""
-    figures = summary(RunFacts(end.status, end.state))
+    figures = summary(RunFacts(status=end.status, state=end.state))
     messages = end.status.messages.values()
     errors = (message.title for message in messages if message.level is Level.ERROR)
     return ", ".join(f"{title} {value}" for title, value in figures[:most]) or " ".join(errors)

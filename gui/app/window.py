@@ -47,7 +47,8 @@ from core.runs import library as runs
 from core.runs import queue
 from core.runs import start as starting
 from core.runs.compare import create_sweep
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action
+from core.runs.folder import RunFolder
 from core.runs.notes import asked_title
 from core.runs.queue import LiveRun
 from core.services.sending import agree_to_new

@@ -166,9 +166,7 @@ class EngineWork(QObject, Generic[Result]):
     the last work failed, until the next starts.
     """
 
-    progress = Signal(
-        object
-    )  # what the function passed to `call.tell`: of a job, a `core.base.jobs.JobProgress`
+    progress = Signal(object)  # what the function passed to `call.tell`; of a job, a `JobProgress`
     done = Signal(object)  # what the function returned
     failed = Signal(object)  # `failure`, a `core.base.errors.UserError`
     settled = Signal()  # after `done` or `failed`; not after `cancel`

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from core.base.errors import UserError
 from core.base.files import is_there
 from core.base.language import _, isolated
-from gui.base.trash import MessageBox
+from gui.base.questions import MessageBox
 
 Report = Callable[[UserError], None]
 """Shows what went wrong."""

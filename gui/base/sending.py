@@ -11,7 +11,7 @@ from core.hosts.sending import agree
 from core.options import RunOptions
 from core.services.sending import Request, request_for, to_ask
 from gui.base.background import EngineWork
-from gui.base.trash import Question
+from gui.base.questions import Question
 
 CHECKING = _("Checking what would be sent…")
 

@@ -19,15 +19,7 @@ from core.benchmark.device_plan import devices_plan
 from core.benchmark.plan import Kind, Plan, methods_plan
 from core.benchmark.result import Result, Saved, this_machine
 from core.benchmark.runner import Bench, DeviceBusy, EnginePass, Progress
-from core.benchmark.table import (
-    Cell,
-    Heading,
-    Line,
-    ResultTable,
-    Tone,
-    compare,
-    comparison_table,
-)
+from core.benchmark.table import Cell, Heading, Line, ResultTable, Tone, compare, comparison_table
 from core.options.device_support import MachineReport
 from core.runs.events import Level
 from core.runs.trash import move_path

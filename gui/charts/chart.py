@@ -20,22 +20,16 @@ from PySide6.QtGui import (
     QResizeEvent,
     QShowEvent,
 )
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QGridLayout,
-    QSizePolicy,
-    QToolButton,
-    QToolTip,
-)
+from PySide6.QtWidgets import QFileDialog, QGridLayout, QSizePolicy, QToolButton, QToolTip
 
 from core.base.errors import UserError
 from core.base.files import write_atomically, writing, written_whole
 from core.base.language import _
 from core.runs.metrics import write_columns
 from gui.base.background import FileWork
+from gui.base.questions import MessageBox
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING, Tokens
-from gui.base.trash import MessageBox
 from gui.charts import overlays
 from gui.charts.axes import AxisUnit, Canvas, RoundAxis, SharedView, XScale
 from gui.charts.history import RunHistory

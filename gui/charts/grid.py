@@ -17,7 +17,8 @@ from gui.base.theme import Role, Theme, set_flag, set_role
 from gui.base.tokens import GUTTER, SPACING, Tokens
 from gui.charts.axes import BYTES, CLOCK_SCALE, PERCENT, SHORTEST_CLOCK, SharedView, XKind, XScale, clock_text
 from gui.charts.chart import Chart, RepaintQueue, Stage
-from gui.charts.history import DevicePicture, MemoryPicture, RunHistory, Smoothing
+from gui.charts.history import RunHistory, Smoothing
+from gui.charts.machine import DevicePicture, MemoryPicture
 from gui.charts.overlays import CeilingLine, PressureBand, Reading, level_spans
 from gui.charts.series import Line, Look, Series, Span
 from gui.charts.training import (

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from core.base.formats import MISSING, about, counted, duration, memory, step_time
 from core.base.language import _
-from core.memory import estimate
+from core.memory import history
 from core.memory.explain import PartExplained, explain_parts
 from core.memory.model import Verdict, key_of
 from core.memory.remedies import Remedy
@@ -26,13 +26,13 @@ from core.options.catalogue import with_changes
 from core.runs import queue
 from core.services.autofit import Begun, Fitting, Try
 from gui.base.background import Call, EngineWork
+from gui.base.questions import Question
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
-from gui.base.trash import Question
 from gui.new_run.memory_card import FitCard, basis_help, headline, undivided_text
 from gui.new_run.memory_state import MemoryState
-from gui.new_run.options import FormHistory
 from gui.new_run.state import failure_text
+from gui.new_run.undo import FormHistory
 from gui.run.words import forecast_text
 from gui.widgets.bars import progress_bar
 from gui.widgets.labels import push_button, text_label
@@ -318,7 +318,7 @@ class MemoryActions(QObject):
         if case is not None and forecast is not None:
             parts = explain_parts(case.options, case.shape, case.device, forecast)
             parts = () if state.is_undivided else parts
-            basis = "\n".join(filter(None, (basis_help(state, forecast), forecast_text(estimate.read()))))
+            basis = "\n".join(filter(None, (basis_help(state, forecast), forecast_text(history.read()))))
             ExplainedSheet(basis, forecast.parts.total, parts, self._card).open()
 
     def fit(self) -> None:

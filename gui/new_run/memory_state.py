@@ -18,7 +18,7 @@ from core.base.formats import memory
 from core.base.language import _, isolated
 from core.jobs.hub import ConfigFetched, ConfigRequest
 from core.jobs.inspect import DataReport, Lengths
-from core.memory import estimate
+from core.memory import estimate, history
 from core.memory.model import (
     Forecast,
     Measurement,
@@ -65,7 +65,7 @@ class MemoryTools:
 
     forecast: Callable[..., Forecast] = estimate.forecast
     room: Callable[[DeviceReport, RunOptions], Room | None] = read_room
-    correction: Callable[[str], float] = estimate.correction
+    correction: Callable[[str], float] = history.correction
     dry_run: MakeDryRun = DryRun
     timings: Callable[[], Timings] = lambda: timings(list_runs(settings.runs_folder()))
 

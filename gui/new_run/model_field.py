@@ -17,20 +17,13 @@ from core.options.catalogue import options_by_path
 from core.options.choices import Task
 from core.options.declare import Option
 from core.options.past_runs import is_run
-from core.options.sources import (
-    HUB_MODELS,
-    SCRATCH_MODELS,
-    VISION_MODELS,
-    Scheme,
-    is_scratch,
-    scheme_of,
-)
+from core.options.sources import HUB_MODELS, SCRATCH_MODELS, VISION_MODELS, Scheme, is_scratch, scheme_of
 from core.runs import notes
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, run_title
 from core.runs.models import is_left_behind
+from gui.base.titles import distinct_titles
 from gui.base.tokens import SPACING
-from gui.base.trash import distinct_titles
 from gui.widgets.fields import Field, PathField
 from gui.widgets.inputs import ChoiceList, Segment, Segmented
 from gui.widgets.labels import push_button

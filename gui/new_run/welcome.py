@@ -146,6 +146,9 @@ class WelcomePage(QWidget):
         self.setFocus()  # Tab leads to the examples, and not to the sidebar first
         self._files.put(lambda: timings(list_runs(self._runs_folder())), self._show_times)
 
+    def end_work(self) -> None:
+        self._files.end_work()
+
     def _show_times(self, past: Timings) -> None:
         for name, tile in self.tiles.items():
             tile.show_time(seconds_of(self._examples[name], past))

@@ -33,9 +33,9 @@ from core.services.export import Export, Wanted
 from core.services.offers import EXPORTS, FormatOffer, Offer, offers
 from gui.base.background import EngineWork
 from gui.base.files import reveal
+from gui.base.questions import Question
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
-from gui.base.trash import Question
 from gui.widgets.cards import MessageStrip
 from gui.widgets.form import sentence
 from gui.widgets.inputs import ChoiceList, PathLine, Segment

@@ -13,12 +13,14 @@ from subprocess import Popen, TimeoutExpired
 from PySide6.QtCore import QObject, QThread, Signal
 
 from core.base.errors import RunFolderError, UserError
-from core.base.files import open_plain
+from core.base.files import is_there, open_plain
 from core.base.language import _
 from core.runs.crash import Crash, crash_before, crash_of, saved_step
 from core.runs.event_log import RunFollower
-from core.runs.folder import Action, Connection, ExitRecord, RunFolder
+from core.runs.events import Action
+from core.runs.folder import Connection, ExitRecord, RunFolder
 from core.runs.models import TrainedModel, trained_model
+from core.runs.related import related_to
 from core.runs.status import RunStatus, State
 from core.runs.summary import status_at_end
 from gui.charts.history import BatchBuilder, RunUpdate
@@ -90,16 +92,19 @@ class Remains:
     """What a run that is over, or waits, can continue with.
 
     `step` is that of its newest checkpoint; None: it would start over. `crash` explains an end that wasn't reported.
-    `model` has its newest weights.
+    `model` has its newest weights. `is_gone`: the folder doesn't exist any more.
     """
 
     step: int | None = None
     crash: Crash | None = None
     model: TrainedModel | None = None
+    is_gone: bool = False
 
 
 def remains_of(run: RunFolder, status: RunStatus, record: ExitRecord | None, state: State) -> Remains:
     """Reads a few small files."""
+    if not is_there(run.path):
+        return Remains(is_gone=True)
     model = trained_model(run)
     if state is State.CRASHED:
         crash = crash_of(run, status, record)
@@ -118,6 +123,9 @@ class RunFollowerThread(QThread):
     state_changed = Signal(object)  # a `core.runs.status.State`, after the update that led to it
     ended = Signal(object)  # a `core.runs.folder.ExitRecord`, before the state that follows from it
     remains_changed = Signal(object)  # the `Remains` of a run that is over, or waits; before that state, too
+    related_found = Signal(
+        object
+    )  # a `core.runs.related.Related`, before each state, and when it is looked for
     connection_changed = Signal(object)  # the `core.runs.folder.Connection` of a run on another computer
     job_failed = Signal(object)  # a `UserError`: the run can't be started, or a request can't be written
 
@@ -128,6 +136,7 @@ class RunFollowerThread(QThread):
         self._runs_again = False
         self._wake = threading.Event()
         self._stopping = threading.Event()
+        self._seeks_related = threading.Event()
         self._requests: SimpleQueue[Action] = SimpleQueue()
         self._log = LogTail(run.log_file)
         self._follower, self._builder = RunFollower(run), BatchBuilder()
@@ -150,8 +159,13 @@ class RunFollowerThread(QThread):
     def follow_again(self) -> None:
         """Follow a run that was over and has been resumed by another process."""
         self._runs_again = True
-        if not self.isRunning():
-            self.start()
+        self._run_again()
+
+    def find_related(self) -> None:
+        """Look anew for the run that belongs to this one; returns at once."""
+        self._seeks_related.set()
+        self._wake.set()
+        self._run_again()
 
     def stop_following(self) -> None:
         """End this thread soon; the run goes on. Wait for `finished`, or call `wait`."""
@@ -163,11 +177,13 @@ class RunFollowerThread(QThread):
         keeper = self._start()
         follower, builder = self._follower, self._builder
         follower.look_again()
+        self._report_related()
         if self._state is None:
             self._report_first_status()
         next_report = time.monotonic() + REPORT_SECONDS
         while not (self._stopping.is_set() or follower.is_over):
             self._write_requests()
+            self._report_related()
             builder.add(follower.poll(PIECE_BYTES))
             is_news = follower.state is not self._state or not self._reading[-1]
             is_due = time.monotonic() >= next_report or len(builder) >= LARGEST_UPDATE
@@ -192,8 +208,9 @@ class RunFollowerThread(QThread):
                     keeper.wait(KEEPER_SECONDS)
 
     def _run_again(self) -> None:
-        """Begin what was requested in the moment in which the thread ended."""
-        if (self._begin is not None or self._runs_again) and not self._stopping.is_set():
+        """Begin what was requested since the thread has ended, or while it did."""
+        is_wanted = self._begin is not None or self._runs_again or self._seeks_related.is_set()
+        if is_wanted and not self._stopping.is_set():
             self.start()
 
     def _start(self) -> Popen[bytes] | None:
@@ -234,11 +251,21 @@ class RunFollowerThread(QThread):
         if state is self._state or brings_back:  # its model comes before exit.json does
             return
         self._state = state
+        self._find_related()
         if record is not None:
             self.ended.emit(record)
         if state.is_over or state is State.QUEUED:
             self.remains_changed.emit(remains_of(self._run, status, record, state))
         self.state_changed.emit(state)
+
+    def _report_related(self) -> None:
+        if self._seeks_related.is_set():
+            self._seeks_related.clear()
+            self._find_related()
+
+    def _find_related(self) -> None:
+        with contextlib.suppress(OSError):  # the folder of runs can't be read: what is known stays
+            self.related_found.emit(related_to(self._run))
 
     def _report_connection(self) -> None:
         connection = self._run.connection()

@@ -1,52 +1,31 @@
-"""The head of a run's page: its name, state and progress, buttons, a menu, figures and messages."""
+"""The head of a run's page: its name, state and progress, buttons, a menu and figures."""
 
-import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import Enum, auto
+from enum import StrEnum, auto
 from functools import partial
 
-import msgspec
-from PySide6.QtCore import QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QAction, QPalette, QResizeEvent
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QLayout,
-    QPushButton,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction, QPalette
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base import formats
-from core.base.errors import Fix, FixAction
-from core.base.language import _, ngettext
+from core.base.errors import FixAction
+from core.base.language import _
 from core.options.method_rules import NO_TEST
-from core.runs.events import Level, MessageRaised, Phase
+from core.runs.events import Phase
+from core.runs.related import Relation
 from core.runs.status import State
 from gui.base.theme import Role, icon, set_role
 from gui.base.tokens import SPACING
 from gui.run import words
+from gui.run.messages import ignore_clicks
 from gui.run.words import RunFacts
 from gui.widgets.bars import progress_bar
-from gui.widgets.cards import MessageStrip, Strip
 from gui.widgets.form import sentence
-from gui.widgets.labels import (
-    ButtonMenu,
-    ElidedLabel,
-    isolated,
-    link_button,
-    meanings_in,
-    plain_tip,
-    push_button,
-    role_label,
-    text_label,
-    tip_with_keys,
-)
-from gui.widgets.layout import FLUSH, FlowLayout, PageScroll, clear, fill, hbox
+from gui.widgets.labels import ButtonMenu, ElidedLabel, link_button, meanings_in, role_label, tip_with_keys
+from gui.widgets.layout import FLUSH, FlowLayout, clear, fill, hbox
 
 
 class RunFigures(QWidget):
@@ -80,217 +59,21 @@ class RunFigures(QWidget):
         return figure
 
 
-class TopMessage(Strip):
-    """A message on two lines, with as many of its buttons as have room; a long title takes both."""
-
-    fix_chosen = Signal(object)  # a `core.base.errors.Fix`
-    fitted = Signal()  # what has no room may have changed
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.title, self.detail = text_label(role=Role.STRONG), ElidedLabel(role=Role.MUTED)
-        self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self._words = "", ""
-        self.is_cut = False
-        self.buttons: list[QPushButton] = []
-        self._row = fill(QHBoxLayout(), margins=FLUSH, spacing=SPACING)
-        self._close = link_button("✕", self.dismiss, _("Dismiss"), name=_("Dismiss"), flush=True)
-        texts = fill(QVBoxLayout(), self.title, self.detail, margins=FLUSH, spacing=0)
-        margins = (2 * SPACING, SPACING // 2, SPACING, SPACING // 2)
-        fill(QHBoxLayout(self), (texts, 1), self._row, self._close, margins=margins, spacing=SPACING)
-        self.hide()
-
-    def allow_closing(self, is_closable: bool) -> None:
-        self.is_closable = is_closable
-        self._close.setVisible(is_closable)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._fit()
-
-    def _say(self, title: str, text: str, fixes: Sequence[Fix]) -> None:
-        self._words = title, " ".join(text.split())
-        clear(self._row)
-        self.buttons = [push_button(fix.label, partial(self.fix_chosen.emit, fix)) for fix in fixes]
-        for button in self.buttons:
-            self._row.addWidget(button)
-        self._fit()
-
-    def _fit(self) -> None:
-        """Show the buttons that take less than half of the width."""
-        taken = 0
-        for button in self.buttons:
-            needed = button.sizeHint().width() + SPACING
-            button.setHidden(2 * (taken + needed) > self.width())
-            taken += 0 if button.isHidden() else needed
-        room = self.width() - taken - self._close.sizeHint().width() - 5 * SPACING
-        title, detail = self._words
-        metrics = self.title.fontMetrics()
-        is_long = metrics.horizontalAdvance(title) > room
-        shown = metrics.elidedText(title, Qt.TextElideMode.ElideRight, int(1.8 * max(1, room)))
-        self.title.setText(shown)
-        self.detail.setText(detail)
-        self.detail.setVisible(bool(detail) and not is_long)
-        is_detail_cut = bool(detail) and (is_long or self.detail.sizeHint().width() > room)
-        self.is_cut = shown != title or is_detail_cut or any(button.isHidden() for button in self.buttons)
-        self.fitted.emit()
-
-
-IGNORE_MS = 800
-"""How long a message that has come below the pointer takes no clicks."""
-VERDICT = "verdict"
-"""The id of the message how good a run's result is; it can't be dismissed."""
-PANEL_WIDTH = 560
-"""Least width of the panel with all messages, in pixels."""
-PANEL_LINES = 32
-"""It scrolls beyond the height of so many lines."""
-
-
-class RunMessages(QWidget):
-    """The most important message of a run, and a panel over the page with all of them.
-
-    Args:
-        dismissed: The causes of messages that the person has closed, see `cause_of`; they are added here.
-    """
-
-    fix_chosen = Signal(object)  # the `core.base.errors.Fix` that was pressed
-
-    def __init__(self, dismissed: set[tuple[str, str]]) -> None:
-        super().__init__()
-        self._dismissed = dismissed
-        self._shown: dict[str, MessageRaised] = {}
-        self._top: MessageRaised | None = None
-        self.strip = TopMessage()
-        self.strip.fix_chosen.connect(self.fix_chosen)
-        self.strip.closed.connect(lambda: self._dismiss(self._top.id) if self._top else None)
-        self.strip.fitted.connect(self._count_others)
-        self.more = link_button("", self.open_panel, flush=True)
-        fill(QHBoxLayout(self), (self.strip, 1), self.more, margins=FLUSH, spacing=SPACING)
-        self.panel = QFrame(self, Qt.WindowType.Popup)
-        self.panel.setAttribute(Qt.WidgetAttribute.WA_NoMouseReplay)  # a click on the link closes it
-        set_role(self.panel, Role.POPUP)
-        all_of_them = QWidget()
-        self._column = fill(QVBoxLayout(all_of_them), margins=FLUSH, spacing=SPACING)
-        self._scroll = PageScroll(all_of_them, most_lines=PANEL_LINES)
-        around = fill(QVBoxLayout(self.panel), self._scroll, margins=(SPACING,) * 4)
-        around.setSizeConstraint(QLayout.SizeConstraint.SetFixedSize)
-        self._strips: dict[str, MessageStrip] = {}
-        self.hide()
-
-    def show_messages(
-        self, messages: Iterable[MessageRaised], *, without: Collection[FixAction] = ()
-    ) -> None:
-        """Show these but those that were dismissed; without some fixes that make no sense any more."""
-        left = [message for message in messages if cause_of(message) not in self._dismissed]
-        left.sort(key=_weight)
-        before, self._shown = self._shown, {message.id: _without(message, without) for message in left}
-        top = next((one for one in self._shown.values() if _weight(one) < NOTE), None)
-        if (top and top.id) != (self._top and self._top.id) and self.underMouse():
-            ignore_clicks(self)  # meant for the button that was below the pointer
-        if top is None:
-            self.strip.release_focus()
-            self.strip.hide()
-        elif top != self._top:
-            self.strip.allow_closing(top.id != VERDICT)
-            self.strip.show_message(top.level, top.title, top.detail, top.fixes)
-        self._top = top
-        self._fill_panel(before)
-        self._count_others()
-        self.setVisible(bool(self._shown))
-
-    def open_panel(self) -> None:
-        """Show all messages below the first one."""
-        width = max(PANEL_WIDTH, self.width())
-        self._scroll.setFixedWidth(width)
-        self.panel.show()
-        self._column.invalidate()  # it was laid out before texts were wrapped
-        end = 0 if self.isRightToLeft() else self.width() - width
-        screen, at = self.screen().availableGeometry(), self.mapToGlobal(QPoint(end, self.height()))
-        left = max(screen.left(), min(at.x(), screen.right() - width))
-        self.panel.move(left, min(at.y(), screen.bottom() - self.panel.sizeHint().height()))
-
-    def titles(self) -> list[str]:
-        """The titles of all messages but the verdict, the most important first."""
-        return [message.title for name, message in self._shown.items() if name != VERDICT]
-
-    def _fill_panel(self, before: Mapping[str, MessageRaised]) -> None:
-        for gone in self._strips.keys() - self._shown.keys():
-            self._strips.pop(gone).deleteLater()
-        for place, (name, message) in enumerate(self._shown.items()):
-            if name not in self._strips:
-                strip = self._strips[name] = MessageStrip(self.panel, closable=name != VERDICT)
-                strip.fix_chosen.connect(self.panel.close)
-                strip.fix_chosen.connect(self.fix_chosen)
-                strip.closed.connect(partial(self._dismiss, name))
-            if before.get(name) != message:
-                self._strips[name].show_message(message.level, message.title, message.detail, message.fixes)
-                for button in self._strips[name].findChildren(QPushButton):
-                    button.setAutoDefault(True)  # Return presses it
-            if self._column.indexOf(self._strips[name]) != place:
-                self._column.removeWidget(self._strips[name])
-                self._column.insertWidget(place, self._strips[name])
-        if not self._shown:
-            self.panel.close()
-
-    def _count_others(self) -> None:
-        """Say how many messages there are besides the one that is seen, or that it has more to say."""
-        others = [one for one in self._shown.values() if one is not self._top]
-        text = _("{count} more") if self._top else ngettext("{count} note", "{count} notes", len(others))
-        self.more.setText(text.format(count=len(others)) if others else _("Details"))
-        self.more.setToolTip(plain_tip("\n".join(one.title for one in others)))
-        self.more.setVisible(bool(others) or (not self.strip.isHidden() and self.strip.is_cut))
-
-    def _dismiss(self, name: str) -> None:
-        self._dismissed.add(cause_of(self._shown[name]))
-        self.show_messages([message for one, message in self._shown.items() if one != name])
-        self.setAttribute(
-            Qt.WidgetAttribute.WA_TransparentForMouseEvents, False
-        )  # the person made this change
-
-
-def ignore_clicks(widget: QWidget) -> None:
-    """Let a widget take no clicks for a moment, as what is below the pointer has just changed."""
-    ignored = Qt.WidgetAttribute.WA_TransparentForMouseEvents
-    if not widget.testAttribute(ignored):
-        widget.setAttribute(ignored)
-        QTimer.singleShot(IGNORE_MS, widget, partial(widget.setAttribute, ignored, False))
-
-
-NOTE = 3
-
-
-def _weight(message: MessageRaised) -> int:
-    """The place of a message: errors, the verdict, warnings, notes."""
-    if message.id == VERDICT:
-        return 1
-    return {Level.ERROR: 0, Level.WARNING: 2, Level.INFO: NOTE}[message.level]
-
-
-def cause_of(message: MessageRaised) -> tuple[str, str]:
-    """The id of a message and its title, of which figures and what follows may change unless it is an error."""
-    is_error = message.level is Level.ERROR
-    return message.id, message.title if is_error else re.split(r"\d", message.title, maxsplit=1)[0]
-
-
-def _without(message: MessageRaised, gone: Collection[FixAction]) -> MessageRaised:
-    left = tuple(fix for fix in message.fixes if fix.action not in gone)
-    return msgspec.structs.replace(message, fixes=left)
-
-
 PATIENCE_SECONDS = 10.0
 """How long a stop or a pause may take before "End now" is offered."""
 
 
-class RunAction(Enum):
-    """Actions of a run's page."""
+class RunAction(StrEnum):
+    """Buttons and entries of a run's page; the first ones also do what a fix of the same value does."""
 
-    PAUSE = auto()
-    RESUME = auto()
-    STOP = auto()
-    END = auto()
+    PAUSE = FixAction.PAUSE
+    RESUME = FixAction.RESUME
+    STOP = FixAction.STOP
+    END = FixAction.END
+    EXTEND = FixAction.EXTEND
+    REVEAL = FixAction.REVEAL
     SAVE = auto()
     DUPLICATE = auto()
-    EXTEND = auto()
     TRY = auto()
     TEST = auto()
     EXPORT = auto()
@@ -298,7 +81,6 @@ class RunAction(Enum):
     SCRIPT = auto()
     REPORT = auto()
     SUPPORT = auto()
-    REVEAL = auto()
     TRASH = auto()
     RENAME = auto()
 
@@ -353,7 +135,7 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
             if state in (State.STARTING, State.TRAINING, State.QUEUED):
                 return _("There is nothing to save before the first step.")
             return _("The run isn’t training.")
-        case RunAction.COMPARE if facts.is_only:
+        case RunAction.COMPARE if facts.related.is_only:
             return _("There is no other run to compare with yet.")
         case RunAction.TRASH if not is_over:
             return _("This run is queued or running. Stop it before deleting.")
@@ -582,7 +364,6 @@ class RunHeader(QWidget):
         self.connection = ElidedLabel(role=Role.HINT)
         self.other = link_button("", flush=True)
         self.other.hide()
-        self._place = ""  # of a run that is one of two
         self.bar = QWidget()  # placed by the page
         self.progress = progress_bar(_("Progress"), PROGRESS_PARTS)
         self.elapsed, self.time_left = role_label(Role.MUTED), role_label(Role.MUTED)
@@ -595,28 +376,18 @@ class RunHeader(QWidget):
         elapsed = words.elapsed(facts, time.time())
         self.elapsed.setText(_("{duration} so far").format(duration=elapsed) if elapsed else "")
         left = words.time_left(facts, time.time())
-        self.time_left.setText(f"{self._place}: {left}" if self._place and left else left)
+        places = {Relation.CHAT: _("Run 1 of 2"), Relation.PRETRAINED: _("Run 2 of 2")}
+        place = places.get(facts.related.relation)
+        self.time_left.setText(f"{place}: {left}" if place and left else left)
+        set_role(self.other, None if facts.leads_to_chat else Role.LINK)
+        self.other.setText(words.related_text(facts))
+        self.other.setVisible(bool(self.other.text()))
         self.buttons.show_facts(facts, is_narrow=self.width() < NARROW)
         status = facts.status
         self.bar.setVisible(not facts.state.is_over or facts.state is State.PAUSED)
         is_starting = facts.state is State.STARTING  # 0: something goes on
         self.progress.setMaximum(0 if is_starting else PROGRESS_PARTS)
         self.progress.setValue(round(PROGRESS_PARTS * (status.share_done or 0.0)))
-
-    def show_other(self, title: str, *, is_first: bool, state: State | None) -> None:
-        """Lead to the other run of a chat model from scratch; this one is the first or the second of the two.
-
-        `state` is that of the other run if this one is over.
-        """
-        self._place = _("Run 1 of 2") if is_first else _("Run 2 of 2")
-        text = _("Run 2 of 2: chat, after “{run}”")
-        if is_first:
-            text = _("Run 1 of 2: then “{run}” learns to chat")
-        if is_first and state is not None:
-            text = _("Show run 2 of 2, chat: “{run}” ({state})")
-        set_role(self.other, None if is_first and state is not None else Role.LINK)
-        self.other.setText(text.format(run=isolated(title), state=words.state_title(state) if state else ""))
-        self.other.show()
 
     def _lay_out(self) -> None:
         below = fill(QVBoxLayout(), self.state_line, self.connection, spacing=2)

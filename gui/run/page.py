@@ -9,45 +9,38 @@ from subprocess import Popen
 import msgspec
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QInputDialog,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QVBoxLayout, QWidget
 
-from core.base import formats
 from core.base.errors import Fix, FixAction, OptionsError, UserError
-from core.base.files import is_there, read_small, writing
+from core.base.files import read_small, writing
 from core.base.language import _, isolated
 from core.options import RunOptions, Tree, past_runs, run_file
-from core.options.past_runs import run_folder
 from core.runs import queue
 from core.runs import start as starting
-from core.runs.events import Level, MessageRaised
-from core.runs.folder import Action, Connection, ExitRecord, RunFolder
-from core.runs.library import list_runs, newest_test, pretraining_pair, run_title
+from core.runs.events import Action, Level, MessageRaised
+from core.runs.folder import Connection, ExitRecord, RunFolder
 from core.runs.models import TrainedModel
 from core.runs.notes import title_of
 from core.runs.notes import write as write_notes
+from core.runs.related import Related, Relation
 from core.runs.start import Extension
 from core.runs.status import RunStatus, State
-from core.runs.summary import summarize
 from core.runs.verdict import Finding, verdict
 from core.runs.words import kept_message, unread_message
 from gui.base.background import EngineWork
 from gui.base.files import reveal
+from gui.base.questions import Question
 from gui.base.sending import CHECKING, Sending
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
-from gui.base.trash import Question
 from gui.charts.grid import RunCharts
 from gui.charts.history import RunHistory, RunUpdate
 from gui.run import words as run_text
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, ModelTestSheet, from_its_model, titled, with_changes
 from gui.run.follower import Begin, Remains, RunFollowerThread
-from gui.run.header import VERDICT, RunAction, RunFigures, RunHeader, RunMessages, cause_of
+from gui.run.header import RunAction, RunFigures, RunHeader
+from gui.run.messages import VERDICT, RunMessages, cause_of
 from gui.run.share import RunSharing
 from gui.run.tabs import RunDetails
 from gui.run.words import RunFacts, Turn, ask_turn, starts_now
@@ -96,20 +89,12 @@ class RunView(QWidget):
         self._is_read = False
         self._exit_record: ExitRecord | None = None
         self._connection: Connection | None = None
-        self._is_gone = self._is_only = False
+        self._related = Related()
         self._remains = Remains()
         self._attempt_left = -1
         self._failures: list[MessageRaised] = []
         self._note: MessageRaised | None = None
         self._options = self._read_options()
-        self._pair = pretraining_pair(run) or (run, run)
-        self._other = self._pair[1] if self._pair[0].path == run.path else self._pair[0]
-        self._tested: RunFolder | None = None
-        self._test: RunFolder | None = None
-        if self._options is not None and self._options.only_evaluates:
-            folder = run_folder(self._options.model.source)
-            if folder is not None:
-                self._tested = self._other = RunFolder(folder)
         self.header = RunHeader(self.title)
         self._dismissed = set() if dismissed is None else dismissed
         self.messages = RunMessages(self._dismissed)
@@ -180,13 +165,14 @@ class RunView(QWidget):
             RunAction.TRASH: self.bin_requested.emit,
         }
         self.header.buttons.requested.connect(lambda action: do[action]())
-        self.header.other.clicked.connect(lambda: self.run_opened.emit(self._other))
+        self.header.other.clicked.connect(self._open_related)
         self.sharing.reported.connect(self._show_note)
         self.messages.fix_chosen.connect(self._apply_fix)
         self.job.updated.connect(self._on_update)
         self.job.log_arrived.connect(self.details.add_log)
         self.job.ended.connect(self._on_end)
         self.job.connection_changed.connect(self._on_connection)
+        self.job.related_found.connect(self._on_related)
         self.job.remains_changed.connect(self._on_remains)
         self.job.state_changed.connect(self._on_state)
         self.job.job_failed.connect(self.show_error)
@@ -199,11 +185,7 @@ class RunView(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self.header.name.setText(self.title)
-        self._is_only = len(list_runs(self.run.path.parent)) == 1
-        self._test = newest_test(self.run)
-        if self._tested is None and self._pair[0] is self._pair[1]:
-            self._other = self._test or self.run  # a test may have been deleted since
-        self.show_other()
+        self.find_related()  # it may have been deleted since
         self._refresh()
 
     def _on_update(self, update: RunUpdate) -> None:
@@ -234,8 +216,6 @@ class RunView(QWidget):
             # if the new attempt never began, messages of the one before are valid again
             self._attempt_left = -1
         self._state = state
-        self._is_gone = state.is_over and not is_there(self.run.path)
-        self.show_other()
         self._refresh()
         if state is State.CRASHED:
             self._show_crash()
@@ -287,17 +267,17 @@ class RunView(QWidget):
     def _facts(self) -> RunFacts:
         assert self._state is not None, "the page is shown once the state is known"
         return RunFacts(
-            self._status,
-            self._state,
-            self._options,
-            self._exit_record,
-            self._is_gone,
-            self._trained is not None,
-            self._remains.step,
-            self._remains.crash,
-            self._status.attempt <= self._attempt_left,
-            self._is_only,
-            self._connection,
+            status=self._status,
+            state=self._state,
+            options=self._options,
+            exit_record=self._exit_record,
+            is_gone=self._state.is_over and self._remains.is_gone,
+            has_model=self._trained is not None,
+            saved_step=self._remains.step,
+            crash=self._remains.crash,
+            is_between=self._status.attempt <= self._attempt_left,
+            related=self._related,
+            connection=self._connection,
         )
 
     def _show_facts(self) -> None:
@@ -317,29 +297,20 @@ class RunView(QWidget):
     @property
     def next_run(self) -> RunFolder | None:
         """The run that teaches the model to chat which this one pretrains, if it does."""
-        return self._pair[1] if self._other is self._pair[1] is not self.run else None
+        other = self._related.other
+        return other.run if other is not None and self._related.relation is Relation.CHAT else None
 
-    def show_other(self) -> None:
-        """Lead to the run that is tested, or to its test, or to the other run of a pair, with its present state."""
-        self.header.other.setVisible(self._other is not self.run)
-        if self._other is self._tested:
-            self.header.other.setText(
-                _("Tests the model of “{run}”").format(run=isolated(run_title(self._other)))
-            )
-        elif self._other is self._test:
-            test, result = summarize(self._other), ""
-            if test.metric is not None:
-                result = (
-                    f"{formats.metric_title(test.metric)} {formats.metric_format(test.metric)(test.result)}"
-                )
-            result = result or run_text.state_title(test.state)
-            self.header.other.setText(
-                _("Tested on {data}: {result}").format(data=isolated(test.data), result=result)
-            )
-        elif self._other is not self.run:
-            is_next = self._state is not None and self._state.is_over and self._state is not State.PAUSED
-            state = summarize(self._other).state if is_next else None
-            self.header.show_other(run_title(self._other), is_first=self.next_run is not None, state=state)
+    def find_related(self) -> None:
+        """Look anew for the run that belongs to this one, and how it is."""
+        self.job.find_related()
+
+    def _on_related(self, related: Related) -> None:
+        self._related = related
+        self._refresh()
+
+    def _open_related(self) -> None:
+        if self._related.other is not None:
+            self.run_opened.emit(self._related.other.run)
 
     def _show_messages(self) -> None:
         facts = self._facts()
@@ -364,7 +335,7 @@ class RunView(QWidget):
     def _trained(self) -> TrainedModel | None:
         """The trained model, unless a checkpoint is newer."""
         is_over = self._state is not None and self._state.is_over
-        newest = self._remains.model if is_over and not self._is_gone else None
+        newest = self._remains.model if is_over else None
         return newest if newest is not None and not newest.is_checkpoint else None
 
     def resume(self, longer: Extension | None = None) -> None:
@@ -447,27 +418,17 @@ class RunView(QWidget):
             self.edit_requested.emit(titled(change(tree), self.title))
 
     def _apply_fix(self, fix: Fix) -> None:
-        buttons = {
-            FixAction.STOP: RunAction.STOP,
-            FixAction.PAUSE: RunAction.PAUSE,
-            FixAction.RESUME: RunAction.RESUME,
-            FixAction.EXTEND: RunAction.EXTEND,
-        }
-        if fix.action is FixAction.TESTED:
-            self.run_opened.emit(self._tested)
-            return
-        if fix.action is None:
-            self._request_edit(lambda tree: with_changes(tree, fix))
-        elif fix.action is FixAction.END:
-            self.job.request(Action.KILL)
-        elif fix.action is FixAction.REVEAL:
-            self._reveal()
-        elif fix.action is FixAction.RECONNECT:
-            self._reconnecting.start(lambda _call: starting.follow_again(self.run, at_once=True))
-        elif fix.action is FixAction.GIVE_UP:
-            self._give_up()
-        else:
-            self.header.buttons.request(buttons[fix.action])
+        match fix.action:
+            case None:
+                self._request_edit(lambda tree: with_changes(tree, fix))
+            case FixAction.TESTED:
+                self._open_related()
+            case FixAction.RECONNECT:
+                self._reconnecting.start(lambda _call: starting.follow_again(self.run, at_once=True))
+            case FixAction.GIVE_UP:
+                self._give_up()
+            case action:
+                self.header.buttons.request(RunAction(action))
 
     def _give_up(self) -> None:
         assert self._connection is not None, "only a run elsewhere offers it"

@@ -1,7 +1,7 @@
 """What the window says about runs: their state, how they ended, what came of them, how good forecasts were."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from PySide6.QtWidgets import QWidget
@@ -9,17 +9,18 @@ from PySide6.QtWidgets import QWidget
 from core.base import formats
 from core.base.errors import Fix, FixAction
 from core.base.language import _, isolated, ngettext
-from core.memory.estimate import PastRun, teaching, typical_error
+from core.memory.history import PastRun, teaching, typical_error
 from core.options import RunOptions
 from core.options.choices import DEVICE_KINDS, device_title
 from core.runs import queue
 from core.runs.crash import Crash
 from core.runs.events import SAMPLE_PREDICTIONS, Level, MessageRaised, Phase, TurnAwaited
 from core.runs.folder import Connection, ExitRecord
+from core.runs.related import Related, Relation
 from core.runs.status import RunStatus, State
 from core.runs.summary import seconds_spent
 from core.runs.words import awaited_text, dtypes, out_of_memory, phase_text
-from gui.base.trash import Question
+from gui.base.questions import Question
 from gui.widgets.form import sentence
 
 
@@ -121,14 +122,14 @@ RESULTS = (
 """Metrics among a run's figures; the tab Metrics has all of them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunFacts:
     """All that a run page knows at one moment.
 
     `options` is None if `run.toml` can't be read. `is_gone`: the folder doesn't exist any more. `saved_step` is that of
     the checkpoint from which a run that is over can continue. `crash` explains an end that the engine didn't report.
-    `is_between`: a new attempt has begun, but `status` is still that of the one before. `is_only`: no other run exists.
-    `connection` is the link to the computer it trains on, if that is another one.
+    `is_between`: a new attempt has begun, but `status` is still that of the one before. `related` is the run that
+    belongs to it. `connection` is the link to the computer it trains on, if that is another one.
     """
 
     status: RunStatus
@@ -140,7 +141,7 @@ class RunFacts:
     saved_step: int | None = None
     crash: Crash | None = None
     is_between: bool = False
-    is_only: bool = False
+    related: Related = field(default_factory=Related)
     connection: Connection | None = None
 
     @property
@@ -149,6 +150,34 @@ class RunFacts:
         link = self.connection
         is_tried = link is not None and not link.connected and bool(link.heard or link.problem)
         return is_tried and not self.state.is_over
+
+    @property
+    def leads_to_chat(self) -> bool:
+        """Whether the run has ended as the first of two, so that the second is what comes next."""
+        has_ended = self.state.is_over and self.state is not State.PAUSED
+        return has_ended and self.related.relation is Relation.CHAT
+
+
+def related_text(facts: RunFacts) -> str:
+    """The link to the run that belongs to this one, with its state or result; empty if none does."""
+    relation, other = facts.related.relation, facts.related.other
+    if other is None:
+        return ""
+    match relation:
+        case Relation.TESTED:
+            text = _("Tests the model of “{run}”")
+        case Relation.TEST:
+            result = state_title(other.state)
+            if other.metric is not None:
+                result = f"{formats.metric_title(other.metric)} {formats.metric_format(other.metric)(other.result)}"
+            return _("Tested on {data}: {result}").format(data=isolated(other.data), result=result)
+        case Relation.PRETRAINED:
+            text = _("Run 2 of 2: chat, after “{run}”")
+        case _ if facts.leads_to_chat:
+            text = _("Show run 2 of 2, chat: “{run}” ({state})")
+        case _:
+            text = _("Run 1 of 2: then “{run}” learns to chat")
+    return text.format(run=isolated(other.title), state=state_title(other.state))
 
 
 def state_line(facts: RunFacts) -> str:

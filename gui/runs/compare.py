@@ -33,12 +33,10 @@ from core.runs.library import TITLE_JOIN, run_title
 from core.runs.summary import RunSummary
 from gui.base.background import FileWork, wait_briefly
 from gui.base.theme import Role, Theme, set_flag, set_role
+from gui.base.titles import distinct_titles
 from gui.base.tokens import PAGE_MARGINS, SPACING
-from gui.base.trash import distinct_titles
 from gui.charts.chart import RepaintQueue, Stage
-from gui.charts.grid import ChartBar
-from gui.charts.history import Batch, BatchBuilder, RunHistory
-from gui.charts.training import (
+from gui.charts.compare import (
     CompareChart,
     CompareLoss,
     CompareMemory,
@@ -48,6 +46,8 @@ from gui.charts.training import (
     Curve,
     shortened,
 )
+from gui.charts.grid import ChartBar
+from gui.charts.history import Batch, BatchBuilder, RunHistory
 from gui.run.export_dialog import ExportSheet
 from gui.run.follower import LARGEST_UPDATE, PIECE_BYTES
 from gui.runs.columns import state_of

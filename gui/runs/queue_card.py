@@ -12,8 +12,8 @@ from core.base.language import _, isolated
 from core.runs.queue import LiveRun, Move
 from core.runs.words import awaited_text
 from gui.base.theme import Role
+from gui.base.titles import distinct_titles
 from gui.base.tokens import SPACING
-from gui.base.trash import distinct_titles
 from gui.run.words import starts_now
 from gui.widgets.cards import Card
 from gui.widgets.labels import ElidedLabel, link_button, role_label

@@ -27,7 +27,7 @@ from core.runs.status import State
 from core.runs.summary import RunSizes, RunSummary, stamp, summarize
 from gui.base.background import wait_briefly
 from gui.base.theme import Theme
-from gui.base.trash import distinct_titles
+from gui.base.titles import distinct_titles
 from gui.run.words import STATE_COLOURS
 from gui.runs.columns import Column, ColumnKind, RunRow, columns, metric_in_full
 from gui.widgets.labels import tip_of

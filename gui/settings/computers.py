@@ -15,9 +15,9 @@ from core.hosts import computers, install
 from core.hosts.computers import Checked, Computer
 from core.runs.library import run_title, unfinished_on
 from gui.base.background import Call, EngineWork
+from gui.base.questions import Question
 from gui.base.theme import Role
 from gui.base.tokens import SPACING
-from gui.base.trash import Question
 from gui.widgets.bars import progress_bar
 from gui.widgets.cards import Card, MessageStrip
 from gui.widgets.labels import ElidedLabel, link_button, push_button, role_label, text_label

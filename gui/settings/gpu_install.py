@@ -12,8 +12,8 @@ from core.services.downloads import Pace, progress_text
 from core.services.gpu_install import GpuState, Install
 from gui.base.background import EngineWork
 from gui.base.files import reveal
+from gui.base.questions import Question
 from gui.base.theme import Role
-from gui.base.trash import Question
 from gui.widgets.bars import progress_bar
 from gui.widgets.cards import Card
 from gui.widgets.labels import push_button, text_label

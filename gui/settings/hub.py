@@ -4,14 +4,7 @@ import html
 
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QShowEvent
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QDialogButtonBox,
-    QLineEdit,
-    QTableWidget,
-    QTableWidgetItem,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QDialogButtonBox, QLineEdit, QTableWidget, QTableWidgetItem, QWidget
 
 from core.base import formats
 from core.base.errors import UserError
@@ -19,9 +12,9 @@ from core.base.language import _
 from core.jobs import hub as hub_jobs
 from core.options import hub
 from gui.base.background import Ask, EngineWork
+from gui.base.questions import TrashDialog
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.base.trash import TrashDialog
 from gui.widgets.cards import Card
 from gui.widgets.labels import LinkLabel, push_button, text_label
 from gui.widgets.layout import Sheet, fill_dialog, hbox, vbox

@@ -27,10 +27,10 @@ from core.services.offers import Offer
 from gui.app.application import BugDialog, set_up
 from gui.app.closing import Underway
 from gui.app.closing import question_about as question_on_closing
-from gui.app.commands import CONTENTS, GuideWindow
+from gui.app.guide import CONTENTS, GuideWindow
 from gui.base.background import end_left
+from gui.base.questions import MessageBox, Question, TrashDialog
 from gui.base.theme import Role, Theme
-from gui.base.trash import MessageBox, Question, TrashDialog
 from gui.new_run.data_panel import DataOverview, FilesSheet
 from gui.new_run.device_field import TogetherSheet
 from gui.new_run.header import ImportSheet, SweepSheet

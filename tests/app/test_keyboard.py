@@ -13,7 +13,7 @@ from core.base.settings import Appearance
 from core.options.choices import Task
 from core.runs.events import Level
 from core.runs.status import State
-from gui.app.commands import GuideWindow
+from gui.app.guide import GuideWindow
 from gui.app.sidebar import Place
 from gui.base.theme import Theme
 from gui.new_run.model_field import ModelField

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from core.runs.folder import Action
+from core.runs.events import Action
 from core.runs.status import State
 from tests.fakes.runs import make_folder
 

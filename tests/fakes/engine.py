@@ -21,6 +21,7 @@ from core.base.errors import Fix
 from core.base.files import ENGINE_LOCK, locked
 from core.runs.event_log import EventReader, EventWriter
 from core.runs.events import (
+    Action,
     CheckpointSaved,
     Evaluated,
     Level,
@@ -34,7 +35,7 @@ from core.runs.events import (
     RunStarted,
     StepFinished,
 )
-from core.runs.folder import Action, RunFolder
+from core.runs.folder import RunFolder
 from core.runs.library import read_status
 from core.runs.status import DOESNT_FIT
 from core.runs.summary import current_attempt

@@ -18,6 +18,7 @@ from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, ModelOptions
 from core.runs.event_log import EventReader
 from core.runs.events import (
+    Action,
     Evaluated,
     Event,
     Example,
@@ -28,7 +29,7 @@ from core.runs.events import (
     RunStarted,
     StepFinished,
 )
-from core.runs.folder import Action, RunFolder
+from core.runs.folder import RunFolder
 from core.runs.status import IN_BOTH
 from tests.fakes.runs import write_events
 

@@ -29,8 +29,8 @@ from core.jobs.devices import CHECK_SECONDS, DeviceCheckReport, DeviceCheckReque
 from core.options.device_support import DeviceReport, MachineReport, machine_problems
 from core.options.device_support import find_device as device_in
 from core.runs.event_log import EventReader
-from core.runs.events import StepFinished, WhatRan
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action, StepFinished, WhatRan
+from core.runs.folder import RunFolder
 from core.runs.status import State
 from tests.performance import forecast
 from tests.performance.faults.training import Attended, losses, new_run

@@ -28,8 +28,8 @@ from core.options import RunOptions
 from core.options.sections import MemoryOptions, ModelOptions
 from core.runs import start as runs_start
 from core.runs.event_log import EventReader
-from core.runs.events import MessageRaised
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action, MessageRaised
+from core.runs.folder import RunFolder
 from core.runs.status import State
 from tests.fakes.models import save_tiny_bert
 from tests.fakes.network import Host, Network, without_namespaces

@@ -17,7 +17,8 @@ from PySide6.QtWidgets import QApplication
 
 from core.base import settings
 from core.base.settings import Appearance, Settings
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action
+from core.runs.folder import RunFolder
 from core.runs.library import list_runs
 from gui.app.application import SWITCH_SECONDS, set_up
 from gui.app.sidebar import Place

@@ -41,8 +41,8 @@ from gui.app import live_runs
 from gui.app.application import set_up
 from gui.app.sidebar import Place
 from gui.app.window import MainWindow
+from gui.base.questions import Question
 from gui.base.theme import Theme
-from gui.base.trash import Question
 from gui.benchmark.page import BenchmarkPage
 from gui.charts.chart import RepaintQueue
 from gui.new_run.device_field import SEVERAL
@@ -69,14 +69,7 @@ from tests.fakes.runs import (
     write_paging,
     write_story,
 )
-from tests.screenshots.answers import (
-    OFFERS,
-    TRIED,
-    FakeTry,
-    engine,
-    make_tried,
-    measured,
-)
+from tests.screenshots.answers import OFFERS, TRIED, FakeTry, engine, make_tried, measured
 
 DIGITS = presets.RESOURCES / "examples" / "digits.hone"
 SIZES = ((1280, 820), (1024, 700))

@@ -21,7 +21,7 @@ from core.engine.memory.model_check import check_model
 from core.engine.models.text import load_config, longest_text, tokenizer_at_hand
 from core.engine.models.vision import find_image_model
 from core.engine.tasks import Prepared
-from core.memory import estimate
+from core.memory import estimate, history
 from core.memory.model import Forecast, Verdict, verdict
 from core.memory.remedies import ladder
 from core.monitor.device_memory import room_of
@@ -180,7 +180,7 @@ def forecast(options: RunOptions, labels: int) -> Forecast:
         length=longest.tokens,
         data=0 if resolved.kind == "cuda" else data,
         room=room_of(device, mps_limit=options.device.mps_memory_limit),
-        correction=estimate.correction(device.title),
+        correction=history.correction(device.title),
     )
     notes = (*longest.notes, *found.notes)
     return msgspec.structs.replace(found, device=resolved.label, longest_text=longest.text, notes=notes)
@@ -243,7 +243,7 @@ def foretell(
     length = None
     if options.task.reads_text:
         length = max(lengths_of(prepared.train) or (), default=None) if prepared else 1
-    correction = estimate.correction(device.title)
+    correction = history.correction(device.title)
     formula = estimate.forecast(options, model.shape, device, length=length, room=room, correction=correction)
     forecast = known or formula
     factor = formula.correction_to(forecast.parts.total)
@@ -289,8 +289,8 @@ def remember(status: RunStatus, resolved: ResolvedRun) -> None:
     if forecast is None or measured is None or status.epoch < WHOLE_EPOCH or status.forecast_error is None:
         return
     assert status.forecast_bytes is not None
-    estimate.remember(
-        estimate.PastRun(
+    history.remember(
+        history.PastRun(
             device=resolved.device.title,
             basis=forecast.basis,
             forecast=status.forecast_bytes,

@@ -11,8 +11,8 @@ from core.base.language import _
 from core.base.processes import SIGNALS
 from core.engine.launch import is_rank, rank
 from core.engine.reporter import Reporter
-from core.runs.events import Outcome, RequestAnswered
-from core.runs.folder import Action, Request, RunFolder
+from core.runs.events import Action, Outcome, RequestAnswered
+from core.runs.folder import Request, RunFolder
 
 LOADING_POLL_SECONDS = 0.3
 

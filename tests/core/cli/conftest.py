@@ -11,7 +11,8 @@ from core.base import settings
 from core.cli import memory
 from core.cli.main import main
 from core.runs.event_log import RunFollower
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action
+from core.runs.folder import RunFolder
 from core.runs.status import State
 from tests.fakes import runs
 from tests.fakes.memory import Engine

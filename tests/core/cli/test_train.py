@@ -24,8 +24,8 @@ from core.options.catalogue import with_changes
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs import queue
 from core.runs.event_log import EventReader, RunFollower
-from core.runs.events import RunPlanned, RunStarted
-from core.runs.folder import Action, ExitRecord, KeeperRecord, RunFolder
+from core.runs.events import Action, RunPlanned, RunStarted
+from core.runs.folder import ExitRecord, KeeperRecord, RunFolder
 from core.runs.library import list_runs, read_status, run_title
 from core.runs.status import State
 from tests.fakes import runs

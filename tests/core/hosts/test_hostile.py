@@ -17,7 +17,8 @@ from core.hosts import far, link, mirror
 from core.hosts.computers import ssh_command
 from core.hosts.link import WRONG_ANSWER, Link
 from core.hosts.mirror import Mirror
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action
+from core.runs.folder import RunFolder
 from core.runs.start import keeper_command
 from core.runs.words import kept_message
 from core.services.memory import DryRun

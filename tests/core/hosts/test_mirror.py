@@ -25,8 +25,8 @@ from core.options import past_runs
 from core.options.catalogue import with_changes
 from core.runs import start as runs_start
 from core.runs.event_log import EventReader, RunFollower
-from core.runs.events import StepFinished
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action, StepFinished
+from core.runs.folder import RunFolder
 from core.runs.library import create
 from core.runs.status import State
 from core.services.memory import DryRun

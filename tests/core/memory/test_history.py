@@ -3,7 +3,8 @@
 import pytest
 
 from core.base import settings
-from core.memory.estimate import PastRun, corrected, correction, read, remember, typical_error
+from core.memory.estimate import corrected
+from core.memory.history import PastRun, correction, read, remember, typical_error
 from core.memory.model import Basis, Forecast, Parts
 
 

@@ -15,6 +15,7 @@ from core.monitor.keeper import SAMPLE_SECONDS, SPARE_BYTES, Keeper, write_exit_
 from core.runs import event_log
 from core.runs.event_log import EventReader, RunFollower
 from core.runs.events import (
+    Action,
     DeviceSampled,
     DiskSampled,
     Event,
@@ -25,7 +26,7 @@ from core.runs.events import (
     RunFinished,
     Source,
 )
-from core.runs.folder import Action, ExitRecord, RunFolder, is_same_process
+from core.runs.folder import ExitRecord, RunFolder, is_same_process
 from core.runs.status import State
 from tests.fakes.machines import FakeClock
 from tests.fakes.runs import FAKES, follow_until, new_run, start

@@ -10,6 +10,7 @@ from core.base.errors import Fix, FixAction
 from core.runs import event_log
 from core.runs.event_log import EventReader, EventWriter, RunFollower
 from core.runs.events import (
+    Action,
     Evaluated,
     Event,
     Level,
@@ -24,7 +25,7 @@ from core.runs.events import (
     encode,
     split_non_finite,
 )
-from core.runs.folder import Action, ExitRecord, RunFolder
+from core.runs.folder import ExitRecord, RunFolder
 from core.runs.status import State
 from core.runs.summary import current_attempt
 from tests.fakes.machines import FakeClock

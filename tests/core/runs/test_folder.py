@@ -15,8 +15,8 @@ from core.options.choices import Task
 from core.options.sections import ModelOptions
 from core.options.validate import check_tree
 from core.runs import elsewhere, folder
-from core.runs.events import MemorySampled, RunStarted, Source, encode
-from core.runs.folder import Action, ExitRecord
+from core.runs.events import Action, MemorySampled, RunStarted, Source, encode
+from core.runs.folder import ExitRecord
 from core.runs.library import create, create_all, list_runs, pretraining_pair, read_status, run_title
 from core.runs.status import RunStatus, State
 from tests.fakes.runs import digits_options, new_run, record_keeper, write_events

@@ -16,8 +16,8 @@ from core.options.sections import DeviceOptions
 from core.runs import queue
 from core.runs import start as runs_start
 from core.runs.event_log import EventReader, RunFollower
-from core.runs.events import RequestAnswered
-from core.runs.folder import Action, KeeperRecord, RunFolder
+from core.runs.events import Action, RequestAnswered
+from core.runs.folder import KeeperRecord, RunFolder
 from core.runs.library import create, read_status
 from core.runs.notes import title_of
 from core.runs.queue import Move

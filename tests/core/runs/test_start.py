@@ -17,8 +17,17 @@ from core.monitor import keeper
 from core.options import run_file
 from core.runs import start as runs_start
 from core.runs.event_log import EventReader, RunFollower
-from core.runs.events import Evaluated, MemorySampled, Outcome, RunFinished, RunStarted, TurnAwaited, TurnCame
-from core.runs.folder import Action, ExitRecord, RunFolder
+from core.runs.events import (
+    Action,
+    Evaluated,
+    MemorySampled,
+    Outcome,
+    RunFinished,
+    RunStarted,
+    TurnAwaited,
+    TurnCame,
+)
+from core.runs.folder import ExitRecord, RunFolder
 from core.runs.library import read_status
 from core.runs.queue import LiveRuns
 from core.runs.start import CantResume, Extension

@@ -14,8 +14,7 @@ from core.base.files import file_inside
 from core.engine.run import checkpoints
 from core.runs import start
 from core.runs.event_log import RunFollower
-from core.runs.events import RunStarted
-from core.runs.folder import Action
+from core.runs.events import Action, RunStarted
 from core.runs.library import read_status
 from core.runs.models import MARKER, newest_first
 from core.runs.start import CantResume

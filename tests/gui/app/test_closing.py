@@ -9,8 +9,8 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QLabel
 
 from core.runs import queue
-from core.runs.events import TurnAwaited
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action, TurnAwaited
+from core.runs.folder import RunFolder
 from gui.app import closing
 from gui.app.closing import Closing, Underway, may_close, question_about, underway
 from tests.fakes.runs import Plot, keep_alive, link, make_folder, write_events, write_story

@@ -15,8 +15,8 @@ from core.options.sections import ModelOptions
 from core.runs import crash as runs_crash
 from core.runs import queue
 from core.runs.crash import Interrupted
-from core.runs.events import TurnAwaited
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action, TurnAwaited
+from core.runs.folder import RunFolder
 from core.runs.library import create_all
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
@@ -224,6 +224,7 @@ def test_the_second_run_of_a_pair_is_shown_when_the_first_finishes_on_screen(qtb
     first, second = create_all(PAIR, folder)
     window = make_window()
     window.pages.show_run(first)
+    qtbot.waitUntil(lambda: window.pages.run.view.next_run == second)
     window.found._on_end(EndedRun(first, "Pip", State.FAILED, RunStatus()))
     assert window.pages.run_on_screen() == first
     window.found._on_end(EndedRun(first, "Pip", State.FINISHED, RunStatus()))

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QMainWindow
 
-from core.runs.events import Level, MessageRaised, Outcome, RequestAnswered, RunFinished, RunStarted
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action, Level, MessageRaised, Outcome, RequestAnswered, RunFinished, RunStarted
+from core.runs.folder import RunFolder
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
 from gui.app.notifications import Notifications, was_asked

@@ -23,7 +23,8 @@ from gui.app.closing import Underway
 from gui.app.closing import question_about as question_on_closing
 from gui.app.notices import Notices
 from gui.base.files import reveal
-from gui.base.trash import distinct_titles, note_on
+from gui.base.titles import distinct_titles
+from gui.base.trash import note_on
 from gui.new_run.data_panel import names_hint
 from gui.run.words import question_about as question_of_turn
 from gui.runs.queue_card import QueueCard

@@ -17,10 +17,10 @@ from core.base.jobs import EngineCrashed
 from core.base.settings import Appearance
 from core.options.past_runs import RunNotes
 from core.runs import notes
-from core.runs.folder import Action
+from core.runs.events import Action
 from gui.app.application import BugDialog, BugReporter
 from gui.app.closing import Closing
-from gui.app.commands import GUIDE
+from gui.app.guide import GUIDE
 from gui.app.sidebar import Place
 from gui.app.window import FRAME, MainWindow
 from gui.base.tokens import DARK, LIGHT

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from core.base import formats
-from gui.base.trash import distinct_titles
+from gui.base.titles import distinct_titles
 
 
 def made_at(moment):

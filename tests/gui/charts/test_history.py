@@ -31,7 +31,8 @@ from core.runs.events import (
     TurnCame,
 )
 from core.runs.status import RunStatus
-from gui.charts.history import BatchBuilder, DeviceHistory, MarkKind, MemoryHistory, Pause, RunningMedian
+from gui.charts.history import BatchBuilder, MarkKind, Pause, RunningMedian
+from gui.charts.machine import DeviceHistory, MemoryHistory
 from gui.charts.series import Series
 from tests.fakes.charts import EventHistory
 from tests.fakes.runs import make_folder, write_on_card

@@ -18,7 +18,7 @@ from core.runs import queue
 from core.runs.events import TurnAwaited
 from core.runs.library import options_of_runs
 from core.runs.summary import Timing, timing_key
-from gui.base.trash import Question
+from gui.base.questions import Question
 from gui.new_run.memory_card import TimeBox
 from gui.new_run.memory_dialogs import ExplainedSheet, Start
 from gui.new_run.memory_state import known_length, training_seconds

@@ -15,8 +15,8 @@ from core.options import run_file
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions
 from core.runs import start as starting
-from core.runs.events import CheckpointSaved, Level, MessageRaised, Outcome, RunFinished
-from core.runs.folder import Action, ExitRecord
+from core.runs.events import Action, CheckpointSaved, Level, MessageRaised, Outcome, RunFinished
+from core.runs.folder import ExitRecord
 from core.runs.status import State
 from core.runs.summary import summarize
 from gui.base import sending as asking
@@ -174,7 +174,7 @@ def test_a_click_on_a_message_that_another_one_replaces_is_not_taken_for_that(qt
     train(run, connected=False, heard=time.time() - 118, problem="x")
     view = show(State.TRAINING)
     monkeypatch.setattr(view.messages, "underMouse", lambda: True)
-    monkeypatch.setattr(run_header, "IGNORE_MS", 50)
+    monkeypatch.setattr("gui.run.messages.IGNORE_MS", 50)
     ignores = Qt.WidgetAttribute.WA_TransparentForMouseEvents
     link(run)
     write_events(run.machine_file, MessageRaised(id="slow", level=Level.WARNING, title="Slow"))

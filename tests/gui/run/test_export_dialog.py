@@ -14,7 +14,7 @@ from core.base.jobs import JobCancelled, JobProgress
 from core.jobs.export import Agreement, Compared, ExportKind, ExportReport, NumberFormat
 from core.runs.folder import RunFolder
 from core.services.offers import FormatOffer, Offer
-from gui.base.trash import Question
+from gui.base.questions import Question
 from gui.run import export_dialog
 from gui.run.export_dialog import ExportSheet
 

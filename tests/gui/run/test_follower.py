@@ -7,8 +7,7 @@ import pytest
 from PySide6.QtCore import QObject
 
 from core.runs.event_log import EventWriter
-from core.runs.events import TurnAwaited
-from core.runs.folder import Action
+from core.runs.events import Action, TurnAwaited
 from core.runs.library import read_status
 from core.runs.status import RunStatus, State
 from gui.charts.history import RunHistory

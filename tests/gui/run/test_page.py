@@ -15,6 +15,7 @@ from core.base.errors import Fix, FixAction, RunFolderError, UserError
 from core.monitor.recent import END, REVEAL, STOP
 from core.runs import start
 from core.runs.events import (
+    Action,
     CheckpointSaved,
     Example,
     ExamplesChosen,
@@ -29,7 +30,7 @@ from core.runs.events import (
     RunStarted,
     TurnAwaited,
 )
-from core.runs.folder import Action, ExitRecord
+from core.runs.folder import ExitRecord
 from core.runs.queue import LiveRuns, Move
 from core.runs.start import Extension
 from core.runs.status import State
@@ -37,7 +38,8 @@ from core.runs.summary import summarize
 from gui.app.notifications import Notifications
 from gui.run import header as run_header
 from gui.run.extend_dialog import ExtendSheet
-from gui.run.header import VERDICT, RunAction
+from gui.run.header import RunAction
+from gui.run.messages import VERDICT
 from gui.run.words import Turn
 from tests.fakes.charts import legend_of
 from tests.fakes.desktop import FakeTray
@@ -616,7 +618,7 @@ def test_a_button_that_comes_below_the_pointer_takes_no_click_at_once(qtbot, run
     train(run, 90)
     view = show(State.TRAINING)
     buttons, ignores = view.header.buttons, Qt.WidgetAttribute.WA_TransparentForMouseEvents
-    monkeypatch.setattr("gui.run.header.IGNORE_MS", 50)
+    monkeypatch.setattr("gui.run.messages.IGNORE_MS", 50)
     monkeypatch.setattr(buttons, "underMouse", lambda: True)
     view._show_facts()
     assert not buttons.testAttribute(ignores), "they are as they were"

@@ -7,6 +7,7 @@ import time
 import msgspec
 import pytest
 import shiboken6
+from PySide6.QtCore import QThread
 from PySide6.QtWidgets import QApplication
 
 from core.options import run_file
@@ -16,8 +17,7 @@ from core.runs.events import Evaluated, Outcome, Phase, PhaseChanged, RunFinishe
 from core.runs.folder import ExitRecord
 from core.runs.library import create_all, options_of_test
 from core.runs.status import RunStatus, State
-from core.runs.summary import status_at_end
-from gui.run import page
+from core.runs.summary import status_at_end, summarize
 from gui.run.extend_dialog import ModelTestSheet
 from gui.run.header import RunAction, refusal
 from gui.run.words import RunFacts, state_line
@@ -106,7 +106,7 @@ def test_a_test_shows_its_result_and_leads_to_the_run(qtbot, run, show, tmp_path
 def test_the_first_of_two_runs_announces_the_second_until_it_is_over(run, show, monkeypatch, ended, words):
     chat = make_folder(run.path.with_name("chat"), with_changes(OPTIONS, {"output.name": "Pip"}))
     finish_all(chat)
-    monkeypatch.setattr(page, "pretraining_pair", lambda _run: (run, chat))
+    monkeypatch.setattr("core.runs.related.pretraining_pair", lambda _run: (run, chat))
     clock = write_story(run, Plot(reached=40))
     write_events(run.events_file, RunFinished(time=clock, state=ended, steps=40))
     run.record_exit(ExitRecord(time=clock, code=0))
@@ -140,21 +140,24 @@ def test_a_run_leads_to_its_newest_test(qtbot, run, show, tmp_path, monkeypatch)
         PhaseChanged(phase=Phase.EVALUATING, detail="3/12"),
         Evaluated(step=0, epoch=0.0, metrics={"eval_accuracy": 0.8}, seconds=1.0),
     )
+    threads = []
+    monkeypatch.setattr(
+        "core.runs.related.summarize", lambda run: threads.append(QThread.currentThread()) or summarize(run)
+    )
     view = show(State.FINISHED)
-    qtbot.waitUntil(lambda: view.header.other.text() == "Tested on test.csv: Accuracy 80.0 %", timeout=5000)
-    with monkeypatch.context() as reading:
-        reading.setattr(page, "summarize", lambda _run: pytest.fail("read at each tick"))
-        view._on_tick()
+    assert view.header.other.text() == "Tested on test.csv: Accuracy 80.0 %"
+    view._on_tick()
+    assert set(threads) == {view.job}, "files are read in the thread that follows the run"
     with qtbot.waitSignal(view.run_opened) as opened:
         view.header.other.click()
     assert opened.args == [test]
     status = status_at_end(test, and_beginning=True)
     assert status.share_done == 0.25
-    assert state_line(RunFacts(status, State.TRAINING)) == "Testing: 3 of 12 batches"
+    assert state_line(RunFacts(status=status, state=State.TRAINING)) == "Testing: 3 of 12 batches"
     view.hide()
     test.path.rename(tmp_path.with_name("deleted"))
     view.show()
-    assert view.header.other.isHidden()
+    qtbot.waitUntil(view.header.other.isHidden)
 
 
 def test_dismissing_a_warning_leaves_the_menu_as_it_is(qtbot, run, page):
@@ -170,7 +173,7 @@ def test_dismissing_a_warning_leaves_the_menu_as_it_is(qtbot, run, page):
 
 
 def test_what_cannot_be_tested_says_why():
-    facts = RunFacts(RunStatus(), State.FINISHED, OPTIONS, has_model=True)
+    facts = RunFacts(status=RunStatus(), state=State.FINISHED, options=OPTIONS, has_model=True)
     assert not refusal(RunAction.TEST, facts)
     assert "run.toml" in refusal(RunAction.TEST, dataclasses.replace(facts, options=None))
     preference = msgspec.structs.replace(OPTIONS, task=Task.PREFERENCE)

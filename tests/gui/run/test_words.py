@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from core.memory.estimate import PastRun
+from core.memory.history import PastRun
 from core.memory.model import Basis
 from core.options.sections import TrainingOptions
 from core.runs.events import RunStarted, WhatRan

@@ -13,7 +13,8 @@ from core.base.settings import Appearance
 from core.options import past_runs
 from core.options.past_runs import RunNotes
 from core.runs import notes
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action
+from core.runs.folder import RunFolder
 from core.runs.start import Extension
 from gui.base import background
 from gui.base.theme import Theme

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from core.runs import start as runs_start
-from core.runs.folder import Action
+from core.runs.events import Action
 from tests.fakes import liar
 from tests.fakes.hostile import MODES, There, wrong_with
 from tests.performance.faults.case import Case

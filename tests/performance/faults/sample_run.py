@@ -6,6 +6,7 @@ from core.base.errors import Fix, FixAction
 from core.memory.model import Basis, Forecast, Parts, Room
 from core.runs.event_log import EventWriter
 from core.runs.events import (
+    Action,
     BatterySampled,
     ConfusionCounted,
     DiskSampled,
@@ -28,7 +29,7 @@ from core.runs.events import (
     TurnAwaited,
     TurnCame,
 )
-from core.runs.folder import Action, ExitRecord, KeeperRecord, Request, RunFolder
+from core.runs.folder import ExitRecord, KeeperRecord, Request, RunFolder
 from core.runs.library import create
 from tests.fakes.runs import OPTIONS, VERSIONS, Plot, write_story
 

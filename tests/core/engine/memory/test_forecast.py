@@ -18,7 +18,7 @@ from core.engine.memory.forecast import CANDIDATES, _images, forecast, foretell,
 from core.engine.memory.model_check import check_model
 from core.engine.models import pretrained, text
 from core.engine.reporter import Reporter
-from core.memory import estimate
+from core.memory import estimate, history
 from core.memory.model import Basis, Forecast, Parts, Room
 from core.options import RunOptions
 from core.options.catalogue import with_changes
@@ -247,12 +247,12 @@ def test_a_forecast_is_written_before_the_first_step_and_compared_after_the_last
     assert event.parts.weights == 4 * sum(weight.numel() for weight in done.trainer.model.parameters())
     assert event.room is not None
     assert event.room.free > 0
-    (past,) = estimate.read()
+    (past,) = history.read()
     assert past.forecast == event.parts.total
     assert past.measured == next(event.peak_bytes for event in done.events if hasattr(event, "peak_bytes"))
     short = TrainingOptions(max_steps=1, learning_rate=1e-2)
     assert len(train(tmp_path / "short", model=ModelOptions(source=made["bert"]), training=short).steps) == 1
-    assert estimate.read() == (past,), "a run of less than an epoch isn't remembered"
+    assert history.read() == (past,), "a run of less than an epoch isn't remembered"
 
 
 def test_out_of_memory_is_explained_with_the_forecast(tmp_path, made, monkeypatch):
@@ -269,7 +269,7 @@ def test_out_of_memory_is_explained_with_the_forecast(tmp_path, made, monkeypatc
     assert "2.50 GB more" in message.detail
     assert message.fixes == forecast_event(done).fixes
     assert message.fixes[0].changes["memory.batch_size"] < 512
-    assert estimate.read() == ()
+    assert history.read() == ()
 
 
 def test_an_unconfirmed_run_is_refused_if_it_doesn_t_fit(tmp_path, made, monkeypatch):

@@ -40,6 +40,7 @@ from core.options.choices import BestMetric, Task
 from core.options.sections import TrainingOptions
 from core.runs.event_log import EventReader
 from core.runs.events import (
+    Action,
     CheckpointSaved,
     Evaluated,
     Event,
@@ -53,7 +54,7 @@ from core.runs.events import (
     WhatRan,
     split_non_finite,
 )
-from core.runs.folder import Action, RunFolder
+from core.runs.folder import RunFolder
 from core.runs.status import PredictionLog
 from core.runs.summary import summarize
 from core.runs.verdict import judged_by

@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 
 from core.options import RunOptions, run_file
 from core.options.choices import FrozenPrecision, Method, Toggle
-from core.runs.events import Outcome, RunFinished, WhatRan
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action, Outcome, RunFinished, WhatRan
+from core.runs.folder import RunFolder
 from tests.fakes.divided import COMMAND
 from tests.fakes.models import save_tiny_bert
 from tests.fakes.trained_runs import Story, story_of

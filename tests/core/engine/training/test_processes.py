@@ -24,8 +24,16 @@ from core.engine.training.failures import require_processes
 from core.engine.training.samplers import one_batch_each
 from core.options import RunOptions, run_file
 from core.options.choices import Task, Toggle
-from core.runs.events import CheckpointSaved, MessageRaised, Outcome, PhaseChanged, RunPlanned, WhatRan
-from core.runs.folder import Action, RunFolder
+from core.runs.events import (
+    Action,
+    CheckpointSaved,
+    MessageRaised,
+    Outcome,
+    PhaseChanged,
+    RunPlanned,
+    WhatRan,
+)
+from core.runs.folder import RunFolder
 from core.runs.models import newest
 from tests.core.engine.training.test_resuming import assert_same
 from tests.fakes.models import save_tiny_bert, save_tiny_llama, write_text

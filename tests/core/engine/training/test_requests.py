@@ -8,18 +8,13 @@ from pathlib import Path
 import pytest
 
 from core.engine.reporter import Reporter
-from core.engine.run.requests import (
-    EndRequested,
-    RequestBox,
-    end_while_loading,
-    on_signals,
-)
+from core.engine.run.requests import EndRequested, RequestBox, end_while_loading, on_signals
 from core.engine.train import train_run
 from core.options import RunOptions
 from core.options.choices import Task
 from core.runs.event_log import EventReader
-from core.runs.events import Event, Outcome, RequestAnswered, RunFinished
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action, Event, Outcome, RequestAnswered, RunFinished
+from core.runs.folder import RunFolder
 
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows sends no signals")
 

@@ -18,6 +18,7 @@ from core.options import RunOptions
 from core.options.choices import Augmentation, Method, PreferenceLoss, Schedule, Task, Toggle
 from core.options.sections import OutputOptions
 from core.runs.events import (
+    Action,
     CheckpointSaved,
     Evaluated,
     Outcome,
@@ -26,7 +27,7 @@ from core.runs.events import (
     RunFinished,
     RunStarted,
 )
-from core.runs.folder import Action, RunFolder
+from core.runs.folder import RunFolder
 from core.runs.models import newest
 from core.runs.status import State
 from core.runs.summary import status_at_end, summarize

@@ -15,18 +15,13 @@ from core.options import RunOptions, run_file
 from core.options.catalogue import with_changes
 from core.options.choices import Method, Task, Toggle
 from core.options.validate import problems_of
-from core.runs.events import Outcome, Phase, PhaseChanged, Predicted, RunFinished, StepFinished
-from core.runs.folder import Action, RunFolder
+from core.runs.events import Action, Outcome, Phase, PhaseChanged, Predicted, RunFinished, StepFinished
+from core.runs.folder import RunFolder
 from core.runs.library import create_all, options_of_test
 from core.runs.status import PredictionLog
 from core.runs.summary import status_at_end, summarize
 from core.runs.verdict import Finding, verdict
-from tests.fakes.models import (
-    save_tiny_bert,
-    save_tiny_llama,
-    save_tiny_talker,
-    save_tiny_vision,
-)
+from tests.fakes.models import save_tiny_bert, save_tiny_llama, save_tiny_talker, save_tiny_vision
 from tests.fakes.trained_runs import attempt, in_attempts
 from tests.fakes.training import options_of, run_options, write_data
 
