@@ -62,18 +62,23 @@ def line_count(path: Path) -> int:
 
 
 def unmapped(least: int = 150) -> set[str]:
-    """Modules of more lines than `least` that docs/architecture.md names neither by file nor by folder."""
+    """Modules of more lines than `least` that docs/architecture.md names neither by file nor by folder.
+
+    A file may be named alone in a row that names another file, or the folder, with its path.
+    """
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    cells = [line for line in page.splitlines() if line.startswith("|")]
-    named = {name.rstrip("/") for line in cells for name in re.findall(r"`([\w./]+)`", line)}
+    rows = [re.findall(r"`([\w./]+)`", line) for line in page.splitlines() if line.startswith("|")]
     found = set()
     for path in modules().values():
-        place = path.relative_to(ROOT)
-        # a file of a folder that the same line names by its name alone counts, too
-        beside = any(f"`{place.name}`" in line and f"`{place.parent.as_posix()}" in line for line in cells)
-        folder = f"{place.parent.as_posix()}/"
-        if line_count(path) > least and not (place.as_posix() in named or beside or f"`{folder}`" in page):
-            found.add(place.as_posix())
+        name, folder = path.relative_to(ROOT).as_posix(), path.parent.relative_to(ROOT).as_posix()
+        is_named = any(
+            name in row
+            or f"{folder}/" in row
+            or (path.name in row and any(one.startswith(folder) for one in row))
+            for row in rows
+        )
+        if not is_named and line_count(path) > least:
+            found.add(name)
     return found
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from core.engine.devices.capabilities import LIBRARIES
 from recipe import ASKED_FOR_VERSIONS
-from tests.house_figures import tree_of
+from tests.house_figures import circles, tree_of, unmapped
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -215,6 +215,15 @@ def test_links_and_images_of_pages_lead_to_files_in_git():
         if "://" not in target and (page.parent / target).resolve() not in kept
     }
     assert not broken
+
+
+def test_the_map_names_every_large_module():
+    assert unmapped() == set()
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """Imports in functions and for types only count, too."""
+    assert circles() == set()
 
 
 def test_the_map_names_files_that_exist():
