@@ -62,11 +62,10 @@ class Regression:
         checkpoints.clean(self.run.checkpoints)
         if checkpoint is not None:
             self.load(checkpoint.path)
-        steps = round(self.options.training.epochs * AN_EPOCH)
+        training = self.options.training
+        steps = training.max_steps or round(training.epochs * AN_EPOCH)
         counts = {"train_samples": ROWS, "eval_samples": ROWS, "effective_batch": BATCH}
-        self.log.plan(
-            RunPlanned(total_steps=steps, epochs=self.options.training.epochs, device="cpu", **counts)
-        )
+        self.log.plan(RunPlanned(total_steps=steps, epochs=steps / AN_EPOCH, device="cpu", **counts))
         self.predictions.begin()
         start = time.perf_counter()
         with on_signals(self.requests.stop_at_signal):

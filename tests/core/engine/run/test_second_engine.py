@@ -90,7 +90,7 @@ def test_a_loss_that_is_no_number_fails_the_run_with_the_remedy(tmp_path):
 
 def test_its_process_is_kept_followed_paused_resumed_and_killed_like_any(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    run = make_folder(tmp_path / "run", options(epochs=1000.0))
+    run = make_folder(tmp_path / "run", options(max_steps=10**6))
     keeper = [*numpy_engine.COMMAND, "keep", str(run.path)]
     process, follower = runs_start.start(run, keeper), RunFollower(run)
     follow_until(follower, process, lambda: follower.status.step >= 3, seconds=60)
