@@ -17,11 +17,11 @@ from core.engine import __main__ as engine
 from core.engine.reporter import Reporter
 from core.engine.run import checkpoints
 from core.engine.run.attempt import attempt, finish
-from core.engine.run.best import best_kept, stops_early
+from core.engine.run.best import best_kept, is_evaluation, stops_early
 from core.engine.run.failures import explain, writing
 from core.engine.run.log import RunLog
 from core.engine.run.predictions import Predictions, ShouldStop
-from core.engine.run.requests import RequestBox, on_signals
+from core.engine.run.requests import EndRequested, RequestBox, on_signals
 from core.engine.run.steps import Part, Step, StepParts
 from core.monitor.keeper import Keeper
 from core.options import RunOptions
@@ -69,7 +69,11 @@ class Regression:
         self.predictions.begin()
         start = time.perf_counter()
         with on_signals(self.requests.stop_at_signal):
-            outcome = self.learn(steps)
+            try:
+                outcome = self.learn(steps)
+            except EndRequested as ended:  # while it predicts
+                self.save()
+                outcome = ended.outcome
             if outcome is not Outcome.PAUSED:
                 with writing(self.run.path), checkpoints.replaced(self.run.model) as folder:
                     save_file({"weights": self.weights}, folder / WEIGHTS)
@@ -88,20 +92,25 @@ class Regression:
     def learn(self, steps: int) -> Outcome:
         self.requests.can_save = True
         told = False
-        while self.step < steps:
+        while True:
+            is_best = self.is_due() and self.evaluate()
+            ends = self.requests.end_requested()
+            if ends or is_best or self.requests.save_requested():
+                self.save()
+            if ends:
+                return self.requests.ending
+            if self.step >= steps or stops_early(self.history, self.options.training):
+                return Outcome.FINISHED
+            self.log.begin_step()
             self.take_step()
             if not told:
                 told = True
                 self.log.state_what_ran(what_ran(self.weights), ())
-            self.log.begin_step()
-            is_to_save = self.step % AN_EPOCH == 0 and self.evaluate()
-            if self.requests.end_requested() or self.requests.save_requested() or is_to_save:
-                self.save()
-            if self.requests.ending is not None:
-                return self.requests.ending
-            if stops_early(self.history, self.options.training):
-                break
-        return Outcome.FINISHED
+
+    def is_due(self) -> bool:
+        """Whether the evaluation after this step is to be made: not if it was, before a pause."""
+        is_epoch = self.step > 0 and self.step % AN_EPOCH == 0
+        return is_epoch and not any(is_evaluation(entry, self.step) for entry in self.history)
 
     def take_step(self) -> None:
         parts, rate = self.log.parts, self.options.training.learning_rate
@@ -127,12 +136,12 @@ class Regression:
 
     def evaluate(self) -> bool:
         """Returns whether it was the best evaluation, whose weights are kept."""
+        self.predictions.tell(self.step, self.step / AN_EPOCH)  # a pause may interrupt it
         self.log.evaluating(1, 1)
         scores = self.rows @ self.weights
         accuracy = float(((scores > 0) == self.labels).mean())
         metrics = {"eval_loss": float(loss_of(scores, self.labels)[0]), "eval_accuracy": accuracy}
         self.history.append({"step": self.step, **metrics})
-        self.predictions.tell(self.step, self.step / AN_EPOCH)
         self.log.evaluated(self.step, self.step / AN_EPOCH, metrics, self.log.since_mark(), baseline=0.5)
         return self.options.keeps_best and self.best() == self.step
 

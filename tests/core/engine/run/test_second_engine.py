@@ -10,10 +10,11 @@ import pytest
 from core.engine.reporter import Reporter
 from core.engine.run import steps
 from core.engine.run.checkpoints import find_checkpoint
+from core.engine.run.predictions import ShouldStop
 from core.options import RunOptions
 from core.runs import start as runs_start
 from core.runs.event_log import RunFollower
-from core.runs.events import Event, Outcome, Predicted, RunFinished, StepFinished, WhatRan
+from core.runs.events import Event, Outcome, Predicted, RunFinished, Said, StepFinished, WhatRan
 from core.runs.folder import Action, RunFolder
 from core.runs.models import newest, newest_first, trained_model
 from core.runs.status import State
@@ -62,6 +63,24 @@ def test_a_run_that_was_paused_goes_on_to_the_bit(pauses, tmp_path):
     assert whole.last.metrics["eval_accuracy"] > 0.9
     models = [(tmp_path / name / "model" / numpy_engine.WEIGHTS).read_bytes() for name in ("whole", "paused")]
     assert models[0] == models[1]
+
+
+def test_a_pause_while_it_predicts_is_heard_at_once_and_the_evaluation_made_later(tmp_path, monkeypatch):
+    run, predict = RunFolder(tmp_path / "run"), numpy_engine.Regression.predict
+
+    def asking(self: numpy_engine.Regression, should_stop: ShouldStop) -> tuple[Said, ...]:
+        if self.step == 16 and not newest_first(run.checkpoints):
+            run.request(Action.PAUSE)
+            assert should_stop()
+        return predict(self, should_stop)
+
+    monkeypatch.setattr(numpy_engine.Regression, "predict", asking)
+    assert attempt(run.path, options()) == 0
+    story = story_of(run)
+    assert (story.ended, [*story.evaluations]) == ((Outcome.PAUSED, 16), [8])
+    assert attempt(run.path, options()) == 0
+    story = story_of(run)
+    assert (story.ended, [*story.evaluations]) == ((Outcome.FINISHED, 24), [8, 16, 24])
 
 
 def test_each_part_of_a_step_what_ran_and_predictions_are_told(tmp_path):
