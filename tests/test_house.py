@@ -21,17 +21,9 @@ QT = {"PySide6", "shiboken6", "pyqtgraph"}
 LIGHT = {"msgspec", "platformdirs", "psutil", "pynvml", "send2trash", "tomli_w", "tqdm", "wakepy"}
 ARRAYS = {"PIL", "pi_heif", "numpy", "pyarrow", "sklearn"}
 TORCH = {"torch", "torchao", "torchvision", "bitsandbytes", "deepspeed", "safetensors", "tensorboardX"}
+TORCH |= {"typing_extensions"}  # which torch itself imports
 HUGGING_FACE = {"accelerate", "datasets", "huggingface_hub", "peft", "tokenizers", "transformers", "trl"}
-OTHERS = {
-    "coremltools",
-    "gguf",
-    "jinja2",
-    "keyring",
-    "onnxruntime",
-    "truststore",
-    "typing_extensions",
-    "yaml",
-}
+OTHERS = {"coremltools", "gguf", "jinja2", "keyring", "onnxruntime", "truststore", "yaml"}
 ALLOWED = {
     "core": LIGHT | {"core"},
     "core/engine": LIGHT | ARRAYS | TORCH | HUGGING_FACE | OTHERS | {"core", "resources"},

@@ -159,19 +159,20 @@ TrainRun = Callable[[RunFolder, RunOptions, Reporter, Checkpoint | None], int]
 """Trains in a run's folder and returns the exit status: what an engine is to the rest."""
 
 
-def _pytorch() -> TrainRun:
+def _pytorch(options: RunOptions) -> TrainRun:
+    prepare(options, offline=False)
     from core.engine.train import train_run
 
     return train_run
 
 
-ENGINES = {"pytorch": _pytorch}
-"""Each imports an engine."""
+ENGINES: dict[str, Callable[[RunOptions], TrainRun]] = {"pytorch": _pytorch}
+"""Each prepares this process for a run and imports an engine."""
 
 
-def engine_of(_options: RunOptions) -> TrainRun:
+def engine_of(options: RunOptions) -> TrainRun:
     """Returns the engine of a run; only here one is chosen, and so far there is one."""
-    return ENGINES["pytorch"]()
+    return ENGINES["pytorch"](options)
 
 
 def _train_here(run: RunFolder) -> int:
@@ -187,12 +188,12 @@ def _train_here(run: RunFolder) -> int:
     except UserError as error:
         reporter.fail(error)
         return 1
-    prepare(options, offline=False)
+    train_run = engine_of(options)
     if hub.may_be_there(options) and not is_complete(options):
         from core.engine.hub.token import lend_token
 
         lend_token()  # the run downloads its model
-    return engine_of(options)(run, options, reporter, start.checkpoint)
+    return train_run(run, options, reporter, start.checkpoint)
 
 
 # --- Jobs that answer a request

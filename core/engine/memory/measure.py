@@ -25,7 +25,10 @@ from typing import Any, Self
 import msgspec
 import psutil
 import torch
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback
+from transformers import TrainerControl as Control
+from transformers import TrainerState as State
+from transformers import TrainingArguments as Arguments
 from typing_extensions import override
 
 from core.base.errors import Fix, OutOfMemory, UserError
@@ -328,30 +331,22 @@ class WeighedRun(TrainerCallback):
     # Trainer's events
 
     @override
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         self._begun = self._mark = time.perf_counter()
 
     @override
-    def on_epoch_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_epoch_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         self._mark = time.perf_counter()  # work between two epochs isn't part of a step
 
     @override
-    def on_pre_optimizer_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_pre_optimizer_step(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         if self.weighs:  # all gradients exist now
             gradients = (weight.grad for weight in self.trainer.model.parameters() if weight.grad is not None)
             sizes = (grad.nbytes for grad in gradients if grad.device.type == self.resolved.kind)
             self.gradients = max(self.gradients, sum(sizes))
 
     @override
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_end(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         synchronize(self.resolved.kind)
         trainer = self.trainer
         seconds = time.perf_counter() - self._mark - trainer.step.compile_seconds
@@ -496,9 +491,7 @@ class Sampling(WeighedRun):
         return len(self.seconds) < self._warm_up
 
     @override
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_end(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         if not self.seconds:  # evaluating the first batch isn't part of its step
             self._mark += self.trainer.examining_seconds
         super().on_step_end(args, state, control, **kwargs)
@@ -650,18 +643,14 @@ class DryRun(WeighedRun):
     trainer_class = DryTrainer
 
     @override
-    def on_step_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         if self.options.device.processes > 1:
             for weight in self.trainer.model.parameters():
                 if weight.requires_grad and weight.grad is None:
                     weight.grad = torch.zeros_like(weight)
 
     @override
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         super().on_train_begin(args, state, control, **kwargs)
         self._before = processor_times(), sum(os.times()[:4])
 

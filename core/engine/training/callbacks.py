@@ -9,7 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback
+from transformers import TrainerControl as Control
+from transformers import TrainerState as State
+from transformers import TrainingArguments as Arguments
 from typing_extensions import override
 
 from core.base.language import _
@@ -38,7 +41,7 @@ from core.runs.models import is_undamaged
 # --- The best model
 
 
-def kept_best(args: TrainingArguments, state: TrainerState, by: BestMetric) -> int | None:
+def best_so_far(args: Arguments, state: State, by: BestMetric) -> int | None:
     """The step of the best evaluation whose weights are there, by Trainer's log.
 
     Every checkpoint has that log, so that a resumed run, whose last evaluation may have been undone, counts as one that
@@ -54,20 +57,16 @@ class BestCallback(TrainerCallback):
         self._training = training
 
     @override
-    def on_epoch_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_epoch_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         self._stop_early(state, control)  # it may have been killed between its last checkpoint and its end
 
     @override
-    def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        if agreed(kept_best(args, state, self._training.metric_for_best_model)) == state.global_step:
+    def on_evaluate(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
+        if agreed(best_so_far(args, state, self._training.metric_for_best_model)) == state.global_step:
             control.should_save = True
         self._stop_early(state, control)
 
-    def _stop_early(self, state: TrainerState, control: TrainerControl) -> None:
+    def _stop_early(self, state: State, control: Control) -> None:
         if stops_early(state.log_history, self._training):
             control.should_training_stop = control.should_save = True
 
@@ -79,7 +78,7 @@ def load_best(trainer: Any, training: TrainingOptions, reporter: Reporter) -> in
         Their step: the last, if that was the best or the best is damaged.
     """
     last = int(trainer.state.global_step)
-    best = agreed(kept_best(trainer.args, trainer.state, training.metric_for_best_model))
+    best = agreed(best_so_far(trainer.args, trainer.state, training.metric_for_best_model))
     if best is None or best == last:
         return last
     folder = trainer.checkpoint_at(best)
@@ -109,28 +108,22 @@ class PredictionCallback(TrainerCallback):
         self._has_eval = has_eval
 
     @override
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         self._predictions.begin()
         is_done = state.global_step and self._has_eval  # before the pause
         if not is_done and state.max_steps:  # a test predicts when it evaluates
             self._tell(state)
 
     @override
-    def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_evaluate(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         self._tell(state)
 
     @override
-    def on_epoch_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_epoch_end(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         if not self._has_eval:  # there may be the person's own prompts
             self._tell(state)
 
-    def _tell(self, state: TrainerState) -> None:
+    def _tell(self, state: State) -> None:
         self._predictions.tell(state.global_step, state.epoch or 0.0)
 
 
@@ -169,17 +162,13 @@ class ValidationCallback(TrainerCallback):
         return self._prepared.metrics(prediction) | ({} if baseline is None else {"baseline": baseline})
 
     @override
-    def on_prediction_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_prediction_step(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         self._loader = kwargs["eval_dataloader"]
 
     @override
-    def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_evaluate(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         by = self._options.training.metric_for_best_model
-        is_kept = not self._options.keeps_best or kept_best(args, state, by) == state.global_step
+        is_kept = not self._options.keeps_best or best_so_far(args, state, by) == state.global_step
         confusion, validation, change = self._confusion, self._validation, msgspec.structs.replace
         if confusion is not None:
             confusion = change(confusion, step=state.global_step, is_kept=is_kept)
@@ -234,9 +223,7 @@ class ReportCallback(TrainerCallback):
         self._evaluated_batches = 0
 
     @override
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         """Report the plan, as Trainer has computed it.
 
         Raises:
@@ -259,22 +246,16 @@ class ReportCallback(TrainerCallback):
         )
 
     @override
-    def on_epoch_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_epoch_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         self._log.go_on(state.global_step)
 
     @override
-    def on_pre_optimizer_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_pre_optimizer_step(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         """Remember the learning rate of this step, before the schedule changes it."""
         self._learning_rate = float(kwargs["optimizer"].param_groups[0]["lr"])
 
     @override
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_end(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         """Report the step; its time includes waiting for data.
 
         Raises:
@@ -301,45 +282,35 @@ class ReportCallback(TrainerCallback):
         self._log.begin_step()
 
     @override
-    def on_epoch_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_epoch_end(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         if control.should_evaluate:
             self._log.flush()
 
     @override
-    def on_prediction_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_prediction_step(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         self._evaluated_batches += 1
         self._log.evaluating(self._evaluated_batches, len(kwargs["eval_dataloader"]))
 
     @override
-    def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_evaluate(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         metrics = kwargs["metrics"]
         seconds, baseline = metrics.get("eval_runtime", 0.0), metrics.get("eval_baseline")
         self._evaluated_batches = 0
         self._log.evaluated(state.global_step, state.epoch or 0.0, metrics, seconds, baseline)
 
     @override
-    def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_save(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         """Report the checkpoint that was just written, and remove old ones."""
         saved = self._resuming.saved
         if saved is None or not self._resuming.is_new or rank():
             return
         by = self._options.training.metric_for_best_model
-        self._log.saved(saved, kept_best(args, state, by) if self._options.keeps_best else None)
+        self._log.saved(saved, best_so_far(args, state, by) if self._options.keeps_best else None)
         if not control.should_training_stop:  # it would seem to finish another step before it pauses
             self._log.go_on(state.global_step)
 
     @override
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_end(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         self._log.flush()
 
 
@@ -362,9 +333,7 @@ class RequestCallback(TrainerCallback):
         self._owes_checkpoint = False
 
     @override
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_end(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         """End after this step with a checkpoint, or only save one; an evaluation, if any, comes after it."""
         self._requests.can_save = True
         if self._requests.end_requested():
@@ -374,17 +343,13 @@ class RequestCallback(TrainerCallback):
             control.should_save = True
 
     @override
-    def on_epoch_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_epoch_end(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         if self._requests.ending is not None:
             control.should_evaluate = False
             control.should_save = True
 
     @override
-    def on_prediction_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_prediction_step(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         """Interrupt an evaluation.
 
         Raises:
@@ -394,9 +359,7 @@ class RequestCallback(TrainerCallback):
             self._requests.raise_if_ending()
 
     @override
-    def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_evaluate(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         """Act on requests made during the evaluation at once."""
         if self._requests.end_requested():
             control.should_training_stop = True
@@ -405,9 +368,7 @@ class RequestCallback(TrainerCallback):
             control.should_save = True
 
     @override
-    def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_save(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
         """Report a requested checkpoint that existed already."""
         saved = self._resuming.saved
         if self._owes_checkpoint and saved is not None and not self._resuming.is_new:

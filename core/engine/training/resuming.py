@@ -60,10 +60,10 @@ class Resuming:
         return True
 
     @contextmanager
-    def writing(self, path: Path) -> Iterator[None]:
+    def staged(self, path: Path) -> Iterator[None]:
         """Let all ranks write a checkpoint into `stage`, which rank 0 makes and completes."""
-        staged = nullcontext(path.parent / checkpoints.STAGE / path.name)
-        with checkpoints.staged(path.parent, step_of(path)) if rank() == 0 else staged as folder:
+        there = nullcontext(path.parent / checkpoints.STAGE / path.name)
+        with checkpoints.staged(path.parent, step_of(path)) if rank() == 0 else there as folder:
             wait_for_all()
             self.stage = folder.parent
             try:

@@ -338,7 +338,7 @@ class WatchedTrainer(Trainer):
             return
         self.resuming.begin_saving()
         check_weights_finite(self.model, self.args)
-        with writing(path.parent, self.resuming.size), self.resuming.writing(path):
+        with writing(path.parent, self.resuming.size), self.resuming.staged(path):
             super()._save_checkpoint(model, trial)
 
     @override

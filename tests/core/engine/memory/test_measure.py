@@ -102,7 +102,10 @@ def test_the_load_of_other_programs_is_what_this_process_did_not_use(monkeypatch
         SimpleNamespace(options=RunOptions(task=Task.CHAT), kind="cpu", label="cpu"), SimpleNamespace(base=0)
     )
     trainer = SimpleNamespace(
-        batches=SimpleNamespace(repeats=2), longest=None, longest_text=None, compilation=None
+        batches=SimpleNamespace(repeats=2),
+        longest=None,
+        longest_text=None,
+        step=SimpleNamespace(compilation=None),
     )
     run.trainer, run.seconds, run.rows = trainer, [1.0, 1.0], 0
     run._before = ProcessorTimes(busy=0.0, total=0.0), sum(os.times()[:4]) - 2.0
