@@ -222,7 +222,7 @@ class UnfinishedRuns(QObject):
         if view is not None and is_over and view.run in [one.run for one in live]:
             view.follow_again()
         elif view is not None and is_over:
-            view.find_related()
+            view.look_again()
 
     def _on_end(self, end: EndedRun) -> None:
         page = self._pages.run

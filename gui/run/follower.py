@@ -12,9 +12,11 @@ from subprocess import Popen, TimeoutExpired
 
 from PySide6.QtCore import QObject, QThread, Signal
 
-from core.base.errors import RunFolderError, UserError
-from core.base.files import is_there, open_plain
+from core.base.errors import OptionsError, RunFolderError, UserError
+from core.base.files import is_there, open_plain, read_small
 from core.base.language import _
+from core.options import RunOptions
+from core.options.past_runs import title_of
 from core.runs.crash import Crash, crash_before, crash_of, saved_step
 from core.runs.event_log import RunFollower
 from core.runs.events import Action
@@ -87,6 +89,35 @@ Begin = Callable[[], "Popen[bytes]"]
 """Starts, resumes or extends a run (`core.runs.start`); returns its keeper."""
 
 
+LARGEST_SHOWN = 1 << 20
+"""Bytes of a run file that are shown."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run is called, and its options; None if `run.toml` can't be read: `text` is what there is of it."""
+
+    title: str
+    options: RunOptions | None = None
+    text: str = ""
+
+
+def asked_of(run: RunFolder) -> Asked:
+    """Reads the run's options and notes."""
+    try:
+        options = run.options()
+        return Asked(title_of(run.path, options), options)
+    except OptionsError:
+        return Asked(title_of(run.path, None), text=_text_of(run.options_file))
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return read_small(path)[:LARGEST_SHOWN].decode(errors="replace")
+    except OSError as error:
+        return _("{file} can't be read: {reason}").format(file=path, reason=error.strerror)
+
+
 @dataclass(frozen=True)
 class Remains:
     """What a run that is over, or waits, can continue with.
@@ -123,9 +154,8 @@ class RunFollowerThread(QThread):
     state_changed = Signal(object)  # a `core.runs.status.State`, after the update that led to it
     ended = Signal(object)  # a `core.runs.folder.ExitRecord`, before the state that follows from it
     remains_changed = Signal(object)  # the `Remains` of a run that is over, or waits; before that state, too
-    related_found = Signal(
-        object
-    )  # a `core.runs.related.Related`, before each state, and when it is looked for
+    asked_read = Signal(object)  # an `Asked`, before each state, and on `look_again`
+    related_found = Signal(object)  # a `core.runs.related.Related`, likewise
     connection_changed = Signal(object)  # the `core.runs.folder.Connection` of a run on another computer
     job_failed = Signal(object)  # a `UserError`: the run can't be started, or a request can't be written
 
@@ -136,7 +166,7 @@ class RunFollowerThread(QThread):
         self._runs_again = False
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._seeks_related = threading.Event()
+        self._looks_again = threading.Event()
         self._requests: SimpleQueue[Action] = SimpleQueue()
         self._log = LogTail(run.log_file)
         self._follower, self._builder = RunFollower(run), BatchBuilder()
@@ -161,9 +191,9 @@ class RunFollowerThread(QThread):
         self._runs_again = True
         self._run_again()
 
-    def find_related(self) -> None:
-        """Look anew for the run that belongs to this one; returns at once."""
-        self._seeks_related.set()
+    def look_again(self) -> None:
+        """Read anew what the run is called and asked, and which run belongs to it; returns at once."""
+        self._looks_again.set()
         self._wake.set()
         self._run_again()
 
@@ -177,13 +207,13 @@ class RunFollowerThread(QThread):
         keeper = self._start()
         follower, builder = self._follower, self._builder
         follower.look_again()
-        self._report_related()
+        self._look_again()
         if self._state is None:
             self._report_first_status()
         next_report = time.monotonic() + REPORT_SECONDS
         while not (self._stopping.is_set() or follower.is_over):
             self._write_requests()
-            self._report_related()
+            self._look_again()
             builder.add(follower.poll(PIECE_BYTES))
             is_news = follower.state is not self._state or not self._reading[-1]
             is_due = time.monotonic() >= next_report or len(builder) >= LARGEST_UPDATE
@@ -209,7 +239,7 @@ class RunFollowerThread(QThread):
 
     def _run_again(self) -> None:
         """Begin what was requested since the thread has ended, or while it did."""
-        is_wanted = self._begin is not None or self._runs_again or self._seeks_related.is_set()
+        is_wanted = self._begin is not None or self._runs_again or self._looks_again.is_set()
         if is_wanted and not self._stopping.is_set():
             self.start()
 
@@ -251,20 +281,23 @@ class RunFollowerThread(QThread):
         if state is self._state or brings_back:  # its model comes before exit.json does
             return
         self._state = state
-        self._find_related()
+        self._report_asked()
         if record is not None:
             self.ended.emit(record)
         if state.is_over or state is State.QUEUED:
             self.remains_changed.emit(remains_of(self._run, status, record, state))
         self.state_changed.emit(state)
 
-    def _report_related(self) -> None:
-        if self._seeks_related.is_set():
-            self._seeks_related.clear()
-            self._find_related()
+    def _look_again(self) -> None:
+        if self._looks_again.is_set():
+            self._looks_again.clear()
+            self._report_asked()
 
-    def _find_related(self) -> None:
-        with contextlib.suppress(OSError):  # the folder of runs can't be read: what is known stays
+    def _report_asked(self) -> None:
+        if not is_there(self._run.path):
+            return  # what is known stays
+        self.asked_read.emit(asked_of(self._run))
+        with contextlib.suppress(OSError):  # the folder of all runs can't be read
             self.related_found.emit(related_to(self._run))
 
     def _report_connection(self) -> None:

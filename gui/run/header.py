@@ -356,10 +356,10 @@ NARROW = 800
 class RunHeader(QWidget):
     """Name, state, progress and buttons of a run."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.buttons = RunActions()
-        self.name = ElidedLabel(name, Role.PAGE_TITLE)
+        self.name = ElidedLabel(role=Role.PAGE_TITLE)
         self.state_line = ElidedLabel(role=Role.MUTED)
         self.connection = ElidedLabel(role=Role.HINT)
         self.other = link_button("", flush=True)

@@ -12,7 +12,7 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, FixAction, OptionsError, UserError
-from core.base.files import read_small, writing
+from core.base.files import writing
 from core.base.language import _, isolated
 from core.options import RunOptions, Tree, past_runs, run_file
 from core.runs import queue
@@ -38,7 +38,7 @@ from gui.charts.history import RunHistory, RunUpdate
 from gui.run import words as run_text
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, ModelTestSheet, from_its_model, titled, with_changes
-from gui.run.follower import Begin, Remains, RunFollowerThread
+from gui.run.follower import Asked, Begin, Remains, RunFollowerThread
 from gui.run.header import RunAction, RunFigures, RunHeader
 from gui.run.messages import VERDICT, RunMessages, cause_of
 from gui.run.share import RunSharing
@@ -54,9 +54,6 @@ TO_HEED = (Finding.HARDLY_LEARNED, Finding.OVERFITS, Finding.WORSENED)
 
 Resume = Callable[..., Popen[bytes]]
 """Resumes a run, as `core.runs.start.resume` does."""
-
-LARGEST_SHOWN = 1 << 20
-"""Bytes of a run file that are shown."""
 
 
 class RunView(QWidget):
@@ -94,8 +91,8 @@ class RunView(QWidget):
         self._attempt_left = -1
         self._failures: list[MessageRaised] = []
         self._note: MessageRaised | None = None
-        self._options = self._read_options()
-        self.header = RunHeader(self.title)
+        self._asked = Asked("")
+        self.header = RunHeader()
         self._dismissed = set() if dismissed is None else dismissed
         self.messages = RunMessages(self._dismissed)
         self.figures = RunFigures()
@@ -108,12 +105,16 @@ class RunView(QWidget):
         self.sending = Sending(self)
         self._tick = QTimer(self, interval=TICK_MS)
         self._connect()
-        self._show_options()
+        self.details.show_task(None)
         self.job.start()
 
     @property
     def title(self) -> str:
-        return title_of(self.run.path, self._options)
+        return self._asked.title
+
+    @property
+    def _options(self) -> RunOptions | None:
+        return self._asked.options
 
     @property
     def state(self) -> State | None:
@@ -172,6 +173,7 @@ class RunView(QWidget):
         self.job.log_arrived.connect(self.details.add_log)
         self.job.ended.connect(self._on_end)
         self.job.connection_changed.connect(self._on_connection)
+        self.job.asked_read.connect(self._on_asked)
         self.job.related_found.connect(self._on_related)
         self.job.remains_changed.connect(self._on_remains)
         self.job.state_changed.connect(self._on_state)
@@ -184,8 +186,7 @@ class RunView(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self.header.name.setText(self.title)
-        self.find_related()  # it may have been deleted since
+        self.look_again()  # it may have been renamed since, or the other run deleted
         self._refresh()
 
     def _on_update(self, update: RunUpdate) -> None:
@@ -232,8 +233,6 @@ class RunView(QWidget):
         if state is not State.QUEUED:  # a queued run has just reported its checkpoint
             self._remains = Remains()
         self._failures.clear()
-        self._options = self._read_options()  # they change if it is to train longer
-        self._show_options()
 
     def show_error(self, error: UserError) -> None:
         self._failures.append(
@@ -300,9 +299,9 @@ class RunView(QWidget):
         other = self._related.other
         return other.run if other is not None and self._related.relation is Relation.CHAT else None
 
-    def find_related(self) -> None:
-        """Look anew for the run that belongs to this one, and how it is."""
-        self.job.find_related()
+    def look_again(self) -> None:
+        """Read anew what the run is called and asked, which run belongs to it, and how that is."""
+        self.job.look_again()
 
     def _on_related(self, related: Related) -> None:
         self._related = related
@@ -385,7 +384,7 @@ class RunView(QWidget):
                 write_notes(folder, notes)
         except UserError as error:
             self.show_error(error)
-        self.header.name.setText(self.title)
+        self.look_again()
 
     def follow_again(self) -> None:
         """Follow a run that another process has resumed."""
@@ -440,27 +439,19 @@ class RunView(QWidget):
         if Question(title, text, {True: _("Give up")}, self, return_cancels=True).ask(False):
             self.job.request(Action.KILL)
 
-    def _read_options(self) -> RunOptions | None:
-        try:
-            return self.run.options()
-        except OptionsError:
-            return None
-
-    def _show_options(self) -> None:
-        """Show the options that apply, the changed ones first; of an unreadable file, its text."""
-        self.details.show_task(self._options)
-        if self._options is not None:
-            changed, others = run_file.applied(self._options)
-            blocks = (["# " + _("Changed"), *changed], ["# " + _("Default values"), *others])
-            self.details.options.setPlainText("\n\n".join(map("\n".join, blocks)))
+    def _on_asked(self, asked: Asked) -> None:
+        """Show name and options, which change if it is renamed or to train longer; the changed options come first."""
+        if asked == self._asked:
             return
-        try:
-            text = read_small(self.run.options_file)[:LARGEST_SHOWN].decode(errors="replace")
-            self.details.options.setPlainText(text)
-        except OSError as error:
-            self.details.options.setPlainText(
-                _("{file} can't be read: {reason}").format(file=self.run.options_file, reason=error.strerror)
-            )
+        self._asked = asked
+        self.header.name.setText(asked.title)
+        self.details.show_task(asked.options)
+        if asked.options is None:
+            self.details.options.setPlainText(asked.text)
+            return
+        changed, others = run_file.applied(asked.options)
+        blocks = (["# " + _("Changed"), *changed], ["# " + _("Default values"), *others])
+        self.details.options.setPlainText("\n\n".join(map("\n".join, blocks)))
 
 
 class RunPage(QuietScroll):

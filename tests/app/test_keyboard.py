@@ -90,7 +90,7 @@ def test_a_run_is_started_watched_stopped_and_exported_with_keys_alone(qtbot, ma
     qtbot.waitUntil(lambda: view.findChild(QInputDialog).isActiveWindow())
     for key in (Qt.Key.Key_A, Qt.Key.Key_Return):
         keyboard.press(key)
-    assert view.header.name.text() == "a"
+    qtbot.waitUntil(lambda: view.header.name.text() == "a")
     assert window.isVisible()
 
 

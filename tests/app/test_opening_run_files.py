@@ -32,7 +32,7 @@ def the_window():
     return next(one for one in QApplication.topLevelWidgets() if isinstance(one, MainWindow))
 
 def steps():
-    return the_window().new_run.tree()["training"]["max_steps"]
+    return the_window().pages.new_run.tree()["training"]["max_steps"]
 
 def aside():
     strip = the_window().found.strip.aside
