@@ -41,7 +41,6 @@ EXCEPTIONS = {
 NETWORK = ("urllib.request", "http.client", "socket", "ssl", "requests", "httpx", "PySide6.QtNetwork.Q")
 NOT_CONNECTING = {
     "core/engine/training/tensorboard.py",
-    "core/services/gpu_install.py",
     "core/engine/hub/account.py",
     "core/engine/launch.py",
 }
@@ -118,10 +117,11 @@ def test_each_part_imports_only_what_it_may():
     assert not strangers
 
 
-def test_only_two_files_open_connections_by_themselves():
+def test_only_three_files_open_connections_by_themselves():
     """Whatever else uses a network goes through huggingface_hub, in jobs that a person starts, or through ssh.
 
-    Computers that are to train together try whether they reach each other (`core.hosts.far`).
+    Computers that are to train together try whether they reach each other (`core.hosts.far`); what installs Hone
+    from source is fetched before there are libraries (`core.base.uv`).
     """
     connecting = {
         name_of(file)
@@ -129,7 +129,7 @@ def test_only_two_files_open_connections_by_themselves():
         for module in imports(file)
         if module.startswith(NETWORK) and not module.startswith("PySide6.QtNetwork.QLocal")
     }
-    assert connecting - NOT_CONNECTING == {"core/engine/hub/web.py", "core/hosts/far.py"}
+    assert connecting - NOT_CONNECTING == {"core/base/uv.py", "core/engine/hub/web.py", "core/hosts/far.py"}
 
 
 def test_files_stay_short():
@@ -186,12 +186,21 @@ def test_the_bundle_contains_every_version_that_hone_reads():
 
 
 @pytest.mark.parametrize(
-    "file", [ROOT / "start.py", *sorted((ROOT / "packaging" / "bootstrap").glob("*.py"))]
+    "file",
+    [
+        ROOT / "start.py",
+        *sorted((ROOT / "packaging" / "bootstrap").glob("*.py")),
+        *(ROOT / "core" / "base" / name for name in ("uv.py", "language.py")),
+    ],
 )
 def test_an_old_python_can_read_the_set_up(file):
     ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, 8))
-    names = {module.partition(".")[0] for module in imports(file)}
-    assert names <= sys.stdlib_module_names | {"about", "bootstrap"}
+    ours = ("about", "bootstrap.", "core.base.uv", "core.base.language.")
+    assert not [
+        module
+        for module in imports(file)
+        if module.partition(".")[0] not in sys.stdlib_module_names and not f"{module}.".startswith(ours)
+    ]
 
 
 def test_no_file_names_a_person_s_folders():

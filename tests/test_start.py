@@ -1,38 +1,34 @@
 """start.py, up to where it would download something."""
 
 import functools
-import io
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from bootstrap import checks, environment, graphics, main, pip, pythons, system_libraries
+from bootstrap import checks, environment, graphics, main, pythons, system_libraries
 from bootstrap.environment import (
     Environment,
     Stamp,
     hash_of_inputs,
-    is_usable,
     read_stamp,
     set_up,
     write_stamp,
 )
 from bootstrap.errors import SetupError
+from bootstrap.installer import Installer, explain
 from bootstrap.pythons import Facts
 from bootstrap.system_libraries import ALWAYS, ON_WAYLAND, ON_X11
+from core.base import uv
 
 ENSURE, EXPLAIN = system_libraries.ensure, system_libraries.explain
 ROOT = Path(__file__).resolve().parents[1]
 LINUX = Facts((3, 11), is_64_bit=True, machine="x86_64")
 needs_scripts = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in programs are shell scripts")
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture
@@ -52,16 +48,18 @@ def checkout(tmp_path):
 def started(checkout, monkeypatch):
     """Runs start.py in that checkout, with this Python and all system libraries."""
     monkeypatch.setattr(main, "ROOT", checkout.root)
-    monkeypatch.setattr(pythons, "better_python", lambda: None)
+    monkeypatch.setattr(pythons, "better_python", lambda _installer: "")
     monkeypatch.setattr(system_libraries, "ensure", lambda *_: None)
     return main.main
 
 
-def script(checkout, name, text):
-    path = Path(checkout.program(name))
+def put(path, text):
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
-    return path
+
+
+def script(checkout, name, text):
+    put(Path(checkout.program(name)), text)
 
 
 @pytest.mark.parametrize(
@@ -83,107 +81,141 @@ def test_an_unsuitable_python_is_refused_with_a_reason(facts, system, apple_chip
     assert bool(reason) == bool(words)
 
 
-def test_the_first_suitable_python_is_taken():
-    known = {"python3.11": None, "python3.12": LINUX._replace(version=(3, 9)), "python3.13": LINUX}
-    commands = iter([["python3.11"], ["python3.12"], ["python3.13"], ["python3.14"]])
-    assert pythons.find(commands, lambda command: known[command[0]]) == ["python3.13"]
-    assert pythons.find(iter([["python3.11"]]), lambda command: None) is None
-    assert pythons.probe([sys.executable]) == pythons.here()
+class FakeInstaller:
+    """Stands in for uv: keeps what it is told; with `answers`, by the second word, it fails for all other words."""
+
+    def __init__(self, **answers):
+        self.calls, self._answers = [], answers
+
+    def __call__(self, *arguments):
+        self.calls.append(arguments)
+        if self._answers and arguments[1] not in self._answers:
+            raise SetupError("There is none.")
+        return self._answers.get(arguments[1], "")
 
 
-@needs_scripts
-@pytest.mark.parametrize("answer", ["", "3 11", "three eleven True x86_64", "Welcome! 3 11 True x86_64"])
-def test_a_program_that_answers_something_else_is_no_python(checkout, answer):
-    assert pythons.probe([str(script(checkout, "python3.11", f'echo "{answer}"'))]) is None
+OLD = LINUX._replace(version=(3, 9))
 
 
-def test_nothing_is_done_if_nothing_changed(checkout, capsys):
-    assert set_up(checkout.root) == checkout
-    assert set_up(checkout.root, ["test"]) == checkout
+def test_another_python_is_taken_where_the_version_is_wrong(monkeypatch):
+    installer = FakeInstaller(find="/usr/bin/python3.13")
+    monkeypatch.setattr(pythons, "here", lambda: LINUX)
+    assert pythons.better_python(installer) == ""
+    assert installer.calls == []
+    monkeypatch.setattr(pythons, "here", lambda: OLD)
+    assert pythons.better_python(installer) == "/usr/bin/python3.13"
+
+
+@pytest.mark.parametrize(
+    ("facts", "calls", "reason"),
+    [(OLD, ["find", "install", "find"], "There is none."), (OLD._replace(is_64_bit=False), [], "32-bit")],
+)
+def test_without_another_python_it_is_said_what_to_install(facts, calls, reason, monkeypatch):
+    installer = FakeInstaller(install="")
+    monkeypatch.setattr(pythons, "here", lambda: facts)
+    monkeypatch.setattr(sys, "platform", "linux")
+    with pytest.raises(SetupError, match=f"{reason}(.|\n)*Install one from your system"):
+        pythons.better_python(installer)
+    assert [call[1] for call in installer.calls] == calls
+
+
+def test_the_versions_of_python_are_those_of_the_project():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'requires-python = "{pythons.RANGE}"' in text
+
+
+@pytest.fixture
+def installer(monkeypatch):
+    """Stands in for uv where there is no card and PyTorch's index is in reach."""
+    monkeypatch.setattr(graphics, "torch_backend", lambda for_bundle: "cpu" if for_bundle else "auto")
+    monkeypatch.setattr(graphics, "DISK_NEEDED_WITH_CUDA", 1)
+    return FakeInstaller()
+
+
+def test_nothing_is_done_if_nothing_changed(checkout, installer, capsys):
+    assert set_up(checkout.root, [], installer) == checkout
+    assert set_up(checkout.root, ["test"], installer) == checkout
+    assert installer.calls == []
     assert capsys.readouterr().out == ""
 
 
-def test_a_changed_pin_another_extra_and_a_damaged_stamp_take_a_new_set_up(checkout):
-    installed = read_stamp(checkout.folder)
-    assert not installed.covers(installed._replace(extras=frozenset({"bundle"})))
+def test_another_extra_is_added_to_what_is_there(checkout, installer):
+    set_up(checkout.root, ["bundle"], installer)
+    (call,) = installer.calls
+    assert call[:4] == ("pip", "install", "--python", checkout.python)
+    assert call[call.index("--torch-backend") + 1] == "cpu", "programs carry the build for the CPU"
+    assert call[-2:] == ("--editable", ".[bundle,test]")
+    assert read_stamp(checkout.folder).extras == {"bundle", "test"}
+
+
+def test_a_changed_pin_a_damaged_stamp_and_a_lost_python_take_a_new_environment(checkout, installer):
+    def take_python_away():
+        Path(checkout.python).unlink()
+
+    stamp = checkout.folder / "hone-setup.json"
+    changes = [take_python_away, *(functools.partial(stamp.write_text, text) for text in ("", "{", "{}"))]
     for name in ("pyproject.toml", "packaging/constraints.txt"):
-        before = hash_of_inputs(checkout.root)
-        (checkout.root / name).write_text("something else\n")
-        assert not installed._replace(inputs=before).covers(Stamp(hash_of_inputs(checkout.root), frozenset()))
-    for content in ("", "{", '{"inputs": "x"}'):
-        (checkout.folder / "hone-setup.json").write_text(content)
-        assert read_stamp(checkout.folder) is None
+        changes.append(functools.partial((checkout.root / name).write_text, "something else\n"))
+    for change in changes:
+        Path(checkout.python).touch()
+        write_stamp(checkout.folder, Stamp(hash_of_inputs(checkout.root), frozenset()))
+        installer.calls.clear()
+        change()
+        set_up(checkout.root, [], installer)
+        made, filled = installer.calls
+        assert made == ("venv", "--clear", "--python", sys.executable, str(checkout.folder))
+        assert filled[-2:] == ("--editable", ".")
+        assert read_stamp(checkout.folder) == Stamp(hash_of_inputs(checkout.root), frozenset())
 
 
-OWN = ".".join(map(str, sys.version_info[:2]))
+def test_an_interrupted_set_up_is_done_again(checkout, installer):
+    def fail(*_arguments):
+        raise SetupError("no network")
 
-
-@needs_scripts
-@pytest.mark.parametrize(
-    ("place", "python", "usable"),
-    [
-        ("{folder}", f'echo "pip 26.3 from somewhere (python {OWN})"', True),
-        ("elsewhere", f'echo "pip 26.3 from somewhere (python {OWN})"', False),
-        ("{folder}", 'echo "pip 26.3 from somewhere (python 3.10)"', False),
-        ("{folder}", "exit 1", False),
-    ],
-)
-def test_an_environment_of_another_place_or_python_is_made_again(checkout, place, python, usable):
-    place = place.format(folder=checkout.folder)
-    (checkout.folder / "pyvenv.cfg").write_text(f"command = python -m venv {place}\n")
-    script(checkout, "python", python)
-    assert is_usable(checkout) is usable
-
-
-def test_progress_draws_one_moving_line_on_a_terminal():
-    out = Terminal()
-    line = pip.ProgressLine(out)
-    line.feed("Collecting torch==2.13.0 (from hone==0.1.0)")
-    line.feed("  Downloading torch-2.13.0-cp311-none-macosx_14_0_arm64.whl (80.0 MB)")
-    line.feed("Progress 80000000 of 80000000")
-    assert "\n" not in out.getvalue()
-    assert "torch" in out.getvalue()
-    assert "[####################] 80 of 80 MB" in out.getvalue()
-
-
-def test_progress_names_large_downloads_elsewhere():
-    out = io.StringIO()
-    line = pip.ProgressLine(out)
-    for name, size in [("torch-2.13.0", 80_000_000), ("tomli_w-1.2.0", 7_000)]:
-        line.feed(f"  Downloading https://example.org/{name}-py3-none-any.whl")
-        line.feed(f"Progress 0 of {size}")
-        line.feed(f"Progress {size} of {size}")
-    line.feed("Installing collected packages: " + ", ".join("abcdefghijkl"))
-    first, second = out.getvalue().splitlines()
-    assert first == "Downloading torch, 80 MB"
-    assert second.startswith("Installing 12 libraries")
+    with pytest.raises(SetupError):
+        set_up(checkout.root, ["bundle"], fail)
+    set_up(checkout.root, ["test"], installer)
+    assert [call[0] for call in installer.calls] == ["venv", "pip"]
 
 
 @pytest.mark.parametrize(
     ("output", "words"),
     [
-        (
-            "ERROR: Could not install because of an OSError: [Errno 28] No space left on device",
-            "disk is full",
-        ),
-        ("WARNING: Retrying after NewConnectionError\nERROR: No matching distribution found", "No build"),
-        ("WARNING: Retrying: Read timed out.\nTraceback", "couldn't be reached"),
-        ("ERROR: Could not install: [Errno 13] Permission denied", "belongs to you"),
-        ("ERROR: something new", "something new"),
+        ("error: failed to write\n  cause: No space left on device (os error 28)", "disk is full. Free some"),
+        ("warning: retrying, timed out\nerror: No solution found when resolving dependencies", "no build"),
+        ("error: failed to write\n  cause: Permission denied (os error 13)", "belongs to you"),
+        ("error: something new", "something new"),
     ],
 )
-def test_pips_failures_become_sentences(output, words):
-    text = pip.explain(output.splitlines(), Path("install.log"))
+def test_failures_of_uv_become_sentences(output, words):
+    text = explain(output, Path("setup.log"))
     assert words in text
-    assert "install.log" in text
+    assert "setup.log" in text
 
 
-def test_a_failed_install_keeps_its_log(tmp_path):
-    log = tmp_path / "install.log"
-    nowhere = ["--no-index", "--find-links", str(tmp_path), "no-such-library"]
-    with pytest.raises(SetupError, match="No build of one of the libraries"):
-        pip.install(sys.executable, nowhere, log, reports_progress=False)
-    assert "no-such-library" in log.read_text()
+@needs_scripts
+def test_uv_is_fetched_for_the_checkout_and_what_it_says_is_shown_and_kept(checkout, capfd):
+    build = checkout.root / "build"
+    build.mkdir()
+    script = "echo 'Downloading torch (500MiB)' >&2; echo ' + torch==2.13.0'; echo \"$*\"; exit $HONE_TEST"
+    put(build / f"{uv.VERSION}-{uv.PROGRAM}", script)
+    (checkout.root / "core").symlink_to(ROOT / "core")
+    (checkout.root / "resources").symlink_to(ROOT / "resources")
+    run = Installer(checkout.root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HONE_TEST", "0")
+        assert run("pip", "install") == "pip install"
+        patch.setenv("HONE_TEST", "2")
+        with pytest.raises(SetupError, match=r"weren't installed(.|\n)* \+ torch==2.13.0"):
+            run("pip", "install")
+    assert capfd.readouterr().out.splitlines() == ["Downloading torch (500MiB)"] * 2
+    assert (build / "setup.log").read_text().count(" + torch==2.13.0\n") == 2
+
+
+def test_a_checkout_that_cannot_be_written_to_is_said(checkout):
+    (checkout.root / "build").write_text("a file")
+    with pytest.raises(SetupError, match="weren't installed"):
+        Installer(checkout.root)("pip", "install")
 
 
 @pytest.mark.parametrize(
@@ -257,45 +289,54 @@ def test_without_a_display_the_first_run_trains_in_the_terminal(checkout, monkey
 
 
 @pytest.mark.parametrize(
-    ("system", "capability", "build"),
+    ("system", "capability", "in_reach", "backend"),
     [
-        ("win32", None, ""),
-        ("win32", 8.9, "cu130"),
-        ("win32", 6.1, "cu126"),
-        ("linux", 8.9, ""),
-        ("linux", 6.1, "cu126"),
-        ("darwin", None, ""),
+        ("win32", None, True, "cpu"),
+        ("win32", (8, 9), True, "auto"),
+        ("win32", (6, 1), True, "cu126"),
+        ("linux", None, True, "cpu"),
+        ("linux", (8, 9), True, "auto"),
+        ("linux", None, False, ""),
+        ("linux", (8, 9), False, ""),
+        ("linux", (6, 1), False, "cu126"),
+        ("darwin", None, True, ""),
     ],
 )
-def test_the_build_of_torch_fits_the_card(system, capability, build):
-    assert graphics.cuda_build(system, capability) == build
+def test_the_build_of_torch_fits_the_card(system, capability, in_reach, backend, monkeypatch):
+    monkeypatch.delenv("UV_TORCH_BACKEND", raising=False)
+    monkeypatch.setattr(graphics, "compute_capability", lambda: capability)
+    monkeypatch.setattr(graphics, "reaches", lambda _address: in_reach)
+    assert graphics.torch_backend(False, system) == backend
+    for_bundles = "cpu" if in_reach and system != "darwin" else ""
+    assert graphics.torch_backend(True, system) == for_bundles, "a card is not asked about"
+    monkeypatch.setenv("UV_TORCH_BACKEND", "xpu")
+    assert graphics.torch_backend(False, system) == "xpu"
+
+
+def test_an_index_out_of_reach_is_noticed(tmp_path):
+    assert graphics.reaches(tmp_path.as_uri() + "/") is False
+    (tmp_path / "index.html").touch()
+    assert graphics.reaches((tmp_path / "index.html").as_uri())
 
 
 @pytest.mark.parametrize(
-    ("system", "capability", "environ", "gigabytes"),
-    [
-        ("darwin", None, {}, 3),
-        ("linux", None, {}, 8),
-        ("linux", 8.9, {}, 8),
-        ("linux", None, {"PIP_EXTRA_INDEX_URL": "https://other https://download.pytorch.org/whl/cpu/"}, 3),
-        ("win32", 8.9, {}, 8),
-        ("win32", None, {}, 3),
-    ],
+    ("system", "backend", "gigabytes"),
+    [("darwin", "", 3), ("linux", "", 8), ("linux", "auto", 8), ("linux", "cpu", 3), ("win32", "cu126", 8)],
 )
-def test_cuda_needs_more_space(system, capability, environ, gigabytes, monkeypatch):
-    monkeypatch.setattr(graphics, "compute_capability", lambda system: None)
-    assert graphics.disk_needed(system, capability, environ) == gigabytes * 10**9
+def test_cuda_needs_more_space(system, backend, gigabytes):
+    assert graphics.disk_needed(backend, system) == gigabytes * 10**9
 
 
-def test_a_full_disk_is_refused_before_anything_is_made(checkout, monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "platform", "linux")
-    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
+def test_a_full_disk_is_refused_before_anything_is_made(checkout, installer, monkeypatch):
+    monkeypatch.setattr(graphics, "DISK_NEEDED_WITH_CUDA", 8 * 10**9)
     monkeypatch.setattr(environment.shutil, "disk_usage", lambda path: SimpleNamespace(free=7 * 10**9))
-    environment.shutil.rmtree(checkout.folder)
-    with pytest.raises(SetupError, match=r"Only 7.0 GB (.|\n)*about 8 GB(.|\n)*whl/cpu python3 start.py"):
-        set_up(checkout.root)
-    assert not checkout.folder.exists()
+    shutil.rmtree(checkout.folder)
+    with pytest.raises(SetupError, match=r"Only 7.0 GB (.|\n)*about 8 GB"):
+        set_up(checkout.root, [], installer)
+    assert installer.calls == []
+    checkout.folder.mkdir()
+    set_up(checkout.root, [], installer)
+    assert installer.calls, "an earlier one makes room"
 
 
 @pytest.fixture
@@ -377,7 +418,7 @@ def test_the_readme_names_all_that_is_taken_from_a_system_before_the_commands_th
         for text in (start, test)
     ]
     window = {*ALWAYS.values(), *ON_X11.values()}
-    assert lines == [window | {"python3-venv"}, {*system_libraries.FOR_TESTS.values()} - window]
+    assert lines == [window, {*system_libraries.FOR_TESTS.values()} - window]
 
 
 @needs_scripts
@@ -434,7 +475,7 @@ def test_unknown_commands_and_arguments_are_refused(arguments):
 
 
 def test_a_failure_ends_in_a_sentence(monkeypatch, capsys):
-    def no_python():
+    def no_python(_installer):
         raise SetupError("There is no Python here. Install one.")
 
     monkeypatch.setattr(pythons, "better_python", no_python)

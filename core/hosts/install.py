@@ -22,7 +22,7 @@ from typing import IO
 
 import msgspec
 
-from core.base import formats
+from core.base import formats, uv
 from core.base.errors import ComputerError, Fix, UserError
 from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, JobProgress, TellProgress, decoded
 from core.base.language import _
@@ -113,15 +113,15 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
     hone: str
 
 
-_PLACES = """
+_PLACES = f"""
 PATH="$PATH:$HOME/.local/bin:$HOME/.cargo/bin:/opt/homebrew/bin:/usr/local/bin:/usr/lib/wsl/lib"
-own='import sys, ensurepip, venv
+own='import sys
 assert (3, 11) <= sys.version_info < (3, 15)
 print("%d.%d.%d" % sys.version_info[:3])'
 for python in python3 python3.14 python3.13 python3.12 python3.11 ''; do
-  [ -z "$python" ] || { version=$("$python" -c "$own" 2>/dev/null) && break; }
+  [ -z "$python" ] || {{ version=$("$python" -c "$own" 2>/dev/null) && break; }}
 done
-capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sort -n | head -n 1)
+capability=$({uv.CAPABILITY_QUERY} 2>/dev/null | sort -n | head -n 1)
 """
 """Programs are also sought where installers put them: a shell that isn't for people to type in rarely knows those."""
 
@@ -148,6 +148,9 @@ df -Pk -- "$place" | {{
 say installed "$(cat -- "$folder/installed.json" 2>/dev/null)"
 """
 
+_VENV = " ".join(uv.VENV)
+_SETTINGS = " ".join(f'{name}="${{{name}:-{value}}}"' for name, value in uv.SETTINGS.items())
+
 _INSTALL = f"""set -e
 {_PLACES}
 mkdir -p -- "$folder"
@@ -160,22 +163,15 @@ exec 3<&0
 {{ cat <&3 >/dev/null; kill -- -$$; }} 2>/dev/null &
 watcher=$!
 trap 'kill $watcher 2>/dev/null' EXIT
-export UV_CACHE_DIR="$PWD/cache" UV_PYTHON_INSTALL_DIR="$PWD/python" UV_PYTHON_INSTALL_BIN=0 UV_NO_PROGRESS=1
-export UV_SYSTEM_CERTS=1 PYTHONUTF8=1 UV_HTTP_TIMEOUT="${{UV_HTTP_TIMEOUT:-120}}"
-export UV_TORCH_BACKEND="${{UV_TORCH_BACKEND:-auto}}"
-case $capability in [3-6].*|7.[0-4]) UV_TORCH_BACKEND=cu126;; esac
+export UV_CACHE_DIR="$PWD/cache" UV_PYTHON_INSTALL_DIR="$PWD/python" UV_NO_PROGRESS=1 PYTHONUTF8=1
+export {_SETTINGS}
+export UV_TORCH_BACKEND="${{UV_TORCH_BACKEND:-$backend}}"
 rm -f installed.json
 if [ "$with_packages" = yes ]; then
-  if command -v uv >/dev/null; then
-    uv=uv
-    uv venv --quiet --clear --managed-python --python "$wanted" env 2>/dev/null ||
-      uv venv --quiet --clear --python "${{python:-$wanted}}" env
-  else
-    "$python" -m venv --clear env
-    env/bin/python -m pip install --no-cache-dir --disable-pip-version-check uv
-    uv=env/bin/uv
-  fi
-  "$uv" pip install --python env/bin/python --only-binary :all: \\
+  uv=$(command -v uv) || uv=$(PYTHONPATH="$PWD/source.new" "$python" -P -s -m core.base.uv "$PWD/cache")
+  "$uv" {_VENV} "$wanted" env --quiet --managed-python 2>/dev/null ||
+    "$uv" {_VENV} "${{python:-$wanted}}" env --quiet
+  "$uv" {" ".join(uv.INSTALL)} env/bin/python --only-binary :all: \\
     --requirement source.new/requirements.txt --constraint source.new/constraints.txt
 fi
 echo "$checking"
@@ -374,10 +370,10 @@ def obstacles(computer: Computer, checked: Checked) -> list[ComputerError]:
         found.append(ComputerError("not-writable", title, detail, (Fix(_("Choose another folder")),)))
     if not checked.python and not checked.uv and not checked.source:
         title = _("{name} has no Python that Hone can use").format(**words)
-        detail = _("Hone needs Python 3.11 to 3.14 with venv, or uv, which brings one.")
+        detail = _("Hone needs Python 3.11 to 3.14, or uv, which brings one.")
         fixes = (
             Fix(_("Install uv there: docs.astral.sh/uv tells how; it needs no administrator")),
-            Fix(_("Or install Python there: on Debian and Ubuntu the package python3-venv")),
+            Fix(_("Or install Python there: on Debian and Ubuntu the package python3")),
         )
         found.append(ComputerError("no-python", title, detail, fixes))
     needed = CUDA_NEEDED if checked.capability else CPU_NEEDED
@@ -469,6 +465,7 @@ def install(computer: Computer, tell: TellProgress) -> Checked:
             folder=computer.folder,
             size=str(len(archive)),
             wanted=f"{sys.version_info.major}.{sys.version_info.minor}",
+            backend=uv.torch_backend(uv.capability_of(checked.capability)),
             with_packages="no" if checked.packages == packages else "yes",
             checking=_("Checking that it works"),
             try_it=TRY_IT,
@@ -494,7 +491,7 @@ def _failure(computer: Computer, code: int, output: str) -> ComputerError:
     error = explain(computer, output, code)
     if error.code not in ("failed", "no-hone"):  # uv names env/bin/python in many errors
         return error
-    cause, fix, shown = why_not_installed(output)
+    cause, fix, shown = uv.why_not_installed(output)
     title = _("Hone wasn't installed on {name}").format(name=computer.name)
     again = Fix(_("Install it again; finished downloads are reused"))
     detail = "\n".join(filter(None, (cause, *shown)))
@@ -525,61 +522,3 @@ def uninstall(computer: Computer) -> None:
     code, output = _run(computer, _assigned(_REMOVE, folder=computer.folder))
     if code != 0:
         raise explain(computer, output, code)
-
-
-# --- Failures of uv and pip
-
-
-_UNREACHED = (
-    r"dns error|[Cc]onnect|[Tt]imed? ?out|Name or service|error sending request|"
-    r"Network|response body|end of file"
-)
-_SERVER = re.compile(r"https?://(?:[^/\s@]*@)?([\w.:\[\]-]+)|host='([\w.:-]+)'", re.ASCII)
-"""The server that uv's and pip's errors name, without a name and password."""
-
-_CAUSES = {
-    r"No space left|not enough space|os error (28|112)": (_("The disk is full."), _("Free some disk space")),
-    r"\b407\b|[Pp]roxy": (
-        _("A proxy refused the connection."),
-        _("Set HTTPS_PROXY to its address, with name and password if it wants them"),
-    ),
-    r"certificate|CERTIFICATE|UnknownIssuer": (
-        _("The server's certificate isn't trusted by this system."),
-        _("Set SSL_CERT_FILE to the certificates of your network"),
-    ),
-    r"[Nn]o solution found|no version of|not found in the": (
-        _("A library that Hone needs has no build for this computer."),
-        _("Look for a newer version of Hone"),
-    ),
-    _UNREACHED: (
-        _("The internet can't be reached, or is too slow."),
-        _("Check the connection, and set HTTPS_PROXY if there is a proxy"),
-    ),
-    r"Permission denied|Access is denied|os error (5|13)\b": (
-        _("A file couldn't be read or written."),
-        _("Check that Hone's folder belongs to you, and that no other program blocks it"),
-    ),
-    r"[Hh]ash mismatch|[Ii]nvalid zip|CRC|Wheel .* is invalid|corrupt|Failed to (read|extract)|deflate": (
-        _("A downloaded file is damaged."),
-        _("Remove what was downloaded"),
-    ),
-}
-"""Cause and fix by pattern in uv's output; the first match counts.
-
-Damage comes last: uv prints "Failed to extract" for broken connections and full disks, too.
-"""
-
-
-def why_not_installed(output: str) -> tuple[str, str, tuple[str, ...]]:
-    """The cause and a fix, empty if unknown, and the last lines of what uv or pip printed."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if re.match(r"(error|cause|×|├|╰)|.*\bError\b", line, re.IGNORECASE)]
-    for text in ("\n".join(errors), output):
-        for pattern, (cause, fix) in _CAUSES.items():
-            if re.search(pattern, text):
-                server = _SERVER.search(text) if pattern == _UNREACHED else None
-                if server is not None:
-                    unreached = _("{address} can't be reached, or is too slow.")
-                    return unreached.format(address=server[1] or server[2]), fix, tuple(lines[-3:])
-                return cause, fix, tuple(lines[-3:])
-    return "", "", tuple(lines[-3:])

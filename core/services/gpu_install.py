@@ -21,14 +21,14 @@ import msgspec
 import psutil
 import pynvml
 
-from core.base import formats, jobs
+from core.base import formats, jobs, uv
 from core.base.errors import Fix, UserError
 from core.base.files import free_bytes, locked, write_atomically
 from core.base.jobs import GpuEnvironment, JobProgress, TellProgress, gpu_environment, gpu_folder, gpu_python
 from core.base.language import _
 from core.base.processes import SOURCE_ROOT, is_frozen, kill_with_children, start_worker
 from core.base.settings import VERSION, home
-from core.hosts.install import GB, requirements, why_not_installed
+from core.hosts.install import GB, requirements
 from core.monitor.nvidia import driver_version, find_gpu
 from core.services import hub
 
@@ -71,8 +71,7 @@ class Card:
 
     @property
     def torch_backend(self) -> str:
-        """The value of uv's `--torch-backend`: `auto` ignores that CUDA 13 has no code for cards before Turing."""
-        return "cu126" if self.capability is not None and self.capability < (7, 5) else "auto"
+        return uv.torch_backend(self.capability)
 
 
 @dataclass(frozen=True)
@@ -204,18 +203,15 @@ class Install:
                 folder.mkdir(exist_ok=True)
                 jobs.gpu_marker().unlink(missing_ok=True)
                 tell(JobProgress(done=0, total=0, what=_("Downloading uv and Python")))
-                uv = [self._find_uv(), "--no-config", "--no-progress", "--system-certs"]
+                program = [self._find_uv(), "--no-config", "--no-progress"]
                 python = f"{sys.version_info.major}.{sys.version_info.minor}"
-                self._run([*uv, "venv", "--clear", "--python", python, str(folder / "env")])
+                self._run([*program, *uv.VENV, python, str(folder / "env")])
                 lists = {"--requirement": "requirements.txt", "--constraint": "constraints.txt"}
                 for name, lines in zip(lists.values(), requirements(), strict=True):
                     (folder / name).write_text("\n".join(lines), encoding="utf-8")
-                command = [*uv, "pip", "install", "--python", str(gpu_python()), "--only-binary", ":all:"]
-                command += ["--torch-backend", self._backend]
-                self._run(
-                    command + [word for key, name in lists.items() for word in (key, str(folder / name))],
-                    watch,
-                )
+                packages = [word for key, name in lists.items() for word in (key, str(folder / name))]
+                command = [*program, *uv.INSTALL, str(gpu_python()), "--only-binary", ":all:"]
+                self._run([*command, "--torch-backend", self._backend, *packages], watch)
                 tell(JobProgress(done=0, total=0, what=_("Checking that it works")))
                 copy_source()
                 found = self._check()
@@ -380,19 +376,13 @@ def _exclusive() -> Iterator[None]:
 
 
 def _uv_environment() -> dict[str, str]:
-    """Uv's folders, a longer timeout than its 30 s, and the system's proxies, which uv wouldn't find by itself."""
-    from urllib.request import getproxies  # slow to import
-
-    proxies = {f"{kind.upper()}_PROXY": address for kind, address in getproxies().items()}
-    wanted = {"UV_HTTP_TIMEOUT": "120", "UV_MANAGED_PYTHON": "1", **proxies}
-    known = {name.upper() for name in os.environ}
+    """Uv's variables, with Python and downloads in Hone's folder."""
     own = {"UV_CACHE_DIR": str(gpu_folder() / "cache"), "UV_PYTHON_INSTALL_DIR": str(gpu_folder() / "python")}
-    own |= {"UV_PYTHON_INSTALL_BIN": "0", "UV_PYTHON_INSTALL_REGISTRY": "0"}
-    return {name: value for name, value in wanted.items() if name not in known} | own
+    return {"UV_MANAGED_PYTHON": os.environ.get("UV_MANAGED_PYTHON", "1"), **uv.environment(), **own}
 
 
 def explain(output: str) -> UserError:
     """The error of a failed program, from the end of its output."""
-    cause, fix, lines = why_not_installed(output)
+    cause, fix, lines = uv.why_not_installed(output)
     shown = "\n".join(filter(None, (cause, *lines, f"Log: {log_file()}")))
     return UserError(TITLE, shown, (*((Fix(fix),) if fix else ()), AGAIN))

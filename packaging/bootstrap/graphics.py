@@ -1,8 +1,7 @@
 """Which build of PyTorch fits the graphics card, and how much room it takes.
 
 PyPI's torch has Metal on a Mac, CUDA 13.0 on Linux and only the CPU on Windows; other builds come from PyTorch's own
-index (the builds of 2.13: CUDA 12.6, 12.9, 13.0 and 13.2, see pytorch issue 190355). CUDA 13 left the Maxwell, Pascal
-and Volta cards behind, which need 12.6. Written from that documentation: it has not run on Windows or on such a card.
+index. Written from its documentation: it has not run on Windows or on a card before Turing.
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
 
-INDEX = "https://download.pytorch.org/whl/"
-OLDEST_OF_CUDA_13 = 7.5
-"""Compute capability of the Turing cards, the oldest that CUDA 13 knows."""
+from core.base import uv
+
+CPU_INDEX = "https://download.pytorch.org/whl/cpu/"
 PROBE_SECONDS = 20
 
 GB = 10**9
@@ -22,70 +20,44 @@ DISK_NEEDED = 3 * GB
 """Bytes that Hone's libraries take with PyTorch's CPU or Metal build, and the downloads while they are installed."""
 DISK_NEEDED_WITH_CUDA = 8 * GB
 """The same with a CUDA build: 6 GB installed, 1.7 GB of downloads."""
-CPU_INDEX = INDEX + "cpu"
-OF_CPU = "+cpu"
-"""How the versions of the CPU builds end that PyTorch's own index has."""
 
 
-def index_arguments(system: str = sys.platform, capability: float | None = None) -> list[str]:
-    """What pip needs to be told to find the right build; nothing where PyPI's is the right one."""
-    build = cuda_build(system, capability if capability is not None else compute_capability(system))
-    return ["--extra-index-url", INDEX + build] if build else []
-
-
-def index_arguments_for_cpu(chosen: Callable[[], str], system: str = sys.platform) -> list[str]:
-    """What pip needs to be told to find a build without CUDA, whatever card there is.
+def torch_backend(for_bundle: bool, system: str = sys.platform) -> str:
+    """The value of uv's `--torch-backend`; empty where the package index has the right build or the only one in reach.
 
     Args:
-        chosen: Asks pip which version of torch it would take by itself; asked on Linux only, where PyPI's has CUDA.
+        for_bundle: Whether it is for building programs, which carry the build for the CPU, whatever card there is.
         system: As in `sys.platform`.
     """
-    if system.startswith("linux") and not chosen().endswith(OF_CPU):
-        return ["--extra-index-url", CPU_INDEX]
-    return []
+    chosen = os.environ.get("UV_TORCH_BACKEND", "")
+    if chosen or system == "darwin":
+        return chosen
+    capability = None if for_bundle else compute_capability()
+    wanted = "cpu" if capability is None else uv.torch_backend(capability)
+    return wanted if wanted == uv.BEFORE_TURING or reaches(CPU_INDEX) else ""
 
 
-def cuda_build(system: str, capability: float | None) -> str:
-    """The name of the build on PyTorch's index, empty for PyPI's; `capability` is None without an NVIDIA card."""
-    if capability is None or system == "darwin":
-        return ""
-    if capability < OLDEST_OF_CUDA_13:
-        return "cu126"
-    return "cu130" if system == "win32" else ""
+def disk_needed(backend: str, system: str = sys.platform) -> int:
+    """Free bytes it takes to install everything; on Linux PyPI's torch brings CUDA along with or without a card."""
+    is_small = backend == "cpu" or (not backend and not system.startswith("linux"))
+    return DISK_NEEDED if is_small else DISK_NEEDED_WITH_CUDA
 
 
-def disk_needed(
-    system: str = sys.platform, capability: float | None = None, environ: Mapping[str, str] = os.environ
-) -> int:
-    """Free bytes it takes to install everything; `capability` is asked of the card where it isn't given.
-
-    On Linux PyPI's torch brings CUDA along with or without a card, unless pip was told to look at PyTorch's CPU index.
-    """
-    if system == "darwin" or (system.startswith("linux") and _looks_at_cpu_index(environ)):
-        return DISK_NEEDED
-    if system.startswith("linux"):
-        return DISK_NEEDED_WITH_CUDA
-    build = cuda_build(system, capability if capability is not None else compute_capability(system))
-    return DISK_NEEDED_WITH_CUDA if build else DISK_NEEDED
+def reaches(address: str) -> bool:
+    """Whether an address answers: some networks reach a package index and nothing else."""
+    try:
+        uv.read(address)
+    except OSError:
+        return False
+    return True
 
 
-def _looks_at_cpu_index(environ: Mapping[str, str]) -> bool:
-    asked = environ.get("PIP_INDEX_URL", "") + " " + environ.get("PIP_EXTRA_INDEX_URL", "")
-    return any(index.rstrip("/") == CPU_INDEX for index in asked.split())
-
-
-def compute_capability(system: str = sys.platform) -> float | None:
-    """Compute capability of the first NVIDIA card, such as 8.6; None without one or without its driver."""
-    if system == "darwin":
-        return None
+def compute_capability() -> tuple[int, int] | None:
+    """Compute capability of the NVIDIA card, such as (8, 6); None without one or without its driver."""
     try:
         answer = subprocess.run(
-            ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            timeout=PROBE_SECONDS,
-            check=True,
+            uv.CAPABILITY_QUERY.split(), capture_output=True, text=True, timeout=PROBE_SECONDS, check=True
         )
-        return float(answer.stdout.split()[0])
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return uv.capability_of(answer.stdout)
+    except (OSError, subprocess.SubprocessError):
         return None

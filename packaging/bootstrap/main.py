@@ -13,6 +13,7 @@ from pathlib import Path
 from bootstrap import bundle, checks, old_systems, pythons, system_libraries
 from bootstrap.environment import FOR_BUNDLES, Environment, set_up
 from bootstrap.errors import SetupError
+from bootstrap.installer import Installer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FIRST_RUN = ROOT / "resources" / "examples" / "digits.hone"
@@ -43,13 +44,14 @@ def main(arguments: list[str]) -> int:
     own, more = (arguments[:1], arguments[1:]) if passes_on else (arguments, [])
     command = parser.parse_args(own).command
     try:
-        other = pythons.better_python()
-        if other:
-            return wait_for([*other, str(ROOT / "start.py"), *arguments])
         reason = old_systems.why_not()
         if reason:
             raise SetupError(reason)
-        return run(command, more)
+        installer = Installer(ROOT)
+        other = pythons.better_python(installer)
+        if other:
+            return wait_for([other, str(ROOT / "start.py"), *arguments])
+        return run(command, more, installer)
     except SetupError as error:
         print(f"\n{error}", file=sys.stderr)
         return 1
@@ -58,10 +60,10 @@ def main(arguments: list[str]) -> int:
         return INTERRUPTED
 
 
-def run(command: str, more: list[str]) -> int:
+def run(command: str, more: list[str], installer: Installer) -> int:
     """Set up for `command` and carry it out; `test`, `bench` and `bundle` take `more` arguments."""
     extras = {"test": ["test"], "bench": ["test"], "bundle": [FOR_BUNDLES]}.get(command, [])
-    environment = set_up(ROOT, extras)
+    environment = set_up(ROOT, extras, installer)
     if command == "setup":
         print(f"Ready. Open it with: python3 start.py   or: {environment.program('hone')}")
         return 0

@@ -1,4 +1,4 @@
-"""Systems that are too old for the libraries' wheels: pip would only say that it found none."""
+"""Systems that are too old for the libraries' wheels: uv would only say that it found none."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
+from core.base import uv
 from core.base.errors import UserError
 from core.base.jobs import GpuEnvironment, JobCancelled, JobProgress, TellProgress, gpu_folder
 from core.base.settings import VERSION
-from core.engine.hub import web
 from core.services.gpu_install import GB, Card, GpuState
 
 # --- Installing PyTorch with CUDA without uv and without a network: a stand-in for uv
@@ -56,7 +56,7 @@ print(json.dumps({"torch": "2.13.0", "cuda": fake_torch.cuda, "device": "", "pro
 def put_fake_uv() -> Path:
     """Put it where a uv that was fetched would be."""
     gpu_folder().mkdir(parents=True, exist_ok=True)
-    program = gpu_folder() / f"{web.UV_VERSION}-{web.UV}"
+    program = gpu_folder() / f"{uv.VERSION}-{uv.PROGRAM}"
     program.write_text(UV)
     program.chmod(0o755)
     return program

@@ -12,6 +12,7 @@ import msgspec
 import psutil
 import pytest
 
+from core.base import uv
 from core.base.errors import ComputerError
 from core.base.jobs import JobCancelled
 from core.base.processes import SOURCE_ROOT, source_digest
@@ -80,7 +81,8 @@ class Workshop:
 def workshop(tmp_path, monkeypatch):
     home = tmp_path / "home"
     first = tmp_path / "first"  # found before this computer's own programs
-    environment = {"HOME": str(home), "PATH": f"{first}:/usr/bin:/bin:{Path(sys.executable).parent}"}
+    environment = {"HOME": str(home), "UV_DEFAULT_INDEX": "https://nowhere.invalid/simple"}
+    environment |= {"PATH": f"{first}:/usr/bin:/bin:{Path(sys.executable).parent}"}
     home.mkdir()
     monkeypatch.setattr(install, "EngineJob", Job)
     monkeypatch.setattr(install, "TRY_IT", "import core.base.errors")
@@ -178,21 +180,30 @@ def test_no_empty_folder_is_left_of_one_in_another(tmp_path):
     assert [path.name for path in tmp_path.rglob("*")] == ["deep"]
 
 
-def test_without_uv_pip_brings_it_into_the_environment(workshop):
-    link = f"rm -rf env; ln -s '{sys.prefix}' env.real; mkdir -p env/bin"
-    pip = '#!/bin/sh\\ncase "$*" in *-m\\ pip*) cp "$HOME/uv" env/bin/uv;; *) exec env.real/bin/python "$@";; esac\\n'
-    venv = f"{link}; printf '{pip}' > env/bin/python; chmod +x env/bin/python"
-    script = (
-        f'#!/bin/sh\necho "$*" >> "$HOME/calls"\ncase "$*" in "-m venv"*) {venv};; *) echo 3.12.1;; esac\n'
-    )
-    workshop.put("python3", script, workshop.first)
-    workshop.put_uv()
-    (workshop.programs / "uv").rename(workshop.home / "uv")
+def test_without_uv_the_python_there_fetches_it(workshop):
+    fetched = workshop.folder / "cache"
+    workshop.put(f"{uv.VERSION}-{uv.PROGRAM}", UV.format(fails=""), fetched)  # as if it had been
+    (workshop.folder / "hone.txt").touch()
     found = workshop.install()
-    assert (found.python, found.uv) == ("3.12.1", "")
-    calls = [call.split(" --")[0] for call in workshop.calls()]
-    assert [call for call in calls if call in ("-m venv", "pip install")] == ["-m venv", "pip install"]
+    assert found.uv == ""
+    assert found.python
     assert found.source == source_digest()
+    assert [call.split(" --")[0] for call in workshop.calls()] == ["venv", "venv", "pip install"]
+
+
+def test_uv_that_cannot_be_fetched_is_said(workshop):
+    with pytest.raises(ComputerError) as failed:
+        workshop.install()
+    assert failed.value.code == "not-installed"
+    assert "nowhere.invalid can't be reached" in failed.value.detail
+
+
+@pytest.mark.parametrize(("capability", "backend"), [("8.6", "auto"), ("7.0", "cu126"), ("", "auto")])
+def test_a_card_before_turing_gets_the_last_cuda_that_knows_it(workshop, capability, backend):
+    workshop.put("nvidia-smi", f"#!/bin/sh\necho '{capability}'\n", workshop.first)
+    workshop.put_uv(fails='echo "backend $UV_TORCH_BACKEND" >> "$HOME/calls";')
+    workshop.install()
+    assert workshop.calls()[-1] == f"backend {backend}"
 
 
 def test_what_uv_can_not_do_is_explained_and_half_of_it_is_not_used(workshop):

@@ -1,18 +1,16 @@
 """uv, requested from a stand-in on this computer, and what is reported without it."""
 
 import hashlib
-import json
-import platform
 import socket
-import sys
 import zipfile
 from io import BytesIO
 
 import pytest
 
+from core.base import uv
 from core.base.errors import UserError
 from core.engine.hub import web
-from core.engine.hub.web import UV_VERSION, fetch_uv, read
+from core.engine.hub.web import fetch_uv, read
 from tests.fakes.hub import Publisher
 
 
@@ -55,41 +53,44 @@ def test_why_there_is_no_connection_is_reported(publisher, monkeypatch):
 
 # --- uv
 
+FILE = "/files/uv-for-tests.whl"
+
 
 @pytest.fixture
 def index(publisher, monkeypatch):
     """The publisher with a wheel of uv, whose hash is known."""
     packed, name = BytesIO(), "uv-for-tests.whl"
     with zipfile.ZipFile(packed, "w") as file:
-        file.writestr(f"uv-{UV_VERSION}.data/scripts/{web.UV}", "#!/bin/sh\necho uv\n")
+        file.writestr(f"uv-{uv.VERSION}.data/scripts/{uv.PROGRAM}", "#!/bin/sh\necho uv\n")
     digest = hashlib.sha256(packed.getvalue()).hexdigest()
-    monkeypatch.setattr(web, "UV_WHEELS", {(sys.platform, platform.machine().lower()): (name, digest)})
-    listed = {"urls": [{"filename": name, "url": f"{publisher.url}/file"}]}
-    publisher.pages = {f"/uv/{UV_VERSION}/json": json.dumps(listed).encode(), "/file": packed.getvalue()}
+    monkeypatch.setattr(uv, "wheel", lambda: (name, digest))
+    monkeypatch.setenv("UV_DEFAULT_INDEX", publisher.url)
+    listed = f'<a href="../other/{name}.txt">text</a> <a href="../files/{name}#sha256={digest}">uv</a>'
+    publisher.pages = {"/uv/": listed.encode(), FILE: packed.getvalue()}
     return publisher
 
 
 def test_uv_is_downloaded_once(index, tmp_path):
-    program = fetch_uv(tmp_path / "gpu", index=index.url)
+    program = fetch_uv(tmp_path / "gpu")
     assert {sent["User-Agent"] for sent in index.told} == {"Hone"}
-    assert fetch_uv(tmp_path / "gpu", index=index.url) == program
-    assert index.asked == [f"/uv/{UV_VERSION}/json", "/file"]
+    assert fetch_uv(tmp_path / "gpu") == program
+    assert index.asked == ["/uv/", FILE]
     assert program.stat().st_mode & 0o100
 
 
 @pytest.mark.parametrize(
     ("change", "detail"),
     [
-        (lambda index, _: index.pages.update({"/file": b"something else"}), "hash"),
-        (lambda index, _: index.pages.clear(), "has no uv"),
+        (lambda index, _: index.pages.update({FILE: b"something else"}), "hash"),
+        (lambda index, _: index.pages.update({"/uv/": b""}), "has no uv"),
         (lambda index, _: setattr(index, "status", 404), "404"),
-        (lambda _, patch: patch.setattr(web, "UV_WHEELS", {}), "has no uv"),
+        (lambda _, patch: patch.setattr(uv, "wheel", lambda: ("", "")), "has no uv"),
     ],
     ids=["other-file", "not-listed", "not-found", "other-system"],
 )
 def test_uv_that_can_not_be_downloaded_leaves_nothing(index, tmp_path, monkeypatch, change, detail):
     change(index, monkeypatch)
     with pytest.raises(UserError) as caught:
-        fetch_uv(tmp_path / "gpu", index=index.url)
+        fetch_uv(tmp_path / "gpu")
     assert detail in caught.value.detail
     assert not (tmp_path / "gpu").exists()
