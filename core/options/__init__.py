@@ -90,3 +90,9 @@ SECTIONS: dict[str, type[Section]] = {
     for field in msgspec.structs.fields(RunOptions)
     if isinstance(field.default, Section)
 }
+
+RENAMED: dict[str, str] = {}
+"""Former paths of options, and those of today: `{"training.warm_up": "training.warmup"}`."""
+
+DELETED: dict[str, str] = {}
+"""Paths of options that are none any more, and why: `{"memory.cpu_offload": _("memory.deepspeed does it")}`."""

@@ -14,8 +14,8 @@ import tomli_w
 from core.base.errors import OptionsError, Problem
 from core.base.files import is_there, load_toml, read_text, without_tilde, write_atomically
 from core.base.language import _
-from core.options import SECTIONS, RunOptions, Tree
-from core.options.catalogue import all_options, copied, options_by_path, put, value_of
+from core.options import DELETED, RENAMED, SECTIONS, RunOptions, Tree
+from core.options.catalogue import all_options, copied, options_by_path, put, value_at, value_of
 from core.options.declare import Kind
 from core.options.sources import scheme_of
 from core.options.trainer_args import rename_arguments
@@ -67,7 +67,30 @@ def read_tree(path: Path) -> Tree:
         raise OptionsError((Problem("", reason),), str(path)) from error
     if all(key == "schema" or value == {} for key, value in tree.items()):
         raise OptionsError((Problem("", _("This is not a run file: it contains no option")),), str(path))
-    return with_absolute_paths(rename_arguments(tree)[0], path.resolve().parent)
+    return with_absolute_paths(in_todays_names(tree)[0], path.resolve().parent)
+
+
+def in_todays_names(tree: Tree) -> tuple[Tree, tuple[str, ...]]:
+    """Replace names of earlier versions and of Trainer in a copy of a run file.
+
+    Returns:
+        The copy, and a note for each name that was replaced or left out. A former name beside today's is left where it
+        is, so that validation reports it.
+    """
+    tree, notes = copied(tree), []
+    for path, value in ((path, value_at(tree, path)) for path in (*RENAMED, *DELETED)):
+        today = RENAMED.get(path, "")
+        if value is None or (today and value_at(tree, today) is not None):
+            continue
+        section, _dot, name = path.rpartition(".")
+        del tree[section][name]
+        if today:
+            put(tree, {today: value})
+            notes.append(_("{name} is {values} here").format(name=path, values=today))
+        else:
+            notes.append(_("{name} is left out: {reason}").format(name=path, reason=DELETED[path]))
+    renamed, more = rename_arguments(tree)
+    return renamed, (*notes, *more)
 
 
 def _backslash_hint(text: str) -> str:
@@ -108,13 +131,13 @@ def absolute(value: str, base: Path, *, must_exist: bool) -> str:
 def apply_overrides(tree: Tree, overrides: tuple[str, ...], base: Path) -> list[Problem]:
     """Set `section.option=value` pairs in `tree`, replacing its values.
 
-    Trainer's names are understood as in a file.
+    Names of earlier versions and of Trainer are understood as in a file.
 
     Returns:
         The problems of pairs that can't be read.
     """
     overriding, problems = _parse_overrides(overrides)
-    renamed, _notes = rename_arguments(overriding)
+    renamed, _notes = in_todays_names(overriding)
     for key, value in with_absolute_paths(renamed, base).items():
         if isinstance(value, dict) and isinstance(tree.get(key, {}), dict):
             tree.setdefault(key, {}).update(value)
@@ -153,12 +176,12 @@ def _parse_overrides(overrides: tuple[str, ...]) -> tuple[Tree, list[Problem]]:
 
 
 def renamings(path: Path, overrides: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Notes on Trainer's names in a run file and in `--set`. Empty for a file that can't be read."""
+    """Notes on replaced names (`in_todays_names`) in a run file and in `--set`. Empty for a file that can't be read."""
     try:
         tree = load_toml(read_text(path))
     except (OSError, *_NOT_TOML):
         tree = {}
-    return (*rename_arguments(tree)[1], *rename_arguments(_parse_overrides(overrides)[0])[1])
+    return (*in_todays_names(tree)[1], *in_todays_names(_parse_overrides(overrides)[0])[1])
 
 
 def parse_value(path: str, text: str) -> Any:

@@ -365,6 +365,10 @@ class NewRunPage(QWidget):
         options, problems = check_tree(tree)
         if options is None or any(problem.path not in self._options.form.paths for problem in problems):
             self._strip.show_error(OptionsError(problems, path.name))
+        elif notes := run_file.renamings(path):
+            self._strip.show_message(
+                Level.INFO, _("Some names in this file are others today"), "\n".join(notes)
+            )
 
     def load_example(self, example: Preset) -> None:
         """Fill the form from an example; data that is not part of Hone is left for the person to choose."""

@@ -6,13 +6,15 @@ import pytest
 
 from core.base.errors import OptionsError
 from core.base.files import LARGEST_TEXT, load_toml
-from core.options import run_file
-from core.options.catalogue import all_options, value_of
+from core.options import DELETED, RENAMED, SECTIONS, run_file
+from core.options.catalogue import all_options, value_at, value_of
 from core.options.choices import Task
 from core.options.method_rules import starting_options
 from core.options.validate import read_options
+from core.runs.folder import RunFolder
 from tests.fakes.runs import digits_options
 
+FILES = Path(__file__).parents[2] / "data" / "run-files"
 DIGITS = 'task = "image-classification"\n[model]\nsource = "torchvision:resnet18"\n[data]\ntrain = "builtin:digits"\n'
 
 
@@ -40,6 +42,61 @@ def test_a_new_file_explains_every_option_of_its_task_and_reads_back(task, tmp_p
         assert is_there == option.applies_to(starting_options(task)), option.path
         if is_there and value_of(starting_options(task), option.path) is not None and not option.is_path:
             assert option.name in tree[option.section]
+
+
+def test_a_run_file_of_the_first_version_opens_with_all_its_values():
+    path = FILES / "first.hone"
+    written = load_toml(path.read_text(encoding="utf-8"))
+    written["data"]["group_by_length"] = "on"  # was true or false
+    options, problems = read_options(run_file.read_tree(path))
+    assert problems == ()
+    read = load_toml(run_file.dumps(options))
+    assert {section: {**read[section], **written[section]} for section in SECTIONS} == {
+        section: read[section] for section in SECTIONS
+    }
+
+
+def test_every_option_that_a_run_file_ever_had_is_known():
+    """An option that is renamed or deleted is to be in `RENAMED` or `DELETED`; a new one joins the file."""
+    path = FILES / "whole.hone"
+    tree = load_toml(path.read_text(encoding="utf-8"))
+    assert not [option.path for option in all_options() if value_at(tree, option.path) is None]
+    options, problems = read_options(run_file.read_tree(path))
+    assert options is not None
+    assert problems == ()
+
+
+@pytest.fixture
+def later(monkeypatch):
+    """A later version, in which an option has another name and one is gone."""
+    monkeypatch.setitem(RENAMED, "training.warm_up", "training.warmup")
+    monkeypatch.setitem(DELETED, "memory.offload", "there is memory enough")
+
+
+OLD = f"{DIGITS}[training]\nwarm_up = 0.2\nepochs = 3\n[memory]\noffload = true\n"
+
+
+def test_an_old_run_file_opens_with_a_renamed_option_and_without_a_deleted_one(later, tmp_path):
+    path = write(tmp_path, OLD)
+    options = run_file.read(path)
+    assert (options.training.warmup, options.training.epochs) == (0.2, 3)
+    assert run_file.renamings(path) == (
+        "training.warm_up is training.warmup here",
+        "memory.offload is left out: there is memory enough",
+    )
+    options = run_file.read(path, ("training.warm_up=0.3", "memory.offload=false"))
+    assert options.training.warmup == 0.3
+    run = RunFolder(tmp_path)
+    path.rename(run.options_file)
+    assert run.options().training.warmup == 0.2
+
+
+def test_a_former_name_beside_todays_and_a_name_that_never_was_are_errors(later, tmp_path):
+    for more in ("warmup = 0.1", "warm_upp = 0.1"):
+        with pytest.raises(OptionsError) as refused:
+            run_file.read(write(tmp_path, OLD.replace("epochs = 3", more)))
+        (problem,) = refused.value.problems
+        assert problem.path == ("training.warm_up" if more == "warmup = 0.1" else "training.warm_upp")
 
 
 def test_paths_are_relative_to_the_file_and_in_set_to_the_working_folder(tmp_path, monkeypatch):

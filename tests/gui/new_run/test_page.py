@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
 from core.base.errors import Fix, Problem, UserError
 from core.base.jobs import EngineCrashed
 from core.base.settings import Appearance
-from core.options import presets, run_file
+from core.options import RENAMED, presets, run_file
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
 from core.options.declare import Kind
@@ -245,6 +245,16 @@ def test_a_run_file_that_calls_its_task_by_its_title_is_opened(page, tmp_path):
     file.write_text('task = "text-generation"\n[model]\nsource = "scratch:llama-tiny"\n')
     page.load_file(file)
     assert page._options.form.task is Task.CAUSAL_LM
+
+
+def test_a_run_file_with_names_of_earlier_versions_is_opened_and_they_are_told(page, tmp_path, monkeypatch):
+    monkeypatch.setitem(RENAMED, "training.passes", "training.epochs")
+    file = tmp_path / "old.hone"
+    file.write_text(f'task = "{TEXTS}"\n[training]\npasses = 7\n')
+    page.load_file(file)
+    assert page.tree()["training"]["epochs"] == 7
+    said = " ".join(label.text() for label in page._strip.findChildren(QLabel))
+    assert "training.passes is training.epochs here" in said
 
 
 @pytest.mark.parametrize(
