@@ -219,7 +219,7 @@ def test_links_and_images_of_pages_lead_to_files_in_git():
     kept |= {folder for file in kept for folder in file.parents}
     broken = {
         f"{name_of(page)}: {target}"
-        for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
         for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
         if "://" not in target and (page.parent / target).resolve() not in kept
     }

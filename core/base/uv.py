@@ -79,7 +79,7 @@ def fetch(folder: Path, index: str, read: Callable[[str], bytes] = read) -> Path
     page = f"{index.rstrip('/')}/uv/"
     links = map(html.unescape, re.findall(r'href="([^"]+)"', read(page).decode(errors="replace")))
     link = next((link for link in links if unquote(urlsplit(link).path).rpartition("/")[2] == name), "")
-    if not link:
+    if not name or not link:
         raise LookupError(f"there is none for {sys.platform} on {platform.machine()}")
     packed = read(urljoin(page, link))
     if hashlib.sha256(packed).hexdigest() != digest:
