@@ -16,12 +16,12 @@ from core.base.errors import OptionsError, RunFolderError, UserError
 from core.base.files import is_there, open_plain, read_small
 from core.base.language import _
 from core.options import RunOptions
-from core.options.past_runs import title_of
 from core.runs.crash import Crash, crash_before, crash_of, saved_step
 from core.runs.event_log import RunFollower
 from core.runs.events import Action
 from core.runs.folder import Connection, ExitRecord, RunFolder
 from core.runs.models import TrainedModel, trained_model
+from core.runs.notes import title_of
 from core.runs.related import related_to
 from core.runs.status import RunStatus, State
 from core.runs.summary import status_at_end

@@ -20,7 +20,6 @@ from core.runs import start as starting
 from core.runs.events import Action, Level, MessageRaised
 from core.runs.folder import Connection, ExitRecord, RunFolder
 from core.runs.models import TrainedModel
-from core.runs.notes import title_of
 from core.runs.notes import write as write_notes
 from core.runs.related import Related, Relation
 from core.runs.start import Extension

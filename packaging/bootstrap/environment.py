@@ -105,7 +105,7 @@ def _make(environment: Environment, backend: str, installer: Installer) -> None:
             f"{folder} has to be made anew, and this Python lives in it. Start again with the Python of the system."
         )
     free, needed = shutil.disk_usage(root).free, graphics.disk_needed(backend)
-    if free < needed:
+    if free < needed and not folder.exists():  # what is there makes room
         raise SetupError(
             f"Only {free / 1e9:.1f} GB are free on the disk of {root}, and installing Hone's libraries takes about "
             f"{needed / 1e9:.0f} GB. Free some space, then start again."
