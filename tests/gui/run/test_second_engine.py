@@ -4,7 +4,7 @@ from core.runs import start as runs_start
 from core.runs.folder import Action
 from core.runs.status import State
 from gui.charts.history import RunHistory
-from gui.run.follower import JobThread
+from gui.run.follower import RunFollowerThread
 from tests.fakes import numpy_engine
 from tests.fakes.jobs import ROOT
 from tests.fakes.runs import make_folder
@@ -21,7 +21,7 @@ def test_its_steps_are_drawn_and_a_pause_from_the_window_is_heard(qtbot, tmp_pat
         for batch in news.batches:
             history.add(batch)
 
-    thread = JobThread(run)
+    thread = RunFollowerThread(run)
     thread.updated.connect(add)
     thread.state_changed.connect(states.append)
     thread.start()
