@@ -70,13 +70,13 @@ Kept = TypeVar("Kept", bound=AtStep)
 class ByStep(list[Kept]):
     """What happened at steps, in order: the newest of each step, without what a resumed run takes back."""
 
-    def add(self, event: Kept) -> None:
-        """Add an event, in place of one of the same step."""
-        self[:] = [*(one for one in self if one.step != event.step), event]
+    def with_(self, event: Kept) -> "ByStep[Kept]":
+        """These and an event, in place of one of the same step."""
+        return ByStep([*(one for one in self if one.step != event.step), event])
 
-    def resume(self, started: RunStarted) -> None:
-        """Begin an attempt."""
-        self[:] = [one for one in self if not started.undoes(one.step)]
+    def resumed(self, started: RunStarted) -> "ByStep[Kept]":
+        """Those that still count when an attempt begins."""
+        return ByStep(one for one in self if not started.undoes(one.step))
 
 
 # --- Predictions
@@ -102,18 +102,19 @@ class PredictionLog:
     def apply(self, event: Event) -> None:
         match event:
             case RunStarted():
-                self.predicted.resume(event)
-                self.confusions.resume(event)
+                self.predicted = self.predicted.resumed(event)
+                self.confusions = self.confusions.resumed(event)
             case ExamplesChosen():
                 self.examples = event.examples
             case RunPlanned():
                 self.is_test = not event.total_steps
             case Predicted():
-                self.predicted.add(event)
+                self.predicted = self.predicted.with_(event)
             case ConfusionCounted():
-                self.confusions.add(event.within_limits())
+                self.confusions = self.confusions.with_(event.within_limits())
                 if len(self.confusions) > MOST_CONFUSIONS:
-                    self.confusions.remove(next(one for one in self.confusions if one is not self.confusion))
+                    oldest = next(one for one in self.confusions if one is not self.confusion)
+                    self.confusions = ByStep(one for one in self.confusions if one is not oldest)
 
     def apply_all(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -330,7 +331,7 @@ class RunStatus:
             case Evaluated():
                 self._register(event)
                 self.evaluating += event.seconds
-                self.evaluations.add(event)
+                self.evaluations = self.evaluations.with_(event)
             case ExamplesChosen():
                 self.examples = len(event.examples)
             case Predicted():
@@ -410,7 +411,7 @@ class RunStatus:
         self.engine_pid = event.pid
         self.versions = dict(event.versions)
         self.step = event.from_step
-        self.evaluations.resume(event)
+        self.evaluations = self.evaluations.resumed(event)
         if self.last_checkpoint is not None and event.undoes(self.last_checkpoint.step):
             self.last_checkpoint = None
 

@@ -271,7 +271,8 @@ def _course(evaluations: Sequence[Evaluated]) -> _Course | None:
 
 def _still_falling(status: RunStatus) -> str:
     """That the validation loss was falling when training ended; empty if it wasn't."""
-    evaluations, was_stopped = list(status.evaluations), _was_stopped(status)
+    evaluations: Sequence[Evaluated] = status.evaluations
+    was_stopped = _was_stopped(status)
     if was_stopped and len(evaluations) > 2:
         *_earlier, begin, before, last = evaluations
         comes_early = last.step - before.step < (before.step - begin.step) / 2

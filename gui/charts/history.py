@@ -332,7 +332,7 @@ class RunHistory:
                 self._start_attempt(event)
             case Evaluated():
                 self._mark(Mark(clock, MarkKind.EVALUATION, event.step))
-                self.evaluations.add(event)
+                self.evaluations = self.evaluations.with_(event)
                 self.pauses.append(Pause(event.step, event.seconds, "evaluation"))
                 for name, value in event.metrics.items():
                     is_loss = name == "eval_loss"
@@ -390,7 +390,7 @@ class RunHistory:
         losses = self.loss, self.smooth_loss, self.smoother_loss, self.grad_norm, self.eval_loss
         for series in (*over_steps, *losses, *self.metrics.values()):
             series.cut_after(event.from_step)
-        self.evaluations.resume(event)
+        self.evaluations = self.evaluations.resumed(event)
         self.pauses = [pause for pause in self.pauses if not event.undoes(pause.step)]
         for kind, marks in self.marks.items():
             self.marks[kind] = [mark for mark in marks if not event.undoes(mark.step or 0)]
