@@ -256,7 +256,7 @@ class Commands(QObject):
         return self._window.runs is not None and self._window.runs.isVisible()
 
     def _can_start(self) -> bool:
-        return self._window.pages.currentWidget() in (self._window.new_run, self._window.benchmark)
+        return self._window.pages.currentWidget() is self._window.new_run
 
     def _report_problem(self) -> None:
         """Show the support file of the run on screen; without one, the guide says what to do."""

@@ -79,8 +79,7 @@ from gui.widgets.labels import role_label
 from gui.widgets.layout import InOrder, hbox, vbox
 
 if TYPE_CHECKING:
-    from core.benchmark.plan import Variant
-    from gui.benchmark.page import BenchmarkPage
+    from core.benchmark.plan import Plan, Row
     from gui.new_run.memory_state import MemoryTools
     from gui.new_run.page import NewRunPage
     from gui.new_run.welcome import WelcomePage
@@ -143,7 +142,6 @@ class MainWindow(InOrder, QMainWindow):
         self.compare: ComparePage | None = None
         self.settings: SettingsPage | None = None
         self.try_it: TryPage | None = None
-        self.benchmark: BenchmarkPage | None = None
         self.pages = QStackedWidget()
         self.pages.setObjectName(PAGES)
         self.drop_target = role_label(Role.DROP_TARGET, _("Drop data or a run file here"), self)
@@ -168,11 +166,6 @@ class MainWindow(InOrder, QMainWindow):
         self.sidebar.place_chosen.connect(self.go_to)
         self.sidebar.machine.trains = self._live_runs.trains
         self.commands = Commands(self, theme)
-
-    @property
-    def is_measuring(self) -> bool:
-        """Whether a benchmark runs."""
-        return self.benchmark is not None and self.benchmark.measuring.is_running
 
     def run_on_screen(self) -> RunFolder | None:
         """The run whose page is shown, if any."""
@@ -205,7 +198,6 @@ class MainWindow(InOrder, QMainWindow):
             Place.WELCOME: self.welcome_page,
             Place.NEW_RUN: lambda: self.new_run,
             Place.RUNS: self.runs_page,
-            Place.BENCHMARK: self.benchmark_page,
             Place.TRY: self.try_page,
             Place.SETTINGS: self.settings_page,
         }
@@ -247,16 +239,24 @@ class MainWindow(InOrder, QMainWindow):
     def start_sweep(self, options: RunOptions, values: Mapping[str, str]) -> None:
         """Queue a run for each of these values, and compare them."""
 
-        def begin() -> list[RunFolder]:
-            made = create_sweep(options, values, settings.runs_folder(self._settings))
-            starting.start_all(made, queued=True)
-            return made
-
         def show(made: list[RunFolder]) -> None:
             self.new_run.begin_next(asked_title(options))
             self.compare_runs(made)
 
-        self._sweeps.put(begin, show)
+        self._sweeps.put(lambda: self._queue_all(create_sweep(options, values, self._runs_folder())), show)
+
+    def start_benchmark(self, plan: Plan) -> None:
+        """Queue the runs of a benchmark, and compare them."""
+        from core.benchmark.plan import create
+
+        def begin() -> list[RunFolder]:
+            return self._queue_all([*create(plan, self._runs_folder()).runs.values()])
+
+        self._sweeps.put(begin, self.compare_runs)
+
+    def _queue_all(self, runs: list[RunFolder]) -> list[RunFolder]:
+        starting.start_all(runs, queued=True)
+        return runs
 
     def _turn_of(self, options: RunOptions) -> Turn:
         """When a run begins: now if nothing trains on its device; else the person is asked. Elsewhere it may wait."""
@@ -330,10 +330,10 @@ class MainWindow(InOrder, QMainWindow):
         self.go_to(Place.NEW_RUN)
         self.new_run.open_run(tree)
 
-    def use_variant(self, variant: Variant) -> None:
-        """Use the options of a benchmark's variant in New run, where they are listed and can be undone."""
+    def use_method(self, row: Row) -> None:
+        """Use the options of a benchmark's row in New run, where they are listed and can be undone."""
         self.go_to(Place.NEW_RUN)
-        self.new_run.apply_changes(variant.title, variant.note, variant.changes)
+        self.new_run.apply_changes(row.title, row.note, row.changes)
 
     def check_device(self, name: str) -> None:
         """Compare a device's results with those of the CPU, and show them in a dialog."""
@@ -344,12 +344,9 @@ class MainWindow(InOrder, QMainWindow):
         self.device_check.open()
 
     def start_shown(self) -> None:
-        """Start New run or Benchmark, if it is shown and complete."""
-        shown = self.pages.currentWidget()
-        if shown is self.new_run:
+        """Start New run, if it is shown and complete."""
+        if self.pages.currentWidget() is self.new_run:
             self.new_run.start()
-        elif shown is not None and shown is self.benchmark:
-            self.benchmark.start()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Return presses the button with the focus, as Space does.
@@ -411,9 +408,7 @@ class MainWindow(InOrder, QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         runs = self._underway()
-        question = question_about(
-            runs, self, is_shutting_down=self._session_ends, is_measuring=self.is_measuring
-        )
+        question = question_about(runs, self, is_shutting_down=self._session_ends)
         if not may_close(runs, question, self._ask_about_closing):
             event.ignore()
             return
@@ -448,7 +443,7 @@ class MainWindow(InOrder, QMainWindow):
         if self.device_check is not None:
             self.device_check.reject()
         self.gpu.close()
-        pages = (self._new_run, self.settings, self.try_it, self.benchmark, self.run, self.compare, self.runs)
+        pages = (self._new_run, self.settings, self.try_it, self.run, self.compare, self.runs)
         for page in pages:
             if page is not None:
                 page.end_work()
@@ -466,6 +461,7 @@ class MainWindow(InOrder, QMainWindow):
             page.start_requested.connect(self.start_run)
             page.quick_try_requested.connect(lambda options: self._start(options, page.show_error))
             page.sweep_requested.connect(self.start_sweep)
+            page.benchmark_requested.connect(self.start_benchmark)
             page.check_requested.connect(self.check_device)
             page.welcome_wanted.connect(partial(self.go_to, Place.WELCOME))
             self._devices.failed.connect(page.show_error)
@@ -524,6 +520,7 @@ class MainWindow(InOrder, QMainWindow):
             self.compare = ComparePage(self._theme)
             self.compare.left.connect(partial(self.go_to, Place.RUNS))
             self.compare.run_opened.connect(self.show_run)
+            self.compare.use_requested.connect(self.use_method)
             self._add_page(self.compare)
         return self.compare
 
@@ -536,19 +533,6 @@ class MainWindow(InOrder, QMainWindow):
             self._live_runs.run_ended.connect(self.try_it.find_runs)
             self._add_page(self.try_it)
         return self.try_it
-
-    def benchmark_page(self) -> BenchmarkPage:
-        if self.benchmark is None:
-            from gui.benchmark.page import BenchmarkPage
-
-            self.benchmark = BenchmarkPage(self._theme, lambda: self.new_run.ready)
-        if self.pages.indexOf(self.benchmark) < 0:
-            self.benchmark.use_requested.connect(self.use_variant)
-            self.benchmark.progressed.connect(self.sidebar.show_measuring)
-            if self._machine is not None:
-                self.benchmark.set_machine(self._machine)
-            self._add_page(self.benchmark)
-        return self.benchmark
 
     def settings_page(self) -> SettingsPage:
         if self.settings is None:
@@ -641,5 +625,3 @@ class MainWindow(InOrder, QMainWindow):
         self._offer_devices()
         if self.settings is not None:
             self.settings.set_machine(machine)
-        if self.benchmark is not None:
-            self.benchmark.set_machine(machine)

@@ -299,12 +299,13 @@ class StepLog:
     """Collects steps and writes them as `step_finished` events.
 
     CUDA and MPS compute asynchronously: the time that reading figures waits for the device is shared among the steps
-    read that were not measured by waiting already.
+    read that were not measured by waiting already. If `is_exact`, the figures of each step are read at its end.
     """
 
-    def __init__(self, reporter: Reporter, memory: DeviceMemory) -> None:
+    def __init__(self, reporter: Reporter, memory: DeviceMemory, *, is_exact: bool = False) -> None:
         self.memory = memory
         self.reporter = reporter
+        self._flush_seconds = 0.0 if is_exact else FLUSH_SECONDS
         self.non_finite_in_a_row = 0
         self._losses: list[float] = []
         self._samples = 0
@@ -331,7 +332,7 @@ class StepLog:
         self._steps.append(_Step(event, losses, trainer.grad_norm, tokens))
         self._is_asynchronous = trainer.parts.is_asynchronous
         trainer.forget_step()
-        if time.monotonic() - self._flushed >= FLUSH_SECONDS:
+        if time.monotonic() - self._flushed >= self._flush_seconds:
             self.flush()
 
     @property

@@ -160,7 +160,7 @@ def disk_space_needed(trainer: Any, options: RunOptions, existing: list[Checkpoi
         copies = max(1, output.keep_checkpoints) + 1 + options.keeps_best
         if not output.save_steps and not training.eval_steps and training.max_steps is None:
             copies = min(copies, math.ceil(training.epochs))
-    return Need(checkpoint, copies, model)
+    return Need(checkpoint, copies, model if output.save_model else 0)
 
 
 def saved_bytes(model: Any) -> int:

@@ -265,7 +265,7 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
     failures.require_processes(checkpoint, world_size(), len(meeting.names) if meeting is not None else 1)
     memory, requests = DeviceMemory(resolved.kind, ceiling_of(resolved)), RequestBox(run, reporter)
     requests.is_test = resolved.options.only_evaluates
-    log = StepLog(reporter, memory)
+    log = StepLog(reporter, memory, is_exact=not resolved.options.output.save_model)
     with MemoryReports(memory, reporter) as memory_reports:
         prepared, trainer = _load(run, resolved, log, requests)
         wait_for_all()  # one may download a model for longer than GPUs wait for each other
@@ -277,7 +277,8 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
             waited = 0
             if outcome is Outcome.FINISHED and step < trainer.state.max_steps:
                 waited = resolved.options.training.early_stopping_patience
-            if outcome is not Outcome.PAUSED and not resolved.options.only_evaluates:
+            saves = resolved.options.output.save_model and not resolved.options.only_evaluates
+            if saves and outcome is not Outcome.PAUSED:
                 step = _save_model(run, resolved, reporter, prepared, trainer)
             memory_reports.stop()
             peak = sum(gathered(process_peak()))  # as the forecast counts all processes

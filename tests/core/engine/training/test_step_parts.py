@@ -109,8 +109,9 @@ def test_a_real_run_computes_the_same_whether_its_device_is_waited_for_or_not(tm
     assert all(step.data_seconds is not None and step.data_seconds > 0 for step in waiting.steps)
 
 
-def test_the_time_a_device_is_waited_for_is_shared_among_the_steps_it_was_behind_with(
-    tmp_path, monkeypatch, device
+@pytest.mark.parametrize("is_exact", [False, True])
+def test_the_time_a_device_is_waited_for_is_shared_among_the_steps_it_was_behind_with_unless_each_is_exact(
+    tmp_path, monkeypatch, device, is_exact
 ):
     class GradNorm:
         """A figure on the device: reading it waits."""
@@ -121,7 +122,7 @@ def test_the_time_a_device_is_waited_for_is_shared_among_the_steps_it_was_behind
 
     monkeypatch.setattr("core.engine.training.callbacks.time", device)
     parts, begun, run = StepParts(device.wait, clock=device.clock), device.now, RunFolder(tmp_path)
-    log = StepLog(Reporter(run), DeviceMemory("cpu"))
+    log = StepLog(Reporter(run), DeviceMemory("cpu"), is_exact=is_exact)
     trainer: Any = SimpleNamespace(
         compilation=None,
         parts=parts,
@@ -132,9 +133,14 @@ def test_the_time_a_device_is_waited_for_is_shared_among_the_steps_it_was_behind
         state=SimpleNamespace(global_step=1, epoch=0.1),
         forget_step=lambda: None,
     )
+
+    def written():
+        return [event for event in EventReader(run.events_file).read_all() if isinstance(event, StepFinished)]
+
     for _ in range(4):
         log.add(trainer, run_step(parts, device), learning_rate=0.1)
+    assert len(written()) == (4 if is_exact else 0)
     log.flush()
-    steps = [event for event in EventReader(run.events_file).read_all() if isinstance(event, StepFinished)]
+    steps = written()
     assert [step.seconds for step in steps] == pytest.approx([(device.now - begun) / 4] * 4)
     assert log.samples_per_second == pytest.approx(16 / (device.now - begun))
