@@ -163,6 +163,7 @@ def make_plan(benchmark: Benchmark, options: Mapping[str, RunOptions], computer:
 
 
 def problems(machine: MachineReport, options: RunOptions) -> tuple[Problem, ...]:
+    """What is wrong with options on a machine: limits, rules between options, and what the machine can't do."""
     return (*check_tree(msgspec.to_builtins(options))[1], *machine_problems(machine, options))
 
 

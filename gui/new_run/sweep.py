@@ -321,6 +321,8 @@ class SweepSheet(Sheet):
         if (setup := self._setup) is None:
             return self._judge(self.values())
         plan = setup.plan()
+        if not plan.options:
+            raise OptionsError((Problem("", plan.benchmark.rows[0].refusal),))
         return "\n".join((f"{plan.benchmark.title}: {plan.amount}", *plan.benchmark.notes[:1]))
 
     @property

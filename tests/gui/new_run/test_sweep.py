@@ -144,6 +144,9 @@ def test_devices_are_what_the_machine_has_and_mistakes_are_said(qtbot, ready, sh
     setup.models["resnet18"].setChecked(True)
     setup.batches.setText("4, many")
     assert sheet.status.text() == "Batches are whole numbers, such as 4, 64"
+    setup.batches.setText("64")
+    setup.images.setValue(32)
+    assert sheet.status.text() == "A batch of 64 is more than the 32 examples there are"
     setup.batches.setText("4")
     with qtbot.waitSignal(ready.benchmark_requested) as asked:
         sheet.start.click()
