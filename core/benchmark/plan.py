@@ -1,40 +1,33 @@
-"""The plan of a benchmark: the variants that are measured; and the benchmark of methods.
+"""A benchmark: a sweep of short runs that only measure, each of which is a row of one table."""
 
-Its variants are those of transformers' guide "Efficient training on a single GPU" and some of Hone's own.
-"""
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from core.base import formats
-from core.base.errors import Fix, OptionsError, Problem
-from core.base.language import _
-from core.memory.model import Room, Verdict, verdict
-from core.monitor.device_memory import room_of
-from core.options import RunOptions, Tree
-from core.options.catalogue import all_options, options_by_path, value_of, with_changes
-from core.options.choices import Attention, DeepSpeed, Method, Optimizer, Padding, Precision, Task, Toggle
-from core.options.data import DataOptions
+from core.base.errors import Problem
+from core.base.files import read_small
+from core.base.formats import count
+from core.base.language import _, ngettext
+from core.options import RunOptions
+from core.options.catalogue import Changes, all_options, value_of, with_changes
 from core.options.device_support import (
     DeviceReport,
     MachineReport,
     caution,
     find_device,
-    half_precision,
     machine_problems,
     text_of,
 )
-from core.options.method_rules import LARGEST_RATE
-from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
-from core.options.sources import Scheme, ScratchModel, scratch_model, short_name, synthetic
+from core.options.sections import OutputOptions
 from core.options.validate import check_tree
-
-Changes = Mapping[str, Any]
-"""Values of options by path, such as `{"device.precision": "bf16"}`."""
+from core.runs.compare import create_tagged
+from core.runs.folder import RunFolder
+from core.runs.library import TITLE_JOIN, list_runs, numbered
+from core.runs.notes import asked_title
 
 
 class Kind(StrEnum):
@@ -44,57 +37,80 @@ class Kind(StrEnum):
     DEVICES = "devices"
 
 
-class Variant(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that is measured; a row of the result.
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that is measured, or why it can't be.
 
     Attributes:
-        name: Stable identifier, such as `bf16` or `resnet18-4-cpu`, by which results are compared.
-        asked: All options as builtins.
-        changes: The options by path that differ from the first variant.
+        name: Stable identifier, such as `bf16` or `resnet18-4-cpu`, by which published figures are found.
+        changes: The options by path that differ from the first row of its group.
         note: What has to be known to read the figures.
         refusal: Why this machine can't run it; empty if it can.
-        group: Model and batch size of a benchmark of devices; the first variant of a group is its baseline.
+        group: Model and batch size where devices are compared; the first row of a group is its baseline.
         side: The setting that is compared within a group: `CPU`, `MPS`, `1 thread`, `bf16`. Empty for methods.
-        steps: Number of timed steps; None: the plan's.
     """
 
     name: str
     title: str
-    asked: Tree
     changes: dict[str, Any] = {}
     note: str = ""
     refusal: str = ""
     group: str = ""
     side: str = ""
-    steps: int | None = None
 
     @property
-    def batch(self) -> int | None:
-        size = self.asked.get("memory", {}).get("batch_size")
-        return size if isinstance(size, int) else None
+    def full_title(self) -> str:
+        return f"{self.title}, {self.side}" if self.side else self.title
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, rename={"variants": "rungs"}):
-    """What a benchmark measures.
+class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
+    """What is measured, as it stands in each of its runs' folders.
 
     Attributes:
-        steps: Number of timed optimizer steps of each pass.
-        passes: Number of measurements of each variant; all variants are measured before any is repeated (A B A B).
-        warm_up: Number of steps before the timed ones.
-        model: The chosen size, such as `bert-base`; empty if the options are a person's own.
+        name: What its runs are called, with a number if there are others of that name.
+        title: What is measured, in full.
+        warm_up: Number of steps that are not timed, at the begin of each attempt.
+        has_published: Whether others have published figures for its rows.
     """
 
     kind: Kind
+    name: str
     title: str
-    variants: tuple[Variant, ...]
-    steps: int
-    passes: int
+    rows: tuple[Row, ...]
     warm_up: int = 1
-    model: str = ""
     notes: tuple[str, ...] = ()
+    has_published: bool = True
 
-    def steps_of(self, variant: Variant) -> int:
-        return self.steps if variant.steps is None else variant.steps
+
+@dataclass(frozen=True)
+class Plan:
+    """A benchmark, and the options of the runs of its rows, by name; those that are refused have none."""
+
+    benchmark: Benchmark
+    options: Mapping[str, RunOptions]
+
+    @property
+    def amount(self) -> str:
+        """How much is measured: `16 runs of 20 steps`, and how many rows are refused."""
+        runs = ngettext("{count} run", "{count} runs", len(self.options)).format(count=len(self.options))
+        steps = [one.training.max_steps or 0 for one in self.options.values()] or [0]
+        few, most = (number - self.benchmark.warm_up for number in (min(steps), max(steps)))
+        shown = count(most) if few == most else _("{few} to {most}").format(few=count(few), most=count(most))
+        text = ngettext("{runs} of {count} timed step.", "{runs} of {count} timed steps.", most)
+        text = text.format(runs=runs, count=shown)
+        if refused := len(self.benchmark.rows) - len(self.options):
+            more = ngettext(
+                "One more is left out, with its reason.",
+                "{count} more are left out, with reasons.",
+                refused,
+            )
+            text += " " + more.format(count=refused)
+        return text
+
+
+# --- Making a plan
+
+
+OUTPUT = OutputOptions(keep_checkpoints=0, save_model=False, predictions=0)
 
 
 def changed(options: RunOptions, changes: Changes) -> RunOptions:
@@ -104,7 +120,7 @@ def changed(options: RunOptions, changes: Changes) -> RunOptions:
     return with_changes(options, unused)
 
 
-def make_variant(
+def make_row(
     baseline: RunOptions,
     machine: MachineReport,
     name: str,
@@ -115,28 +131,39 @@ def make_variant(
     note: str = "",
     refusal: str = "",
     **more: Any,
-) -> Variant:
-    """Create a variant of `baseline`, with the reason if the machine or the rules between options refuse it.
+) -> tuple[Row, RunOptions]:
+    """Make a row of a change of `baseline`, with the reason if the machine or the rules between options refuse it.
 
     `data` are options of the data that the method needs, which don't count as `changes`. Cautions about the device are
-    appended to `note`. `more` are other fields of `Variant`.
+    appended to `note`. `more` are other fields of `Row`.
     """
     options = changed(baseline, {**changes, **(data or {})})
     device = find_device(machine, options.device.name)
     cautions = [caution(device, path, value_of(options, path)) for path in changes] if device else []
-    reasons = dict.fromkeys(_in_full(options, problem) for problem in _problems(machine, options))
-    return Variant(
+    reasons = dict.fromkeys(_in_full(options, problem) for problem in problems(machine, options))
+    row = Row(
         name=name,
         title=title,
-        asked=msgspec.to_builtins(options),
         changes=dict(changes),
         note=" ".join(filter(None, (note, *cautions))),
         refusal=refusal or "; ".join(reasons),
         **more,
     )
+    return row, options
 
 
-def _problems(machine: MachineReport, options: RunOptions) -> tuple[Problem, ...]:
+def make_plan(benchmark: Benchmark, options: Mapping[str, RunOptions], computer: str) -> Plan:
+    """Make the plan of a benchmark whose runs train on another computer; empty: on this one."""
+    allowed = {row.name: options[row.name] for row in benchmark.rows if not row.refusal}
+    at = f"@{computer}" if computer else ""
+    return Plan(
+        benchmark,
+        {name: with_changes(one, {"device.name": f"{one.device.name}{at}"}) for name, one in allowed.items()},
+    )
+
+
+def problems(machine: MachineReport, options: RunOptions) -> tuple[Problem, ...]:
+    """What is wrong with options on a machine: limits, rules between options, and what the machine can't do."""
     return (*check_tree(msgspec.to_builtins(options))[1], *machine_problems(machine, options))
 
 
@@ -147,103 +174,19 @@ def _in_full(options: RunOptions, problem: Problem) -> str:
     return problem.message
 
 
-# --- Sizes of BERT, built from their config
-
-
-VOCABULARY, POSITIONS, LABELS = 30_522, 512, 2
-
-CPU_FLOPS = 35e9
-"""FLOPS that a core reaches in a plain fp32 step, roughly; measured on two cores of a server."""
-
-OVERHEAD = 1 << 30
-"""Bytes of a process besides its tensors: PyTorch, and on a GPU its libraries."""
-
-LONGEST_CPU_STEP = 4.0
-"""Seconds. With longer steps, sixteen variants in three passes take hours."""
-
-
-@dataclass(frozen=True)
-class Size:
-    """A model of a certain size; `source` is for `model.source`."""
-
-    name: str
-    title: str
-    source: str
-
-    @property
-    def built(self) -> ScratchModel:
-        model = scratch_model(self.source)
-        assert model is not None
-        return model
-
-    @property
-    def parameters(self) -> int:
-        """The number of weights, with a head for two labels."""
-        return self.built.parameters(VOCABULARY, POSITIONS) + LABELS * (self.built.hidden + 1)
-
-    def bytes(self, rows: int, length: int, kind: str) -> int:
-        """Approximate memory of a plain run (fp32, AdamW, eager attention) on a kind of device, in bytes.
-
-        Weights, gradients, AdamW's two moments, and activations per layer as in V. Korthikanti et al., Reducing
-        Activation Recomputation in Large Transformer Models, 2022, section 4.1, in fp32 and with dropout's masks.
-        """
-        model, tokens, mask = self.built, rows * length, 1 if kind == "cuda" else 4
-        linear = tokens * ((32 + 2 * mask) * model.hidden + 8 * model.inner)
-        attention = tokens * length * model.heads * (8 + mask)
-        return OVERHEAD + 16 * self.parameters + model.layers * (linear + attention)
-
-    def flops(self, rows: int, length: int) -> float:
-        """FLOPs of a step on `rows` rows of `length` tokens.
-
-        6 per weight and token, and 12 per pair of tokens, width and layer in attention (J. Kaplan et al., Scaling Laws
-        for Neural Language Models, 2020, table 1).
-        """
-        model, tokens = self.built, rows * length
-        weights = model.layers * (4 * model.hidden**2 + 2 * model.hidden * model.inner)
-        return 6.0 * weights * tokens + 12.0 * model.layers * tokens * length * model.hidden
-
-
-SIZES = {
-    name: Size(name, title, Scheme.SCRATCH.of(source))
-    for name, title, source in (
-        ("bert-large", "BERT-large", "bert-large"),
-        ("bert-base", "BERT-base", "bert-base"),
-        ("minilm", _("MiniLM size"), "minilm"),
-        ("tiny", "BERT-tiny", "bert-tiny"),
+def there(machine: MachineReport, computer: str) -> MachineReport:
+    """What another computer supports, with its devices named as on it; empty: what this one supports."""
+    if not computer:
+        return machine
+    place, rename = f"@{computer}", msgspec.structs.replace
+    devices = tuple(
+        rename(device, name=device.name.removesuffix(place))
+        for device in machine.devices
+        if device.name.endswith(place)
     )
-}
-"""By name, largest first."""
-
-
-def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> tuple[Size, str]:
-    """The largest size whose plain run fits, with steps of tolerable length on a CPU; and the reason as a sentence."""
-    free = _(", and {free} are free").format(free=formats.memory(room.free)) if room else ""
-    reason = ""
-    for size in SIZES.values():
-        needed = size.bytes(plain.effective_batch, plain.data.max_length, device.kind)
-        memory = _("is estimated to take {needed}{free}").format(needed=formats.memory(needed), free=free)
-        seconds = cpu_seconds(size, plain, device)
-        if verdict(needed, room) not in (Verdict.FITS, Verdict.UNKNOWN):
-            reason = f"{size.title} {memory}"
-        elif seconds and seconds > LONGEST_CPU_STEP and size.name != "tiny":
-            cores = formats.counted(cores_of(device), "core")
-            reason = _("a plain step of {title} would take about {seconds:.0f} s on {cores}").format(
-                title=size.title, seconds=seconds, cores=cores
-            )
-        elif reason:
-            return size, _("{title} was chosen: {reason}.").format(title=size.title, reason=reason)
-        elif room is None:
-            return size, f"{size.title}, the guide's model, was chosen; the free memory isn't known."
-        else:
-            return size, _("{title}, the guide's model, {memory}.").format(title=size.title, memory=memory)
-    return size, _("{title} is the smallest size, and {reason}.").format(title=size.title, reason=reason)
-
-
-def cpu_seconds(size: Size, plain: RunOptions, device: DeviceReport) -> float | None:
-    """Estimated duration of a plain step on a CPU; None for other devices."""
-    if device.name != "cpu":
-        return None
-    return size.flops(plain.effective_batch, plain.data.max_length) / (CPU_FLOPS * cores_of(device))
+    found = [device.name for device in devices if device.available]
+    best = next((name for name in found if name != "cpu"), next(iter(found), "auto"))
+    return rename(machine, devices=devices, automatic=best, choices={})
 
 
 def cores_of(device: DeviceReport) -> int:
@@ -252,275 +195,65 @@ def cores_of(device: DeviceReport) -> int:
     return int(threads.value) if threads is not None else 1
 
 
-# --- The benchmark of methods
+# --- The runs of a benchmark
 
 
-PLAIN: Changes = {
-    "device.precision": Precision.FP32.value,
-    "device.compile": False,
-    "model.attention": Attention.EAGER.value,
-    "memory.activation_checkpointing": False,
-    "training.optimizer": Optimizer.ADAMW.value,
-    "data.padding": Padding.FIXED.value,
-}
-WITHOUT_EXTRAS: Changes = {
-    "memory.gradient_accumulation_steps": 1,
-    "device.processes": 1,
-    "memory.deepspeed": DeepSpeed.OFF.value,
-    "memory.fsdp": False,
-    "memory.offload_optimizer": False,
-    "data.eval": None,
-    "data.eval_split": None,
-    "data.eval_fraction": 0.0,
-    "training.max_steps": None,
-}
-"""Applied to a person's own options, too: one batch per step, one device, no evaluation."""
-
-CHECKPOINTING: Changes = {"memory.activation_checkpointing": True}
-ADAFACTOR: Changes = {"training.optimizer": Optimizer.ADAFACTOR.value}
-ADAMW_8BIT: Changes = {"training.optimizer": Optimizer.ADAMW_8BIT.value}
-LORA: Changes = {"model.method": Method.LORA.value}
-
-SMALL = _("It trains small matrices, not the model.")
-SHUFFLED = "Batches are shuffled; grouped by length, less would be padding."
-
-MAX_ACCUMULATION = 16
-"""Accumulation steps at most: 64 batches of one row would take hours."""
-
-ROWS, BATCH = 512, 4
-"""As in the guide: 512 sequences of 512 tokens, 4 per step."""
-
-VARIED = synthetic(ROWS, POSITIONS, 64)
-"""As many sequences of 64 to 512 tokens."""
-
-STEPS = {"cuda": 20, "mps": 10, "cpu": 5}
-"""Number of timed steps by device, where the duration of a step can't be estimated."""
-
-CPU_SECONDS = 15.0
-"""Target duration of the timed steps of a plain pass on a CPU."""
-
-MIN_CPU_STEPS, MAX_CPU_STEPS = 4, 20
+FILE = "benchmark.json"
 
 
-def methods_plan(
-    machine: MachineReport,
-    *,
-    size: str | None = None,
-    options: RunOptions | None = None,
-    device: str = "auto",
-    steps: int | None = None,
-    passes: int = 3,
-    with_compile: bool = True,
-    room: Room | None = None,
-) -> Plan:
-    """Plan the benchmark for this machine, which takes milliseconds.
+class Part(msgspec.Struct, frozen=True):
+    """Which row of which benchmark a run is."""
 
-    Args:
-        size: One of `SIZES`. Default: the largest that suits the machine.
-        options: A person's own run, measured with its model and data instead of the guide's.
-        device: As in `device.name`; `auto`: that of `options`, or the best one.
-        steps: Number of timed steps per pass. Default: enough for a stable median.
-        room: The free memory of the device. Default: it is read.
+    row: str
+    benchmark: Benchmark
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A benchmark and those of its runs that are there, by row."""
+
+    benchmark: Benchmark
+    runs: Mapping[str, RunFolder]
+
+
+def create(plan: Plan, runs_folder: Path) -> Measured:
+    """Make the folders of a plan's runs, which get a tag of their own, such as `methods-1`.
 
     Raises:
-        OptionsError: There is no such size or device, or the plain run is refused.
+        UserError: A folder can't be made; then none is left.
+        OSError: A file can't be written; then none is left.
     """
-    plain = _own(options) if options is not None else _guides()
-    plain = changed(plain, {"device.name": plain.device.name if device == "auto" else device})
-    found = _device(machine, plain)
-    plain = changed(plain, {"device.name": found.name})
-    chosen: Size | None = None
-    if options is not None:
-        title = _("{source} on {train}").format(
-            source=short_name(plain.model.source), train=short_name(plain.data.train)
-        )
-        notes = tuple(_notes_of_own(plain))
-    else:
-        chosen, reason = _size(size), ""
-        if chosen is None:
-            chosen, reason = choose_size(plain, found, room or room_of(found))
-        plain = changed(plain, {"model.source": chosen.source})
-        title = _("{title}, {rows} examples of {positions} tokens").format(
-            title=chosen.title, rows=ROWS, positions=POSITIONS
-        )
-        notes = (*filter(None, (reason,)), *NOTES_OF_GUIDE)
-    if problems := _problems(machine, plain):
-        raise OptionsError(problems, _("The plain row"))
-    kind = found.kind
-    seconds = cpu_seconds(chosen, plain, found) if chosen else None
-    if steps is None and seconds:
-        steps = round(min(MAX_CPU_STEPS, max(MIN_CPU_STEPS, CPU_SECONDS / seconds)))
-    return Plan(
-        kind=Kind.METHODS,
-        title=title,
-        variants=tuple(
-            _variants(plain, machine, found, with_compile=with_compile, is_guide=chosen is not None)
-        ),
-        steps=steps if steps is not None else STEPS.get(kind, STEPS["mps"]),
-        passes=passes,
-        warm_up=3 if kind == "cuda" else 1,  # CUDA's libraries try out kernels in the first steps
-        model=chosen.name if chosen else "",
-        notes=notes,
-    )
+    names = [row.name for row in plan.benchmark.rows if row.name in plan.options]
+    named = with_changes(plan.options[names[0]], {"output.name": plan.benchmark.name})
+    name = asked_title(numbered(named, runs_folder))
+    benchmark = msgspec.structs.replace(plan.benchmark, name=name)
+    titles = {row.name: f"{name}{TITLE_JOIN}{row.full_title}" for row in benchmark.rows}
+    options = [with_changes(plan.options[row], {"output.name": titles[row]}) for row in names]
+    files = [{FILE: msgspec.json.encode(Part(row, benchmark))} for row in names]
+    runs = create_tagged(options, benchmark.kind.value, runs_folder, files)
+    return Measured(benchmark, dict(zip(names, runs, strict=True)))
 
 
-def _variants(
-    plain: RunOptions, machine: MachineReport, device: DeviceReport, *, with_compile: bool, is_guide: bool
-) -> list[Variant]:
-    """The variants that apply to the task and model; those that the machine can't run have a refusal."""
-    variants: list[Variant] = []
-
-    def applies(changes: Changes) -> bool:
-        options = with_changes(plain, changes)
-        return all(options_by_path()[path].applies_to(options) for path in changes)
-
-    def add(name: str, title: str, changes: Changes, **more: Any) -> None:
-        if applies(changes):
-            variants.append(make_variant(plain, machine, name, title, changes, **more))
-
-    half = (half_precision(device) or Precision.BF16).value
-    lower: Changes = {"device.precision": half}
-    batch = plain.memory.batch_size
-    steps = max(count for count in range(1, MAX_ACCUMULATION + 1) if batch % count == 0)
-    accumulated: Changes = {}
-    if steps > 1:
-        accumulated = {"memory.batch_size": batch // steps, "memory.gradient_accumulation_steps": steps}
-    combined = {**lower, **accumulated, **CHECKPOINTING}
-
-    # The guide's nine, in its order.
-    add("plain", "plain", {path: value for path, value in PLAIN.items() if applies({path: value})})
-    if accumulated:
-        title = _("accumulation {batch} × {count}").format(batch=batch // steps, count=steps)
-        add("accumulation", title, accumulated)
-    title = "+ checkpointing" if accumulated else "checkpointing"
-    add("checkpointing", title, {**accumulated, **CHECKPOINTING})
-    add(half, half, lower)
-    add(f"{half}-all", f"{half}{' + accumulation' if accumulated else ''} + checkpointing", combined)
-    add("adafactor", "Adafactor", ADAFACTOR)
-    add(f"{half}-all-adafactor", "all + Adafactor", {**combined, **ADAFACTOR})
-    add("adamw-8bit", _("8-bit AdamW"), ADAMW_8BIT)
-    add(f"{half}-all-adamw-8bit", _("all + 8-bit AdamW"), {**combined, **ADAMW_8BIT})
-
-    # Hone's own.
-    is_text = plain.task.reads_text
-    own = {**lower, "model.attention": Attention.SDPA.value} if is_text else lower
-    title = f"{half} + sdpa" if is_text else half
-    add("tf32", "tf32", {"device.precision": Precision.TF32.value})
-    if is_text:
-        add(f"{half}-sdpa", f"{title} + fused", own)
-    add(
-        f"{half}-compile",
-        "+ compile" if is_text else f"{title} + compile",
-        {**own, "device.compile": True},
-        note=_("Compiling is not included in these figures."),
-        refusal="" if with_compile else _("left out as requested"),
-    )
-    # Grouped by length, the first batches of an epoch are the longest and unlike the others.
-    lengths = {"data.group_by_length": Toggle.OFF.value, **({"data.train": VARIED} if is_guide else {})}
-    texts = "Texts of 64 to 512 tokens; padded to 512 they would take as long as in the other rows. "
-    add(
-        f"{half}-padding",
-        _("{title} + dynamic padding").format(title=title),
-        {**own, "data.padding": Padding.DYNAMIC.value},
-        data=lengths,
-        note=f"{texts if is_guide else ''}{SHUFFLED}",
-    )
-    add(
-        f"{half}-lean",
-        f"{title} + checkpointing + Adafactor",
-        {**own, **CHECKPOINTING, **ADAFACTOR},
-        note=_("Whole batches: what the guide's leanest row saves, without accumulation."),
-    )
-    if plain.model.method is Method.FULL:
-        lora, title = {**own, **LORA}, _("LoRA, {half}").format(half=half)
-        add(f"{half}-lora", title, lora, note=SMALL)
-        title = _("LoRA, {half} + checkpointing").format(half=half)
-        add(f"{half}-lora-checkpointing", title, {**lora, **CHECKPOINTING}, note=SMALL)
-    for count in _counts_of_processes(machine, device):
-        note = _("Each process has a batch of {batch:,} and averages its gradients with the others (DDP).")
-        add(
-            f"processes-{count}",
-            _("{count} processes").format(count=count),
-            {"device.processes": count, "device.name": device.kind},
-            note=note.format(batch=batch),
-        )
-    return variants
+def part_of(run: RunFolder) -> Part | None:
+    """Which row of which benchmark a run is; None for any other run."""
+    try:
+        return msgspec.json.decode(read_small(run.path / FILE), type=Part)
+    except (OSError, ValueError, RecursionError):  # ValueError: no JSON, other fields, or no UTF-8
+        return None
 
 
-def _counts_of_processes(machine: MachineReport, device: DeviceReport) -> Iterator[int]:
-    """2, 4, ...: as many as there are GPUs; on a processor at most 4, as they share its cores."""
-    count, most = 2, min(4, cores_of(device)) if device.kind == "cpu" else 0
-    if device.kind == "cuda":
-        most = sum(one.available and one.kind == "cuda" for one in machine.devices)
-    while count <= most:
-        yield count
-        count *= 2
+def shared_benchmark(runs: Sequence[RunFolder]) -> Benchmark | None:
+    """The benchmark that all of these runs are rows of; None if there is none."""
+    parts = [part_of(run) for run in runs]
+    found = {part.benchmark.name: part.benchmark for part in parts if part is not None}
+    return next(iter(found.values())) if len(found) == 1 and None not in parts else None
 
 
-def _guides() -> RunOptions:
-    bare = RunOptions(
-        task=Task.TEXT_CLASSIFICATION,
-        model=ModelOptions(source=SIZES["tiny"].source, vocabulary=VOCABULARY),
-        data=DataOptions(train=synthetic(ROWS, POSITIONS), max_length=POSITIONS, eval_fraction=0.0),
-        memory=MemoryOptions(batch_size=BATCH),
-    )
-    return changed(bare, PLAIN)
-
-
-def _own(options: RunOptions) -> RunOptions:
-    """A person's own options as a plain run with their model, data, batch size and method."""
-    rate: Changes = {}
-    if options.training.learning_rate > LARGEST_RATE:  # suits SGD only; it doesn't affect the time
-        rate = {"training.learning_rate": TrainingOptions().learning_rate}
-    return changed(options, {**WITHOUT_EXTRAS, **rate, **PLAIN})
-
-
-def _device(machine: MachineReport, options: RunOptions) -> DeviceReport:
-    found = find_device(machine, options.device.name)
-    if found is None or not found.available:
-        problems = tuple(  # a benchmark has no run file whose options a fix could set
-            Problem(problem.path, problem.message, tuple(Fix(fix.label) for fix in problem.fixes))
-            for problem in machine_problems(machine, options)
-            if problem.path == "device.name"
-        )
-        raise OptionsError(problems, _("The benchmark"))
-    return found
-
-
-def _size(name: str | None) -> Size | None:
-    if name is None or name in SIZES:
-        return SIZES.get(name or "")
-    fixes = tuple(Fix(_("Use {known}").format(known=known)) for known in SIZES)
-    message = f"there is no size called {name!r}; there are {', '.join(SIZES)}"
-    raise OptionsError((Problem("model", message, fixes),), _("The benchmark"))
-
-
-NOTES_OF_GUIDE = (
-    _(
-        "Every row trains on {batch} examples per step, {batch} at once or one after the "
-        "other, as in transformers' "
-        "guide “Efficient training on a single GPU”."
-    ).format(batch=BATCH),
-    _(
-        "The weights are random and made from the config alone: nothing is downloaded, and "
-        "times don't depend on them."
-    ),
-    "Plain is what the guide ran: fp32, eager attention. AdamW is the fused one in every row; the guide's was slower.",
-    "Half of the labels are 0 and half 1; the guide's own code gives every sequence 0.",
-)
-
-
-def _notes_of_own(plain: RunOptions) -> Iterator[str]:
-    words = ["fp32", "AdamW", _("one batch per step")]
-    if plain.task.reads_text:
-        words.append(_("eager attention"))
-    if plain.data.padding is Padding.FIXED:
-        words.append(_("every example padded to the maximum length"))
-    batch = plain.memory.batch_size
-    yield _(
-        "Model, data and batch size ({batch:,}) are your own, without evaluation. Plain is {words}."
-    ).format(batch=batch, words=", ".join(words))
-    if plain.model.method is not Method.FULL:
-        yield _("Every row trains with the method of your run: {label}.").format(
-            label=plain.model.method.label
-        )
+def list_benchmarks(runs_folder: Path) -> list[Measured]:
+    """All benchmarks with runs in a folder, the newest first."""
+    found: dict[str, Measured] = {}
+    for run in list_runs(runs_folder):
+        if (part := part_of(run)) is not None:
+            known = found.get(part.benchmark.name, Measured(part.benchmark, {}))
+            found[part.benchmark.name] = Measured(known.benchmark, {part.row: run, **known.runs})
+    return list(found.values())

@@ -1,29 +1,35 @@
-"""`hone bench`: measure methods or devices on this computer; list, show and compare results."""
+"""`hone bench`: measure methods or devices on this computer, and show what was measured."""
 
 import argparse
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 
-from core.base import formats
+from core.base import formats, settings
 from core.base.errors import Fix, OptionsError, Problem
-from core.base.files import is_there
-from core.base.formats import markdown as escaped
 from core.base.jobs import run_job
 from core.base.language import _
-from core.benchmark import result as results
 from core.benchmark import table
-from core.benchmark.device_plan import BATCHES, IMAGES, Sides, devices_plan
-from core.benchmark.plan import SIZES, Plan, methods_plan
-from core.benchmark.result import Result, this_machine
-from core.benchmark.runner import Bench, EnginePass, Progress
-from core.cli.output import INTERRUPTED, Commands, add_flag, note, print_json, refuse, say
-from core.cli.train import Interrupts
+from core.benchmark.devices import BATCHES, IMAGES, Sides, devices_plan
+from core.benchmark.figures import Result, read_result
+from core.benchmark.methods import SIZES, methods_plan
+from core.benchmark.plan import Plan, create, list_benchmarks
+from core.cli.output import (
+    INTERRUPTED,
+    SEND_HELP,
+    Commands,
+    add_flag,
+    ask_to_send,
+    note,
+    print_json,
+    refuse,
+    say,
+)
+from core.cli.train import start_and_show
+from core.hosts.install import with_computers
 from core.options import run_file
 from core.options.device_support import MachineReport
 
-POLL_SECONDS = 0.5
 LARGEST_NUMBER = 1_000_000
 
 
@@ -36,8 +42,8 @@ def add_commands(commands: Commands) -> None:
         example="methods",
         details=_(
             "Measures how fast training is here and how much memory it takes: one method after the other, or one "
-            "device against another. Each row is measured by fresh processes in turn (A B A B). Results are saved; "
-            "Ctrl-C saves what is done."
+            "device against another. Each row is a short run of its own, which waits in the queue; they get a tag of "
+            "their own. Ctrl-C keeps what is done."
         ),
     )
     kinds = command.add_subparsers(required=True, metavar="WHAT")
@@ -50,7 +56,7 @@ def add_commands(commands: Commands) -> None:
     what.add_argument("--run", dest="file", type=Path, metavar="RUN.hone", help=_("your own model and data"))
     methods.add_argument("--device", default="auto", metavar="NAME", help=_("as `hone devices` names it"))
     add_flag(methods, "--no-compile", _("leave out torch.compile, which takes longest"))
-    _add_measuring(methods, _methods, passes=3)
+    _add_measuring(methods, _methods)
 
     devices = kinds.add_parser("devices", help=_("the CPU against the accelerator, on several models"))
     models = _("default: vision models and models of texts")
@@ -60,27 +66,23 @@ def add_commands(commands: Commands) -> None:
     devices.add_argument("--batch", type=_counts, default=BATCHES, metavar="N,N", help=_("default: 4,64"))
     devices.add_argument("--data", metavar="DIR", help=_("images; default: the digits that come with Hone"))
     devices.add_argument("--sides", choices=[sides.value for sides in Sides], help=_("default: what suits"))
-    _add_measuring(devices, _devices, passes=1)
+    _add_measuring(devices, _devices)
 
-    saved = kinds.add_parser("results", help=_("list the results, newest first; show one, or compare two"))
-    number = _("its number in the list (1 is the newest), or a file")
-    saved.add_argument("names", nargs="*", metavar="RESULT", help=number)
-    _add_output(saved)
-    saved.set_defaults(run=show_results)
+    results = kinds.add_parser("results", help=_("list what was measured, newest first; or show one"))
+    number = _("its number in the list (1 is the newest)")
+    results.add_argument("number", nargs="?", type=_count, metavar="NUMBER", help=number)
+    _add_output(results)
+    results.set_defaults(run=show_results)
 
 
 def _add_measuring(
-    command: argparse.ArgumentParser,
-    make_plan: Callable[[argparse.Namespace, MachineReport], Plan],
-    passes: int,
+    command: argparse.ArgumentParser, make_plan: Callable[[argparse.Namespace, MachineReport], Plan]
 ) -> None:
-    steps = _("timed steps per pass; default: by the model")
+    steps = _("timed steps of each run; default: by the model")
     command.add_argument("--steps", type=_count, metavar="N", help=steps)
-    default = _("default: {count:,}").format(count=passes)
-    command.add_argument("--passes", type=_count, default=passes, metavar="N", help=default)
-    add_flag(command, "--beside", _("measure also while a run trains"))
+    add_flag(command, "--yes", SEND_HELP)
     _add_output(command)
-    command.set_defaults(run=lambda arguments: measure(partial(make_plan, arguments), arguments))
+    command.set_defaults(run=partial(measure, make_plan))
 
 
 def _add_output(command: argparse.ArgumentParser) -> None:
@@ -97,7 +99,6 @@ def _methods(arguments: argparse.Namespace, machine: MachineReport) -> Plan:
         options=run_file.read(arguments.file, ()) if arguments.file is not None else None,
         device=arguments.device,
         steps=arguments.steps,
-        passes=arguments.passes,
         with_compile=not arguments.no_compile,
     )
 
@@ -110,11 +111,11 @@ def _devices(arguments: argparse.Namespace, machine: MachineReport) -> Plan:
         images=arguments.images,
         data=arguments.data,
         steps=arguments.steps,
-        passes=arguments.passes,
         sides=Sides(arguments.sides) if arguments.sides else None,
     )
-    for side in dict.fromkeys(variant.side for variant in plan.variants):
-        refusals = [variant.refusal for variant in plan.variants if variant.side == side]
+    rows = plan.benchmark.rows
+    for side in dict.fromkeys(row.side for row in rows):
+        refusals = [row.refusal for row in rows if row.side == side]
         if all(refusals):  # there would be nothing to compare with
             message = _("{side} can't be measured: {reason}").format(side=side, reason=refusals[0])
             others = [sides for sides in Sides if sides is not Sides.DEVICES]
@@ -123,140 +124,68 @@ def _devices(arguments: argparse.Namespace, machine: MachineReport) -> Plan:
     return plan
 
 
-def measure(make_plan: Callable[[MachineReport], Plan], arguments: argparse.Namespace) -> int:
-    """Measure and show the result; returns the exit status.
+def measure(
+    make_plan: Callable[[argparse.Namespace, MachineReport], Plan], arguments: argparse.Namespace
+) -> int:
+    """Queue the runs of a benchmark, show each until it ends, and then the result; returns the exit status.
 
     Raises:
         OptionsError: The request is wrong.
-        DeviceBusy: A run trains on the device.
     """
     note(_("Checking what this computer supports ..."))
-    machine = run_job("devices", None, MachineReport)
-    plan = make_plan(machine)
-    rows = sum(not variant.refusal for variant in plan.variants)
-    note(f"{plan.title}: {formats.counted(rows, 'row')}, {table.amount_of(plan)}")
-    bench = Bench(plan, this_machine(machine), measure=EnginePass, save=results.save, beside=arguments.beside)
-    bench.on_begin = print_progress
-    with Interrupts() as interrupts, ThreadPoolExecutor(1, "bench") as worker:
-        running = worker.submit(_run, bench)
-        while not running.done():
-            wait([running], POLL_SECONDS)
-            if interrupts.count:
-                bench.stop()
-        running.result()
-    result = bench.result
-    if not any(row.passes for row in result.rows):
-        note(_("Nothing was measured."))
-    else:
-        show(result, arguments)
-        if bench.not_saved:
-            note(_("It could not be saved: {reason}").format(reason=bench.not_saved))
-        else:
-            note(_("Saved as {path}").format(path=results.path_of(result)))
-    if interrupts.count:
-        return INTERRUPTED
-    return 0 if result.measured and not bench.not_saved else 1
-
-
-def _run(bench: Bench) -> None:
-    before = bench.result.rows
-    for result in bench.run():
-        for old, row in zip(before, result.rows, strict=True):
-            if len(row.passes) > len(old.passes):
-                newest, speed = row.passes[-1], row.samples_per_second
-                memory = formats.memory(newest.sample.peak if newest.sample else None)
-                if speed:
-                    memory = _("{speed} examples/s, {memory}").format(
-                        speed=formats.three_figures(speed.median), memory=memory
-                    )
-                note(f"  {newest.failure or memory}")
-        before = result.rows
-
-
-def print_progress(progress: Progress) -> None:
-    variant = progress.variant
-    text = _("{number} of {total}: {title}, pass {pass_number}").format(
-        number=progress.done + 1,
-        total=progress.total,
-        title=f"{variant.title}, {variant.side}" if variant.side else variant.title,
-        pass_number=progress.number,
-    )
-    if progress.seconds_left:
-        left = formats.duration(progress.seconds_left)
-        text = _("{progress}, about {time} left").format(progress=text, time=left)
-    note(text)
+    plan = make_plan(arguments, with_computers(run_job("devices", None, MachineReport)))
+    ask_to_send([*plan.options.values()], is_agreed=arguments.yes)
+    note(f"{plan.benchmark.title}: {plan.amount}")
+    measured = create(plan, settings.runs_folder())
+    runs = [*measured.runs.values()]
+    arguments.queue = arguments.json = False
+    status = start_and_show(arguments, runs, forced=False, are_alone=True)
+    result = read_result(measured)
+    show(result, arguments)
+    return status if status == INTERRUPTED or not result.measured else 0
 
 
 def show(result: Result, arguments: argparse.Namespace) -> None:
+    """Print a result in the form that was asked for."""
     match arguments.form:
         case "json":
-            print_json(result)
+            print_json(table.records(result))
         case "csv":
             say(table.csv(result), end="")
         case "markdown":
-            say(table.markdown(result, published=arguments.published), end="")
+            say(table.markdown(result, with_published=arguments.published), end="")
         case _:
-            say(table.text(result, published=arguments.published))
+            say(table.text(result, with_published=arguments.published))
 
 
 def show_results(arguments: argparse.Namespace) -> int:
-    """List the results, show one, or compare two.
+    """List what was measured, or show one of the list.
 
     Raises:
-        OptionsError: There is no such result, or the two can't be compared.
-        CantRead: One can't be read.
+        OptionsError: There is no such number.
     """
-    found = [find(name) for name in arguments.names]
-    match found:
-        case []:
-            _list(arguments)
-        case [one]:
-            show(one, arguments)
-        case [one, other]:
-            comparison = table.compare(one, other)
-            both = table.comparison_table(comparison)
-            if arguments.form == "markdown":
-                say("\n".join([*both.markdown(), *(f"- {escaped(note)}" for note in comparison.notes)]))
-            else:
-                say("\n".join([both.text(), "", *comparison.notes]).rstrip())
-        case _:
-            refuse(_("only two results can be compared"))
-    return 0
-
-
-def _list(arguments: argparse.Namespace) -> None:
-    saved = results.saved()
-    if arguments.form == "json":
-        print_json([{"file": str(item.path), "title": item.title, "problem": item.problem} for item in saved])
-        return
-    if not saved:
-        say(_("Nothing was measured yet. `hone bench methods` and `hone bench devices` do."))
-        return
-    rows = []
-    for number, item in enumerate(saved, 1):
-        cells = ["", "", item.problem]
-        if (result := item.result) is not None:
-            state = _("{measured} of {rows}, {state}").format(
-                measured=len(result.measured), rows=len(result.rows), state=result.standing
+    found = list_benchmarks(settings.runs_folder())
+    if arguments.number is not None:
+        if arguments.number > len(found):
+            refuse(
+                _("there is no result {name}; `hone bench results` lists them").format(name=arguments.number)
             )
-            cells = [formats.full_moment(result.begun), state, result.machine.title]
-        rows.append((str(number), item.title, *cells))
-    say(formats.table(("", _("WHAT"), _("MEASURED"), _("ROWS"), _("ON")), rows))
-
-
-def find(name: str) -> Result:
-    """The result of a number in the list or of a file.
-
-    Raises:
-        OptionsError: There is none.
-        CantRead: It can't be read.
-    """
-    saved = results.saved()
-    if name.isascii() and name.isdecimal() and 0 < int(name[:9]) <= len(saved):
-        return results.load(saved[int(name[:9]) - 1].path)
-    if is_there(Path(name)):
-        return results.load(Path(name))
-    refuse(_("there is no result {name}; `hone bench results` lists them").format(name=name))
+        show(read_result(found[arguments.number - 1]), arguments)
+        return 0
+    results = list(map(read_result, found))
+    if arguments.form == "json":
+        print_json({result.benchmark.name: table.records(result) for result in results})
+        return 0
+    if not results:
+        say(_("Nothing was measured yet. `hone bench methods` and `hone bench devices` do."))
+        return 0
+    rows = []
+    for number, result in enumerate(results, 1):
+        measured = _("{measured} of {rows}").format(measured=len(result.measured), rows=len(result.rows))
+        begun = min((one.begun for one in result.measured if one.begun is not None), default=None)
+        rows.append((str(number), result.benchmark.name, formats.full_moment(begun), measured))
+    say(formats.table(("", _("WHAT"), _("MEASURED"), _("ROWS")), rows))
+    return 0
 
 
 def _count(text: str) -> int:

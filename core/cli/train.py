@@ -291,16 +291,16 @@ def train(arguments: argparse.Namespace) -> int:
     ask_to_send(asked, is_agreed=arguments.yes, chosen=named_in(overrides))
     if values:
         runs: Sequence[RunFolder] = create_sweep(options, values, settings.runs_folder())
-        status = _start(arguments, runs, forced=arguments.yes, are_alone=True)
+        status = start_and_show(arguments, runs, forced=arguments.yes, are_alone=True)
         left = [str(run.path) for run in runs if run.options_file.exists()]
         if not arguments.json and len(left) > 1:
             compare_runs(left, as_json=False)
         return status
     runs = create_all(options, settings.runs_folder(), arguments.run_dir)
     agree_to_new(runs)
-    status = _start(arguments, runs, forced=arguments.yes)
+    status = start_and_show(arguments, runs, forced=arguments.yes)
     if status == TOO_LARGE and not arguments.json and sys.stdin.isatty() and confirm(_("Start it anyway?")):
-        status = _start(arguments, runs, forced=True)
+        status = start_and_show(arguments, runs, forced=True)
     return status
 
 
@@ -328,10 +328,10 @@ def _add_test(commands: Commands) -> None:
 def test(arguments: argparse.Namespace) -> int:
     options = options_of_test(find_run(arguments.name), arguments.data)
     ask_to_send([options], is_agreed=arguments.yes, chosen=("data.eval", "model.source"))
-    return _start(arguments, create_all(options, settings.runs_folder()), forced=True)
+    return start_and_show(arguments, create_all(options, settings.runs_folder()), forced=True)
 
 
-def _start(
+def start_and_show(
     arguments: argparse.Namespace, runs: Sequence[RunFolder], *, forced: bool, are_alone: bool = False
 ) -> int:
     """Start the runs and show each until it ends; returns the exit status of the first that doesn't finish.
@@ -561,23 +561,17 @@ def _add_queue(commands: Commands) -> None:
 
 
 def change_queue(arguments: argparse.Namespace) -> int:
-    """Move a waiting run, if one is named; print the runs that train and those that wait, and benchmarks."""
+    """Move a waiting run, if one is named; print the runs that train and those that wait."""
     if arguments.move:
         name, place = arguments.move
         if not queue.move(find_run(name), _place(place)):
             refuse(_("{name} is not waiting; `hone queue` shows which runs are").format(name=name))
     training, waiting = ([summarize(run) for run in runs] for runs in (queue.training(), queue.waiting()))
-    benchmarks = queue.benchmarks()
     answer = {
         "training": [_as_plain(summary) for summary in training],
         "waiting": [_as_plain(summary) for summary in waiting],
-        "measuring": [{"title": entry.benchmark, "device": entry.device} for entry in benchmarks],
     }
-    rows: list[tuple[str, ...]] = [
-        ("", queue.BENCHMARK, "measuring", entry.benchmark, formats.MISSING, entry.device)
-        for entry in benchmarks
-    ]
-    rows += [_row("", summary) for summary in training]
+    rows = [_row("", summary) for summary in training]
     rows += [_row(str(number), summary) for number, summary in enumerate(waiting, 1)]
     titles = ("", _("NAME"), _("STATE"), _("MODEL"), _("DATA"), _("DEVICE"))
     none = _("No run trains or waits. `hone train RUN.hone --queue` adds one to the queue.")

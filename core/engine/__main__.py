@@ -11,7 +11,6 @@ import contextlib
 import faulthandler
 import os
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -24,18 +23,17 @@ import psutil
 
 from core.base.ceiling import say
 from core.base.errors import OptionsError, UserError
-from core.base.files import ENGINE_LOCK, locked, temporary_prefix
+from core.base.files import ENGINE_LOCK, locked
 from core.base.jobs import FailureReport, JobFailure, JobProgress
 from core.base.language import _
 from core.base.processes import ASKER, end_group
-from core.benchmark.result import Sample, SampleRequest
 from core.engine.environment import (
     prepare,
     prepare_torchvision,
     stay_offline,
 )
 from core.engine.hub import token
-from core.engine.launch import Launch, is_rank, launch_of, lead, make_agent, rank, run_ranks
+from core.engine.launch import Launch, is_rank, launch_of, lead, rank
 from core.engine.reporter import Reporter
 from core.engine.run.checkpoints import Start, find_checkpoint
 from core.jobs import hub as hub_jobs
@@ -75,9 +73,6 @@ def main(arguments: list[str]) -> int:
         case ["train", run_dir]:
             os.chdir(run_dir)  # as the keeper does: the folder can be renamed meanwhile
             return _train(RunFolder(Path()))
-        case ["sample", request] if is_rank():
-            exit_with_parent()
-            _exit_now(_sample_as_rank(Path(request)))
         case ["try"]:
             exit_with_parent()
             from core.engine.generate.chat_job import run_try
@@ -286,13 +281,6 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
             from core.engine.memory.measure import measure
 
             return measure(options)
-        case "sample":
-            sample_request = channel.read(SampleRequest)
-            launch = launch_of(_checked(sample_request.asked))
-            if launch.count > 1:
-                return _sample_together(sample_request, launch)
-            total = max(1, sample_request.warm_up) + sample_request.steps
-            return _sample(sample_request, lambda done: channel.progress(done, total))
         case "script":
             script_request = channel.read(ScriptRequest)
             options = _prepare_for(script_request.asked)
@@ -335,42 +323,6 @@ def _run_network_job(name: str, channel: Channel) -> msgspec.Struct | None:
         case "hub-search":
             return search.search(channel.read(hub_jobs.SearchRequest))
     return None
-
-
-def _sample(request: SampleRequest, tell: Callable[[int], None]) -> Sample:
-    options = _prepare_for(request.asked)
-    from core.engine.memory.measure import sample
-
-    return sample(options, steps=request.steps, warm_up=request.warm_up, tell=tell)
-
-
-def _sample_together(request: SampleRequest, launch: Launch) -> Sample:
-    """A sample by several processes, of which rank 0 answers.
-
-    Raises:
-        UserError: One of them failed.
-    """
-    with tempfile.TemporaryDirectory(prefix=temporary_prefix("sample")) as folder:
-        path = Path(folder) / "request.json"
-        path.write_bytes(msgspec.json.encode(request))
-        launch = msgspec.structs.replace(launch, command=("sample", str(path)))
-        make_agent(launch)
-        if failure := run_ranks(launch):
-            raise UserError(failure.error.title, failure.error.detail, failure.error.fixes)
-        return msgspec.json.decode(path.with_suffix(".answer").read_bytes(), type=Sample)
-
-
-def _sample_as_rank(path: Path) -> int:
-    try:
-        found = _sample(msgspec.json.decode(path.read_bytes(), type=SampleRequest), lambda _done: None)
-        if found.out_of_memory:  # the others wait for this one: they are ended
-            raise UserError(_("Memory ran out"), found.out_of_memory)
-    except UserError as error:
-        Reporter(None, writes=False).fail(error)
-        return 1
-    if rank() == 0:
-        path.with_suffix(".answer").write_bytes(msgspec.json.encode(found))
-    return 0
 
 
 def _checked(tree: Tree) -> RunOptions:

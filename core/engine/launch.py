@@ -77,13 +77,11 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         processes: Ranks of this computer.
         cards: NVIDIA cards by number or UUID, one for each rank; empty if they compute on the CPU.
         rendezvous: Where several computers meet; None: all ranks are here.
-        command: The engine's arguments with which a rank is started.
     """
 
     processes: int = 1
     cards: tuple[str, ...] = ()
     rendezvous: Rendezvous | None = None
-    command: tuple[str, ...] = ("train", ".")
 
     @property
     def count(self) -> int:
@@ -100,7 +98,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
             "--signals-to-handle=SIGQUIT",
             *(["--virtual-local-rank"] if self.cards else []),  # each rank sees its card only, as cuda:0
             "--no-python",
-            *engine_command(*self.command),
+            *engine_command("train", "."),
         ]
 
 

@@ -236,6 +236,7 @@ def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
         "Weights of a mixture's router count more where batches are accumulated.": (
             values["scales"] and values["has_router"]
         ),
+        "It saves the model.": not options.output.save_model,
         "It can't be paused, makes no memory forecast, and shows no predictions.": True,
     }
 

@@ -85,7 +85,8 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
             outcome = _learn(trainer, requests, checkpoint)
             seconds = time.perf_counter() - start
             last = model_step = trainer.state.global_step
-            if outcome is not Outcome.PAUSED and not options.only_evaluates:
+            saves = options.output.save_model and not options.only_evaluates
+            if saves and outcome is not Outcome.PAUSED:
                 model_step = _save_model(run, resolved, reporter, prepared, trainer)
             memory_reports.stop()
             peak = sum(gathered(process_peak()))  # as the forecast counts all processes

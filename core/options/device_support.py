@@ -256,9 +256,16 @@ def hints(options: RunOptions, machine: MachineReport | None) -> tuple[Problem, 
         *_pretraining(options),
         *_batch_multiples(options, device),
         *_batch_norm(options),
+        *_unsaved(options),
     )
     rate = rate_hint(options)
     return (*general, *((rate,) if rate else ()), *(cautions(machine, options) if machine else ()))
+
+
+def _unsaved(options: RunOptions) -> Iterator[Problem]:
+    if not options.output.save_model:
+        fix = Fix(_("Save the model"), {"output.save_model": True})
+        yield Problem("output.save_model", _("the trained model is not kept, only the run's figures"), (fix,))
 
 
 def _pretraining(options: RunOptions) -> Iterator[Problem]:

@@ -338,7 +338,7 @@ class OutputOptions(Section, frozen=True, kw_only=True):
         _("Keep checkpoints"),
         _(
             "Number of newest checkpoints to keep. 0: a checkpoint is saved only when the run is stopped or paused, "
-            "and a finished run can't be extended. The trained model is always saved."
+            "and a finished run can't be extended. The trained model is saved all the same."
         ),
         group=_("Checkpoints"),
         limits=(0, 1000),
@@ -360,6 +360,15 @@ class OutputOptions(Section, frozen=True, kw_only=True):
         ),
         group=_("Checkpoints"),
         aliases=("load_best_model_at_end",),
+    )
+    save_model: bool = option(
+        True,
+        _("Save the model"),
+        _(
+            "Off: only the figures of the run are kept, for measuring speed and memory. Each step is timed alone, and "
+            "nothing else trains on the computer meanwhile."
+        ),
+        group=_("Checkpoints"),
     )
     predictions: int = option(
         16,

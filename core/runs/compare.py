@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from core.base import formats
 from core.base.errors import OptionsError, Problem, UserError
+from core.base.files import write_atomically
 from core.base.formats import LESS_IS_BETTER
 from core.base.language import _, isolated, ngettext
 from core.options import RunOptions, past_runs, run_file
@@ -317,13 +318,30 @@ def sweep(options: RunOptions, values: Mapping[str, str]) -> dict[str, RunOption
 
 def create_sweep(options: RunOptions, values: Mapping[str, str], runs_folder: Path) -> list[RunFolder]:
     """Make the folders of the runs of a `sweep`, which get a tag of their own, such as `sweep-1`; see `create`."""
+    return create_tagged([*sweep(numbered(options, runs_folder), values).values()], "sweep", runs_folder)
+
+
+def create_tagged(
+    asked: Sequence[RunOptions], word: str, runs_folder: Path, files: Sequence[Mapping[str, bytes]] = ()
+) -> list[RunFolder]:
+    """Make the folders of runs that get a tag of their own, `word` and a number; see `create`.
+
+    Args:
+        files: More files by name to be put into the folder of each run.
+
+    Raises:
+        UserError: A folder can't be made; then none is left.
+        OSError: A file can't be written; then none is left.
+    """
     taken = {tag for run in list_runs(runs_folder) for tag in past_runs.read(run.path).tags}
-    tag = next(name for number in itertools.count(1) if (name := f"sweep-{number}") not in taken)
+    tag = next(name for number in itertools.count(1) if (name := f"{word}-{number}") not in taken)
     runs: list[RunFolder] = []
     try:
-        for one in sweep(numbered(options, runs_folder), values).values():
-            runs.append(create(one, runs_folder))
+        for options, contents in zip(asked, files or [{}] * len(asked), strict=True):
+            runs.append(create(options, runs_folder))
             notes.write(runs[-1].path, RunNotes(tags=(tag,)))
+            for name, content in contents.items():
+                write_atomically(runs[-1].path / name, content)
     except (UserError, OSError):
         for run in runs:
             shutil.rmtree(run.path, ignore_errors=True)

@@ -135,7 +135,9 @@ def options_of_runs(options: RunOptions) -> tuple[RunOptions, ...]:
     if not options.pretrains:
         return (options,)
     name, replace = asked_title(options), msgspec.structs.replace
-    output = replace(options.output, name=_("{name}, pretraining").format(name=name), prompts=())
+    output = replace(
+        options.output, name=_("{name}, pretraining").format(name=name), prompts=(), save_model=True
+    )
     before = replace(options, task=Task.CAUSAL_LM, output=output)
     unused = {
         option.path.removeprefix("data."): option.default

@@ -139,9 +139,6 @@ class LiveRuns:
 FORGOTTEN_SECONDS = 30 * 86_400.0
 """How long entries of other computers that share Hone's home stay; only those can check them."""
 
-BENCHMARK = "Benchmark"
-"""In place of the folder's name when a run waits for a benchmark, which has no folder."""
-
 
 class Move(StrEnum):
     """Where to in the queue; `NOW`: out of it, to train beside whatever trains on the device."""
@@ -156,15 +153,13 @@ class Move(StrEnum):
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A run that trains or waits: its folder, the requested device (`auto`, `cuda:1`, ...), and its keeper.
 
-    `benchmark` is the title of a benchmark under way, whose `run` is only a name. `source` is the run whose model this
-    one starts from: until that has ended, it waits, and stands in nobody's way.
+    `source` is the run whose model this one starts from: until that has ended, it waits, and stands in nobody's way.
     """
 
     run: str
     device: str
     keeper: KeeperRecord
     trains: bool = False
-    benchmark: str = ""
     source: str = ""
 
     @property
@@ -196,18 +191,19 @@ def waiting() -> list[RunFolder]:
 
 
 def training() -> list[RunFolder]:
-    return [RunFolder(Path(one.run)) for one in _entries() if one.trains_here and not one.benchmark]
-
-
-def benchmarks() -> list[Entry]:
-    return [entry for entry in _entries() if entry.trains_here and entry.benchmark]
+    return [RunFolder(Path(one.run)) for one in _entries() if one.trains_here]
 
 
 def device_of(run: RunFolder) -> str:
-    """The device that a run requests, "auto" for several GPUs; the default if its options can't be read."""
+    """The device that a run requests; the default if its options can't be read.
+
+    It is "auto", which waits for every device, for several GPUs, and for a run that only measures: whatever else trains
+    would make its figures useless.
+    """
     options = run.readable_options()
     device = options.device if options else DeviceOptions()
-    return "auto" if device.name == "cuda" and device.processes != 1 else device.name
+    measures = options is not None and not options.output.save_model
+    return "auto" if measures or (device.name == "cuda" and device.processes != 1) else device.name
 
 
 def move(run: RunFolder, to: Move | int) -> bool:
@@ -260,23 +256,6 @@ def hold(run: RunFolder, device: str, keeper: KeeperRecord) -> None:
     entry = Entry(run=_name(run), device=device, keeper=keeper, trains=True)
     with _changing() as entries:
         entries[:] = [*(other for other in entries if other.run != entry.run), entry]
-
-
-def measure(entry: Entry, *, beside: bool = False) -> list[Entry]:
-    """Enter a benchmark, unless something computes on its device. Check and entry are atomic.
-
-    Returns:
-        What computes there. If empty, or with `beside`, the benchmark is entered.
-
-    Raises:
-        OSError: It can't be written.
-    """
-    with _changing() as entries:
-        others = [other for other in entries if other.run != entry.run]
-        blocking = [other for other in others if other.trains_here and other.blocks(entry.device)]
-        if beside or not blocking:
-            entries[:] = [*others, msgspec.structs.replace(entry, trains=True)]
-    return blocking
 
 
 def leave(run: RunFolder) -> None:
@@ -369,8 +348,6 @@ def _ahead(entries: list[Entry], name: str, device: str, source: str) -> TurnAwa
     ahead = [entry for entry in others if entry.blocks(device)]
     if not ahead:
         return None
-    if ahead[-1].benchmark:
-        return TurnAwaited(ahead=len(ahead), behind=BENCHMARK)
     last = RunFolder(Path(ahead[-1].run))
     return TurnAwaited(ahead=len(ahead), behind=last.name, title=run_title(last))
 

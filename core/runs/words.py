@@ -39,7 +39,6 @@ from core.runs.events import (
 )
 from core.runs.folder import Connection, ExitRecord, RunFolder
 from core.runs.models import is_left_behind, trained_model
-from core.runs.queue import BENCHMARK
 from core.runs.status import RunStatus, State
 from core.runs.summary import RunSummary, seconds_spent
 
@@ -50,8 +49,6 @@ ONLY_IF_IT_FITS = "HONE_ONLY_IF_IT_FITS"
 def awaited_text(awaited: TurnAwaited | None) -> str:
     if awaited is None or not awaited.behind:
         return _("Queued")
-    if awaited.behind == BENCHMARK and awaited.ahead == 1:
-        return _("Queued until a benchmark is done")
     name = f"“{isolated(awaited.title)}”" if awaited.title else awaited.behind
     if awaited.is_paused:
         return _("Waits for the model of {run}, which is paused").format(run=name)

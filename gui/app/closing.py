@@ -81,18 +81,10 @@ def question_about(
     parent: QWidget | None,
     *,
     is_shutting_down: bool = False,
-    is_measuring: bool = False,
 ) -> Question[Closing] | None:
-    """The question on closing, if anything goes on; when the computer shuts down, training can't go on.
-
-    `is_measuring`: a benchmark is running, too.
-    """
-    measuring = _("Closing the window ends it. Results so far are saved under Earlier results.")
-    if not runs and not is_measuring:
-        return None
+    """The question on closing, if anything goes on; when the computer shuts down, training can't go on."""
     if not runs:
-        ending = {Closing.KEEP_TRAINING: _("End it and close")}
-        return Question(_("A benchmark is running"), measuring, ending, parent)
+        return None
     training = [run for run in runs if not (run.is_waiting or run.is_test)]
     testing = [run for run in runs if run.is_test and not run.is_waiting]
     waiting = [run for run in runs if run.is_waiting]
@@ -126,8 +118,6 @@ def question_about(
         effects += " " + _("Queued runs are then removed from the queue; they can be started later.")
         lines.append(_("Queued: {runs}").format(runs=_names(waiting)))
     lines.append(f"{lost if is_shutting_down else goes_on} {effects}")
-    if is_measuring:
-        lines.append(measuring)
     answers = {Closing.KEEP_TRAINING: keep, Closing.PAUSE: _("Pause"), Closing.STOP: end}
     if is_shutting_down:
         answers.pop(Closing.KEEP_TRAINING)

@@ -230,7 +230,7 @@ class Commands(QObject):
         return self._pages.runs is not None and self._pages.runs.isVisible()
 
     def _can_start(self) -> bool:
-        return self._pages.currentWidget() in (self._pages.new_run, self._pages.benchmark)
+        return self._pages.currentWidget() is self._pages.new_run
 
     def _report_problem(self) -> None:
         """Show the support file of the run on screen; without one, the guide says what to do."""

@@ -19,8 +19,7 @@ from gui.base.theme import Theme
 from gui.widgets.cards import PAGES
 
 if TYPE_CHECKING:
-    from core.benchmark.plan import Variant
-    from gui.benchmark.page import BenchmarkPage
+    from core.benchmark.plan import Row
     from gui.new_run.page import NewRunPage
     from gui.new_run.welcome import WelcomePage
     from gui.run.follower import Begin
@@ -45,7 +44,6 @@ class PageMakers:
     compare: Callable[[], ComparePage]
     settings: Callable[[], SettingsPage]
     try_it: Callable[[], TryPage]
-    benchmark: Callable[[], BenchmarkPage]
 
 
 class Navigator(QStackedWidget):
@@ -66,7 +64,6 @@ class Navigator(QStackedWidget):
         self.compare: ComparePage | None = None
         self.settings: SettingsPage | None = None
         self.try_it: TryPage | None = None
-        self.benchmark: BenchmarkPage | None = None
         self.currentChanged.connect(lambda: self.setFocusProxy(self.currentWidget() or self.window()))
 
     def end_work(self) -> None:
@@ -76,7 +73,6 @@ class Navigator(QStackedWidget):
             self.welcome,
             self.settings,
             self.try_it,
-            self.benchmark,
             self.run,
             self.compare,
             self.runs,
@@ -103,12 +99,9 @@ class Navigator(QStackedWidget):
         return {}
 
     def start_shown(self) -> None:
-        """Start New run or Benchmark, if it is shown and complete."""
-        shown = self.currentWidget()
-        if shown is self.new_run:
+        """Start New run, if it is shown and complete."""
+        if self.currentWidget() is self.new_run:
             self.new_run.start()
-        elif shown is not None and shown is self.benchmark:
-            self.benchmark.start()
 
     # --- Ways to pages
 
@@ -118,7 +111,6 @@ class Navigator(QStackedWidget):
             Place.WELCOME: self.welcome_page,
             Place.NEW_RUN: lambda: self.new_run,
             Place.RUNS: self.runs_page,
-            Place.BENCHMARK: self.benchmark_page,
             Place.TRY: self.try_page,
             Place.SETTINGS: self.settings_page,
         }
@@ -178,10 +170,10 @@ class Navigator(QStackedWidget):
         self.go_to(Place.NEW_RUN)
         self.new_run.open_file()
 
-    def use_variant(self, variant: Variant) -> None:
-        """Use the options of a benchmark's variant in New run, where they are listed and can be undone."""
+    def use_method(self, row: Row) -> None:
+        """Use the options of a benchmark's row in New run, where they are listed and can be undone."""
         self.go_to(Place.NEW_RUN)
-        self.new_run.apply_changes(variant.title, variant.note, variant.changes)
+        self.new_run.apply_changes(row.title, row.note, row.changes)
 
     # --- Pages, made when they are first asked for
 
@@ -229,18 +221,13 @@ class Navigator(QStackedWidget):
             page = self.compare = self._added(self.make.compare())
             page.left.connect(partial(self.go_to, Place.RUNS))
             page.run_opened.connect(self.show_run)
+            page.use_requested.connect(self.use_method)
         return self.compare
 
     def try_page(self) -> TryPage:
         if self.try_it is None:
             self.try_it = self._added(self.make.try_it())
         return self.try_it
-
-    def benchmark_page(self) -> BenchmarkPage:
-        if self.benchmark is None:
-            self.benchmark = self._added(self.make.benchmark())
-            self.benchmark.use_requested.connect(self.use_variant)
-        return self.benchmark
 
     def settings_page(self) -> SettingsPage:
         if self.settings is None:

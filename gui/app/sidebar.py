@@ -326,16 +326,14 @@ class Place(IntEnum):
     WELCOME = 0
     NEW_RUN = 1
     RUNS = 2
-    BENCHMARK = 3
-    TRY = 4
-    SETTINGS = 5
+    TRY = 3
+    SETTINGS = 4
 
 
 def place_titles() -> dict[Place, str]:
     return {
         Place.NEW_RUN: _("New run"),
         Place.RUNS: _("Runs"),
-        Place.BENCHMARK: _("Benchmark"),
         Place.TRY: _("Try it"),
         Place.SETTINGS: _("Settings"),
     }
@@ -344,7 +342,6 @@ def place_titles() -> dict[Place, str]:
 ICONS = {
     Place.NEW_RUN: "new",
     Place.RUNS: "list",
-    Place.BENCHMARK: "bars",
     Place.TRY: "chat",
     Place.SETTINGS: "settings",
 }
@@ -404,10 +401,3 @@ class Sidebar(QFrame):
             tip = ngettext("{count} model is being tested", "{count} models are being tested", testing)
             tips.append(tip.format(count=testing))
         button.setToolTip(tip_with_keys(f"Ctrl+{Place.RUNS.value}", ", ".join(tips)))
-
-    def show_measuring(self, share: float | None) -> None:
-        """Show the progress of a benchmark, from 0 to 1; None if none runs."""
-        button, title = self._buttons[Place.BENCHMARK], _("Benchmark")
-        button.setText(title if share is None else f"{title} ({whole_percent(share)})")
-        tip = "" if share is None else _("A benchmark is being measured")
-        button.setToolTip(tip_with_keys(f"Ctrl+{Place.BENCHMARK.value}", tip))

@@ -77,7 +77,7 @@ from gui.widgets.labels import role_label
 from gui.widgets.layout import InOrder, hbox, vbox
 
 if TYPE_CHECKING:
-    from gui.benchmark.page import BenchmarkPage
+    from core.benchmark.plan import Plan
     from gui.new_run.memory_state import MemoryTools
     from gui.new_run.page import NewRunPage
     from gui.new_run.welcome import WelcomePage
@@ -134,7 +134,6 @@ class MainWindow(InOrder, QMainWindow):
                 compare=self._make_compare,
                 settings=self._make_settings,
                 try_it=self._make_try_it,
-                benchmark=self._make_benchmark,
             ),
         )
         self.found = UnfinishedRuns(self.pages, self._live_runs, self)
@@ -167,11 +166,6 @@ class MainWindow(InOrder, QMainWindow):
         self.found.working_changed.connect(self.sidebar.show_working)
         self.sidebar.machine.trains = self._live_runs.trains
         self.commands = Commands(self, self.pages, theme)
-
-    @property
-    def is_measuring(self) -> bool:
-        """Whether a benchmark runs."""
-        return self.pages.benchmark is not None and self.pages.benchmark.measuring.is_running
 
     def ask_for_devices(self) -> None:
         """Find out in the background what this machine can do."""
@@ -218,16 +212,24 @@ class MainWindow(InOrder, QMainWindow):
     def start_sweep(self, options: RunOptions, values: Mapping[str, str]) -> None:
         """Queue a run for each of these values, and compare them."""
 
-        def begin() -> list[RunFolder]:
-            made = create_sweep(options, values, settings.runs_folder(self._settings))
-            starting.start_all(made, queued=True)
-            return made
-
         def show(made: list[RunFolder]) -> None:
             self.pages.new_run.begin_next(asked_title(options))
             self.pages.compare_runs(made)
 
-        self._sweeps.put(begin, show)
+        self._sweeps.put(lambda: self._queue_all(create_sweep(options, values, self._runs_folder())), show)
+
+    def start_benchmark(self, plan: Plan) -> None:
+        """Queue the runs of a benchmark, and compare them."""
+        from core.benchmark.plan import create
+
+        def begin() -> list[RunFolder]:
+            return self._queue_all([*create(plan, self._runs_folder()).runs.values()])
+
+        self._sweeps.put(begin, self.pages.compare_runs)
+
+    def _queue_all(self, runs: list[RunFolder]) -> list[RunFolder]:
+        starting.start_all(runs, queued=True)
+        return runs
 
     def _turn_of(self, options: RunOptions) -> Turn:
         """When a run begins: now if nothing trains on its device; else the person is asked. Elsewhere it may wait."""
@@ -331,9 +333,7 @@ class MainWindow(InOrder, QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         runs = self._underway()
-        question = question_about(
-            runs, self, is_shutting_down=self._session_ends, is_measuring=self.is_measuring
-        )
+        question = question_about(runs, self, is_shutting_down=self._session_ends)
         if not may_close(runs, question, self._ask_about_closing):
             event.ignore()
             return
@@ -380,6 +380,7 @@ class MainWindow(InOrder, QMainWindow):
         page.start_requested.connect(self.start_run)
         page.quick_try_requested.connect(lambda options: self._start(options, page.show_error))
         page.sweep_requested.connect(self.start_sweep)
+        page.benchmark_requested.connect(self.start_benchmark)
         page.check_requested.connect(self.check_device)
         self._devices.failed.connect(page.show_error)
         self._sweeps.failed.connect(page.show_error)
@@ -416,15 +417,6 @@ class MainWindow(InOrder, QMainWindow):
 
         page = TryPage(self._theme, self._runs_folder)
         self._live_runs.run_ended.connect(page.find_runs)
-        return page
-
-    def _make_benchmark(self) -> BenchmarkPage:
-        from gui.benchmark.page import BenchmarkPage
-
-        page = BenchmarkPage(self._theme, lambda: self.pages.new_run.ready)
-        page.progressed.connect(self.sidebar.show_measuring)
-        if self._machine is not None:
-            page.set_machine(self._machine)
         return page
 
     def _make_settings(self) -> SettingsPage:
@@ -500,5 +492,3 @@ class MainWindow(InOrder, QMainWindow):
         self._offer_devices()
         if self.pages.settings is not None:
             self.pages.settings.set_machine(machine)
-        if self.pages.benchmark is not None:
-            self.pages.benchmark.set_machine(machine)

@@ -33,7 +33,6 @@ from gui.base.tokens import DARK, GUTTER, LIGHT, Tokens
 PATHS = {
     "new": "M12 5v14M5 12h14",
     "list": "M9 6h11M9 12h11M9 18h11M4 6h.01M4 12h.01M4 18h.01",
-    "bars": "M5 20v-8M12 20V4M19 20V9",
     "chat": "M4 5h16v11H11l-5 4v-4H4z",
     "settings": "M4 8h8M18 8h2M4 16h2M12 16h8M12 8a3 3 0 1 0 6 0a3 3 0 1 0-6 0M6 16a3 3 0 1 0 6 0a3 3 0 1 0-6 0",
     "start": "M8 5l11 7-11 7z",

@@ -1,16 +1,12 @@
-"""The top of the New run page: the task and examples. And dialogs: importing options, trying several values."""
+"""The top of the New run page: the task and examples. And the dialog that imports options."""
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import (
-    QBoxLayout,
     QDialogButtonBox,
     QHBoxLayout,
-    QLineEdit,
     QPlainTextEdit,
     QPushButton,
     QVBoxLayout,
@@ -18,20 +14,16 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import OptionsError
-from core.base.formats import plain_number
 from core.base.language import _
-from core.options import RunOptions
-from core.options.catalogue import options_by_path, value_of, value_text
+from core.options.catalogue import options_by_path, value_text
 from core.options.choices import Task
-from core.options.declare import Kind, Option
 from core.options.importing import Imported, import_file, import_text
 from core.options.presets import comes_complete, examples, presets
-from core.runs.compare import sweepable
-from gui.base.theme import Role, set_role
+from gui.base.theme import Role
 from gui.base.tokens import SPACING
 from gui.widgets.form import sentence
 from gui.widgets.inputs import SECOND_LINE, ChoiceList, Chooser, Segment
-from gui.widgets.labels import ButtonMenu, link_button, push_button, role_label, text_label, tip_of
+from gui.widgets.labels import ButtonMenu, link_button, push_button, role_label, text_label
 from gui.widgets.layout import FLUSH, PageScroll, Sheet, fill, fill_dialog, hbox, keep_place
 from gui.widgets.tables import Group, KeyValue, Row
 
@@ -241,80 +233,3 @@ def _groups(imported: Imported) -> list[Group]:
         Group(_("Left out"), tuple(Row(item.name, sentence(item.reason)) for item in imported.left)),
     )
     return [group for group in groups if group.rows]
-
-
-def first_values(option: Option, value: Any) -> str:
-    """What to try first: all choices; half (of whole numbers a whole one), once and twice a number."""
-    if option.kind is Kind.CHOICE:
-        return ", ".join(choice.value for choice in option.choices if choice.value != "auto")
-    if option.kind is Kind.SWITCH:
-        return "false, true"
-    if value is None:
-        return ""
-    half = value / 2 if isinstance(value, float) and (value % 1 or value == 1) else value // 2
-    shown = (plain_number(one) for one in (half, value, 2 * value) if not option.broken_limit(one))
-    return ", ".join(dict.fromkeys(shown))
-
-
-class SweepSheet(Sheet):
-    """Asks which values of one or two options to try.
-
-    Args:
-        judge: Says what trying them takes; raises OptionsError if they are refused.
-    """
-
-    chosen = Signal(object)  # the values, as `core.runs.compare.sweep` takes them
-
-    def __init__(self, options: RunOptions, judge: Callable[[dict[str, str]], str], parent: QWidget) -> None:
-        super().__init__(_("Try several values"), parent)
-        self._options, self._judge, self._known = options, judge, sweepable(options)
-        self.rows = [(ChoiceList(), QLineEdit()), (ChoiceList(), QLineEdit())]
-        self.status = text_label()
-        self.start = push_button(_("Add to queue"), self.accept)
-        buttons = self.button_box(QDialogButtonBox.StandardButton.Cancel, self.start)
-        help_text = _(
-            "Type values with commas between them: each becomes a run. The runs wait in the queue, get the same tag, "
-            "and are compared while they train."
-        )
-        fill_dialog(self, text_label(help_text, Role.MUTED), *self._rows(), self.status, None, buttons)
-        self.resize(SPACING * 66, SPACING * 30)
-        self.accepted.connect(lambda: self.chosen.emit(self.values()))
-        self.rows[0][1].setFocus()
-
-    def values(self) -> dict[str, str]:
-        return {path: line.text() for choice, line in self.rows if (path := str(choice.currentData()))}
-
-    def _rows(self) -> Iterator[QBoxLayout]:
-        choices = [Segment(path, option.title) for path, option in self._known.items()]
-        names = (_("Option"), _("Values")), (_("Second option"), _("Values of the second option"))
-        for number, ((choice, line), (name, of_values)) in enumerate(zip(self.rows, names, strict=True)):
-            choice.setAccessibleName(name)
-            line.setAccessibleName(of_values)
-            choice.set_choices([*[Segment("", _("no second option"))] * number, *choices])
-            choice.activated.connect(partial(self._propose, number))
-            line.textChanged.connect(self.show_outlook)
-            self._propose(number)
-            yield hbox((choice, 1), (line, 1))
-
-    def _propose(self, number: int, _index: int = 0) -> None:
-        """Begin with usual values of the option that was chosen in a row; the other row has another one."""
-        (choice, line), (second, _line) = self.rows[number], self.rows[1]
-        if second.currentData() == self.rows[0][0].currentData():
-            second.choose("")
-            self.rows[1][1].clear()
-        option = self._known.get(str(choice.currentData()))
-        line.setToolTip(tip_of(f"{option.help}\n{sentence(option.expectation())}") if option else "")
-        line.setText(first_values(option, value_of(self._options, option.path)) if option else "")
-        self.show_outlook()
-
-    def show_outlook(self) -> None:
-        """Say what the values make, or what is wrong with them."""
-        self.rows[1][1].setEnabled(bool(self.rows[1][0].currentData()))
-        text, role = "", Role.PROBLEM
-        try:
-            text, role = self._judge(self.values()), Role.STRONG
-        except OptionsError as error:
-            text = sentence(error.problems[0].message)
-        self.status.setText(text)
-        set_role(self.status, role)
-        self.start.setEnabled(role is Role.STRONG)

@@ -13,6 +13,7 @@ from core.base.errors import Fix, OptionsError, Problem, UserError
 from core.base.files import is_there, why_missing, writing
 from core.base.formats import about
 from core.base.language import _, isolated, ngettext
+from core.benchmark.plan import Plan
 from core.hosts.sending import SOURCES as SENT
 from core.jobs.inspect import DataReport
 from core.memory.model import Basis, Forecast, ModelShape, Verdict
@@ -34,7 +35,7 @@ from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.new_run.column_guesses import TRAIN
 from gui.new_run.fixes import Remedies
-from gui.new_run.header import FILE_FILTER, ImportSheet, NewRunHeader, SweepSheet
+from gui.new_run.header import FILE_FILTER, ImportSheet, NewRunHeader
 from gui.new_run.memory_dialogs import MemoryActions
 from gui.new_run.memory_state import MemoryState, MemoryTools
 from gui.new_run.model_field import ListedModel
@@ -48,6 +49,7 @@ from gui.new_run.state import (
     length_findings,
     quick_options,
 )
+from gui.new_run.sweep import SweepSheet
 from gui.new_run.undo import FormHistory, Values
 from gui.new_run.welcome import beginnings
 from gui.settings.gpu_install import GpuInstaller
@@ -100,6 +102,7 @@ class NewRunPage(QWidget):
 
     start_requested = Signal(object)  # the `core.options.RunOptions` to train, without problems
     sweep_requested = Signal(object, object)  # the same, and values as `core.runs.compare.sweep` takes them
+    benchmark_requested = Signal(object)  # the `core.benchmark.plan.Plan`
     quick_try_requested = Signal(object)  # the options of a run that isn't that of the form
     check_requested = Signal(str)  # the device to check, as in `device.name`
     form_changed = Signal()
@@ -424,12 +427,13 @@ class NewRunPage(QWidget):
             self._ask_to_send((options,), partial(self.quick_try_requested.emit, options))
 
     def try_values(self) -> None:
-        """Ask for values of one or two options, and request a run for each."""
+        """Ask for values of one or two options, or what a benchmark measures, and request its runs."""
         self._options.finish_typing()
         if self.ready is not None:
-            sheet = SweepSheet(self.ready, partial(self._judge, self.ready), self)
+            sheet = SweepSheet(self.ready, partial(self._judge, self.ready), self._machine, self)
             self._fit.changed.connect(sheet.show_outlook)
             sheet.chosen.connect(partial(self._start_sweep, self.ready))
+            sheet.planned.connect(self._start_benchmark)
             sheet.open()
 
     def _start_sweep(self, options: RunOptions, values: Mapping[str, str]) -> None:
@@ -438,6 +442,13 @@ class NewRunPage(QWidget):
             self.sweep_requested.emit(options, values)
 
         self._ask_to_send([*sweep(options, values).values()], begin)
+
+    def _start_benchmark(self, plan: Plan) -> None:
+        def begin() -> None:
+            self._fit.pause()
+            self.benchmark_requested.emit(plan)
+
+        self._ask_to_send([*plan.options.values()], begin)
 
     def _judge(self, options: RunOptions, values: Mapping[str, str]) -> str:
         """What a sweep takes, in words. Raises OptionsError if it is refused."""

@@ -12,7 +12,6 @@ from core.base.language import _, isolated, ngettext
 from core.memory.history import PastRun, teaching, typical_error
 from core.options import RunOptions
 from core.options.choices import DEVICE_KINDS, device_title
-from core.runs import queue
 from core.runs.crash import Crash
 from core.runs.events import SAMPLE_PREDICTIONS, Level, MessageRaised, Phase, TurnAwaited
 from core.runs.folder import Connection, ExitRecord
@@ -85,18 +84,14 @@ AskTurn = Callable[[TurnAwaited, QWidget], Turn]
 
 
 def question_about(awaited: TurnAwaited, parent: QWidget | None, *, waits: bool = False) -> Question[Turn]:
-    """Whether to wait for the runs ahead, or for a benchmark; `waits`: it is queued already."""
-    if awaited.behind == queue.BENCHMARK:
-        title = _("A benchmark is running")
-        text = _("A run at the same time would slow down both and make the benchmark's results useless.")
-    else:
-        title = ngettext("{name} is running", "{count} runs are running or queued", awaited.ahead).format(
-            name=f"“{isolated(awaited.title)}”" if awaited.title else awaited.behind, count=awaited.ahead
-        )
-        text = _(
-            "Two runs at the same time slow each other down and share the memory. If the memory runs out, one of them "
-            "fails."
-        )
+    """Whether to wait for the runs ahead; `waits`: it is queued already."""
+    title = ngettext("{name} is running", "{count} runs are running or queued", awaited.ahead).format(
+        name=f"“{isolated(awaited.title)}”" if awaited.title else awaited.behind, count=awaited.ahead
+    )
+    text = _(
+        "Two runs at the same time slow each other down and share the memory. If the memory runs out, one of them "
+        "fails."
+    )
     waiting = {} if waits else {Turn.WAIT: _("Add to queue")}
     return Question(title, text, {**waiting, Turn.NOW: _("Start now")}, parent)
 

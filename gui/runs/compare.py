@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.formats import LESS_IS_BETTER, METRIC_NAMES
 from core.base.language import _
+from core.benchmark.plan import Benchmark, Measured, list_benchmarks, shared_benchmark
 from core.options.catalogue import value_text
 from core.options.choices import model_title
 from core.options.sources import short_name
@@ -50,6 +51,7 @@ from gui.charts.grid import ChartBar
 from gui.charts.history import Batch, BatchBuilder, RunHistory
 from gui.run.export_dialog import ExportSheet
 from gui.run.follower import LARGEST_UPDATE, PIECE_BYTES
+from gui.runs.benchmark import BenchmarkView
 from gui.runs.columns import state_of
 from gui.runs.table import dot
 from gui.widgets.inputs import ChoiceList, Segment, WheelGuard
@@ -405,11 +407,12 @@ class CompareTable(QFrame):
 class ComparePage(QWidget):
     """Compares two to twelve runs, which are read in the background, also while they train.
 
-    With two of them, the second can be changed for another.
+    With two of them, the second can be changed for another. Of a benchmark all runs are compared, by their figures.
     """
 
     left = Signal()
     run_opened = Signal(object)  # a `RunFolder`
+    use_requested = Signal(object)  # the `core.benchmark.plan.Row` whose options are to be used in New run
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -428,6 +431,9 @@ class ComparePage(QWidget):
         self.back = link_button(_("‹ Runs"), self.left.emit, _("Back to the list of all runs"))
         self.charts = CompareCharts(theme)
         self.table = CompareTable(theme)
+        self.benchmark = BenchmarkView(theme)
+        self.benchmark.run_opened.connect(self.run_opened)
+        self.benchmark.use_requested.connect(self.use_requested)
         self.tabs = QTabWidget()
         set_role(self.tabs, Role.TABS)
         WheelGuard(self.tabs.tabBar())
@@ -436,10 +442,16 @@ class ComparePage(QWidget):
         self.other.activated.connect(self._on_other)
 
     def show_runs(self, runs: Sequence[RunFolder]) -> None:
-        """Compare these runs; a single one with the one that suits it best."""
+        """Compare these runs; a single one with the one that suits it best, or with all of its benchmark."""
         self.end_work()
         self.has_caught_up = False
         self._runs = tuple(runs)
+        benchmark = shared_benchmark(runs)
+        self.tabs.setVisible(benchmark is None)
+        self.benchmark.setVisible(benchmark is not None)
+        if benchmark is not None:
+            self._show_benchmark(benchmark)
+            return
         self._histories, self._titles = [RunHistory() for _run in runs], ()
         self.title.setText(_("Compare {count} runs").format(count=formats.count(len(runs))))
         kept = {self._colours[run.path]: run for run in reversed(runs) if run.path in self._colours}
@@ -460,6 +472,19 @@ class ComparePage(QWidget):
         self._reader.caught_up.connect(self._on_caught_up)
         self._reader.start()
 
+    def _show_benchmark(self, benchmark: Benchmark) -> None:
+        self.title.setText(benchmark.name)
+        self.difference.setText(benchmark.title)
+        for part in (self.conclusion, self.open, self.export, self._chooser):
+            part.hide()
+        folder = self._runs[0].path.parent
+        self.work.put(partial(list_benchmarks, folder), partial(self._on_benchmarks, benchmark))
+
+    def _on_benchmarks(self, benchmark: Benchmark, found: Sequence[Measured]) -> None:
+        measured = next((one for one in found if one.benchmark.name == benchmark.name), None)
+        if measured is not None and self.isVisible():
+            self.benchmark.show_benchmark(measured)
+
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         if self._reader is None and self._runs:
@@ -472,6 +497,7 @@ class ComparePage(QWidget):
 
     def end_work(self) -> None:
         self.work.end_work()
+        self.benchmark.end_work()
         self.charts.end_work()
         if self._reader is not None:
             self._reader.stop()
@@ -563,7 +589,11 @@ class ComparePage(QWidget):
         self._chooser.setLayout(hbox(label, self.other))
         top = hbox(self.title, None, self._chooser, self.back)
         layout = vbox(
-            top, hbox((self.conclusion, 1), self.open, self.export), self.difference, (self.tabs, 1)
+            top,
+            hbox((self.conclusion, 1), self.open, self.export),
+            self.difference,
+            (self.tabs, 1),
+            (self.benchmark, 1),
         )
         layout.setContentsMargins(*PAGE_MARGINS)
         self.setLayout(layout)

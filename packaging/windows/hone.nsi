@@ -143,7 +143,7 @@ Section "Hone"
     WriteRegDWORD HKCU "${UNINSTALL_KEY}" "NoRepair" 1
 SectionEnd
 
-; Everything in Hone's own folder goes, but what the person has made: runs, and results of benchmarks.
+; Everything in Hone's own folder goes, but what the person has made: runs.
 Function un.RemoveOwnFolder
     StrCpy $3 "$LOCALAPPDATA\Hone"
     FindFirst $0 $1 "$3\*"
@@ -151,7 +151,6 @@ Function un.RemoveOwnFolder
         ${If} $1 != "."
         ${AndIf} $1 != ".."
         ${AndIf} $1 != "runs"
-        ${AndIf} $1 != "benchmarks"
             ${If} ${FileExists} "$3\$1\*"
                 RMDir /r "$3\$1"
             ${Else}

@@ -33,8 +33,9 @@ from gui.base.questions import MessageBox, Question, TrashDialog
 from gui.base.theme import Role, Theme
 from gui.new_run.data_panel import DataOverview, FilesSheet
 from gui.new_run.device_field import TogetherSheet
-from gui.new_run.header import ImportSheet, SweepSheet
+from gui.new_run.header import ImportSheet
 from gui.new_run.memory_dialogs import ExplainedSheet, FitSheet
+from gui.new_run.sweep import SweepSheet
 from gui.run import export_dialog
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, ModelTestSheet

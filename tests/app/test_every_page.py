@@ -7,7 +7,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QWidget
 
 from core.base.settings import Appearance
-from core.benchmark.result import Saved
+from core.benchmark.plan import Kind
 from core.memory.model import Room
 from core.options.choices import Task
 from core.options.presets import presets
@@ -15,7 +15,7 @@ from core.runs.folder import RunFolder
 from gui.app.application import set_up
 from gui.app.sidebar import Place
 from gui.widgets.layout import tab_stops
-from tests.fakes.bench import methods_result
+from tests.fakes.bench import make_benchmark
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import FakeEngine
 from tests.fakes.memory import MEASURED, FakeMemory
@@ -95,24 +95,16 @@ class Pages:
         self.window.pages.go_to(Place.SETTINGS)
 
     def benchmark_of_methods(self):
-        self.window.pages.go_to(Place.BENCHMARK)
-        page = self.window.pages.benchmark
-        self.qtbot.waitUntil(page.methods.start.isEnabled)
+        measured = make_benchmark(self.folder / "methods", done=7)
+        self.window.pages.compare_runs([*measured.runs.values()])
+        self.qtbot.waitUntil(lambda: self.window.pages.compare.benchmark.result is not None)
 
     def benchmark_of_devices(self):
-        page = self.window.pages.benchmark
-        page.tabs.setCurrentWidget(page.devices)
-
-    def benchmark_under_way(self):
-        page = self.window.pages.benchmark
-        page.tabs.setCurrentWidget(page.methods)
-        page.methods.show_result(methods_result(done=7))
-        page.methods.show_progress(page.measuring)
-
-    def earlier_benchmarks(self):
-        page = self.window.pages.benchmark
-        page.tabs.setCurrentWidget(page.earlier)
-        page.earlier.show_saved([Saved(self.folder / "one.json", methods_result())])
+        measured = make_benchmark(self.folder / "devices", Kind.DEVICES)
+        self.window.pages.compare_runs([*measured.runs.values()])
+        view = self.window.pages.compare.benchmark
+        self.qtbot.waitUntil(lambda: view.result is not None and view.result.benchmark.kind is Kind.DEVICES)
+        view.published.setChecked(True)
 
     def all(self) -> list[Callable[[], None]]:
         return [
@@ -125,8 +117,7 @@ class Pages:
                 self.conversations,
             ),
             *(self.run, self.runs, self.compare, self.try_it, self.settings),
-            *(self.benchmark_of_methods, self.benchmark_of_devices, self.benchmark_under_way),
-            self.earlier_benchmarks,
+            *(self.benchmark_of_methods, self.benchmark_of_devices),
         ]
 
 

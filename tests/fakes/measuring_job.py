@@ -1,7 +1,7 @@
 """A stand-in for the engine's dry run and measurement: `python measuring_job.py SCENARIO`, the request on its input.
 
-Scenarios: `answer`, `sample` (a measurement, which tells of each step), `grow` (takes memory without end), `die` (as
-the kernel ends what takes too much), `crash`, `refuse` (says what the person can mend), `hang`.
+Scenarios: `answer`, `grow` (takes memory without end), `die` (as the kernel ends what takes too much), `crash`,
+`refuse` (says what the person can mend), `hang`.
 """
 
 import os
@@ -12,8 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from core.base.jobs import FailureReport, JobFailure, JobProgress
-from core.benchmark.result import Sample, SampleRequest
+from core.base.jobs import FailureReport, JobFailure
 from core.memory.model import Measurement, OptionsRequest, Parts
 
 PIECE = 10 << 20
@@ -35,17 +34,6 @@ def answer(request: OptionsRequest) -> bytes:
     return msgspec.json.encode(found)
 
 
-def sample(request: SampleRequest) -> bytes:
-    """Steps of a second, without making them."""
-    total = request.warm_up + request.steps
-    for done in range(1, total + 1):
-        sys.stdout.buffer.write(msgspec.json.encode(JobProgress(done=done, total=total)) + b"\n")
-    found = Sample(
-        device=request.asked["device"]["name"], seconds=(1.0,) * request.steps, samples_a_step=8, rows=64
-    )
-    return msgspec.json.encode(found)
-
-
 def grow() -> None:
     held = []
     for _ in range(MOST):
@@ -58,8 +46,6 @@ if __name__ == "__main__":
     match sys.argv[1]:
         case "answer":
             sys.stdout.buffer.write(answer(msgspec.json.decode(asked, type=OptionsRequest)))
-        case "sample":
-            sys.stdout.buffer.write(sample(msgspec.json.decode(asked, type=SampleRequest)))
         case "grow":
             grow()
         case "die":

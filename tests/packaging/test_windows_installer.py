@@ -80,4 +80,4 @@ def test_the_uninstaller_alone_deletes_the_token_and_keeps_the_runs():
     assert "Call un.ForgetToken" in SCRIPT.partition('Section "Uninstall"')[2]
     assert "ForgetToken" not in section('Section "Hone"', "SectionEnd")
     kept = re.findall(r'\$1 != "(\w+)"', section("Function un.RemoveOwnFolder", "FunctionEnd"))
-    assert set(kept) == {"runs", "benchmarks"}
+    assert set(kept) == {"runs"}

@@ -7,6 +7,7 @@ under tests/performance/results/ keeps the results of a machine and a day.
 import argparse
 import contextlib
 import os
+import platform
 import re
 import shlex
 import subprocess
@@ -27,7 +28,7 @@ import psutil
 from core.base import formats
 from core.base.files import write_atomically
 from core.base.jobs import run_job
-from core.benchmark.result import Machine, this_machine
+from core.base.settings import VERSION
 from core.memory.model import BUSY
 from core.options.device_support import MachineReport
 from tests.performance.figures import ROOT, Figure, table
@@ -235,6 +236,41 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def was_disturbed(self) -> bool:
         return max(self.busy_before, self.busy_after) > BUSY
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """The computer that figures were measured on."""
+
+    title: str
+    processor: str = ""
+    cores: int = 0
+    memory: int = 0
+    accelerator: str = ""
+    system: str = ""
+    versions: dict[str, str] = {}
+
+
+def this_machine(report: MachineReport) -> Machine:
+    """Describe this computer."""
+    titles = {device.name: device.title for device in report.devices}
+    processor = titles.get("cpu") or platform.processor() or platform.machine()
+    gpus = [device for device in report.devices if device.available and device.name != "cpu"]
+    accelerator = gpus[0].title if gpus else ""
+    if gpus and gpus[0].memory_bytes:
+        accelerator += f", {formats.memory(gpus[0].memory_bytes)}"
+    if len(gpus) > 1:
+        accelerator = f"{len(gpus)} x {accelerator}"
+    memory = int(psutil.virtual_memory().total)
+    mac = platform.mac_ver()[0]
+    return Machine(
+        title=f"{accelerator or processor}, {formats.memory(memory)}",
+        processor=processor,
+        cores=psutil.cpu_count(logical=False) or psutil.cpu_count() or 0,
+        memory=memory,
+        accelerator=accelerator,
+        system=f"macOS {mac}" if mac else f"{platform.system()} {platform.release()}",
+        versions={"hone": VERSION, **report.versions},
+    )
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

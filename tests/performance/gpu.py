@@ -18,13 +18,11 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-import msgspec
-
 from core.base.jobs import run_job
 from core.benchmark import table
-from core.benchmark.plan import methods_plan
-from core.benchmark.result import this_machine
-from core.benchmark.runner import Bench, EnginePass
+from core.benchmark.figures import read_result
+from core.benchmark.methods import methods_plan
+from core.benchmark.plan import Kind, Measured, create
 from core.jobs.devices import CHECK_SECONDS, DeviceCheckReport, DeviceCheckRequest
 from core.options.device_support import DeviceReport, MachineReport, machine_problems
 from core.options.device_support import find_device as device_in
@@ -135,26 +133,24 @@ def ladder(part: Part) -> list[Figure]:
         size="tiny" if part.is_dry else "bert-large",
         device=part.device.name,
         steps=1 if part.is_dry else None,
-        passes=1,
     )
-    if part.is_dry:
-        plan = msgspec.structs.replace(plan, variants=plan.variants[:2], warm_up=0)
-    bench = Bench(plan, this_machine(part.machine), measure=EnginePass, save=lambda _result: None)
-    bench.on_begin = lambda now: progress(f"{now.variant.title} ...")
-    for _result in bench.run():
-        if part.is_over:
-            bench.stop()
+    measured, done = create(plan, part.folder / "ladder"), dict[str, RunFolder]()
+    for name, run in measured.runs.items():
+        if part.is_over or (part.is_dry and len(done) == len(IN_DRY_RUN)):
+            break
+        progress(f"{name} ...")
+        done[name] = trained(run)
     figures = []
-    for row in bench.result.rows:
-        speed, published = row.samples_per_second, table.guide_row(row.variant)
-        if speed is None or row.peak is None:
-            figures.append(left_out(row.variant.title, row.reason))
+    for one in read_result(Measured(measured.benchmark, done)).rows:
+        title, speed = one.row.full_title, one.samples_per_second
+        if speed is None or one.peak is None:
+            figures.append(left_out(title, one.row.refusal or one.problem))
             continue
-        title = row.variant.title
-        theirs = published.samples_per_second if published else None
-        figures.append(figure(f"{title}: speed", speed.median, "samples/s", peer=theirs))
-        theirs = published.megabytes if published else None
-        figures.append(figure(f"{title}: memory", row.peak / MIB, "MiB", peer=theirs))
+        theirs = table.published_row(Kind.METHODS, one.row) or {}
+        figures.append(
+            figure(f"{title}: speed", speed.median, "samples/s", peer=theirs.get("samples_per_second"))
+        )
+        figures.append(figure(f"{title}: memory", one.peak / MIB, "MiB", peer=theirs.get("megabytes")))
     return figures
 
 
@@ -278,9 +274,12 @@ def memory_runs(part: Part) -> dict[str, forecast.Changes]:
     if part.is_dry:
         small = forecast.text(forecast.model(part.folder, "bert-small"), 32, 32, 2)
         return {"small BERT, LoRA": {**small, **forecast.LORA}}
-    plain = forecast.text(forecast.model(part.folder, "bert-large"), 512, 512, 1)
+    plain, guide = (
+        forecast.text(forecast.model(part.folder, "bert-large"), 512, 512, 1),
+        table.published()["methods"],
+    )
     runs = {
-        f"{row} (guide: {table.GUIDE[row].megabytes:,} MB)": {**plain, **changes}
+        f"{row} (guide: {guide[row]['megabytes']:,} MB)": {**plain, **changes}
         for row, changes in GUIDE_CHANGES.items()
     }
     decoder = {**forecast.text(forecast.model(part.folder, "llama-1b"), 64, 512, 4), **forecast.BF16}

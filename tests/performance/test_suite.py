@@ -7,11 +7,10 @@ from datetime import date
 import pytest
 
 from core.base.jobs import run_job
-from core.benchmark.result import Machine
 from core.options.device_support import MachineReport, find_device
 from tests.performance import __main__ as suite
 from tests.performance import gpu
-from tests.performance.__main__ import BENCHMARKS, Benchmark, Form, Outcome, Record
+from tests.performance.__main__ import BENCHMARKS, Benchmark, Form, Machine, Outcome, Record
 from tests.performance.figures import ROOT, at_least, at_most, compared, figure, ratio_at_least, ratio_at_most
 
 MACHINE = Machine(

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 
 from core.base.processes import source_digest
 from core.base.settings import Appearance, Settings
-from core.benchmark import result as benchmark_result
+from core.benchmark.plan import Kind as Measures
 from core.hosts import computers
 from core.hosts.computers import Checked, Computer
 from core.jobs.chat import Which
@@ -43,19 +43,19 @@ from gui.app.sidebar import Place
 from gui.app.window import MainWindow
 from gui.base.questions import Question
 from gui.base.theme import Theme
-from gui.benchmark.page import BenchmarkPage
 from gui.charts.chart import RepaintQueue
 from gui.new_run.device_field import SEVERAL
 from gui.new_run.header import ImportSheet
 from gui.new_run.memory_card import FitCard
 from gui.new_run.page import starting_tree
+from gui.new_run.sweep import SweepSheet
 from gui.run import export_dialog
 from gui.run.header import RunAction
 from gui.run.share import SupportSheet
 from gui.try_it.input import Question as Asked
 from gui.try_it.page import TryPage
 from gui.widgets.layout import PageScroll
-from tests.fakes.bench import BEGUN, NOTEBOOK, devices_result, methods_result, updated_result
+from tests.fakes.bench import make_benchmark
 from tests.fakes.memory import RAN_OUT, FakeMemory
 from tests.fakes.runs import (
     Plot,
@@ -170,11 +170,11 @@ class Stage:
         self.window = MainWindow(theme, Settings(), engine(), tools=self.memory.tools)
         self.page = TryPage(theme, lambda: home / "tried", FakeTry, lambda *_, **__: Verdict(tuple(Which)))
         self.window.pages.make = replace(self.window.pages.make, try_it=lambda: self.page)
-        self.two = self.methods, updated = methods_result(), updated_result()
-        self.devices = devices_result()
-        broken_off = methods_result(NOTEBOOK, done=3, begun=BEGUN - 20 * DAY)
-        for result in (self.methods, self.devices, updated, broken_off):
-            benchmark_result.save(result)
+        self.benchmarks = {
+            "methods": make_benchmark(home / "methods"),
+            "devices": make_benchmark(home / "devices", Measures.DEVICES),
+            "running": make_benchmark(home / "running", done=MEASURED),
+        }
         self.box: QMessageBox | None = None
         self.window.pages.go_to(Place.NEW_RUN)
         self.window.show()
@@ -214,11 +214,10 @@ class Stage:
             "extend": self.extend,
             "runs-waiting": self.queue,
             "closing": self.closing,
-            "bench-methods": lambda: self.bench("methods").methods.show_result(self.methods),
-            "bench-devices": self.bench_devices,
-            "bench-earlier": lambda: self.bench("earlier").earlier.show_list(),  # noqa: PLW0108 - not before
-            "bench-compared": lambda: self.bench("earlier").earlier.show_comparison(*self.two),
-            "bench-running": self.bench_running,
+            **{f"bench-{name}": partial(self.bench, name) for name in self.benchmarks},
+            "sweep": self.sweep,
+            "sweep-methods": partial(self.sweep, 1),
+            "sweep-devices": partial(self.sweep, 2),
             "settings": partial(go_to, Place.SETTINGS),
             "computers-none": self.computers,
             "computers": partial(self.computers, *COMPUTERS),
@@ -488,24 +487,23 @@ class Stage:
         else:
             self.page.input.examples.buttons[0].click()
 
-    # Benchmark
+    # Several runs
 
-    def bench(self, tab: str) -> BenchmarkPage:
-        self.window.pages.go_to(Place.BENCHMARK)
-        page = self.window.pages.benchmark_page()
-        page.methods.strip.hide()  # it says that the one before was called off
-        page.tabs.setCurrentWidget(getattr(page, tab))
-        return page
+    def bench(self, name: str) -> None:
+        self.window.pages.compare_runs([*self.benchmarks[name].runs.values()])
+        page = self.window.pages.compare
+        assert page is not None
+        wait_until(lambda: page.benchmark.result is not None)
+        page.benchmark.published.setChecked(name == "devices")
 
-    def bench_devices(self) -> None:
-        page = self.bench("devices")
-        page.devices.show_result(self.devices)
-        page.devices.view.published.setChecked(True)
-
-    def bench_running(self) -> None:
-        page = self.bench("methods")
-        page.methods.show_result(methods_result(done=MEASURED))
-        page.methods.show_progress(page.measuring)
+    def sweep(self, what: int = 0) -> None:
+        self.digits()
+        page = self.window.new_run
+        wait_until(lambda: page.ready is not None)
+        page.try_values()
+        sheet = page.findChildren(SweepSheet)[-1]
+        sheet.what.setCurrentIndex(what)
+        sheet.what.activated.emit(what)
 
 
 def take(window: QWidget, path: Path) -> None:

@@ -1,14 +1,12 @@
-"""The engine's jobs `measure` and `sample`: a few real steps in a process of their own.
+"""The engine's job `measure`: a few real steps in a process of its own.
 
-`measure` is a dry run with the longest batch first: a run that is too large fails in the first two steps, not hours
-later. `sample` times steps for the benchmark.
+It is a dry run with the longest batch first: a run that is too large fails in the first two steps, not hours later.
 
 The memory is, on a CPU, the resident set of the process and its workers; with CUDA, the context and what torch's
 allocator has reserved; on MPS, what Metal's driver has allocated. All figures are in bytes.
 """
 
 import contextlib
-import math
 import os
 import statistics
 import sys
@@ -16,7 +14,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
@@ -34,25 +32,22 @@ from typing_extensions import override
 from core.base.errors import Fix, OutOfMemory, UserError
 from core.base.language import _
 from core.base.system import process_tree, processor_times, resident_bytes
-from core.benchmark.result import Sample
 from core.engine.data.tables import lengths_of
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import mps_peaks, process_peak
 from core.engine.reporter import Reporter
 from core.engine.training.build import build_trainer, chosen_device, load_libraries, prepare
 from core.engine.training.failures import explain
-from core.engine.training.random_state import generators, remember_random_state
-from core.engine.training.ranks import world_size
 from core.engine.training.resuming import Resuming
 from core.engine.training.step import StepFigures
 from core.engine.training.trainer import WatchedTrainer
-from core.engine.training.what_ran import bare, report_mps_fallbacks, state_bytes, what_ran
+from core.engine.training.what_ran import bare, report_mps_fallbacks, state_bytes
 from core.memory.estimate import scaled
 from core.memory.model import Measurement, Parts
 from core.monitor.nvidia import find_gpu
 from core.options import RunOptions
 from core.options.method_rules import steps_of
-from core.runs.events import Phase, WhatRan, split_non_finite
+from core.runs.events import Phase
 
 INTERVAL_SECONDS = 0.02
 WITH_WORKERS_SECONDS = 0.2
@@ -201,162 +196,7 @@ def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
             yield from (value for value in vars(holder).values() if isinstance(value, torch.Tensor))
 
 
-# --- A few steps of a run
-
-
-class WeighingTrainer(WatchedTrainer):
-    """Trains as in a run.
-
-    Attributes:
-        saved: Counts the first batch; None if the model is compiled, because hooks would break its graph.
-    """
-
-    options: RunOptions
-    saved: SavedTensors | None = None
-
-    @override
-    def training_step(
-        self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
-    ) -> torch.Tensor:
-        if self.saved is not None or self.step.compilation is not None:
-            return super().training_step(model, inputs, num_items_in_batch)
-        self.saved = SavedTensors(model)
-        with self.saved.watching():
-            return super().training_step(model, inputs, num_items_in_batch)
-
-
-class WeighedRun(TrainerCallback):
-    """A few steps of a run, each timed without compilation.
-
-    Attributes:
-        gradients: Bytes of the gradients on the device.
-        optimizer: Bytes of the optimizer's state on the device.
-    """
-
-    trainer_class: type[WeighingTrainer]
-
-    def __init__(self, resolved: ResolvedRun, held: CurrentMemory) -> None:
-        self.options = resolved.options
-        self.rows = 0
-        self.seconds: list[float] = []
-        self.gradients = self.optimizer = 0
-        self.resolved = resolved
-        self.held = held
-        self.model: torch.nn.Module | None = None
-        self.trainer: Any = None
-        self.fell_back: list[str] = []
-        self._begun = self._mark = time.perf_counter()
-
-    def shortened(self) -> RunOptions:
-        """The options for the few steps; called when `rows` is known."""
-        raise NotImplementedError
-
-    @property
-    def weighs(self) -> bool:
-        """Whether the gradients of this step are measured, which adds to its time."""
-        raise NotImplementedError
-
-    def on_measured(self, losses: list[torch.Tensor], control: Any) -> None:
-        """Called after a step with its batches' losses on the device; its time is the last of `seconds`."""
-        raise NotImplementedError
-
-    def train(self) -> str:
-        """Load everything and train; return an explanation if memory ran out, otherwise an empty string.
-
-        Raises:
-            UserError: The options or the data can't be used.
-        """
-        try:
-            self._train()
-        except Exception as error:
-            known = explain(error, self.options)
-            if known is None:
-                raise
-            if not isinstance(known, OutOfMemory):
-                raise known from error
-            traceback.print_exc(file=sys.stderr)
-            return known.detail
-        return ""
-
-    def _train(self) -> None:
-        reporter = Reporter(None)
-        prepared = prepare(self.options, reporter)
-        self.model, self.rows = prepared.model, len(prepared.train)
-        options, change = self.shortened(), msgspec.structs.replace
-        options = change(options, output=change(options.output, keep_checkpoints=0))
-        # nothing is saved; a temporary folder would remain after a kill
-        nowhere, resolved = Path(tempfile.gettempdir()), replace(self.resolved, options=options)
-        if resolved.kind == "mps":
-            self.fell_back = report_mps_fallbacks(reporter)
-        step, resuming = StepFigures(resolved, reporter), Resuming(resolved.kind)
-        prepared = replace(prepared, eval=None)
-        trainer = build_trainer(nowhere, resolved, prepared, step, resuming, kind=self.trainer_class)
-        assert isinstance(trainer, WeighingTrainer)
-        trainer.options = self.options
-        self.trainer = trainer
-        trainer.add_callback(self)
-        reporter.phase(Phase.TRAINING)
-        try:
-            trainer.train()
-        finally:
-            trainer.stop_workers()
-
-    @property
-    def compile_seconds(self) -> float:
-        compilation = self.trainer.step.compilation if self.trainer else None
-        return compilation.seconds if compilation else 0.0
-
-    def parts(self) -> Parts:
-        """The peak memory by source; tensors that aren't counted as one of the others are temporary.
-
-        The parts add up to the peak; if not all of them existed at that moment, the last ones are reduced.
-        """
-        models = [self.model, getattr(self.trainer, "ref_model", None)]  # the latter is DPO's
-        saved = self.trainer.saved if self.trainer else None
-        weighed = {
-            "weights": sum(
-                weight_bytes_on(self.resolved.kind, model) for model in models if model is not None
-            ),
-            "gradients": self.gradients,
-            "optimizer": self.optimizer,
-            "activations": saved.activations if saved else 0,
-        }
-        peak, left = self.held.most()
-        found = {"overhead": peak - left}
-        for name, size in weighed.items():
-            found[name] = min(size, left)
-            left -= found[name]
-        return Parts(**found, temporary=left)
-
-    # Trainer's events
-
-    @override
-    def on_train_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        self._begun = self._mark = time.perf_counter()
-
-    @override
-    def on_epoch_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        self._mark = time.perf_counter()  # work between two epochs isn't part of a step
-
-    @override
-    def on_pre_optimizer_step(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        if self.weighs:  # all gradients exist now
-            gradients = (weight.grad for weight in self.trainer.model.parameters() if weight.grad is not None)
-            sizes = (grad.nbytes for grad in gradients if grad.device.type == self.resolved.kind)
-            self.gradients = max(self.gradients, sum(sizes))
-
-    @override
-    def on_step_end(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        synchronize(self.resolved.kind)
-        trainer = self.trainer
-        seconds = time.perf_counter() - self._mark - trainer.step.compile_seconds
-        if self.weighs or not self.optimizer:  # with fp16 it may be made some steps later
-            self.optimizer = state_bytes_on(self.resolved.kind, trainer.optimizer)
-        self.seconds.append(seconds)
-        losses = trainer.step.losses
-        trainer.step.forget()
-        self.on_measured(losses, control)
-        self._mark = time.perf_counter()
+# --- The dry run
 
 
 def synchronize(kind: str) -> None:
@@ -378,163 +218,6 @@ def weighing(options: RunOptions) -> Iterator[tuple[ResolvedRun, CurrentMemory]]
         with_workers = bool(resolved.options.data.workers)
         with CurrentMemory(resolved.kind, with_workers=with_workers, gpu_used_before=used_before) as held:
             yield resolved, held
-
-
-# --- sample
-
-
-OnStep = Callable[[int], None]
-"""Called with the number of full steps so far, including warm-up."""
-
-
-def sample(options: RunOptions, *, steps: int, warm_up: int, tell: OnStep = lambda _done: None) -> Sample:
-    """Train a few steps and return their memory and time, also if memory runs out.
-
-    A run that is too short is extended. One step at least is for warm-up: the first batch is also evaluated.
-
-    Raises:
-        UserError: The options or the data can't be used.
-    """
-    with weighing(options) as (resolved, held):
-        run = Sampling(resolved, held, steps=steps, warm_up=max(1, warm_up), tell=tell)
-        return run.result(run.train())
-
-
-class SampledTrainer(WeighingTrainer):
-    """Trains exactly as in a run.
-
-    Attributes:
-        first_loss: The loss of the first batch before training, without dropout; None if NaN.
-        examining_seconds: How long computing it took.
-        is_random: Whether the model drew random numbers in its first training pass.
-    """
-
-    first_loss: float | None = None
-    examining_seconds = 0.0
-    is_random = False
-    _has_examined = False
-
-    @override
-    def training_step(
-        self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
-    ) -> torch.Tensor:
-        if self._has_examined:
-            return super().training_step(model, inputs, num_items_in_batch)
-        self._has_examined = True
-        begun = time.perf_counter()
-        self._examine(model, inputs)
-        before = self._random_state()
-        self.examining_seconds = time.perf_counter() - begun
-        loss = super().training_step(model, inputs, num_items_in_batch)
-        self.is_random = self._random_state() != before
-        return loss
-
-    def _examine(self, model: torch.nn.Module, inputs: dict[str, Any]) -> None:
-        """Compute `first_loss` without changing the random states or the model."""
-        restore = remember_random_state(self.args.device.type)
-        self.shared.sizes = [0] * world_size()  # none of an evaluation
-        training = [part for part in model.modules() if part.training]
-        model.eval()
-        loss, _, _ = super(WatchedTrainer, self).prediction_step(model, inputs, prediction_loss_only=True)
-        for part in training:
-            part.training = True
-        restore()
-        self.first_loss, _ = split_non_finite(None if loss is None else float(loss))
-        synchronize(self.args.device.type)
-
-    def _random_state(self) -> list[bytes]:
-        kind = self.args.device.type
-        return [generator.get_rng_state().numpy().tobytes() for generator in generators(kind)]
-
-
-class Sampling(WeighedRun):
-    """Times full steps; the last step of an epoch may have fewer rows.
-
-    Attributes:
-        timed: Durations of the full steps.
-        losses: Losses of all steps; None for NaN.
-        ran: What ran, set by the first step.
-    """
-
-    trainer_class = SampledTrainer
-
-    def __init__(
-        self, resolved: ResolvedRun, held: CurrentMemory, *, steps: int, warm_up: int, tell: OnStep
-    ) -> None:
-        super().__init__(resolved, held)
-        self._steps = steps
-        self._warm_up = warm_up
-        self._tell = tell
-        self.timed: list[float] = []
-        self.losses: list[float | None] = []
-        self.ran: WhatRan | None = None
-
-    @property
-    def _full(self) -> int:
-        """The number of rows of a full step."""
-        return min(self.options.effective_batch, self.rows)
-
-    @override
-    def shortened(self) -> RunOptions:
-        """The run's options, which determine its schedule; extended if the run is too short."""
-        total, an_epoch = steps_of(self.options, self.rows)
-        full_ones = max(1, self.rows // self.options.effective_batch)
-        enough = math.ceil((self._warm_up + self._steps) / full_ones) * an_epoch
-        if total >= enough:
-            return self.options
-        change = msgspec.structs.replace
-        return change(self.options, training=change(self.options.training, max_steps=enough))
-
-    @property
-    @override
-    def weighs(self) -> bool:
-        return len(self.seconds) < self._warm_up
-
-    @override
-    def on_step_end(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        if not self.seconds:  # evaluating the first batch isn't part of its step
-            self._mark += self.trainer.examining_seconds
-        super().on_step_end(args, state, control, **kwargs)
-
-    @override
-    def on_measured(self, losses: list[torch.Tensor], control: Any) -> None:
-        loss, _ = split_non_finite(sum(torch.stack(losses).tolist()))
-        self.losses.append(loss)
-        if self.ran is None:
-            self.ran = what_ran(self.trainer, self.resolved, self.fell_back)
-        counted = len(self.seconds)
-        if counted > self._warm_up:
-            if self.trainer.step.last_samples * world_size() < self._full:
-                return
-            self.timed.append(self.seconds[-1])
-            counted = self._warm_up + len(self.timed)
-        if len(self.timed) == self._steps:
-            control.should_training_stop = True
-        self._tell(counted)
-
-    def result(self, out_of_memory: str) -> Sample:
-        """The figures so far; `out_of_memory` as in `Sample`. Ranks on a CPU share its memory."""
-        copies = world_size() if self.resolved.kind == "cpu" else 1
-        parts, trainer = scaled(self.parts(), copies), self.trainer
-        return Sample(
-            device=self.resolved.label,
-            seconds=() if out_of_memory else tuple(self.timed),
-            warm_up_seconds=tuple(self.seconds[: self._warm_up]),
-            compile_seconds=self.compile_seconds,
-            samples_a_step=self._full,
-            rows=self.rows,
-            losses=tuple(self.losses),
-            first_loss=trainer.first_loss if trainer else None,
-            is_random=trainer.is_random if trainer else False,
-            parts=parts,
-            peak=parts.total,
-            base=self.held.base * copies,
-            ran=self.ran,
-            out_of_memory=out_of_memory,
-        )
-
-
-# --- measure
 
 
 LONGEST_STEPS = 2
@@ -606,17 +289,30 @@ def pick(order: Sequence[int], lengths: Sequence[int] | None, options: RunOption
     return DryBatches(list(islice(cycle(by_length), step)), spread, repeats)
 
 
-class DryTrainer(WeighingTrainer):
+class DryTrainer(WatchedTrainer):
     """Trains on the rows of `batches`.
 
     Attributes:
+        saved: Counts the first batch; None if the model is compiled, because hooks would break its graph.
         longest: Padded length of the first batch in tokens; None without texts.
         longest_text: Length of the longest text in tokens; None without texts.
     """
 
+    options: RunOptions
     batches: DryBatches
+    saved: SavedTensors | None = None
     longest: int | None = None
     longest_text: int | None = None
+
+    @override
+    def training_step(
+        self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
+    ) -> torch.Tensor:
+        if self.saved is not None or self.step.compilation is not None:
+            return super().training_step(model, inputs, num_items_in_batch)
+        self.saved = SavedTensors(model)
+        with self.saved.watching():
+            return super().training_step(model, inputs, num_items_in_batch)
 
     @override
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
@@ -633,30 +329,99 @@ class DryTrainer(WeighingTrainer):
         return super()._prepare_inputs(inputs)
 
 
-class DryRun(WeighedRun):
-    """The dry run of a run.
+class DryRun(TrainerCallback):
+    """The dry run of a run: each step is timed without compilation.
 
     Of several processes it is one: all gradients exist before the first step, like DDP's buckets, and on a CPU memory
     and time are those of all.
+
+    Attributes:
+        gradients: Bytes of the gradients on the device.
+        optimizer: Bytes of the optimizer's state on the device.
     """
 
-    trainer_class = DryTrainer
+    def __init__(self, resolved: ResolvedRun, held: CurrentMemory) -> None:
+        self.options = resolved.options
+        self.rows = 0
+        self.seconds: list[float] = []
+        self.gradients = self.optimizer = 0
+        self.resolved = resolved
+        self.held = held
+        self.model: torch.nn.Module | None = None
+        self.trainer: Any = None
+        self.fell_back: list[str] = []
+        self._begun = self._mark = time.perf_counter()
 
-    @override
-    def on_step_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        if self.options.device.processes > 1:
-            for weight in self.trainer.model.parameters():
-                if weight.requires_grad and weight.grad is None:
-                    weight.grad = torch.zeros_like(weight)
+    def train(self) -> str:
+        """Load everything and train; return an explanation if memory ran out, otherwise an empty string.
 
-    @override
-    def on_train_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        super().on_train_begin(args, state, control, **kwargs)
-        self._before = processor_times(), sum(os.times()[:4])
+        Raises:
+            UserError: The options or the data can't be used.
+        """
+        try:
+            self._train()
+        except Exception as error:
+            known = explain(error, self.options)
+            if known is None:
+                raise
+            if not isinstance(known, OutOfMemory):
+                raise known from error
+            traceback.print_exc(file=sys.stderr)
+            return known.detail
+        return ""
 
-    @override
-    def shortened(self) -> RunOptions:
-        """One epoch of the selected rows."""
+    def _train(self) -> None:
+        reporter = Reporter(None)
+        prepared = prepare(self.options, reporter)
+        self.model, self.rows = prepared.model, len(prepared.train)
+        options, change = self._shortened(), msgspec.structs.replace
+        options = change(options, output=change(options.output, keep_checkpoints=0))
+        # nothing is saved; a temporary folder would remain after a kill
+        nowhere, resolved = Path(tempfile.gettempdir()), replace(self.resolved, options=options)
+        if resolved.kind == "mps":
+            report_mps_fallbacks(reporter)
+        step, resuming = StepFigures(resolved, reporter), Resuming(resolved.kind)
+        prepared = replace(prepared, eval=None)
+        trainer = build_trainer(nowhere, resolved, prepared, step, resuming, kind=DryTrainer)
+        assert isinstance(trainer, DryTrainer)
+        trainer.options = self.options
+        self.trainer = trainer
+        trainer.add_callback(self)
+        reporter.phase(Phase.TRAINING)
+        try:
+            trainer.train()
+        finally:
+            trainer.stop_workers()
+
+    @property
+    def compile_seconds(self) -> float:
+        compilation = self.trainer.step.compilation if self.trainer else None
+        return compilation.seconds if compilation else 0.0
+
+    def parts(self) -> Parts:
+        """The peak memory by source; tensors that aren't counted as one of the others are temporary.
+
+        The parts add up to the peak; if not all of them existed at that moment, the last ones are reduced.
+        """
+        models = [self.model, getattr(self.trainer, "ref_model", None)]  # the latter is DPO's
+        saved = self.trainer.saved if self.trainer else None
+        weighed = {
+            "weights": sum(
+                weight_bytes_on(self.resolved.kind, model) for model in models if model is not None
+            ),
+            "gradients": self.gradients,
+            "optimizer": self.optimizer,
+            "activations": saved.activations if saved else 0,
+        }
+        peak, left = self.held.most()
+        found = {"overhead": peak - left}
+        for name, size in weighed.items():
+            found[name] = min(size, left)
+            left -= found[name]
+        return Parts(**found, temporary=left)
+
+    def _shortened(self) -> RunOptions:
+        """One epoch of the selected rows; called when `rows` is known."""
         size, accumulated = fitted(self.options, self.rows)
         change, options = msgspec.structs.replace, self.options
         return change(
@@ -667,15 +432,48 @@ class DryRun(WeighedRun):
         )
 
     @property
-    @override
-    def weighs(self) -> bool:
+    def _weighs(self) -> bool:
+        """Whether the gradients of this step are measured, which adds to its time."""
         return len(self.seconds) < self.trainer.batches.repeats
 
+    # Trainer's events
+
     @override
-    def on_measured(self, losses: list[torch.Tensor], control: Any) -> None:
-        is_ordinary = len(self.seconds) > self.trainer.batches.repeats
+    def on_train_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
+        self._begun = self._mark = time.perf_counter()
+        self._before = processor_times(), sum(os.times()[:4])
+
+    @override
+    def on_step_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
+        if self.options.device.processes > 1:
+            for weight in self.trainer.model.parameters():
+                if weight.requires_grad and weight.grad is None:
+                    weight.grad = torch.zeros_like(weight)
+
+    @override
+    def on_epoch_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
+        self._mark = time.perf_counter()  # work between two epochs isn't part of a step
+
+    @override
+    def on_pre_optimizer_step(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
+        if self._weighs:  # all gradients exist now
+            gradients = (weight.grad for weight in self.trainer.model.parameters() if weight.grad is not None)
+            sizes = (grad.nbytes for grad in gradients if grad.device.type == self.resolved.kind)
+            self.gradients = max(self.gradients, sum(sizes))
+
+    @override
+    def on_step_end(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
+        synchronize(self.resolved.kind)
+        trainer = self.trainer
+        seconds = time.perf_counter() - self._mark - trainer.step.compile_seconds
+        if self._weighs or not self.optimizer:  # with fp16 it may be made some steps later
+            self.optimizer = state_bytes_on(self.resolved.kind, trainer.optimizer)
+        self.seconds.append(seconds)
+        trainer.step.forget()
+        is_ordinary = len(self.seconds) > trainer.batches.repeats
         if is_ordinary and time.perf_counter() - self._begun > PATIENCE_SECONDS:
             control.should_training_stop = True
+        self._mark = time.perf_counter()
 
     def result(self, out_of_memory: str) -> Measurement:
         """The figures so far; `out_of_memory` as in `Measurement`."""

@@ -132,7 +132,7 @@ def disk_space_needed(model: int, trained: int, options: RunOptions, existing: l
         copies = max(1, output.keep_checkpoints) + 1 + options.keeps_best
         if not output.save_steps and not training.eval_steps and training.max_steps is None:
             copies = min(copies, math.ceil(training.epochs))
-    return Need(checkpoint, copies, model)
+    return Need(checkpoint, copies, model if options.output.save_model else 0)
 
 
 @contextlib.contextmanager

@@ -64,7 +64,8 @@ class RunLog:
         self.reporter = reporter
         self.parts = parts
         self.options = options
-        self._steps = StepLog(reporter, parts, fetch, sample_memory)
+        is_exact = not options.output.save_model  # it is for measuring
+        self._steps = StepLog(reporter, parts, fetch, sample_memory, is_exact=is_exact)
         self.total = 0
         self._mark = time.perf_counter()
         self._told: float | None = None

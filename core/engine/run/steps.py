@@ -144,7 +144,7 @@ class StepLog:
     """Collects steps and writes them as `step_finished` events.
 
     Where a device computes asynchronously, the time that reading figures waits for it is shared among the steps read
-    that were not measured by waiting already.
+    that were not measured by waiting already. If `is_exact`, the figures of each step are read at its end.
     """
 
     def __init__(
@@ -153,7 +153,10 @@ class StepLog:
         parts: StepParts,
         fetch: Fetch = numbers,
         sample_memory: Callable[[], object] = lambda: None,
+        *,
+        is_exact: bool = False,
     ) -> None:
+        self._flush_seconds = 0.0 if is_exact else FLUSH_SECONDS
         self.non_finite_in_a_row = 0
         self._reporter = reporter
         self._parts = parts
@@ -173,7 +176,7 @@ class StepLog:
         else:
             event = msgspec.structs.replace(event, **parts)
         self._steps.append(Step(event, step.losses, step.tokens, step.grad_norm))
-        if time.monotonic() - self._flushed >= FLUSH_SECONDS:
+        if time.monotonic() - self._flushed >= self._flush_seconds:
             self.flush()
 
     @property

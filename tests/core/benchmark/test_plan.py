@@ -1,284 +1,68 @@
-"""The benchmark of methods on many machines: its variants, what is refused, the size that is chosen."""
+"""The runs of a benchmark: their folders, which of them belong together, and another computer's devices."""
 
+import errno
+
+import msgspec
 import pytest
 
 from core.base.errors import OptionsError
-from core.benchmark.plan import BATCH, SIZES, choose_size, methods_plan
-from core.benchmark.table import GUIDE, guide_row
+from core.benchmark.methods import methods_plan
+from core.benchmark.plan import FILE, create, list_benchmarks, part_of, shared_benchmark
 from core.engine.devices.choose import report
-from core.engine.environment import prepare_torchvision
 from core.memory.model import Room
-from core.options.catalogue import with_changes
-from core.options.validate import check_tree, read_options
-from tests.fakes.machines import (
-    BARE,
-    BUNDLED,
-    EVERY_MACHINE,
-    LAPTOP,
-    M2_8GB,
-    M3_MAX,
-    OLD_CARD,
-    PC,
-    SERVER,
-    TWO_GPUS,
-)
-from tests.fakes.machines import variant as changed
-
-prepare_torchvision()
-GB = 1 << 30
-NATIVE = changed(PC, cpu_bf16=True)
-TWO_CORES = changed(PC, cores=2)
-IMAGES = {
-    "task": "image-classification",
-    "model": {"source": "torchvision:resnet18", "pretrained": False},
-    "data": {"train": "builtin:digits"},
-    "memory": {"batch_size": 6},
-}
+from core.options import past_runs
+from core.runs import queue
+from core.runs.library import list_runs, run_title
+from tests.fakes.bench import LADDER, make_benchmark
+from tests.fakes.machines import LAPTOP, M3_MAX
+from tests.fakes.runs import make_folder
 
 
-def room(gigabytes):
-    return Room(free=int(gigabytes * GB), ceiling=int(gigabytes * GB))
+def test_each_row_that_isnt_refused_is_a_run_with_a_tag_and_the_whole_plan(tmp_path):
+    first, second = make_benchmark(tmp_path), make_benchmark(tmp_path)
+    assert list(first.runs) == [one.row.name for one in LADDER if not one.row.refusal]
+    assert (first.benchmark.name, second.benchmark.name) == ("Methods, BERT-large", "Methods, BERT-large 2")
+    run = first.runs["bf16-all"]
+    assert run_title(run) == "Methods, BERT-large · bf16 + accumulation + checkpointing"
+    assert past_runs.read(run.path).tags == ("methods-1",)
+    assert past_runs.read(second.runs["plain"].path).tags == ("methods-2",)
+    assert part_of(run) == msgspec.structs.replace(part_of(run), row="bf16-all", benchmark=first.benchmark)
+    assert queue.device_of(run) == "auto", "it waits until nothing trains on any device"
 
 
-def planned(facts, tree=None, **more):
-    options = None
-    if tree is not None:
-        options, problems = check_tree(tree)
-        assert not problems
-    return methods_plan(report(facts), options=options, room=room(64), **more)
+def test_benchmarks_are_found_by_their_runs_the_newest_first(tmp_path):
+    first, second = make_benchmark(tmp_path), make_benchmark(tmp_path)
+    other = make_folder(tmp_path / "other")
+    (second.runs["plain"].path / FILE).write_text("{")
+    found = list_benchmarks(tmp_path)
+    assert {one.benchmark.name: set(one.runs) for one in found} == {
+        second.benchmark.name: set(second.runs) - {"plain"},
+        first.benchmark.name: set(first.runs),
+    }
+    plain, bf16 = first.runs["plain"], first.runs["bf16"]
+    assert shared_benchmark([plain, bf16]) == first.benchmark
+    assert shared_benchmark([plain, second.runs["bf16"]]) is shared_benchmark([plain, other]) is None
 
 
-def named(plan):
-    return {variant.name: variant for variant in plan.variants}
+def test_nothing_is_left_where_a_folder_cant_be_made(tmp_path, monkeypatch):
+    def refuse(_folder, _notes):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("core.runs.compare.past_runs.write", refuse)
+    with pytest.raises(OSError, match="No space"):
+        make_benchmark(tmp_path)
+    assert list_runs(tmp_path) == []
 
 
-def options_of(variant):
-    return read_options(variant.asked)[0]
-
-
-def test_the_guides_rows_come_first_and_in_its_order():
-    plan = planned(SERVER)
-    assert plan.title == "BERT-large, 512 examples of 512 tokens"
-    assert [variant.title for variant in plan.variants] == [
-        *("plain", "accumulation 1 × 4", "+ checkpointing", "bf16", "bf16 + accumulation + checkpointing"),
-        *("Adafactor", "all + Adafactor", "8-bit AdamW", "all + 8-bit AdamW"),
-        *("tf32", "bf16 + sdpa + fused", "+ compile", "bf16 + sdpa + dynamic padding"),
-        *("bf16 + sdpa + checkpointing + Adafactor", "LoRA, bf16", "LoRA, bf16 + checkpointing"),
-    ]
-    assert len(named(plan)) == len(plan.variants)
-    assert not any(variant.refusal for variant in plan.variants)
-    for facts in (SERVER, M2_8GB):
-        rows = [guide_row(variant) for variant in planned(facts).variants]
-        assert rows[:9] == list(GUIDE.values())
-        assert not any(rows[9:])
-    assert (GUIDE["half"].speed, GUIDE["all-adafactor"].memory) == pytest.approx((2.1, 0.324), abs=0.01)
-
-
-def test_plain_is_what_the_guide_ran():
-    asked = planned(SERVER).variants[0].asked
-    for section, values in {
-        "device": {"precision": "fp32"},
-        "model": {"attention": "eager"},
-        "training": {"optimizer": "adamw"},
-        "memory": {"batch_size": 4, "activation_checkpointing": False},
-        "data": {"train": "synthetic:512x512", "max_length": 512, "eval_fraction": 0, "padding": "fixed"},
-    }.items():
-        assert values.items() <= asked[section].items()
-
-
-@pytest.mark.parametrize("facts", EVERY_MACHINE.values(), ids=list(EVERY_MACHINE))
-def test_every_variant_that_is_not_refused_keeps_the_rules(facts):
-    for variant in planned(facts).variants:
-        assert bool(check_tree(variant.asked)[1]) <= bool(variant.refusal)
-        options = options_of(variant)
-        assert options.effective_batch == BATCH * options.device.processes
-        assert "auto" not in (options.device.name, options.device.precision)
-
-
-@pytest.mark.parametrize(
-    ("facts", "counts"),
-    [
-        (SERVER, ()),
-        (TWO_GPUS, ("processes-2",)),
-        (changed(TWO_GPUS, cuda=TWO_GPUS.cuda * 4), ("processes-2", "processes-4", "processes-8")),
-        (TWO_CORES, ("processes-2",)),
-        (changed(PC, cores=16), ("processes-2", "processes-4")),
-        (changed(PC, cores=1), ()),
-        (M3_MAX, ()),
-    ],
-)
-def test_several_processes_have_rows_up_to_the_cards_or_four(facts, counts):
-    rows = named(planned(facts))
-    assert tuple(name for name in rows if name.startswith("processes")) == counts
-    for name in counts:
-        assert not rows[name].refusal
-        assert options_of(rows[name]).device.processes == int(name.partition("-")[2])
-
-
-@pytest.mark.parametrize(
-    ("facts", "half"),
-    [
-        (SERVER, "bf16"),
-        (OLD_CARD, "fp16"),
-        (M3_MAX, "bf16"),
-        (M2_8GB, "fp16"),
-        (NATIVE, "bf16"),
-        (PC, "bf16"),
-    ],
-)
-def test_half_precision_is_what_the_machine_does_best(facts, half):
-    rows = named(planned(facts))
-    assert options_of(rows[half]).device.precision == half
-    assert options_of(rows[f"{half}-all-adafactor"]).device.precision == half
-    assert ("slower than fp32" in rows[half].note) is (facts is PC)
-
-
-@pytest.mark.parametrize(
-    ("facts", "more", "name", "reason"),
-    [
-        (M3_MAX, {}, "adamw-8bit", "no MPS kernel in bitsandbytes 0.50"),
-        (M3_MAX, {}, "bf16-all-adamw-8bit", "no MPS kernel in bitsandbytes 0.50"),
-        (M3_MAX, {}, "tf32", "tf32 is a format of NVIDIA GPUs from Ampere on"),
-        (BARE, {}, "adamw-8bit", "bitsandbytes"),
-        (BARE, {}, "bf16-compile", "C++ compiler"),
-        (BUNDLED, {}, "bf16-compile", "the app doesn't contain"),
-        (LAPTOP, {"with_compile": False}, "bf16-compile", "left out as requested"),
-        (LAPTOP, {"tree": IMAGES}, "bf16-lora", "freeze random weights"),
-    ],
-)
-def test_what_the_machine_cant_do_is_a_row_with_its_reason(facts, more, name, reason):
-    assert reason in named(planned(facts, **more))[name].refusal
-
-
-def test_changes_carry_the_method_and_neither_model_nor_data():
-    rows = named(planned(LAPTOP))
-    assert rows["bf16"].changes == {"device.precision": "bf16"}
-    assert rows["accumulation"].changes == {"memory.batch_size": 1, "memory.gradient_accumulation_steps": 4}
-    plain = options_of(rows["plain"])
-    for variant in rows.values():
-        assert not {"model.source", "data.train", "data.max_length"} & set(variant.changes)
-        options, expected = with_changes(plain, variant.changes), options_of(variant)
-        assert (options.device, options.training) == (expected.device, expected.training)
-    padding = rows["bf16-padding"].asked["data"]
-    assert (padding["train"], padding["padding"]) == ("synthetic:512x64-512", "dynamic")
-
-
-def test_steps_suit_the_device():
-    assert [(plan.steps, plan.warm_up) for plan in map(planned, (SERVER, M3_MAX))] == [(20, 3), (10, 1)]
-    steps = [planned(TWO_CORES, size=size).steps for size in ("tiny", "minilm", "bert-base", "bert-large")]
-    assert steps == sorted(steps, reverse=True)
-    assert (steps[0], steps[-1]) == (20, 4)
-    assert planned(TWO_CORES, steps=7).steps == 7
-
-
-def test_size_and_device_are_taken_or_refused(tmp_path):
-    plan = planned(SERVER, size="minilm", device="cpu", passes=1)
-    assert (plan.model, plan.passes, plan.variants[0].asked["device"]["name"]) == ("minilm", 1, "cpu")
-    with pytest.raises(OptionsError, match="no size called 'huge'; there are bert-large"):
-        planned(SERVER, size="huge")
-    with pytest.raises(OptionsError, match="NVIDIA driver") as caught:
-        planned(PC, device="cuda")
-    assert [fix.is_advice for fix in caught.value.problems[0].fixes] == [True]
-    gone = own("text-classification", {"source": "bert"}, data={"train": str(tmp_path / "gone.csv")})
-    with pytest.raises(OptionsError, match=r"gone\.csv"):
-        methods_plan(report(LAPTOP), options=check_tree(gone)[0])
-
-
-# --- A person's own run
-
-
-def own(task, model, **sections):
-    return {"task": task, "model": model, "data": {"train": "hub:a/b"}, **sections}
-
-
-def test_a_persons_own_run_keeps_model_data_batch_and_method():
-    tree = own(
-        "text-classification",
-        {"source": "bert-base-cased", "lora_rank": 4, "method": "lora"},
-        data={"train": "hub:somebody/reviews", "eval_fraction": 0.2},
-        memory={"batch_size": 16, "gradient_accumulation_steps": 2},
-        device={"precision": "bf16"},
-        training={"optimizer": "sgd", "learning_rate": 0.5, "momentum": 0.5, "max_steps": 100},
-    )
-    plan = planned(LAPTOP, tree)
-    rows = named(plan)
-    plain = options_of(rows["plain"])
-    assert (plan.model, plan.title) == ("", "bert-base-cased on somebody/reviews")
-    assert (plain.model.source, plain.model.method, plain.model.lora_rank) == ("bert-base-cased", "lora", 4)
-    assert (plain.data.train, plain.data.eval_fraction) == ("hub:somebody/reviews", 0)
-    assert (plain.device.precision, plain.training.optimizer, plain.training.max_steps) == (
-        "fp32",
-        "adamw",
-        None,
-    )
-    assert (plain.memory.batch_size, plain.memory.gradient_accumulation_steps) == (16, 1)
-    assert rows["accumulation"].title == "accumulation 1 × 16"
-    assert rows["bf16-padding"].asked["data"]["train"] == "hub:somebody/reviews"
-    assert "bf16-lora" not in rows, "all rows train so already"
-    assert not any(guide_row(variant) for variant in plan.variants)
-
-
-HEAD_ONLY = {"checkpointing", "bf16-all", "bf16-all-adafactor", "bf16-all-adamw-8bit", "bf16-lean"}
-LORAS = {"bf16-lora", "bf16-lora-checkpointing"}
-CHAT = {"source": "some/chat"}
-PACKED = {"train": "hub:a/b", "packing": True}
-COMPILED = {"compile": True, "compile_mode": "max-autotune"}
-
-
-@pytest.mark.parametrize(
-    ("tree", "lacks"),
-    [
-        (IMAGES, {"bf16-sdpa", "bf16-padding"}),
-        (own("chat", {**CHAT, "method": "qlora", "quantization": "int8"}, data=PACKED), LORAS),
-        (own("preference", CHAT, memory={"deepspeed": "zero-3", "offload": "none"}), set()),
-        (own("causal-lm", CHAT, training={"optimizer": "lion-8bit"}, device=COMPILED), {"bf16-padding"}),
-        (own("token-classification", {"source": "some/bert", "method": "head"}), HEAD_ONLY | LORAS),
-    ],
-    ids=["images", "chat", "preference", "causal-lm", "token-classification"],
-)
-def test_other_tasks_have_the_rows_that_mean_something(tree, lacks):
-    plan = planned(SERVER, {**tree, "memory": {"batch_size": 4, **tree.get("memory", {})}})
-    assert set(named(planned(SERVER))) - set(named(plan)) == lacks
-    assert all(variant.name.startswith("bf16-lora") for variant in plan.variants if variant.refusal)
-    assert ("padded" in plan.notes[0]) is (tree["task"] not in ("causal-lm", "image-classification"))
-
-
-@pytest.mark.parametrize(("batch", "title"), [(1, None), (6, "1 × 6"), (17, None), (64, "4 × 16")])
-def test_a_batch_is_divided_into_up_to_16(batch, title):
-    rows = named(planned(LAPTOP, {**IMAGES, "memory": {"batch_size": batch}}))
-    if title is None:
-        assert "accumulation" not in rows
-        assert rows["checkpointing"].title == "checkpointing"
-    else:
-        assert rows["accumulation"].title == f"accumulation {title}"
-
-
-# --- Sizes
-
-
-@pytest.mark.parametrize(("size", "gigabytes"), [("bert-large", 14.9), ("bert-base", 6.0), ("tiny", 1.2)])
-def test_a_plain_run_of_a_size_takes_about_as_much_as_measured(size, gigabytes):
-    assert SIZES[size].bytes(4, 512, "cuda") == pytest.approx(gigabytes * 1e9, rel=0.15)
-
-
-@pytest.mark.parametrize(
-    ("facts", "gigabytes", "name", "reason"),
-    [
-        (SERVER, 79, "bert-large", "the guide's model"),
-        (LAPTOP, 13, "bert-base", ""),  # BERT-large would fit into 13 GB, but not with a tenth to spare
-        (LAPTOP, 6, "bert-base", "and 6.00 GB are free"),
-        (LAPTOP, 0.5, "tiny", "the smallest size"),
-        (LAPTOP, None, "bert-large", "isn't known"),
-        (M2_8GB, 4.5, "minilm", ""),
-        (PC, 28, "minilm", ""),
-        (TWO_CORES, 28, "minilm", "BERT-base would take about"),
-        (changed(PC, cores=64), 60, "bert-large", ""),
-    ],
-)
-def test_the_largest_size_that_suits_is_chosen_with_a_reason(facts, gigabytes, name, reason):
-    machine = report(facts)
-    options = options_of(methods_plan(machine, size="tiny", room=room(64)).variants[0])
-    device = next(device for device in machine.devices if device.name == options.device.name)
-    size, sentence = choose_size(options, device, room(gigabytes) if gigabytes else None)
-    assert size.name == name
-    assert reason in sentence
+def test_another_computer_is_measured_with_its_own_devices(tmp_path):
+    here, box = report(LAPTOP), report(M3_MAX)
+    devices = tuple(msgspec.structs.replace(one, name=f"{one.name}@box") for one in box.devices)
+    machine = msgspec.structs.replace(here, devices=(*here.devices, *devices))
+    room = Room(free=64 << 30, ceiling=64 << 30)
+    plan = methods_plan(machine, size="tiny", device="auto@box", room=room)
+    assert {one.device.name for one in plan.options.values()} == {"mps@box"}
+    assert plan.benchmark.warm_up == 1
+    runs = create(plan, tmp_path).runs
+    assert runs["plain"].options().device.computers == ("box",)
+    with pytest.raises(OptionsError):
+        methods_plan(machine, size="tiny", device="cuda:0@box", room=room)

@@ -36,7 +36,6 @@ from core.runs.events import (
 )
 from core.runs.folder import ExitRecord
 from core.runs.progress import Progress
-from core.runs.queue import BENCHMARK
 from core.runs.status import RunStatus, State
 from tests.fakes.runs import FORECAST, GB, plan, save_checkpoint, step
 
@@ -376,9 +375,7 @@ def test_a_file_gets_a_line_each_tenth_and_a_terminal_a_bar():
     [
         ([MessageRaised(id="a", level=Level.WARNING, title="T"), MessageWithdrawn(id="a"), MessageWithdrawn(id="x")],
             ["Warning: T", "Resolved: T"]),
-        ([TurnAwaited(ahead=2, behind="other"), TurnAwaited(ahead=1, behind=BENCHMARK)],
-            ["Queued behind other and 1 more",
-             "Queued until a benchmark is done"]),
+        ([TurnAwaited(ahead=2, behind="other")], ["Queued behind other and 1 more"]),
         ([TurnAwaited(ahead=1, behind="other", is_source=True)] * 2, ["Waits for the model of other"]),
         ([TurnAwaited(ahead=1, behind="a"), TurnCame(), TurnAwaited(ahead=1, behind="a")],
             ["Queued behind a", "Starting", "Queued behind a"]),

@@ -16,7 +16,6 @@ from gui.app.closing import Closing, Underway, may_close, question_about, underw
 from tests.fakes.runs import Plot, keep_alive, link, make_folder, write_events, write_story
 
 pytestmark = pytest.mark.usefixtures("own_home")
-BENCHMARK = "Results so far are saved"
 
 
 def unfinished(name, is_waiting=False, is_test=False):
@@ -85,44 +84,38 @@ def test_a_runs_folder_that_cant_be_listed_keeps_no_window_open(make_window, tmp
 
 
 @pytest.mark.parametrize(
-    ("runs", "is_measuring", "title", "parts"),
+    ("runs", "title", "parts"),
     [
-        ([unfinished("Digits")], False, "“Digits” is training", []),
+        ([unfinished("Digits")], "“Digits” is training", []),
         (
             [unfinished("A"), unfinished("B"), unfinished("C", True)],
-            True,
             "2 runs are training",
-            ["“A”, “B”", "Queued: “C”", "each queued run starts", "removed from the queue", BENCHMARK],
+            ["“A”, “B”", "Queued: “C”", "each queued run starts", "removed from the queue"],
         ),
         (
             [unfinished("C", True)],
-            False,
             "“C” is queued",
             ["Each queued run starts in its turn", "can be started later"],
         ),
         (
             [unfinished("A"), unfinished("A, tested on x.csv", is_test=True)],
-            False,
             "“A” is training",
             ["Being tested: “A, tested on x.csv”", "end a test without a result"],
         ),
         (
             [unfinished("A, tested on x.csv", is_test=True)],
-            False,
             "“A, tested on x.csv” is not finished",
             ["The test goes on", "has no result"],
         ),
-        ([unfinished(f"R{n}") for n in range(6)], False, "6 runs are training", ["“R3” and 2 more"]),
-        ([], True, "A benchmark is running", [BENCHMARK]),
+        ([unfinished(f"R{n}") for n in range(6)], "6 runs are training", ["“R3” and 2 more"]),
     ],
-    ids=["one", "several", "waiting", "a test, too", "a test", "many", "benchmark"],
+    ids=["one", "several", "waiting", "a test, too", "a test", "many"],
 )
-def test_the_question_names_what_is_unfinished(qtbot, runs, is_measuring, title, parts):
-    question = question_about(runs, None, is_measuring=is_measuring)
+def test_the_question_names_what_is_unfinished(qtbot, runs, title, parts):
+    question = question_about(runs, None)
     qtbot.addWidget(question)
     assert question.text() == title
     assert all(part in question.informativeText() for part in parts)
-    assert (BENCHMARK in question.informativeText()) == is_measuring
     assert ("queue" in question.informativeText()) == any(run.is_waiting for run in runs)
     assert ("test" in question.informativeText()) == any(run.is_test for run in runs)
 

@@ -15,6 +15,7 @@ from core.base import settings
 from core.base.errors import UserError
 from core.base.jobs import EngineCrashed
 from core.base.settings import Appearance
+from core.benchmark.plan import Benchmark, Kind, Plan, Row
 from core.options.past_runs import RunNotes
 from core.runs import notes
 from core.runs.events import Action
@@ -86,8 +87,8 @@ def test_sidebar_and_keys_lead_to_the_pages(window):
     assert len(keys) == len(set(keys))
     for key, name in {
         "2": "runs",
-        "3": "benchmark",
-        "5": "settings",
+        "3": "try_it",
+        "4": "settings",
         "N": "new_run",
         ",": "settings",
     }.items():
@@ -110,10 +111,8 @@ def test_each_key_of_the_menus_is_there_once_and_shown_by_its_name(window):
 def test_the_start_key_starts_only_what_is_on_screen(qtbot, window):
     window.pages.new_run.start_requested.disconnect(window.start_run)
     with qtbot.assertNotEmitted(window.pages.new_run.start_requested):
-        for place in (Place.SETTINGS, Place.BENCHMARK):
-            window.pages.go_to(place)
-            shortcut(window, "Ctrl+Return").trigger()
-    assert not window.is_measuring  # the machine isn't known yet
+        window.pages.go_to(Place.SETTINGS)
+        shortcut(window, "Ctrl+Return").trigger()
     window.pages.go_to(Place.NEW_RUN)
     with qtbot.waitSignal(window.pages.new_run.start_requested):
         shortcut(window, "Ctrl+Return").trigger()
@@ -313,6 +312,22 @@ def test_a_sweep_is_queued_and_its_comparison_opens_with_all_runs(qtbot, window,
     window.pages.go_to(Place.NEW_RUN)
     window.pages.new_run.sweep_requested.emit(options, {"training.learning_rate": "1e-4,1e-3"})
     qtbot.waitUntil(window.pages.new_run._strip.isVisible, timeout=5000)
+
+
+def test_a_benchmark_is_queued_shown_and_its_method_used_in_new_run(qtbot, window, tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr("core.runs.start.start", lambda run, *, queued: started.append((run, queued)))
+    bf16 = Row(name="bf16", title="bf16", note="Half the bits.", changes={"device.precision": "bf16"})
+    rows = (Row(name="plain", title="plain"), bf16, Row(name="tf32", title="tf32", refusal="no such card"))
+    benchmark = Benchmark(kind=Kind.METHODS, name="Methods, tiny", title="Tiny BERT", rows=rows)
+    options = dict.fromkeys(("plain", "bf16"), digits_options())
+    window.new_run.benchmark_requested.emit(Plan(benchmark, options))
+    qtbot.waitUntil(lambda: page(window) is window.compare, timeout=5000)
+    assert started == [(run, True) for run in window.compare._runs]
+    assert window.compare.title.text() == "Methods, tiny"
+    window.compare.use_requested.emit(bf16)
+    assert page(window) is window.new_run
+    assert window.new_run.tree()["device"]["precision"] == "bf16"
 
 
 def test_a_run_opens_by_keyboard_is_renamed_edited_and_moved_to_the_trash(qtbot, listed, tmp_path):

@@ -1,11 +1,12 @@
 """The dialog "Try several values"."""
 
 import pytest
+from PySide6.QtCore import Qt
 
 from core.memory.model import Room
 from core.options.catalogue import options_by_path
 from core.runs.compare import sweep
-from gui.new_run.header import SweepSheet, first_values
+from gui.new_run.sweep import SweepSheet, first_values
 from tests.fakes.jobs import CPU_ONLY
 from tests.fakes.memory import GB, MEASURED
 from tests.gui.new_run.steps import put, settle
@@ -101,6 +102,62 @@ def test_it_says_how_long_all_runs_take_and_which_may_not_fit(ready, sheet, memo
     sheet.rows[0][1].setText("8, 65536")
     assert sheet.status.text().endswith("May not fit into memory: batch 65,536.")
     assert sheet.start.isEnabled()
+
+
+def choose_what(sheet, what):
+    sheet.what.setCurrentIndex(sheet.what.findData(what))
+    sheet.what.activated.emit(sheet.what.currentIndex())
+
+
+def test_a_ladder_of_methods_becomes_a_plan(qtbot, ready, sheet):
+    choose_what(sheet, "methods")
+    setup = sheet.setups["methods"]
+    setup.models.setCurrentIndex(setup.models.findData("tiny"))
+    setup.steps.setValue(6)
+    assert sheet.status.text().startswith("BERT-tiny, 512 examples of 512 tokens: ")
+    assert "runs of 6 timed steps" in sheet.status.text()
+    setup.compiled.setChecked(False)
+    with qtbot.waitSignal(ready.benchmark_requested) as asked:
+        sheet.start.click()
+    (plan,) = asked.args
+    assert {one.model.source for one in plan.options.values()} == {"scratch:bert-tiny"}
+    assert "bf16-compile" not in plan.options
+
+
+def test_the_ladder_can_be_of_the_persons_own_model_and_data(sheet):
+    choose_what(sheet, "methods")
+    setup = sheet.setups["methods"]
+    setup.models.setCurrentIndex(setup.models.findData("form"))
+    assert sheet.status.text().startswith("resnet18 on digits: ")
+    choose_what(sheet, "values")
+    assert sheet.status.text() == "3 runs."
+
+
+def test_devices_are_what_the_machine_has_and_mistakes_are_said(qtbot, ready, sheet):
+    choose_what(sheet, "devices")
+    setup = sheet.setups["devices"]
+    assert sheet.start.isEnabled()
+    for box in setup.models.values():
+        box.setChecked(False)
+    assert sheet.status.text() == "Choose a model"
+    assert not sheet.start.isEnabled()
+    setup.models["resnet18"].setChecked(True)
+    setup.batches.setText("4, many")
+    assert sheet.status.text() == "Batches are whole numbers, such as 4, 64"
+    setup.batches.setText("64")
+    setup.images.setValue(32)
+    assert sheet.status.text() == "A batch of 64 is more than the 32 examples there are"
+    setup.batches.setText("4")
+    with qtbot.waitSignal(ready.benchmark_requested) as asked:
+        sheet.start.click()
+    assert {row.group for row in asked.args[0].benchmark.rows} == {"resnet18-4"}
+
+
+def test_there_are_no_benchmarks_until_the_machine_is_known(qtbot, ready):
+    sheet = SweepSheet(ready.ready, lambda _values: "", None, ready)
+    refusal = sheet.what.itemData(1, Qt.ItemDataRole.ToolTipRole)
+    assert (sheet.setups, refusal) == ({}, "Detecting what this computer can do…")
+    sheet.reject()
 
 
 def test_it_can_be_opened_once_the_form_is_complete(qtbot, ready):

@@ -106,8 +106,9 @@ def test_a_real_run_computes_the_same_whether_its_device_is_waited_for_or_not(tm
     assert all(step.data_seconds is not None and step.data_seconds > 0 for step in waiting.steps)
 
 
-def test_the_time_a_device_is_waited_for_is_shared_among_the_steps_it_was_behind_with(
-    tmp_path, monkeypatch, device
+@pytest.mark.parametrize("is_exact", [False, True])
+def test_the_time_a_device_is_waited_for_is_shared_among_the_steps_it_was_behind_with_unless_each_is_exact(
+    tmp_path, monkeypatch, device, is_exact
 ):
     class GradNorm:
         """A figure on the device: reading it waits."""
@@ -118,12 +119,17 @@ def test_the_time_a_device_is_waited_for_is_shared_among_the_steps_it_was_behind
 
     monkeypatch.setattr("core.engine.run.steps.time", device)
     parts, begun, run = StepParts(device.wait, clock=device.clock), device.now, RunFolder(tmp_path)
-    log = StepLog(Reporter(run), parts)
+    log = StepLog(Reporter(run), parts, is_exact=is_exact)
+
+    def written():
+        return [event for event in EventReader(run.events_file).read_all() if isinstance(event, StepFinished)]
+
     for number in range(4):
         seconds = run_step(parts, device)
         event = StepFinished(step=number + 1, epoch=0.1, seconds=seconds, learning_rate=0.1, samples=4)
         log.add(Step(event, losses=(torch.tensor(0.5),), grad_norm=GradNorm()))
+    assert len(written()) == (4 if is_exact else 0)
     log.flush()
-    steps = [event for event in EventReader(run.events_file).read_all() if isinstance(event, StepFinished)]
+    steps = written()
     assert [step.seconds for step in steps] == pytest.approx([(device.now - begun) / 4] * 4)
     assert log.samples_per_second == pytest.approx(16 / (device.now - begun))

@@ -67,6 +67,7 @@ ELSEWHERE = {
     "output.name",
     "output.predictions",
     "output.prompts",
+    "output.save_model",
     "output.tensorboard",
     "task",
     "training.beta",

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -23,8 +24,10 @@ from core.engine.reporter import Reporter
 from core.engine.run.attempt import report_failure
 from core.engine.run.failures import CantSave, disk_space_needed, writing
 from core.engine.training.failures import explain, require_processes, saved_bytes
+from core.options.sections import OutputOptions
 from core.runs.events import CheckpointSaved, Event, MessageRaised, Outcome, StepFinished
 from core.runs.folder import RunFolder
+from core.runs.models import trained_model
 from tests.fakes.models import save_tiny_bert
 from tests.fakes.trained_runs import attempt, in_attempts, story_of
 from tests.fakes.training import options_of, run_options, write_reviews
@@ -226,6 +229,18 @@ def test_the_space_demanded_is_what_is_really_written(whole, options):
     saved = whole.of(CheckpointSaved)
     assert need.copies == len(saved) == 2
     assert saved[-1].bytes <= need.checkpoint <= saved[-1].bytes + (1 << 20)
+
+
+def test_a_run_that_only_measures_saves_nothing_and_needs_no_space(options, tmp_path, monkeypatch):
+    run = RunFolder(tmp_path / "run")
+    output = OutputOptions(keep_checkpoints=0, save_model=False)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1 << 40, 0, 0))
+    assert attempt(run.path, msgspec.structs.replace(options, output=output)) == 0
+    status = story_of(run)
+    assert status.ended[0] is Outcome.FINISHED
+    assert status.of(StepFinished)
+    assert not run.model.exists()
+    assert trained_model(run) is None
 
 
 def test_a_disk_that_fills_pauses_the_run_which_goes_on_from_its_last_checkpoint(whole, options, tmp_path):

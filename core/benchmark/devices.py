@@ -15,8 +15,10 @@ import msgspec
 from core.base.errors import OptionsError, Problem
 from core.base.formats import counted
 from core.base.language import _
-from core.benchmark.plan import SIZES, VOCABULARY, Changes, Kind, Plan, cores_of, make_variant
+from core.benchmark.methods import SIZES, VOCABULARY
+from core.benchmark.plan import OUTPUT, Benchmark, Kind, Plan, cores_of, make_plan, make_row, there
 from core.options import RunOptions
+from core.options.catalogue import Changes, with_changes
 from core.options.choices import Optimizer, Padding, Precision, Schedule, Task
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, MachineReport, find_device, half_precision
@@ -129,8 +131,8 @@ def devices_plan(
     batches: Sequence[int] = BATCHES,
     images: int = IMAGES,
     data: str | None = None,
+    computer: str = "",
     steps: int | None = None,
-    passes: int = 1,
     sides: Sides | None = None,
 ) -> Plan:
     """Plan the benchmark for this machine, which takes milliseconds.
@@ -140,26 +142,31 @@ def devices_plan(
         batches: Batch sizes; each model is measured with each.
         images: Number of images, or texts, per epoch.
         data: An image file or folder, such as MNIST's. Default: the digits that come with Hone.
+        computer: The name of another computer; empty: this one.
         steps: Maximum number of timed steps. Default: one epoch, or fewer if the CPU is measured.
         sides: What is compared. Default: what suits this machine.
 
     Raises:
         OptionsError: There is no such model, or `data` can't be read.
     """
+    machine = there(machine, computer)
     pair = pair_of(machine, sides)
     names = tuple(models) if models is not None else default_models(machine, pair)
     source = DIGITS if not data else data if scheme_of(data) else str(Path(data).expanduser().absolute())
     _check(names, source)
     limit = IMAGES_PER_CORE * max(2, cores_of(cpu_of(machine))) if CPU in pair.devices else sys.maxsize
-    variants = []
+    warm_up = 2 if "cuda" in pair.devices else 1
+    made = []
     for name in names:
         for batch in batches:
             baseline = _baseline(name, batch, images, source)
             rows = rows_of_epoch(baseline)
             refusal = _("a batch of {batch:,} is more than the {rows:,} examples there are")
             epoch = max(MIN_STEPS, rows // batch)  # the last, smaller batch of an epoch is not timed
-            variants += [
-                make_variant(
+            timed = min(steps or max(MIN_STEPS, limit // batch), epoch)
+            baseline = with_changes(baseline, {"training.max_steps": warm_up + timed})
+            made += [
+                make_row(
                     baseline,
                     machine,
                     f"{name}-{batch}-{label.lower().replace(' ', '-')}",
@@ -168,7 +175,6 @@ def devices_plan(
                     refusal=refusal.format(batch=batch, rows=rows) if batch > rows else "",
                     group=f"{name}-{batch}",
                     side=label,
-                    steps=min(steps or max(MIN_STEPS, limit // batch), epoch),
                 )
                 for label, changes in pair.settings.items()
             ]
@@ -176,17 +182,18 @@ def devices_plan(
     noun = "example" if len(is_text) > 1 else "text" if True in is_text else "image"
     count = min(images, COUNT_OF_DIGITS) if noun == "image" and source == DIGITS else images
     listed = " and ".join(filter(None, (", ".join(map(str, batches[:-1])), str(batches[-1]))))
-    return Plan(
+    benchmark = Benchmark(
         kind=Kind.DEVICES,
+        name=pair.title,
         title=_("{title}: epochs of {there}, batches of {listed}").format(
             title=pair.title, there=counted(count, noun), listed=listed
         ),
-        variants=tuple(variants),
-        steps=max((variant.steps or 0 for variant in variants), default=0),
-        passes=passes,
-        warm_up=2 if "cuda" in pair.devices else 1,
+        rows=tuple(row for row, _options in made),
+        warm_up=warm_up,
         notes=tuple(_notes(pair, names, images, source)),
+        has_published=bool(set(names) & set(ARTICLE)),
     )
+    return make_plan(benchmark, {row.name: one for row, one in made}, computer)
 
 
 def title_of(name: str) -> str:
@@ -214,6 +221,7 @@ def _baseline(name: str, batch: int, images: int, source: str) -> RunOptions:
             model=ModelOptions(source=SIZES[name].source, vocabulary=VOCABULARY),
             data=DataOptions(train=texts, max_length=TOKENS, padding=Padding.FIXED, eval_fraction=0.0),
             memory=memory,
+            output=OUTPUT,
         )
     as_in_article = TrainingOptions(optimizer=Optimizer.ADAM, learning_rate=1e-3, schedule=Schedule.CONSTANT)
     return RunOptions(
@@ -222,6 +230,7 @@ def _baseline(name: str, batch: int, images: int, source: str) -> RunOptions:
         data=DataOptions(train=source, max_train_samples=images, image_size=PIXELS, eval_fraction=0.0),
         memory=memory,
         training=as_in_article,
+        output=OUTPUT,
     )
 
 

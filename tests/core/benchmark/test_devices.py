@@ -6,9 +6,10 @@ import struct
 import pytest
 
 from core.base.errors import OptionsError
-from core.benchmark.device_plan import Sides, devices_plan
-from core.benchmark.table import ARTICLE
+from core.benchmark.devices import Sides, devices_plan
+from core.benchmark.table import published
 from core.engine.devices.choose import report
+from core.options.run_file import to_tree
 from core.options.validate import check_tree
 from tests.fakes.machines import EVERY_MACHINE, M2_8GB, M3_MAX, PC, SERVER
 from tests.fakes.machines import variant as changed
@@ -23,7 +24,7 @@ def planned(facts, **more):
 
 
 def named(plan):
-    return {variant.name: variant for variant in plan.variants}
+    return {row.name: row for row in plan.benchmark.rows}
 
 
 @pytest.mark.parametrize(
@@ -40,18 +41,18 @@ def named(plan):
 )
 def test_the_sides_are_what_the_machine_has(facts, which, sides):
     plan = planned(facts, sides=which, **SMALL)
-    assert list(dict.fromkeys(variant.side for variant in plan.variants)) == sides
+    assert list(dict.fromkeys(row.side for row in plan.benchmark.rows)) == sides
 
 
 def test_the_articles_models_are_trained_as_in_the_article_in_both_batches():
     plan = planned(M3_MAX)
-    assert plan.title == "CPU against MPS: epochs of 1,000 examples, batches of 4 and 64"
-    groups = list(dict.fromkeys(variant.group for variant in plan.variants))
-    assert set(groups[:10]) == set(ARTICLE)
+    assert plan.benchmark.title == "CPU against MPS: epochs of 1,000 examples, batches of 4 and 64"
+    groups = list(dict.fromkeys(row.group for row in plan.benchmark.rows))
+    assert set(groups[:10]) == set(published()["devices"])
     assert groups[10:] == ["minilm-4", "minilm-64", "bert-base-4", "bert-base-64"]
-    assert [variant.side for variant in plan.variants[:4]] == ["CPU", "MPS", "CPU", "MPS"]
-    assert len(named(plan)) == len(plan.variants) == 28
-    asked = named(plan)["vgg16-64-mps"].asked
+    assert [row.side for row in plan.benchmark.rows[:4]] == ["CPU", "MPS", "CPU", "MPS"]
+    assert len(named(plan)) == len(plan.options) == 28
+    asked = to_tree(plan.options["vgg16-64-mps"])
     assert (asked["training"]["optimizer"], asked["training"]["learning_rate"]) == ("adam", 1e-3)
     assert (asked["model"]["source"], asked["model"]["pretrained"]) == ("torchvision:vgg16", False)
     assert (asked["data"]["image_size"], asked["data"]["max_train_samples"]) == (224, 1000)
@@ -64,14 +65,16 @@ def test_the_articles_models_are_trained_as_in_the_article_in_both_batches():
 @pytest.mark.parametrize("which", Sides)
 def test_both_sides_differ_in_the_device_only_and_are_valid_unless_refused(facts, which):
     plan = planned(facts, sides=which, **SMALL)
-    assert not plan.variants[0].refusal, "a CPU can always be measured, and so can the best device"
-    for variant in plan.variants:
-        assert bool(check_tree(variant.asked)[1]) <= bool(variant.refusal)
-    for first, other in zip(plan.variants[::2], plan.variants[1::2], strict=True):
-        assert (first.group, first.steps) == (other.group, other.steps)
-        for section in ("model", "data", "memory", "training"):
-            assert first.asked[section] == other.asked[section]
-        assert first.asked["device"] != other.asked["device"]
+    rows = plan.benchmark.rows
+    assert not rows[0].refusal, "a CPU can always be measured, and so can the best device"
+    assert not any(check_tree(to_tree(options))[1] for options in plan.options.values())
+    for first, other in zip(rows[::2], rows[1::2], strict=True):
+        assert first.group == other.group
+        if not other.refusal:
+            one, two = plan.options[first.name], plan.options[other.name]
+            for section in ("model", "data", "memory", "training", "output"):
+                assert getattr(one, section) == getattr(two, section)
+            assert one.device != two.device
 
 
 @pytest.mark.parametrize(
@@ -88,8 +91,8 @@ def test_both_sides_differ_in_the_device_only_and_are_valid_unless_refused(facts
 )
 def test_steps_are_an_epochs_or_what_is_quick(facts, more, steps):
     plan = planned(facts, models=["resnet18"], **more)
-    assert [variant.steps for variant in plan.variants[::2]] == steps
-    assert plan.steps == max(steps)
+    timed = [one.training.max_steps - plan.benchmark.warm_up for one in plan.options.values()]
+    assert timed[::2] == steps
 
 
 def test_what_cant_be_measured_is_a_row_with_its_reason():
@@ -104,14 +107,14 @@ def test_what_cant_be_measured_is_a_row_with_its_reason():
 
 def test_images_are_the_digits_unless_others_are_given(tmp_path):
     plan = planned(NATIVE, models=["alexnet"], images=100)
-    assert plan.variants[0].asked["data"]["train"] == "builtin:digits"
-    assert "the first 100 of the 1,797 handwritten digits" in plan.notes[1]
-    assert "epochs of 1,797 images" in planned(PC, models=["alexnet"], images=5000).title
+    assert next(iter(plan.options.values())).data.train == "builtin:digits"
+    assert "the first 100 of the 1,797 handwritten digits" in plan.benchmark.notes[1]
+    assert "epochs of 1,797 images" in planned(PC, models=["alexnet"], images=5000).benchmark.title
     with gzip.open(tmp_path / "train-images-idx3-ubyte.gz", "wb") as file:
         file.write(struct.pack(">IIII", 2051, 1, 28, 28) + bytes(28 * 28))
     plan = planned(NATIVE, models=["alexnet"], images=100, data=str(tmp_path))
-    assert plan.variants[0].asked["data"]["train"] == str(tmp_path)
-    assert f"the first 100 of {tmp_path.name}" in plan.notes[1]
+    assert next(iter(plan.options.values())).data.train == str(tmp_path)
+    assert f"the first 100 of {tmp_path.name}" in plan.benchmark.notes[1]
 
 
 def test_unknown_models_and_missing_data_are_refused(tmp_path):
