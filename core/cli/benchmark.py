@@ -82,7 +82,7 @@ def _add_measuring(
     command.add_argument("--steps", type=_count, metavar="N", help=steps)
     add_flag(command, "--yes", SEND_HELP)
     _add_output(command)
-    command.set_defaults(run=partial(measure, make_plan))
+    command.set_defaults(run=partial(measure, make_plan), queue=False, json=False)
 
 
 def _add_output(command: argparse.ArgumentParser) -> None:
@@ -138,7 +138,6 @@ def measure(
     note(f"{plan.benchmark.title}: {plan.amount}")
     measured = create(plan, settings.runs_folder())
     runs = [*measured.runs.values()]
-    arguments.queue = arguments.json = False
     status = start_and_show(arguments, runs, forced=False, are_alone=True)
     result = read_result(measured)
     show(result, arguments)

@@ -103,7 +103,9 @@ def test_a_run_that_does_not_fit_is_started_if_confirmed(monkeypatch, hone):
     hone("train", DIGITS, "--json", scenario="large", status=3)  # a program reads: it isn't asked
     monkeypatch.setattr("builtins.input", lambda _question: "y")
     hone("train", DIGITS, scenario="large")
-    monkeypatch.setattr("core.cli.train._start", lambda _arguments, _run, *, forced: 0 if forced else 3)
+    monkeypatch.setattr(
+        "core.cli.train.start_and_show", lambda _arguments, _run, *, forced: 0 if forced else 3
+    )
     monkeypatch.setattr("builtins.input", lambda _question: "")
     hone("train", DIGITS, status=3)
     hone("train", DIGITS, "--yes")
