@@ -189,14 +189,14 @@ def make_window(qtbot, tmp_path, own_home):
     from gui.app.sidebar import Place
     from gui.app.window import MainWindow
     from gui.base.theme import Theme
-    from gui.run.words import Turn
+    from gui.run.words import BeginTurn
     from tests.fakes.jobs import FakeEngine
 
     made = []
 
     def make(engine=None, on_close=lambda _question: Closing.KEEP_TRAINING, *, is_shown=True, **how):
         chosen = Settings(runs_folder=str(tmp_path / "runs"), appearance=Appearance.LIGHT)
-        how = {"ask_turn": lambda *_: Turn.NOW, **how}
+        how = {"ask_turn": lambda *_: BeginTurn.NOW, **how}
         window = MainWindow(Theme(Appearance.LIGHT), chosen, engine or FakeEngine(), on_close, **how)
         qtbot.addWidget(window)
         window.pages.go_to(Place.NEW_RUN)

@@ -16,7 +16,7 @@ from core.base.errors import OptionsError, Problem
 from core.base.formats import counted
 from core.base.language import _
 from core.benchmark.methods import SIZES, VOCABULARY
-from core.benchmark.plan import OUTPUT, Benchmark, Kind, Plan, cores_of, make_plan, make_row, there
+from core.benchmark.plan import OUTPUT, Benchmark, BenchmarkKind, Plan, cores_of, make_plan, make_row, there
 from core.options import RunOptions
 from core.options.catalogue import Changes, with_changes
 from core.options.choices import Optimizer, Padding, Precision, Schedule, Task
@@ -183,7 +183,7 @@ def devices_plan(
     count = min(images, COUNT_OF_DIGITS) if noun == "image" and source == DIGITS else images
     listed = " and ".join(filter(None, (", ".join(map(str, batches[:-1])), str(batches[-1]))))
     benchmark = Benchmark(
-        kind=Kind.DEVICES,
+        kind=BenchmarkKind.DEVICES,
         name=pair.title,
         title=_("{title}: epochs of {there}, batches of {listed}").format(
             title=pair.title, there=counted(count, noun), listed=listed

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from core.base import formats
 from core.base.language import _
-from core.benchmark.plan import Benchmark, Measured, Row
+from core.benchmark.plan import Benchmark, BenchmarkRow, Measured
 from core.monitor.system_rules import SLOWED, held_back
 from core.options import RunOptions
 from core.runs.crash import crash_of
@@ -63,7 +63,7 @@ class Figures:
         problem: Why the run has failed.
     """
 
-    row: Row
+    row: BenchmarkRow
     run: RunFolder | None = None
     options: RunOptions | None = None
     state: State | None = None
@@ -141,7 +141,7 @@ def read_result(measured: Measured) -> Result:
     return Result(found, tuple(rows))
 
 
-def read_figures(row: Row, run: RunFolder | None, warm_up: int) -> Figures:
+def read_figures(row: BenchmarkRow, run: RunFolder | None, warm_up: int) -> Figures:
     """Read the figures of a row from its run's files, leaving out the first `warm_up` steps of each attempt."""
     if run is None:
         return Figures(row)

@@ -15,9 +15,9 @@ from core.base.language import _
 from core.benchmark.plan import (
     OUTPUT,
     Benchmark,
-    Kind,
+    BenchmarkKind,
+    BenchmarkRow,
     Plan,
-    Row,
     changed,
     cores_of,
     make_plan,
@@ -25,7 +25,7 @@ from core.benchmark.plan import (
     problems,
     there,
 )
-from core.memory.model import Room, Verdict, verdict
+from core.memory.model import FitVerdict, Room, verdict
 from core.monitor.device_memory import room_of
 from core.options import RunOptions
 from core.options.catalogue import Changes, options_by_path, with_changes
@@ -118,7 +118,7 @@ def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> t
         needed = size.bytes(plain.effective_batch, plain.data.max_length, device.kind)
         memory = _("is estimated to take {needed}{free}").format(needed=formats.memory(needed), free=free)
         seconds = cpu_seconds(size, plain, device)
-        if verdict(needed, room) not in (Verdict.FITS, Verdict.UNKNOWN):
+        if verdict(needed, room) not in (FitVerdict.FITS, FitVerdict.UNKNOWN):
             reason = f"{size.title} {memory}"
         elif seconds and seconds > LONGEST_CPU_STEP and size.name != "tiny":
             cores = formats.counted(cores_of(device), "core")
@@ -246,7 +246,7 @@ def methods_plan(
     plain = with_changes(plain, {"training.max_steps": warm_up + steps})
     made = _rows(plain, machine, found, with_compile=with_compile, is_guide=chosen is not None)
     benchmark = Benchmark(
-        kind=Kind.METHODS,
+        kind=BenchmarkKind.METHODS,
         name=_("Methods, {model}").format(model=short),
         title=title,
         rows=tuple(row for row, _options in made),
@@ -259,9 +259,9 @@ def methods_plan(
 
 def _rows(
     plain: RunOptions, machine: MachineReport, device: DeviceReport, *, with_compile: bool, is_guide: bool
-) -> list[tuple[Row, RunOptions]]:
+) -> list[tuple[BenchmarkRow, RunOptions]]:
     """The rows that apply to the task and model; those that the machine can't run have a refusal."""
-    rows: list[tuple[Row, RunOptions]] = []
+    rows: list[tuple[BenchmarkRow, RunOptions]] = []
 
     def applies(changes: Changes) -> bool:
         options = with_changes(plain, changes)

@@ -30,14 +30,14 @@ from core.runs.library import TITLE_JOIN, list_runs, numbered
 from core.runs.notes import asked_title
 
 
-class Kind(StrEnum):
+class BenchmarkKind(StrEnum):
     """What is compared: methods on one device, or devices."""
 
     METHODS = "methods"
     DEVICES = "devices"
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class BenchmarkRow(msgspec.Struct, frozen=True, kw_only=True):
     """A run that is measured, or why it can't be.
 
     Attributes:
@@ -72,10 +72,10 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
         has_published: Whether others have published figures for its rows.
     """
 
-    kind: Kind
+    kind: BenchmarkKind
     name: str
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[BenchmarkRow, ...]
     warm_up: int = 1
     notes: tuple[str, ...] = ()
     has_published: bool = True
@@ -131,17 +131,17 @@ def make_row(
     note: str = "",
     refusal: str = "",
     **more: Any,
-) -> tuple[Row, RunOptions]:
+) -> tuple[BenchmarkRow, RunOptions]:
     """Make a row of a change of `baseline`, with the reason if the machine or the rules between options refuse it.
 
     `data` are options of the data that the method needs, which don't count as `changes`. Cautions about the device are
-    appended to `note`. `more` are other fields of `Row`.
+    appended to `note`. `more` are other fields of `BenchmarkRow`.
     """
     options = changed(baseline, {**changes, **(data or {})})
     device = find_device(machine, options.device.name)
     cautions = [caution(device, path, value_of(options, path)) for path in changes] if device else []
     reasons = dict.fromkeys(_in_full(options, problem) for problem in problems(machine, options))
-    row = Row(
+    row = BenchmarkRow(
         name=name,
         title=title,
         changes=dict(changes),
@@ -201,7 +201,7 @@ def cores_of(device: DeviceReport) -> int:
 FILE = "benchmark.json"
 
 
-class Part(msgspec.Struct, frozen=True):
+class Membership(msgspec.Struct, frozen=True):
     """Which row of which benchmark a run is."""
 
     row: str
@@ -229,15 +229,15 @@ def create(plan: Plan, runs_folder: Path) -> Measured:
     benchmark = msgspec.structs.replace(plan.benchmark, name=name)
     titles = {row.name: f"{name}{TITLE_JOIN}{row.full_title}" for row in benchmark.rows}
     options = [with_changes(plan.options[row], {"output.name": titles[row]}) for row in names]
-    files = [{FILE: msgspec.json.encode(Part(row, benchmark))} for row in names]
+    files = [{FILE: msgspec.json.encode(Membership(row, benchmark))} for row in names]
     runs = create_tagged(options, benchmark.kind.value, runs_folder, files)
     return Measured(benchmark, dict(zip(names, runs, strict=True)))
 
 
-def part_of(run: RunFolder) -> Part | None:
+def part_of(run: RunFolder) -> Membership | None:
     """Which row of which benchmark a run is; None for any other run."""
     try:
-        return msgspec.json.decode(read_small(run.path / FILE), type=Part)
+        return msgspec.json.decode(read_small(run.path / FILE), type=Membership)
     except (OSError, ValueError, RecursionError):  # ValueError: no JSON, other fields, or no UTF-8
         return None
 

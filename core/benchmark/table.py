@@ -14,7 +14,7 @@ from core.base import formats
 from core.base.formats import markdown as escaped
 from core.base.language import _, ngettext
 from core.benchmark.figures import Figures, Result, Spread
-from core.benchmark.plan import Kind, Row
+from core.benchmark.plan import BenchmarkKind, BenchmarkRow
 from core.options.choices import Method
 
 # --- Figures published by others, to compare with
@@ -23,12 +23,12 @@ from core.options.choices import Method
 PUBLISHED = Path(__file__).resolve().parents[2] / "resources" / "published.toml"
 
 SOURCES = {
-    Kind.METHODS: _(
+    BenchmarkKind.METHODS: _(
         "Published by others: transformers' guide “Efficient training on a single GPU” (4.19 to 4.26), BERT-large with "
         "its published weights on a Tesla V100 with 16 GB, in January 2022. Half precision is fp16 there; AdamW was "
         "not fused; times are those of all 128 steps, including the first; memory is what the driver showed as used."
     ),
-    Kind.DEVICES: _(
+    BenchmarkKind.DEVICES: _(
         "Published by others: an article on training with an Apple M1 Max, 1,000 images of MNIST at 224 x 224 pixels, "
         "pretrained weights, CPU against MPS. Times only: the article trained on one logit, so its losses say nothing."
     ),
@@ -41,9 +41,9 @@ def published() -> Mapping[str, Mapping[str, Mapping[str, float]]]:
     return tomllib.loads(PUBLISHED.read_text(encoding="utf-8"))
 
 
-def published_row(kind: Kind, row: Row) -> Mapping[str, float] | None:
+def published_row(kind: BenchmarkKind, row: BenchmarkRow) -> Mapping[str, float] | None:
     """What others have published of a row; None if nothing."""
-    if kind is Kind.DEVICES:
+    if kind is BenchmarkKind.DEVICES:
         return published()[kind].get(row.group)
     half, _rest, rest = row.name.partition("-")
     return published()[kind].get(rest or "half" if half in ("bf16", "fp16") else row.name)
@@ -57,7 +57,7 @@ MARK = "†"
 
 
 @dataclass(frozen=True)
-class Column:
+class FigureColumn:
     """A column of figures.
 
     Attributes:
@@ -76,7 +76,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """A row of a table: its cells, or `words` in place of all but the first; what `note` says of it, and a tool tip."""
 
     figures: Figures
@@ -90,8 +90,8 @@ class Line:
 class ResultTable:
     """A table that the window, the terminal and Markdown show alike."""
 
-    columns: tuple[Column, ...]
-    lines: tuple[Line, ...]
+    columns: tuple[FigureColumn, ...]
+    lines: tuple[TableLine, ...]
 
     def text(self) -> str:
         titles = tuple(column.title.upper() for column in self.columns)
@@ -107,47 +107,49 @@ class ResultTable:
         lines = [f"| {' | '.join(map(escaped, row))} |" for row in (titles, *rows)]
         return [lines[0], f"| {' | '.join(sides)} |", *lines[1:], ""]
 
-    def _texts(self, line: Line) -> tuple[str, ...]:
+    def _texts(self, line: TableLine) -> tuple[str, ...]:
         missing = (formats.MISSING,) * (len(self.columns) - 1)
         return (line.cells[0], *missing) if line.words else line.cells
 
 
-def columns_of(result: Result, *, with_published: bool = False, all_of_them: bool = False) -> list[Column]:
+def columns_of(
+    result: Result, *, with_published: bool = False, all_of_them: bool = False
+) -> list[FigureColumn]:
     """The columns after the title; `all_of_them` includes optional ones without values."""
     kind = result.benchmark.kind
-    is_methods = kind is Kind.METHODS
+    is_methods = kind is BenchmarkKind.METHODS
     against = _("vs. {row}").format(row=_("baseline") if is_methods else result.benchmark.rows[0].side)
     columns = [
-        Column(
+        FigureColumn(
             "side", _("Setting"), lambda one, _first: one.row.side or None,
             is_figure=False, is_optional=True,
         ),
-        Column(
+        FigureColumn(
             "epoch_seconds", _("Epoch"), lambda one, _first: one.epoch_seconds, formats.step_time,
             _("Time of an epoch at the median step"),
         ),
-        Column(
+        FigureColumn(
             "step_seconds_median", _("Step"), lambda one, _first: _median(one.step_seconds), formats.step_time,
             _("Median of all timed steps"),
         ),
-        Column(
+        FigureColumn(
             "samples_per_second", _("Examples/s"), lambda one, _first: _median(one.samples_per_second),
             formats.three_figures, _("Median of all timed steps"),
         ),
-        Column(
+        FigureColumn(
             "", _("IQR"), lambda one, _first: one.samples_per_second, _range,
             _("Interquartile range of the speed"),
         ),
-        Column("speed_ratio", against, lambda one, first: one.speed_against(first), times, _("Relative speed")),
-        Column(
+        FigureColumn("speed_ratio", against, lambda one, first: one.speed_against(first), times, _("Relative speed")),
+        FigureColumn(
             "peak_bytes", _("Peak memory"), lambda one, _first: one.peak, formats.memory,
             _("The most memory that the processes held; of a GPU, what PyTorch had reserved"),
         ),
-        Column(
+        FigureColumn(
             "memory_ratio", against, lambda one, first: one.memory_against(first), times,
             _("Relative memory"),
         ),
-        Column(
+        FigureColumn(
             "compile_seconds", _("Compiling"), lambda one, _first: one.compile_seconds, formats.step_time,
             _("Once, before the first step; not included in any other figure"), is_optional=True,
         ),
@@ -155,11 +157,13 @@ def columns_of(result: Result, *, with_published: bool = False, all_of_them: boo
     if not is_methods:
         tip = _("The loss of the first step: where a model has no dropout, devices agree in it")
         columns.append(
-            Column("first_loss", _("First loss"), lambda one, _first: one.first_loss, formats.loss, tip)
+            FigureColumn("first_loss", _("First loss"), lambda one, _first: one.first_loss, formats.loss, tip)
         )
     if with_published and result.benchmark.has_published:
         title = _("Published speed, memory") if is_methods else _("Published")
-        columns.append(Column("", title, lambda one, first: _published(kind, one, first), tip=SOURCES[kind]))
+        columns.append(
+            FigureColumn("", title, lambda one, first: _published(kind, one, first), tip=SOURCES[kind])
+        )
     return [
         column
         for column in columns
@@ -171,27 +175,29 @@ def columns_of(result: Result, *, with_published: bool = False, all_of_them: boo
 
 def table_of(result: Result, *, with_published: bool = False) -> ResultTable:
     """The table of a result."""
-    is_methods = result.benchmark.kind is Kind.METHODS
-    title = Column("", _("Method") if is_methods else _("Model"), lambda one, _first: one, is_figure=False)
+    is_methods = result.benchmark.kind is BenchmarkKind.METHODS
+    title = FigureColumn(
+        "", _("Method") if is_methods else _("Model"), lambda one, _first: one, is_figure=False
+    )
     columns = columns_of(result, with_published=with_published)
     lines = tuple(_line(one, result, columns) for one in result.rows)
     return ResultTable((title, *columns), lines)
 
 
-def _line(one: Figures, result: Result, columns: Sequence[Column]) -> Line:
+def _line(one: Figures, result: Result, columns: Sequence[FigureColumn]) -> TableLine:
     row = one.row
     remarks = [*one.remarks, *([_one_line(row.note)] if row.note else [])]
     if not one.is_measured:
         words = reason_of(one)
         reason = _one_line(row.refusal or one.problem)
-        return Line(one, (row.full_title,), words, reason, "\n".join([words, *remarks]))
+        return TableLine(one, (row.full_title,), words, reason, "\n".join([words, *remarks]))
     values = [(column, column.value(one, result.baseline(one))) for column in columns]
     cells = ("" if value is None else column.text(value) for column, value in values)
     if one.problem:
         remarks.insert(0, _("failed: {reason}").format(reason=_one_line(one.problem)))
     tip = "\n".join([row.full_title, *_details(one), *remarks])
     title = f"{row.title} {MARK}" if one.is_disturbed else row.title
-    return Line(one, (title, *cells), note="; ".join(remarks), tip=tip)
+    return TableLine(one, (title, *cells), note="; ".join(remarks), tip=tip)
 
 
 def reason_of(one: Figures) -> str:
@@ -300,12 +306,12 @@ def _range(spread: Spread) -> str:
     return f"{low} – {high}" if low != high else ""
 
 
-def _published(kind: Kind, one: Figures, first: Figures) -> str | None:
+def _published(kind: BenchmarkKind, one: Figures, first: Figures) -> str | None:
     """The guide's speed and memory, or the article's time and device, which may not be this machine's."""
     found = published_row(kind, one.row)
     if found is None:
         return None
-    if kind is Kind.METHODS:
+    if kind is BenchmarkKind.METHODS:
         plain = published()[kind]["plain"]
         return ", ".join(times(found[name] / plain[name]) for name in ("samples_per_second", "megabytes"))
     if one is first:
@@ -330,7 +336,9 @@ def conclusion(result: Result) -> str:
     if not result.measured:
         return _("Nothing has been measured.")
     quiet = [row for row in result.measured if not row.is_disturbed]
-    sentences = list((_of_methods if result.benchmark.kind is Kind.METHODS else _of_devices)(result, quiet))
+    sentences = list(
+        (_of_methods if result.benchmark.kind is BenchmarkKind.METHODS else _of_devices)(result, quiet)
+    )
     if len(quiet) < len(result.measured):
         words = _(
             "{count} of {rows} rows were measured beside other work, or while heat or a power cap reduced the clock, "

@@ -17,7 +17,7 @@ from core.benchmark.plan import Plan, create, list_benchmarks
 from core.cli.output import (
     INTERRUPTED,
     SEND_HELP,
-    Commands,
+    CommandParsers,
     add_flag,
     ask_to_send,
     note,
@@ -33,7 +33,7 @@ from core.options.device_support import MachineReport
 LARGEST_NUMBER = 1_000_000
 
 
-def add_commands(commands: Commands) -> None:
+def add_commands(commands: CommandParsers) -> None:
     """Add `bench methods`, `bench devices` and `bench results`."""
     command = commands.add(
         "bench",

@@ -16,7 +16,7 @@ from core.base.language import _
 from core.cli.output import (
     INTERRUPTED,
     NEW_FILE,
-    Commands,
+    CommandParsers,
     JobOutput,
     add_flag,
     add_json,
@@ -28,7 +28,7 @@ from core.cli.output import (
     say,
 )
 from core.hosts.install import with_computers
-from core.jobs.devices import CHECK_SECONDS, Comparison, DeviceCheckReport, DeviceCheckRequest
+from core.jobs.devices import CHECK_SECONDS, DeviceCheckReport, DeviceCheckRequest, DeviceComparison
 from core.jobs.inspect import DataReport, FindingLevel, Lengths, Seen, SeenPart, inspect_request
 from core.options import RunOptions, Tree, run_file
 from core.options.catalogue import as_markdown, as_text, put
@@ -60,7 +60,7 @@ OPENING, CLOSING = "⟦", "⟧"
 """Enclose what a model learns to write."""
 
 
-def add_commands(commands: Commands) -> None:
+def add_commands(commands: CommandParsers) -> None:
     _add_new(commands)
     command = commands.add("options", options, summary=_("explain every option of a run file"), example="")
     add_flag(command, "--markdown", _("as the page docs/options.md"))
@@ -86,7 +86,7 @@ def add_commands(commands: Commands) -> None:
 # --- hone new and hone options
 
 
-def _add_new(commands: Commands) -> None:
+def _add_new(commands: CommandParsers) -> None:
     command = commands.add(
         "new",
         new,
@@ -186,7 +186,7 @@ def options(arguments: argparse.Namespace) -> int:
 # --- hone inspect
 
 
-def _add_inspect(commands: Commands) -> None:
+def _add_inspect(commands: CommandParsers) -> None:
     command = commands.add(
         "inspect",
         inspect,
@@ -393,7 +393,7 @@ def _shorten(text: str) -> str:
 # --- hone devices
 
 
-def _add_devices(commands: Commands) -> None:
+def _add_devices(commands: CommandParsers) -> None:
     command = commands.add(
         "devices",
         devices,
@@ -480,7 +480,7 @@ def _check_lines(report: DeviceCheckReport) -> Iterator[str]:
     yield _("{seconds:.1f} s with {software}.").format(seconds=report.seconds, software=report.software)
 
 
-def _comparison_row(comparison: Comparison) -> tuple[str, ...]:
+def _comparison_row(comparison: DeviceComparison) -> tuple[str, ...]:
     """Errors are relative to a tensor's largest value."""
     error = comparison.worst_error
     unknown = _("no number") if comparison.differs else formats.MISSING

@@ -7,7 +7,7 @@ from core.base import formats, settings
 from core.base.errors import ComputerError, UserError
 from core.base.language import _
 from core.cli.output import (
-    Commands,
+    CommandParsers,
     JobOutput,
     add_flag,
     add_json,
@@ -19,12 +19,12 @@ from core.cli.output import (
     say,
 )
 from core.hosts import computers, install
-from core.hosts.computers import Checked, Computer
+from core.hosts.computers import CheckedComputer, Computer
 from core.runs.library import run_title, unfinished_on
 from core.runs.words import error_text
 
 
-def add_commands(commands: Commands) -> None:
+def add_commands(commands: CommandParsers) -> None:
     command = commands.add(
         "hosts",
         show,
@@ -72,12 +72,12 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def _state(computer: Computer) -> str:
-    checked = computer.checked or Checked(time=0.0)
+    checked = computer.checked or CheckedComputer(time=0.0)
     obstacle = next(iter(install.obstacles(computer, checked)), None)
     return obstacle.title if obstacle is not None else ", ".join(_devices(checked))
 
 
-def _devices(checked: Checked) -> list[str]:
+def _devices(checked: CheckedComputer) -> list[str]:
     found = checked.machine.devices if checked.machine is not None else ()
     return [device.title for device in found if device.available]
 
@@ -118,7 +118,7 @@ def _check(computer: Computer, *, as_json: bool) -> int:
     return 1 if obstacles else 0
 
 
-def _lines(checked: Checked, obstacles: list[ComputerError]) -> Iterator[str]:
+def _lines(checked: CheckedComputer, obstacles: list[ComputerError]) -> Iterator[str]:
     python = [f"Python {checked.python}"] if checked.python else []
     uv = [f"uv {checked.uv}"] if checked.uv else []
     free = [_("{free} free").format(free=formats.memory(checked.free))] if checked.free is not None else []

@@ -15,7 +15,7 @@ from core.cli import benchmark, data, hosts, memory, models, runs, train
 from core.cli.output import (
     INTERRUPTED,
     WRONG_REQUEST,
-    Commands,
+    CommandParsers,
     Parser,
     did_you_mean,
     note,
@@ -59,7 +59,7 @@ def names() -> frozenset[str]:
     return frozenset(_parser()[1].parsers)
 
 
-def _parser() -> tuple[Parser, Commands]:
+def _parser() -> tuple[Parser, CommandParsers]:
     parser = Parser(
         prog="hone",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -71,7 +71,7 @@ def _parser() -> tuple[Parser, Commands]:
         ),
     )
     parser.add_argument("--version", action="version", version=f"Hone {VERSION}")
-    commands = Commands(parser)
+    commands = CommandParsers(parser)
     opening = commands.add(
         "open", None, summary=_("open the window, with files to show"), example="mine.hone"
     )

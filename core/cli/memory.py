@@ -17,7 +17,7 @@ from core.cli.output import (
     OFFLINE_HELP,
     SEND_HELP,
     TOO_LARGE,
-    Commands,
+    CommandParsers,
     add_flag,
     add_json,
     add_set,
@@ -36,11 +36,11 @@ from core.memory.history import correction
 from core.memory.model import (
     PART_TITLES,
     Basis,
+    FitVerdict,
     Forecast,
     Measurement,
     ModelReport,
     Room,
-    Verdict,
     options_request,
 )
 from core.memory.remedies import Remedy, ladder
@@ -62,20 +62,20 @@ METHODS = {
     Basis.MEASURED: _("Measured on {device} in a few real steps."),
 }
 VERDICTS = {
-    Verdict.FITS: _("It fits."),
-    Verdict.TIGHT: _("It fits tightly, with less than 10 % to spare."),
-    Verdict.TOO_LARGE: _("It doesn't fit."),
-    Verdict.UNKNOWN: _("How much memory this device has isn't known."),
+    FitVerdict.FITS: _("It fits."),
+    FitVerdict.TIGHT: _("It fits tightly, with less than 10 % to spare."),
+    FitVerdict.TOO_LARGE: _("It doesn't fit."),
+    FitVerdict.UNKNOWN: _("How much memory this device has isn't known."),
 }
 SHORT_VERDICTS = {
-    Verdict.FITS: _("fits"),
-    Verdict.TIGHT: _("too tight"),
-    Verdict.TOO_LARGE: _("too large"),
+    FitVerdict.FITS: _("fits"),
+    FitVerdict.TIGHT: _("too tight"),
+    FitVerdict.TOO_LARGE: _("too large"),
 }
-ENOUGH = {Verdict.FITS: _("yes"), Verdict.TIGHT: _("barely")}
+ENOUGH = {FitVerdict.FITS: _("yes"), FitVerdict.TIGHT: _("barely")}
 
 
-def add_commands(commands: Commands) -> None:
+def add_commands(commands: CommandParsers) -> None:
     forecasting = commands.add(
         "forecast",
         forecast,
@@ -136,12 +136,14 @@ class _Request:
     def correction(self) -> float:
         return correction(self.device.title)
 
-    def remedies(self, forecast: Forecast, verdict: Verdict) -> tuple[Remedy, ...]:
+    def remedies(self, forecast: Forecast, verdict: FitVerdict) -> tuple[Remedy, ...]:
         """What would need less memory, by the same forecast: the formula is scaled to what that says."""
-        if verdict is Verdict.FITS or self.model.shape is None:
+        if verdict is FitVerdict.FITS or self.model.shape is None:
             return ()
         length, total = forecast.unpadded_length, forecast.parts.total
-        if verdict is Verdict.TOO_LARGE and self.room is not None:  # memory may have run out before the peak
+        if (
+            verdict is FitVerdict.TOO_LARGE and self.room is not None
+        ):  # memory may have run out before the peak
             total = max(total, self.room.free)
         formula = estimate.forecast(self.options, self.model.shape, self.device, length=length)
         factor = formula.correction_to(total)
@@ -248,7 +250,7 @@ def forecast(arguments: argparse.Namespace) -> int:
         "total": found.parts.total,
         "free": room.free if room else None,
         "ceiling": room.ceiling if room else None,
-        "fits": None if verdict is Verdict.UNKNOWN else verdict is not Verdict.TOO_LARGE,
+        "fits": None if verdict is FitVerdict.UNKNOWN else verdict is not FitVerdict.TOO_LARGE,
         "verdict": verdict,
         "correction": found.correction,
         "length": found.length,
@@ -258,11 +260,11 @@ def forecast(arguments: argparse.Namespace) -> int:
         "ladder": remedies,
     }
     also = _("The run would also stop at its data:")
-    stop = also if verdict is Verdict.TOO_LARGE else _("But the run would stop at its data:")
+    stop = also if verdict is FitVerdict.TOO_LARGE else _("But the run would stop at its data:")
     stops = [stop, *problems] if problems else []
     lines = [*forecast_lines(found), *stops, *remedy_lines(remedies)]
     print_answer(answer, lines, as_json=arguments.json)
-    return TOO_LARGE if verdict is Verdict.TOO_LARGE else min(1, len(problems))
+    return TOO_LARGE if verdict is FitVerdict.TOO_LARGE else min(1, len(problems))
 
 
 def forecast_lines(found: Forecast) -> Iterator[str]:
@@ -323,12 +325,12 @@ def measure(arguments: argparse.Namespace) -> int:
     # a device by name instead of "auto": the memory guard has to know whose memory it watches
     options = with_changes(request.options, {"device.name": request.device.name})
     measurement = DryRun(options, request.room).run()
-    verdict = Verdict.TOO_LARGE if measurement.out_of_memory else measurement.forecast.verdict
+    verdict = FitVerdict.TOO_LARGE if measurement.out_of_memory else measurement.forecast.verdict
     remedies = request.remedies(measurement.forecast, verdict)
     answer = {"measurement": measurement, "verdict": verdict, "ladder": remedies}
     lines = [*measurement_lines(measurement), *remedy_lines(remedies)]
     print_answer(answer, lines, as_json=arguments.json)
-    return TOO_LARGE if verdict is Verdict.TOO_LARGE else 0
+    return TOO_LARGE if verdict is FitVerdict.TOO_LARGE else 0
 
 
 def measurement_lines(found: Measurement) -> Iterator[str]:

@@ -18,7 +18,7 @@ from core.base.language import _
 from core.cli.output import (
     INTERRUPTED,
     NAME_HELP,
-    Commands,
+    CommandParsers,
     JobOutput,
     add_flag,
     add_json,
@@ -51,7 +51,7 @@ SHOWN_LABELS = 10
 METRIC_NOUNS = {What.STEPS: "step", What.EVALUATIONS: "evaluation", What.MACHINE: "sample"}
 
 
-def add_commands(commands: Commands) -> None:
+def add_commands(commands: CommandParsers) -> None:
     _add_try(commands)
     _add_export(commands)
     command = commands.add(
@@ -75,7 +75,7 @@ def add_commands(commands: Commands) -> None:
 # --- hone try
 
 
-def _add_try(commands: Commands) -> None:
+def _add_try(commands: CommandParsers) -> None:
     command = commands.add(
         "try",
         try_run,
@@ -180,7 +180,7 @@ def _questions(
     def question(*texts: str) -> chat_jobs.Given:
         if options.task.reads_conversations:
             return chat_jobs.Chat(
-                turns=(chat_jobs.Turn(Speaker.USER, "\n".join(texts)),), system=arguments.system
+                turns=(chat_jobs.ChatTurn(Speaker.USER, "\n".join(texts)),), system=arguments.system
             )
         return chat_jobs.Texts(texts=texts)
 
@@ -215,18 +215,18 @@ def _talk(
         seed=arguments.seed,
         stop_at=tuple(arguments.stop),
     )
-    turns: tuple[chat_jobs.Turn, ...] = ()
+    turns: tuple[chat_jobs.ChatTurn, ...] = ()
     text, number, status = "", 0, 0
     bar = JobOutput(_("Answering"), quiet=arguments.json)
     for message in process.lines():
-        if arguments.json and not isinstance(message, chat_jobs.Piece | chat_jobs.Part):
+        if arguments.json and not isinstance(message, chat_jobs.TextPiece | chat_jobs.FilesPart):
             say(msgspec.json.encode(message).decode())
         match message:
-            case chat_jobs.Piece():
+            case chat_jobs.TextPiece():
                 if not arguments.json:
                     say(message.text, end="")
                 continue
-            case chat_jobs.Part():
+            case chat_jobs.FilesPart():
                 bar.show(JobProgress(done=message.done, total=message.total))
                 continue
             case chat_jobs.Loaded():
@@ -238,7 +238,7 @@ def _talk(
                     )
             case chat_jobs.Answered():
                 bar.close()
-                turns = (*turns, chat_jobs.Turn(Speaker.ASSISTANT, message.text))
+                turns = (*turns, chat_jobs.ChatTurn(Speaker.ASSISTANT, message.text))
                 if not arguments.json:
                     say("\n".join(answer_lines(message, text)), end="" if message.added else "\n")
                     note("\n".join((*message.notes, f"{message.name}: {message.figures}")))
@@ -274,7 +274,7 @@ def answer_lines(answered: chat_jobs.Answered, text: str = "") -> list[str]:
 # --- hone export
 
 
-def _add_export(commands: Commands) -> None:
+def _add_export(commands: CommandParsers) -> None:
     command = commands.add(
         "export",
         export,
@@ -418,7 +418,7 @@ def script(arguments: argparse.Namespace) -> int:
 # --- hone hub
 
 
-def _add_hub(commands: Commands) -> None:
+def _add_hub(commands: CommandParsers) -> None:
     command = commands.add(
         "hub",
         use_hub,
@@ -453,7 +453,7 @@ def _add_hub(commands: Commands) -> None:
 
 
 def use_hub(arguments: argparse.Namespace) -> int:
-    kind = hub.Kind.DATASET if arguments.data else hub.Kind.MODEL
+    kind = hub.RepoKind.DATASET if arguments.data else hub.RepoKind.MODEL
     if arguments.download:
         request = hub_jobs.DownloadRequest(id=arguments.download, kind=kind, subset=arguments.subset)
         return download(request, as_json=arguments.json)
@@ -471,13 +471,13 @@ def use_hub(arguments: argparse.Namespace) -> int:
     return search(" ".join(arguments.words), kind, arguments.task, as_json=arguments.json)
 
 
-def search(words: str, kind: hub.Kind, task: str, *, as_json: bool) -> int:
+def search(words: str, kind: hub.RepoKind, task: str, *, as_json: bool) -> int:
     """Print models or data sets by words in their names, the most downloaded first; returns 1 if there are none."""
     matches = run_job(
         "hub-search", hub_jobs.SearchRequest(words=words, kind=kind, task=task), hub_jobs.SearchAnswer
     ).found
     if matches or as_json:
-        first = _("DATA SET") if kind is hub.Kind.DATASET else _("MODEL")
+        first = _("DATA SET") if kind is hub.RepoKind.DATASET else _("MODEL")
         numbers = (_("SIZE"), _("PARAMETERS"), _("DOWNLOADS"), _("LIKES"))
         titles = (first, *numbers, _("LICENCE"), _("HERE"), _("NOTE"))
         print_answer(matches, [formats.table(titles, list(map(_match_row, matches)))], as_json=as_json)
@@ -504,7 +504,7 @@ def download(request: hub_jobs.DownloadRequest, *, as_json: bool) -> int:
         with JobOutput(is_download=True, quiet=as_json) as output:
             done = run_job("hub-download", request, hub_jobs.Downloaded, output.show)
     except KeyboardInterrupt:
-        data = " --data" if request.kind is hub.Kind.DATASET else ""
+        data = " --data" if request.kind is hub.RepoKind.DATASET else ""
         command = f"hone hub --remove {request.id} --unfinished{data}"
         note(
             _("Paused. The same command continues; `{command}` deletes what was downloaded.").format(

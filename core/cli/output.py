@@ -16,7 +16,7 @@ from core.base.jobs import JobProgress
 from core.base.language import _
 from core.hosts.sending import agree
 from core.options import RunOptions
-from core.services.downloads import Pace, progress_text
+from core.services.downloads import DownloadPace, progress_text
 from core.services.sending import request_for, to_ask
 
 WRONG_REQUEST = 2
@@ -120,7 +120,7 @@ class JobOutput:
         self._title = title
         self._is_download = is_download
         self._quiet = quiet
-        self._pace = Pace()
+        self._pace = DownloadPace()
         self._shown = ("", -1)
         self._bar: tqdm | None = None
 
@@ -195,7 +195,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return _("Did you mean {name}?").format(name=close[0]) if close else ""
 
 
-class Commands:
+class CommandParsers:
     """The commands of a parser."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:

@@ -18,7 +18,7 @@ from core.base.files import changed_at, is_there, new_file
 from core.base.language import _
 from core.cli.output import (
     NAME_HELP,
-    Commands,
+    CommandParsers,
     add_flag,
     add_json,
     add_repeated,
@@ -32,7 +32,7 @@ from core.cli.output import (
 from core.hosts.mirror import removal_there
 from core.options import past_runs
 from core.options.catalogue import number_words
-from core.options.declare import Kind, Option
+from core.options.declare import Option, OptionKind
 from core.options.past_runs import close_to, folder_called, folders_given, run_folders
 from core.runs import start as runs_start
 from core.runs import trash
@@ -83,7 +83,7 @@ PREDICTION_WIDTH = 96
 RESULTS = ("metric", "best", "seconds", "peak_bytes", "samples_per_second", "steps")
 
 
-def add_commands(commands: Commands) -> None:
+def add_commands(commands: CommandParsers) -> None:
     command = commands.add(
         "runs",
         runs,
@@ -351,13 +351,13 @@ def _value_text(option: Option, value: Any) -> str:
             return "?"
         case _, None:
             return "none"
-        case Kind.SWITCH, _:
+        case OptionKind.SWITCH, _:
             return "true" if value else "false"
-        case Kind.TEXTS, _:
+        case OptionKind.TEXTS, _:
             return ", ".join(value)
-        case Kind.PAIRS, _:
+        case OptionKind.PAIRS, _:
             return ", ".join(f"{name}={text}" for name, text in value.items())
-        case Kind.NUMBER, _:
+        case OptionKind.NUMBER, _:
             return number_words(option, value)
     return str(value)
 

@@ -23,7 +23,7 @@ from core.cli.output import (
     SEND_HELP,
     TOO_LARGE,
     WRONG_REQUEST,
-    Commands,
+    CommandParsers,
     add_flag,
     add_json,
     add_repeated,
@@ -91,7 +91,7 @@ EVENTS = _("print events as JSON lines")
 QUEUE = _("wait until no other run trains on its device (see `hone queue`)")
 
 
-def add_commands(commands: Commands) -> None:
+def add_commands(commands: CommandParsers) -> None:
     _add_train(commands)
     _add_test(commands)
     _add_resume(commands)
@@ -231,7 +231,7 @@ def _conclude(follower: RunFollower) -> int:
 # --- hone train
 
 
-def _add_train(commands: Commands) -> None:
+def _add_train(commands: CommandParsers) -> None:
     command = commands.add(
         "train",
         train,
@@ -307,7 +307,7 @@ def train(arguments: argparse.Namespace) -> int:
 # --- hone test
 
 
-def _add_test(commands: Commands) -> None:
+def _add_test(commands: CommandParsers) -> None:
     command = commands.add(
         "test",
         test,
@@ -406,7 +406,7 @@ def _check_data(asked: Sequence[RunOptions]) -> None:
 # --- hone resume, follow, stop and pause
 
 
-def _add_resume(commands: Commands) -> None:
+def _add_resume(commands: CommandParsers) -> None:
     command = commands.add(
         "resume",
         resume,
@@ -448,7 +448,7 @@ def resume(arguments: argparse.Namespace) -> int:
         return attend(run, interrupts, keeper, as_json=arguments.json)
 
 
-def _add_follow(commands: Commands) -> None:
+def _add_follow(commands: CommandParsers) -> None:
     command = commands.add(
         "follow",
         follow,
@@ -466,7 +466,7 @@ def follow(arguments: argparse.Namespace) -> int:
         return attend(run, interrupts, as_json=arguments.json)
 
 
-def _add_stop(commands: Commands) -> None:
+def _add_stop(commands: CommandParsers) -> None:
     command = commands.add(
         "stop",
         stop,
@@ -487,7 +487,7 @@ def stop(arguments: argparse.Namespace) -> int:
     return _end(run, Action.KILL if arguments.now else Action.STOP)
 
 
-def _add_pause(commands: Commands) -> None:
+def _add_pause(commands: CommandParsers) -> None:
     command = commands.add(
         "pause",
         pause,
@@ -544,7 +544,7 @@ def _end(run: RunFolder, action: Action) -> int:
 # --- hone queue
 
 
-def _add_queue(commands: Commands) -> None:
+def _add_queue(commands: CommandParsers) -> None:
     command = commands.add(
         "queue",
         change_queue,

@@ -35,7 +35,7 @@ from core.engine.environment import (
 from core.engine.hub import token
 from core.engine.launch import Launch, is_rank, launch_of, lead, rank
 from core.engine.reporter import Reporter
-from core.engine.run.checkpoints import Start, find_checkpoint
+from core.engine.run.checkpoints import StartPoint, find_checkpoint
 from core.jobs import hub as hub_jobs
 from core.jobs.devices import DeviceCheckRequest
 from core.jobs.export import ExportRequest, PushRequest
@@ -174,7 +174,7 @@ def _train_here(run: RunFolder) -> int:
     """Train in this process, alone or as a rank; rank 0 finds the checkpoint and writes the events."""
     from core.engine.devices.capabilities import versions
 
-    start = find_checkpoint(run) if rank() == 0 else Start()
+    start = find_checkpoint(run) if rank() == 0 else StartPoint()
     reporter = Reporter(run, writes=rank() == 0)
     reporter.start(versions(), start.step)
     start.warn(reporter)

@@ -31,7 +31,7 @@ FOLDER = re.compile(r"(?![~-])(?!(.*/)?\.{1,2}(/|\Z))(?!/*\Z)[^\x00-\x1f\x7f]+")
 """Neither the home folder nor `/`, without `..`; anything else is quoted, spaces and quotes too."""
 
 
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
+class CheckedComputer(msgspec.Struct, frozen=True, kw_only=True):
     """What a check found on a computer, at `time` (unix seconds).
 
     `source` and `packages` are digests of the Hone installed there and of its list of libraries, `hone` its version,
@@ -62,7 +62,7 @@ class Computer(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     address: str
     folder: str = "hone"
-    checked: Checked | None = None
+    checked: CheckedComputer | None = None
 
 
 def computers() -> tuple[Computer, ...]:

@@ -159,7 +159,7 @@ class Newest(_Asked, frozen=True, kw_only=True):
     run: Name
 
 
-class Place(_Asked, frozen=True, kw_only=True):
+class MoveCheckpoint(_Asked, frozen=True, kw_only=True, tag="Place"):
     """Move stored files into a run's folder as its only checkpoint."""
 
     run: Name
@@ -241,7 +241,7 @@ Asked = (
     | Listen
     | Reach
     | Newest
-    | Place
+    | MoveCheckpoint
     | Missing
     | Put
     | MakeTree
@@ -472,7 +472,7 @@ def _newest(asked: Newest, _source: BinaryIO) -> dict[str, tuple[int, str]]:
 
 
 @answer.register
-def _place(asked: Place, _source: BinaryIO) -> None:
+def _place(asked: MoveCheckpoint, _source: BinaryIO) -> None:
     run = _run(asked.run)
     if run.checkpoints.exists():
         shutil.rmtree(run.checkpoints)

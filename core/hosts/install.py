@@ -38,7 +38,7 @@ from core.base.settings import VERSION
 from core.hosts.computers import (
     INSTALL_IT,
     SSH_FAILED,
-    Checked,
+    CheckedComputer,
     Computer,
     computers,
     explain,
@@ -286,7 +286,7 @@ def _last_line(output: IO[bytes]) -> str:
 # --- Check
 
 
-def check(computer: Computer, watch: Callable[[str], None] = lambda line: None) -> Checked:
+def check(computer: Computer, watch: Callable[[str], None] = lambda line: None) -> CheckedComputer:
     """Look what is there; kept with the computer, if it is a known one, as is a failure.
 
     Args:
@@ -295,7 +295,7 @@ def check(computer: Computer, watch: Callable[[str], None] = lambda line: None) 
     Raises:
         ComputerError: It can't be reached, or isn't one that Hone can use.
     """
-    before = computer.checked or Checked(time=0.0)
+    before = computer.checked or CheckedComputer(time=0.0)
     try:
         checked = _look(computer, watch)
     except ComputerError as error:
@@ -322,13 +322,13 @@ def check(computer: Computer, watch: Callable[[str], None] = lambda line: None) 
     return checked
 
 
-def _keep(computer: Computer, checked: Checked) -> None:
+def _keep(computer: Computer, checked: CheckedComputer) -> None:
     known = next((known for known in computers() if known.name == computer.name), None)
     if known is not None and (known.address, known.folder) == (computer.address, computer.folder):
         save(msgspec.structs.replace(known, checked=checked))
 
 
-def _look(computer: Computer, watch: Callable[[str], None] = lambda line: None) -> Checked:
+def _look(computer: Computer, watch: Callable[[str], None] = lambda line: None) -> CheckedComputer:
     script = _assigned(_PROBE, folder=computer.folder)
     code, output = _run(computer, script, watch=watch, seconds=PROBE_SECONDS)
     facts = dict(re.findall(r"^hone:(\w{1,20})=(.{0,1000}?)\r?$", output, re.MULTILINE))
@@ -339,7 +339,7 @@ def _look(computer: Computer, watch: Callable[[str], None] = lambda line: None) 
     installed = None
     with contextlib.suppress(msgspec.MsgspecError):
         installed = msgspec.json.decode(facts.get("installed", ""), type=Installed)
-    return Checked(
+    return CheckedComputer(
         time=time.time(),
         system=system,
         processor=facts.get("processor", ""),
@@ -354,7 +354,7 @@ def _look(computer: Computer, watch: Callable[[str], None] = lambda line: None) 
     )
 
 
-def obstacles(computer: Computer, checked: Checked) -> list[ComputerError]:
+def obstacles(computer: Computer, checked: CheckedComputer) -> list[ComputerError]:
     """Why nothing can be trained there yet, most important first; empty if it can."""
     words = {"name": computer.name, "folder": computer.folder}
     if checked.problem or not checked.time:
@@ -404,7 +404,7 @@ INSTALLABLE = ("no-hone", "other-version")
 
 def differences(first: Computer, second: Computer) -> list[str]:
     """Libraries of two checked computers that differ in version, such as `torch: 2.13.0 on workshop, ...`."""
-    one, other = ((each.checked or Checked(time=0.0)).versions for each in (first, second))
+    one, other = ((each.checked or CheckedComputer(time=0.0)).versions for each in (first, second))
     return [
         _("{library}: {one} on {first}, {other} on {second}").format(
             library=name,
@@ -426,7 +426,7 @@ def with_computers(machine: MachineReport) -> MachineReport:
     """
     devices = list(machine.devices)
     for computer in computers():
-        checked = computer.checked or Checked(time=0.0)
+        checked = computer.checked or CheckedComputer(time=0.0)
         obstacle = next(iter(obstacles(computer, checked)), None)
         why = "" if obstacle is None else f"{obstacle.title}. {obstacle.fixes[0].label}"
         there = checked.machine.devices if checked.machine is not None else ()
@@ -440,7 +440,7 @@ def with_computers(machine: MachineReport) -> MachineReport:
 # --- Install and remove
 
 
-def install(computer: Computer, tell: TellProgress) -> Checked:
+def install(computer: Computer, tell: TellProgress) -> CheckedComputer:
     """Bring this very version there, or only its source if the libraries are there; what it found at the end.
 
     Args:

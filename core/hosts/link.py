@@ -26,7 +26,7 @@ from core.base.language import _
 from core.base.processes import kill_with_children, source_digest, start_worker
 from core.hosts import far
 from core.hosts.computers import INSTALL_IT, SSH_FAILED, Computer, explain, python_command
-from core.hosts.sending import Kind, parcels_of, readable, refuse_unasked
+from core.hosts.sending import ParcelKind, parcels_of, readable, refuse_unasked
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.sources import Scheme
@@ -37,7 +37,7 @@ Tell = Callable[[str, int, int], None]
 
 ANSWER_SECONDS, SLOW_SECONDS = 60.0, 3600.0
 """Until an answer is there: of a question, and of one for which whole models are hashed or copied there."""
-_SLOW = (far.MakeTree, far.Newest, far.Place, far.Put, far.Remove, far.Results)
+_SLOW = (far.MakeTree, far.Newest, far.MoveCheckpoint, far.Put, far.Remove, far.Results)
 
 BLOCK_SECONDS = 60.0
 """Until a block of what follows an answer is there; one that is sent may wait for what is hashed there first."""
@@ -315,7 +315,7 @@ class Link:
             parts = [parcel for parcel in parcels if parcel.option == option]
             files = {name: path for parcel in parts for name, path in parcel.files().items()}
             there = f"{self._send(files, tell)}/{parts[0].path.name}"
-            changes[option] = Scheme.RUN.of(there) if parts[0].kind is Kind.RUN else there
+            changes[option] = Scheme.RUN.of(there) if parts[0].kind is ParcelKind.RUN else there
         return with_changes(options, changes)
 
     def _send(self, files: dict[str, Path], tell: Tell) -> str:

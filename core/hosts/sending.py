@@ -40,7 +40,7 @@ SOURCES = ("data.train", "data.eval", "model.source")
 """The options that name what is sent."""
 
 
-class Kind(Enum):
+class ParcelKind(Enum):
     """What a parcel holds: data, a model's folder, a past run with its model, or the base model of its adapter."""
 
     DATA = auto()
@@ -55,7 +55,7 @@ class Parcel:
 
     option: str
     path: Path
-    kind: Kind
+    kind: ParcelKind
     into: str = ""
 
     @property
@@ -69,9 +69,9 @@ class Parcel:
         Raises:
             DataError: Some of it can't be sent.
         """
-        if self.kind is Kind.RUN:
+        if self.kind is ParcelKind.RUN:
             return _files_of_run(self.path)
-        if self.kind is not Kind.BASE:
+        if self.kind is not ParcelKind.BASE:
             return files_in(self.path)
         if not self.path.is_dir() or what_lacks(self.path, needs_weights=True) is not None:
             raise _refused(
@@ -89,14 +89,14 @@ def parcels_of(options: RunOptions) -> tuple[Parcel, ...]:
 def _parcels(option: str, source: str) -> Iterator[Parcel]:
     folder = run_folder(source)
     if folder is not None:
-        yield Parcel(option, folder, Kind.RUN)
+        yield Parcel(option, folder, ParcelKind.RUN)
         if holds_adapter(folder / "model") and not (folder / "model" / "base").is_dir():
             config = read_record(folder / "model" / ADAPTER, dict[str, Any]) or {}
             base = Path(str(config.get("base_model_name_or_path")))
             if base.is_absolute():  # otherwise it is on the Hub
-                yield Parcel(option, base, Kind.BASE, into=f"{folder.name}/model/base")
+                yield Parcel(option, base, ParcelKind.BASE, into=f"{folder.name}/model/base")
     elif scheme_of(source) is None and Path(source).is_absolute():
-        yield Parcel(option, Path(source), Kind.MODEL if option == "model.source" else Kind.DATA)
+        yield Parcel(option, Path(source), ParcelKind.MODEL if option == "model.source" else ParcelKind.DATA)
 
 
 def _refused(path: Path, why: str) -> DataError:
@@ -221,7 +221,7 @@ def refuse_unasked(parcels: Sequence[Parcel], computer: Computer) -> None:
 
 
 def _is_unasked(parcel: Parcel, computer: Computer) -> bool:
-    if parcel.kind is Kind.BASE and _is_known_model(parcel.path.resolve()):
+    if parcel.kind is ParcelKind.BASE and _is_known_model(parcel.path.resolve()):
         return False
     return parcel.place not in _agreed().get(computer.address, ())
 

@@ -15,7 +15,7 @@ import msgspec
 from core.base.errors import Fix, UserError
 from core.base.language import _
 from core.hosts import far
-from core.hosts.computers import Checked, find
+from core.hosts.computers import CheckedComputer, find
 from core.hosts.install import differences
 from core.hosts.link import Link, Tell
 from core.options import RunOptions, run_file
@@ -96,7 +96,7 @@ def _refuse_differences(links: Sequence[Link], options: RunOptions) -> None:
             (Fix(_("Choose one computer"), {"device.name": options.device.name.partition("+")[0]}),),
         )
     first, *others = [
-        msgspec.structs.replace(link.computer, checked=Checked(time=0.0, versions=found))
+        msgspec.structs.replace(link.computer, checked=CheckedComputer(time=0.0, versions=found))
         for link, found in zip(links, facts, strict=True)
     ]
     found = [line for other in others for line in differences(first, other)]
@@ -147,7 +147,7 @@ def _copy_checkpoint(
         if digest in missing:
             offset = missing.pop(digest)
             other.ask(far.Put(files=((digest, offset, size),)), sent=content(path, offset))
-    other.ask(far.Place(run=run, files={path: digest for path, (_size, digest) in files.items()}))
+    other.ask(far.MoveCheckpoint(run=run, files={path: digest for path, (_size, digest) in files.items()}))
 
 
 def _end_now(link: Link, run: str) -> None:

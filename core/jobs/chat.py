@@ -1,8 +1,8 @@
 """Messages of the job `try`, which answers with a run's model, as JSON lines.
 
 The first to the process is `Load`, answered by `Loading`, and then by `Loaded` or `NotLoaded`. Each question (`Ask`) is
-answered by `Answered` or `NotAnswered`, after any `Piece`s of text or `Part`s of files; `Stop` ends an answer. `Close`,
-or the end of the input, ends the process.
+answered by `Answered` or `NotAnswered`, after any `TextPiece`s of text or `FilesPart`s of files; `Stop` ends an answer.
+`Close`, or the end of the input, ends the process.
 """
 
 from enum import StrEnum
@@ -28,7 +28,9 @@ class Which(StrEnum):
     BEFORE = "before"
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag=str.lower):
+class ChatLine(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag=str.lower
+):
     """A message in either direction."""
 
 
@@ -46,14 +48,14 @@ class Writing(msgspec.Struct, frozen=True, kw_only=True):
     stop_at: tuple[str, ...] = ()
 
 
-class Turn(msgspec.Struct, frozen=True):
+class ChatTurn(msgspec.Struct, frozen=True):
     """One message of a conversation."""
 
     role: Speaker
     text: str
 
 
-class Texts(Line, frozen=True, kw_only=True):
+class Texts(ChatLine, frozen=True, kw_only=True):
     """A text, or a pair of texts, to be labelled, scored or continued.
 
     With `as_read` a single text already contains its special tokens.
@@ -63,20 +65,20 @@ class Texts(Line, frozen=True, kw_only=True):
     as_read: bool = False
 
 
-class Chat(Line, frozen=True, kw_only=True):
+class Chat(ChatLine, frozen=True, kw_only=True):
     """A conversation that ends with a turn of the user, and the system prompt."""
 
-    turns: tuple[Turn, ...]
+    turns: tuple[ChatTurn, ...]
     system: str = ""
 
 
-class Image(Line, frozen=True, kw_only=True):
+class Image(ChatLine, frozen=True, kw_only=True):
     """An image file."""
 
     path: str
 
 
-class Files(Line, frozen=True, kw_only=True):
+class Files(ChatLine, frozen=True, kw_only=True):
     """Image files and folders of them, or one file with a text in each row. `output` is the new CSV file.
 
     With `in_pairs` the model reads two texts of each row.
@@ -90,7 +92,7 @@ class Files(Line, frozen=True, kw_only=True):
 Given = Texts | Chat | Image | Files
 
 
-class Load(Line, frozen=True, kw_only=True):
+class Load(ChatLine, frozen=True, kw_only=True):
     """Load a model of the run in the folder `run`, with `on_cpu` on the CPU even if there is a GPU."""
 
     run: str
@@ -98,7 +100,7 @@ class Load(Line, frozen=True, kw_only=True):
     on_cpu: bool = False
 
 
-class Ask(Line, frozen=True, kw_only=True):
+class Ask(ChatLine, frozen=True, kw_only=True):
     """A question; its answer has the same `id`."""
 
     id: int
@@ -106,13 +108,13 @@ class Ask(Line, frozen=True, kw_only=True):
     writing: Writing = Writing()
 
 
-class Stop(Line, frozen=True, kw_only=True):
+class Stop(ChatLine, frozen=True, kw_only=True):
     """End the answer to a question early, keeping its text."""
 
     id: int
 
 
-class Close(Line, frozen=True, kw_only=True):
+class Close(ChatLine, frozen=True, kw_only=True):
     """End the process."""
 
 
@@ -120,7 +122,7 @@ Said = Load | Ask | Stop | Close
 """Messages to the process."""
 
 
-class Loaded(Line, frozen=True, kw_only=True):
+class Loaded(ChatLine, frozen=True, kw_only=True):
     """The model is ready.
 
     `device` is as in `device.name`, `dtype` such as `bf16`; `sees` is the context length in tokens, 0 if unknown.
@@ -137,24 +139,24 @@ class Loaded(Line, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Loading(Line, frozen=True, kw_only=True):
+class Loading(ChatLine, frozen=True, kw_only=True):
     """The libraries are there; now the model is loaded."""
 
 
-class NotLoaded(Line, frozen=True, kw_only=True):
+class NotLoaded(ChatLine, frozen=True, kw_only=True):
     """The model can't be loaded; the process ends."""
 
     error: FailureReport
 
 
-class Piece(Line, frozen=True, kw_only=True):
+class TextPiece(ChatLine, frozen=True, kw_only=True):
     """The next piece of a text."""
 
     id: int
     text: str
 
 
-class Part(Line, frozen=True, kw_only=True):
+class FilesPart(ChatLine, frozen=True, kw_only=True):
     """So many of the images or rows of `Files` are answered."""
 
     id: int
@@ -187,7 +189,7 @@ class EndedBy(StrEnum):
     PERSON = "person"
 
 
-class Answered(Line, frozen=True, kw_only=True):
+class Answered(ChatLine, frozen=True, kw_only=True):
     """The whole answer of the model called `name`.
 
     It has, depending on the task, `text` and `ended_by`; `chances` of labels, the likeliest first; `words`; or
@@ -226,12 +228,12 @@ class Answered(Line, frozen=True, kw_only=True):
         return f"{wrote.format(count=self.tokens, seconds=took)} · {pace} · {where}"
 
 
-class NotAnswered(Line, frozen=True, kw_only=True):
+class NotAnswered(ChatLine, frozen=True, kw_only=True):
     """A question that can't be answered; the model is ready for the next one."""
 
     id: int
     error: FailureReport
 
 
-Told = Loading | Loaded | NotLoaded | Piece | Part | Answered | NotAnswered
+Told = Loading | Loaded | NotLoaded | TextPiece | FilesPart | Answered | NotAnswered
 """Messages from the process."""

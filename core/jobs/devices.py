@@ -27,7 +27,7 @@ class DeviceCheckRequest(msgspec.Struct, frozen=True, kw_only=True):
     finished: tuple[str, ...] = ()
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class DeviceComparison(msgspec.Struct, frozen=True, kw_only=True):
     """One computation on both devices.
 
     `explanation` is a sentence on what it is, `detail` on its result: why it was not run, what to do if it differs.
@@ -72,7 +72,7 @@ class DeviceCheckReport(msgspec.Struct, frozen=True, kw_only=True):
     reference: str
     software: str
     conclusion: str
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[DeviceComparison, ...]
     bf16_speedup: float | None = None
     seconds: float = 0.0
     short: bool = False

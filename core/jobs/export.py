@@ -49,7 +49,7 @@ class Compared(StrEnum):
     TOKENS = "next tokens"
 
 
-class Agreement(msgspec.Struct, frozen=True, kw_only=True):
+class ExportAgreement(msgspec.Struct, frozen=True, kw_only=True):
     """Comparison of the exported model with the trained one on the same examples.
 
     `held_out` of the `examples` are from the run's validation split, the others random. `equal` of `counted` answers
@@ -96,7 +96,7 @@ class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     files: tuple[str, ...]
     size: int
-    agreement: Agreement | None = None
+    agreement: ExportAgreement | None = None
     unchecked: str = ""
     notes: tuple[str, ...] = ()
     code: str = ""
@@ -120,7 +120,7 @@ def _two_figures(value: float) -> str:
     return plain_number(float(f"{value:.2g}"))
 
 
-def agreement_text(agreement: Agreement) -> str:
+def agreement_text(agreement: ExportAgreement) -> str:
     if agreement.held_out == agreement.examples:
         origin = _("{examples} validation examples")
     elif agreement.held_out:

@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from core.base.language import _
-from core.options.hub import Kind
+from core.options.hub import RepoKind
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,7 +16,7 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     words: str
-    kind: Kind = Kind.MODEL
+    kind: RepoKind = RepoKind.MODEL
     task: str = ""
 
 
@@ -30,7 +30,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    kind: Kind = Kind.MODEL
+    kind: RepoKind = RepoKind.MODEL
     downloads: int | None = None
     likes: int | None = None
     size: int | None = None
@@ -59,7 +59,7 @@ class DownloadRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    kind: Kind = Kind.MODEL
+    kind: RepoKind = RepoKind.MODEL
     subset: str = ""
 
 
@@ -79,7 +79,7 @@ class Cached(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    kind: Kind
+    kind: RepoKind
     size: int
     partial: int = 0
     complete: bool = False
@@ -98,7 +98,7 @@ class RemoveRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Delete a repository from the cache, or only its unfinished files."""
 
     id: str
-    kind: Kind = Kind.MODEL
+    kind: RepoKind = RepoKind.MODEL
     only_partial: bool = False
 
 

@@ -35,7 +35,7 @@ class FoundFile(msgspec.Struct, frozen=True):
     like_picture: bytes = b""
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DataFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One kind of issue in a file.
 
     `code` identifies the kind. `count` rows are concerned; `rows` are the numbers of the first 20 in the file, and
@@ -98,7 +98,7 @@ def inspect_request(options: RunOptions, *, any_task: bool = False) -> InspectRe
     )
 
 
-class ColumnKind(StrEnum):
+class DataColumnKind(StrEnum):
     """The values of a column."""
 
     TEXT = "text"
@@ -106,11 +106,11 @@ class ColumnKind(StrEnum):
     OTHER = "other"
 
 
-class Column(msgspec.Struct, frozen=True, kw_only=True):
+class DataColumn(msgspec.Struct, frozen=True, kw_only=True):
     """A column: the number of distinct and of empty values, and the first few as text."""
 
     name: str
-    kind: ColumnKind
+    kind: DataColumnKind
     distinct: int
     empty: int
     examples: tuple[str, ...]
@@ -191,7 +191,7 @@ class DataReport(msgspec.Struct, frozen=True, kw_only=True):
     used: int | None = None
     suits: Task | None = None
     reading: dict[str, str] = {}
-    columns: tuple[Column, ...] = ()
+    columns: tuple[DataColumn, ...] = ()
     preview: tuple[tuple[str, ...], ...] = ()
     preview_rows: tuple[int, ...] = ()
     text_columns: tuple[str, ...] = ()
@@ -207,5 +207,5 @@ class DataReport(msgspec.Struct, frozen=True, kw_only=True):
     eval_rows: int | None = None
     vocabulary: int | None = None
     problems: tuple[Problem, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[DataFinding, ...] = ()
     notes: tuple[str, ...] = ()

@@ -57,7 +57,7 @@ class Basis(StrEnum):
     MEASURED = "measured"
 
 
-class Verdict(StrEnum):
+class FitVerdict(StrEnum):
     """Whether a run fits into the free memory."""
 
     FITS = "fits"
@@ -128,7 +128,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> FitVerdict:
         return verdict(self.parts.total, self.room)
 
     @property
@@ -141,13 +141,13 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
         return self.correction * total / max(1, self.parts.total)
 
 
-def verdict(total: int, room: Room | None) -> Verdict:
+def verdict(total: int, room: Room | None) -> FitVerdict:
     """Whether `total` bytes fit into the free memory."""
     if room is None:
-        return Verdict.UNKNOWN
+        return FitVerdict.UNKNOWN
     if total > room.free:
-        return Verdict.TOO_LARGE
-    return Verdict.TIGHT if total > TIGHT * room.free else Verdict.FITS
+        return FitVerdict.TOO_LARGE
+    return FitVerdict.TIGHT if total > TIGHT * room.free else FitVerdict.FITS
 
 
 class OptionsRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Remedies for a run that doesn't fit: the steps of the ladder, and their combinations for "Fit it for me".
 
 Each function yields steps that are not taken already. Steps that a device refuses or a rule forbids are filtered out
-afterwards (`Request.allows`).
+afterwards (`RemedyRequest.allows`).
 """
 
 import math
@@ -61,7 +61,7 @@ OF_TWO_MOMENTS = (Optimizer.ADAMW, Optimizer.ADAM, Optimizer.ADEMAMIX)
 OF_8_BITS = (Optimizer.ADAMW_8BIT, Optimizer.PAGED_ADAMW_8BIT, Optimizer.ADAMW_8BIT_TORCHAO)
 
 
-class Step(msgspec.Struct, frozen=True):
+class RemedyStep(msgspec.Struct, frozen=True):
     """A change that may save memory.
 
     `name` is its kind (`batch`, `precision`, ...). `changes` are values by path, empty for mere advice. `slower` is the
@@ -76,7 +76,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Request:
+class RemedyRequest:
     """Options resolved for `device`, and what is known of the model; `length` is that of the longest unpadded row."""
 
     options: RunOptions
@@ -122,19 +122,19 @@ def request_of(
     *,
     length: int | None = None,
     correction: float = 1.0,
-) -> Request | None:
+) -> RemedyRequest | None:
     """Resolve a request. Returns None if the model's shape is unknown."""
     if report.shape is None:
         return None
-    return Request(settle(device, options), report, report.shape, device, room, length, correction)
+    return RemedyRequest(settle(device, options), report, report.shape, device, room, length, correction)
 
 
-Steps = Callable[[Request], Iterator[Step]]
+Steps = Callable[[RemedyRequest], Iterator[RemedyStep]]
 
 
-def dynamic_padding(request: Request) -> Iterator[Step]:
+def dynamic_padding(request: RemedyRequest) -> Iterator[RemedyStep]:
     if request.pads_needlessly:
-        yield Step(
+        yield RemedyStep(
             "padding",
             _("Pad to the batch's longest"),
             _("Examples are padded to the longest of their batch only. The result is the same."),
@@ -143,14 +143,14 @@ def dynamic_padding(request: Request) -> Iterator[Step]:
         )
 
 
-def shorter_rows(request: Request) -> Iterator[Step]:
+def shorter_rows(request: RemedyRequest) -> Iterator[RemedyStep]:
     """A maximum length that truncates nothing."""
     if request.length is None or not request.pads_needlessly:
         return
     enough = -(-request.length // ROUND_TOKENS) * ROUND_TOKENS
     if enough < request.options.data.max_length:
         help_text = _("The longest text has {length:,} tokens, so nothing is truncated.")
-        yield Step(
+        yield RemedyStep(
             "length",
             _("Maximum length {enough:,} tokens").format(enough=enough),
             help_text.format(length=request.length),
@@ -159,7 +159,7 @@ def shorter_rows(request: Request) -> Iterator[Step]:
         )
 
 
-def smaller_batches(request: Request) -> Iterator[Step]:
+def smaller_batches(request: RemedyRequest) -> Iterator[RemedyStep]:
     """Half the batch size, a quarter, down to 1, with accumulation to about as many samples per step."""
     memory, processes, halvings = request.options.memory, max(1, request.options.device.processes), 0
     size, before = memory.batch_size, memory.batch_size * memory.gradient_accumulation_steps
@@ -174,7 +174,7 @@ def smaller_batches(request: Request) -> Iterator[Step]:
             )
         else:
             help_text = _("The effective batch size, and so the result, is the same.")
-        yield Step(
+        yield RemedyStep(
             "batch",
             _("Batch size {size:,}, {steps:,} accumulation steps").format(size=size, steps=steps),
             help_text.format(samples=size * steps * processes, before=before * processes),
@@ -183,13 +183,13 @@ def smaller_batches(request: Request) -> Iterator[Step]:
         )
 
 
-def half_precision(request: Request) -> Iterator[Step]:
+def half_precision(request: RemedyRequest) -> Iterator[RemedyStep]:
     """bf16, or fp16 if the device has no bf16 or only emulates it."""
     value = half_of(request.device)
     if value is None or request.options.device.precision not in (Precision.FP32, Precision.TF32):
         return
     slow = caution(request.device, "device.precision", value)
-    yield Step(
+    yield RemedyStep(
         "precision",
         _("Compute in {value}").format(value=value),
         slow or _("Activations take half the memory. The weights stay fp32; results hardly differ."),
@@ -198,12 +198,12 @@ def half_precision(request: Request) -> Iterator[Step]:
     )
 
 
-def held_in_half(request: Request) -> Iterator[Step]:
+def held_in_half(request: RemedyRequest) -> Iterator[RemedyStep]:
     automatic = request.device.automatic.get("model.frozen_precision")
     value = automatic.value if automatic and automatic.value != Precision.FP32 else Precision.BF16.value
     if str(request.options.model.frozen_precision) == Precision.FP32:
         is_copied = request.options.device.precision in (Precision.FP32, Precision.TF32)
-        yield Step(
+        yield RemedyStep(
             "frozen",
             _("Frozen weights in {value}").format(value=value),
             _("They take half the memory. What learns stays fp32; results hardly differ."),
@@ -212,10 +212,10 @@ def held_in_half(request: Request) -> Iterator[Step]:
         )
 
 
-def checkpointing(request: Request) -> Iterator[Step]:
+def checkpointing(request: RemedyRequest) -> Iterator[RemedyStep]:
     is_useful = request.report.activation_checkpointing and request.options.model.method is not Method.HEAD
     if is_useful and not request.options.memory.activation_checkpointing:
-        yield Step(
+        yield RemedyStep(
             "checkpointing",
             _("Activation checkpointing"),
             _("Activations are recomputed in the backward pass. The result is the same."),
@@ -224,7 +224,7 @@ def checkpointing(request: Request) -> Iterator[Step]:
         )
 
 
-def dividing(request: Request) -> Iterator[Step]:
+def dividing(request: RemedyRequest) -> Iterator[RemedyStep]:
     """Divide the model among all NVIDIA GPUs; the effective batch stays where it can be divided, too."""
     options, automatic = request.options, request.device.automatic.get("device.processes")
     before = max(1, options.device.processes)
@@ -245,7 +245,7 @@ def dividing(request: Request) -> Iterator[Step]:
             help_text = _(
                 "Each GPU holds a part and puts layers together as they compute. The effective batch grows."
             )
-    yield Step(
+    yield RemedyStep(
         "divide",
         _("Divide the model among {count} GPUs (FSDP2)").format(count=count),
         help_text,
@@ -254,11 +254,11 @@ def dividing(request: Request) -> Iterator[Step]:
     )
 
 
-def leaner_optimizers(request: Request) -> Iterator[Step]:
+def leaner_optimizers(request: RemedyRequest) -> Iterator[RemedyStep]:
     optimizer = request.options.training.optimizer
     if optimizer in OF_TWO_MOMENTS:
         help_text = _("Its state takes 2 bytes per weight instead of {bytes:g}. Results are as good.")
-        yield Step(
+        yield RemedyStep(
             "optimizer",
             _("8-bit AdamW"),
             help_text.format(bytes=STATE[optimizer]),
@@ -266,7 +266,7 @@ def leaner_optimizers(request: Request) -> Iterator[Step]:
             ADAMW_8BIT,
         )
     if optimizer in (*OF_TWO_MOMENTS, *OF_8_BITS):
-        yield Step(
+        yield RemedyStep(
             "optimizer",
             _("Adafactor"),
             _("Its state is factored and takes almost no memory. It sometimes converges more slowly."),
@@ -280,9 +280,9 @@ def _adapter(options: RunOptions, method: Method) -> dict[str, Any]:
     return {"model.method": method.value, "training.learning_rate": usual.value}
 
 
-def lora(request: Request) -> Iterator[Step]:
+def lora(request: RemedyRequest) -> Iterator[RemedyStep]:
     if request.options.model.method is Method.FULL and not request.options.starts_random:
-        yield Step(
+        yield RemedyStep(
             "lora",
             _("LoRA instead of full fine-tuning"),
             _("Freezes the model and trains small adapter matrices. Results usually come close."),
@@ -291,14 +291,14 @@ def lora(request: Request) -> Iterator[Step]:
         )
 
 
-def qlora(request: Request) -> Iterator[Step]:
+def qlora(request: RemedyRequest) -> Iterator[RemedyStep]:
     method = request.options.model.method
     if method not in (Method.FULL, Method.LORA) or request.options.starts_random:
         return
     changes: dict[str, Any] = {"model.method": Method.QLORA.value}
     if method is Method.FULL:
         changes = _adapter(request.options, Method.QLORA)
-    yield Step(
+    yield RemedyStep(
         "qlora",
         _("QLoRA: LoRA on a quantized model"),
         _("The frozen weights are quantized to 4 bits; results are slightly worse."),
@@ -307,12 +307,12 @@ def qlora(request: Request) -> Iterator[Step]:
     )
 
 
-def offloading(request: Request) -> Iterator[Step]:
+def offloading(request: RemedyRequest) -> Iterator[RemedyStep]:
     """Offload to main memory, which only NVIDIA GPUs don't share."""
     if request.kind != "cuda":
         return
     if not request.options.memory.offload_optimizer:
-        yield Step(
+        yield RemedyStep(
             "offload",
             _("CPU offload of the optimizer"),
             _("The optimizer's state is stored and updated in main memory; gradients can't be clipped then."),
@@ -328,7 +328,7 @@ def offloading(request: Request) -> Iterator[Step]:
         (DeepSpeed.ZERO_3, ZERO_3, _("Weights, too, move to main memory while they aren't needed.")),
     ):
         if request.options.memory.deepspeed is not stage:
-            yield Step(
+            yield RemedyStep(
                 "offload",
                 _("DeepSpeed {stage}, offloaded to main memory").format(stage=stage.label),
                 help_text,
@@ -337,14 +337,14 @@ def offloading(request: Request) -> Iterator[Step]:
             )
 
 
-def shorter_or_smaller_samples(request: Request) -> Iterator[Step]:
+def shorter_or_smaller_samples(request: RemedyRequest) -> Iterator[RemedyStep]:
     """Truncate texts or shrink images, which loses some of the data."""
     data = request.options.data
     if request.options.task.reads_text:
         longest = min(data.max_length, *filter(None, (request.length, request.report.max_length)), 1 << 30)
         shorter = max(SHORTEST_TEXT, longest // 2 // ROUND_TOKENS * ROUND_TOKENS)
         if shorter < longest:
-            yield Step(
+            yield RemedyStep(
                 "cut",
                 _("Maximum length {shorter:,} tokens").format(shorter=shorter),
                 _("The rest of longer texts is ignored."),
@@ -353,7 +353,7 @@ def shorter_or_smaller_samples(request: Request) -> Iterator[Step]:
             )
     elif data.image_size > SMALLEST_IMAGE:
         smaller = max(SMALLEST_IMAGE, data.image_size // 2)
-        yield Step(
+        yield RemedyStep(
             "cut",
             _("Images of {smaller} pixels").format(smaller=smaller),
             _("Small details are lost."),
@@ -362,8 +362,8 @@ def shorter_or_smaller_samples(request: Request) -> Iterator[Step]:
         )
 
 
-def smaller_model(_request: Request) -> Iterator[Step]:
-    yield Step("model", _("Choose a smaller model"), _("It saves memory everywhere."))
+def smaller_model(_request: RemedyRequest) -> Iterator[RemedyStep]:
+    yield RemedyStep("model", _("Choose a smaller model"), _("It saves memory everywhere."))
 
 
 # --- Combinations for "Fit it for me"
@@ -381,7 +381,7 @@ AS_ASKED = _("As requested")
 class Candidate:
     """A combination of steps and its forecast; without steps, the unchanged options."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[RemedyStep, ...]
     forecast: Forecast
 
     @property
@@ -414,7 +414,7 @@ class Candidate:
         return mine >= others and size <= other_size
 
 
-def candidates(request: Request) -> list[Candidate]:
+def candidates(request: RemedyRequest) -> list[Candidate]:
     """All allowed combinations in the order in which to try them: by loss, then by speed. The first is unchanged."""
     found = []
     for chosen in product(*([None, *axis(request)] for axis in AXES)):
@@ -425,12 +425,12 @@ def candidates(request: Request) -> list[Candidate]:
     return sorted(found, key=lambda each: (bool(each.steps), each.loss, each.slower, each.total))
 
 
-def together(steps: tuple[Step, ...]) -> dict[str, Any]:
+def together(steps: tuple[RemedyStep, ...]) -> dict[str, Any]:
     """The changes of several steps; the last one counts."""
     return {path: value for step in steps for path, value in step.changes.items()}
 
 
-def _same_effective_batches(request: Request) -> Iterator[Step]:
+def _same_effective_batches(request: RemedyRequest) -> Iterator[RemedyStep]:
     memory = request.options.memory
     for step in smaller_batches(request):
         if math.prod(step.changes.values()) == memory.batch_size * memory.gradient_accumulation_steps:
@@ -474,7 +474,7 @@ RUNGS: tuple[Steps, ...] = (
 """In the order of least loss."""
 
 
-class Remedy(Step, frozen=True, kw_only=True):
+class Remedy(RemedyStep, frozen=True, kw_only=True):
     """A step with the bytes it saves by forecast, and the forecast after it."""
 
     saves: int = 0
@@ -518,7 +518,7 @@ def fits(forecast: Forecast, room: Room | None) -> bool:
     return room is not None and forecast.parts.total <= TIGHT * room.free
 
 
-def _one_batch(request: Request, steps: list[Step]) -> list[Step]:
+def _one_batch(request: RemedyRequest, steps: list[RemedyStep]) -> list[RemedyStep]:
     """The largest batch size that fits, else the smallest; without a known room, half the batch size."""
     if request.room is None or not steps:
         return steps[:1]

@@ -41,7 +41,7 @@ from core.base.system import system_memory
 from core.hosts.mirror import Mirror
 from core.monitor import loss_rules, system_rules
 from core.monitor.nvidia import gpu_of
-from core.monitor.recent import Finding, Recent
+from core.monitor.recent import MonitorFinding, Recent
 from core.monitor.sampler import Sampler
 from core.monitor.system_rules import Activity, OtherPrograms, Paging
 from core.options import RunOptions
@@ -64,7 +64,7 @@ from core.runs.start import QUEUE_FLAG
 from core.runs.summary import current_attempt
 from core.runs.words import first_aid
 
-RULES: dict[str, Callable[..., Finding | None]] = {
+RULES: dict[str, Callable[..., MonitorFinding | None]] = {
     loss_rules.LOST_LOSS: loss_rules.lost_loss,
     loss_rules.EXPLODING_LOSS: loss_rules.exploding_loss,
     system_rules.SILENCE: system_rules.silence,

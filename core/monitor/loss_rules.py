@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from core.base.errors import Fix
 from core.base.language import _
-from core.monitor.recent import END, FINITE_AGAIN, REVEAL, STOP, Finding, Low, Recent, trend
+from core.monitor.recent import END, FINITE_AGAIN, REVEAL, STOP, Low, MonitorFinding, Recent, trend
 from core.options.choices import Task
 from core.options.method_rules import rate_fixes
 from core.runs.events import Level
@@ -18,7 +18,7 @@ from core.runs.events import Level
 LOST_LOSS, EXPLODING_LOSS, STANDING_LOSS = "lost-loss", "exploding-loss", "standing-loss"
 
 
-def lost_loss(recent: Recent, *, raised: str) -> Finding | None:
+def lost_loss(recent: Recent, *, raised: str) -> MonitorFinding | None:
     """Find a loss that was NaN or infinite, unless many finite ones have followed."""
     bad, good = recent.bad_loss, recent.good_checkpoint
     if bad is None or recent.failure is not None or bad.finite_since >= FINITE_AGAIN:
@@ -53,7 +53,7 @@ def lost_loss(recent: Recent, *, raised: str) -> Finding | None:
         "A single such step may be harmless. If more follow, the weights become unusable and the run "
         "ends by itself. The usual cause is a learning rate that is too high."
     )
-    return Finding(
+    return MonitorFinding(
         key=f"{bad.step}: {checkpoint}",
         title=title.format(step=bad.step),
         detail=f"{detail} {checkpoint}",
@@ -73,7 +73,7 @@ FLAT_EVALUATIONS = 2  # evaluations in a row without an improvement
 FLAT_LEFT = 0.2  # with less than this share of the run left it isn't worth a message
 
 
-def standing_loss(recent: Recent, *, raised: str) -> Finding | None:
+def standing_loss(recent: Recent, *, raised: str) -> MonitorFinding | None:
     """Find a loss that has never fallen, or one that has stopped falling while evaluations don't improve."""
     options, total = recent.options, recent.plan.total_steps if recent.plan is not None else 0
     warmup = options.training.warmup if options is not None else 0.0
@@ -91,7 +91,7 @@ def standing_loss(recent: Recent, *, raised: str) -> Finding | None:
         if options is not None:  # the likelier one first: a high rate is rarely too low
             factors = (1 / 10, 3) if options.training.learning_rate >= 1e-3 else (3, 1 / 10)
             fixes = rate_fixes(options, *factors)
-        return Finding(
+        return MonitorFinding(
             key="never fell",
             title=_("The loss isn't falling"),
             detail=_(
@@ -104,7 +104,7 @@ def standing_loss(recent: Recent, *, raised: str) -> Finding | None:
     is_stuck = recent.best_step < middle and recent.since_better >= FLAT_EVALUATIONS
     is_worth_it = bool(raised) or total - recent.step > FLAT_LEFT * total
     if recent.evaluations > FLAT_EVALUATIONS and is_stuck and is_worth_it:
-        return Finding(
+        return MonitorFinding(
             key="stopped",
             level=Level.INFO,
             title=_("The loss has stopped falling"),
@@ -145,7 +145,7 @@ EXPLODED_FEWEST = 8  # squared errors of fewer samples differ by as much without
 LOWEST_STEPS = 10  # the lowest loss is an average of so many steps
 
 
-def exploding_loss(recent: Recent, *, raised: str) -> Finding | None:
+def exploding_loss(recent: Recent, *, raised: str) -> MonitorFinding | None:
     """Find a loss that has been far above its lowest for some steps, or very far for a few."""
     if lost_loss(recent, raised="") is not None:  # which says more, and what can still be saved
         return None
@@ -169,7 +169,7 @@ def _thresholds(recent: Recent) -> Iterator[tuple[str, Low, Rise]]:
         yield "up at once", first, EXPLODED_AT_ONCE
 
 
-def _exploded(recent: Recent, key: str, low: Low, last: list[float]) -> Finding:
+def _exploded(recent: Recent, key: str, low: Low, last: list[float]) -> MonitorFinding:
     limit = EXPLODED_OVER.limit(low)
     good = [saved for saved in recent.checkpoints if (recent.losses.at(saved.step) or 0.0) <= limit]
     checkpoint = _("No checkpoint is from before it.")
@@ -188,7 +188,7 @@ def _exploded(recent: Recent, key: str, low: Low, last: list[float]) -> Finding:
         "It was down to {lowest:.3g} at step {step:,}, and each of the last {count} steps was above {least:.3g}. The "
         "usual cause is a learning rate that is too high. It seldom recovers."
     ).format(lowest=low.loss, step=low.step, count=len(last), least=min(last))
-    return Finding(
+    return MonitorFinding(
         key=key,
         title=_("The loss has risen sharply"),
         detail=f"{detail} {checkpoint}",

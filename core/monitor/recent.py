@@ -40,7 +40,7 @@ REVEAL = Fix(_("Show the folder"), action=FixAction.REVEAL)
 
 
 @dataclass(frozen=True)
-class Finding:
+class MonitorFinding:
     """Result of a rule. The message is raised again only if `key` changes, not if figures in its text change."""
 
     key: str
@@ -62,7 +62,7 @@ FIRST_LOSSES = 5
 
 
 @dataclass
-class Block:
+class LossBlock:
     """The sum of `count` losses, those of the steps `first` to `last`."""
 
     first: int
@@ -94,7 +94,7 @@ class LossCurve:
     """Finite losses, one per step. Neighbours are merged into blocks of equal size once there are `MOST_BLOCKS`."""
 
     def __init__(self) -> None:
-        self._blocks: list[Block] = []
+        self._blocks: list[LossBlock] = []
         self._size = 1
         self._first: list[float] = []
 
@@ -106,10 +106,10 @@ class LossCurve:
             block = blocks[-1]
             block.last, block.count, block.total = step, block.count + 1, block.total + loss
         else:
-            blocks.append(Block(step, step, 1, loss))
+            blocks.append(LossBlock(step, step, 1, loss))
         if len(blocks) > MOST_BLOCKS:
             pairs = zip(blocks[::2], blocks[1::2], strict=False)
-            joined = [Block(a.first, b.last, a.count + b.count, a.total + b.total) for a, b in pairs]
+            joined = [LossBlock(a.first, b.last, a.count + b.count, a.total + b.total) for a, b in pairs]
             self._blocks = joined + blocks[2 * len(joined) :]
             self._size *= 2
 
@@ -128,7 +128,7 @@ class LossCurve:
         """The last step with a loss; 0 before one."""
         return self._blocks[-1].last if self._blocks else 0
 
-    def since(self, step: int) -> list[Block]:
+    def since(self, step: int) -> list[LossBlock]:
         """The complete blocks from `step` on."""
         return [block for block in self._blocks if block.first >= step and block.count == self._size]
 
@@ -149,7 +149,7 @@ class LossCurve:
         return Low(low / (width * self._size), blocks[end - 1].last)
 
 
-def trend(blocks: Sequence[Block]) -> Trend:
+def trend(blocks: Sequence[LossBlock]) -> Trend:
     """Change along the least-squares line through at least three blocks of equal size, within two standard errors."""
     steps = [(block.first + block.last) / 2 for block in blocks]
     losses = [block.mean for block in blocks]

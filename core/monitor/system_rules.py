@@ -20,7 +20,7 @@ from core.base import formats
 from core.base.errors import Fix
 from core.base.language import _
 from core.base.system import gpu_memory_spills, process_tree
-from core.monitor.recent import END, IDLE, PAUSE, REVEAL, SAMPLES_KEPT, STOP, Finding, Recent
+from core.monitor.recent import END, IDLE, PAUSE, REVEAL, SAMPLES_KEPT, STOP, MonitorFinding, Recent
 from core.options.catalogue import options_by_path
 from core.runs.events import (
     DeviceSampled,
@@ -49,14 +49,14 @@ BATTERY_LOW, BATTERY_OVER = 0.3, 0.35  # below, a battery under full load lasts 
 UNPLUGGED_SECONDS = 10.0  # a plug that is moved from one socket to the next is out for less
 
 
-def battery(recent: Recent, *, raised: str) -> Finding | None:
+def battery(recent: Recent, *, raised: str) -> MonitorFinding | None:
     """Find that the computer is unplugged: a note, or a warning once little is left."""
     since, battery = recent.unplugged_since, recent.battery
     if battery is None or since is None or (not raised and recent.now - since < UNPLUGGED_SECONDS):
         return None
     left = formats.whole_percent(battery.share)
     if battery.share < (BATTERY_OVER if raised == "low" else BATTERY_LOW):
-        return Finding(
+        return MonitorFinding(
             key="low",
             title=_("Battery at {left}").format(left=left),
             detail=_(
@@ -65,7 +65,7 @@ def battery(recent: Recent, *, raised: str) -> Finding | None:
             ),
             fixes=(STOP,),
         )
-    return Finding(
+    return MonitorFinding(
         key="unplugged",
         level=Level.INFO,
         title=_("The computer is running on battery"),
@@ -84,7 +84,7 @@ WEIGHT_BYTES = {"float64": 8, "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1
 """Bytes of a weight by `WhatRan.parameter_dtype`; 4 of any other."""
 
 
-def disk_space(recent: Recent, *, raised: str) -> Finding | None:
+def disk_space(recent: Recent, *, raised: str) -> MonitorFinding | None:
     """Find that little is free: less than an operating system wants, or than two checkpoints take."""
     if recent.disk is None:
         return None
@@ -105,7 +105,7 @@ def disk_space(recent: Recent, *, raised: str) -> Finding | None:
     fixes = [REVEAL, STOP] if fits else [REVEAL]
     if recent.options is not None and recent.options.output.keep_checkpoints > 1:
         fixes.insert(0, Fix(_("Keep one checkpoint only"), {"output.keep_checkpoints": 1}))
-    return Finding(
+    return MonitorFinding(
         key="low" if fits else "no room",
         title=_("The disk is nearly full") if fits else _("The disk has no space for the next checkpoint"),
         detail=" ".join(sentences).format(
@@ -180,7 +180,7 @@ class Activity:
         self._readings.clear()
 
 
-def silence(recent: Recent, *, raised: str) -> Finding | None:
+def silence(recent: Recent, *, raised: str) -> MonitorFinding | None:
     """Find that no step has finished for longer than steps take, or that another phase does nothing.
 
     In training a process may be busy and stuck: only a step counts. In other phases nothing is reported until they are
@@ -215,7 +215,7 @@ def silence(recent: Recent, *, raised: str) -> Finding | None:
     sentences.append(_("This message disappears when the run continues; the end of the log may say more."))
     sentences.append(_STOPS.get(recent.phase, _WHILE_LOADING))
     title = _("No step for more than {time}") if trains else _("No activity for more than {time}")
-    return Finding(
+    return MonitorFinding(
         key=f"{recent.last_progress:.3f}",
         title=title.format(time=formats.duration(limit)),
         detail=" ".join(sentences),
@@ -311,7 +311,7 @@ def _is_beginning(recent: Recent) -> bool:
     return recent.usual_seconds is None or recent.now - recent.trains_since < BEGINNING[1]
 
 
-def slowed(recent: Recent, *, raised: str) -> Finding | None:
+def slowed(recent: Recent, *, raised: str) -> MonitorFinding | None:
     """Find that other programs use the CPU while steps take much longer than usual, or from a run's first step on."""
     share, pace, usual = sum(recent.others.values()), pace_of(recent.pace), recent.usual_seconds
     if share < (OTHERS_OVER if raised else OTHERS_SHARE):
@@ -331,7 +331,7 @@ def slowed(recent: Recent, *, raised: str) -> Finding | None:
         title = _("Steps take longer than they could: other programs use {share} of the CPU ({names})")
     else:
         return None
-    return Finding(
+    return MonitorFinding(
         key=key,
         title=title.format(**figures),
         detail=_("Close them to train at full speed, or pause this run until they are done."),
@@ -368,7 +368,7 @@ FED = 0.9  # a GPU as busy as this isn't starved, however long the loop waits: i
 MANY_WORKERS = 4  # from so many workers on, more of them don't help
 
 
-def starving(recent: Recent, *, raised: str) -> Finding | None:
+def starving(recent: Recent, *, raised: str) -> MonitorFinding | None:
     """Find that much of the last steps was spent waiting for data."""
     waiting = _share_waiting(recent)
     if waiting is None or waiting <= (STARVING_OVER if raised else STARVING_SHARE):
@@ -393,7 +393,7 @@ def starving(recent: Recent, *, raised: str) -> Finding | None:
             "disk inside the computer."
         )
     share = formats.whole_percent(waiting)
-    return Finding(
+    return MonitorFinding(
         key="starving",
         title=_("{share} of each step is spent waiting for data").format(share=share),
         detail=" ".join((_("The device is idle while batches are prepared."), remedy)),
@@ -419,7 +419,7 @@ GROWING_SHARE, GROWING_OVER = 0.1, 0.02  # of the ceiling by which what is held 
 ROUND_MULTIPLE, EMPTY_STEPS = 64, 50  # offered
 
 
-def growing(recent: Recent, *, raised: str) -> Finding | None:
+def growing(recent: Recent, *, raised: str) -> MonitorFinding | None:
     """Find that torch's allocator holds more and more GPU memory while what is used of it stays the same.
 
     On MPS, torch 2.13 keeps a buffer for each size it has seen (pytorch pull request 188045).
@@ -451,7 +451,7 @@ def growing(recent: Recent, *, raised: str) -> Finding | None:
         "It grew by {grown} in {time}. PyTorch keeps memory for batches of other sizes and doesn't give it back by "
         "itself. Once the memory is full, steps become slow or the run fails."
     )
-    return Finding(
+    return MonitorFinding(
         key="growing",
         title=title.format(held=formats.memory(held[-1]), live=formats.memory(live[-1])),
         detail=detail.format(
@@ -497,7 +497,7 @@ def held_back(sample: DeviceSampled) -> tuple[str, ...]:
     )
 
 
-def throttling(recent: Recent, *, raised: str) -> Finding | None:
+def throttling(recent: Recent, *, raised: str) -> MonitorFinding | None:
     """Find a processor that was held back for most of the last half minute."""
     share = THROTTLED_OVER if raised else THROTTLED_SHARE
     for source, kept in recent.devices.items():
@@ -508,7 +508,7 @@ def throttling(recent: Recent, *, raised: str) -> Finding | None:
     return None
 
 
-def _throttled(source: Source, last: DeviceSampled) -> Finding:
+def _throttled(source: Source, last: DeviceSampled) -> MonitorFinding:
     figures = [f"{last.temperature:.0f} °C"] if last.temperature is not None else []
     if last.clock is not None and last.clock_limit is not None:
         clock = _("{clock:,.0f} of {limit:,.0f} MHz")
@@ -526,7 +526,7 @@ def _throttled(source: Source, last: DeviceSampled) -> Finding:
     advice = _(
         "Clear its vents and fans, and end other heavy work. A laptop needs the power supply it came with."
     )
-    return Finding(
+    return MonitorFinding(
         key=source.value,
         title=_("{name} is slowed down, so steps take longer").format(name=last.name or _("The processor")),
         detail=" ".join((_("The reason: {cause}{figures}.").format(cause=cause, figures=measured), advice)),
@@ -566,7 +566,7 @@ class Paging:
         self._step_began: float | None = None
         self._is_warm = False
         self._slow_steps = self._calm_steps = 0
-        self._found: Finding | None = None
+        self._found: MonitorFinding | None = None
 
     def apply(self, event: Event) -> None:
         match event:
@@ -585,7 +585,7 @@ class Paging:
                     full = " ".join(filter(None, self._full.values()))
                     self._samples.append((event.time, event.swap, full))
 
-    def judge(self, _recent: Recent, *, raised: str) -> Finding | None:
+    def judge(self, _recent: Recent, *, raised: str) -> MonitorFinding | None:
         now = self._samples[-1][0] if self._samples else 0.0
         while self._finished and self._finished[0].time <= now:
             self._judge_step(self._finished.popleft())
@@ -636,7 +636,7 @@ class Paging:
             causes.append(_("The swap grew by {size}.").format(size=formats.memory(grown)))
         return " ".join(filter(None, causes))
 
-    def _describe(self, lasted: str, seconds: float, cause: str) -> Finding:
+    def _describe(self, lasted: str, seconds: float, cause: str) -> MonitorFinding:
         usual = self._usual or seconds
         self._calm_steps = 0
         title = _("The run is paging: a step takes {times:.0f} times as long as before")
@@ -648,7 +648,7 @@ class Paging:
             _("Close other programs, or end this run and start one that takes less memory."),
             *forecast_sentences(self._forecast),
         )
-        return Finding(
+        return MonitorFinding(
             key="paging",
             title=title.format(times=seconds / usual),
             detail=" ".join(sentences),

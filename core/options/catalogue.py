@@ -13,7 +13,7 @@ from core.base.formats import plain_number
 from core.base.language import _
 from core.options import SECTIONS, RunOptions, Tree
 from core.options.choices import Task
-from core.options.declare import Kind, Option, options_in
+from core.options.declare import Option, OptionKind, options_in
 
 # --- Options
 
@@ -118,17 +118,17 @@ def value_text(option: Option, value: Any) -> str:
     if value == 0 and option.path in ZEROS:
         return ZEROS[option.path]
     match option.kind, value:
-        case Kind.SWITCH, bool():
+        case OptionKind.SWITCH, bool():
             return _("On") if value else _("Off")
-        case Kind.CHOICE, str():
+        case OptionKind.CHOICE, str():
             return next((choice.title for choice in option.choices if choice.value == value), value)
-        case ((Kind.WHOLE | Kind.NUMBER), (int() | float())) if not isinstance(value, bool):
+        case ((OptionKind.WHOLE | OptionKind.NUMBER), (int() | float())) if not isinstance(value, bool):
             return number_words(option, value)
-        case Kind.TEXTS, (list() | tuple()):
+        case OptionKind.TEXTS, (list() | tuple()):
             return ", ".join(map(str, value))
-        case Kind.PAIRS, dict():
+        case OptionKind.PAIRS, dict():
             return ", ".join(f"{name} = {text}" for name, text in value.items())
-        case Kind.TEXT, str() if option.is_path and Path(value).is_absolute():
+        case OptionKind.TEXT, str() if option.is_path and Path(value).is_absolute():
             return Path(value).name
     return str(value)
 
@@ -203,7 +203,7 @@ def as_markdown() -> str:
         lines += ["| option | what it is | value | default |", "|---|---|---|---|"]
         lines += [_row(option) for option in options_of(section)]
         for option in options_of(section):
-            if option.kind is Kind.CHOICE:
+            if option.kind is OptionKind.CHOICE:
                 lines += ["", _("`{path}` is one of").format(path=option.path), "", *_choices(option)]
     return "\n".join(lines) + "\n"
 

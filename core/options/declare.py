@@ -67,7 +67,7 @@ WITH_EPSILON: Needs = {
 # --- Options
 
 
-class Kind(Enum):
+class OptionKind(Enum):
     """The kind of value an option takes, which decides the form's control. The value describes it."""
 
     TEXT = _("a text")
@@ -79,13 +79,13 @@ class Kind(Enum):
     PAIRS = _('a table of texts, such as { prompt = "question" }')
 
 
-_KINDS: dict[Any, Kind] = {
-    str: Kind.TEXT,
-    int: Kind.WHOLE,
-    float: Kind.NUMBER,
-    bool: Kind.SWITCH,
-    tuple[str, ...]: Kind.TEXTS,
-    dict[str, str]: Kind.PAIRS,
+_KINDS: dict[Any, OptionKind] = {
+    str: OptionKind.TEXT,
+    int: OptionKind.WHOLE,
+    float: OptionKind.NUMBER,
+    bool: OptionKind.SWITCH,
+    tuple[str, ...]: OptionKind.TEXTS,
+    dict[str, str]: OptionKind.PAIRS,
 }
 
 
@@ -166,13 +166,13 @@ class Option:
         return self.path.rpartition(".")[2]
 
     @property
-    def kind(self) -> Kind:
-        return _KINDS.get(self.value_type, Kind.CHOICE)
+    def kind(self) -> OptionKind:
+        return _KINDS.get(self.value_type, OptionKind.CHOICE)
 
     @property
     def choices(self) -> tuple[Choice, ...]:
         """The values of an option with fixed values; empty for others."""
-        members = self.value_type if self.kind is Kind.CHOICE else ()
+        members = self.value_type if self.kind is OptionKind.CHOICE else ()
         return tuple(Choice(item.value, item.label, item.help) for item in members)
 
     @property
@@ -211,7 +211,7 @@ class Option:
 
     def expectation(self) -> str:
         """What a value must be, such as "a whole number of 1 or more"."""
-        if self.kind is Kind.CHOICE:
+        if self.kind is OptionKind.CHOICE:
             return _("one of {values}").format(values=", ".join(choice.value for choice in self.choices))
         if self.above is not None and self.maximum is not None:
             text = _("{kind} above {above:g} and at most {maximum:,g}")

@@ -23,7 +23,7 @@ VARIABLE = "HF_HUB_OFFLINE"
 CONFIG = "config.json"
 
 
-class Kind(StrEnum):
+class RepoKind(StrEnum):
     """What a repository of the Hub holds."""
 
     MODEL = "model"
@@ -138,9 +138,9 @@ def weight_bytes(parameters: Mapping[str, int]) -> int:
     return int(sum(count * _BYTES.get(form, 1) for form, count in parameters.items()))
 
 
-def page_of(name: str, kind: Kind) -> str:
+def page_of(name: str, kind: RepoKind) -> str:
     """The address of a model's or data set's page."""
-    return f"{PUBLIC}/{'' if kind is Kind.MODEL else 'datasets/'}{name}"
+    return f"{PUBLIC}/{'' if kind is RepoKind.MODEL else 'datasets/'}{name}"
 
 
 # --- The Hub's cache on this computer
@@ -150,12 +150,12 @@ PARTIAL = ".hone.incomplete"
 (https://github.com/huggingface/huggingface_hub/pull/4228)."""
 
 
-def repo_folder(name: str, kind: Kind) -> Path:
+def repo_folder(name: str, kind: RepoKind) -> Path:
     """The folder of a repository in the cache, whether it exists or not."""
     return settings.hub_cache() / f"{kind}s--{name.replace('/', '--')}"
 
 
-def snapshot(name: str, kind: Kind) -> Path | None:
+def snapshot(name: str, kind: RepoKind) -> Path | None:
     """The folder with the newest files of a repository. Returns None if there are none."""
     folder = repo_folder(name, kind)
     try:
@@ -166,7 +166,7 @@ def snapshot(name: str, kind: Kind) -> Path | None:
     return found if commit and found.is_dir() else None
 
 
-def names_here(name: str, kind: Kind) -> dict[str, int]:
+def names_here(name: str, kind: RepoKind) -> dict[str, int]:
     """Sizes of the finished files by their names in the repository (`data/train.csv`)."""
     folder = snapshot(name, kind)
     if folder is None:
@@ -178,11 +178,11 @@ def names_here(name: str, kind: Kind) -> dict[str, int]:
     }
 
 
-def partial_files(name: str, kind: Kind) -> list[Path]:
+def partial_files(name: str, kind: RepoKind) -> list[Path]:
     return sorted((repo_folder(name, kind) / "blobs").glob(f"*{PARTIAL}"))
 
 
-def partial_bytes(name: str, kind: Kind) -> int:
+def partial_bytes(name: str, kind: RepoKind) -> int:
     return sum(path.stat().st_size for path in partial_files(name, kind))
 
 
@@ -261,13 +261,13 @@ def is_at_hand(options: RunOptions) -> bool:
     if is_run(source):
         folder = model_folder(source)
         return folder is not None and folder.is_dir()
-    return bool(source) and (CONFIG in names_here(source, Kind.MODEL) or Path(source).is_dir())
+    return bool(source) and (CONFIG in names_here(source, RepoKind.MODEL) or Path(source).is_dir())
 
 
 def is_complete(options: RunOptions) -> bool:
     """Whether all files of the model that a run needs are on this computer, weights of torchvision aside."""
     if not may_be_there(options):
         return True
-    files = names_here(options.model.source, Kind.MODEL)
+    files = names_here(options.model.source, RepoKind.MODEL)
     has_tokenizer = bool(files.keys() - {CONFIG})
     return has_tokenizer if options.starts_random else has_all_weights(files)

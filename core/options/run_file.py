@@ -16,7 +16,7 @@ from core.base.files import is_there, load_toml, read_text, without_tilde, write
 from core.base.language import _
 from core.options import DELETED, RENAMED, SECTIONS, RunOptions, Tree
 from core.options.catalogue import all_options, copied, options_by_path, put, value_at, value_of
-from core.options.declare import Kind
+from core.options.declare import OptionKind
 from core.options.sources import scheme_of
 from core.options.trainer_args import rename_arguments
 from core.options.validate import check_tree
@@ -188,17 +188,17 @@ def parse_value(path: str, text: str) -> Any:
     """Parse an option's value by the option's kind, else as TOML. Text that can't be parsed is returned unchanged."""
     option = options_by_path().get(path)
     kind = option.kind if option else None
-    text = text.lstrip() if kind is Kind.TEXT else text.strip()  # a path may end in a space
+    text = text.lstrip() if kind is OptionKind.TEXT else text.strip()  # a path may end in a space
     if option is not None and option.optional and text in ("", "none"):
         return None
     match kind:
-        case Kind.TEXT | Kind.CHOICE:
+        case OptionKind.TEXT | OptionKind.CHOICE:
             return text.strip("\"'")
-        case Kind.SWITCH:
+        case OptionKind.SWITCH:
             text = text.lower()
-        case Kind.TEXTS if not text.startswith("["):
+        case OptionKind.TEXTS if not text.startswith("["):
             return [part.strip() for part in text.split(",") if part.strip()]
-        case Kind.PAIRS if not text.startswith("{"):
+        case OptionKind.PAIRS if not text.startswith("{"):
             return pairs(text)
     try:
         return load_toml(f"value = {text}")["value"]

@@ -22,7 +22,7 @@ from core.base.formats import LESS_IS_BETTER
 from core.base.language import _, isolated, ngettext
 from core.options import RunOptions, past_runs, run_file
 from core.options.catalogue import all_options, put, value_of, value_text, with_changes
-from core.options.declare import Kind, Option
+from core.options.declare import Option, OptionKind
 from core.options.past_runs import RunNotes, run_folder
 from core.options.validate import check_tree
 from core.runs import notes
@@ -62,7 +62,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """Runs side by side; options and what ran have a value for each, in their order.
 
     `conclusion` says which run is `best`; empty while fewer than two have a result. `is_fair`: all were evaluated on
@@ -77,7 +77,7 @@ class Comparison:
     is_fair: bool
 
 
-def compare(runs: Sequence[RunFolder]) -> Comparison:
+def compare(runs: Sequence[RunFolder]) -> RunComparison:
     """Compare two or more runs."""
     facts = []
     statuses = [status_at_end(run, and_beginning=True) for run in runs]
@@ -102,7 +102,7 @@ def compare(runs: Sequence[RunFolder]) -> Comparison:
         if run.result is not None and math.isfinite(run.result)
     ]
     conclusion, best = _conclusion(judged, validated, is_over=all(run.state.is_over for run in summaries))
-    return Comparison(
+    return RunComparison(
         runs=summaries,
         options=differing_options(options),
         ran=tuple(row for row in rows if _differ(row.values, ("",))),
@@ -253,7 +253,7 @@ TRIED_TOO = (
     "precision",
 )
 """Options outside the sections of model, memory and training."""
-TRIED_KINDS = (Kind.WHOLE, Kind.NUMBER, Kind.CHOICE, Kind.SWITCH)
+TRIED_KINDS = (OptionKind.WHOLE, OptionKind.NUMBER, OptionKind.CHOICE, OptionKind.SWITCH)
 
 
 def sweepable(options: RunOptions) -> dict[str, Option]:

@@ -10,7 +10,7 @@ from core.base.files import read_small
 from core.base.language import _
 from core.options import RunOptions, hub
 from core.options.choices import Method
-from core.options.hub import Kind, snapshot
+from core.options.hub import RepoKind, snapshot
 from core.options.past_runs import holds_adapter
 from core.options.sources import Scheme
 from core.runs.folder import RunFolder
@@ -95,7 +95,7 @@ def base_name(folder: Path) -> str:
 def base_folder(folder: Path) -> Path | None:
     """The folder of an adapter's base model. Returns None if it isn't on this computer, or is torchvision's."""
     named = base_name(folder)
-    cached = snapshot(named, Kind.MODEL) if hub.is_name(named) else None
+    cached = snapshot(named, RepoKind.MODEL) if hub.is_name(named) else None
     places = (folder / "base", Path(named), cached)
     return next((place for place in places if place and (place / "config.json").is_file()), None)
 

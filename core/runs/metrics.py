@@ -54,31 +54,35 @@ class What(StrEnum):
     MACHINE = "machine"
 
 
-class Column(NamedTuple):
+class MetricsColumn(NamedTuple):
     """A column: its name, and the type of its cells (`int`, `float`, `bool` or `str`)."""
 
     name: str
     kind: type
 
 
-WHEN = (Column("attempt", int), Column("time", float), Column("seconds_since_start", float))
+WHEN = (
+    MetricsColumn("attempt", int),
+    MetricsColumn("time", float),
+    MetricsColumn("seconds_since_start", float),
+)
 """In every table. `time` is unix seconds; those since the start are seconds worked (`WorkClock`), as in the charts."""
 
 STEP_COLUMNS = (
-    Column("step", int),
-    Column("epoch", float),
+    MetricsColumn("step", int),
+    MetricsColumn("epoch", float),
     *WHEN,
-    Column("loss", float),
-    Column("learning_rate", float),
-    Column("grad_norm", float),
-    Column("samples", int),
-    Column("tokens", int),
-    Column("seconds", float),
-    Column("compile_seconds", float),
-    Column("data_seconds", float),
-    Column("forward_seconds", float),
-    Column("backward_seconds", float),
-    Column("optimizer_seconds", float),
+    MetricsColumn("loss", float),
+    MetricsColumn("learning_rate", float),
+    MetricsColumn("grad_norm", float),
+    MetricsColumn("samples", int),
+    MetricsColumn("tokens", int),
+    MetricsColumn("seconds", float),
+    MetricsColumn("compile_seconds", float),
+    MetricsColumn("data_seconds", float),
+    MetricsColumn("forward_seconds", float),
+    MetricsColumn("backward_seconds", float),
+    MetricsColumn("optimizer_seconds", float),
 )
 _STEP_FIGURES = attrgetter("loss_value", *(column.name for column in STEP_COLUMNS[6:]))
 
@@ -107,10 +111,10 @@ class MetricsTable:
                 if b'"run_started"' in line or b'"evaluated"' in line:
                     self._survey(line)
         self._readers: list[EventReader] = []
-        metrics = (Column(name, float) for name in self._metrics)
-        self.columns: tuple[Column, ...] = {
+        metrics = (MetricsColumn(name, float) for name in self._metrics)
+        self.columns: tuple[MetricsColumn, ...] = {
             What.STEPS: STEP_COLUMNS,
-            What.EVALUATIONS: (*STEP_COLUMNS[:5], Column("seconds", float), *metrics),
+            What.EVALUATIONS: (*STEP_COLUMNS[:5], MetricsColumn("seconds", float), *metrics),
             What.MACHINE: MACHINE_COLUMNS,
         }[what]
 
@@ -168,14 +172,14 @@ class MetricsTable:
             raise RunFolderError(_("The run can't be read"), reader.trouble)
 
 
-def _machine_columns() -> tuple[Column, ...]:
-    found = {name: Column(name, str) for name in ("sample", "source", "name")}
+def _machine_columns() -> tuple[MetricsColumn, ...]:
+    found = {name: MetricsColumn(name, str) for name in ("sample", "source", "name")}
     for kind in SAMPLES:
         hints = get_type_hints(kind)
         for one in msgspec.structs.fields(kind):
             name = _column_name(kind, one.name)
             if one.name not in ("time", "attempt"):
-                found.setdefault(name, Column(name, _plain_kind(hints[one.name])))
+                found.setdefault(name, MetricsColumn(name, _plain_kind(hints[one.name])))
     return (*WHEN, *found.values())
 
 

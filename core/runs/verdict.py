@@ -84,7 +84,7 @@ LONGER = Fix(_("Train longer"), action=FixAction.EXTEND)
 OPEN_TESTED = Fix(_("Open the run that was tested"), action=FixAction.TESTED)
 
 
-class Finding(StrEnum):
+class RunFinding(StrEnum):
     """What a verdict comes to."""
 
     RESULT = "result"
@@ -96,16 +96,16 @@ class Finding(StrEnum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RunVerdict:
     """What a run has come to: a sentence, what it is compared with, and what to try next."""
 
-    finding: Finding
+    finding: RunFinding
     title: str
     detail: str = ""
     fixes: tuple[Fix, ...] = ()
 
 
-def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
+def verdict(status: RunStatus, options: RunOptions | None) -> RunVerdict | None:
     """Judge a run that has ended by its recorded facts; None before the end, or if it has no result.
 
     The validation metric is compared with that of a constant prediction, or the loss with that of the first step.
@@ -117,16 +117,16 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         if (leaked := status.messages.get(IN_BOTH)) is not None:
             compared = f"{compared} {leaked.title}.".strip()
         if not is_at_chance:
-            return Verdict(Finding.RESULT, title, compared)
+            return RunVerdict(RunFinding.RESULT, title, compared)
         tested = run_folder(options.model.source) if options is not None else None
         fixes = (OPEN_TESTED,) if tested is not None and tested.is_dir() else ()
-        return Verdict(Finding.HARDLY_LEARNED, title, compared, fixes)
+        return RunVerdict(RunFinding.HARDLY_LEARNED, title, compared, fixes)
     if finished is None or not finished.wrote_model or not finished.steps:
         return None
     onward = RESUME if _was_stopped(status) else LONGER
     if options is not None and options.task in (Task.CAUSAL_LM, Task.CHAT) and (empty := _monotony(status)):
         title = _("The model has not learned to generate text yet")
-        return Verdict(Finding.HARDLY_LEARNED, title, *_to_generate(empty, options, onward))
+        return RunVerdict(RunFinding.HARDLY_LEARNED, title, *_to_generate(empty, options, onward))
     if not status.evaluations:
         return _not_evaluated(status, options)
     title, compared, is_at_chance = _result(status, options)
@@ -139,8 +139,8 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
         )
         compared = f"{compared} {at.format(step=status.evaluated_at, model=model_step)}".strip()
 
-    def judged(finding: Finding, detail: str = "", *fixes: Fix) -> Verdict:
-        return Verdict(finding, title, f"{compared} {detail}".strip(), fixes)
+    def judged(finding: RunFinding, detail: str = "", *fixes: Fix) -> RunVerdict:
+        return RunVerdict(finding, title, f"{compared} {detail}".strip(), fixes)
 
     metric, course = _metric(status.evaluations, options), _course(status.evaluations)
     kept, evaluated = _kept(status, metric), finished.model_step or status.evaluations[-1].step
@@ -151,20 +151,20 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
                 "training loss fell from {before} to {after}."
             )
             if kept:
-                return judged(Finding.RESULT, f"{course.told(found)} {kept}")
-            return judged(Finding.OVERFITS, course.told(found), *_against_overfitting(status, options))
+                return judged(RunFinding.RESULT, f"{course.told(found)} {kept}")
+            return judged(RunFinding.OVERFITS, course.told(found), *_against_overfitting(status, options))
         if not kept and not is_at_chance:
             found = _(
                 "It was better before: the validation loss was lowest at epoch {epoch} ({low}) and rose to {now}."
             )
-            return judged(Finding.WORSENED, course.told(found), *_against_worsening(course, options))
+            return judged(RunFinding.WORSENED, course.told(found), *_against_worsening(course, options))
     if is_at_chance and options is not None and options.task is Task.CAUSAL_LM:
         detail = f"{title}. {compared} {kept}".strip()
         title = _("The model has not learned to generate text yet")
-        return Verdict(Finding.HARDLY_LEARNED, title, *_to_generate(detail, options, onward))
+        return RunVerdict(RunFinding.HARDLY_LEARNED, title, *_to_generate(detail, options, onward))
     if is_at_chance:
-        return Verdict(
-            Finding.HARDLY_LEARNED,
+        return RunVerdict(
+            RunFinding.HARDLY_LEARNED,
             _("It has hardly learned"),
             " ".join(filter(None, (f"{title}.", compared, kept, _gap(status, evaluated)))),
             _to_learn(status, options),
@@ -176,10 +176,10 @@ def verdict(status: RunStatus, options: RunOptions | None) -> Verdict | None:
                 "The validation loss rose from {low} to {now} although more answers are right: where the model is "
                 "wrong, it is now more certain."
             )
-        return judged(Finding.RESULT, course.told(rose, metric=formats.metric_words(metric)))
+        return judged(RunFinding.RESULT, course.told(rose, metric=formats.metric_words(metric)))
     if not finished.waited and (falling := _still_falling(status)):
-        return judged(Finding.STILL_FALLING, falling, onward)
-    return judged(Finding.RESULT, f"{kept} {_gap(status, evaluated)}".strip())
+        return judged(RunFinding.STILL_FALLING, falling, onward)
+    return judged(RunFinding.RESULT, f"{kept} {_gap(status, evaluated)}".strip())
 
 
 def _was_stopped(status: RunStatus) -> bool:
@@ -188,7 +188,7 @@ def _was_stopped(status: RunStatus) -> bool:
     return ended is not None and ended.state is Outcome.STOPPED and (total is None or ended.steps < total)
 
 
-def _not_evaluated(status: RunStatus, options: RunOptions | None) -> Verdict:
+def _not_evaluated(status: RunStatus, options: RunOptions | None) -> RunVerdict:
     detail = _("It is unknown how well the model does on new examples.")
     fixes: tuple[Fix, ...] = ()
     data = options.data if options is not None else None
@@ -197,7 +197,7 @@ def _not_evaluated(status: RunStatus, options: RunOptions | None) -> Verdict:
         fixes = (RESUME,)
     elif not has_data and not (status.plan is not None and status.plan.eval_samples):
         fixes = (Fix(_("New run with a validation fraction of 10 %"), {"data.eval_fraction": 0.1}),)
-    return Verdict(Finding.NOT_EVALUATED, _("This run was not evaluated"), detail, fixes)
+    return RunVerdict(RunFinding.NOT_EVALUATED, _("This run was not evaluated"), detail, fixes)
 
 
 def _kept(status: RunStatus, metric: str) -> str:

@@ -17,7 +17,13 @@ from core.base import formats, settings
 from core.base.errors import Fix, FixAction, OptionsError, OutOfMemory, UserError
 from core.base.language import _, isolated, ngettext
 from core.memory.model import PART_TITLES, Basis, ModelReport, ModelShape
-from core.memory.remedies import Request, checkpointing, lora, shorter_or_smaller_samples, smaller_batches
+from core.memory.remedies import (
+    RemedyRequest,
+    checkpointing,
+    lora,
+    shorter_or_smaller_samples,
+    smaller_batches,
+)
 from core.options import RunOptions
 from core.options.catalogue import options_by_path
 from core.options.choices import device_title
@@ -140,7 +146,7 @@ def first_aid(options: RunOptions) -> Iterator[Fix]:
     """Remedies where neither model nor device is known: those that suit nearly all."""
     model = ModelReport(activation_checkpointing=True)
     device = DeviceReport(name="", title="", available=True)
-    request = Request(options, model, ModelShape(parameters=0), device)
+    request = RemedyRequest(options, model, ModelShape(parameters=0), device)
     for step in islice(smaller_batches(request), 1):
         half, before = step.changes["memory.batch_size"], options.effective_batch
         after = half * step.changes["memory.gradient_accumulation_steps"]

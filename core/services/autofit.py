@@ -12,7 +12,7 @@ import msgspec
 from core.base.errors import UserError
 from core.base.jobs import EngineCrashed, JobCancelled
 from core.base.language import _
-from core.memory.model import TIGHT, Forecast, Measurement, ModelReport, Room, Verdict, verdict
+from core.memory.model import TIGHT, FitVerdict, Forecast, Measurement, ModelReport, Room, verdict
 from core.memory.remedies import Candidate, candidates, request_of
 from core.options import RunOptions
 from core.options.catalogue import with_changes
@@ -40,7 +40,7 @@ class Try(msgspec.Struct, frozen=True, kw_only=True):
     changes: dict[str, Any]
     forecast: Forecast
     slower: float
-    verdict: Verdict
+    verdict: FitVerdict
     measurement: Measurement | None = None
     problem: str = ""
 
@@ -141,7 +141,7 @@ class Fitting:
             if done is None:
                 self.reason = _("It was stopped.")
                 return
-            if done.verdict is Verdict.FITS:
+            if done.verdict is FitVerdict.FITS:
                 self._take(done)
                 yield done
                 yield from self._try_rival(candidate, done)
@@ -210,7 +210,7 @@ class Fitting:
         if other is None:
             return
         one, before = other.step_seconds, done.step_seconds
-        if other.verdict is Verdict.FITS and one is not None and before is not None and one < before:
+        if other.verdict is FitVerdict.FITS and one is not None and before is not None and one < before:
             self._take(other)
         yield other
 
@@ -223,10 +223,10 @@ class Fitting:
         return self._limit is None or candidate.total * self._factor <= self._limit * self._slack
 
 
-def verdict_of(measurement: Measurement | None, room: Room | None) -> Verdict:
+def verdict_of(measurement: Measurement | None, room: Room | None) -> FitVerdict:
     """Whether a measured run fits. If `room` is None, every run fits that didn't run out of memory."""
     if measurement is None:
-        return Verdict.UNKNOWN
+        return FitVerdict.UNKNOWN
     if measurement.out_of_memory:
-        return Verdict.TOO_LARGE
-    return verdict(measurement.peak, room) if room else Verdict.FITS
+        return FitVerdict.TOO_LARGE
+    return verdict(measurement.peak, room) if room else FitVerdict.FITS

@@ -21,7 +21,7 @@ from core.memory.estimate import FIRST_USE, INT8, NF4, libraries_bytes
 from core.monitor.device_memory import shared_room
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Quantization, Task
-from core.options.hub import Kind, snapshot
+from core.options.hub import RepoKind, snapshot
 from core.options.past_runs import holds_adapter, model_folder
 from core.options.sources import scheme_of
 from core.runs import queue
@@ -46,7 +46,7 @@ def parameters_of(run: RunFolder, options: RunOptions, which: Which) -> int | No
     if not base.is_dir():
         base = model_folder(source) or Path(source)
     if not base.is_dir() and not scheme_of(source):
-        base = snapshot(source, Kind.MODEL) or base
+        base = snapshot(source, RepoKind.MODEL) or base
     frozen = count_weights(base.glob(WEIGHTS))
     if not frozen:
         return None
@@ -153,7 +153,7 @@ SPARE = 0.05
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LoadVerdict:
     """Which models may be loaded now, and why not the others.
 
     `cpu_helps`: they could be loaded on the CPU while a run trains.
@@ -165,7 +165,7 @@ class Verdict:
     cpu_helps: bool = False
 
 
-def room_for(run: RunFolder, wanted: Sequence[Which], folder: Path, *, on_cpu: bool = False) -> Verdict:
+def room_for(run: RunFolder, wanted: Sequence[Which], folder: Path, *, on_cpu: bool = False) -> LoadVerdict:
     """Which models of a run may be loaded now.
 
     Args:
@@ -215,7 +215,7 @@ def judge(
     *,
     on_cpu: bool = False,
     has_gpu: bool = True,
-) -> Verdict:
+) -> LoadVerdict:
     """Which models fit into memory.
 
     Args:
@@ -242,14 +242,14 @@ def judge(
             detail = _(
                 "Trying a model slows the training down until the answer is there. You can also wait, or pause it."
             )
-        return Verdict(
+        return LoadVerdict(
             (),
             title.format(title=isolated(training[0]), count=len(training)),
             detail.format(first=first, free=free_text),
             cpu_helps=bool(allowed),
         )
     if len(allowed) == len(needed):
-        return Verdict(tuple(allowed))
+        return LoadVerdict(tuple(allowed))
     if allowed:
         title = _("Only one of the two models fits into memory")
         detail = _(
@@ -259,7 +259,7 @@ def judge(
     else:
         title = _("Not enough memory to try this model")
         detail = _("It takes about {first}, and {free} are free. Close other programs and try again.")
-    return Verdict(tuple(allowed), title, detail.format(first=first, total=total, free=free_text))
+    return LoadVerdict(tuple(allowed), title, detail.format(first=first, total=total, free=free_text))
 
 
 # --- The runs that can be tried
@@ -276,7 +276,7 @@ class Triable:
 
 
 @dataclass(frozen=True)
-class Choice:
+class TryChoice:
     """The runs that can be tried, newest first, and the chosen one with its validation examples, own prompts first.
 
     `reads_pairs`: it was trained on pairs of texts. `problem`: why the requested run can't be tried.
@@ -289,7 +289,7 @@ class Choice:
     problem: str = ""
 
 
-def look(folder: Path, wanted: RunFolder | None) -> Choice:
+def look(folder: Path, wanted: RunFolder | None) -> TryChoice:
     """Find the runs of a folder that can be tried, and choose `wanted`, or the newest if that is None."""
     runs = [each for run in _runs(folder) if (each := triable(run)) is not None]
     if wanted is None:
@@ -297,13 +297,13 @@ def look(folder: Path, wanted: RunFolder | None) -> Choice:
     else:
         chosen = next((each for each in runs if each.run.path == wanted.path), None) or triable(wanted)
         if chosen is None:
-            return Choice(tuple(runs), problem=lacks_model(wanted) or _("Its run file can't be read."))
+            return TryChoice(tuple(runs), problem=lacks_model(wanted) or _("Its run file can't be read."))
         if chosen not in runs:  # in another folder
             runs.insert(0, chosen)
     if chosen is None:
-        return Choice(())
+        return TryChoice(())
     examples = sorted(chosen_examples(chosen.run.events_file), key=lambda example: not example.is_own)
-    return Choice(tuple(runs), chosen, tuple(examples), reads_pairs(chosen.run))
+    return TryChoice(tuple(runs), chosen, tuple(examples), reads_pairs(chosen.run))
 
 
 def reads_pairs(run: RunFolder) -> bool:

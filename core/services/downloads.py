@@ -12,7 +12,7 @@ SPEED_SECONDS = 5.0
 """The period over which the speed is measured."""
 
 
-class Pace:
+class DownloadPace:
     """Speed and remaining time of a download; `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -39,7 +39,7 @@ class Pace:
         return (progress.total - progress.done) / speed if speed else None
 
 
-def progress_text(progress: JobProgress, pace: Pace) -> str:
+def progress_text(progress: JobProgress, pace: DownloadPace) -> str:
     """Return how far a download is: `120 MB of 268 MB · 12.1 MB/s · 12 s left`."""
     done, total = formats.memory(progress.done), formats.memory(progress.total)
     parts = [_("{done} of {total}").format(done=done, total=total)]

@@ -57,7 +57,7 @@ print(json.dumps({"torch": torch.__version__, "cuda": torch.version.cuda, "devic
 
 
 @dataclass(frozen=True)
-class Card:
+class NvidiaCard:
     """An NVIDIA card, its compute capability and its driver's major version (None if unknown)."""
 
     name: str
@@ -74,7 +74,7 @@ class GpuState:
     """Why nothing can be installed (`refusal`), or what is; `begun` is bytes of an unfinished installation."""
 
     refusal: str = ""
-    card: Card | None = None
+    card: NvidiaCard | None = None
     installed: GpuEnvironment | None = None
     begun: int = 0
     free: int | None = None
@@ -133,10 +133,10 @@ def look() -> GpuState:
     return GpuState(refusal, card, installed, begun, free_bytes(gpu_folder()))
 
 
-def find_card(nvml: Any = pynvml) -> Card | None:
+def find_card(nvml: Any = pynvml) -> NvidiaCard | None:
     """The first NVIDIA card. Returns None without a card or a driver."""
     gpu = find_gpu(nvml=nvml)
-    return None if gpu is None else Card(gpu.name, gpu.capability(), driver_version(nvml))
+    return None if gpu is None else NvidiaCard(gpu.name, gpu.capability(), driver_version(nvml))
 
 
 def unsupported(system: str, processor: str, *, frozen: bool) -> str:
@@ -148,7 +148,7 @@ def unsupported(system: str, processor: str, *, frozen: bool) -> str:
     return "" if frozen else _("This Hone runs from source: start.py installs PyTorch for the card.")
 
 
-def why_not(card: Card | None) -> str:
+def why_not(card: NvidiaCard | None) -> str:
     """Why PyTorch with CUDA can't run on this card; empty if it can.
 
     CUDA 12 needs driver 525, but has no code for Blackwell; CUDA 13 needs 580

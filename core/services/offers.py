@@ -82,7 +82,7 @@ class FormatOffer(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Offer:
+class KindOffer:
     """A kind of export, why it can't be made (`refusal`), what to know before (`caution`), and its number formats.
 
     `suits` says whether the model itself allows it; else only the computer or a setting stands against it.
@@ -95,7 +95,7 @@ class Offer:
     suits: bool = True
 
 
-def offers(source: ExportSource, hold: llama_cpp.Hold = lambda start: start()) -> tuple[Offer, ...]:
+def offers(source: ExportSource, hold: llama_cpp.Hold = lambda start: start()) -> tuple[KindOffer, ...]:
     """Every kind, with refusals and cautions: first what can be made here, last what doesn't suit this model.
 
     `hold` starts llama.cpp's converter, which is asked whether it works.
@@ -103,11 +103,11 @@ def offers(source: ExportSource, hold: llama_cpp.Hold = lambda start: start()) -
     found = []
     for kind in ExportKind:
         if why := unsuited(source, kind):
-            found.append(Offer(kind, why, suits=False))
+            found.append(KindOffer(kind, why, suits=False))
         elif why := lacking(kind, hold):
-            found.append(Offer(kind, why))
+            found.append(KindOffer(kind, why))
         else:
-            found.append(Offer(kind, "", caution(source, kind), tuple(_formats(source, kind))))
+            found.append(KindOffer(kind, "", caution(source, kind), tuple(_formats(source, kind))))
     return tuple(sorted(found, key=lambda offer: (not offer.suits, bool(offer.refusal))))
 
 

@@ -11,7 +11,7 @@ from core.base.jobs import run_job
 from core.base.language import _
 from core.base.settings import hub_cache
 from core.hosts.computers import find
-from core.hosts.sending import Kind, Parcel, agree, unasked
+from core.hosts.sending import Parcel, ParcelKind, agree, unasked
 from core.jobs.inspect import DataReport, inspect_request
 from core.options import RunOptions
 from core.options.catalogue import options_by_path
@@ -21,7 +21,7 @@ from core.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)
-class Request:
+class SendingRequest:
     """The question whether these files may leave: a title, and a line for each file or folder."""
 
     title: str
@@ -39,10 +39,12 @@ def to_ask(asked: Sequence[RunOptions], chosen: Collection[str] = ()) -> tuple[P
         UserError: One of their computers isn't known.
     """
     found = (parcel for options in asked for parcel in unasked(options))
-    return tuple(dict.fromkeys(one for one in found if one.kind is Kind.BASE or one.option not in chosen))
+    return tuple(
+        dict.fromkeys(one for one in found if one.kind is ParcelKind.BASE or one.option not in chosen)
+    )
 
 
-def request_for(asked: Sequence[RunOptions], parcels: Sequence[Parcel]) -> Request:
+def request_for(asked: Sequence[RunOptions], parcels: Sequence[Parcel]) -> SendingRequest:
     """What is asked about these parcels of runs, all of which were found to be what they are said to be. Takes long.
 
     Raises:
@@ -54,13 +56,13 @@ def request_for(asked: Sequence[RunOptions], parcels: Sequence[Parcel]) -> Reque
     for options in by_source.values():
         if problems := problems_of(options):
             raise OptionsError(problems)
-        if Kind.DATA in kinds:
+        if ParcelKind.DATA in kinds:
             report = run_job("inspect", inspect_request(options), DataReport)
             if report.problems:
                 raise OptionsError(report.problems)
     names = dict.fromkeys(name for options in asked for name in options.device.computers)
     where = ", ".join(f"{name} ({find(name).address})" for name in names)
-    return Request(_("Send these files to {computer}?").format(computer=where), tuple(lines))
+    return SendingRequest(_("Send these files to {computer}?").format(computer=where), tuple(lines))
 
 
 def agree_to_new(runs: Sequence[RunFolder]) -> None:
@@ -79,7 +81,7 @@ def agree_to_new(runs: Sequence[RunFolder]) -> None:
 
 def _line(parcel: Parcel) -> str:
     """What a parcel is, where it lies, and how large it is."""
-    if parcel.kind is Kind.DATA and (reason := _no_data(parcel.path)):
+    if parcel.kind is ParcelKind.DATA and (reason := _no_data(parcel.path)):
         choose_it = _(
             "If you want to send it, choose a copy of it in the form, or name it in the terminal with --set "
             "{option}={path}"
@@ -88,7 +90,7 @@ def _line(parcel: Parcel) -> str:
         raise DataError(title, reason, (Fix(choose_it),), option=parcel.option)
     sizes = [path.stat().st_size for path in parcel.files().values()]
     title = options_by_path()[parcel.option].title
-    if parcel.kind is Kind.BASE:
+    if parcel.kind is ParcelKind.BASE:
         title = _("Base model of the adapter")
     place = parcel.place
     return _("{title}: {path} ({files}, {size})").format(

@@ -19,7 +19,7 @@ from gui.base.theme import Theme
 from gui.widgets.cards import PAGES
 
 if TYPE_CHECKING:
-    from core.benchmark.plan import Row
+    from core.benchmark.plan import BenchmarkRow
     from gui.new_run.page import NewRunPage
     from gui.new_run.welcome import WelcomePage
     from gui.run.follower import Begin
@@ -170,7 +170,7 @@ class Navigator(QStackedWidget):
         self.go_to(Place.NEW_RUN)
         self.new_run.open_file()
 
-    def use_method(self, row: Row) -> None:
+    def use_method(self, row: BenchmarkRow) -> None:
         """Use the options of a benchmark's row in New run, where they are listed and can be undone."""
         self.go_to(Place.NEW_RUN)
         self.new_run.apply_changes(row.title, row.note, row.changes)

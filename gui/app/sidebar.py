@@ -100,7 +100,7 @@ SWAP_MATTERS = 256 << 20
 
 
 @dataclass(frozen=True)
-class Note:
+class SidebarNote:
     """A line that is shown only while it matters."""
 
     text: str
@@ -108,13 +108,13 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Reading:
+class SidebarReading:
     """A line with its bar, of which `share` is full (0 to 1), a tool tip and notes."""
 
     text: str
     share: float
     tip: str = ""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[SidebarNote, ...] = ()
 
     @property
     def alarms(self) -> bool:
@@ -122,32 +122,32 @@ class Reading:
         return any(note.alarms for note in self.notes)
 
 
-def main_memory(picture: MachinePicture) -> Reading | None:
+def main_memory(picture: MachinePicture) -> SidebarReading | None:
     sample = picture.memory
     if sample is None or not sample.ceiling:
         return None
     pressure = {Pressure.WARN: _("Memory pressure high"), Pressure.CRITICAL: _("Memory pressure critical")}
-    notes = [Note(pressure[sample.pressure])] if sample.pressure in pressure else []
+    notes = [SidebarNote(pressure[sample.pressure])] if sample.pressure in pressure else []
     if picture.swap_grown >= SWAP_MATTERS:
-        notes.append(Note(_("Swap grew to {size}").format(size=memory(sample.swap)), alarms=False))
+        notes.append(SidebarNote(_("Swap grew to {size}").format(size=memory(sample.swap)), alarms=False))
     tips = []
     if sample.swap is not None:
         tips.append(_("Swap in use: {size}").format(size=memory(sample.swap)))
     if sample.compressed is not None:
         tips.append(_("Compressed: {size}").format(size=memory(sample.compressed)))
     text = _of_total(_("Memory {used} of {total}"), sample)
-    return Reading(text, sample.bytes / sample.ceiling, "\n".join(tips), tuple(notes))
+    return SidebarReading(text, sample.bytes / sample.ceiling, "\n".join(tips), tuple(notes))
 
 
-def card_memory(picture: MachinePicture) -> Reading | None:
+def card_memory(picture: MachinePicture) -> SidebarReading | None:
     """A graphics card's own memory."""
     sample = picture.card
     if sample is None or not sample.ceiling:
         return None
-    return Reading(_of_total(_("GPU {used} of {total}"), sample), sample.bytes / sample.ceiling)
+    return SidebarReading(_of_total(_("GPU {used} of {total}"), sample), sample.bytes / sample.ceiling)
 
 
-def duty(picture: MachinePicture) -> Reading | None:
+def duty(picture: MachinePicture) -> SidebarReading | None:
     """Load of the GPU if it is known, else of the processor, and what slows down the GPU."""
     device, text = picture.gpu, _("GPU {percent} busy")
     if device is None or device.busy is None:
@@ -156,31 +156,31 @@ def duty(picture: MachinePicture) -> Reading | None:
         return None
     notes = _held_back(picture.gpu) if picture.gpu is not None else []
     text = text.format(percent=whole_percent(device.busy))
-    return Reading(text, device.busy, _device_tip(device), tuple(notes))
+    return SidebarReading(text, device.busy, _device_tip(device), tuple(notes))
 
 
-def battery(picture: MachinePicture, trains: bool) -> Note | None:
+def battery(picture: MachinePicture, trains: bool) -> SidebarNote | None:
     """The battery's charge while a run trains on it."""
     if not trains or picture.battery is None:
         return None
     words = _("On battery, {percent} left")
-    return Note(words.format(percent=whole_percent(picture.battery.share)))
+    return SidebarNote(words.format(percent=whole_percent(picture.battery.share)))
 
 
-def _held_back(gpu: DeviceSampled) -> list[Note]:
+def _held_back(gpu: DeviceSampled) -> list[SidebarNote]:
     """Why the GPU is slower than it could be; a power limit is normal, unless it slows the GPU much."""
     reasons = set(held_back(gpu))
     if reasons & THERMAL:
         if gpu.temperature is None:
-            return [Note(_("Slowed by heat"))]
+            return [SidebarNote(_("Slowed by heat"))]
         words = _("Slowed by heat, {degrees} °C")
-        return [Note(words.format(degrees=f"{gpu.temperature:.0f}"))]
+        return [SidebarNote(words.format(degrees=f"{gpu.temperature:.0f}"))]
     slowed = {
         Throttle.POWER_BRAKE: _("Slowed by its power supply"),
         Throttle.HARDWARE: _("Slowed by its hardware"),
         Throttle.POWER_CAP: _("Slowed greatly by its power limit"),
     }
-    return [Note(text) for reason, text in slowed.items() if reason in reasons][:1]
+    return [SidebarNote(text) for reason, text in slowed.items() if reason in reasons][:1]
 
 
 def _of_total(text: str, sample: MemorySampled) -> str:
@@ -298,7 +298,7 @@ class _ReadingLines:
     def widgets(self) -> tuple[QWidget, ...]:
         return (self._label, self._meter, *self._notes)
 
-    def show_reading(self, reading: Reading | None) -> None:
+    def show_reading(self, reading: SidebarReading | None) -> None:
         for label, note in zip_longest(self._notes, reading.notes[:MOST_NOTES] if reading else ()):
             _show_note(label, note)
         for widget in (self._label, self._meter):
@@ -309,7 +309,7 @@ class _ReadingLines:
             self._meter.show_share(reading.share, "warn" if reading.alarms else self._colour)
 
 
-def _show_note(label: QLabel, note: Note | None) -> None:
+def _show_note(label: QLabel, note: SidebarNote | None) -> None:
     label.setVisible(note is not None)
     if note is not None:
         label.setText(note.text)

@@ -69,7 +69,7 @@ from gui.app.sidebar import Place, Sidebar
 from gui.base.background import Ask, EngineWork, FileWork, end_left
 from gui.base.theme import Role, Theme
 from gui.base.tokens import SPACING
-from gui.run.words import AskTurn, Turn, ask_turn
+from gui.run.words import AskTurn, BeginTurn, ask_turn
 from gui.settings.gpu_install import GpuInstaller
 from gui.widgets.cards import Strip
 from gui.widgets.inputs import dropped_paths
@@ -198,7 +198,7 @@ class MainWindow(InOrder, QMainWindow):
     ) -> None:
         """Create a run's folder, do `then`, and start and show the run, now or in its turn."""
         turn = self._turn_of(options)
-        if turn is Turn.NEVER:
+        if turn is BeginTurn.NEVER:
             return
         try:
             created = runs.create_all(options, settings.runs_folder(self._settings), forecast=known)
@@ -207,7 +207,7 @@ class MainWindow(InOrder, QMainWindow):
             show_error(error)
             return
         then()
-        self.pages.show_run(created[0], lambda: starting.start_all(created, queued=turn is Turn.WAIT)[0])
+        self.pages.show_run(created[0], lambda: starting.start_all(created, queued=turn is BeginTurn.WAIT)[0])
 
     def start_sweep(self, options: RunOptions, values: Mapping[str, str]) -> None:
         """Queue a run for each of these values, and compare them."""
@@ -231,12 +231,12 @@ class MainWindow(InOrder, QMainWindow):
         starting.start_all(runs, queued=True)
         return runs
 
-    def _turn_of(self, options: RunOptions) -> Turn:
+    def _turn_of(self, options: RunOptions) -> BeginTurn:
         """When a run begins: now if nothing trains on its device; else the person is asked. Elsewhere it may wait."""
         if options.device.computers:
-            return Turn.WAIT
+            return BeginTurn.WAIT
         awaited = queue.ahead_of(options.device.name)
-        return Turn.NOW if awaited is None else self._ask_turn(awaited, self)
+        return BeginTurn.NOW if awaited is None else self._ask_turn(awaited, self)
 
     def open_paths(self, paths: Sequence[Path]) -> None:
         """Open the first of these files or folders, and show which ones were not opened."""

@@ -9,7 +9,7 @@ from core.base.errors import UserError
 from core.base.language import _
 from core.hosts.sending import agree
 from core.options import RunOptions
-from core.services.sending import Request, request_for, to_ask
+from core.services.sending import SendingRequest, request_for, to_ask
 from gui.base.background import EngineWork
 from gui.base.questions import Question
 
@@ -28,7 +28,7 @@ class Sending(QObject):
         self._window = window
         self._asked: Sequence[RunOptions] = ()
         self._then: Callable[[], object] = lambda: None
-        self._checking: EngineWork[Request] = EngineWork(self, done=self._ask, failed=self.checked)
+        self._checking: EngineWork[SendingRequest] = EngineWork(self, done=self._ask, failed=self.checked)
         self._checking.failed.connect(self.failed)
 
     def ask(
@@ -57,7 +57,7 @@ class Sending(QObject):
             self._checking.cancel()
             self.checked.emit()
 
-    def _ask(self, request: Request) -> None:
+    def _ask(self, request: SendingRequest) -> None:
         self.checked.emit()
         text, answers = "\n".join(request.lines), {True: _("Send")}
         question = Question(request.title, text, answers, self._window, return_cancels=True)

@@ -33,7 +33,7 @@ from gui.base.tokens import SPACING, Tokens
 from gui.charts import overlays
 from gui.charts.axes import AxisUnit, Canvas, RoundAxis, SharedView, XScale
 from gui.charts.history import RunHistory
-from gui.charts.series import FENCE, FENCE_KEPT, DrawnLine, Floats, Line, Look, Span, usual_span
+from gui.charts.series import FENCE, FENCE_KEPT, ChartLine, DrawnLine, Floats, Look, Span, usual_span
 from gui.widgets.cards import Card
 from gui.widgets.labels import ButtonMenu, meanings_in, role_label
 from gui.widgets.layout import keep_place
@@ -213,7 +213,7 @@ class Chart(Card):
         self._canvas.addItem(item, ignoreBounds=True)
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[ChartLine]:
         return [drawn.line for drawn in self._lines]
 
     @property
@@ -232,11 +232,11 @@ class Chart(Card):
     def x_scale(self) -> XScale:
         raise NotImplementedError
 
-    def wanted_lines(self) -> list[Line]:
+    def wanted_lines(self) -> list[ChartLine]:
         """The lines to draw now, the lowest first."""
         raise NotImplementedError
 
-    def line_scale(self, line: Line, scale: XScale) -> XScale:
+    def line_scale(self, line: ChartLine, scale: XScale) -> XScale:
         """How the points of a line lie on the axis."""
         return scale
 
@@ -270,7 +270,7 @@ class Chart(Card):
     def decorate(self, x: Span, y: Span) -> None:
         """Draw what depends on the ranges of both axes, such as ceilings."""
 
-    def extra_columns(self) -> list[Line]:
+    def extra_columns(self) -> list[ChartLine]:
         """Series that are saved with the lines, for the positions at which these have a point."""
         return []
 
@@ -521,7 +521,7 @@ Columns = dict[str, tuple[Floats, Floats]]
 """By the name of a column: ascending positions and their values. Shapes (n,), n differs."""
 
 
-def _columns_of(line: Line, x: Span, scale: XScale) -> Columns:
+def _columns_of(line: ChartLine, x: Span, scale: XScale) -> Columns:
     low, high = (scale.from_axis(edge) for edge in x)
     if not line.column or low is None or high is None:
         return {}

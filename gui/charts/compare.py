@@ -27,7 +27,7 @@ from gui.charts.axes import (
 from gui.charts.chart import Chart, Stage
 from gui.charts.history import MEDIAN_STEPS, RunHistory
 from gui.charts.overlays import SHAPES, Reading
-from gui.charts.series import Line, Look, Series, Span
+from gui.charts.series import ChartLine, Look, Series, Span
 from gui.charts.training import MARGIN_AT_END, PEAKS, is_finite
 
 NAME_LETTERS = 32
@@ -92,7 +92,7 @@ class CompareChart(Chart):
         can_be_log: bool = False,
     ) -> None:
         self._curves: list[Curve] = []
-        self._curve_of: dict[Line, Curve] = {}
+        self._curve_of: dict[ChartLine, Curve] = {}
         self._look, self.write, self.quantity = look, write, quantity
         super().__init__(title, stage, RunHistory(), y_unit, can_be_log=can_be_log)
 
@@ -110,14 +110,14 @@ class CompareChart(Chart):
     def value_at(self, series: Series, x: float) -> float | None:
         return series.at(x)
 
-    def wanted_lines(self) -> list[Line]:
+    def wanted_lines(self) -> list[ChartLine]:
         self._curve_of = {}
         for curve in self._curves:
             series = self.series_of(curve.history)
             if series is not None:
                 column = f"{curve.name} {self.quantity}"
                 symbol = curve.symbol if self._look is Look.DOTS else "o"
-                line = Line(curve.name, series, curve.colour, self._look, column=column, symbol=symbol)
+                line = ChartLine(curve.name, series, curve.colour, self._look, column=column, symbol=symbol)
                 self._curve_of[line] = curve
         return list(self._curve_of)
 
@@ -125,7 +125,7 @@ class CompareChart(Chart):
         """Positions on the axis themselves, which is what all runs have in common."""
         return XScale(UNITS[self._view.x_kind], float, float, is_over_steps=self._view.x_kind is XKind.STEP)
 
-    def line_scale(self, line: Line, scale: XScale) -> XScale:
+    def line_scale(self, line: ChartLine, scale: XScale) -> XScale:
         return self.scale_of(self._curve_of[line].history)
 
     def x_span(self) -> Span:

@@ -20,7 +20,7 @@ from gui.charts.chart import Chart, RepaintQueue, Stage
 from gui.charts.history import RunHistory, Smoothing
 from gui.charts.machine import DevicePicture, MemoryPicture
 from gui.charts.overlays import CeilingLine, PressureBand, Reading, level_spans
-from gui.charts.series import Line, Look, Series, Span
+from gui.charts.series import ChartLine, Look, Series, Span
 from gui.charts.training import (
     LossChart,
     MetricsChart,
@@ -129,7 +129,7 @@ class DeviceChart(ClockChart):
     def paint_with(self, tokens: Tokens) -> None:
         self._band.paint_with(tokens)
 
-    def wanted_lines(self) -> list[Line]:
+    def wanted_lines(self) -> list[ChartLine]:
         picture = self.shown
         lines = (
             (picture.clock, "others", _percent_factor(picture.clock, picture.clock_limit), "clock_mhz"),
@@ -138,7 +138,7 @@ class DeviceChart(ClockChart):
             (picture.busy, "run", 100.0, "busy"),
         )
         return [
-            Line("", series, colour, factor=factor, column=column)
+            ChartLine("", series, colour, factor=factor, column=column)
             for series, colour, factor, column in lines
             if len(series)
         ]
@@ -273,20 +273,20 @@ class MemoryChart(ClockChart):
         for line in (self._ceiling, self._limit):
             line.paint_with(tokens, self._canvas.axis_font)
 
-    def wanted_lines(self) -> list[Line]:
+    def wanted_lines(self) -> list[ChartLine]:
         picture, swap = self.shown, self.history.memory.swap
         has_tensors = len(picture.tensors) > 0
         others = [Look.AREA, Look.LINE] if self._is_nearly_full else [Look.HIDDEN]
-        lines = [Line("", picture.used, "others", look, column="all_programs_bytes") for look in others]
-        lines.append(Line("", picture.run, "run", Look.AREA, WHOLE if has_tensors else 1.0))
+        lines = [ChartLine("", picture.used, "others", look, column="all_programs_bytes") for look in others]
+        lines.append(ChartLine("", picture.run, "run", Look.AREA, WHOLE if has_tensors else 1.0))
         if has_tensors:
             lines += [
-                Line("", picture.held, "run", Look.AREA, HELD, column="held_bytes"),
-                Line("", picture.tensors, "run", Look.AREA, column="tensor_bytes"),
+                ChartLine("", picture.held, "run", Look.AREA, HELD, column="held_bytes"),
+                ChartLine("", picture.tensors, "run", Look.AREA, column="tensor_bytes"),
             ]
-        lines.append(Line("", picture.run, "run", column="this_run_bytes"))
+        lines.append(ChartLine("", picture.run, "run", column="this_run_bytes"))
         if (swap.extremes() or (0.0, 0.0))[1] >= LEAST_SWAP:
-            lines.append(Line("", swap, "text", Look.DASHED, column="swap_bytes"))
+            lines.append(ChartLine("", swap, "text", Look.DASHED, column="swap_bytes"))
         return lines
 
 

@@ -21,7 +21,7 @@ GPUS = ("cuda", "mps")
 """Beginnings of the names of devices that are GPUs."""
 
 
-class Picture:
+class SeriesGroup:
     """Base of several series over the same clock; a series stays empty if its figure is never measured."""
 
     def __init__(self, *series: Series) -> None:
@@ -36,7 +36,7 @@ class Picture:
         return max(series.last_x or 0.0 for series in self._series)
 
 
-class DevicePicture(Picture):
+class DevicePicture(SeriesGroup):
     """Figures of one processor; NaN is a gap.
 
     `busy` is 0 to 1, `power` in watts, `temperature` in degrees Celsius, `clock` in MHz, `thermal` macOS' level of
@@ -125,7 +125,7 @@ LEVELS = {Pressure.NORMAL: 0.0, Pressure.WARN: 1.0, Pressure.CRITICAL: 2.0}
 """Pressure as a number that can be drawn; NaN where it isn't known."""
 
 
-class MemoryPicture(Picture):
+class MemoryPicture(SeriesGroup):
     """Use of one memory in bytes, as the tops of stacked bands.
 
     From below: `tensors` of this run, what torch's allocator or Metal's driver has `held` for them, all of this `run`,

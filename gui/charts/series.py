@@ -251,7 +251,7 @@ class Look(Enum):
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """A series and how it is drawn.
 
     `colour` names a field of `gui.base.theme.Tokens`, of which an area has the share `strength` over the card. Values
@@ -283,7 +283,7 @@ def mixed(colour: QColor, ground: QColor, strength: float) -> QColor:
 class DrawnLine:
     """A line and the item that draws it."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ChartLine) -> None:
         self.line = line
         self.item = pg.PlotDataItem(
             connect="finite",

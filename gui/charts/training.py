@@ -28,7 +28,7 @@ from gui.charts.axes import (
 from gui.charts.chart import Chart, Stage
 from gui.charts.history import MEDIAN_STEPS, PARTS, RunHistory, Smoothing
 from gui.charts.overlays import Reading
-from gui.charts.series import Floats, Line, Look, Series, Span, mixed
+from gui.charts.series import ChartLine, Floats, Look, Series, Span, mixed
 
 MARGIN_AT_END = 1.015
 """The axis extends a little beyond the last step, so that the dot of the last evaluation is whole."""
@@ -82,7 +82,7 @@ class StepChart(Chart):
         return 0.0, drawn[1]
 
     def evaluated(
-        self, line: Line, x: float | None, name: str, write: Callable[[float], str]
+        self, line: ChartLine, x: float | None, name: str, write: Callable[[float], str]
     ) -> list[Reading]:
         """The evaluation at or before `x`; without it that of the model which was kept, or the newest."""
         series = line.series
@@ -101,10 +101,10 @@ class StepChart(Chart):
             readings.append(Reading(formats.duration(clock), name=_("after")))
         return readings
 
-    def extra_columns(self) -> list[Line]:
+    def extra_columns(self) -> list[ChartLine]:
         return [
-            Line("", self.history.step_epoch, "", column="epoch"),
-            Line("", self.history.step_clock, "", column="seconds"),
+            ChartLine("", self.history.step_epoch, "", column="epoch"),
+            ChartLine("", self.history.step_clock, "", column="seconds"),
         ]
 
 
@@ -120,10 +120,13 @@ class ThroughputChart(StepChart):
         self._counts_tokens = counts_tokens
         self.refresh()
 
-    def wanted_lines(self) -> list[Line]:
+    def wanted_lines(self) -> list[ChartLine]:
         name = "tokens_per_second" if self._counts_tokens else "samples_per_second"
         series = getattr(self.history, name)
-        return [Line("", series, "run", Look.FAINT, column=name), Line("", series, "run", Look.MEANS)]
+        return [
+            ChartLine("", series, "run", Look.FAINT, column=name),
+            ChartLine("", series, "run", Look.MEANS),
+        ]
 
     def readings(self, x: float | None) -> list[Reading]:
         samples, tokens = self.history.samples_per_second.at(x), self.history.tokens_per_second.at(x)
@@ -158,18 +161,18 @@ class ValueChart(StepChart):
         title: str,
         stage: Stage,
         history: RunHistory,
-        line: Line,
+        line: ChartLine,
         *,
         name: str,
         write: Callable[[float], str],
         has_means: bool = False,
         unknown: str = "",
     ) -> None:
-        self._value_lines = [line, Line("", line.series, line.colour, Look.MEANS)][: 1 + has_means]
+        self._value_lines = [line, ChartLine("", line.series, line.colour, Look.MEANS)][: 1 + has_means]
         self._name, self._write, self._unknown = name, write, unknown
         super().__init__(title, stage, history, VALUES, can_be_log=True)
 
-    def wanted_lines(self) -> list[Line]:
+    def wanted_lines(self) -> list[ChartLine]:
         return self._value_lines
 
     def readings(self, x: float | None) -> list[Reading]:
@@ -188,7 +191,7 @@ def learning_rate_chart(stage: Stage, history: RunHistory) -> StepChart:
         _("Learning rate"),
         stage,
         history,
-        Line("", history.learning_rate, "run", column="learning_rate"),
+        ChartLine("", history.learning_rate, "run", column="learning_rate"),
         name=_("learning rate"),
         write=lambda rate: formats.plain_number(float(f"{rate:.4g}")),
     )
@@ -200,7 +203,7 @@ def gradient_norm_chart(stage: Stage, history: RunHistory) -> StepChart:
         _("Gradient norm"),
         stage,
         history,
-        Line("", history.grad_norm, "gradients", Look.FAINT, column="grad_norm"),
+        ChartLine("", history.grad_norm, "gradients", Look.FAINT, column="grad_norm"),
         name=_("norm"),
         write=formats.loss,
         has_means=True,
@@ -216,16 +219,16 @@ class LossChart(StepChart):
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         super().__init__(_("Loss"), stage, history, VALUES, can_be_log=True)
 
-    def wanted_lines(self) -> list[Line]:
+    def wanted_lines(self) -> list[ChartLine]:
         history, is_raw = self.history, self._view.smoothing is Smoothing.OFF
-        lines = [Line("", history.loss, "run", Look.LINE if is_raw else Look.FAINT, column="train_loss")]
+        lines = [ChartLine("", history.loss, "run", Look.LINE if is_raw else Look.FAINT, column="train_loss")]
         if not is_raw:
-            lines.append(Line("", self._smoothed, "run"))
+            lines.append(ChartLine("", self._smoothed, "run"))
         return [*lines, self._validation]
 
     @property
-    def _validation(self) -> Line:
-        return Line("", self.history.eval_loss, "optimizer", Look.DOTS, column="eval_loss")
+    def _validation(self) -> ChartLine:
+        return ChartLine("", self.history.eval_loss, "optimizer", Look.DOTS, column="eval_loss")
 
     @property
     def _smoothed(self) -> Series:
@@ -274,7 +277,7 @@ class MetricsChart(StepChart):
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         super().__init__(_("Evaluation"), stage, history, VALUES)
 
-    def wanted_lines(self) -> list[Line]:
+    def wanted_lines(self) -> list[ChartLine]:
         known = {**self.history.metrics, "eval_loss": self.history.eval_loss}
         found = [name for name, series in known.items() if len(series)]
         lead = next((name for name in formats.METRIC_NAMES if name in found), "")
@@ -282,7 +285,7 @@ class MetricsChart(StepChart):
         self._canvas.y_axis.set_unit(SHARES if formats.is_share(lead) else VALUES)
         self.leaves_out = lead in formats.LESS_IS_BETTER
         lines = [
-            Line(
+            ChartLine(
                 self.SHORT.get(name, formats.metric_title(name)),
                 known[name],
                 look[0],
@@ -330,7 +333,7 @@ COLOURS = (("others", 1.0), ("run", 0.75), ("activations", 0.75), ("optimizer", 
 
 
 @dataclass(frozen=True)
-class Parts:
+class StackedParts:
     """Stacked parts of steps.
 
     `x` are steps, shape (k,); `tops` the upper edges in seconds, the last one that of the whole step, shape (5, k).
@@ -352,7 +355,7 @@ class StepTimeChart(StepChart):
     legend_lines = 2
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
-        self._parts: Parts | None = None
+        self._parts: StackedParts | None = None
         self._pauses = pg.PlotDataItem(connect="pairs")  # upright lines, cut off at the top
         self._pauses.setZValue(-5)
         self._pause_share = 0.0
@@ -433,14 +436,16 @@ class StepTimeChart(StepChart):
             band.setFillBrush(pg.mkBrush(mixed(QColor(getattr(tokens, name)), ground, strength)))
         self._pauses.setPen(pg.mkPen(tokens.gradients, width=1))
 
-    def wanted_lines(self) -> list[Line]:
+    def wanted_lines(self) -> list[ChartLine]:
         history = self.history
         lines = [
-            Line("", history.step_seconds, self._line_colour, Look.FAINT, column="step_seconds"),
-            Line("", history.median_seconds, self._line_colour),
+            ChartLine("", history.step_seconds, self._line_colour, Look.FAINT, column="step_seconds"),
+            ChartLine("", history.median_seconds, self._line_colour),
         ]
         if history.forward_seconds.extremes() is not None:
-            lines += [Line("", getattr(history, part), "others", Look.HIDDEN, column=part) for part in PARTS]
+            lines += [
+                ChartLine("", getattr(history, part), "others", Look.HIDDEN, column=part) for part in PARTS
+            ]
         return lines
 
     @property
@@ -460,7 +465,7 @@ class StepTimeChart(StepChart):
         ]
 
 
-def parts_between(history: RunHistory, low: float, high: float, columns: int) -> Parts | None:
+def parts_between(history: RunHistory, low: float, high: float, columns: int) -> StackedParts | None:
     """The parts of the steps from `low` to `high`, averaged to at most two per column; None if none are known."""
     means = [getattr(history, name).means(low, high, columns) for name in (*PARTS, "step_seconds")]
     rows = np.stack([values for _x, values in means])
@@ -468,4 +473,4 @@ def parts_between(history: RunHistory, low: float, high: float, columns: int) ->
     if not known.any():
         return None
     tops = np.cumsum(rows[:-1, known], axis=0)
-    return Parts(means[0][0][known], np.vstack([tops, np.maximum(rows[-1, known], tops[-1])]))
+    return StackedParts(means[0][0][known], np.vstack([tops, np.maximum(rows[-1, known], tops[-1])]))

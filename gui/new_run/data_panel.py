@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 from core.base.errors import Fix
 from core.base.formats import counted
 from core.base.language import _, ngettext
-from core.jobs.inspect import DataReport, Finding, FindingLevel, FoundFile
+from core.jobs.inspect import DataFinding, DataReport, FindingLevel, FoundFile
 from core.options.catalogue import options_by_path
 from core.options.choices import ColumnRole, Task
 from core.services.columns import Columns
@@ -77,13 +77,13 @@ class FindingsPane(QWidget):
     def __init__(self, most: int | None = None) -> None:
         super().__init__()
         self._most = most
-        self._shown: tuple[tuple[Finding, ...], Set[int]] = ((), frozenset())
+        self._shown: tuple[tuple[DataFinding, ...], Set[int]] = ((), frozenset())
         self.summary = role_label(Role.GROUP_TITLE)
         self._lines = vbox(spacing=SPACING // 2)
         fill(QVBoxLayout(self), self.summary, self._lines, margins=FLUSH, spacing=SPACING // 2)
         self.hide()
 
-    def show_findings(self, findings: Sequence[Finding], rows: Set[int] = frozenset()) -> None:
+    def show_findings(self, findings: Sequence[DataFinding], rows: Set[int] = frozenset()) -> None:
         """Show findings, problems first; `rows` are those that can be shown and become links."""
         if (tuple(findings), rows) == self._shown:
             return
@@ -132,7 +132,7 @@ class FindingsPane(QWidget):
         lines.addWidget(holder)
         return buttons[0]
 
-    def _line(self, finding: Finding, label: QLabel, shared: Sequence[Fix]) -> QWidget:
+    def _line(self, finding: DataFinding, label: QLabel, shared: Sequence[Fix]) -> QWidget:
         lines = vbox(label, spacing=0)
         advice = [fix.label for fix in finding.fixes if fix.is_advice]
         if advice:
@@ -147,7 +147,7 @@ class FindingsPane(QWidget):
         is_problem = finding.level is FindingLevel.PROBLEM
         return marked_line(PROBLEM_MARK if is_problem else WARNING_MARK, lines, self)
 
-    def _label(self, finding: Finding, linked: Set[int]) -> QLabel:
+    def _label(self, finding: DataFinding, linked: Set[int]) -> QLabel:
         numbers = ", ".join(f"{row:,}" for row in finding.rows)
         link = '<a href="{row}" style="text-decoration:none">{row:,}</a>'
         links = ", ".join(link.format(row=row) if row in linked else f"{row:,}" for row in finding.rows)
@@ -171,7 +171,7 @@ MOST_SHOWN = QSize(760, 560)
 class FilesSheet(Sheet):
     """The files of a finding. Double click or Return opens one; a right click offers its folder and its path."""
 
-    def __init__(self, finding: Finding, parent: QWidget) -> None:
+    def __init__(self, finding: DataFinding, parent: QWidget) -> None:
         super().__init__(_("Images in question"), parent)
         self._waiting = list(finding.files)
         self.list = QListWidget()
@@ -264,7 +264,7 @@ def side_by_side(pictures: list[QPixmap]) -> QPixmap:
     return whole
 
 
-def summary(findings: Sequence[Finding]) -> str:
+def summary(findings: Sequence[DataFinding]) -> str:
     """Return how many problems and warnings there are: `3 problems, 2 warnings`."""
     problems = sum(finding.level is FindingLevel.PROBLEM for finding in findings)
     warnings = len(findings) - problems

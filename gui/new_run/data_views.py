@@ -32,7 +32,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.language import _, ngettext
-from core.jobs.inspect import Column, ColumnKind, DataReport, Lengths, Seen, SeenPart
+from core.jobs.inspect import DataColumn, DataColumnKind, DataReport, Lengths, Seen, SeenPart
 from core.options.choices import Task
 from core.services.columns import Columns, uses_for
 from gui.base.theme import Role, Theme, set_role
@@ -122,8 +122,12 @@ class RowsModel(QAbstractTableModel):
         return plain_tip(f"{column_text(column)}\n{_('Click to choose what it is used for.')}")
 
 
-def column_text(column: Column) -> str:
-    kinds = {ColumnKind.TEXT: _("text"), ColumnKind.NUMBER: _("numbers"), ColumnKind.OTHER: _("other values")}
+def column_text(column: DataColumn) -> str:
+    kinds = {
+        DataColumnKind.TEXT: _("text"),
+        DataColumnKind.NUMBER: _("numbers"),
+        DataColumnKind.OTHER: _("other values"),
+    }
     text = _("{name}: {kind}, {distinct:,} different, {empty:,} empty")
     name, kind = isolated(column.name), kinds[column.kind]
     return text.format(name=name, kind=kind, distinct=column.distinct, empty=column.empty)

@@ -25,7 +25,7 @@ from gui.widgets.form import sentence
 from gui.widgets.inputs import SECOND_LINE, ChoiceList, Chooser, Segment
 from gui.widgets.labels import ButtonMenu, link_button, push_button, role_label, text_label
 from gui.widgets.layout import FLUSH, PageScroll, Sheet, fill, fill_dialog, hbox, keep_place
-from gui.widgets.tables import Group, KeyValue, Row
+from gui.widgets.tables import Group, KeyValue, TableRow
 
 FILE_FILTER = "*.hone *.toml"
 
@@ -226,10 +226,10 @@ def _groups(imported: Imported) -> list[Group]:
             f"{options[path].title}: {value_text(options[path], value)}"
             for path, value in item.options.items()
         )
-        taken.append(Row(name, ", ".join(values), sentence(item.note)))
+        taken.append(TableRow(name, ", ".join(values), sentence(item.note)))
     groups = (
-        Group(_("To fix"), tuple(Row(item.path, sentence(item.message)) for item in imported.problems)),
+        Group(_("To fix"), tuple(TableRow(item.path, sentence(item.message)) for item in imported.problems)),
         Group(_("Imported"), tuple(taken)),
-        Group(_("Left out"), tuple(Row(item.name, sentence(item.reason)) for item in imported.left)),
+        Group(_("Left out"), tuple(TableRow(item.name, sentence(item.reason)) for item in imported.left)),
     )
     return [group for group in groups if group.rows]

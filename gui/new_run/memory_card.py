@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from core.base.formats import about, duration, memory, moment, step_time, three_figures, whole_percent
 from core.base.language import _
-from core.memory.model import BUSY, Basis, Forecast, Parts, Verdict
+from core.memory.model import BUSY, Basis, FitVerdict, Forecast, Parts
 from core.memory.remedies import Remedy
 from core.options import RunOptions, hub
 from core.options.choices import Method, Task
@@ -26,7 +26,7 @@ from core.options.method_rules import steps_of
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.new_run.data_views import cut_by
-from gui.new_run.memory_state import Measured, MemoryState
+from gui.new_run.memory_state import MemoryState, PastMeasurement
 from gui.widgets.bars import Part, PartsBar
 from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox
@@ -58,14 +58,14 @@ def headline(state: MemoryState, forecast: Forecast) -> tuple[str, str, Role]:
         text = _("{size} of {total} in total")
     text = text.format(size=size, free=memory(room.free), total=memory(room.ceiling))
     match state.verdict:
-        case Verdict.TOO_LARGE if state.is_upper_bound:
+        case FitVerdict.TOO_LARGE if state.is_upper_bound:
             return _("May not fit"), text, Role.VERDICT_TIGHT
-        case Verdict.TOO_LARGE:
+        case FitVerdict.TOO_LARGE:
             text = _("{size}, that is {over} too much").format(size=size, over=memory(total - room.free))
             return _("Doesn't fit"), text, Role.VERDICT_BAD
-        case Verdict.TIGHT if not is_least:
+        case FitVerdict.TIGHT if not is_least:
             return _("Fits tightly"), text, Role.VERDICT_TIGHT
-        case Verdict.UNKNOWN:
+        case FitVerdict.UNKNOWN:
             return _("Reading lengths…"), text, Role.VERDICT
     if is_least:
         return _("May fit"), text, Role.VERDICT
@@ -114,10 +114,10 @@ def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
 
 def saving_text(
     remedy: Remedy,
-    now: Verdict,
-    after: Verdict,
-    without: Measured | None = None,
-    measured: Measured | None = None,
+    now: FitVerdict,
+    after: FitVerdict,
+    without: PastMeasurement | None = None,
+    measured: PastMeasurement | None = None,
 ) -> str:
     """Return what a remedy saves and costs: `−1.20 GB, then it fits · 30 % slower`.
 
@@ -141,9 +141,9 @@ def saving_text(
         saved = (_("−{size}") if saves >= 0 else _("+{size}")).format(size=memory(abs(saves)))
         seconds, before = measured.measurement.step_seconds, without.measurement.step_seconds
         slower = seconds / before if seconds and before else None
-    if now is Verdict.TOO_LARGE and after in (Verdict.FITS, Verdict.TIGHT):
+    if now is FitVerdict.TOO_LARGE and after in (FitVerdict.FITS, FitVerdict.TIGHT):
         saved = _("{saved}, then it fits").format(saved=saved)
-    if now is Verdict.TIGHT and after is Verdict.FITS:
+    if now is FitVerdict.TIGHT and after is FitVerdict.FITS:
         saved = _("{saved}, then with room to spare").format(saved=saved)
     parts = [saved] if slower is None else [saved, slower_text(slower, is_measured=measured is not None)]
     text = " · ".join(parts)
@@ -337,7 +337,7 @@ class Ladder(QWidget):
 ROOM_MS = 3000
 """How often the free memory is read."""
 
-SHORT = (Verdict.TIGHT, Verdict.TOO_LARGE)
+SHORT = (FitVerdict.TIGHT, FitVerdict.TOO_LARGE)
 
 
 class FitCard(Card):
@@ -485,7 +485,7 @@ class FitCard(Card):
         state = self.state
         after, measured = state.verdict_after(remedy), state.measured_after(remedy)
         if state.case is not None and state.case.is_listed:
-            after = Verdict.UNKNOWN  # it may fit
+            after = FitVerdict.UNKNOWN  # it may fit
         text = saving_text(remedy, state.verdict, after, state.measured, measured)
         limit, case = remedy.changes.get("data.max_length"), state.case
         if limit is None or state.lengths is None or case is None or case.options.task is Task.CAUSAL_LM:

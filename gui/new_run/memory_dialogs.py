@@ -19,7 +19,7 @@ from core.base.formats import MISSING, about, counted, duration, memory, step_ti
 from core.base.language import _
 from core.memory import history
 from core.memory.explain import PartExplained, explain_parts
-from core.memory.model import Verdict, key_of
+from core.memory.model import FitVerdict, key_of
 from core.memory.remedies import Remedy
 from core.options import RunOptions
 from core.options.catalogue import with_changes
@@ -37,7 +37,7 @@ from gui.run.words import forecast_text
 from gui.widgets.bars import progress_bar
 from gui.widgets.labels import push_button, text_label
 from gui.widgets.layout import PageScroll, Sheet, fill, fill_dialog, hbox
-from gui.widgets.tables import Group, KeyValue, Row, set_up_texts
+from gui.widgets.tables import Group, KeyValue, TableRow, set_up_texts
 
 
 class ExplainedSheet(Sheet):
@@ -46,7 +46,7 @@ class ExplainedSheet(Sheet):
     def __init__(self, basis: str, total: int, parts: Sequence[PartExplained], parent: QWidget) -> None:
         super().__init__(_("What takes the memory"), parent)
         self.resize(680, 600)
-        rows = [Row(_("Total"), f"{memory(total)}. {undivided_text()}")]
+        rows = [TableRow(_("Total"), f"{memory(total)}. {undivided_text()}")]
         if parts:
             rows = list(map(self._row, parts))
         self.rows = KeyValue()
@@ -56,10 +56,10 @@ class ExplainedSheet(Sheet):
         buttons = self.button_box(QDialogButtonBox.StandardButton.Close)
         fill_dialog(self, text_label(basis), (PageScroll(content), 1), buttons)
 
-    def _row(self, part: PartExplained) -> Row:
+    def _row(self, part: PartExplained) -> TableRow:
         source = _("Source: {source}").format(source=part.source) if part.source else ""
         note = "\n".join(line for line in (part.formula, source) if line)
-        return Row(part.title, f"{memory(part.bytes)}. {part.sentence}", note)
+        return TableRow(part.title, f"{memory(part.bytes)}. {part.sentence}", note)
 
 
 class TriesTable(QTableWidget):
@@ -87,10 +87,10 @@ class TriesTable(QTableWidget):
         self.tries.append(trial)
         measured = trial.measurement
         results = {
-            Verdict.FITS: _("✓ fits"),
-            Verdict.TIGHT: _("! fits tightly"),
-            Verdict.TOO_LARGE: _("✕ doesn't fit"),
-            Verdict.UNKNOWN: _("✕ failed"),
+            FitVerdict.FITS: _("✓ fits"),
+            FitVerdict.TIGHT: _("! fits tightly"),
+            FitVerdict.TOO_LARGE: _("✕ doesn't fit"),
+            FitVerdict.UNKNOWN: _("✕ failed"),
         }
         cells = (
             trial.title,
@@ -231,11 +231,11 @@ class FitSheet(Sheet):
 
     def _show_button(self) -> None:
         trial = self.table.chosen
-        fits = trial is not None and trial.verdict in (Verdict.FITS, Verdict.TIGHT)
+        fits = trial is not None and trial.verdict in (FitVerdict.FITS, FitVerdict.TIGHT)
         self.apply.setEnabled(fits and bool(trial and trial.changes) and not self.is_running)
 
 
-class Start(Enum):
+class DoesntFitAnswer(Enum):
     """The answer about a run that doesn't fit."""
 
     WITH_REMEDY = auto()
@@ -270,43 +270,49 @@ class MemoryActions(QObject):
         failure = state.lookup.failure
         if state.lookup_source and failure is not None:
             title = _("{model} isn't on this computer, and can't be downloaded now")
-            answers = {Start.WITH_REMEDY: _("Choose another model"), Start.ANYWAY: _("Start anyway")}
+            answers = {
+                DoesntFitAnswer.WITH_REMEDY: _("Choose another model"),
+                DoesntFitAnswer.ANYWAY: _("Start anyway"),
+            }
             title, text = title.format(model=state.lookup_source), failure_text(failure)
-            answer = Question(title, f"{text}.", answers, self._card.window()).ask(Start.NEVER)
-            if answer is Start.WITH_REMEDY:
+            answer = Question(title, f"{text}.", answers, self._card.window()).ask(DoesntFitAnswer.NEVER)
+            if answer is DoesntFitAnswer.WITH_REMEDY:
                 self.other_model_wanted.emit()
-            if answer is not Start.ANYWAY:
+            if answer is not DoesntFitAnswer.ANYWAY:
                 return False
         case, forecast = state.case, state.forecast
-        if case is None or forecast is None or Verdict.TOO_LARGE not in (state.verdict, forecast.verdict):
+        if case is None or forecast is None or FitVerdict.TOO_LARGE not in (state.verdict, forecast.verdict):
             return True
         key = key_of(case.options)
         waits = not state.ran_out and queue.ahead_of(case.options.device.name) is not None
         fits_alone = state.room is not None and forecast.parts.total <= state.room.ceiling
         if key == self._confirmed or (waits and fits_alone):
             return True
-        enough = (Verdict.FITS, Verdict.TIGHT)
+        enough = (FitVerdict.FITS, FitVerdict.TIGHT)
         remedies = (item for item in state.remedies() if item.changes and state.verdict_after(item) in enough)
         remedy = next(remedies, None)
-        answer = self._question(headline(state, forecast)[1], remedy).ask(Start.NEVER)
-        if answer is Start.ANYWAY:
+        answer = self._question(headline(state, forecast)[1], remedy).ask(DoesntFitAnswer.NEVER)
+        if answer is DoesntFitAnswer.ANYWAY:
             self._confirmed = key
-        elif answer is Start.WITH_REMEDY and remedy is not None:
+        elif answer is DoesntFitAnswer.WITH_REMEDY and remedy is not None:
             self.apply(remedy)
-        elif answer is Start.WITH_REMEDY:
+        elif answer is DoesntFitAnswer.WITH_REMEDY:
             self.fit()
-        return answer is Start.ANYWAY
+        return answer is DoesntFitAnswer.ANYWAY
 
-    def _question(self, figures: str, remedy: Remedy | None) -> Question[Start]:
+    def _question(self, figures: str, remedy: Remedy | None) -> Question[DoesntFitAnswer]:
         """Return the question; Return never starts what doesn't fit."""
         text = _("If memory runs out, the run ends and other programs may become slow.")
-        answers = {Start.ANYWAY: _("Start anyway")}
+        answers = {DoesntFitAnswer.ANYWAY: _("Start anyway")}
         if remedy is not None:
             text += f"\n\n{remedy.title}: {self._card.worth(remedy)}"
-            answers = {Start.WITH_REMEDY: _("Apply: {remedy}").format(remedy=remedy.title), **answers}
+            answers = {
+                DoesntFitAnswer.WITH_REMEDY: _("Apply: {remedy}").format(remedy=remedy.title),
+                **answers,
+            }
         elif self._state.can_measure:
             text += "\n\n" + _("No single change makes it fit. Hone can look for a combination that does.")
-            answers = {Start.WITH_REMEDY: _("Fit it for me…"), **answers}
+            answers = {DoesntFitAnswer.WITH_REMEDY: _("Fit it for me…"), **answers}
         title = _("This run doesn't fit into memory: {figures}")
         if self._state.is_upper_bound:
             title = _("This run may not fit into memory: {figures}")

@@ -20,13 +20,13 @@ from core.jobs.hub import ConfigFetched, ConfigRequest
 from core.jobs.inspect import DataReport, Lengths
 from core.memory import estimate, history
 from core.memory.model import (
+    FitVerdict,
     Forecast,
     Measurement,
     ModelReport,
     ModelShape,
     OptionsRequest,
     Room,
-    Verdict,
     key_of,
     matters,
     options_request,
@@ -48,7 +48,7 @@ from core.runs.summary import Timings, rough_key, steps_and_evaluations, timing_
 from core.services.autofit import MakeDryRun, verdict_of
 from core.services.memory import DryRun
 from gui.base.background import Ask, EngineWork, FileWork
-from gui.new_run.state import Checked, FormQuestion, FormQuestions, failure_text, is_counted, known_extent
+from gui.new_run.state import CheckedForm, FormQuestion, FormQuestions, failure_text, is_counted, known_extent
 
 _gpu = cache(gpu_of)  # finding a GPU takes longer than reading its memory
 
@@ -100,7 +100,7 @@ def longest_example(options: RunOptions, data: DataReport) -> int | None:
 
 
 @dataclass(frozen=True)
-class Measured:
+class PastMeasurement:
     """A measurement, and when it was made, in unix seconds.
 
     `length` are the tokens of the longest example as known then, None if unknown.
@@ -136,7 +136,7 @@ def training_seconds(options: RunOptions, trained: int, pace: float, validation:
 
 
 @dataclass(frozen=True)
-class Case:
+class FormCase:
     """What a forecast is about: readable options, an available device, a model of known shape.
 
     `trained` is the number of training examples, `validation` that of validation examples for each of them, None if
@@ -157,8 +157,8 @@ class Case:
 
 
 def find_case(
-    checked: Checked, machine: MachineReport | None, questions: FormQuestions, *, is_ready: bool
-) -> Case | str:
+    checked: CheckedForm, machine: MachineReport | None, questions: FormQuestions, *, is_ready: bool
+) -> FormCase | str:
     """Return what the form is about, or a sentence saying why nothing can be forecast yet."""
     options, model = checked.readable, questions.model
     if machine is None:
@@ -199,7 +199,7 @@ def find_case(
     labels = max(2, len(data.labels)) if data is not None else 2
     is_here, is_listed = is_complete(options), listed is not None
     shape = shaped.shape
-    return Case(options, device, shaped, shape, labels, trained, is_ready, is_here, is_listed, validation)
+    return FormCase(options, device, shaped, shape, labels, trained, is_ready, is_here, is_listed, validation)
 
 
 def is_elsewhere(options: RunOptions, questions: FormQuestions) -> bool:
@@ -258,7 +258,7 @@ class MemoryState(QObject):
     def __init__(self, ask: Ask, tools: MemoryTools, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.tools = tools
-        self.case: Case | None = None
+        self.case: FormCase | None = None
         self.missing = ""
         self.room: Room | None = None
         self.correction = 1.0
@@ -268,7 +268,7 @@ class MemoryState(QObject):
         self._blocks = 0  # of text in the first of them, if known
         self._longest: tuple[RunOptions, int] | None = None
         self.lengths: Lengths | None = None  # of the examples, in tokens
-        self._measured: dict[bytes, Measured] = {}
+        self._measured: dict[bytes, PastMeasurement] = {}
         self._is_checking = False
         self._is_paused = False
         self.refined: FormQuestion[OptionsRequest, Forecast] = FormQuestion(
@@ -307,14 +307,14 @@ class MemoryState(QObject):
         return best and msgspec.structs.replace(best, room=self.room)
 
     @property
-    def measured(self) -> Measured | None:
+    def measured(self) -> PastMeasurement | None:
         """The measurement of these options and examples as long as now, None if there is none yet."""
         timed, length = self.timed, self.known_length
         is_other = timed is not None and timed.length is not None and length not in (None, timed.length)
         return None if is_other else timed
 
     @property
-    def timed(self) -> Measured | None:
+    def timed(self) -> PastMeasurement | None:
         """The measurement whose step time is that of the run: also of other examples, shorter or longer ones."""
         return self._measured.get(_key(self.case.options)) if self.case else None
 
@@ -346,11 +346,11 @@ class MemoryState(QObject):
         return self.is_upper_bound and (self._is_checking or self.refined.is_waiting)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> FitVerdict:
         if self.ran_out:
-            return Verdict.TOO_LARGE
-        found = self.forecast.verdict if self.forecast else Verdict.UNKNOWN
-        return found if found is Verdict.FITS or not self.is_reading else Verdict.UNKNOWN
+            return FitVerdict.TOO_LARGE
+        found = self.forecast.verdict if self.forecast else FitVerdict.UNKNOWN
+        return found if found is FitVerdict.FITS or not self.is_reading else FitVerdict.UNKNOWN
 
     @property
     def note(self) -> str:
@@ -378,7 +378,7 @@ class MemoryState(QObject):
         """Seconds of each run of the form, None if unknown, and by which past run, empty if measured."""
         return self._expected(self.case, self.case.options) if self.case else []
 
-    def _expected(self, case: Case, options: RunOptions) -> list[tuple[float | None, str]]:
+    def _expected(self, case: FormCase, options: RunOptions) -> list[tuple[float | None, str]]:
         timed, found = self.timed, times(options, self._timings, case.device.title, case.trained)
         if timed is not None and not timed.ran_out and timed.pace is not None:
             measured, validation = timed.measurement, case.validation or 0.0
@@ -426,7 +426,7 @@ class MemoryState(QObject):
         case, known = self.case, self.expected
         if case is None:
             return None, []
-        too_large, factor = Verdict.TOO_LARGE, self._factor
+        too_large, factor = FitVerdict.TOO_LARGE, self._factor
         large = [words for words, one in runs.items() if self._verdict_of(one, factor) is too_large]
         trained = case.trained or (self.timed and self.timed.measurement.train_samples)
         if not trained or any(seconds is None for seconds, _title in known):
@@ -460,12 +460,12 @@ class MemoryState(QObject):
         if self.case is None:
             return True
         changed = with_changes(self.case.options, changes)
-        return self._verdict_of(changed, self._cautious_factor) is not Verdict.TOO_LARGE
+        return self._verdict_of(changed, self._cautious_factor) is not FitVerdict.TOO_LARGE
 
-    def _verdict_of(self, options: RunOptions, factor: float) -> Verdict:
+    def _verdict_of(self, options: RunOptions, factor: float) -> FitVerdict:
         """The verdict on other options than those of the form, by the formula times a factor."""
         if self.case is None:
-            return Verdict.UNKNOWN
+            return FitVerdict.UNKNOWN
         needs = partial(self.tools.forecast, room=self.room, length=self.known_length, correction=factor)
         return needs(options, self.case.shape, self.case.device).verdict
 
@@ -485,22 +485,22 @@ class MemoryState(QObject):
         """The same, unless the formula gives more: once options are changed, it decides whether they fit."""
         return max(self.correction, self._factor)
 
-    def measured_after(self, remedy: Remedy) -> Measured | None:
+    def measured_after(self, remedy: Remedy) -> PastMeasurement | None:
         """Return what was measured with a remedy, None if nothing was."""
         if self.case is None or not remedy.changes:
             return None
         return self._measured.get(_key(with_changes(self.case.options, remedy.changes)))
 
-    def verdict_after(self, remedy: Remedy) -> Verdict:
+    def verdict_after(self, remedy: Remedy) -> FitVerdict:
         """Return whether it fits with a remedy, as measured or by forecast."""
         if (after := self.measured_after(remedy)) is not None:
             return verdict_of(after.measurement, self.room)
         found = remedy.forecast.verdict
-        is_vague = self.case is not None and self.case.is_listed and found is Verdict.TIGHT
-        return Verdict.UNKNOWN if is_vague else found
+        is_vague = self.case is not None and self.case.is_listed and found is FitVerdict.TIGHT
+        return FitVerdict.UNKNOWN if is_vague else found
 
     def update(
-        self, checked: Checked, machine: MachineReport | None, questions: FormQuestions, *, is_ready: bool
+        self, checked: CheckedForm, machine: MachineReport | None, questions: FormQuestions, *, is_ready: bool
     ) -> None:
         """Follow the form; see `find_case`."""
         before, case = self.case, find_case(checked, machine, questions, is_ready=is_ready)
@@ -593,7 +593,7 @@ class MemoryState(QObject):
         self._files.put(self.tools.timings, self._on_timings)
 
     def add_measurement(self, options: RunOptions, measurement: Measurement) -> None:
-        self._measured[_key(options)] = Measured(measurement, time.time(), self.known_length)
+        self._measured[_key(options)] = PastMeasurement(measurement, time.time(), self.known_length)
         self._follow()
         self.changed.emit()
 

@@ -52,7 +52,7 @@ class ListedModel:
         if name is not None:
             home = Path(os.environ.get("TORCH_HOME") or Path.home() / ".cache" / "torch")
             return any((home / "hub" / "checkpoints").glob(f"{name}-*.pth"))
-        return not self.megabytes or hub.has_all_weights(hub.names_here(self.source, hub.Kind.MODEL))
+        return not self.megabytes or hub.has_all_weights(hub.names_here(self.source, hub.RepoKind.MODEL))
 
     def facts(self, parameters: int | None = None) -> str:
         """Return size, download and licence in one line; `parameters` are those for the task, if known."""
@@ -192,7 +192,7 @@ class PastRunList(ChoiceList):
         self.choose(chosen)
 
 
-class Place(StrEnum):
+class ModelOrigin(StrEnum):
     """Where a model comes from."""
 
     LIST = "list"
@@ -219,10 +219,10 @@ class ModelField(Field):
             chooser.setAccessibleName(option.title)
             chooser.setToolTip(tip)
             chooser.activated.connect(self.changed)
-        self._places: dict[Place, QComboBox | PathField] = {
-            Place.LIST: self.models,
-            Place.FOLDER: self._text,
-            Place.RUN: self._runs,
+        self._places: dict[ModelOrigin, QComboBox | PathField] = {
+            ModelOrigin.LIST: self.models,
+            ModelOrigin.FOLDER: self._text,
+            ModelOrigin.RUN: self._runs,
         }
         self._stack = QStackedWidget()
         for widget in self._places.values():
@@ -233,7 +233,7 @@ class ModelField(Field):
             _("A folder with a model in it, or an id on the Hub."),
             _("The model that one of your runs has trained."),
         )
-        self._place = Segmented(map(Segment, Place, titles, tips))
+        self._place = Segmented(map(Segment, ModelOrigin, titles, tips))
         self._place.setAccessibleName(_("Source of the model"))
         self._place.chosen.connect(self._on_place)
         self.hub = push_button(_("Find one on the Hub…"), self.hub_wanted.emit)
@@ -242,7 +242,7 @@ class ModelField(Field):
         lines.addWidget(self.hub, 0, Qt.AlignmentFlag.AlignLeading)
         self._row.addLayout(lines, 1)
         self.models.reload()
-        self._show_place(Place.LIST)
+        self._show_place(ModelOrigin.LIST)
 
     def set_task(self, task: Task) -> None:
         if task is not self._task:
@@ -260,10 +260,10 @@ class ModelField(Field):
         """Show a source: in the list if it is there, else as a past run's, else as it is."""
         source = str(value or "")
         is_listed = not source or self.models.findData(source) >= 0 or scheme_of(source) in OF_LIST
-        place = Place.LIST if is_listed else Place.RUN if is_run(source) else Place.FOLDER
-        self._text.set_value(source if place is Place.FOLDER else "")
-        self.models.choose(source if place is Place.LIST else "")
-        if place is Place.RUN:
+        place = ModelOrigin.LIST if is_listed else ModelOrigin.RUN if is_run(source) else ModelOrigin.FOLDER
+        self._text.set_value(source if place is ModelOrigin.FOLDER else "")
+        self.models.choose(source if place is ModelOrigin.LIST else "")
+        if place is ModelOrigin.RUN:
             self._runs.choose(source)
         self._show_place(place)
 
@@ -281,7 +281,7 @@ class ModelField(Field):
         model = listed_model(self._task, str(self.value() or ""), self.models.vocabulary)
         return model.facts(parameters) if model is not None else ""
 
-    def _show_place(self, place: Place) -> None:
+    def _show_place(self, place: ModelOrigin) -> None:
         self._place.set_value(place.value)
         widget = self._places[place]
         self._stack.setCurrentWidget(widget)
@@ -289,7 +289,7 @@ class ModelField(Field):
         self.setFocusProxy(self._text.line if widget is self._text else widget)
 
     def _on_place(self, value: str) -> None:
-        self._show_place(Place(value))
+        self._show_place(ModelOrigin(value))
         self.changed.emit()
 
 

@@ -21,7 +21,7 @@ from core.base.language import _
 from core.options import RunOptions, Tree, presets
 from core.options.catalogue import options_by_path, options_of, value_of
 from core.options.choices import Task, Toggle
-from core.options.declare import Kind, Option
+from core.options.declare import Option, OptionKind
 from core.options.device_support import MachineReport, Settled, find_device, settle, settled_beside
 from core.options.method_rules import big_model_advice, extent, usual_rate
 from core.options.sources import DIGITS, short_name
@@ -225,7 +225,7 @@ def is_advanced(option: Option) -> bool:
 
 def automatic_text(option: Option, settled: Settled) -> str:
     """Return what "automatic" resolves to and why; only why if the control shows the value."""
-    if option.kind is Kind.WHOLE or len(option.choices) <= ROOM_FOR_AUTOMATIC:
+    if option.kind is OptionKind.WHOLE or len(option.choices) <= ROOM_FOR_AUTOMATIC:
         return sentence(settled.reason)
     return _("Automatic: {value}, {reason}").format(value=settled.value, reason=settled.reason)
 

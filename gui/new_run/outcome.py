@@ -28,9 +28,9 @@ from gui.new_run.data_panel import PROBLEM_MARK, WARNING_MARK, counts_of, marked
 from gui.new_run.memory_card import FitCard, headline
 from gui.new_run.memory_state import MemoryState
 from gui.new_run.model_field import download_note, model_title
-from gui.new_run.state import Checked, FormQuestions, is_counted, known_extent
+from gui.new_run.state import CheckedForm, FormQuestions, is_counted, known_extent
 from gui.widgets.cards import Card
-from gui.widgets.form import Start, sentence
+from gui.widgets.form import StartingValue, sentence
 from gui.widgets.labels import (
     LinkLabel,
     isolated,
@@ -155,7 +155,7 @@ def loading_text(options: RunOptions, device: DeviceReport | None, longest: int 
     return ", ".join(parts) or _("by the training process, without workers")
 
 
-def changes_by_row(options: RunOptions, changed: Mapping[str, Start]) -> dict[str, str]:
+def changes_by_row(options: RunOptions, changed: Mapping[str, StartingValue]) -> dict[str, str]:
     """Return how options that have an effect differ from their starts, by the row of the summary that shows them."""
     paths = {
         _("Model"): "model.pretrained",
@@ -366,13 +366,13 @@ class OutcomeColumn(QWidget):
 
     def show_outcome(
         self,
-        checked: Checked,
+        checked: CheckedForm,
         problems: Sequence[Problem],
         machine: MachineReport | None,
         questions: FormQuestions,
         advice: Sequence[Problem] = (),
         *,
-        changed: Mapping[str, Start],
+        changed: Mapping[str, StartingValue],
         is_waiting: bool,
         is_start_awaited: bool = False,
     ) -> None:

@@ -16,12 +16,12 @@ from core.base.language import _, isolated, ngettext
 from core.benchmark.plan import Plan
 from core.hosts.sending import SOURCES as SENT
 from core.jobs.inspect import DataReport
-from core.memory.model import Basis, Forecast, ModelShape, Verdict
+from core.memory.model import Basis, FitVerdict, Forecast, ModelShape
 from core.options import RunOptions, Tree, presets, run_file
 from core.options.catalogue import copied, options_by_path, put, value_at, with_changes
 from core.options.choices import Method, Task
 from core.options.device_support import MachineReport, find_device, hints
-from core.options.hub import Kind
+from core.options.hub import RepoKind
 from core.options.method_rules import SCRATCH_EPOCHS, starting_options
 from core.options.presets import Preset
 from core.options.sources import Scheme, is_scratch, scheme_of
@@ -166,7 +166,7 @@ class NewRunPage(QWidget):
         self._options.check_requested.connect(self.check_requested)
         self._options.fix_chosen.connect(self._remedies.apply)
         self._options.fields.train.changed.connect(self._remedies.propose_task)
-        self._options.fields.train.hub_wanted.connect(lambda: self.open_hub(Kind.DATASET))
+        self._options.fields.train.hub_wanted.connect(lambda: self.open_hub(RepoKind.DATASET))
         self._options.fields.model.hub_wanted.connect(self.open_hub)
         self._options.fields.model.models.badge = self._badge
         self._options.fields.train.changed.connect(self._strip.hide)  # what it says is about other data
@@ -296,16 +296,16 @@ class NewRunPage(QWidget):
         sheet.imported.connect(lambda imported: self._note_named(imported.tree))
         sheet.open()
 
-    def open_hub(self, kind: Kind = Kind.MODEL) -> None:
+    def open_hub(self, kind: RepoKind = RepoKind.MODEL) -> None:
         """Let the person choose a model for the task, or data, on the Hub."""
         task = self._options.form.task
         sheet = self.hub_sheet = HubSheet(self._ask, self, task=task.value, task_title=task.label, kind=kind)
 
         def use(name: str) -> None:
-            source = {"model.source": name} if kind is Kind.MODEL else {"data.train": Scheme.HUB.of(name)}
+            source = {"model.source": name} if kind is RepoKind.MODEL else {"data.train": Scheme.HUB.of(name)}
             with self._history.step(_("Use {name}").format(name=name), is_listed=False):
                 self._options.form.set_values(source)
-            if kind is Kind.DATASET:
+            if kind is RepoKind.DATASET:
                 self._remedies.propose_task()
 
         sheet.chosen.connect(use)
@@ -369,7 +369,7 @@ class NewRunPage(QWidget):
         known = {"room": room, "length": fit.known_length, "correction": fit.correction}
         for changes, badge in (({}, ""), (with_lora, _("too large without LoRA"))):
             chosen = with_changes(options, {"model.source": model.source, **changes})
-            if fit.tools.forecast(chosen, shape, device, **known).verdict is not Verdict.TOO_LARGE:
+            if fit.tools.forecast(chosen, shape, device, **known).verdict is not FitVerdict.TOO_LARGE:
                 return badge
         return _("too large, even with LoRA")
 

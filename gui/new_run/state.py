@@ -10,7 +10,14 @@ from PySide6.QtCore import QObject, Signal
 from core.base.errors import Problem, UserError
 from core.base.jobs import JobProgress
 from core.base.language import _
-from core.jobs.inspect import QUICK_TRY, DataReport, Finding, FindingLevel, InspectRequest, inspect_request
+from core.jobs.inspect import (
+    QUICK_TRY,
+    DataFinding,
+    DataReport,
+    FindingLevel,
+    InspectRequest,
+    inspect_request,
+)
 from core.memory.model import ModelReport, OptionsRequest, question_about
 from core.options import RunOptions, Tree
 from core.options.catalogue import value_at, with_changes
@@ -31,7 +38,7 @@ from gui.base.background import Answer, Ask, Broken, EngineWork
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedForm:
     """A checked form. `options` is None while a value can't be read.
 
     `readable` has defaults for the values that can't be read, whose paths are `unreadable`.
@@ -43,7 +50,7 @@ class Checked:
     problems: tuple[Problem, ...]
 
 
-def check_form(tree: Tree) -> Checked:
+def check_form(tree: Tree) -> CheckedForm:
     options, problems = check_tree(tree)
     unreadable = frozenset(problem.path for problem in read_options(tree)[1])
     rest = {
@@ -52,7 +59,7 @@ def check_form(tree: Tree) -> Checked:
         else values
         for section, values in tree.items()
     }
-    return Checked(options, read_options(rest)[0], unreadable, problems)
+    return CheckedForm(options, read_options(rest)[0], unreadable, problems)
 
 
 def is_counted(options: RunOptions, data: DataReport) -> bool:
@@ -73,7 +80,7 @@ CLEARLY_MORE = 2
 
 
 def length_findings(
-    checked: Checked, data: DataReport | None
+    checked: CheckedForm, data: DataReport | None
 ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
     """Return problems and advice that follow from the number of examples and steps, if that is known."""
     options = checked.readable
@@ -99,7 +106,7 @@ def quick_options(options: RunOptions, data: DataReport | None) -> RunOptions | 
 
 
 def all_problems(
-    checked: Checked,
+    checked: CheckedForm,
     of_data: Sequence[Problem],
     machine: MachineReport | None,
     order: Sequence[str],
@@ -270,7 +277,7 @@ class DataReading(FormQuestion[InspectRequest, DataReport]):
         return msgspec.structs.replace(report, train_rows=None, eval_rows=None)
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[DataFinding, ...]:
         """What was found in the data itself."""
         return tuple(item for item in self._found if not item.code.startswith(UNUSED))
 
@@ -281,7 +288,7 @@ class DataReading(FormQuestion[InspectRequest, DataReport]):
         return tuple(Problem("data.eval_fraction", item.message, item.fixes) for item in unused)
 
     @property
-    def _found(self) -> tuple[Finding, ...]:
+    def _found(self) -> tuple[DataFinding, ...]:
         return self.report.findings if self.report is not None else ()
 
     @property
@@ -347,7 +354,7 @@ class FormQuestions(QObject):
         self.data = DataReading(ask, self)
         self.model = ModelCheck(ask, self)
 
-    def update(self, checked: Checked) -> None:
+    def update(self, checked: CheckedForm) -> None:
         """Ask about what the form holds now, unless it is known or known to be wrong."""
         is_readable = not any(problem.path == "data.train" for problem in checked.problems)
         self.data.set_request(data_request(checked.readable) if is_readable else None)
@@ -365,7 +372,7 @@ class FormQuestions(QObject):
         self.data.close()
         self.model.close()
 
-    def _model_request(self, checked: Checked) -> OptionsRequest | None:
+    def _model_request(self, checked: CheckedForm) -> OptionsRequest | None:
         has_source = not any(problem.path == "model.source" for problem in checked.problems)
         is_clear = not any(path.startswith(MODEL_PATHS) for path in checked.unreadable)
         if checked.readable is None or not has_source or not is_clear:

@@ -31,11 +31,11 @@ from core.benchmark.devices import (
     title_of,
 )
 from core.benchmark.methods import SIZES, methods_plan
-from core.benchmark.plan import Kind as Measures
+from core.benchmark.plan import BenchmarkKind as Measures
 from core.benchmark.plan import Plan, there
 from core.options import RunOptions
 from core.options.catalogue import value_of
-from core.options.declare import Kind, Option
+from core.options.declare import Option, OptionKind
 from core.options.device_support import MachineReport, find_device
 from core.runs.compare import sweepable
 from gui.base.theme import Role, set_role
@@ -48,9 +48,9 @@ from gui.widgets.layout import FLUSH, FlowLayout, Sheet, fill, fill_dialog, hbox
 
 def first_values(option: Option, value: Any) -> str:
     """What to try first: all choices; half (of whole numbers a whole one), once and twice a number."""
-    if option.kind is Kind.CHOICE:
+    if option.kind is OptionKind.CHOICE:
         return ", ".join(choice.value for choice in option.choices if choice.value != "auto")
-    if option.kind is Kind.SWITCH:
+    if option.kind is OptionKind.SWITCH:
         return "false, true"
     if value is None:
         return ""

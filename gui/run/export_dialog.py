@@ -30,7 +30,7 @@ from core.runs.export_source import find_source
 from core.runs.folder import RunFolder
 from core.runs.models import trained_model
 from core.services.export import Export, Wanted
-from core.services.offers import EXPORTS, FormatOffer, Offer, offers
+from core.services.offers import EXPORTS, FormatOffer, KindOffer, offers
 from gui.base.background import EngineWork
 from gui.base.files import reveal
 from gui.base.questions import Question
@@ -61,7 +61,7 @@ OUTCOME_HEIGHT = 104
 class ExportRow(QWidget):
     """A radio button for a kind of export with its purpose below; disabled with the reason if it isn't possible."""
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: KindOffer) -> None:
         super().__init__()
         title, purpose = EXPORTS[offer.kind]
         self.offer = offer
@@ -99,7 +99,7 @@ class ExportKinds(QWidget):
         """Returns None if no export is possible."""
         return next((kind for kind, row in self.rows.items() if row.button.isChecked()), None)
 
-    def show_offers(self, offers: Iterable[Offer]) -> None:
+    def show_offers(self, offers: Iterable[KindOffer]) -> None:
         """Add the rows and choose the first one."""
         for offer in offers:
             row = self.rows[offer.kind] = ExportRow(offer)
@@ -149,7 +149,7 @@ class ExportPlace(QWidget):
         ):
             self._form.addRow(title, row)
             field.setAccessibleName(title)
-        self.show_offer(Offer(self._kind))
+        self.show_offer(KindOffer(self._kind))
 
     @property
     def folder(self) -> str:
@@ -166,7 +166,7 @@ class ExportPlace(QWidget):
             numbers=NumberFormat(self._numbers.currentData()),
         )
 
-    def show_offer(self, offer: Offer) -> None:
+    def show_offer(self, offer: KindOffer) -> None:
         """Show what can be chosen for a kind of export, with about how large it gets."""
         kind = self._kind = offer.kind
         titles = NUMBERS | ({NumberFormat.AUTO: _("16 bits")} if kind is ExportKind.GGUF else {})
@@ -248,7 +248,7 @@ class ExportSheet(Sheet):
             failed=self._show_failure,
             settled=self._settle,
         )
-        self._reading: EngineWork[tuple[Offer, ...]] = EngineWork(
+        self._reading: EngineWork[tuple[KindOffer, ...]] = EngineWork(
             self, done=self._show_offers, failed=self.strip.show_error
         )
         self._reading.start(lambda call: offers(find_source(run), call.hold))
@@ -279,7 +279,7 @@ class ExportSheet(Sheet):
                 return
         super().reject()
 
-    def _show_offers(self, offers: tuple[Offer, ...]) -> None:
+    def _show_offers(self, offers: tuple[KindOffer, ...]) -> None:
         newest = trained_model(self._run)
         if newest is not None and newest.is_checkpoint:
             self.strip.show_message(

@@ -24,7 +24,7 @@ from core.runs.notes import write as write_notes
 from core.runs.related import Related, Relation
 from core.runs.start import Extension
 from core.runs.status import RunStatus, State
-from core.runs.verdict import Finding, verdict
+from core.runs.verdict import RunFinding, verdict
 from core.runs.words import kept_message, unread_message
 from gui.base.background import EngineWork
 from gui.base.files import reveal
@@ -42,13 +42,13 @@ from gui.run.header import RunAction, RunFigures, RunHeader
 from gui.run.messages import VERDICT, RunMessages, cause_of
 from gui.run.share import RunSharing
 from gui.run.tabs import RunDetails
-from gui.run.words import RunFacts, Turn, ask_turn, starts_now
+from gui.run.words import BeginTurn, RunFacts, ask_turn, starts_now
 from gui.widgets.labels import margins, role_label
 from gui.widgets.layout import FLUSH, QuietScroll, fill
 
 TICK_MS = 1000
 
-TO_HEED = (Finding.HARDLY_LEARNED, Finding.OVERFITS, Finding.WORSENED)
+TO_HEED = (RunFinding.HARDLY_LEARNED, RunFinding.OVERFITS, RunFinding.WORSENED)
 """What a verdict warns of."""
 
 Resume = Callable[..., Popen[bytes]]
@@ -345,11 +345,11 @@ class RunView(QWidget):
             return
         options = self._options
         awaited = queue.ahead_of(options.device.name, run=self.run) if options is not None else None
-        turn = Turn.WAIT if awaited is None else ask_turn(awaited, self)
-        if turn is Turn.NEVER:
+        turn = BeginTurn.WAIT if awaited is None else ask_turn(awaited, self)
+        if turn is BeginTurn.NEVER:
             self._refresh()
             return
-        how = {"queued": False} if turn is Turn.NOW else {}
+        how = {"queued": False} if turn is BeginTurn.NOW else {}
         begin = partial(self._resume_run, self.run, longer=longer, **how)
         self.sending.ask([options] if options is not None else [], partial(self.job.begin, begin))
 

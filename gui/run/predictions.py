@@ -121,7 +121,7 @@ def _same(example: Example) -> tuple[str, ...]:
     return example.file, example.where, example.shown
 
 
-class Column(IntEnum):
+class PredictionColumn(IntEnum):
     """Columns of the table of predictions."""
 
     GIVEN = 0
@@ -148,7 +148,7 @@ class PredictionsModel(QStandardItemModel):
     """A row per example: the input, the expected answer, the answers before training and at a chosen moment."""
 
     def __init__(self, folder: Path, parent: QObject | None = None) -> None:
-        super().__init__(0, len(Column), parent)
+        super().__init__(0, len(PredictionColumn), parent)
         self._folder = folder
         self._icons: OrderedDict[int, QIcon] = OrderedDict()
         self._waiting: list[int] = []
@@ -175,7 +175,7 @@ class PredictionsModel(QStandardItemModel):
                 self.appendRow([given, expected, QStandardItem(), QStandardItem()])
         moments = [moment_text(one, is_test=is_test) if one else "" for one in (before, after)]
         self.setHorizontalHeaderLabels([_("Input"), expected_title(said_of(0, after)), *moments])
-        for column, predicted in ((Column.BEFORE, before), (Column.AFTER, after)):
+        for column, predicted in ((PredictionColumn.BEFORE, before), (PredictionColumn.AFTER, after)):
             for row in range(self.rowCount()):
                 said = said_of(row, predicted)
                 mark = "" if said is None or said.right is None else f"{RIGHT if said.right else WRONG}  "
@@ -183,13 +183,14 @@ class PredictionsModel(QStandardItemModel):
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Images are decoded when they are first seen; of a tile, prediction and label are spoken, too."""
-        if index.column() == Column.GIVEN:
+        if index.column() == PredictionColumn.GIVEN:
             if role == Qt.ItemDataRole.DecorationRole:
                 return self._icon(index.row())
             if role in (Qt.ItemDataRole.AccessibleTextRole, Qt.ItemDataRole.ToolTipRole):
                 example = self.examples[index.row()]
                 expected, after = (
-                    self.item(index.row(), column).text() for column in (Column.EXPECTED, Column.AFTER)
+                    self.item(index.row(), column).text()
+                    for column in (PredictionColumn.EXPECTED, PredictionColumn.AFTER)
                 )
                 true = _("True: {label}").format(label=isolated(expected)) if expected else ""
                 where = example.file or example.where or given_text(example)
@@ -231,7 +232,7 @@ class PredictionsModel(QStandardItemModel):
             return
         row = self._waiting.pop()
         self._keep(row, own_file(self.examples[row]))
-        index = self.index(row, Column.GIVEN)
+        index = self.index(row, PredictionColumn.GIVEN)
         self.dataChanged.emit(index, index, [Qt.ItemDataRole.DecorationRole])
 
 
@@ -415,14 +416,14 @@ class RunPredictions(QWidget):
         header = table.horizontalHeader()
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
-        header.setSectionResizeMode(Column.GIVEN, QHeaderView.ResizeMode.Stretch)
+        header.setSectionResizeMode(PredictionColumn.GIVEN, QHeaderView.ResizeMode.Stretch)
         header.setMinimumSectionSize(SPACING * 8)
         table.selectionModel().selectionChanged.connect(self._show_example)
         self._let_open(table)
         return table
 
     def _make_tiles(self, theme: Theme) -> Tiles:
-        tiles = Tiles(theme, (Column.EXPECTED, Column.AFTER))
+        tiles = Tiles(theme, (PredictionColumn.EXPECTED, PredictionColumn.AFTER))
         tiles.setModel(self.model)
         tiles.setSelectionModel(self.table.selectionModel())
         tiles.setAccessibleName(_("Examples"))
@@ -536,18 +537,18 @@ class RunPredictions(QWidget):
         answers = [said.text for predicted in self._predictions.predicted for said in predicted.said]
         is_long = any(len(text.strip()) > LONG for text in (*answers, *(one.expected for one in examples)))
         has_expected = any(example.expected for example in examples)
-        self.table.setColumnHidden(Column.BEFORE, is_one_moment or is_long)
-        self.table.setColumnHidden(Column.EXPECTED, not has_expected)
+        self.table.setColumnHidden(PredictionColumn.BEFORE, is_one_moment or is_long)
+        self.table.setColumnHidden(PredictionColumn.EXPECTED, not has_expected)
         self._share_width()
 
     def _share_width(self) -> None:
         """Give columns of short answers only the width they need."""
-        shown = [each for each in Column if not self.table.isColumnHidden(each)]
+        shown = [each for each in PredictionColumn if not self.table.isColumnHidden(each)]
         share = self.table.viewport().width() // max(1, len(shown))
         for column in shown[1:]:
             self.table.setColumnWidth(column, min(share, self._width_of(column)))
 
-    def _width_of(self, column: Column) -> int:
+    def _width_of(self, column: PredictionColumn) -> int:
         metrics, model = self.table.fontMetrics(), self.model
         title = str(model.headerData(column, Qt.Orientation.Horizontal) or "")
         cells = (str(model.index(row, column).data() or "") for row in range(model.rowCount()))

@@ -33,7 +33,7 @@ from gui.widgets.form import sentence
 from gui.widgets.inputs import WheelGuard
 from gui.widgets.labels import meanings_in, role_label
 from gui.widgets.layout import FLUSH, PageScroll, fill
-from gui.widgets.tables import Group, KeyValue, Row, set_up_rows
+from gui.widgets.tables import Group, KeyValue, TableRow, set_up_rows
 
 ALIGNED = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
@@ -92,11 +92,11 @@ def what_ran_groups(status: RunStatus) -> list[Group]:
     """All statements about what ran, with their reasons."""
     lines = statements(status.what_ran, status.versions, status)
     groups = [
-        Group(title, tuple(Row(line.title, line.value, sentence(line.reason)) for line in of_group))
+        Group(title, tuple(TableRow(line.title, line.value, sentence(line.reason)) for line in of_group))
         for title, of_group in groupby(lines, attrgetter("group"))
     ]
     if status.what_ran is None and not status.is_test:
-        later = Row(_("What ran"), _("Known after the first step"))
+        later = TableRow(_("What ran"), _("Known after the first step"))
         groups.insert(0, Group("", (later,)))
     return groups
 

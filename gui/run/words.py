@@ -71,7 +71,7 @@ def state_title(state: State, *, stopped_early: bool = False, is_test: bool = Fa
     return titles[state]
 
 
-class Turn(Enum):
+class BeginTurn(Enum):
     """When a run begins."""
 
     WAIT = auto()
@@ -79,11 +79,13 @@ class Turn(Enum):
     NEVER = auto()
 
 
-AskTurn = Callable[[TurnAwaited, QWidget], Turn]
+AskTurn = Callable[[TurnAwaited, QWidget], BeginTurn]
 """Asks when a run begins that others are ahead of."""
 
 
-def question_about(awaited: TurnAwaited, parent: QWidget | None, *, waits: bool = False) -> Question[Turn]:
+def question_about(
+    awaited: TurnAwaited, parent: QWidget | None, *, waits: bool = False
+) -> Question[BeginTurn]:
     """Whether to wait for the runs ahead; `waits`: it is queued already."""
     title = ngettext("{name} is running", "{count} runs are running or queued", awaited.ahead).format(
         name=f"“{isolated(awaited.title)}”" if awaited.title else awaited.behind, count=awaited.ahead
@@ -92,17 +94,19 @@ def question_about(awaited: TurnAwaited, parent: QWidget | None, *, waits: bool 
         "Two runs at the same time slow each other down and share the memory. If the memory runs out, one of them "
         "fails."
     )
-    waiting = {} if waits else {Turn.WAIT: _("Add to queue")}
-    return Question(title, text, {**waiting, Turn.NOW: _("Start now")}, parent)
+    waiting = {} if waits else {BeginTurn.WAIT: _("Add to queue")}
+    return Question(title, text, {**waiting, BeginTurn.NOW: _("Start now")}, parent)
 
 
-def ask_turn(awaited: TurnAwaited, parent: QWidget) -> Turn:
-    return question_about(awaited, parent).ask(Turn.NEVER)
+def ask_turn(awaited: TurnAwaited, parent: QWidget) -> BeginTurn:
+    return question_about(awaited, parent).ask(BeginTurn.NEVER)
 
 
 def starts_now(awaited: TurnAwaited | None, parent: QWidget) -> bool:
     """Ask whether a queued run starts now, beside the runs ahead of it."""
-    return awaited is None or question_about(awaited, parent, waits=True).ask(Turn.NEVER) is Turn.NOW
+    return (
+        awaited is None or question_about(awaited, parent, waits=True).ask(BeginTurn.NEVER) is BeginTurn.NOW
+    )
 
 
 DOT = " · "

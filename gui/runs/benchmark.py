@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QCheckBox, QFrame, QHeaderView, QSizePolicy, QTabl
 from core.base import formats
 from core.base.language import _
 from core.benchmark.figures import Figures, Result, Spread, read_result
-from core.benchmark.plan import Kind, Measured
+from core.benchmark.plan import BenchmarkKind, Measured
 from core.benchmark.table import (
     MARK,
     SOURCES,
@@ -302,7 +302,7 @@ class BenchmarkView(PageScroll):
         self._show_use()
 
     def _show_charts(self, result: Result) -> None:
-        is_methods = result.benchmark.kind is Kind.METHODS
+        is_methods = result.benchmark.kind is BenchmarkKind.METHODS
         self.memory.setVisible(is_methods and bool(result.measured))
         self.speed.setVisible(bool(result.measured))
         if is_methods:
@@ -321,7 +321,7 @@ class BenchmarkView(PageScroll):
 
     def _show_use(self) -> None:
         chosen = self.table.selected
-        is_method = self.result is not None and self.result.benchmark.kind is Kind.METHODS
+        is_method = self.result is not None and self.result.benchmark.kind is BenchmarkKind.METHODS
         self.use.setVisible(is_method)
         self.use.setEnabled(chosen is not None and chosen.is_measured)
 

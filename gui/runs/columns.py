@@ -16,7 +16,7 @@ from gui.run.words import state_title
 NOTHING = float("-inf")
 
 
-class Column(IntEnum):
+class RunColumn(IntEnum):
     """The columns, in order."""
 
     NAME = 0
@@ -33,7 +33,7 @@ class Column(IntEnum):
 
 
 @dataclass(frozen=True)
-class ColumnKind:
+class RunColumnKind:
     """A column: title, text of a row, and the raw value it is sorted by.
 
     `sample` is a text of the usual length; `help` the tool tip of the title.
@@ -56,34 +56,34 @@ def state_of(summary: RunSummary) -> str:
     return f"{title} {formats.whole_percent(share)}"
 
 
-def columns() -> dict[Column, ColumnKind]:
+def columns() -> dict[RunColumn, RunColumnKind]:
     return {
-        Column.NAME: ColumnKind(
+        RunColumn.NAME: RunColumnKind(
             _("Name"),
             lambda row: row.title or row.summary.title,
             lambda row: row.summary.title.casefold(),
         ),
-        Column.STATE: ColumnKind(
+        RunColumn.STATE: RunColumnKind(
             _("State"),
             lambda row: state_of(row.summary),
             lambda row: list(State).index(row.summary.state),
             sample=state_title(State.FINISHED, stopped_early=True),
         ),
-        Column.MODEL: ColumnKind(
+        RunColumn.MODEL: RunColumnKind(
             _("Model"),
             lambda row: model_title(row.summary.model),
             lambda row: model_title(row.summary.model).casefold(),
         ),
-        Column.DATA: ColumnKind(
+        RunColumn.DATA: RunColumnKind(
             _("Data"), lambda row: row.summary.data, lambda row: row.summary.data.casefold()
         ),
-        Column.DEVICE: ColumnKind(
+        RunColumn.DEVICE: RunColumnKind(
             _("Device"),
             lambda row: device_title(row.summary.device),
             lambda row: row.summary.device,
             sample="CUDA",
         ),
-        Column.METRIC: ColumnKind(
+        RunColumn.METRIC: RunColumnKind(
             _("Result"),
             lambda row: _metric_text(row.summary),
             lambda row: _metric_raw(row.summary),
@@ -91,14 +91,14 @@ def columns() -> dict[Column, ColumnKind]:
             sample="100.0 % (best)",
             help=_("Of the model that is kept; while the run trains, of the last evaluation"),
         ),
-        Column.TIME: ColumnKind(
+        RunColumn.TIME: RunColumnKind(
             _("Time"),
             lambda row: formats.duration(row.summary.seconds),
             lambda row: _or_nothing(row.summary.seconds),
             is_number=True,
             sample=formats.duration(59 * 60 + 59),
         ),
-        Column.MEMORY: ColumnKind(
+        RunColumn.MEMORY: RunColumnKind(
             _("Memory"),
             lambda row: formats.memory(row.summary.peak_bytes),
             lambda row: _or_nothing(row.summary.peak_bytes),
@@ -106,13 +106,13 @@ def columns() -> dict[Column, ColumnKind]:
             sample="88.8 GB",
             help=_("Peak memory of the run"),
         ),
-        Column.STARTED: ColumnKind(
+        RunColumn.STARTED: RunColumnKind(
             _("Started"),
             lambda row: formats.moment(row.summary.started),
             lambda row: _started(row.summary),
             sample=formats.moment(time.time()),
         ),
-        Column.SIZE: ColumnKind(
+        RunColumn.SIZE: RunColumnKind(
             _("On disk"),
             lambda row: formats.memory(row.size),
             lambda row: _or_nothing(row.size),
@@ -120,7 +120,7 @@ def columns() -> dict[Column, ColumnKind]:
             sample="88.8 GB",
             help=_("Size of the run's folder, mostly of its checkpoints and its model"),
         ),
-        Column.TAGS: ColumnKind(
+        RunColumn.TAGS: RunColumnKind(
             _("Tags"),
             lambda row: "  ".join(row.summary.tags),
             lambda row: " ".join(row.summary.tags).casefold(),
@@ -180,7 +180,7 @@ class RunRow:
     """
 
     def __init__(
-        self, summary: RunSummary, size: int | None, title: str, columns: Mapping[Column, ColumnKind]
+        self, summary: RunSummary, size: int | None, title: str, columns: Mapping[RunColumn, RunColumnKind]
     ) -> None:
         self.summary, self.size, self.title = summary, size, title
         self.texts = [kind.text(self) for kind in columns.values()]
@@ -204,7 +204,7 @@ class RunRow:
             "state": f"{state_of(summary)} {summary.state}",
             "model": f"{model_title(summary.model)} {summary.model}",
             "data": summary.data,
-            "device": f"{summary.device} {self.texts[Column.DEVICE]}",
+            "device": f"{summary.device} {self.texts[RunColumn.DEVICE]}",
             "tag": " ".join(summary.tags),
             "note": summary.note,
         }

@@ -27,7 +27,7 @@ from core.benchmark.plan import Benchmark, Measured, list_benchmarks, shared_ben
 from core.options.catalogue import value_text
 from core.options.choices import model_title
 from core.options.sources import short_name
-from core.runs.compare import FEWEST, MOST, Absent, Comparison, OptionDifference, compare, partners
+from core.runs.compare import FEWEST, MOST, Absent, OptionDifference, RunComparison, compare, partners
 from core.runs.event_log import RunFollower
 from core.runs.folder import RunFolder
 from core.runs.library import TITLE_JOIN, run_title
@@ -73,7 +73,7 @@ class CompareRow:
     best: str = ""
 
 
-def rows_of(comparison: Comparison) -> list[CompareRow]:
+def rows_of(comparison: RunComparison) -> list[CompareRow]:
     runs = comparison.runs
     metrics = {run.metric for run in runs if run.metric is not None}
 
@@ -356,7 +356,9 @@ class CompareTable(QFrame):
             self._fit()
         return super().eventFilter(watched, event)
 
-    def show_comparison(self, comparison: Comparison, names: Sequence[str], colours: Sequence[str]) -> None:
+    def show_comparison(
+        self, comparison: RunComparison, names: Sequence[str], colours: Sequence[str]
+    ) -> None:
         shown = rows_of(comparison), tuple(names), tuple(colours)
         if shown == self._shown:
             return
@@ -533,7 +535,7 @@ class ComparePage(QWidget):
         self.has_caught_up = True
         self.charts.offer_metrics()
 
-    def _on_comparison(self, comparison: Comparison) -> None:
+    def _on_comparison(self, comparison: RunComparison) -> None:
         self._name_runs([(summary.run.path, summary.title) for summary in comparison.runs])
         colours = [self._colours[summary.run.path] for summary in comparison.runs]
         self.table.show_comparison(comparison, self._titles, colours)
@@ -604,7 +606,7 @@ def _others(runs: tuple[RunFolder, ...]) -> list[tuple[Path, str]]:
     return [(run.path, run_title(run)) for run in dict.fromkeys((*partners(runs[0]), *runs[1:]))]
 
 
-def difference_text(comparison: Comparison) -> str:
+def difference_text(comparison: RunComparison) -> str:
     """The options in which the runs differ, on one line."""
     options = ", ".join(difference.option.title for difference in comparison.options)
     if not options and any(run.problem for run in comparison.runs):

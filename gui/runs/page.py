@@ -32,7 +32,7 @@ from gui.base.trash import NotOverError, RunTrash
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of, titled
 from gui.run.header import TITLES, RunAction
-from gui.runs.columns import Column
+from gui.runs.columns import RunColumn
 from gui.runs.panel import RunsPanel
 from gui.runs.queue_card import QueueCard
 from gui.runs.table import RunsFilter, RunsModel, RunsReader, RunsTable
@@ -80,7 +80,7 @@ class RunsPage(QWidget):
         self.table = RunsTable(self.model)
         self.table.setModel(self._filter)
         self.table.setSortingEnabled(True)
-        self.table.sortByColumn(Column.STARTED, Qt.SortOrder.DescendingOrder)
+        self.table.sortByColumn(RunColumn.STARTED, Qt.SortOrder.DescendingOrder)
         self.table.setAccessibleName(_("Runs"))
         self.words = text_label(role=Role.MUTED)
         self.words.setAlignment(Qt.AlignmentFlag.AlignCenter)

@@ -29,7 +29,7 @@ from gui.base.background import wait_briefly
 from gui.base.theme import Theme
 from gui.base.titles import distinct_titles
 from gui.run.words import STATE_COLOURS
-from gui.runs.columns import Column, ColumnKind, RunRow, columns, metric_in_full
+from gui.runs.columns import RunColumn, RunColumnKind, RunRow, columns, metric_in_full
 from gui.widgets.labels import tip_of
 from gui.widgets.tables import Index, set_up_rows
 
@@ -38,7 +38,7 @@ SORT_ROLE = int(Qt.ItemDataRole.UserRole)
 
 DOT_PIXELS = 16
 
-COLUMNS = len(Column)
+COLUMNS = len(RunColumn)
 
 
 MOST_MEASURED = 20
@@ -66,7 +66,7 @@ class RunsModel(QAbstractTableModel):
     def row(self, row: int) -> RunRow:
         return self._rows[row]
 
-    def longest_texts(self, column: Column) -> list[str]:
+    def longest_texts(self, column: RunColumn) -> list[str]:
         """The texts with the most letters, any of which may be the widest."""
         return heapq.nlargest(MOST_MEASURED, {row.texts[column] for row in self._rows}, key=len)
 
@@ -135,7 +135,7 @@ class RunsModel(QAbstractTableModel):
     ) -> Any:
         if orientation is not Qt.Orientation.Horizontal:
             return None
-        kind = self._columns[Column(section)]
+        kind = self._columns[RunColumn(section)]
         if role == Qt.ItemDataRole.DisplayRole:
             return kind.title
         if role == Qt.ItemDataRole.ToolTipRole:
@@ -145,7 +145,7 @@ class RunsModel(QAbstractTableModel):
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if not index.isValid():
             return None
-        column, row = Column(index.column()), self._rows[index.row()]
+        column, row = RunColumn(index.column()), self._rows[index.row()]
         match role:
             case Qt.ItemDataRole.DisplayRole:
                 return row.texts[column]
@@ -153,15 +153,15 @@ class RunsModel(QAbstractTableModel):
                 return self._alignments[column]
             case Qt.ItemDataRole.ToolTipRole:
                 return tip_of(row.summary.problem or self._tip(column, row))
-            case Qt.ItemDataRole.DecorationRole if column is Column.STATE:
+            case Qt.ItemDataRole.DecorationRole if column is RunColumn.STATE:
                 return self._dot(row.summary.state)
         return row.raws[column] if role == SORT_ROLE else None
 
-    def _tip(self, column: Column, row: RunRow) -> str:
+    def _tip(self, column: RunColumn, row: RunRow) -> str:
         summary = row.summary
-        if column is Column.NAME:
+        if column is RunColumn.NAME:
             return "\n".join(filter(None, (summary.title, str(summary.run.path), summary.note)))
-        return metric_in_full(summary) if column is Column.METRIC else row.texts[column]
+        return metric_in_full(summary) if column is RunColumn.METRIC else row.texts[column]
 
     def _dot(self, state: State) -> QIcon:
         if state not in self._dots:
@@ -171,8 +171,8 @@ class RunsModel(QAbstractTableModel):
     def _repaint_dots(self) -> None:
         self._dots.clear()
         if self._rows:
-            last = self.index(len(self._rows) - 1, Column.STATE)
-            self.dataChanged.emit(self.index(0, Column.STATE), last, [Qt.ItemDataRole.DecorationRole])
+            last = self.index(len(self._rows) - 1, RunColumn.STATE)
+            self.dataChanged.emit(self.index(0, RunColumn.STATE), last, [Qt.ItemDataRole.DecorationRole])
 
 
 def _appearance(summary: RunSummary) -> tuple[str, str]:
@@ -180,7 +180,7 @@ def _appearance(summary: RunSummary) -> tuple[str, str]:
     return summary.title, formats.moment(summary.started)
 
 
-def _alignment(kind: ColumnKind) -> Qt.AlignmentFlag:
+def _alignment(kind: RunColumnKind) -> Qt.AlignmentFlag:
     side = Qt.AlignmentFlag.AlignRight if kind.is_number else Qt.AlignmentFlag.AlignLeft
     return side | Qt.AlignmentFlag.AlignVCenter
 
@@ -324,7 +324,15 @@ MOST_LETTERS = 18
 MOST_METRIC_LETTERS = 28
 """Longer texts are elided, except in the name's column; tool tips show all."""
 
-DROPPED = (Column.DEVICE, Column.MEMORY, Column.TIME, Column.SIZE, Column.TAGS, Column.DATA, Column.MODEL)
+DROPPED = (
+    RunColumn.DEVICE,
+    RunColumn.MEMORY,
+    RunColumn.TIME,
+    RunColumn.SIZE,
+    RunColumn.TAGS,
+    RunColumn.DATA,
+    RunColumn.MODEL,
+)
 """Columns that are left out in a narrow window, the first one first."""
 
 
@@ -368,7 +376,7 @@ class RunsTable(QTableView):
                 entry.setCheckable(True)
                 entry.setChecked(self.horizontalHeader().sortIndicatorSection() == column)
 
-    def _sort(self, column: Column) -> None:
+    def _sort(self, column: RunColumn) -> None:
         header, order = self.horizontalHeader(), Qt.SortOrder
         is_up = (
             header.sortIndicatorSection() == column and header.sortIndicatorOrder() is order.AscendingOrder
@@ -382,37 +390,37 @@ class RunsTable(QTableView):
     def fit_columns(self) -> None:
         """Set the widths of columns; call it when their texts have changed."""
         header = self.horizontalHeader()
-        if header.count() == len(Column):
+        if header.count() == len(RunColumn):
             widths = self._widths()
-            for column in Column:
+            for column in RunColumn:
                 header.setSectionHidden(column, column not in widths)
                 if column in widths:
                     header.resizeSection(column, widths[column])
 
-    def _widths(self) -> dict[Column, int]:
+    def _widths(self) -> dict[RunColumn, int]:
         """Widths of all columns that are shown; the name takes what the others leave.
 
         Where it is too little for the longest name, the others are only as wide as their texts are now.
         """
         all_there_is = self.viewport().width()
-        shown = [column for column in Column if column is not Column.TAGS or self._rows.has_tags]
+        shown = [column for column in RunColumn if column is not RunColumn.TAGS or self._rows.has_tags]
         widths = {column: self._width(column, with_sample=True) for column in shown}
         if sum(widths.values()) > all_there_is:
             widths = {column: self._width(column, with_sample=False) for column in shown}
-        widths[Column.NAME] = min(widths[Column.NAME], NAME_WIDTH)
+        widths[RunColumn.NAME] = min(widths[RunColumn.NAME], NAME_WIDTH)
         for column in DROPPED:
             if sum(widths.values()) > all_there_is:
                 widths.pop(column, None)
-        widths[Column.NAME] += max(0, all_there_is - sum(widths.values()))
+        widths[RunColumn.NAME] += max(0, all_there_is - sum(widths.values()))
         return widths
 
-    def _width(self, column: Column, *, with_sample: bool) -> int:
+    def _width(self, column: RunColumn, *, with_sample: bool) -> int:
         # Qt's own way would ask every row for each width
         kind, advance = self._kinds[column], self.fontMetrics().horizontalAdvance
         text = max(map(advance, self._rows.longest_texts(column)), default=0)
-        if column is not Column.NAME:
-            letters = MOST_METRIC_LETTERS if column is Column.METRIC else MOST_LETTERS
+        if column is not RunColumn.NAME:
+            letters = MOST_METRIC_LETTERS if column is RunColumn.METRIC else MOST_LETTERS
             text = min(text, letters * self.fontMetrics().averageCharWidth())
-        dot_width = DOT_WIDTH if column is Column.STATE else 0
+        dot_width = DOT_WIDTH if column is RunColumn.STATE else 0
         sample = advance(kind.sample) if with_sample else 0
         return max(text, advance(kind.title), sample) + PADDING + dot_width

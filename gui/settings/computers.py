@@ -12,7 +12,7 @@ from core.base.errors import ComputerError, UserError
 from core.base.jobs import JobCancelled, JobProgress
 from core.base.language import _, isolated
 from core.hosts import computers, install
-from core.hosts.computers import Checked, Computer
+from core.hosts.computers import CheckedComputer, Computer
 from core.runs.library import run_title, unfinished_on
 from gui.base.background import Call, EngineWork
 from gui.base.questions import Question
@@ -195,7 +195,7 @@ def _go_on(call: Call) -> None:
         raise JobCancelled("computers")
 
 
-def found_text(checked: Checked | None, obstacle: ComputerError | None) -> str:
+def found_text(checked: CheckedComputer | None, obstacle: ComputerError | None) -> str:
     """What a check found, in a line; `obstacle` is what prevents training there."""
     if checked is None:
         return _("Not checked yet.")

@@ -36,7 +36,7 @@ class Download(QObject):
         self._cancelled: hub_jobs.DownloadRequest | None = None
         self.request: hub_jobs.DownloadRequest | None = None
         self.progress: JobProgress | None = None
-        self.pace = downloads.Pace()
+        self.pace = downloads.DownloadPace()
 
     @property
     def is_running(self) -> bool:
@@ -53,7 +53,7 @@ class Download(QObject):
 
     def resume(self) -> None:
         if self.request is not None:
-            self.pace = downloads.Pace()
+            self.pace = downloads.DownloadPace()
             self._loading.ask(self._ask, "hub-download", hub_jobs.Downloaded, self.request)
             self.changed.emit()
 
@@ -132,4 +132,4 @@ class DownloadLine(QWidget):
         if download.is_running:
             return downloads.progress_text(download.progress, download.pace)
         text = _("Paused at {share}") if download.failure is None else _("Stopped at {share}")
-        return text.format(share=downloads.progress_text(download.progress, downloads.Pace()))
+        return text.format(share=downloads.progress_text(download.progress, downloads.DownloadPace()))

@@ -8,7 +8,7 @@ from core.base.errors import UserError
 from core.base.jobs import JobProgress
 from core.base.language import _
 from core.services import gpu_install
-from core.services.downloads import Pace, progress_text
+from core.services.downloads import DownloadPace, progress_text
 from core.services.gpu_install import GpuState, Install
 from gui.base.background import EngineWork
 from gui.base.files import reveal
@@ -31,7 +31,7 @@ class GpuInstaller(QObject):
         self._install: Install | None = None
         self.state: GpuState | None = None
         self.progress: JobProgress | None = None
-        self.pace = Pace()
+        self.pace = DownloadPace()
         self._looking: EngineWork[GpuState] = EngineWork(self, done=self._on_state)
         self._working: EngineWork[object] = EngineWork(
             self, progress=self._on_progress, done=self.installed, failed=self.changed, settled=self.look
@@ -49,7 +49,7 @@ class GpuInstaller(QObject):
         self._looking.start(lambda _: gpu_install.look())
 
     def install(self) -> None:
-        self.progress, self.pace = None, Pace()
+        self.progress, self.pace = None, DownloadPace()
         try:
             self._install = install = gpu_install.installation(self.state)
         except UserError as error:

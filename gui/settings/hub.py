@@ -247,7 +247,7 @@ class CacheCard(Card):
 
 
 def _cells(repo: hub_jobs.Cached) -> tuple[str, ...]:
-    kind = _("model") if repo.kind is hub.Kind.MODEL else _("data")
+    kind = _("model") if repo.kind is hub.RepoKind.MODEL else _("data")
     sizes = [formats.memory(repo.size)] if repo.size else []
     if repo.partial:
         sizes.append(_("{size} unfinished").format(size=formats.memory(repo.partial)))

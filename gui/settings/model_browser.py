@@ -58,7 +58,7 @@ def button_text(found: hub_jobs.Found | None, *, signed_in: bool) -> str:
         return _("Can't be used")
     if needs_token(found, signed_in=signed_in):
         return _("Sign in first…")
-    if found.size is None or found.kind is hub.Kind.DATASET:  # a subset may be all that is downloaded
+    if found.size is None or found.kind is hub.RepoKind.DATASET:  # a subset may be all that is downloaded
         return _("Download and use")
     if found.here:
         rest = formats.memory(max(0, found.size - found.here))
@@ -78,7 +78,7 @@ def explanation(found: hub_jobs.Found, *, signed_in: bool) -> str:
     if found.complete:
         return _("Already downloaded. No network is needed.")
     text = _("Downloads data files (Parquet, CSV, JSON) from {host}, never code.")
-    if found.kind is hub.Kind.MODEL:
+    if found.kind is hub.RepoKind.MODEL:
         text = _("Downloads weights (safetensors), configuration and tokenizer from {host}, never code.")
     text = text.format(host=hub.host())
     if not found.gated:
@@ -236,9 +236,9 @@ class HubSheet(Sheet):
         *,
         task: str = "",
         task_title: str = "",
-        kind: hub.Kind = hub.Kind.MODEL,
+        kind: hub.RepoKind = hub.RepoKind.MODEL,
     ) -> None:
-        is_model = kind is hub.Kind.MODEL
+        is_model = kind is hub.RepoKind.MODEL
         super().__init__(_("Models on the Hub") if is_model else _("Data on the Hub"), parent)
         self._ask, self._task, self._kind = ask, task, kind
         self.resize(*SIZE)

@@ -24,7 +24,7 @@ from core.base.errors import UserError
 from core.base.formats import MISSING, memory, plain_number
 from core.base.language import _
 from core.base.settings import REPOSITORY, VERSION, Appearance, Settings, home, runs_folder
-from core.jobs.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
+from core.jobs.devices import Agreement, DeviceCheckReport, DeviceCheckRequest, DeviceComparison
 from core.options.choices import device_title
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs.events import Level
@@ -109,7 +109,7 @@ class DeviceCheckDialog(Sheet):
         self._buttons.button(QDialogButtonBox.StandardButton.Close).setFocus()
 
 
-def _comparison_cells(comparison: Comparison) -> tuple[str, str, str, str]:
+def _comparison_cells(comparison: DeviceComparison) -> tuple[str, str, str, str]:
     results = {
         Agreement.AGREES: _("✓ agrees"),
         Agreement.DIFFERS: _("✕ differs"),

@@ -16,7 +16,7 @@ from core.jobs.chat import Answered
 from gui.base.files import add_file_actions, reveal
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.try_it.input import Question
+from gui.try_it.input import TryQuestion
 from gui.widgets.labels import isolated, push_button, text_label
 from gui.widgets.layout import FLUSH, fill, hbox
 from gui.widgets.tables import set_up_rows
@@ -106,7 +106,7 @@ class FileAnswers(QWidget):
 
     take_back = clear
 
-    def begin(self, question: Question, _name: str) -> None:
+    def begin(self, question: TryQuestion, _name: str) -> None:
         self.clear()
         self._name, self._has_images = question.shown, question.has_images
         self.asked.setText(question.shown)

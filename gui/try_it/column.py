@@ -18,7 +18,7 @@ from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.run.predictions import visible
 from gui.try_it.answers import FileAnswers
-from gui.try_it.input import ENDINGS, Question, expected_text, which_text
+from gui.try_it.input import ENDINGS, TryQuestion, expected_text, which_text
 from gui.widgets.bars import ChanceBars
 from gui.widgets.cards import Card
 from gui.widgets.labels import ElidedLabel, LabelledText, isolated, role_label, text_label
@@ -84,7 +84,7 @@ class Transcript(PageScroll):
                 widget.hide()
                 widget.deleteLater()
 
-    def begin(self, question: Question, name: str) -> None:
+    def begin(self, question: TryQuestion, name: str) -> None:
         """Add a question to the model `name` and an empty answer."""
         asked = self._add(_("Input") if question.as_read else _("You"), Role.SAID)
         asked.words.setText(question.shown)
@@ -147,7 +147,7 @@ class Prediction(PageScroll):
     def __init__(self, theme: Theme) -> None:
         content = QWidget()
         super().__init__(content)
-        self._question = Question()
+        self._question = TryQuestion()
         self.asked = Message(_("You"), Role.SAID)
         self.answer = Message("", Role.ANSWER)
         self.answer.words.hide()
@@ -171,7 +171,7 @@ class Prediction(PageScroll):
         self.earlier.hide()
         self._show(None)
 
-    def begin(self, question: Question, name: str) -> None:
+    def begin(self, question: TryQuestion, name: str) -> None:
         """Show a question to the model `name`, without the answer to the one before."""
         self._question = question
         self._show(None)
@@ -233,8 +233,8 @@ class ModelColumn(Card):
         self._work: EngineWork[None] = EngineWork(
             self, progress=self._on_message, failed=self._fail, settled=self._on_end
         )
-        self._turns: tuple[chat_jobs.Turn, ...] = ()
-        self.question: Question | None = None
+        self._turns: tuple[chat_jobs.ChatTurn, ...] = ()
+        self.question: TryQuestion | None = None
         self._pending: chat_jobs.Ask | None = None  # until the model is loaded
         self._last_id = 0
         self._phase = ""  # what is waited for, as a text with {seconds}
@@ -297,7 +297,7 @@ class ModelColumn(Card):
         self._last_id += 1
         self.prediction.answer.hide()
 
-    def begin(self, question: Question | None) -> None:
+    def begin(self, question: TryQuestion | None) -> None:
         """Show a question, unless it is shown already, and that memory is looked for if no model is loaded."""
         if question is not None and question is not self.question:
             assert self._chosen is not None, "a run is chosen before anything is asked"
@@ -336,7 +336,7 @@ class ModelColumn(Card):
         self._work.start(talk)
         self._enter(STARTING)
 
-    def ask(self, question: Question, writing: chat_jobs.Writing, *, on_cpu: bool = False) -> None:
+    def ask(self, question: TryQuestion, writing: chat_jobs.Writing, *, on_cpu: bool = False) -> None:
         """Ask the model, which is loaded first if necessary, in place of a question without an answer yet."""
         self.begin(question)
         assert self._chosen is not None, "a run is chosen before anything is asked"
@@ -416,9 +416,9 @@ class ModelColumn(Card):
                     self._say(self._pending)
                 self._pending = None
                 self._show_state(f"{device_title(message.device)}, {message.dtype}", *message.notes)
-            case chat_jobs.Piece() if message.id == self._last_id and self._answers is self.transcript:
+            case chat_jobs.TextPiece() if message.id == self._last_id and self._answers is self.transcript:
                 self.transcript.add(message.text)
-            case chat_jobs.Part() if message.id == self._last_id:
+            case chat_jobs.FilesPart() if message.id == self._last_id:
                 phase = _("Answered {done:,} of {total:,} in {{seconds}} s")
                 self._phase = phase.format(done=message.done, total=message.total)
                 self._show_progress()
@@ -443,8 +443,8 @@ class ModelColumn(Card):
             self.image_seen.emit(answered.image, answered.swapped)
         if not question.as_read:
             asked, answer = (
-                chat_jobs.Turn(Speaker.USER, question.shown),
-                chat_jobs.Turn(Speaker.ASSISTANT, answered.text),
+                chat_jobs.ChatTurn(Speaker.USER, question.shown),
+                chat_jobs.ChatTurn(Speaker.ASSISTANT, answered.text),
             )
             self._turns = (*self._turns, asked, answer)
         self._settle()

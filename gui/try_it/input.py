@@ -24,10 +24,10 @@ from PySide6.QtWidgets import (
 
 from core.base.files import file_inside
 from core.base.language import _, ngettext
-from core.jobs.chat import Chat, EndedBy, Files, Given, Image, Texts, Turn, Which, Writing
+from core.jobs.chat import Chat, ChatTurn, EndedBy, Files, Given, Image, Texts, Which, Writing
 from core.options.choices import Speaker, Task
 from core.runs.events import Example
-from core.services.chat import Choice
+from core.services.chat import TryChoice
 from gui.base.theme import Role, set_flag
 from gui.base.tokens import SPACING
 from gui.try_it.image import ImageBox
@@ -39,7 +39,7 @@ from gui.widgets.pictures import picture
 
 
 @dataclass(frozen=True)
-class Question:
+class TryQuestion:
     """A text, a pair of texts, an image file, or `files`: many images, or a file with a text (or with `in_pairs` two)
     in each row.
 
@@ -67,7 +67,7 @@ class Question:
     def is_empty(self) -> bool:
         return not (self.image or self.files or self.shown.strip())
 
-    def given_to(self, task: Task, turns: Sequence[Turn], output: str) -> Given:
+    def given_to(self, task: Task, turns: Sequence[ChatTurn], output: str) -> Given:
         """Return the request to a model of `task`, after the `turns` of its conversation.
 
         Args:
@@ -78,7 +78,7 @@ class Question:
         if self.image:
             return Image(path=self.image)
         if task.reads_conversations and not self.as_read:
-            return Chat(turns=(*turns, Turn(Speaker.USER, self.shown)), system=self.system)
+            return Chat(turns=(*turns, ChatTurn(Speaker.USER, self.shown)), system=self.system)
         return Texts(texts=self.texts, as_read=self.as_read)
 
 
@@ -225,7 +225,7 @@ class ExampleRow(QWidget):
         ]
         self.setVisible(bool(self.buttons))
 
-    def _button(self, question: Question, example: Example) -> QPushButton:
+    def _button(self, question: TryQuestion, example: Example) -> QPushButton:
         tip = tip_of("\n".join(filter(None, (example.shown[:1000] or example.expected, example.where))))
         button = link_button("", lambda: self.chosen.emit(question), tip)
         button.setAutoDefault(False)
@@ -239,7 +239,9 @@ class ExampleRow(QWidget):
         return button
 
 
-def question_of(example: Example, folder: Path, task: Task, number: int = 1, *, in_pairs: bool) -> Question:
+def question_of(
+    example: Example, folder: Path, task: Task, number: int = 1, *, in_pairs: bool
+) -> TryQuestion:
     """Return an example as a question: an image, a text, a pair, or exactly the tokens a causal model read.
 
     An image is named by its `number`: its file's name may look like a label.
@@ -247,11 +249,13 @@ def question_of(example: Example, folder: Path, task: Task, number: int = 1, *, 
     if example.image:
         path = file_inside(folder, example.image)
         name = _("Example {number}").format(number=number)
-        return Question(image=str(path or folder / "none"), expected=example.expected, asked=name)
+        return TryQuestion(image=str(path or folder / "none"), expected=example.expected, asked=name)
     given = tuple(example.given.split("\n", 1)) if in_pairs and not task.writes_text else (example.given,)
     is_read = task.writes_text and not example.is_own
     texts, expected = example.texts or given, example.expected
-    return Question(texts=texts, expected=expected, as_read=is_read, asked=example.asked, where=example.where)
+    return TryQuestion(
+        texts=texts, expected=expected, as_read=is_read, asked=example.asked, where=example.where
+    )
 
 
 def short(text: str, *, from_end: bool = False) -> str:
@@ -341,7 +345,9 @@ class TryInput(Card):
         for key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             pressed = QShortcut(key, self, context=Qt.ShortcutContext.WidgetWithChildrenShortcut)
             pressed.activated.connect(self._on_return)
-        self.image.chosen.connect(lambda path: self.asked.emit(Question(image=path, asked=Path(path).stem)))
+        self.image.chosen.connect(
+            lambda path: self.asked.emit(TryQuestion(image=path, asked=Path(path).stem))
+        )
         self.image.several.connect(self._ask_files)
         self.image.cleared.connect(self.clear_pressed)
         self.examples.chosen.connect(self._on_example)
@@ -350,7 +356,7 @@ class TryInput(Card):
             field.textChanged.connect(self._show_button)
             field.files_given.connect(self._ask_files)
 
-    def show_choice(self, choice: Choice) -> None:
+    def show_choice(self, choice: TryChoice) -> None:
         chosen = choice.chosen
         if chosen is None:
             return
@@ -379,7 +385,7 @@ class TryInput(Card):
         self.examples.show_examples(choice.examples, chosen.run.path, task, in_pairs=choice.reads_pairs)
         self._show_button()
 
-    def clear_sent(self, question: Question) -> None:
+    def clear_sent(self, question: TryQuestion) -> None:
         """Clear a text that was sent to be answered or continued; select others, to be replaced or edited."""
         if self.text.toPlainText().strip() == "".join(question.texts[:1]):
             act = self.text.clear if self._task.writes_text else self.text.selectAll
@@ -416,7 +422,7 @@ class TryInput(Card):
         texts: tuple[str, ...] = (self.text.toPlainText().strip(),)
         if self.second.isVisibleTo(self):
             texts = (*texts, self.second.toPlainText().strip())
-        question = Question(texts=texts, system=self.settings.system.text())
+        question = TryQuestion(texts=texts, system=self.settings.system.text())
         is_writing = self._is_busy and self._task.writes_text
         if is_writing or question.is_empty or self._task.reads_images:
             return
@@ -442,12 +448,12 @@ class TryInput(Card):
         name = count if len(paths) > 1 else paths[0].name
         is_pair = self.second.isVisibleTo(self)
         self.asked.emit(
-            Question(
+            TryQuestion(
                 files=tuple(map(str, paths)), asked=name, in_pairs=is_pair, has_images=self._task.reads_images
             )
         )
 
-    def _on_example(self, question: Question) -> None:
+    def _on_example(self, question: TryQuestion) -> None:
         if question.image:
             self.image.show_image(question.image, question.shown)
         elif not self._task.writes_text:

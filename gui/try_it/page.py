@@ -16,13 +16,13 @@ from core.runs.folder import RunFolder
 from core.runs.queue import LiveRun
 from core.runs.status import State
 from core.services import chat
-from core.services.chat import Choice, Start, TryProcess, Verdict
+from core.services.chat import LoadVerdict, Start, TryChoice, TryProcess
 from gui.base.background import EngineWork
 from gui.base.theme import Role, Theme
 from gui.base.titles import distinct_titles
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.try_it.column import ModelColumn
-from gui.try_it.input import Question, TryInput
+from gui.try_it.input import TryInput, TryQuestion
 from gui.widgets.cards import MessageStrip
 from gui.widgets.inputs import ChoiceList, Segment, Segmented
 from gui.widgets.labels import isolated, role_label, text_label
@@ -50,20 +50,20 @@ class TryPage(QWidget):
         theme: Theme,
         runs_folder: Callable[[], Path],
         start: Start = TryProcess,
-        room_for: Callable[..., Verdict] = chat.room_for,
+        room_for: Callable[..., LoadVerdict] = chat.room_for,
     ) -> None:
         super().__init__()
         self._runs_folder = runs_folder
         self._room_for = room_for
         self._wanted: RunFolder | None = None
-        self._choice = Choice(())
-        self._waiting: Question | None = None  # for the answer about memory, or for the person
+        self._choice = TryChoice(())
+        self._waiting: TryQuestion | None = None  # for the answer about memory, or for the person
         self._on_cpu = False
         self._wants_focus = False  # for the text, once a run is shown
         self._unloaded_for: RunFolder | None = None  # the run that the message names
         self._is_refused = False  # the message says that runs which train need the memory
-        self._runs: EngineWork[Choice] = EngineWork(self)
-        self._room: EngineWork[Verdict] = EngineWork(self)
+        self._runs: EngineWork[TryChoice] = EngineWork(self)
+        self._room: EngineWork[LoadVerdict] = EngineWork(self)
         self._idle = QTimer(self, interval=IDLE_MS, singleShot=True)
         self.run_list = ChoiceList()
         self.run_list.setAccessibleName(_("Run"))
@@ -84,7 +84,7 @@ class TryPage(QWidget):
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._lay_out()
         self._connect()
-        self._show_choice(Choice(()))
+        self._show_choice(TryChoice(()))
 
     def show_run(self, run: RunFolder) -> None:
         self._wanted = run
@@ -151,7 +151,7 @@ class TryPage(QWidget):
     def _connect(self) -> None:
         self._runs.done.connect(self._show_choice)
         self._room.done.connect(self._on_verdict)
-        self._room.failed.connect(lambda error: self._on_verdict(Verdict((), error.title, error.detail)))
+        self._room.failed.connect(lambda error: self._on_verdict(LoadVerdict((), error.title, error.detail)))
         self._idle.timeout.connect(self._unload)
         self.run_list.currentIndexChanged.connect(self._select_run)
         self.run_list.view().pressed.connect(lambda: setattr(self, "_wants_focus", True))
@@ -181,7 +181,7 @@ class TryPage(QWidget):
         if path:
             self.show_run(RunFolder(Path(path)))
 
-    def _show_choice(self, choice: Choice) -> None:
+    def _show_choice(self, choice: TryChoice) -> None:
         before, self._choice = self._choice.chosen, choice
         chosen = choice.chosen
         titles = distinct_titles([(run.run.path, run.title) for run in choice.runs])
@@ -241,7 +241,7 @@ class TryPage(QWidget):
 
     # Questions
 
-    def _ask(self, question: Question) -> None:
+    def _ask(self, question: TryQuestion) -> None:
         """Ask the models; if one has to be loaded, first find out whether there is enough memory."""
         chosen = self._choice.chosen
         if chosen is None:
@@ -264,7 +264,7 @@ class TryPage(QWidget):
             self._room.start(lambda _call: find())
         self._show_busy()
 
-    def _on_verdict(self, verdict: Verdict) -> None:
+    def _on_verdict(self, verdict: LoadVerdict) -> None:
         question, self._waiting = self._waiting, None
         if verdict.title:
             level = Level.INFO if verdict.allowed else Level.WARNING
@@ -285,7 +285,7 @@ class TryPage(QWidget):
             self._send(question, models)
         self._show_busy()
 
-    def _fixes(self, verdict: Verdict) -> tuple[Fix, ...]:
+    def _fixes(self, verdict: LoadVerdict) -> tuple[Fix, ...]:
         if verdict.cpu_helps:
             return (Fix(_("Try anyway"), {ON_CPU: True}),)
         if verdict.allowed and len(self._selected) > 1:
@@ -309,7 +309,7 @@ class TryPage(QWidget):
         else:
             self._load()
 
-    def _send(self, question: Question, models: tuple[Which, ...]) -> None:
+    def _send(self, question: TryQuestion, models: tuple[Which, ...]) -> None:
         writing = self.input.settings.writing()
         for which in models:
             self.columns[which].ask(question, writing, on_cpu=self._on_cpu)

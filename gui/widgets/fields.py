@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from core.base.formats import plain_number
 from core.base.language import _
 from core.options.catalogue import ZEROS
-from core.options.declare import Choice, Kind, Option
+from core.options.declare import Choice, Option, OptionKind
 from core.options.device_support import ANY_OTHER, DeviceReport, MachineReport, Settled, refusal
 from core.options.presets import RESOURCES
 from core.options.run_file import pairs
@@ -84,7 +84,7 @@ def offer_of(option: Option, machine: MachineReport | None, device: DeviceReport
         return Offer()
     listed = machine.choices.get(option.path, ())
     values = [choice.value for choice in option.choices] or list(listed)
-    if option.kind is Kind.SWITCH:
+    if option.kind is OptionKind.SWITCH:
         values = ["true"]
     reasons = {value: refusal(device, option.path, value) for value in values}
     return Offer(
@@ -233,7 +233,7 @@ def number_field(option: Option) -> Field:
             number = float(text if GROUPED.fullmatch(text) else text.replace(",", "."))
         except ValueError:
             return text
-        return int(text) if option.kind is Kind.WHOLE and text.isdecimal() else number
+        return int(text) if option.kind is OptionKind.WHOLE and text.isdecimal() else number
 
     def write(value: object) -> str:
         if value == 0 and option.path in ZEROS:
@@ -626,13 +626,13 @@ def make_field(option: Option) -> Field:
     """Return the control that suits an option's kind and limits."""
     letters = sum(len(choice.title) + LETTERS_OF_A_GAP for choice in option.choices)
     fits_spin = option.maximum is None or option.maximum <= LARGEST_SPIN
-    makers: dict[Kind, Callable[[Option], Field]] = {
-        Kind.TEXT: LineField,
-        Kind.TEXTS: texts_field,
-        Kind.PAIRS: PairsField,
-        Kind.WHOLE: WholeField if fits_spin else number_field,
-        Kind.NUMBER: ShareField if option.is_share else number_field,
-        Kind.SWITCH: SwitchField,
-        Kind.CHOICE: SegmentedField if letters <= MOST_LETTERS else ComboField,
+    makers: dict[OptionKind, Callable[[Option], Field]] = {
+        OptionKind.TEXT: LineField,
+        OptionKind.TEXTS: texts_field,
+        OptionKind.PAIRS: PairsField,
+        OptionKind.WHOLE: WholeField if fits_spin else number_field,
+        OptionKind.NUMBER: ShareField if option.is_share else number_field,
+        OptionKind.SWITCH: SwitchField,
+        OptionKind.CHOICE: SegmentedField if letters <= MOST_LETTERS else ComboField,
     }
     return makers[option.kind](option)

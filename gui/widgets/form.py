@@ -190,14 +190,14 @@ def sentence(message: str) -> str:
 # --- The form
 
 
-class Start(NamedTuple):
+class StartingValue(NamedTuple):
     """A value that changes are counted from, and what it is of: "default", "example"."""
 
     value: Any
     origin: str
 
 
-Starts = dict[str, tuple[Start, ...]]
+Starts = dict[str, tuple[StartingValue, ...]]
 """What changes of options are counted from, by their paths, the newest first."""
 
 
@@ -295,18 +295,18 @@ class Form(QObject):
         """
         before = {} if is_whole else self.starts
         self.starts = before | {
-            path: (Start(value, origin), *before.get(path, ()))
+            path: (StartingValue(value, origin), *before.get(path, ()))
             for path in self._rows
             if (value := value_at(dict(tree), path)) is not None
         }
         self._update_marks()
 
-    def changed_from(self) -> dict[str, Start]:
+    def changed_from(self) -> dict[str, StartingValue]:
         """Return the paths of changed options, and what they are counted from."""
         changed = {}
         for path, row in self._rows.items():
             option, value = row.field.option, row.field.value()
-            starts = self.starts.get(path) or (Start(option.default, _("default")),)
+            starts = self.starts.get(path) or (StartingValue(option.default, _("default")),)
             if all(is_changed(option, value, start.value) for start in starts):
                 changed[path] = starts[0]
         return changed

@@ -26,7 +26,7 @@ Index = QModelIndex | QPersistentModelIndex
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A name, what it is, and a muted line below that, such as why it is so."""
 
     name: str
@@ -39,7 +39,7 @@ class Group:
     """Rows below a heading; an empty title is no heading."""
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
 
 
 class KeyValue(QWidget):
@@ -52,7 +52,7 @@ class KeyValue(QWidget):
     def __init__(self, name_width: int = 0) -> None:
         super().__init__()
         self._shape: list[tuple[str, list[str]]] = []
-        self._rows: list[Row] = []
+        self._rows: list[TableRow] = []
         self._values: list[_Value] = []
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 0, 0, 0)
@@ -63,7 +63,7 @@ class KeyValue(QWidget):
 
     def set_rows(self, rows: Iterable[tuple[str, str]]) -> None:
         """Show these (name, value) pairs; rows whose names stay the same are only given their new values."""
-        self.set_groups([Group("", tuple(Row(name, value) for name, value in rows))])
+        self.set_groups([Group("", tuple(TableRow(name, value) for name, value in rows))])
 
     def set_groups(self, groups: Iterable[Group]) -> None:
         """Show these groups; where headings and names stay the same, only the values are new."""
@@ -125,7 +125,7 @@ class _Value(QWidget):
         line.addWidget(self._dot, 0, Qt.AlignmentFlag.AlignTop)
         fill(QVBoxLayout(self), line, self._note, margins=FLUSH, spacing=2)
 
-    def show_row(self, row: Row) -> None:
+    def show_row(self, row: TableRow) -> None:
         """Show what has changed; a selection in what has not stays."""
         for label, text in ((self._value, row.value), (self._note, row.note)):
             if label.text() != text:

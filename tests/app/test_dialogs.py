@@ -15,15 +15,15 @@ from core.base.settings import Appearance
 from core.hosts.computers import Computer
 from core.jobs.export import ExportKind
 from core.jobs.hub import Account, Cached, CacheReport, SearchAnswer
-from core.jobs.inspect import Finding, FindingLevel, FoundFile
+from core.jobs.inspect import DataFinding, FindingLevel, FoundFile
 from core.memory.explain import PartExplained
-from core.memory.model import Verdict
-from core.options.hub import Kind
+from core.memory.model import FitVerdict
+from core.options.hub import RepoKind
 from core.runs.events import TurnAwaited
 from core.runs.folder import RunFolder
 from core.runs.status import RunStatus
 from core.services.autofit import Try
-from core.services.offers import Offer
+from core.services.offers import KindOffer
 from gui.app.application import BugDialog, set_up
 from gui.app.closing import Underway
 from gui.app.closing import question_about as question_on_closing
@@ -52,7 +52,7 @@ from tests.fakes.on_screen import astray, cut_off, seen, spoken_name, unnamed
 from tests.fakes.runs import OPTIONS, make_folder
 
 ROOT = Path(__file__).parents[2]
-CACHED = Cached(id="org/here", kind=Kind.MODEL, size=5 << 20, complete=True, changed=1.79e9)
+CACHED = Cached(id="org/here", kind=RepoKind.MODEL, size=5 << 20, complete=True, changed=1.79e9)
 
 
 @dataclass
@@ -79,7 +79,7 @@ class FakeFitting:
             changes=self.changes,
             forecast=TRACED,
             slower=1.0,
-            verdict=Verdict.FITS,
+            verdict=FitVerdict.FITS,
             measurement=MEASURED,
         )
 
@@ -97,7 +97,7 @@ def import_script(stage):
 def show_files(stage):
     found = (FoundFile("/data/a.png", "cut off"), FoundFile("/data/b.png", "cut off"))
     level = FindingLevel.PROBLEM
-    finding = Finding(code="broken", level=level, message="2 images are cut off.", count=2, files=found)
+    finding = DataFinding(code="broken", level=level, message="2 images are cut off.", count=2, files=found)
     return FilesSheet(finding, stage.parent)
 
 
@@ -117,7 +117,7 @@ def find_models(stage):
 
 
 def find_data(stage):
-    return HubSheet(stage.engine, stage.parent, kind=Kind.DATASET)
+    return HubSheet(stage.engine, stage.parent, kind=RepoKind.DATASET)
 
 
 def open_guide(_stage):
@@ -218,7 +218,9 @@ def stage(qtbot, qapp, tmp_path, own_home, monkeypatch):
     Theme(Appearance.LIGHT).apply()
     monkeypatch.setattr(export_dialog, "find_source", lambda _run: ())
     monkeypatch.setattr(
-        export_dialog, "offers", lambda _found, _hold: (Offer(ExportKind.FOLDER), Offer(ExportKind.HUB))
+        export_dialog,
+        "offers",
+        lambda _found, _hold: (KindOffer(ExportKind.FOLDER), KindOffer(ExportKind.HUB)),
     )
     for variable in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_ENDPOINT"):
         monkeypatch.delenv(variable, raising=False)

@@ -7,7 +7,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QWidget
 
 from core.base.settings import Appearance
-from core.benchmark.plan import Kind
+from core.benchmark.plan import BenchmarkKind
 from core.memory.model import Room
 from core.options.choices import Task
 from core.options.presets import presets
@@ -100,10 +100,12 @@ class Pages:
         self.qtbot.waitUntil(lambda: self.window.pages.compare.benchmark.result is not None)
 
     def benchmark_of_devices(self):
-        measured = make_benchmark(self.folder / "devices", Kind.DEVICES)
+        measured = make_benchmark(self.folder / "devices", BenchmarkKind.DEVICES)
         self.window.pages.compare_runs([*measured.runs.values()])
         view = self.window.pages.compare.benchmark
-        self.qtbot.waitUntil(lambda: view.result is not None and view.result.benchmark.kind is Kind.DEVICES)
+        self.qtbot.waitUntil(
+            lambda: view.result is not None and view.result.benchmark.kind is BenchmarkKind.DEVICES
+        )
         view.published.setChecked(True)
 
     def all(self) -> list[Callable[[], None]]:

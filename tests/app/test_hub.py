@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import Qt
 
-from core.options.hub import Kind, names_here, partial_bytes
+from core.options.hub import RepoKind, names_here, partial_bytes
 from gui.base.background import ask_real_engine
 from gui.settings.model_browser import HubSheet
 from tests.fakes.hub import WEIGHTS, a_hub
@@ -26,12 +26,12 @@ def test_a_download_is_paused_continued_and_used(qtbot, tmp_path, monkeypatch):
         sheet.line.pause.click()
         assert not download.is_running
         download.close()
-        assert names_here("org/tiny", Kind.MODEL) == {}
-        assert partial_bytes("org/tiny", Kind.MODEL) > half
+        assert names_here("org/tiny", RepoKind.MODEL) == {}
+        assert partial_bytes("org/tiny", RepoKind.MODEL) > half
         hub.gate.set()
         with qtbot.waitSignal(sheet.chosen, timeout=SECONDS_20) as caught:
             sheet.line.pause.click()
         assert caught.args == ["org/tiny"]
-        assert names_here("org/tiny", Kind.MODEL)["model.safetensors"] == len(WEIGHTS)
+        assert names_here("org/tiny", RepoKind.MODEL)["model.safetensors"] == len(WEIGHTS)
         assert hub.contents()[-1].range.startswith("bytes=")
         sheet.done(0)

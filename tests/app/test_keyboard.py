@@ -19,7 +19,7 @@ from gui.base.theme import Theme
 from gui.new_run.model_field import ModelField
 from gui.run.export_dialog import ExportSheet
 from gui.run.header import RunAction
-from gui.runs.columns import Column
+from gui.runs.columns import RunColumn
 from gui.runs.table import SORT_ROLE
 from gui.widgets.layout import tab_stops
 from tests.fakes.jobs import FakeEngine
@@ -283,7 +283,7 @@ def test_home_and_end_choose_the_first_and_the_last_run_and_a_menu_sorts_them(qt
     for in_order in (sorted, partial(sorted, reverse=True)):
         sorting.aboutToShow.emit()
         next(action for action in sorting.actions() if action.text() == "Started").trigger()
-        shown = [table.model().index(row, Column.STARTED).data(SORT_ROLE) for row in range(3)]
+        shown = [table.model().index(row, RunColumn.STARTED).data(SORT_ROLE) for row in range(3)]
         assert shown == in_order(set(shown))
     sorting.aboutToShow.emit()
     assert [action.text() for action in sorting.actions() if action.isChecked()] == ["Started"]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from core.benchmark.figures import Figures, Result
-from core.benchmark.plan import OUTPUT, Benchmark, Kind, Measured, Plan, Row, create
+from core.benchmark.plan import OUTPUT, Benchmark, BenchmarkKind, BenchmarkRow, Measured, Plan, create
 from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.choices import Task
@@ -41,10 +41,10 @@ OPTIONS = RunOptions(
 
 
 def figures(title: str, seconds: Iterable[float] | float = (), peak: int = 1000, **more: Any) -> Figures:
-    """A row whose steps have four of 512 rows; `more` are fields of `Row`, options by path, or of `Figures`."""
+    """Steps of four of 512 rows; `more` are fields of `BenchmarkRow`, options by path, or of `Figures`."""
     steps = (seconds,) if isinstance(seconds, float) else tuple(seconds)
-    fields = {name: more.pop(name) for name in list(more) if name in Row.__struct_fields__}
-    row = Row(name=fields.pop("name", title.lower()), title=title, **fields)
+    fields = {name: more.pop(name) for name in list(more) if name in BenchmarkRow.__struct_fields__}
+    row = BenchmarkRow(name=fields.pop("name", title.lower()), title=title, **fields)
     options = with_changes(OPTIONS, {path: more.pop(path) for path in list(more) if "." in path})
     known: dict[str, Any] = {
         "options": options,
@@ -56,7 +56,7 @@ def figures(title: str, seconds: Iterable[float] | float = (), peak: int = 1000,
     return Figures(row, **{**known, **more}, seconds=steps, samples=4, rows=512, peak=peak if steps else None)
 
 
-def result(*rows: Figures, kind: Kind = Kind.METHODS, **more: Any) -> Result:
+def result(*rows: Figures, kind: BenchmarkKind = BenchmarkKind.METHODS, **more: Any) -> Result:
     """The result of rows; `more` are fields of `Benchmark`."""
     known = {"name": "Methods, BERT-tiny", "title": "BERT-tiny, 512 examples", **more}
     return Result(Benchmark(kind=kind, rows=tuple(one.row for one in rows), **known), rows)
@@ -68,15 +68,15 @@ def result(*rows: Figures, kind: Kind = Kind.METHODS, **more: Any) -> Result:
 class Invented(NamedTuple):
     """What a row measures: seconds of a step, gigabytes, and seconds of compiling; or why it fails."""
 
-    row: Row
+    row: BenchmarkRow
     seconds: float = 0.0
     peak: float = 0.0
     compile_seconds: float = 0.0
     is_slowed: bool = False
 
 
-def _row(name: str, title: str, **more: Any) -> Row:
-    return Row(name=name, title=title, **more)
+def _row(name: str, title: str, **more: Any) -> BenchmarkRow:
+    return BenchmarkRow(name=name, title=title, **more)
 
 
 BF16 = {"device.precision": "bf16"}
@@ -121,13 +121,15 @@ DEVICES = tuple(
 )
 
 
-def make_benchmark(folder: Path, kind: Kind = Kind.METHODS, done: int | None = None) -> Measured:
+def make_benchmark(
+    folder: Path, kind: BenchmarkKind = BenchmarkKind.METHODS, done: int | None = None
+) -> Measured:
     """Make the folders of an invented benchmark, of which the first `done` runs have finished and the others wait.
 
     None: all have finished.
     """
-    invented = LADDER if kind is Kind.METHODS else DEVICES
-    is_methods = kind is Kind.METHODS
+    invented = LADDER if kind is BenchmarkKind.METHODS else DEVICES
+    is_methods = kind is BenchmarkKind.METHODS
     benchmark = Benchmark(
         kind=kind,
         name="Methods, BERT-large" if is_methods else "CPU against MPS",

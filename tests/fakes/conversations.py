@@ -9,7 +9,7 @@ from typing import Any
 from core.engine.data.conversations import ChatRow, ConversationReader, find_shape
 from core.engine.data.findings import Tally
 from core.engine.data.tables import Table, read_table
-from core.jobs.inspect import Finding, FindingLevel
+from core.jobs.inspect import DataFinding, FindingLevel
 from core.options.choices import PreferenceLoss
 
 # --- Tables of conversations, as `read_table` gives them, made of rows in a file of the test
@@ -23,10 +23,10 @@ class Checked:
     """All that is found in a table, and its usable rows."""
 
     rows: tuple[ChatRow, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[DataFinding, ...]
 
     @property
-    def problems(self) -> tuple[Finding, ...]:
+    def problems(self) -> tuple[DataFinding, ...]:
         """The findings that stop a run."""
         return tuple(finding for finding in self.findings if finding.level is FindingLevel.PROBLEM)
 

@@ -8,10 +8,10 @@ from PIL import Image
 
 from core.base.errors import Fix
 from core.jobs.inspect import (
-    Column,
-    ColumnKind,
+    DataColumn,
+    DataColumnKind,
+    DataFinding,
     DataReport,
-    Finding,
     FindingLevel,
     Lengths,
     Seen,
@@ -48,7 +48,7 @@ PROSE = "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\n
 SCORES = tuple((text, str(place % 5 + 0.5)) for place, (text, _, _) in enumerate(PARAPHRASES * 60))
 
 CHAT_FINDINGS = (
-    Finding(
+    DataFinding(
         code="unknown-role",
         level=FindingLevel.PROBLEM,
         message="2 rows: a message with the unknown role “bob”.",
@@ -59,7 +59,7 @@ CHAT_FINDINGS = (
             Fix("Read “bob” as the user", {"data.roles": {"bob": "user"}}),
         ),
     ),
-    Finding(
+    DataFinding(
         code="empty-answer",
         level=FindingLevel.PROBLEM,
         message="3 rows: an empty answer, or none.",
@@ -67,7 +67,7 @@ CHAT_FINDINGS = (
         rows=(61, 208, 764),
         fixes=(Fix("Fill in these answers, or delete the rows"),),
     ),
-    Finding(
+    DataFinding(
         code="cut-answer",
         level=FindingLevel.WARNING,
         message="7 rows: an answer that is cut off at 512 tokens.",
@@ -75,7 +75,7 @@ CHAT_FINDINGS = (
         rows=(12, 88, 130, 401, 402, 655, 900),
         fixes=(Fix("Raise to 640", {"data.max_length": 640}),),
     ),
-    Finding(
+    DataFinding(
         code="duplicates",
         level=FindingLevel.WARNING,
         message="14 rows repeat an earlier one.",
@@ -236,7 +236,7 @@ def _table(
     """A table whose preview of 200 rows, or of all where there are fewer, repeats a few texts."""
     preview = tuple(texts[row % len(texts)] for row in range(min(rows, 200)))
     columns = tuple(
-        Column(name=name, kind=ColumnKind.TEXT, distinct=len(set(cells)), empty=0, examples=cells[:1])
+        DataColumn(name=name, kind=DataColumnKind.TEXT, distinct=len(set(cells)), empty=0, examples=cells[:1])
         for name, cells in zip(names, zip(*preview, strict=True), strict=True)
     )
     return DataReport(source=source, format=kind, rows=rows, columns=columns, preview=preview, **more)

@@ -15,12 +15,12 @@ from core.base import uv
 from core.base.errors import UserError
 from core.base.jobs import GpuEnvironment, JobCancelled, JobProgress, TellProgress, gpu_folder
 from core.base.settings import VERSION
-from core.services.gpu_install import GB, Card, GpuState
+from core.services.gpu_install import GB, GpuState, NvidiaCard
 
 # --- Installing PyTorch with CUDA without uv and without a network: a stand-in for uv
 
 
-CARD = Card("NVIDIA GeForce RTX 3060", (8, 6), 580)
+CARD = NvidiaCard("NVIDIA GeForce RTX 3060", (8, 6), 580)
 ENVIRONMENT = GpuEnvironment(hone=VERSION, torch="2.13.0+cu130", cuda="13.0", device=CARD.name, size=5 * GB)
 OFFERED = GpuState(card=CARD, free=90 * GB)
 USED = GpuState(card=CARD, installed=ENVIRONMENT)

@@ -18,7 +18,7 @@ import pytest
 from huggingface_hub import constants
 from keyring.backends import fail
 
-from core.options.hub import Kind, page_of
+from core.options.hub import RepoKind, page_of
 
 
 @contextmanager
@@ -75,10 +75,10 @@ class Uploads:
     def _create(self, asked: dict[str, Any]) -> tuple[int, Any]:
         name = f"{asked['organization']}/{asked['name']}"
         if name in self.private:
-            return 409, {"error": "You already created this model repo", "url": page_of(name, Kind.MODEL)}
+            return 409, {"error": "You already created this model repo", "url": page_of(name, RepoKind.MODEL)}
         self.private[name] = asked.get("visibility") == "private" or bool(asked.get("private"))
         self.files[name] = {}
-        return 200, {"url": page_of(name, Kind.MODEL), "name": name}
+        return 200, {"url": page_of(name, RepoKind.MODEL), "name": name}
 
     def _commit(self, name: str, body: bytes, url: str) -> tuple[int, Any]:
         if self.refuses_commits:

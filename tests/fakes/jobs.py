@@ -8,9 +8,9 @@ from collections.abc import Callable
 import msgspec
 
 from core.base.jobs import JobCancelled, JobProgress, TellProgress
-from core.jobs.devices import Agreement, Comparison, DeviceCheckReport
+from core.jobs.devices import Agreement, DeviceCheckReport, DeviceComparison
 from core.jobs.hub import Account, CacheReport
-from core.jobs.inspect import Column, ColumnKind, DataReport, InspectRequest, Lengths
+from core.jobs.inspect import DataColumn, DataColumnKind, DataReport, InspectRequest, Lengths
 from core.memory.model import Basis, Forecast, OptionsRequest, Parts
 from core.options.device_support import DeviceReport, MachineReport, Settled
 from tests.fakes.model_shapes import MODEL
@@ -69,11 +69,11 @@ PAIRS = DataReport(
     format="TSV",
     rows=400,
     columns=tuple(
-        Column(name=name, kind=kind, distinct=5, empty=0, examples=("one", "two"))
+        DataColumn(name=name, kind=kind, distinct=5, empty=0, examples=("one", "two"))
         for name, kind in (
-            ("first", ColumnKind.TEXT),
-            ("second", ColumnKind.TEXT),
-            ("same", ColumnKind.NUMBER),
+            ("first", DataColumnKind.TEXT),
+            ("second", DataColumnKind.TEXT),
+            ("same", DataColumnKind.NUMBER),
         )
     ),
     preview=(("a", "b", "1"), ("c", "d", "0")),
@@ -109,9 +109,9 @@ CHECKED = DeviceCheckReport(
     software="PyTorch 2.13.0",
     conclusion="The gradients differ",
     comparisons=(
-        Comparison(name="Loss", explanation="One.", agreement=Agreement.AGREES, worst_error=1.25e-7),
-        Comparison(name="Gradients", explanation="Two.", agreement=Agreement.DIFFERS, worst_error=0.5),
-        Comparison(name="Mask", explanation="Three.", agreement=Agreement.NOT_RUN, detail="No time."),
+        DeviceComparison(name="Loss", explanation="One.", agreement=Agreement.AGREES, worst_error=1.25e-7),
+        DeviceComparison(name="Gradients", explanation="Two.", agreement=Agreement.DIFFERS, worst_error=0.5),
+        DeviceComparison(name="Mask", explanation="Three.", agreement=Agreement.NOT_RUN, detail="No time."),
     ),
     seconds=3.2,
 )

@@ -22,7 +22,7 @@ from core.engine.run.failures import explain, writing
 from core.engine.run.log import RunLog
 from core.engine.run.predictions import Predictions, ShouldStop
 from core.engine.run.requests import EndRequested, RequestBox, on_signals
-from core.engine.run.steps import Part, Step, StepParts
+from core.engine.run.steps import StepOnDevice, StepPart, StepParts
 from core.monitor.keeper import Keeper
 from core.options import RunOptions
 from core.runs.events import Example, Outcome, RunPlanned, Said, StepFinished, WhatRan
@@ -117,14 +117,14 @@ class Regression:
         parts.skip()
         chosen = self.random.integers(ROWS, size=BATCH)
         rows = self.rows[chosen] * (self.random.random((BATCH, FEATURES)) > 0.1)
-        parts.lap(Part.DATA)
+        parts.lap(StepPart.DATA)
         loss, errors = loss_of(rows @ self.weights, self.labels[chosen])
-        parts.lap(Part.FORWARD)
+        parts.lap(StepPart.FORWARD)
         gradient = rows.T @ errors / BATCH
-        parts.lap(Part.BACKWARD)
+        parts.lap(StepPart.BACKWARD)
         self.weights = self.weights - rate * gradient
         self.step += 1
-        parts.lap(Part.OPTIMIZER)
+        parts.lap(StepPart.OPTIMIZER)
         event = StepFinished(
             step=self.step,
             epoch=self.step / AN_EPOCH,
@@ -132,7 +132,7 @@ class Regression:
             learning_rate=rate,
             samples=BATCH,
         )
-        self.log.end_step(Step(event, losses=[loss], grad_norm=np.linalg.norm(gradient)))
+        self.log.end_step(StepOnDevice(event, losses=[loss], grad_norm=np.linalg.norm(gradient)))
 
     def evaluate(self) -> bool:
         """Returns whether it was the best evaluation, whose weights are kept."""

@@ -10,7 +10,7 @@ from core.engine.devices.choose import ResolvedRun
 from core.engine.environment import prepare_torchvision
 from core.engine.generate.chat_job import inference_options
 from core.engine.reporter import Reporter
-from core.jobs.chat import Answered, Ask, Given, Load, Part, Piece, Which, Writing
+from core.jobs.chat import Answered, Ask, FilesPart, Given, Load, TextPiece, Which, Writing
 from core.options import RunOptions, run_file
 from core.options.catalogue import all_options
 from core.options.choices import Precision, Task, Toggle
@@ -316,17 +316,17 @@ class Received:
 
     def __init__(self, pieces: int | None = None) -> None:
         self.pieces: list[str] = []
-        self.parts: list[Part] = []
+        self.parts: list[FilesPart] = []
         self._most = pieces
 
     def should_stop(self) -> bool:
         return self._most is not None and len(self.pieces) >= self._most
 
     def add(self, told: Any) -> None:
-        if isinstance(told, Part):
+        if isinstance(told, FilesPart):
             self.parts.append(told)
         else:
-            assert isinstance(told, Piece)
+            assert isinstance(told, TextPiece)
             self.pieces.append(told.text)
 
 

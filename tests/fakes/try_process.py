@@ -17,15 +17,15 @@ from core.jobs.chat import (
     Close,
     EndedBy,
     Files,
+    FilesPart,
     Image,
     Load,
     Loaded,
     NotAnswered,
     NotLoaded,
-    Part,
-    Piece,
     Said,
     Stop,
+    TextPiece,
     Which,
     Word,
 )
@@ -57,7 +57,7 @@ def answer(asked: Ask, load: Load) -> None:
         turns = sum(turn.role is Speaker.USER for turn in given.turns)
         text = f"Answer {turns} of {name}, drawn with {asked.writing.seed}."
         for word in text.split(" "):
-            send(Piece(id=asked.id, text=word if word == "Answer" else f" {word}"))
+            send(TextPiece(id=asked.id, text=word if word == "Answer" else f" {word}"))
         send(Answered(text=text, ended_by=EndedBy.MODEL, tokens=5, **done))
     elif isinstance(given, Image):
         path = Path(given.path)
@@ -93,14 +93,14 @@ def answer_files(asked: Ask, files: Files, done: dict[str, object]) -> None:
         refusal = FailureReport(title=f"{path.name} has no column of texts", detail="It has none.")
         send(NotAnswered(id=asked.id, error=refusal))
         return
-    send(Part(id=asked.id, done=1, total=len(lines) - 1))
+    send(FilesPart(id=asked.id, done=1, total=len(lines) - 1))
     rows = [f"{lines[0]},predicted,probability", *(f"{line}{added}" for line in lines[1:])]
     Path(files.output).write_text("\n".join(rows), encoding="utf-8-sig")
     send(Answered(rows=len(lines) - 1, added=("predicted", "probability"), **done))
 
 
 def write_until_stopped(asked: Ask, done: dict[str, object]) -> None:
-    send(Piece(id=asked.id, text="on and "))
+    send(TextPiece(id=asked.id, text="on and "))
     while True:
         message = receive()
         if isinstance(message, Stop) and message.id == asked.id:

@@ -22,7 +22,7 @@ from core.base.jobs import run_job
 from core.benchmark import table
 from core.benchmark.figures import read_result
 from core.benchmark.methods import methods_plan
-from core.benchmark.plan import Kind, Measured, create
+from core.benchmark.plan import BenchmarkKind, Measured, create
 from core.jobs.devices import CHECK_SECONDS, DeviceCheckReport, DeviceCheckRequest
 from core.options.device_support import DeviceReport, MachineReport, machine_problems
 from core.options.device_support import find_device as device_in
@@ -146,7 +146,7 @@ def ladder(part: Part) -> list[Figure]:
         if speed is None or one.peak is None:
             figures.append(left_out(title, one.row.refusal or one.problem))
             continue
-        theirs = table.published_row(Kind.METHODS, one.row) or {}
+        theirs = table.published_row(BenchmarkKind.METHODS, one.row) or {}
         figures.append(
             figure(f"{title}: speed", speed.median, "samples/s", peer=theirs.get("samples_per_second"))
         )

@@ -27,14 +27,14 @@ from core.options import RunOptions
 from core.options.choices import Method, Task
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport
-from core.options.hub import Kind, standing
+from core.options.hub import RepoKind, standing
 from core.options.sections import ModelOptions, OutputOptions
 from core.options.sources import short_name
 from core.options.validate import read_options
 from core.runs.events import Example, ExamplesChosen
 from core.runs.folder import RunFolder
 from core.services.chat import TryProcess
-from core.services.offers import Offer
+from core.services.offers import KindOffer
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import FakeEngine
 from tests.fakes.machines import PC, variant
@@ -148,15 +148,15 @@ FOUND = tuple(
     )
 )
 CACHED = (
-    Cached(id=HALF, kind=Kind.MODEL, size=0, partial=120 * MB, changed=1_795_200_000),
-    Cached(id=MINILM, kind=Kind.MODEL, size=88 * MB, complete=True, changed=1_795_100_000),
-    Cached(id="nyu-mll/glue", kind=Kind.DATASET, size=MB, complete=True, changed=1_794_000_000),
+    Cached(id=HALF, kind=RepoKind.MODEL, size=0, partial=120 * MB, changed=1_795_200_000),
+    Cached(id=MINILM, kind=RepoKind.MODEL, size=88 * MB, complete=True, changed=1_795_100_000),
+    Cached(id="nyu-mll/glue", kind=RepoKind.DATASET, size=MB, complete=True, changed=1_794_000_000),
 )
 UNSUITED = "This run trained no LoRA adapter: its model is whole already."
 OFFERS = (
-    *(Offer(kind) for kind in (ExportKind.FOLDER, ExportKind.ONNX, ExportKind.HUB)),
-    Offer(ExportKind.COREML, "Only on a Mac: Hone checks a Core ML model with macOS itself."),
-    *(Offer(kind, UNSUITED, suits=False) for kind in (ExportKind.ADAPTER, ExportKind.MERGED)),
+    *(KindOffer(kind) for kind in (ExportKind.FOLDER, ExportKind.ONNX, ExportKind.HUB)),
+    KindOffer(ExportKind.COREML, "Only on a Mac: Hone checks a Core ML model with macOS itself."),
+    *(KindOffer(kind, UNSUITED, suits=False) for kind in (ExportKind.ADAPTER, ExportKind.MERGED)),
 )
 
 

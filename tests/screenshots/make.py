@@ -23,9 +23,9 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 
 from core.base.processes import source_digest
 from core.base.settings import Appearance, Settings
-from core.benchmark.plan import Kind as Measures
+from core.benchmark.plan import BenchmarkKind as Measures
 from core.hosts import computers
-from core.hosts.computers import Checked, Computer
+from core.hosts.computers import CheckedComputer, Computer
 from core.jobs.chat import Which
 from core.memory.model import Room
 from core.options import presets, run_file
@@ -36,7 +36,7 @@ from core.runs.crash import Interrupted
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
-from core.services.chat import Verdict
+from core.services.chat import LoadVerdict
 from gui.app import live_runs
 from gui.app.application import set_up
 from gui.app.sidebar import Place
@@ -52,7 +52,7 @@ from gui.new_run.sweep import SweepSheet
 from gui.run import export_dialog
 from gui.run.header import RunAction
 from gui.run.share import SupportSheet
-from gui.try_it.input import Question as Asked
+from gui.try_it.input import TryQuestion as Asked
 from gui.try_it.page import TryPage
 from gui.widgets.layout import PageScroll
 from tests.fakes.bench import make_benchmark
@@ -104,7 +104,7 @@ WRONG = {
 }
 MORE = {"model": {"method": "lora"}, "device": {"compile": True}, "training": {"learning_rate": 2e-5}}
 RTX = DeviceReport(name="cuda:0", title="NVIDIA GeForce RTX 4090", available=True, memory_bytes=24 * GB)
-READY = Checked(
+READY = CheckedComputer(
     time=time.time() - 600,
     system="Linux",
     free=812 * GB,
@@ -168,7 +168,9 @@ class Stage:
         self.memory = FakeMemory()
         self.memory.dry_runs.answer = lambda options: measured(options, self.memory.room.room)
         self.window = MainWindow(theme, Settings(), engine(), tools=self.memory.tools)
-        self.page = TryPage(theme, lambda: home / "tried", FakeTry, lambda *_, **__: Verdict(tuple(Which)))
+        self.page = TryPage(
+            theme, lambda: home / "tried", FakeTry, lambda *_, **__: LoadVerdict(tuple(Which))
+        )
         self.window.pages.make = replace(self.window.pages.make, try_it=lambda: self.page)
         self.benchmarks = {
             "methods": make_benchmark(home / "methods"),

@@ -25,7 +25,7 @@ from core.engine.data.findings import FindingKind, Tally
 from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
 from core.engine.data.tables import Table, lengths_of, read_held_out, read_training
 from core.engine.data.text_files import is_text
-from core.jobs.inspect import Finding, FindingLevel
+from core.jobs.inspect import DataFinding, FindingLevel
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, PreferenceLoss
 from core.runs.models import trained_length
@@ -103,7 +103,7 @@ class TokenizedTable:
         most_common = self.last_tokens.most_common(1)
         return next((token for token, count in most_common if 2 * count > self.last_tokens.total()), None)
 
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[DataFinding, ...]:
         one_rating = (ONE_RATING.finding(self.usable, self.table.row_word),) if len(self.liked) == 1 else ()
         return (*self.tally.findings(), *one_rating)
 
@@ -279,7 +279,7 @@ class Conversations:
 
     train: "Dataset"
     eval: "Dataset | None"
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[DataFinding, ...] = ()
     notes: tuple[str, ...] = ()
     turn_end: int | None = None
     lengths: Sequence[int] = ()

@@ -214,7 +214,7 @@ TURN_ENDS = (
 
 
 @dataclass(frozen=True)
-class Tokens:
+class TokenIds:
     """Token ids, and whether each has loss."""
 
     ids: list[int]
@@ -229,7 +229,7 @@ class Rendered:
     out the content or the calls of an answer: many do with tool calls, those of models with images with plain texts.
     """
 
-    sequences: tuple[Tokens, ...]
+    sequences: tuple[TokenIds, ...]
     skipped: int = 0
     is_whole: bool = True
     liked: bool | None = None
@@ -244,7 +244,7 @@ class Rendered:
 
     def first(self, length: int | None) -> "Rendered":
         """Cut the row after `length` tokens; None keeps all."""
-        cut = tuple(Tokens(tokens.ids[:length], tokens.trained[:length]) for tokens in self.sequences)
+        cut = tuple(TokenIds(tokens.ids[:length], tokens.trained[:length]) for tokens in self.sequences)
         return replace(self, sequences=cut)
 
     def columns(self) -> dict[str, list[int] | bool]:
@@ -305,18 +305,18 @@ class Renderer:
             end = self.tokenizer.eos_token_id
             if end is not None and ids[-1:] != [end]:
                 ids.append(end)
-            return Rendered((Tokens(ids, [True] * len(ids)),))
+            return Rendered((TokenIds(ids, [True] * len(ids)),))
         if row.chosen:
             return self._render_pair(row)
         written = self._write(row.messages, row.tools)
         ids, offsets = self._tokenize(written.text)
         if self.loss_on is LossOn.EVERYTHING:
-            return Rendered((Tokens(ids, [True] * len(ids)),), is_whole=written.is_whole)
+            return Rendered((TokenIds(ids, [True] * len(ids)),), is_whole=written.is_whole)
         trained = _in_answers(written, offsets)
         for index in range(1, len(ids)):  # train on the end of a turn even if marks exclude it
             if trained[index - 1] and not trained[index] and ids[index] in self._turn_ends:
                 trained[index] = ids[index - 1] not in self._turn_ends
-        return Rendered((Tokens(ids, trained),), written.skipped, written.is_whole)
+        return Rendered((TokenIds(ids, trained),), written.skipped, written.is_whole)
 
     def _render_pair(self, row: ChatRow) -> Rendered:
         """Tokenize the answers after the prompt, to which their common beginning (such as the header) belongs."""
@@ -331,7 +331,7 @@ class Renderer:
             )
         prompt = self._tokenize(self._text(row.messages, row.tools, add_generation_prompt=True))[0]
         shared = common_length(prompt, answers[0][: common_length(answers[0], answers[-1])])
-        sequences = (Tokens(ids, [place >= shared for place in range(len(ids))]) for ids in answers)
+        sequences = (TokenIds(ids, [place >= shared for place in range(len(ids))]) for ids in answers)
         return Rendered(tuple(sequences), is_whole=is_whole, liked=row.liked)
 
     def _write(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> _Written:

@@ -42,7 +42,7 @@ from core.engine.data.findings import SKIP_PROBLEMS, FindingKind, Tally, leave_o
 from core.engine.data.splits import HeldOut, refuse_labels
 from core.engine.data.tables import Table
 from core.engine.data.text_files import UnreadCode, is_text, listed
-from core.jobs.inspect import ColumnKind, Finding, FindingLevel
+from core.jobs.inspect import DataColumnKind, DataFinding, FindingLevel
 from core.options import catalogue
 from core.options.choices import Task
 
@@ -185,7 +185,7 @@ def complete_rows(tally: Tally, numbers: Any, blanks: Mapping[str, Flags]) -> Fl
     return ~np.logical_or.reduce([*blanks.values()])
 
 
-def offered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def offered(findings: Iterable[DataFinding]) -> tuple[DataFinding, ...]:
     """The findings with the fix that leaves out all rows that would stop a run."""
     findings = tuple(findings)
     problems = [finding for finding in findings if finding.level is FindingLevel.PROBLEM]
@@ -198,7 +198,7 @@ def offered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     )
 
 
-def refuse_problems(path: Path, findings: Iterable[Finding], usable: int) -> None:
+def refuse_problems(path: Path, findings: Iterable[DataFinding], usable: int) -> None:
     """Raise DataError with all problems among the findings, their rows and remedies; `usable` counts the other rows."""
     problems = [finding for finding in findings if finding.level is FindingLevel.PROBLEM]
     if not problems:
@@ -218,7 +218,7 @@ def refuse_problems(path: Path, findings: Iterable[Finding], usable: int) -> Non
     )
 
 
-def noted(findings: Iterable[Finding]) -> tuple[str, ...]:
+def noted(findings: Iterable[DataFinding]) -> tuple[str, ...]:
     """The notes of a run about rows that it leaves out."""
     return tuple(
         f"{finding.message} ({finding.where})"
@@ -255,7 +255,7 @@ def check_text_columns(table: Table, guess: Guess) -> None:
         refuse_missing(table, name, TEXTS, likely[:1], guess.text)
         fixes = (use(TEXTS, list(likely)),) if likely and likely != guess.text else ()
         refuse_sparse(table, name, TEXTS, fixes)
-        if kind_of(table.rows[name]) is not ColumnKind.TEXT:
+        if kind_of(table.rows[name]) is not DataColumnKind.TEXT:
             raise _wrong_values(table, name, _("text"), _("A text model learns from words."), fixes)
 
 
@@ -310,7 +310,7 @@ def check_score_column(table: Table, guess: Guess) -> None:
     refuse_missing(table, guess.label, ANSWER, (likely,) if likely else ())
     column, fixes = find_column(table, guess.label), other_score(table, guess)
     refuse_sparse(table, guess.label, ANSWER, fixes)
-    if column.kind is not ColumnKind.NUMBER and not any(map(is_number, first_cells(table, guess.label))):
+    if column.kind is not DataColumnKind.NUMBER and not any(map(is_number, first_cells(table, guess.label))):
         needed = _("Text regression learns a number.")
         needed += DECIMAL_POINT if has_decimal_comma(column.examples) else ""
         raise _wrong_values(table, guess.label, _("numbers"), needed, (*fixes, CLASSIFY))
@@ -342,7 +342,7 @@ def check_eval_columns(table: Table, columns: Guess, held_out: HeldOut) -> None:
     """Raise DataError if evaluation data lacks a column of the training data, or one of texts holds something else."""
     _check_eval_names(table, columns, held_out)
     for name in columns.text:
-        if kind_of(table.rows[name]) is not ColumnKind.TEXT:
+        if kind_of(table.rows[name]) is not DataColumnKind.TEXT:
             raise _wrong_values(
                 table, name, _("text"), _("A text model learns from words."), held_out.instead
             )
@@ -444,7 +444,7 @@ def refuse_sparse(table: Table, name: str, option: str, fixes: tuple[Fix, ...] =
     if column.empty < rows * SPARSE:
         return
     title = _("Column “{name}” is almost empty") if column.distinct else _("Column “{name}” is empty")
-    texts = (other.name for other in describe(table) if other.kind is ColumnKind.TEXT and not other.empty)
+    texts = (other.name for other in describe(table) if other.kind is DataColumnKind.TEXT and not other.empty)
     if option == TEXTS and not fixes:
         fixes = tuple(use(TEXTS, [other]) for other in islice(texts, 2))
     raise DataError(
@@ -461,7 +461,7 @@ def other_score(table: Table, guess: Guess) -> tuple[Fix, ...]:
     others = (
         column.name
         for column in describe(table)
-        if column.kind is ColumnKind.NUMBER
+        if column.kind is DataColumnKind.NUMBER
         and column.name not in (*guess.text, guess.label)
         and column.distinct > 1
         and not counts_rows(column, table.rows.num_rows)
@@ -575,13 +575,13 @@ IMBALANCE = 20
 NAMED = 5
 
 
-def few_rows(usable: int, row_word: str) -> Iterator[Finding]:
+def few_rows(usable: int, row_word: str) -> Iterator[DataFinding]:
     """A warning if there is hardly anything to learn from."""
     if 0 < usable < FEWEST_ROWS:
         yield FEW_ROWS.finding(usable, row_word)
 
 
-def check_labels(labels: Mapping[str, int], noun: str = "example") -> Iterator[Finding]:
+def check_labels(labels: Mapping[str, int], noun: str = "example") -> Iterator[DataFinding]:
     """Warnings about the names and counts of labels; `noun` is what has a label."""
     groups: dict[str, list[str]] = {}
     for name in labels:
@@ -604,12 +604,12 @@ def check_labels(labels: Mapping[str, int], noun: str = "example") -> Iterator[F
         yield _labels_finding(UNEVEN_LABELS, [shown[largest], *uneven])
 
 
-def _labels_finding(kind: FindingKind, labels: list[str]) -> Finding:
+def _labels_finding(kind: FindingKind, labels: list[str]) -> DataFinding:
     detail = ", ".join(labels[:NAMED])
     if len(labels) > NAMED:
         detail = _("{labels} and {count:,} more").format(labels=detail, count=len(labels) - NAMED)
     message = kind.message(len(labels), detail=detail)
-    return Finding(code=kind.code, level=kind.level, message=message, count=len(labels), fixes=kind.fixes)
+    return DataFinding(code=kind.code, level=kind.level, message=message, count=len(labels), fixes=kind.fixes)
 
 
 USUAL_LENGTHS = tuple(2**power for power in range(6, 15))

@@ -19,7 +19,7 @@ from core.engine.data.json_files import EXACT_FLOAT
 from core.engine.data.splits import are_too_many
 from core.engine.data.tables import Table
 from core.engine.data.text_files import is_text
-from core.jobs.inspect import Column, ColumnKind
+from core.jobs.inspect import DataColumn, DataColumnKind
 from core.options.presets import IMAGE_FORMATS
 
 # --- Values as texts
@@ -105,25 +105,25 @@ EXAMPLES = 3
 EXAMPLE_ROWS = 20
 """Filled rows at the beginning from which examples are taken."""
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
-_DESCRIBED: WeakKeyDictionary[Table, tuple[Column, ...]] = WeakKeyDictionary()
+_DESCRIBED: WeakKeyDictionary[Table, tuple[DataColumn, ...]] = WeakKeyDictionary()
 
 
-def describe(table: Table) -> tuple[Column, ...]:
+def describe(table: Table) -> tuple[DataColumn, ...]:
     """Every column: its kind, how many values differ, how many are empty, and the first few."""
     if table not in _DESCRIBED:
         _DESCRIBED[table] = tuple(_describe(name, table.rows[name]) for name in table.columns)
     return _DESCRIBED[table]
 
 
-def find_column(table: Table, name: str) -> Column:
+def find_column(table: Table, name: str) -> DataColumn:
     return next(column for column in describe(table) if column.name == name)
 
 
-def _describe(name: str, column: pa.ChunkedArray) -> Column:
+def _describe(name: str, column: pa.ChunkedArray) -> DataColumn:
     if holds_bytes(column.type):  # hashing every image would take longer than reading them
         empty = column.null_count
-        return Column(
-            name=name, kind=ColumnKind.OTHER, distinct=len(column) - empty, empty=empty, examples=()
+        return DataColumn(
+            name=name, kind=DataColumnKind.OTHER, distinct=len(column) - empty, empty=empty, examples=()
         )
     # 8 bytes a value: a whole column may not fit into memory
     filled, hashes = 0, list[Any]([np.zeros(0, np.int64)])
@@ -136,7 +136,7 @@ def _describe(name: str, column: pa.ChunkedArray) -> Column:
         filled += len(texts)
         distinct = texts.unique()
         hashes.append(np.fromiter(map(hash, distinct.to_pylist()), np.int64, len(distinct)))
-    return Column(
+    return DataColumn(
         name=name,
         kind=kind_of(column),
         distinct=len(np.unique(np.concatenate(hashes))),
@@ -149,21 +149,21 @@ def _filled(texts: Cells) -> Cells:
     return texts.filter(pc.invert(is_blank(texts)))
 
 
-def kind_of(column: pa.ChunkedArray) -> ColumnKind:
+def kind_of(column: pa.ChunkedArray) -> DataColumnKind:
     """Text, numbers (also written as text), or something else."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return kind_of(column.cast(kind.value_type))
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return ColumnKind.NUMBER
+        return DataColumnKind.NUMBER
     if not is_text(kind):
-        return ColumnKind.OTHER
+        return DataColumnKind.OTHER
     has_number = False
     for texts in map(_filled, column.chunks):
         if len(texts) and not pc.all(pc.match_substring_regex(texts, _NUMBER)).as_py():
-            return ColumnKind.TEXT
+            return DataColumnKind.TEXT
         has_number = has_number or len(texts) > 0
-    return ColumnKind.NUMBER if has_number else ColumnKind.TEXT
+    return DataColumnKind.NUMBER if has_number else DataColumnKind.TEXT
 
 
 # --- Columns of texts and of labels
@@ -194,7 +194,7 @@ def guess_columns(table: Table, text: tuple[str, ...] = (), label: str | None = 
     label = label or _guess_label(columns, text, table.rows.num_rows)
     if text:
         return Guess(text, label)
-    texts = [column.name for column in columns if column.kind is ColumnKind.TEXT and column.name != label]
+    texts = [column.name for column in columns if column.kind is DataColumnKind.TEXT and column.name != label]
     pair = guess_pair(texts)
     if pair:
         return Guess(pair, label)
@@ -203,7 +203,9 @@ def guess_columns(table: Table, text: tuple[str, ...] = (), label: str | None = 
 
 def guess_text(table: Table) -> tuple[str, ...]:
     """The likely column of texts if nothing is a label; none if there are no texts."""
-    return _best_text(table, [column.name for column in describe(table) if column.kind is ColumnKind.TEXT])
+    return _best_text(
+        table, [column.name for column in describe(table) if column.kind is DataColumnKind.TEXT]
+    )
 
 
 def _best_text(table: Table, texts: list[str]) -> tuple[str, ...]:
@@ -216,14 +218,14 @@ def _best_text(table: Table, texts: list[str]) -> tuple[str, ...]:
     return (best,) if best else ()
 
 
-def may_be_label(column: Column, rows: int) -> bool:
+def may_be_label(column: DataColumn, rows: int) -> bool:
     """Whether labels can have as many distinct values as a column has, and enough rows have one."""
     filled = rows - column.empty
     is_filled = filled > rows * (1 - SPARSE)
     return is_filled and 2 <= column.distinct <= MOST_LABELS and not are_too_many(column.distinct, filled)
 
 
-def _guess_label(columns: tuple[Column, ...], text: tuple[str, ...], rows: int) -> str | None:
+def _guess_label(columns: tuple[DataColumn, ...], text: tuple[str, ...], rows: int) -> str | None:
     free = [column for column in columns if column.name not in text]
     by_name = {column.name.strip().lower(): column for column in free if column.distinct > 0}
     named = [by_name[name] for name in LABEL_NAMES if name in by_name]
@@ -311,7 +313,7 @@ def guess_score_columns(table: Table, text: tuple[str, ...] = (), score: str | N
 def guess_score(table: Table, text: tuple[str, ...]) -> str | None:
     """A column of numbers with a name of scores, else one of fractions, else any that doesn't count rows."""
     others = [column for column in describe(table) if column.name not in text]
-    numbers = [column for column in others if column.kind is ColumnKind.NUMBER]
+    numbers = [column for column in others if column.kind is DataColumnKind.NUMBER]
     mostly = [column for column in others if column not in numbers and holds_numbers(table, column.name)]
     by_name = {column.name.strip().lower(): column.name for column in (*mostly, *numbers)}
     named = [by_name[name] for name in SCORE_NAMES if name in by_name]
@@ -326,7 +328,7 @@ def guess_score(table: Table, text: tuple[str, ...]) -> str | None:
     return guesses[0] if guesses else None
 
 
-def counts_rows(column: Column, rows: int) -> bool:
+def counts_rows(column: DataColumn, rows: int) -> bool:
     """Whether a column of numbers looks like one that numbers the rows."""
     name = column.name.strip().lower()
     is_whole = not any("." in example for example in column.examples)

@@ -22,9 +22,9 @@ from core.engine.data.text_files import (
     DELIMITER_NAMES,
     ENDINGS,
     NewWriter,
-    Note,
     NoteCode,
     ParsedRows,
+    ReadingNote,
     RowWriter,
     TextFile,
     UnreadCode,
@@ -492,32 +492,32 @@ def _unread(source: TextFile, layout: _Layout, reading: _Reading) -> Iterator[Un
     yield from of(UnreadCode.WIDTH, others, says, _quoting_rule(source, reading))
 
 
-def _notes(name: str, layout: _Layout, reading: _Reading, bad_quote: int | None) -> Iterator[Note]:
+def _notes(name: str, layout: _Layout, reading: _Reading, bad_quote: int | None) -> Iterator[ReadingNote]:
     if not layout.has_header:
         sentence = _(
             "{name} has no header: its first row is data. Its columns are called “column 1” and so on."
         )
-        yield Note(sentence.format(name=name))
+        yield ReadingNote(sentence.format(name=name))
     elif "" in layout.columns:
         sentence = _("Column {number} has no name; it is called “column {number}”.")
-        yield Note(sentence.format(number=layout.columns.index("") + 1))
+        yield ReadingNote(sentence.format(number=layout.columns.index("") + 1))
     if len(layout.columns) == 1:
         sentence = _("{name} has one column only: no comma, tab, semicolon or bar divides its lines.")
-        yield Note(sentence.format(name=name))
+        yield ReadingNote(sentence.format(name=name))
     if reading.swallower:
         sentence = _(
             "{count:,} lines that look like rows are inside cells, first in row {row:,} of {name}: {not_closed}?"
         )
         count, row = reading.swallowed, reading.swallower
         message = sentence.format(count=count, row=row, name=name, not_closed=NOT_CLOSED)
-        yield Note(message, NoteCode.LINES_LEFT_OUT)
+        yield ReadingNote(message, NoteCode.LINES_LEFT_OUT)
     if bad_quote and reading.is_quoted:
         sentence = _("Line {line:,} of {name}: {not_closed}. Correct it in a text editor.")
         message = sentence.format(line=bad_quote, name=name, not_closed=NOT_CLOSED)
-        yield Note(message, NoteCode.LINES_LEFT_OUT)
+        yield ReadingNote(message, NoteCode.LINES_LEFT_OUT)
     elif bad_quote:
         sentence = _("Quotes are read as part of the text: in line {line:,} {not_closed}.")
-        yield Note(sentence.format(line=bad_quote, not_closed=NOT_CLOSED))
+        yield ReadingNote(sentence.format(line=bad_quote, not_closed=NOT_CLOSED))
 
 
 # --- CoNLL: a token with its tag on each line, an empty line after each sentence

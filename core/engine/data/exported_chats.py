@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.base.language import _, ngettext
-from core.engine.data.text_files import NewWriter, Note, ParsedRows, TextFile
+from core.engine.data.text_files import NewWriter, ParsedRows, ReadingNote, TextFile
 from core.options.presets import WHATSAPP_LINE
 
 Said = tuple[str, str | None]
@@ -49,17 +49,17 @@ class ChatExport:
         for records, numbers in blocks:
             yield [self._row(*one) for one in zip(records, numbers, strict=True)], numbers
 
-    def notes(self, name: str) -> Iterator[Note]:
+    def notes(self, name: str) -> Iterator[ReadingNote]:
         """What was read of the file `name`, and how much of it was left out."""
         if self.app:
-            yield Note(EXPORTS[self.app].format(name=name))
+            yield ReadingNote(EXPORTS[self.app].format(name=name))
         if count := len(self._empty):
             sentence = ngettext(
                 "{count:,} chat without a question and its answer as text is left out.",
                 "{count:,} chats without a question and its answer as text are left out.",
                 count,
             )
-            yield Note(sentence.format(count=count))
+            yield ReadingNote(sentence.format(count=count))
 
     def _row(self, record: Any, number: int) -> Any:
         if not isinstance(record, dict):
@@ -223,7 +223,7 @@ def parse_whatsapp(source: TextFile, new_writer: NewWriter) -> ParsedRows:
             left_out,
         )
         notes.append(sentence.format(count=left_out))
-    return ParsedRows(writer, WHATSAPP, "line", tuple(map(Note, notes)))
+    return ParsedRows(writer, WHATSAPP, "line", tuple(map(ReadingNote, notes)))
 
 
 def _whatsapp_messages(source: TextFile) -> Iterator[tuple[int, str, str, str]]:

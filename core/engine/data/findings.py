@@ -7,7 +7,7 @@ import msgspec
 from core.base import formats
 from core.base.errors import Fix
 from core.base.language import ngettext
-from core.jobs.inspect import Finding, FindingLevel
+from core.jobs.inspect import DataFinding, FindingLevel
 
 ROWS_NAMED = 20
 """Maximum number of row numbers in a finding."""
@@ -32,7 +32,7 @@ def leave_out(count: int) -> Fix:
 FILES_NAMED = 200
 
 
-def left_out(finding: Finding) -> Finding:
+def left_out(finding: DataFinding) -> DataFinding:
     """A problem as a warning that says what becomes of its rows; warnings are unchanged."""
     if finding.level is FindingLevel.WARNING:
         return finding
@@ -60,9 +60,9 @@ class FindingKind:
         noun = "image" if row_word == "image" else self.noun
         return self.says.format(rows=formats.counted(count, noun), detail=detail)
 
-    def finding(self, count: int, row_word: str = "row") -> Finding:
+    def finding(self, count: int, row_word: str = "row") -> DataFinding:
         """A finding about the whole file."""
-        return Finding(
+        return DataFinding(
             code=self.code,
             level=self.level,
             message=self.message(count, row_word),
@@ -123,17 +123,17 @@ class Tally:
     def has_problems(self) -> bool:
         return any(finding.level is FindingLevel.PROBLEM for finding in self.findings())
 
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[DataFinding, ...]:
         """All findings, problems first, otherwise in the order of their first rows."""
         return in_order([self._finding(counted) for counted in self._counted.values()])
 
-    def _finding(self, counted: _Counted) -> Finding:
+    def _finding(self, counted: _Counted) -> DataFinding:
         kind = counted.kind
         message = kind.message(counted.count, self.row_word, counted.detail)
         if counted.example:
             place = formats.places(self.row_word, counted.rows[:1]).capitalize()
             message = f"{message} {place}: {counted.example}"
-        finding = Finding(
+        finding = DataFinding(
             code=kind.code,
             level=kind.level,
             message=message,
@@ -145,6 +145,6 @@ class Tally:
         return left_out(finding) if self._skip else finding
 
 
-def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
+def in_order(findings: list[DataFinding]) -> tuple[DataFinding, ...]:
     """Problems before warnings, otherwise unchanged."""
     return tuple(sorted(findings, key=lambda finding: finding.level is FindingLevel.WARNING))

@@ -29,7 +29,7 @@ from core.engine.data.alike import LEAST_SIDE, look_of
 from core.engine.data.checks import noted, refuse_problems
 from core.engine.data.findings import FindingKind, leave_out, left_out
 from core.engine.environment import prepare_torchvision
-from core.jobs.inspect import Finding, FindingLevel, Seen
+from core.jobs.inspect import DataFinding, FindingLevel, Seen
 from core.options.choices import Augmentation, ImageFit
 from core.options.presets import IMAGE_FORMATS
 
@@ -403,7 +403,7 @@ class Images:
     source: str = ""
     rows: Sequence[int] | None = None
     row_word: str = "image"
-    others: tuple[Finding, ...] = ()
+    others: tuple[DataFinding, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:

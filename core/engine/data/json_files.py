@@ -16,9 +16,9 @@ from core.base.language import _
 from core.engine.data.exported_chats import ChatExport
 from core.engine.data.text_files import (
     NewWriter,
-    Note,
     NoteCode,
     ParsedRows,
+    ReadingNote,
     RowWriter,
     TextFile,
     UnreadCode,
@@ -155,7 +155,7 @@ class _Decoder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.notes: dict[str, Note] = {}
+        self.notes: dict[str, ReadingNote] = {}
         self.unread: dict[int, DataError] = {}  # by the numbers of lines
         self._decoder = json.JSONDecoder(object_pairs_hook=self._object)
         self._repeated: list[str] = []
@@ -214,7 +214,9 @@ class _Decoder:
 
     def _note(self, sentence: str, place: str, **more: str) -> None:
         """Keep the first note of a kind: a file is read several times."""
-        self.notes.setdefault(sentence, Note(sentence.format(name=self.path.name, place=place, **more)))
+        self.notes.setdefault(
+            sentence, ReadingNote(sentence.format(name=self.path.name, place=place, **more))
+        )
 
 
 def _whole_characters(text: str) -> str:
@@ -323,11 +325,11 @@ def _store(
     while rows is None:
         rows = _write(new_writer, chats.rows(read()), types)
     texts = (
-        Note(NO_TYPE.format(name=name), NoteCode.MIXED_COLUMN, name)
+        ReadingNote(NO_TYPE.format(name=name), NoteCode.MIXED_COLUMN, name)
         for name, kind in types.items()
         if kind is None
     )
-    all_notes = (*map(Note, notes), *decoder.notes.values(), *chats.notes(path.name), *texts)
+    all_notes = (*map(ReadingNote, notes), *decoder.notes.values(), *chats.notes(path.name), *texts)
     kind = chats.app or ("JSON" if word == "record" else "JSONL")
     return ParsedRows(rows, kind, word, all_notes, unread=unread)
 

@@ -90,15 +90,15 @@ class TextData:
 
 
 @dataclass(frozen=True)
-class Block:
+class RowBlock:
     """Usable rows: the index of each in the table, its texts (or words), and its answer (or one per word)."""
 
     places: list[int]
     inputs: list[tuple[str, ...]]
     answers: list[Any]
 
-    def at(self, kept: Sequence[int]) -> "Block":
-        return Block(
+    def at(self, kept: Sequence[int]) -> "RowBlock":
+        return RowBlock(
             [self.places[row] for row in kept],
             [self.inputs[row] for row in kept],
             [self.answers[row] for row in kept],
@@ -126,7 +126,7 @@ class RowReader:
         self.tally = checks.tally_of(table, skip=skip)
         self._progress = progress
 
-    def texts(self) -> Iterator[Block]:
+    def texts(self) -> Iterator[RowBlock]:
         """Read rows with one or two texts, and the label as text."""
         names = [*self.columns.text, *filter(None, (self.columns.label,))]
         readers = {name: text_reader(self.table.rows[name]) for name in names}
@@ -143,9 +143,9 @@ class RowReader:
                     keep[nested] = False
             rows = [texts.filter(pa.array(keep)).to_pylist() for texts in values]
             answers = [answer.strip() for answer in rows.pop()] if self.columns.label else [""] * keep.sum()
-            yield Block((start + np.flatnonzero(keep)).tolist(), list(zip(*rows, strict=True)), answers)
+            yield RowBlock((start + np.flatnonzero(keep)).tolist(), list(zip(*rows, strict=True)), answers)
 
-    def scores(self) -> Iterator[Block]:
+    def scores(self) -> Iterator[RowBlock]:
         """Read rows with one or two texts, and a number."""
         other = checks.other_score(self.table, self.columns)
         for block in self.texts():
@@ -158,9 +158,9 @@ class RowReader:
                 self._note(
                     checks.NOT_A_NUMBER, [block.places[place]], self.columns.label or "", example, other
                 )
-            yield Block(block.places, block.inputs, numbers).at(np.flatnonzero(~bad).tolist())
+            yield RowBlock(block.places, block.inputs, numbers).at(np.flatnonzero(~bad).tolist())
 
-    def words(self) -> Iterator[Block]:
+    def words(self) -> Iterator[RowBlock]:
         """Read rows with a list of words, and a tag for each."""
         text, tag = self.columns.text[0], self.columns.label or ""
         names = tag_names(self.table, tag)
@@ -179,9 +179,9 @@ class RowReader:
                 for place, (words, tags) in enumerate(zip(*lists, strict=True))
                 if place not in broken and self._check_tags(start + place, words, tags)
             ]
-            yield Block([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
+            yield RowBlock([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
 
-    def with_known_labels(self, blocks: Iterable[Block], known: Collection[str]) -> Iterator[Block]:
+    def with_known_labels(self, blocks: Iterable[RowBlock], known: Collection[str]) -> Iterator[RowBlock]:
         """Leave out rows with labels that aren't in the training data."""
         for block in blocks:
             kept = []
@@ -257,7 +257,7 @@ class TextKind:
     guess: Callable[[Table, tuple[str, ...], str | None], Guess]
     checks: tuple[tuple[str, Check], ...]
     check_eval: Callable[[Table, Guess, HeldOut], None]
-    blocks: Callable[[RowReader], Iterator[Block]]
+    blocks: Callable[[RowReader], Iterator[RowBlock]]
     has_words: bool = False
 
 

@@ -20,16 +20,16 @@ from core.engine.data.columns import Guess, guess_text
 from core.engine.data.conversations import NAMES, ConversationReader, Shape, ShapeKind, find_shape
 from core.engine.data.delimited import SAMPLE_CHARACTERS, is_split, looks_like_conll
 from core.engine.data.json_files import looks_like_json
-from core.engine.data.labelled_texts import BLOCK_ROWS, Block, RowReader
+from core.engine.data.labelled_texts import BLOCK_ROWS, RowBlock, RowReader
 from core.engine.data.splits import NOTHING_HELD_OUT, Files, held_out_of, texts_of
 from core.engine.data.tables import Table, cached_tokens, lengths_of, read_files, tokenizer_print, tokens_key
 from core.engine.data.text_files import (
     ENDINGS,
     TEXT_ENDINGS,
-    Note,
     Passes,
     Progress,
     Reading,
+    ReadingNote,
     ending,
     first_bytes,
     in_order,
@@ -64,7 +64,7 @@ class PlainText:
 
     files: tuple[Path, ...]
     texts: tuple[str, ...] = field(repr=False)
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ReadingNote, ...] = ()
     reading: Reading = field(default_factory=dict)
 
 
@@ -133,7 +133,7 @@ def read_running(
             "{count:,} files without text are left out: {names}.",
             len(empty),
         )
-        notes.append(Note(left_out.format(count=len(empty), names=names)))
+        notes.append(ReadingNote(left_out.format(count=len(empty), names=names)))
     return PlainText(
         tuple(text.files[0] for text in texts), tuple(text.texts[0] for text in texts), tuple(notes)
     )
@@ -188,11 +188,11 @@ class ConversationTexts(RowReader):
         super().__init__(table, Guess((), None), skip=data.skip_bad_rows, **more)
         self._conversations = ConversationReader(table, shape, self.tally, data.roles, self._progress)
 
-    def texts(self) -> Iterator[Block]:
+    def texts(self) -> Iterator[RowBlock]:
         rows = iter(self._conversations)
         while some := list(islice(rows, BLOCK_ROWS)):
             places: Any = np.searchsorted(self.table.numbers, [row.row for row in some])
-            yield Block(places.tolist(), [(as_plain_text(row),) for row in some], [""] * len(some))
+            yield RowBlock(places.tolist(), [(as_plain_text(row),) for row in some], [""] * len(some))
 
 
 def reader_of(table: Table, data: DataOptions, **more: Any) -> RowReader:
@@ -240,7 +240,7 @@ class RunningText:
 
     train: list[str] = field(repr=False)
     eval: list[str] | None = field(repr=False)
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ReadingNote, ...] = ()
 
 
 def load_running_text(options: RunOptions) -> RunningText:
@@ -257,7 +257,7 @@ def load_running_text(options: RunOptions) -> RunningText:
     train, notes = _texts(source, data)
     if data.drop_duplicates and isinstance(source, Table):
         count, train = len(train), list(dict.fromkeys(train))
-        notes = (*notes, *map(Note, repeats(count - len(train))))
+        notes = (*notes, *map(ReadingNote, repeats(count - len(train))))
     if apart := held_out_of(options):
         if scheme_of(apart.source) not in (None, Scheme.HUB):
             raise DataError(
@@ -280,7 +280,7 @@ def load_running_text(options: RunOptions) -> RunningText:
         held_out = [text[end:] for text, end in zip(train, ends, strict=True) if end < len(text)]
         train = [text[:end] for text, end in zip(train, ends, strict=True)]
     if not held_out:
-        return RunningText(train, None, (*notes, Note(NOTHING_HELD_OUT)))
+        return RunningText(train, None, (*notes, ReadingNote(NOTHING_HELD_OUT)))
     return RunningText(train, held_out, notes)
 
 
@@ -289,7 +289,7 @@ def texts_of_conversations(options: RunOptions) -> list[str]:
     return [] if parse_synthetic(options.data.train) else load_running_text(options).train
 
 
-def _texts(source: PlainText | Table, data: DataOptions) -> tuple[list[str], tuple[Note, ...]]:
+def _texts(source: PlainText | Table, data: DataOptions) -> tuple[list[str], tuple[ReadingNote, ...]]:
     """Return the texts and the notes; of a table, without blank ones and, with `skip_bad_rows`, lists and objects.
 
     Raises:
@@ -303,7 +303,7 @@ def _texts(source: PlainText | Table, data: DataOptions) -> tuple[list[str], tup
     refuse_problems(source.path, findings, len(texts))
     if not texts:
         raise reader.no_usable_rows()
-    return texts, (*source.notes, *map(Note, noted(findings)))
+    return texts, (*source.notes, *map(ReadingNote, noted(findings)))
 
 
 def _end_of_training(text: str, fraction: float) -> int:

@@ -37,15 +37,15 @@ from core.engine.data.splits import EVAL_SPLIT, TRAIN_SPLIT, HeldOut, files_of, 
 from core.engine.data.text_files import (
     ENDINGS,
     LARGE_BYTES,
-    Kind,
     NewWriter,
-    Note,
     Numbers,
     ParsedRows,
     Passes,
     Progress,
     Reading,
+    ReadingNote,
     RowWriter,
+    TableFormat,
     TextFile,
     UnreadRows,
     ending,
@@ -82,7 +82,7 @@ class Table:
     rows: pa.Table = field(repr=False)
     numbers: Numbers = field(repr=False)
     row_word: str
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ReadingNote, ...] = ()
     reading: Reading = field(default_factory=dict)
     files: tuple[tuple[Path, int], ...] = ()
     unread: tuple[UnreadRows, ...] = ()
@@ -202,13 +202,13 @@ def _parse_text(source: TextFile, header: bool | None, new_writer: NewWriter) ->
     path, head = source.path, source.head(HEAD_CHARACTERS)
     expected = ENDINGS.get(ending(path))
     is_json = json_files.looks_like_json(head)
-    if expected is Kind.DELIMITED and is_json:
+    if expected is TableFormat.DELIMITED and is_json:
         raise not_readable(path, _("a JSON file"), _("Rename it to end in .json or .jsonl"))
-    if expected in (Kind.JSON, Kind.JSON_LINES) or is_json:
-        parsed = json_files.parse(source, new_writer, prefers_lines=expected is Kind.JSON_LINES)
+    if expected in (TableFormat.JSON, TableFormat.JSON_LINES) or is_json:
+        parsed = json_files.parse(source, new_writer, prefers_lines=expected is TableFormat.JSON_LINES)
     elif expected is None and is_whatsapp(head):
         parsed = parse_whatsapp(source, new_writer)
-    elif expected is Kind.CONLL or delimited.looks_like_conll(path, head):
+    elif expected is TableFormat.CONLL or delimited.looks_like_conll(path, head):
         parsed = delimited.parse_conll(source, new_writer)
     else:
         parsed = delimited.parse(source, new_writer, header)
@@ -350,7 +350,7 @@ def _stored_table(path: Path, source: Any) -> Table:
         rows.remove_column(last),
         rows.column(last).to_numpy(),
         about["row_word"],
-        tuple(Note(**note) for note in about["notes"]),
+        tuple(ReadingNote(**note) for note in about["notes"]),
         about["reading"],
         unread=msgspec.convert(about["unread"], tuple[UnreadRows, ...]),
     )

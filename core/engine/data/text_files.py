@@ -41,7 +41,7 @@ def listed(names: Collection[str]) -> str:
 # --- File formats, by extension and by content
 
 
-class Kind(Enum):
+class TableFormat(Enum):
     """File formats of tables."""
 
     DELIMITED = "CSV"
@@ -51,20 +51,20 @@ class Kind(Enum):
     CONLL = "CoNLL"
 
 
-ENDINGS: dict[str, Kind] = {
-    ".csv": Kind.DELIMITED,
-    ".tsv": Kind.DELIMITED,
-    ".tab": Kind.DELIMITED,
-    ".json": Kind.JSON,
-    ".jsonl": Kind.JSON_LINES,
-    ".ndjson": Kind.JSON_LINES,
-    ".parquet": Kind.PARQUET,
-    ".pq": Kind.PARQUET,
-    ".conll": Kind.CONLL,
-    ".conllu": Kind.CONLL,
-    ".bio": Kind.CONLL,
-    ".iob": Kind.CONLL,
-    ".iob2": Kind.CONLL,
+ENDINGS: dict[str, TableFormat] = {
+    ".csv": TableFormat.DELIMITED,
+    ".tsv": TableFormat.DELIMITED,
+    ".tab": TableFormat.DELIMITED,
+    ".json": TableFormat.JSON,
+    ".jsonl": TableFormat.JSON_LINES,
+    ".ndjson": TableFormat.JSON_LINES,
+    ".parquet": TableFormat.PARQUET,
+    ".pq": TableFormat.PARQUET,
+    ".conll": TableFormat.CONLL,
+    ".conllu": TableFormat.CONLL,
+    ".bio": TableFormat.CONLL,
+    ".iob": TableFormat.CONLL,
+    ".iob2": TableFormat.CONLL,
 }
 """Formats by file name extension; of files with any other one the content decides."""
 
@@ -140,9 +140,9 @@ def is_parquet(path: Path, start: bytes) -> bool:
     refuse_foreign(path, start)
     result = start.startswith(PARQUET_MAGIC)
     expected = ENDINGS.get(ending(path))
-    if result and expected not in (Kind.PARQUET, None):
+    if result and expected not in (TableFormat.PARQUET, None):
         raise not_readable(path, _("a Parquet file"), _("Rename it to end in .parquet"))
-    if expected is Kind.PARQUET and not result:
+    if expected is TableFormat.PARQUET and not result:
         raise not_readable(path, _("something else"), _("Download the file again, or correct its extension"))
     return result
 
@@ -239,7 +239,7 @@ class NoteCode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Note:
+class ReadingNote:
     """A sentence about how a file was read; `column` is the column it concerns."""
 
     message: str
@@ -277,7 +277,7 @@ class ParsedRows:
     rows: RowWriter
     format: str
     row_word: str
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ReadingNote, ...] = ()
     reading: Mapping[str, str] = field(default_factory=dict)
     unread: tuple[UnreadRows, ...] = ()
 
@@ -361,7 +361,7 @@ class TextFile:
     size: int
     has_quotes: bool
     newline: str
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ReadingNote, ...] = ()
     passes: Passes = field(default_factory=lambda: Passes(0, None), repr=False)
 
     def texts(self) -> Iterator[str]:
@@ -554,7 +554,7 @@ def open_text(path: Path, passes: Passes) -> TextFile:
         DataError: It is no text, or has nothing but white space in it.
     """
     encoding, errors = _sniffed_encoding(next(raw_blocks(path, None, SNIFFED_BYTES), b"")), "strict"
-    notes: tuple[Note, ...] = ()
+    notes: tuple[ReadingNote, ...] = ()
     content = _Content()
     try:
         content.read(path, passes, encoding, errors)
@@ -577,7 +577,7 @@ def open_text(path: Path, passes: Passes) -> TextFile:
                 "If letters look wrong, save it as UTF-8."
             )
         errors = "replace"
-        notes = (Note(sentence.format(name=path.name, line=line), NoteCode.OTHER_ENCODING),)
+        notes = (ReadingNote(sentence.format(name=path.name, line=line), NoteCode.OTHER_ENCODING),)
         content = _Content()
         content.read(path, passes, encoding, errors)
     if content.is_blank:

@@ -38,7 +38,13 @@ from core.engine.devices.choose import report
 from core.engine.devices.computing import same_random_numbers, wait_for
 from core.engine.devices.stored_checks import StoredCheck, software, stored_checks
 from core.engine.reporter import Reporter
-from core.jobs.devices import CHECK_SECONDS, Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
+from core.jobs.devices import (
+    CHECK_SECONDS,
+    Agreement,
+    DeviceCheckReport,
+    DeviceCheckRequest,
+    DeviceComparison,
+)
 from core.options.device_support import MachineReport, find_device
 from core.runs.events import MessageWithdrawn
 
@@ -398,8 +404,8 @@ FEWER_TOKENS = _("Keep batch size times length below 32,768 tokens; accumulate g
 
 
 @dataclass(frozen=True)
-class Check:
-    """One comparison: `name`, `explanation` and `tolerance` as in `core.jobs.devices.Comparison`.
+class DeviceProbe:
+    """One comparison: `name`, `explanation` and `tolerance` as in `core.jobs.devices.DeviceComparison`.
 
     `remedy`: what to do if it differs. `short`: part of the short check. `repeats`: the device is compared with itself.
     """
@@ -413,8 +419,8 @@ class Check:
     repeats: bool = False
 
 
-def _causal_mask(name: str, dtype: torch.dtype, tolerance: float) -> Check:
-    return Check(
+def _causal_mask(name: str, dtype: torch.dtype, tolerance: float) -> DeviceProbe:
+    return DeviceProbe(
         _("Causal mask in {name}").format(name=name),
         _("Attention in {name} where no token may see later ones, in evaluation and training.").format(
             name=name
@@ -433,7 +439,7 @@ CAUSAL = {
     torch.bfloat16: _causal_mask("bf16", torch.bfloat16, 3e-2),
     torch.float16: _causal_mask("fp16", torch.float16, 5e-3),
 }
-PACKED = Check(
+PACKED = DeviceProbe(
     _("Weights in 4 bits"),
     _("A layer packed as nf4: its codes, what they unpack to, and the gradient that it passes on."),
     packed_layer,
@@ -441,13 +447,13 @@ PACKED = Check(
     short=True,
 )
 CHECKS = (
-    Check(
+    DeviceProbe(
         _("Gradients"),
         _("The gradient of every weight of the encoder and the decoder."),
         all_gradients,
         short=True,
     ),
-    Check(
+    DeviceProbe(
         _("More than 32,768 tokens"),
         _("Gradients of a batch of more than 32,768 tokens, computed after a smaller one."),
         many_tokens,
@@ -455,22 +461,22 @@ CHECKS = (
         short=True,
     ),
     *CAUSAL.values(),
-    Check(
+    DeviceProbe(
         _("Recomputed activations"),
         _("Gradients with activation checkpointing and without, with the same dropout."),
         recomputed_activations,
         remedy=_("Turn activation checkpointing off, or train on the CPU."),
         short=True,
     ),
-    Check(_("Loss"), _("The losses of a small encoder and a small decoder."), loss, 1e-4, short=True),
-    Check(
+    DeviceProbe(_("Loss"), _("The losses of a small encoder and a small decoder."), loss, 1e-4, short=True),
+    DeviceProbe(
         _("Large vocabulary"),
         _("Gradients through an output layer of 50,257 tokens."),
         large_vocabulary,
         remedy=_("Train language models on the CPU; classifiers have few outputs and are not affected."),
         short=True,
     ),
-    Check(
+    DeviceProbe(
         _("Optimizer step"),
         _("The weights after two steps of AdamW with the same gradients."),
         optimizer_step,
@@ -478,26 +484,26 @@ CHECKS = (
         short=True,
     ),
     *((PACKED,) if find_spec("bitsandbytes") else ()),
-    Check(
+    DeviceProbe(
         _("Batch norm, channels last"),
         _("Loss, gradients and statistics of a small image model in the channels-last memory format."),
         channels_last_batch_norm,
         remedy=_("Keep the default memory format of images."),
     ),
-    Check(
+    DeviceProbe(
         _("Layer norm on frozen layers"),
         _("Gradients of a layer norm above layers that are not trained."),
         norm_on_frozen_input,
         remedy=_("Train all weights, or use LoRA."),
     ),
-    Check(
+    DeviceProbe(
         _("Repeated"),
         _("The gradients of the encoder and the decoder, computed twice on the same device."),
         all_gradients,
         1e-4,
         repeats=True,
     ),
-    Check(
+    DeviceProbe(
         _("Attention over many tokens"),
         _("Loss and gradients of an encoder over more than 32,768 tokens, computed after a smaller batch."),
         attention_over_many_tokens,
@@ -596,12 +602,12 @@ def sides(machine: MachineReport, name: str, threads: int) -> tuple[Side, Side]:
 
 
 def run_checks(
-    checks: Sequence[Check],
+    checks: Sequence[DeviceProbe],
     reference: Side,
     candidate: Side,
     seconds: float,
     clock: Callable[[], float] = time.monotonic,
-) -> tuple[Comparison, ...]:
+) -> tuple[DeviceComparison, ...]:
     """Make the comparisons one after another; none starts after `seconds`."""
     deadline, comparisons = clock() + seconds, []
     for check in checks:
@@ -614,13 +620,15 @@ def run_checks(
             print(f"Device check: {check.name}", file=sys.stderr, flush=True)  # a crash report ends with it
             result = {**_compare(check, reference, candidate), "seconds": clock() - start}
         comparisons.append(
-            Comparison(name=check.name, explanation=check.explanation, tolerance=check.tolerance, **result)
+            DeviceComparison(
+                name=check.name, explanation=check.explanation, tolerance=check.tolerance, **result
+            )
         )
     return tuple(comparisons)
 
 
-def _compare(check: Check, reference: Side, candidate: Side) -> dict[str, Any]:
-    """The result of a comparison, by fields of `Comparison`."""
+def _compare(check: DeviceProbe, reference: Side, candidate: Side) -> dict[str, Any]:
+    """The result of a comparison, by fields of `DeviceComparison`."""
     try:
         first = (candidate if check.repeats else reference).compute(check.probe)
         error, tensor = worst_difference(first, candidate.compute(check.probe))
@@ -642,7 +650,7 @@ def _compare(check: Check, reference: Side, candidate: Side) -> dict[str, Any]:
     }
 
 
-def conclusion(comparisons: Sequence[Comparison], reference: Side, candidate: Side) -> str:
+def conclusion(comparisons: Sequence[DeviceComparison], reference: Side, candidate: Side) -> str:
     differing = [comparison.name for comparison in comparisons if comparison.differs]
     agreeing = sum(comparison.agrees for comparison in comparisons)
     names = {"device": candidate.title, "reference": reference.title}

@@ -7,13 +7,13 @@ import msgspec
 
 from core.base import settings
 from core.base.files import read_record
-from core.jobs.devices import Comparison
+from core.jobs.devices import DeviceComparison
 
 
 class StoredCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The comparisons made so far, and why the last `tries` gave none."""
 
-    comparisons: tuple[Comparison, ...] = ()
+    comparisons: tuple[DeviceComparison, ...] = ()
     bf16_speedup: float | None = None
     failure: str = ""
     tries: int = 0

@@ -16,9 +16,9 @@ from core.base.processes import command_line, foreign_environment
 from core.engine.export.formats import write_whole
 from core.engine.export.verify import (
     HALF,
+    ExampleBatches,
+    ExportPlace,
     NotChecked,
-    Place,
-    Rows,
     Tell,
     Tolerance,
     Written,
@@ -34,7 +34,7 @@ OUT_TYPES = {NumberFormat.FP32: "f32", NumberFormat.BF16: "bf16"}
 LAST_LINES = 6
 
 
-def write_gguf(source: ExportSource, place: Place, tell: Tell) -> Written:
+def write_gguf(source: ExportSource, place: ExportPlace, tell: Tell) -> Written:
     """Write one GGUF file, and read it back into the trained model's architecture.
 
     Raises:
@@ -62,7 +62,7 @@ def write_gguf(source: ExportSource, place: Place, tell: Tell) -> Written:
     checked = _("The weights were checked, llama.cpp itself was not run.")
     notes = (_("To use it: {command}").format(command=command), checked)
 
-    def read(rows: Rows) -> list[torch.Tensor]:
+    def read(rows: ExampleBatches) -> list[torch.Tensor]:
         try:
             model, info = auto_class(source.options.task).from_pretrained(
                 place.into, gguf_file=name, config=config, dtype=torch.float32, output_loading_info=True

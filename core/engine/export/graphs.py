@@ -15,8 +15,8 @@ from core.engine.export.formats import BESIDE, copy_files
 from core.engine.export.verify import (
     APPLE,
     KERNELS,
-    Place,
-    Rows,
+    ExampleBatches,
+    ExportPlace,
     Tell,
     Written,
     by_logits,
@@ -51,13 +51,13 @@ class Logits(torch.nn.Module):
         return logits
 
 
-def sample(rows: Rows) -> tuple[torch.Tensor, ...]:
+def sample(rows: ExampleBatches) -> tuple[torch.Tensor, ...]:
     """A batch of two for tracing: a batch size of one would become a constant."""
     longest = max(rows.rows, key=lambda row: next(iter(row.inputs.values())).shape[1])
     return tuple(torch.cat((value, value)) for value in longest.inputs.values())
 
 
-def _metadata(source: ExportSource, model: Any, rows: Rows) -> dict[str, str]:
+def _metadata(source: ExportSource, model: Any, rows: ExampleBatches) -> dict[str, str]:
     """What a program needs to know to use the graph, by name; lists are in JSON."""
     task, inputs = source.options.task, ", ".join(rows.rows[0].inputs)
     if task.reads_images:
@@ -83,13 +83,13 @@ def _metadata(source: ExportSource, model: Any, rows: Rows) -> dict[str, str]:
     return told
 
 
-def _write_beside(source: ExportSource, place: Place, metadata: Mapping[str, str]) -> None:
+def _write_beside(source: ExportSource, place: ExportPlace, metadata: Mapping[str, str]) -> None:
     copy_files(source.folder, place.into, (*BESIDE, "config.json"))
     if "labels" in metadata:
         (place.into / "labels.json").write_text(metadata["labels"] + "\n", encoding="utf-8")
 
 
-def _ready_to_trace(source: ExportSource, tell: Tell) -> tuple[Any, Rows]:
+def _ready_to_trace(source: ExportSource, tell: Tell) -> tuple[Any, ExampleBatches]:
     tell(_("Loading the model"))
     model = merged(load_trained(source))
     if hasattr(model, "set_attn_implementation"):
@@ -105,7 +105,7 @@ LONGEST = 512
 """The most tokens of a text: Core ML requires a limit."""
 
 
-def write_coreml(source: ExportSource, place: Place, tell: Tell) -> Written:
+def write_coreml(source: ExportSource, place: ExportPlace, tell: Tell) -> Written:
     """Write the model as an ML program for one example: a text of up to 512 tokens, or an image.
 
     Raises:
@@ -130,7 +130,7 @@ def write_coreml(source: ExportSource, place: Place, tell: Tell) -> Written:
     return Written(check, notes=(note,), metadata=metadata)
 
 
-def _convert_to_coreml(model: Any, rows: Rows, path: Path, metadata: Mapping[str, str]) -> None:
+def _convert_to_coreml(model: Any, rows: ExampleBatches, path: Path, metadata: Mapping[str, str]) -> None:
     import coremltools
 
     names = tuple(rows.rows[0].inputs)
@@ -155,7 +155,7 @@ def _input(coremltools: Any, name: str, value: torch.Tensor) -> Any:
     return coremltools.TensorType(name=name, shape=tuple(value.shape), dtype=np.float32)
 
 
-def _run_coreml(path: Path, rows: Rows) -> list[torch.Tensor]:
+def _run_coreml(path: Path, rows: ExampleBatches) -> list[torch.Tensor]:
     import coremltools
 
     model = coremltools.models.MLModel(str(path))
@@ -175,7 +175,7 @@ def _run_coreml(path: Path, rows: Rows) -> list[torch.Tensor]:
 GRAPH = "model.onnx"
 
 
-def write_onnx(source: ExportSource, place: Place, tell: Tell) -> Written:
+def write_onnx(source: ExportSource, place: ExportPlace, tell: Tell) -> Written:
     """Write the model as one graph for any batch size and text length, with its tokenizer.
 
     Raises:
@@ -193,7 +193,7 @@ def write_onnx(source: ExportSource, place: Place, tell: Tell) -> Written:
     return Written(check, notes=(note,), metadata=metadata)
 
 
-def _export(model: Any, rows: Rows, path: Path, metadata: Mapping[str, str]) -> None:
+def _export(model: Any, rows: ExampleBatches, path: Path, metadata: Mapping[str, str]) -> None:
     names = tuple(rows.rows[0].inputs)
     axes = {0: "batch", 1: "sequence"} if "input_ids" in names else {0: "batch"}  # of any size
     with warnings.catch_warnings():
@@ -216,7 +216,7 @@ def _export(model: Any, rows: Rows, path: Path, metadata: Mapping[str, str]) -> 
             raise ModelError(_("This model can't be written as ONNX"), line) from error
 
 
-def _run_onnx(path: Path, rows: Rows) -> list[torch.Tensor]:
+def _run_onnx(path: Path, rows: ExampleBatches) -> list[torch.Tensor]:
     """The logits of each example from ONNX Runtime, every other one in a batch of two."""
     import onnxruntime
 

@@ -28,7 +28,7 @@ from core.engine.export.graphs import write_coreml, write_onnx
 from core.engine.generate.loading import example_images
 from core.engine.models.refusals import auto_class
 from core.engine.models.vision import read_recipe
-from core.jobs.export import Agreement, ExportKind, ExportReport, ExportRequest, agreement_text
+from core.jobs.export import ExportAgreement, ExportKind, ExportReport, ExportRequest, agreement_text
 from core.options import RunOptions, hub
 from core.options.catalogue import all_options, value_of, with_unit
 from core.options.choices import Task
@@ -210,7 +210,11 @@ def _code(text: str) -> str:
 def _licence(first: RunOptions) -> str:
     """The licence in the card of the model that the first run started from; empty if it isn't on this computer."""
     name = first.model.source
-    base = hub.snapshot(name, hub.Kind.MODEL) if hub.is_name(name) and not Path(name).is_dir() else Path(name)
+    base = (
+        hub.snapshot(name, hub.RepoKind.MODEL)
+        if hub.is_name(name) and not Path(name).is_dir()
+        else Path(name)
+    )
     try:
         head = (base / "README.md").read_text(encoding="utf-8").split("\n---", 1)[0] if base else ""
     except (OSError, ValueError):
@@ -223,7 +227,7 @@ def _licence(first: RunOptions) -> str:
 # --- The job
 
 
-WRITERS: dict[ExportKind, Callable[[ExportSource, verify.Place, verify.Tell], verify.Written]] = {
+WRITERS: dict[ExportKind, Callable[[ExportSource, verify.ExportPlace, verify.Tell], verify.Written]] = {
     ExportKind.FOLDER: write_folder,
     ExportKind.ADAPTER: write_adapter,
     ExportKind.MERGED: write_folder,
@@ -249,7 +253,9 @@ def export(request: ExportRequest, tell: verify.Tell) -> ExportReport:
     """
     source = find_source(RunFolder(Path(request.run)), request.checkpoint)
     into = Path(request.staging)
-    written = WRITERS[request.kind](source, verify.Place(into, Path(request.target), request.numbers), tell)
+    written = WRITERS[request.kind](
+        source, verify.ExportPlace(into, Path(request.target), request.numbers), tell
+    )
     agreement, unchecked = _check(source, written, tell)
     if agreement is not None and not agreement.holds:
         detail = _("{agreement} The export was deleted. Please report this bug of Hone or a library.")
@@ -279,7 +285,9 @@ def export(request: ExportRequest, tell: verify.Tell) -> ExportReport:
     )
 
 
-def _check(source: ExportSource, written: verify.Written, tell: verify.Tell) -> tuple[Agreement | None, str]:
+def _check(
+    source: ExportSource, written: verify.Written, tell: verify.Tell
+) -> tuple[ExportAgreement | None, str]:
     """The comparison with the trained model, or why there is none."""
     tell(_("Running the trained model"))
     rows = verify.find_rows(source)

@@ -17,7 +17,7 @@ from core.engine.models.past_runs import BASE, base_of, config_beside, with_adap
 from core.engine.models.pretrained import read_pretrained
 from core.engine.models.refusals import explained
 from core.engine.models.vision import ImageModel, VisionClassifier, load_image_model, read_recipe
-from core.jobs.export import Agreement, Compared, NumberFormat
+from core.jobs.export import Compared, ExportAgreement, NumberFormat
 from core.options.choices import Method, Task
 from core.options.sources import VISION_MODELS, Scheme
 from core.runs.export_source import ExportSource
@@ -95,7 +95,7 @@ SEED = 20
 
 
 @dataclass(frozen=True)
-class Row:
+class ExampleBatch:
     """A batch of one example; logits are compared from token `start` on, or all if None."""
 
     inputs: dict[str, torch.Tensor]
@@ -103,15 +103,15 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Rows:
+class ExampleBatches:
     """The examples, of which the first `held_out` are the run's; no tokenizer for images."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ExampleBatch, ...]
     held_out: int
     tokenizer: Any = None
 
 
-def find_rows(source: ExportSource) -> Rows:
+def find_rows(source: ExportSource) -> ExampleBatches:
     """The run's held-out examples, filled up with noise images or random tokens.
 
     Raises:
@@ -130,7 +130,7 @@ def find_rows(source: ExportSource) -> Rows:
     plain = sorted(set(range(len(tokenizer))) - set(tokenizer.all_special_ids))
     lengths = (4 + number % min(RANDOM_TOKENS, room - 3) for number in range(EXAMPLES - len(ids)))
     made = [random.choice(plain, length).tolist() for length in lengths]
-    return Rows(tuple(_row(tokens, tokenizer) for tokens in (*ids, *made)), len(ids), tokenizer)
+    return ExampleBatches(tuple(_row(tokens, tokenizer) for tokens in (*ids, *made)), len(ids), tokenizer)
 
 
 def _tokens(text: str, tokenizer: Any, source: ExportSource, room: int) -> list[int]:
@@ -140,24 +140,26 @@ def _tokens(text: str, tokenizer: Any, source: ExportSource, room: int) -> list[
     return list(tokenizer(text, truncation=True, max_length=room)["input_ids"])
 
 
-def _row(ids: list[int], tokenizer: Any) -> Row:
+def _row(ids: list[int], tokenizer: Any) -> ExampleBatch:
     inputs = {"input_ids": torch.tensor([ids]), "attention_mask": torch.ones(1, len(ids), dtype=torch.long)}
     if "token_type_ids" in tokenizer.model_input_names:
         inputs["token_type_ids"] = torch.zeros(1, len(ids), dtype=torch.long)
-    return Row(inputs)
+    return ExampleBatch(inputs)
 
 
-def _images(source: ExportSource) -> Rows:
+def _images(source: ExportSource) -> ExampleBatches:
     recipe = read_recipe(source.folder)
     transform = recipe.transform
     pixels = [transform.from_pil(image) for image in islice(example_images(source.run), EXAMPLES)]
     noise = torch.Generator().manual_seed(SEED)
     shape = (3, transform.size, transform.size)
     made = [torch.randn(shape, generator=noise) for _rest in range(EXAMPLES - len(pixels))]
-    return Rows(tuple(Row({"pixel_values": one[None]}) for one in (*pixels, *made)), len(pixels))
+    return ExampleBatches(
+        tuple(ExampleBatch({"pixel_values": one[None]}) for one in (*pixels, *made)), len(pixels)
+    )
 
 
-def continued(rows: Rows, model: Any) -> Rows:
+def continued(rows: ExampleBatches, model: Any) -> ExampleBatches:
     """The prompts with the tokens that `model` writes greedily after each, which are then compared."""
     longest = int(
         getattr(model.config.get_text_config(), "max_position_embeddings", None) or LONGEST_PROMPT * 2
@@ -175,11 +177,13 @@ def continued(rows: Rows, model: Any) -> Rows:
                 num_beams=1,
                 pad_token_id=rows.tokenizer.pad_token_id,
             )
-        found.append(Row({"input_ids": ids, "attention_mask": torch.ones_like(ids)}, prompt.shape[1] - 1))
+        found.append(
+            ExampleBatch({"input_ids": ids, "attention_mask": torch.ones_like(ids)}, prompt.shape[1] - 1)
+        )
     return replace(rows, rows=tuple(found))
 
 
-def answers(model: Any, rows: Rows) -> list[torch.Tensor]:
+def answers(model: Any, rows: ExampleBatches) -> list[torch.Tensor]:
     """Logits of each example in fp32: (labels), (tokens, labels) or (new tokens, vocabulary)."""
     with torch.no_grad():
         found = ((row, model(**row.inputs)["logits"].float()[0]) for row in rows.rows)
@@ -221,8 +225,12 @@ _COMPARED = {
 
 
 def compare(
-    task: Task, rows: Rows, before: list[torch.Tensor], after: list[torch.Tensor], tolerance: Tolerance
-) -> Agreement:
+    task: Task,
+    rows: ExampleBatches,
+    before: list[torch.Tensor],
+    after: list[torch.Tensor],
+    tolerance: Tolerance,
+) -> ExportAgreement:
     """Compare the logits of two models.
 
     They agree if no logit differs by more than the tolerance; a label or token then differs only where the trained
@@ -244,7 +252,7 @@ def compare(
             same = [(one - other).abs().flatten() <= allowed for one, other in pairs]
         else:
             same = [(one.argmax(-1) == other.argmax(-1)).flatten() for one, other in pairs]
-    return Agreement(
+    return ExportAgreement(
         examples=len(rows.rows),
         held_out=rows.held_out,
         compared=what,
@@ -271,8 +279,8 @@ class NotChecked(Exception):  # noqa: N818 - no fault of the export
 
 Tell = Callable[[str], None]
 """Called with what is being done, in a few words."""
-Answers = Callable[[Rows], list[torch.Tensor]]
-Check = Callable[[Rows, list[torch.Tensor]], Agreement]
+Answers = Callable[[ExampleBatches], list[torch.Tensor]]
+Check = Callable[[ExampleBatches, list[torch.Tensor]], ExportAgreement]
 """Compares the export with the trained model's logits."""
 
 
@@ -290,7 +298,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Place:
+class ExportPlace:
     """Where an export is written, the folder it is moved to in the end, and the format of its weights."""
 
     into: Path

@@ -184,7 +184,7 @@ def answer(
             answered = answer_files(model, asked, send, should_stop)
         elif model.task.writes_text:
             answered = write(
-                model, asked, lambda text: send(chat_jobs.Piece(id=asked.id, text=text)), should_stop
+                model, asked, lambda text: send(chat_jobs.TextPiece(id=asked.id, text=text)), should_stop
             )
         else:
             answered = classify(model, asked)

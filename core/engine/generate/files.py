@@ -20,7 +20,7 @@ from core.engine.data.text_files import TEXT_ENDINGS, Passes, ending, in_order, 
 from core.engine.generate.loading import TriedModel
 from core.engine.generate.predict import ShouldStop, classes_of, classify, image_sample, logits_of_one
 from core.engine.tasks.metrics import OUTSIDE
-from core.jobs.chat import Answered, Ask, Files, Part, Texts
+from core.jobs.chat import Answered, Ask, Files, FilesPart, Texts
 from core.options.choices import Task
 from core.options.presets import IMAGE_FORMATS
 
@@ -38,7 +38,7 @@ Asked = Path | tuple[str, ...]
 
 
 def answer_files(
-    model: TriedModel, asked: Ask, tell: Callable[[Part], None], should_stop: ShouldStop
+    model: TriedModel, asked: Ask, tell: Callable[[FilesPart], None], should_stop: ShouldStop
 ) -> Answered:
     """Answer each image or row, and write them with their answers. What is left when it is stopped has no answer.
 
@@ -71,7 +71,7 @@ def answer_files(
             answers.append(("",) * len(LABELLED))
         if time.monotonic() - told > TELL_SECONDS:
             told = time.monotonic()
-            tell(Part(id=asked.id, done=len(answers), total=total))
+            tell(FilesPart(id=asked.id, done=len(answers), total=total))
     added = tuple(_free(name, columns) for name in ADDED.get(model.task, LABELLED))
     reason = (_free(PROBLEM, columns),) if problems else ()
     with Path(files.output).open("w", encoding="utf-8-sig", newline="") as file:  # the mark is for Excel

@@ -33,7 +33,7 @@ from core.engine.generate.loading import TriedModel
 from core.engine.reporter import Reporter
 from core.engine.tasks import SHOWN_CHARACTERS, Prepared
 from core.engine.tasks.metrics import OUTSIDE
-from core.jobs.chat import CHANCES_TOLD, Answered, Ask, Chance, Chat, EndedBy, Image, Texts, Turn, Word
+from core.jobs.chat import CHANCES_TOLD, Answered, Ask, Chance, Chat, ChatTurn, EndedBy, Image, Texts, Word
 from core.options import RunOptions
 from core.options.choices import ImageFit, Speaker, Task
 from core.runs.events import Example, Judged, Said, Validation
@@ -673,10 +673,10 @@ def _shortened(model: TriedModel, ids: list[int], most: int) -> tuple[str, ...]:
 
 def _chat_prompt(model: TriedModel, given: Chat, most: int) -> tuple[list[int], tuple[str, ...]]:
     """Write a conversation with the model's template, without its oldest turns if it is too long."""
-    turns: list[Turn] = []
+    turns: list[ChatTurn] = []
     for turn in given.turns:  # many templates refuse consecutive turns of one role
         if turn.text.strip() and turns and turns[-1].role is turn.role:
-            turns[-1] = Turn(turn.role, joined_text(turns[-1].text, turn.text))
+            turns[-1] = ChatTurn(turn.role, joined_text(turns[-1].text, turn.text))
         elif turn.text.strip():
             turns.append(turn)
     count = len(turns)
@@ -697,7 +697,7 @@ def _chat_prompt(model: TriedModel, given: Chat, most: int) -> tuple[list[int], 
     return ids[-most:], notes
 
 
-def _chat_tokens(model: TriedModel, system: str, turns: Sequence[Turn]) -> list[int]:
+def _chat_tokens(model: TriedModel, system: str, turns: Sequence[ChatTurn]) -> list[int]:
     messages = [{"role": turn.role.value, "content": turn.text} for turn in turns]
     if not messages:
         return []

@@ -15,7 +15,7 @@ from core.base.errors import DataError, ModelError, UserError
 from core.base.language import _
 from core.engine.hub.token import find_token
 from core.options import hub
-from core.options.hub import Kind
+from core.options.hub import RepoKind
 
 FAILURES = (HTTPError, errors.HFValidationError, OSError)
 """What huggingface_hub raises here; its own errors are subclasses."""
@@ -32,11 +32,11 @@ class Subject:
     """What a request is about: a repository, or with an empty name the Hub as a whole."""
 
     name: str = ""
-    kind: Kind = Kind.MODEL
+    kind: RepoKind = RepoKind.MODEL
 
     def error(self, title: str, detail: str) -> UserError:
         """Make an error about it, with every token removed."""
-        error_type = ModelError if self.kind is Kind.MODEL else DataError
+        error_type = ModelError if self.kind is RepoKind.MODEL else DataError
         return error_type(without_token(title), without_token(detail))
 
 
@@ -171,14 +171,14 @@ def ask(path: str, subject: Subject, params: dict[str, Any] | None = None) -> An
         raise not_the_hub(subject) from error
 
 
-def info(record: Any, kind: hub.Kind, subject: Subject) -> Info:
+def info(record: Any, kind: hub.RepoKind, subject: Subject) -> Info:
     """Parse a record of the API.
 
     Raises:
         UserError: It isn't one.
     """
     try:
-        parsed: Info = (ModelInfo if kind is hub.Kind.MODEL else DatasetInfo)(**record)
+        parsed: Info = (ModelInfo if kind is hub.RepoKind.MODEL else DatasetInfo)(**record)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise not_the_hub(subject) from error
     return parsed

@@ -76,9 +76,9 @@ def push(request: PushRequest, tell: Callable[[str], None]) -> Pushed:
         api.upload_folder(repo_id=repo, folder_path=folder, commit_message=_("Exported with Hone"))
     except (*FAILURES, RuntimeError, ValueError) as error:  # the upload of large files has errors of its own
         failure = _refused(error, subject)
-        left = _("{page} was created and is empty.").format(page=hub.page_of(repo, hub.Kind.MODEL))
+        left = _("{page} was created and is empty.").format(page=hub.page_of(repo, hub.RepoKind.MODEL))
         raise UserError(failure.title, f"{failure.detail} {left}", failure.fixes) from error
-    return Pushed(url=hub.page_of(repo, hub.Kind.MODEL))
+    return Pushed(url=hub.page_of(repo, hub.RepoKind.MODEL))
 
 
 def _refused(error: Exception, subject: Subject) -> UserError:
@@ -231,7 +231,7 @@ class Repository:
             raise self.subject.error(
                 title, _("The Hub's entry for its file {file} isn't valid.").format(file=name)
             )
-        kind = None if self.subject.kind is hub.Kind.MODEL else self.subject.kind.value
+        kind = None if self.subject.kind is hub.RepoKind.MODEL else self.subject.kind.value
         url = hf_hub_url(
             self.subject.name, name, repo_type=kind, revision=self.commit, endpoint=constants.ENDPOINT
         )
@@ -242,7 +242,7 @@ class Repository:
 
     def needed(self, subset: str) -> list[RemoteFile]:
         """The files a run needs; of a data set, those of one subset and its card."""
-        if self.subject.kind is hub.Kind.MODEL:
+        if self.subject.kind is hub.RepoKind.MODEL:
             return [self.file(name) for name in hub.wanted(self.siblings)]
         splits = chosen(subsets(self._card(), self.siblings), subset, self.subject.name)
         names = sorted({name for files in splits.values() for name in files})
@@ -365,7 +365,7 @@ def download(request: hub_jobs.DownloadRequest, on_progress: OnProgress) -> hub_
 # --- The cache
 
 
-def drop_partial(name: str, kind: hub.Kind) -> int:
+def drop_partial(name: str, kind: hub.RepoKind) -> int:
     """Delete the unfinished files of a repository, and its folder if nothing else is in it; returns the bytes freed."""
     folder, freed = hub.repo_folder(name, kind), hub.partial_bytes(name, kind)
     for path in hub.partial_files(name, kind):
@@ -390,7 +390,7 @@ def cached() -> hub_jobs.CacheReport:
         raise ModelError(_("The Hub's cache can't be read"), str(error)) from error
     finished = {(repo.repo_id, repo.repo_type): repo for repo in scanned.repos}
     repos = []
-    for kind in hub.Kind:
+    for kind in hub.RepoKind:
         for path in folder.glob(f"{kind}s--*"):
             name = path.name.removeprefix(f"{kind}s--").replace("--", "/")
             repo = finished.get((name, kind.value))
@@ -398,7 +398,7 @@ def cached() -> hub_jobs.CacheReport:
             if not size and not partial:
                 continue
             here = hub.names_here(name, kind)
-            if kind is hub.Kind.MODEL:
+            if kind is hub.RepoKind.MODEL:
                 complete = hub.CONFIG in here and hub.has_all_weights(here)
             else:
                 complete = any(map(is_data, here)) and not partial

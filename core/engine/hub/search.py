@@ -129,8 +129,8 @@ def cached_splits(name: str, subset: str = "") -> dict[str, tuple[Path, ...]]:
     Raises:
         DataError: It isn't on this computer, or has no such subset.
     """
-    folder = hub.snapshot(name, hub.Kind.DATASET)
-    names = [file for file in hub.names_here(name, hub.Kind.DATASET) if is_data(file)]
+    folder = hub.snapshot(name, hub.RepoKind.DATASET)
+    names = [file for file in hub.names_here(name, hub.RepoKind.DATASET) if is_data(file)]
     if folder is not None and names:
         splits = chosen(subsets(card_of(folder / CARD), names), subset, name)
         return {split: tuple(folder / file for file in files) for split, files in splits.items()}
@@ -140,7 +140,7 @@ def cached_splits(name: str, subset: str = "") -> dict[str, tuple[Path, ...]]:
     raise DataError(
         _("The data set {name} isn't on this computer, or not all of it").format(name=name),
         _("Download it first: {command} ({page})").format(
-            command=f"hone hub --data --download {name}", page=hub.page_of(name, hub.Kind.DATASET)
+            command=f"hone hub --data --download {name}", page=hub.page_of(name, hub.RepoKind.DATASET)
         ),
     )
 
@@ -165,11 +165,11 @@ LIMIT = 100
 """The most results of a search."""
 
 _FIELDS = {
-    hub.Kind.MODEL: (
+    hub.RepoKind.MODEL: (
         "config", "downloads", "gated", "library_name", "likes", "pipeline_tag", "private", "safetensors", "siblings",
         "tags",
     ),
-    hub.Kind.DATASET: ("downloads", "gated", "likes", "mainSize", "private", "siblings", "tags"),
+    hub.RepoKind.DATASET: ("downloads", "gated", "likes", "mainSize", "private", "siblings", "tags"),
 }  # fmt: skip
 
 
@@ -182,7 +182,7 @@ def search(request: hub_jobs.SearchRequest) -> hub_jobs.SearchAnswer:
     kind, words = request.kind, request.words.strip()
     subject, expand = Subject(kind=kind), {"expand": list(_FIELDS[kind])}
     params = {"sort": "downloads", "limit": LIMIT, **expand, **({"search": words} if words else {})}
-    if kind is hub.Kind.MODEL:
+    if kind is hub.RepoKind.MODEL:
         params["filter"] = "transformers"
     answer = ask(f"/api/{kind}s", subject, params)
     if not isinstance(answer, list):
@@ -209,18 +209,18 @@ def found_of(record: Info) -> hub_jobs.Found:
     tags = record.tags or []
     parameters = None
     if isinstance(record, ModelInfo):
-        kind, needed, purpose = hub.Kind.MODEL, hub.wanted(names), record.pipeline_tag or ""
+        kind, needed, purpose = hub.RepoKind.MODEL, hub.wanted(names), record.pipeline_tag or ""
         judged = hub.standing(names, tags=tags, config=record.config)
         tensors, size = record.safetensors, None
         if tensors:
             parameters = tensors.total
             size = hub.weight_bytes(tensors.parameters) if tensors.parameters else None
     else:
-        kind, needed = hub.Kind.DATASET, [name for name in names if is_data(name)]
+        kind, needed = hub.RepoKind.DATASET, [name for name in names if is_data(name)]
         purpose, size = _tagged(tags, "task_categories:"), record.main_size
         judged = _standing_of_data(names)
     here, partial = hub.names_here(record.id, kind), hub.partial_bytes(record.id, kind)
-    if kind is hub.Kind.MODEL:
+    if kind is hub.RepoKind.MODEL:
         complete = bool(needed) and here.keys() >= set(needed)
     else:  # one subset of it is enough
         complete = any(map(is_data, here)) and not partial

@@ -17,7 +17,7 @@ from core.engine.data.running_text import all_pieces, texts_of_conversations
 from core.engine.data.splits import NOTHING_HELD_OUT, held_out_of, random_split
 from core.engine.data.tables import Table, read_held_out, read_training
 from core.engine.inspect import draft as shared
-from core.jobs.inspect import DataReport, Finding, FindingLevel, Seen, SeenPart
+from core.jobs.inspect import DataFinding, DataReport, FindingLevel, Seen, SeenPart
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, PreferenceLoss, Speaker, Task
 
@@ -116,7 +116,7 @@ def _model(options: RunOptions, draft: shared.Draft) -> shared.ModelTokenizer | 
     return model
 
 
-def _findings(result: TokenizedTable, model: shared.ModelTokenizer | None) -> Iterator[Finding]:
+def _findings(result: TokenizedTable, model: shared.ModelTokenizer | None) -> Iterator[DataFinding]:
     """All findings, with whether there are enough rows."""
     fixes = longer(result.lengths, model.length, model.usable) if model is not None else ()
     cut = (ANSWERS_CUT.code, ANSWERS_GONE.code)

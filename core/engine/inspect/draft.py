@@ -18,8 +18,8 @@ from core.engine.data.columns import PREVIEW_ROWS, describe, first_rows
 from core.engine.data.findings import in_order
 from core.engine.data.splits import HeldOut
 from core.engine.data.tables import Table
-from core.engine.data.text_files import Note, NoteCode
-from core.jobs.inspect import DataReport, Finding, FindingLevel, Lengths
+from core.engine.data.text_files import NoteCode, ReadingNote
+from core.jobs.inspect import DataFinding, DataReport, FindingLevel, Lengths
 from core.options import RunOptions
 from core.options.data import DataOptions
 from core.options.sources import Scheme, scheme_of
@@ -89,21 +89,21 @@ class Draft:
     Notes of another encoding than UTF-8, of damaged letters or of lines left out become warnings.
     """
 
-    def __init__(self, notes: Iterable[Note] = ()) -> None:
+    def __init__(self, notes: Iterable[ReadingNote] = ()) -> None:
         self.problems: list[Problem] = []
-        self.findings: list[Finding] = []
+        self.findings: list[DataFinding] = []
         self.notes: list[str] = []
         self.vocabulary: int | None = None
         self.add_notes(notes)
 
-    def add_notes(self, notes: Iterable[Note]) -> None:
+    def add_notes(self, notes: Iterable[ReadingNote]) -> None:
         known = {*self.notes, *(finding.message for finding in self.findings)}
         for note in notes:
             if note.message in known:
                 continue
             if note.code in (NoteCode.OTHER_ENCODING, NoteCode.LINES_LEFT_OUT):
                 level = FindingLevel.WARNING
-                self.findings.append(Finding(code=note.code, level=level, message=note.message, count=1))
+                self.findings.append(DataFinding(code=note.code, level=level, message=note.message, count=1))
             else:
                 self.notes.append(note.message)
 
@@ -136,7 +136,7 @@ class Draft:
         )
 
 
-def of_evaluation(findings: Iterable[Finding], held_out: HeldOut) -> list[Finding]:
+def of_evaluation(findings: Iterable[DataFinding], held_out: HeldOut) -> list[DataFinding]:
     """Findings about rows of the evaluation data, which say so."""
     return [
         msgspec.structs.replace(
@@ -151,7 +151,7 @@ def of_evaluation(findings: Iterable[Finding], held_out: HeldOut) -> list[Findin
     ]
 
 
-def of_repeats(finding: Finding, data: DataOptions) -> Finding:
+def of_repeats(finding: DataFinding, data: DataOptions) -> DataFinding:
     """The finding of repeated rows, with what they do to the score and how to leave them out."""
     message = finding.message
     if data.eval_fraction > 0 and not (data.eval or data.eval_split):
@@ -212,7 +212,7 @@ class ModelTokenizer:
     usable: int
     notes: tuple[str, ...] = ()
     vocabulary: int | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[DataFinding, ...] = ()
 
 
 def model_tokenizer(
@@ -234,7 +234,7 @@ def model_tokenizer(
     from core.engine.models import text
 
     notes: tuple[str, ...] = ()
-    vocabulary, findings = None, tuple[Finding, ...]()
+    vocabulary, findings = None, tuple[DataFinding, ...]()
     try:
         if scheme is Scheme.SCRATCH and texts:
             from core.engine.models.text import QUICK_CHARACTERS, fitting_vocabulary, sample, train_tokenizer
@@ -259,11 +259,11 @@ def model_tokenizer(
 FAR_TOO_LARGE = 4
 
 
-def _judge_vocabulary(chosen: int, least: int, usual: int) -> Iterator[Finding]:
+def _judge_vocabulary(chosen: int, least: int, usual: int) -> Iterator[DataFinding]:
     kind = (
         SMALL_VOCABULARY if chosen < least else LARGE_VOCABULARY if chosen > FAR_TOO_LARGE * usual else None
     )
     if kind is not None:
         fix = Fix(_("Use a vocabulary of {count:,}").format(count=usual), {"model.vocabulary": usual})
         message = kind.message(0, detail=counted(chosen, "token"))
-        yield Finding(code=kind.code, level=kind.level, message=message, count=1, fixes=(fix,))
+        yield DataFinding(code=kind.code, level=kind.level, message=message, count=1, fixes=(fix,))

@@ -43,7 +43,7 @@ from core.engine.data.images import (
 )
 from core.engine.data.known_checks import KnownChecks
 from core.engine.inspect.draft import Progress, as_problem, table_fields
-from core.jobs.inspect import QUICK_TRY, DataReport, Finding, FindingLevel, FoundFile, Seen
+from core.jobs.inspect import QUICK_TRY, DataFinding, DataReport, FindingLevel, FoundFile, Seen
 from core.options import RunOptions
 from core.options.choices import ImageFit
 from core.options.presets import IMAGE_FORMATS
@@ -146,7 +146,7 @@ def _without(images: Images, checked: Sequence[CheckedImage]) -> Images:
     return images.at(usable) if checked else images
 
 
-def _not_square(checks: Sequence[Sequence[CheckedImage]], fit: ImageFit, size: int) -> Iterator[Finding]:
+def _not_square(checks: Sequence[Sequence[CheckedImage]], fit: ImageFit, size: int) -> Iterator[DataFinding]:
     """Say that most images are squashed, and how they wouldn't be; cropping was chosen by the person."""
     shapes = [one.is_square for checked in checks for one in checked if one.is_usable]
     count = shapes.count(False)
@@ -155,7 +155,7 @@ def _not_square(checks: Sequence[Sequence[CheckedImage]], fit: ImageFit, size: i
             "{count:,} of {all:,} images are clearly not square (one side more than 10 % longer than the other) and "
             "are squashed to {size} × {size} pixels."
         )
-        yield Finding(
+        yield DataFinding(
             code="not-square",
             level=FindingLevel.WARNING,
             message=text.format(count=count, all=len(shapes), size=size),
@@ -193,7 +193,7 @@ def _alike(
     held_out: Images | None,
     rest: Sequence[int],
     checks: Sequence[Sequence[CheckedImage]],
-) -> Iterator[Finding]:
+) -> Iterator[DataFinding]:
     """A finding with the images for validation that look like one that is trained on."""
     usable = [[one for one in checked if one.is_usable] for checked in checks]
     of_train = [usable[0][place] for place in chosen] if usable[0] else []
@@ -216,7 +216,7 @@ def _alike(
     pairs = [(rest[place], chosen[other]) for place, other in sorted(found_in.items())]
     found = [FoundFile(source.path(place), "", train.path(other)) for place, other in pairs]
     if found:
-        yield Finding(
+        yield DataFinding(
             code=ALIKE.code,
             level=ALIKE.level,
             message=f"{ALIKE.message(len(found), 'image')}.",
@@ -289,7 +289,7 @@ def findings_of(
     checks: Sequence[Sequence[CheckedImage]],
     *,
     skip: bool = False,
-) -> Iterator[Finding]:
+) -> Iterator[DataFinding]:
     """What the checks of all images found.
 
     Args:
@@ -314,7 +314,7 @@ def findings_of(
         yield from _uneven_classes(train)
 
 
-def _with_pictures(findings: Sequence[Finding]) -> list[Finding]:
+def _with_pictures(findings: Sequence[DataFinding]) -> list[DataFinding]:
     """Add small pictures of the files that Qt can't read, of the first ones only: each is decoded once more."""
     files = [file for finding in findings for file in finding.files]
     named = dict.fromkeys(path for file in files for path in (file.path, file.like))
@@ -359,13 +359,13 @@ def _check_classes(train: Images, flagged: Flagged) -> None:
                 flagged[SINGLE].append((index, _("class “{name}”").format(name=isolated(name))))
 
 
-def _uneven_classes(train: Images) -> Iterator[Finding]:
+def _uneven_classes(train: Images) -> Iterator[DataFinding]:
     counts = Counter(train.names).most_common()
     if not counts:
         return
     (most, many), (least, few) = counts[0], counts[-1]
     if many >= IMBALANCE * few and few > 1:
-        yield Finding(
+        yield DataFinding(
             code="classes-uneven",
             level=FindingLevel.WARNING,
             message=_(
@@ -375,12 +375,12 @@ def _uneven_classes(train: Images) -> Iterator[Finding]:
         )
 
 
-def _of_evaluation(finding: Finding) -> Finding:
+def _of_evaluation(finding: DataFinding) -> DataFinding:
     message = finding.message if finding.code == IN_BOTH.code else of_validation(finding.message)
     return msgspec.structs.replace(finding, message=message, in_eval=True)
 
 
-def _finding(kind: FindingKind, images: Images, flagged: Sequence[tuple[int, str]]) -> Finding:
+def _finding(kind: FindingKind, images: Images, flagged: Sequence[tuple[int, str]]) -> DataFinding:
     """A finding that names the first rows of a table, or else the first files."""
     names = []
     for index, reason in flagged[:NAMED]:
@@ -390,7 +390,7 @@ def _finding(kind: FindingKind, images: Images, flagged: Sequence[tuple[int, str
     if len(flagged) > NAMED:
         listed = _("{names} and {more:,} more").format(names=listed, more=len(flagged) - NAMED)
     message = f"{kind.message(len(flagged), 'image').rstrip('.')}: {listed}."
-    return Finding(
+    return DataFinding(
         code=kind.code,
         level=kind.level,
         message=message,

@@ -37,7 +37,7 @@ from core.engine.data.text_files import (
 )
 from core.engine.hub.search import SPLIT_NAMES, TRAIN, split_of
 from core.engine.inspect.draft import Progress, Stages
-from core.jobs.inspect import Column, ColumnKind, DataReport, Finding, FindingLevel
+from core.jobs.inspect import DataColumn, DataColumnKind, DataFinding, DataReport, FindingLevel
 from core.options import RunOptions
 from core.options.choices import ColumnRole, PreferenceLoss, Task
 from core.options.data import DataOptions
@@ -152,7 +152,7 @@ def _special_tables(folder: Path) -> Iterator[str]:
         yield from (path.name for path in folder.iterdir() if ending(path) in ENDINGS and not is_plain(path))
 
 
-def _unused_split(splits: tuple[str, ...], data: DataOptions, task: Task) -> Iterator[Finding]:
+def _unused_split(splits: tuple[str, ...], data: DataOptions, task: Task) -> Iterator[DataFinding]:
     """A warning if there is a split to evaluate on that isn't chosen."""
     unused = [name for name in EVALUATION_SPLITS if name in splits and name != data.train_split]
     if (
@@ -166,7 +166,7 @@ def _unused_split(splits: tuple[str, ...], data: DataOptions, task: Task) -> Ite
             if data.eval_fraction
             else _("The split “{split}” isn't used. Nothing is evaluated.")
         )
-        yield Finding(
+        yield DataFinding(
             code="unused-split",
             level=FindingLevel.WARNING,
             message=message.format(split=unused[0]),
@@ -179,7 +179,7 @@ def _unused_split(splits: tuple[str, ...], data: DataOptions, task: Task) -> Ite
             ),
         )
     elif not splits and not data.eval and (beside := _file_beside(Path(data.train))):
-        yield Finding(
+        yield DataFinding(
             code="unused-file",
             level=FindingLevel.WARNING,
             message=_("{name} is there, too, and not used.").format(name=beside.name),
@@ -273,7 +273,7 @@ def suiting_task(table: Table) -> Task | None:
     if not guess.text:
         return None
     number, label = columns.get(scored.label or ""), columns.get(guess.label or "")
-    if number and not (number.kind is ColumnKind.NUMBER or holds_numbers(table, number.name)):
+    if number and not (number.kind is DataColumnKind.NUMBER or holds_numbers(table, number.name)):
         number = None
     if number and scored.label == guess.label:  # estimated where there are decimals, or many numbers
         is_label = number.distinct <= MOST_LABELS and not any("." in example for example in number.examples)
@@ -303,12 +303,12 @@ def _is_rated(table: Table) -> bool:
     return is_sure and all(rating_of(value) is not None for value in values)
 
 
-def _is_conversation(shape: Shape, columns: dict[str, Column]) -> bool:
+def _is_conversation(shape: Shape, columns: dict[str, DataColumn]) -> bool:
     """Whether the answers of a shape are texts of their own, not a few labels."""
     if shape.kind is not ShapeKind.PROMPT:
         return shape.kind is not ShapeKind.TEXT
     answers = columns[list(shape.columns.values())[1]]
-    return answers.kind is ColumnKind.TEXT and answers.distinct > MOST_LABELS
+    return answers.kind is DataColumnKind.TEXT and answers.distinct > MOST_LABELS
 
 
 def _has_words(table: Table) -> bool:

@@ -18,7 +18,7 @@ from core.engine.data import NO_LABEL, TOKENS, checks, decoded_whole
 from core.engine.data.checks import RowHashes, check_labels, few_rows, longer, offered
 from core.engine.data.columns import Guess
 from core.engine.data.findings import ROWS_NAMED, FindingKind
-from core.engine.data.labelled_texts import KINDS, Block, RowReader, encode_rows, read_evaluation, spaced
+from core.engine.data.labelled_texts import KINDS, RowBlock, RowReader, encode_rows, read_evaluation, spaced
 from core.engine.data.running_text import (
     all_pieces,
     load_running_text,
@@ -39,9 +39,9 @@ from core.engine.data.splits import (
     texts_of,
 )
 from core.engine.data.tables import Table, read_training
-from core.engine.data.text_files import Note
+from core.engine.data.text_files import ReadingNote
 from core.engine.inspect import draft as shared
-from core.jobs.inspect import QUICK_TRY, DataReport, Finding, Lengths, Seen, SeenPart
+from core.jobs.inspect import QUICK_TRY, DataFinding, DataReport, Lengths, Seen, SeenPart
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
@@ -66,7 +66,7 @@ class Sample:
 
 
 @dataclass
-class Rows:
+class UsableRows:
     """The usable rows of a table: 16 bytes of each, the first ones and some of all as samples.
 
     `labels` counts labels (of words, if words are labelled); `least` and `most` are the range of numbers to learn.
@@ -84,7 +84,7 @@ class Rows:
     most: float = float("-inf")
     places: "array[int]" = field(default_factory=lambda: array("I"))
 
-    def finding(self, kind: FindingKind, places: Any) -> Finding:
+    def finding(self, kind: FindingKind, places: Any) -> DataFinding:
         """A finding about the rows at these places among the usable ones."""
         rows = tuple(int(self.table.numbers[self.places[place]]) for place in places[:ROWS_NAMED])
         return msgspec.structs.replace(kind.finding(len(places), self.table.row_word), rows=rows)
@@ -97,9 +97,9 @@ class Rows:
             )
 
 
-def gather(table: Table, blocks: Iterable[Block]) -> Rows:
+def gather(table: Table, blocks: Iterable[RowBlock]) -> UsableRows:
     """Go through all blocks of usable rows."""
-    rows, chosen = Rows(table), shared.evenly_chosen(table.rows.num_rows)
+    rows, chosen = UsableRows(table), shared.evenly_chosen(table.rows.num_rows)
     for block in blocks:
         rows.places.extend(block.places)
         rows.characters += sum(len(text) for texts in block.inputs for text in texts)
@@ -125,10 +125,10 @@ def gather(table: Table, blocks: Iterable[Block]) -> Rows:
 def _gather_training(
     table: Table,
     make_reader: Callable[..., RowReader],
-    blocks: Callable[[RowReader], Iterator[Block]],
+    blocks: Callable[[RowReader], Iterator[RowBlock]],
     data: DataOptions,
     progress: shared.Progress,
-) -> tuple[RowReader, Rows, list[Finding]]:
+) -> tuple[RowReader, UsableRows, list[DataFinding]]:
     """The usable rows, without repeated ones if these are dropped; and warnings about repeated rows."""
     total = table.rows.num_rows
     reader = make_reader(progress=lambda done: progress(done, total))
@@ -146,7 +146,9 @@ def _gather_training(
     return reader, rows, findings
 
 
-def _row_findings(draft: shared.Draft, reader: RowReader, rows: Rows, option: str) -> Sequence[Finding]:
+def _row_findings(
+    draft: shared.Draft, reader: RowReader, rows: UsableRows, option: str
+) -> Sequence[DataFinding]:
     """The findings about single rows; that no row is left is a problem of `option` if none of them says so."""
     findings = reader.tally.findings()
     if rows.places:
@@ -225,7 +227,7 @@ def inspect_texts(options: RunOptions, stages: shared.Stages) -> DataReport:
     )
 
 
-def _check_answers(draft: shared.Draft, options: RunOptions, columns: Guess, rows: Rows) -> None:
+def _check_answers(draft: shared.Draft, options: RunOptions, columns: Guess, rows: UsableRows) -> None:
     """Check that there is something to learn in the answers."""
     table = rows.table
     fixes = (USE_ALL_SAMPLES,) if options.data.max_train_samples else ()
@@ -239,7 +241,7 @@ def _check_answers(draft: shared.Draft, options: RunOptions, columns: Guess, row
 
 
 def _inspect_evaluation(
-    draft: shared.Draft, options: RunOptions, held_out: HeldOut, columns: Guess, train: Rows
+    draft: shared.Draft, options: RunOptions, held_out: HeldOut, columns: Guess, train: UsableRows
 ) -> int | None:
     """The number of rows to evaluate on, which are compared with those trained on; None if a run would stop."""
     kind = KINDS[options.task]
@@ -268,7 +270,7 @@ def _inspect_evaluation(
 
 
 def _measure(
-    rows: Rows,
+    rows: UsableRows,
     model: shared.ModelTokenizer | None,
     draft: shared.Draft,
     progress: shared.Progress,
@@ -384,7 +386,7 @@ class _Texts:
     characters: int
     first: list[str]
     parts: list[str]
-    rows: Rows | None = None
+    rows: UsableRows | None = None
 
 
 def inspect_running_text(options: RunOptions, stages: shared.Stages) -> DataReport:
@@ -427,7 +429,7 @@ def inspect_running_text(options: RunOptions, stages: shared.Stages) -> DataRepo
             "{count:,} texts of {characters:,} characters",
             count,
         ).format(count=count, characters=texts.characters)
-        draft = shared.Draft([Note(f"{length}."), *source.notes])
+        draft = shared.Draft([ReadingNote(f"{length}."), *source.notes])
         fields = {"format": "text", "rows": count, "reading": dict(source.reading)}
         if texts.characters < FEW_CHARACTERS:
             kind = checks.LITTLE_TEXT

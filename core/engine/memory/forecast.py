@@ -22,7 +22,7 @@ from core.engine.models.text import load_config, longest_text, tokenizer_at_hand
 from core.engine.models.vision import find_image_model
 from core.engine.tasks import Prepared
 from core.memory import estimate, history
-from core.memory.model import Forecast, Verdict, verdict
+from core.memory.model import FitVerdict, Forecast, verdict
 from core.memory.remedies import ladder
 from core.monitor.device_memory import room_of
 from core.options import RunOptions
@@ -271,7 +271,7 @@ def refuse_too_large(forecast: MemoryForecast | None) -> None:
     Raises:
         DoesntFit: The forecast is larger.
     """
-    if forecast is not None and verdict(forecast.parts.total, forecast.room) is Verdict.TOO_LARGE:
+    if forecast is not None and verdict(forecast.parts.total, forecast.room) is FitVerdict.TOO_LARGE:
         anyway = Fix(_("Start it anyway"), action=FixAction.RESUME)
         raise DoesntFit(
             _("It doesn't fit into memory"),

@@ -244,7 +244,7 @@ def measure(options: RunOptions) -> Measurement:
             _("A divided model can't be measured"), text, (Fix(_("Off"), {"memory.fsdp": False}),)
         )
     with weighing(options) as (resolved, held):
-        run = DryRun(resolved, held)
+        run = DryRunCallback(resolved, held)
         return run.result(run.train())
 
 
@@ -329,7 +329,7 @@ class DryTrainer(WatchedTrainer):
         return super()._prepare_inputs(inputs)
 
 
-class DryRun(TrainerCallback):
+class DryRunCallback(TrainerCallback):
     """The dry run of a run: each step is timed without compilation.
 
     Of several processes it is one: all gradients exist before the first step, like DDP's buckets, and on a CPU memory

@@ -12,7 +12,7 @@ from core.base.errors import ModelError, Problem
 from core.engine.memory.model_shape import shape_of
 from core.engine.models import text
 from core.engine.models.method import apply_method
-from core.engine.models.parts import TargetError, count, weights_of
+from core.engine.models.parts import LoraTargetError, count, weights_of
 from core.engine.models.refusals import UNREADABLE, NotFetched, explained
 from core.engine.models.vision import (
     can_checkpoint,
@@ -42,7 +42,7 @@ def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
     try:
         with torch.device("meta"):
             model = apply_method(model, options)
-    except TargetError as error:
+    except LoraTargetError as error:
         return msgspec.structs.replace(report, problems=(*problems, _as_problem(error.path, error)))
     weights = [weight for _rest, weight in weights_of(model)]
     return msgspec.structs.replace(

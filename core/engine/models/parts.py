@@ -311,7 +311,7 @@ USUAL = ("query", "value", "q_proj", "v_proj", "q_lin", "v_lin", "query_proj", "
 """What models call the layers that the paper on LoRA (arXiv 2106.09685) adapts."""
 
 
-class TargetError(ModelError):
+class LoraTargetError(ModelError):
     """LoRA's targets match no layer; `path` is the option to change."""
 
     path = "model.lora_targets"
@@ -331,7 +331,7 @@ def find_targets(model: Any, names: Iterable[str], trained_whole: Iterable[str])
     """
     names, layers = tuple(names), adaptable_layers(model, trained_whole)
     if not layers:
-        raise TargetError(
+        raise LoraTargetError(
             _("This model has no layer for LoRA"),
             _("It has no linear layer and no convolution outside its classifier."),
             (Fix(_("Train everything"), {"model.method": "full"}),),
@@ -339,7 +339,7 @@ def find_targets(model: Any, names: Iterable[str], trained_whole: Iterable[str])
     unknown = [name for name in names if not any(_ends_in(layer, name) for layer in layers)]
     if unknown:
         usable = list(dict.fromkeys(map(_last_name, layers)))
-        raise TargetError(
+        raise LoraTargetError(
             _("LoRA can't be used on {names}").format(names=_listed(unknown)),
             _("Layers of this model that support it are called {names}.").format(names=_listed(usable)),
             _target_fixes(names, unknown, usable),

@@ -282,7 +282,7 @@ def tokenizer_at_hand(source: str) -> Any | None:
         return None
     if Path(tokenizer_in(source)).is_dir():
         return load_tokenizer(source)
-    if not hub.names_here(source, hub.Kind.MODEL).keys() - {hub.CONFIG}:
+    if not hub.names_here(source, hub.RepoKind.MODEL).keys() - {hub.CONFIG}:
         return None
     try:
         return load_tokenizer(source)

@@ -175,7 +175,7 @@ def clean(checkpoints: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Start:
+class StartPoint:
     """Where an attempt begins; `damaged` are the checkpoints that were renamed and skipped."""
 
     checkpoint: Checkpoint | None = None
@@ -199,7 +199,7 @@ class Start:
             )
 
 
-def find_checkpoint(run: RunFolder) -> Start:
+def find_checkpoint(run: RunFolder) -> StartPoint:
     """Verify the hashes of the newest checkpoint, about a second for each GB; rename a damaged one and try the next.
 
     Raises:
@@ -209,11 +209,11 @@ def find_checkpoint(run: RunFolder) -> Start:
     restore_replaced(run.model)
     for checkpoint in newest_first(run.checkpoints):
         if is_undamaged(checkpoint.path) and _state_matches(checkpoint):
-            return Start(checkpoint, tuple(damaged))
+            return StartPoint(checkpoint, tuple(damaged))
         renamed = checkpoint.path.with_name(f"{DAMAGED}-{checkpoint.step}")
         shutil.rmtree(renamed, ignore_errors=True)
         damaged.append(checkpoint.path.rename(renamed))
-    return Start(None, tuple(damaged))
+    return StartPoint(None, tuple(damaged))
 
 
 class _State(msgspec.Struct):

@@ -10,7 +10,7 @@ from core.base.language import _
 from core.engine.reporter import Reporter
 from core.engine.run import checkpoints
 from core.engine.run.failures import Diverged
-from core.engine.run.steps import Fetch, Step, StepLog, StepParts, numbers
+from core.engine.run.steps import Fetch, StepLog, StepOnDevice, StepParts, numbers
 from core.options import RunOptions
 from core.options.choices import Precision
 from core.options.method_rules import steps_hint, warmup_problem
@@ -31,7 +31,7 @@ NON_FINITE_STEPS = 3
 
 
 @dataclass(frozen=True)
-class Difference:
+class RanDifferently:
     """An option, by its path, that ran otherwise than chosen."""
 
     path: str
@@ -104,7 +104,7 @@ class RunLog:
         """Seconds since the step, the evaluation or the saving under way has begun."""
         return time.perf_counter() - self._mark
 
-    def end_step(self, step: Step) -> None:
+    def end_step(self, step: StepOnDevice) -> None:
         """Report a step.
 
         Raises:
@@ -116,7 +116,7 @@ class RunLog:
             in_fewer_bits = self.options.device.precision is not Precision.FP32
             raise Diverged(reason.format(count=NON_FINITE_STEPS), in_fewer_bits=in_fewer_bits)
 
-    def state_what_ran(self, ran: WhatRan, differences: Iterable[Difference]) -> None:
+    def state_what_ran(self, ran: WhatRan, differences: Iterable[RanDifferently]) -> None:
         """Report what ran, after the first step, and warn of what wasn't chosen so."""
         self.flush()
         self.reporter.write(ran)

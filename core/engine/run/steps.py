@@ -23,7 +23,7 @@ A measured step takes at most twice as long, as this process waits for the devic
 Wait = Callable[[], None]
 
 
-class Part(StrEnum):
+class StepPart(StrEnum):
     """A part of an optimizer step. Accumulated batches add up.
 
     - `DATA`: fetching its batches.
@@ -52,7 +52,7 @@ class StepParts:
         self._until_measured = FIRST
         self._is_measured = False
         self._mark = 0.0
-        self._spent = dict.fromkeys(Part, 0.0)
+        self._spent = dict.fromkeys(StepPart, 0.0)
         self._fetched: float | None = None
 
     @property
@@ -62,7 +62,7 @@ class StepParts:
 
     def begin(self) -> None:
         self._is_measured = self.is_due
-        self._spent = dict.fromkeys(Part, 0.0)
+        self._spent = dict.fromkeys(StepPart, 0.0)
         self._fetched = None
         self.skip()
 
@@ -70,7 +70,7 @@ class StepParts:
         """Leave out the time since the last part ended."""
         self._mark = self._clock()
 
-    def lap(self, part: Part) -> None:
+    def lap(self, part: StepPart) -> None:
         """Add the time since the last part ended, or since `skip`, to `part`."""
         if self._is_measured and self._wait is not None:
             self._wait()
@@ -83,7 +83,7 @@ class StepParts:
         self._until_measured = EVERY - 1 if self._is_measured else max(0, self._until_measured - 1)
         if not self.is_asynchronous or self._is_measured:
             return {part.value: seconds for part, seconds in self._spent.items()}
-        return {**dict.fromkeys((part.value for part in Part), None), Part.DATA.value: self._fetched}
+        return {**dict.fromkeys((part.value for part in StepPart), None), StepPart.DATA.value: self._fetched}
 
     def timed(self, loader: Any) -> None:
         """Measure the time that torch's `loader` is waited for, on devices that compute asynchronously.
@@ -124,7 +124,7 @@ def numbers(lists: list[Sequence[Any]]) -> list[list[float]]:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepOnDevice:
     """A step that has just ended, with its figures still on the device.
 
     Attributes:
@@ -165,17 +165,17 @@ class StepLog:
         self._losses: list[float] = []
         self._samples = 0
         self._seconds = 0.0
-        self._steps: list[Step] = []
+        self._steps: list[StepOnDevice] = []
         self._flushed = time.monotonic()
 
-    def add(self, step: Step) -> None:
+    def add(self, step: StepOnDevice) -> None:
         """Add the step that has just ended; write all, if the last write is long enough ago."""
         event, parts = step.event, self._parts.end()
         if event.compile_seconds:
             event = msgspec.structs.replace(event, seconds=event.seconds - event.compile_seconds)
         else:
             event = msgspec.structs.replace(event, **parts)
-        self._steps.append(Step(event, step.losses, step.tokens, step.grad_norm))
+        self._steps.append(StepOnDevice(event, step.losses, step.tokens, step.grad_norm))
         if time.monotonic() - self._flushed >= self._flush_seconds:
             self.flush()
 

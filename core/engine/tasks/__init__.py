@@ -9,7 +9,7 @@ import torch
 
 from core.base.errors import DataError
 from core.base.language import _
-from core.engine.tasks.metrics import HeldOut
+from core.engine.tasks.metrics import ValidationSize
 from core.options import RunOptions
 from core.runs.events import Example
 
@@ -49,7 +49,7 @@ class Prepared:
     condense: Callable[[Any, Any], torch.Tensor] | None = None
     picture: Callable[[dict[str, Any]], bytes] | None = None
     origin: Callable[[int], Example] = lambda _index: Example()
-    held_out: HeldOut | None = None
+    held_out: ValidationSize | None = None
     reference: torch.nn.Module | None = None
     weights: tuple[float, float] = (1.0, 1.0)
 

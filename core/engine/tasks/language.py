@@ -32,7 +32,7 @@ from core.engine.models.method import apply_method
 from core.engine.models.text import sample, warn_if_packing_leaks
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
-from core.engine.tasks.metrics import HeldOut
+from core.engine.tasks.metrics import ValidationSize
 from core.engine.tasks.text import random_samples
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, Method, PreferenceLoss
@@ -90,7 +90,7 @@ def prepare_causal_lm(options: RunOptions, reporter: Reporter) -> Prepared:
 
 def _rows(
     options: RunOptions, text: RunningText, tokenizer: Any, length: int, reporter: Reporter
-) -> tuple[Any, Any, HeldOut | None]:
+) -> tuple[Any, Any, ValidationSize | None]:
     """Training blocks, validation blocks, and the size of the validation text; the latter two may be None."""
     for index, note in enumerate(text.notes):
         reporter.note(f"data-{index}", note.message)
@@ -104,7 +104,7 @@ def _rows(
         if text.eval is not None:
             reporter.note("held-out", NOTHING_HELD_OUT)
         return rows, None, None
-    size = HeldOut(held_out.tokens, sum(map(len, text.eval or ())))
+    size = ValidationSize(held_out.tokens, sum(map(len, text.eval or ())))
     return rows, _first(held_out.rows, options.data.max_eval_samples), size
 
 

@@ -274,14 +274,14 @@ class Means:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class ValidationSize:
     """The size of the validation text."""
 
     tokens: int
     characters: int
 
 
-def perplexity_metrics(loss: float, held_out: HeldOut | None = None) -> dict[str, float]:
+def perplexity_metrics(loss: float, held_out: ValidationSize | None = None) -> dict[str, float]:
     """Metrics that follow from a loss, the mean over tokens in nats.
 
     `perplexity`, infinite beyond what a float holds; and, for a known text, `nats_per_character` and

@@ -23,7 +23,7 @@ from core.engine.run.best import best_kept, stops_early
 from core.engine.run.log import RunLog
 from core.engine.run.predictions import Predictions, keep_mistakes
 from core.engine.run.requests import RequestBox
-from core.engine.run.steps import Part, Step
+from core.engine.run.steps import StepOnDevice, StepPart
 from core.engine.tasks import Prepared
 from core.engine.tasks.metrics import confusion_of, constant_baseline, first_of
 from core.engine.training.ranks import agreed, summed, world_size
@@ -262,7 +262,7 @@ class ReportCallback(TrainerCallback):
             Diverged: The loss has been NaN or infinite for several steps.
         """
         figures = self._step
-        figures.parts.lap(Part.OPTIMIZER)
+        figures.parts.lap(StepPart.OPTIMIZER)
         event = StepFinished(
             step=state.global_step,
             epoch=state.epoch or 0.0,
@@ -271,7 +271,7 @@ class ReportCallback(TrainerCallback):
             learning_rate=self._learning_rate,
             samples=figures.samples * world_size(),
         )
-        step = Step(event, *over_ranks(figures.losses, figures.tokens), figures.grad_norm)
+        step = StepOnDevice(event, *over_ranks(figures.losses, figures.tokens), figures.grad_norm)
         figures.forget()
         self._log.end_step(step)
         if self._what_ran is not None:

@@ -73,7 +73,7 @@ def check_weights_finite(model: torch.nn.Module, arguments: Any) -> None:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownError:
     """What a library says, in small letters, and what that means; `{error}` is its first sentence."""
 
     says: tuple[str, ...]
@@ -83,27 +83,27 @@ class _Known:
 
 
 KNOWN = (
-    _Known(
+    _KnownError(
         # torch, if a worker was killed or is out of shared memory; an exception in a worker is worded differently
         ("dataloader worker (pid",),
         _("A data loader worker was ended by the system"),
         _("{error}\nUsually memory was short: each worker holds batches."),
         (Fix(_("Load without workers"), {"data.workers": 0}),),
     ),
-    _Known(
+    _KnownError(
         ("unable to jit load the async_io op",),
         _("DeepSpeed can't write to the disk here"),
         _("Its disk access is compiled on this computer, which needs a C++ compiler and libaio's headers."),
         (Fix(_("Offload to main memory"), {"memory.offload": "cpu"}),),
     ),
-    _Known(
+    _KnownError(
         # torch; cuBLAS
         ("does not have a deterministic implementation", "deterministic behavior was enabled with"),
         _("This model has no deterministic implementation"),
         _("Full determinism is on, and PyTorch reports: {error}"),
         (Fix(_("Turn full determinism off"), {"training.deterministic": False}),),
     ),
-    _Known(
+    _KnownError(
         ("device-side assert triggered",),
         _("The GPU met a number that is out of range"),
         _(
@@ -112,7 +112,7 @@ KNOWN = (
         ),
         (Fix(_("Run it once on the CPU, which names the fault"), {"device.name": "cpu"}),),
     ),
-    _Known(
+    _KnownError(
         ("an illegal memory access was encountered",),
         _("The GPU read memory that is not its own"),
         _(
@@ -121,7 +121,7 @@ KNOWN = (
         ),
         (Fix(_("Update NVIDIA's driver and resume")),),
     ),
-    _Known(
+    _KnownError(
         (
             "the launch timed out and was terminated",
             "driver shutting down",
@@ -136,8 +136,8 @@ KNOWN = (
         ),
         (RESUME,),
     ),
-    _Known((GPU_HELD_UP,), _("macOS stopped the GPU's work"), DISPLAY_CAME_FIRST, (RESUME,)),
-    _Known(
+    _KnownError((GPU_HELD_UP,), _("macOS stopped the GPU's work"), DISPLAY_CAME_FIRST, (RESUME,)),
+    _KnownError(
         ("cannot find a working triton installation",),
         _("Compiling for this GPU needs Triton"),
         _("{error}\nOn Windows it is the package triton-windows; on Linux it comes with PyTorch."),

@@ -9,7 +9,7 @@ from accelerate.utils import is_compiled_module
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.computing import wait_for
 from core.engine.reporter import Reporter
-from core.engine.run.steps import Part, StepParts
+from core.engine.run.steps import StepPart, StepParts
 from core.engine.training.compile import Compilation
 from core.engine.training.observe import FirstBatch
 
@@ -61,7 +61,7 @@ class StepFigures:
     def end_batch(self, loss: torch.Tensor) -> None:
         self._has_computed = True
         self.losses.append(loss)
-        self.parts.lap(Part.BACKWARD)
+        self.parts.lap(StepPart.BACKWARD)
 
     def watching(self, model: Any, computed: Any) -> AbstractContextManager[None]:
         """Observe the run's first batch; not a compiled graph, which observing would break and which is read instead.

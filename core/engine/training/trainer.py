@@ -31,8 +31,8 @@ from core.engine.launch import rank
 from core.engine.run.best import EXTENDED_TO, is_evaluation
 from core.engine.run.failures import writing
 from core.engine.run.requests import on_signals
-from core.engine.run.steps import Part
-from core.engine.tasks.metrics import HeldOut, Means, perplexity_metrics
+from core.engine.run.steps import StepPart
+from core.engine.tasks.metrics import Means, ValidationSize, perplexity_metrics
 from core.engine.training.arguments import norm_parameters
 from core.engine.training.failures import check_weights_finite, reading
 from core.engine.training.random_state import restore_random_state
@@ -197,14 +197,14 @@ class WatchedTrainer(Trainer):
         """
         self.step.parts.skip()
         batches = super().get_batch_samples(map(received, epoch_iterator), num_batches, device)
-        self.step.parts.lap(Part.DATA)
+        self.step.parts.lap(StepPart.DATA)
         return batches
 
     @override
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         loss = super().compute_loss(model, inputs, *args, **kwargs)
         if model.training:  # not in an evaluation
-            self.step.parts.lap(Part.FORWARD)
+            self.step.parts.lap(StepPart.FORWARD)
         return loss
 
     @override
@@ -529,7 +529,7 @@ class LanguageTrainer(WeightedTrainer):
     the size of the validation text.
     """
 
-    def __init__(self, *args: Any, held_out: HeldOut | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, held_out: ValidationSize | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._held_out = held_out
 

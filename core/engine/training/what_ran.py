@@ -18,7 +18,7 @@ from core.engine.models.attention import evaluates_eagerly
 from core.engine.models.method import describe_adapter
 from core.engine.models.parts import HELD_IN, base_of, count, is_quantized, weights_of
 from core.engine.reporter import Reporter
-from core.engine.run.log import Difference
+from core.engine.run.log import RanDifferently
 from core.engine.training.arguments import IN_MAIN_MEMORY, IN_NVME, describe_zero, shards_of
 from core.engine.training.ranks import world_size
 from core.engine.training.samplers import batch_sampler_of, live_loader
@@ -280,16 +280,16 @@ ZERO = {DeepSpeed.OFF: "no DeepSpeed", DeepSpeed.ZERO_2: "ZeRO-2", DeepSpeed.ZER
 AUTOCAST = {Precision.BF16: "bfloat16", Precision.FP16: "float16", Precision.FP32: None, Precision.TF32: None}
 
 
-def differences(options: RunOptions, ran: WhatRan) -> tuple[Difference, ...]:
+def differences(options: RunOptions, ran: WhatRan) -> tuple[RanDifferently, ...]:
     """All differences between `ran` and `options` without automatic values; the first for each option."""
-    found: dict[str, Difference] = {}
+    found: dict[str, RanDifferently] = {}
     for path, chosen, runs in _compared(options, ran):
         if chosen != runs:
             title = _("{option}: what runs is not what was chosen").format(
                 option=options_by_path()[path].title
             )
             detail = _("{chosen} was chosen, {runs} runs.").format(chosen=chosen, runs=runs)
-            found.setdefault(path, Difference(path, title, detail))
+            found.setdefault(path, RanDifferently(path, title, detail))
     for difference in _without_effect(options, ran):
         found.setdefault(difference.path, difference)
     return tuple(found.values())
@@ -364,32 +364,32 @@ def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, object, 
                 yield option.path, f"{chosen_number:g}", f"{number:g}"
 
 
-def _without_effect(options: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+def _without_effect(options: RunOptions, ran: WhatRan) -> Iterator[RanDifferently]:
     training, method = options.training, options.model.method
     if options.device.precision is Precision.FP16 and ran.loss_scale is None:
         detail = _("Small gradients may be lost; bf16 doesn't need it.")
-        yield Difference("device.precision", _("fp16 runs without loss scaling"), detail)
+        yield RanDifferently("device.precision", _("fp16 runs without loss scaling"), detail)
     if method is not Method.FULL and ran.trainable_parameters == ran.total_parameters:
         detail = _("{method} was chosen, and all weights are trained.").format(method=method)
-        yield Difference("model.method", _("Other weights are trained than chosen"), detail)
+        yield RanDifferently("model.method", _("Other weights are trained than chosen"), detail)
     if method is Method.QLORA and not ran.packed_parameters:
         detail = _("The frozen weights were to be quantized as {quantization}.").format(
             quantization=options.model.quantization
         )
-        yield Difference("model.quantization", _("No weights are quantized"), detail)
+        yield RanDifferently("model.quantization", _("No weights are quantized"), detail)
     if options.memory.activation_checkpointing and not ran.recomputed:
         detail = _("No layer was recomputed in the backward pass.")
         title = _("Activation checkpointing has no effect")
-        yield Difference("memory.activation_checkpointing", title, detail)
+        yield RanDifferently("memory.activation_checkpointing", title, detail)
     if training.optimizer in IN_8_BITS and ran.optimizer_state and "uint8" not in ran.optimizer_state:
         detail = _(
             "Embeddings and tensors below 4,096 elements keep theirs in fp32, and this run trains nothing larger: "
             "AdamW does the same here."
         )
-        yield Difference("training.optimizer", _("The optimizer's state is not in 8 bits"), detail)
+        yield RanDifferently("training.optimizer", _("The optimizer's state is not in 8 bits"), detail)
     if training.weight_decay and ran.decayed_parameters == 0:
         detail = _("It doesn't apply to biases and norms, and this run trains nothing else.")
-        yield Difference("training.weight_decay", _("Weight decay has no effect"), detail)
+        yield RanDifferently("training.weight_decay", _("Weight decay has no effect"), detail)
 
 
 # --- Operators that MPS lacks

@@ -3,7 +3,7 @@
 import pytest
 
 from core.benchmark.figures import Spread, read_figures, read_result
-from core.benchmark.plan import Row
+from core.benchmark.plan import BenchmarkRow
 from core.runs.events import (
     BatterySampled,
     DeviceSampled,
@@ -20,7 +20,7 @@ from core.runs.status import State
 from tests.fakes.bench import BEGUN, GB, LADDER, make_benchmark
 from tests.fakes.runs import crash, make_folder, plan, step, write_events
 
-ROW = Row(name="plain", title="plain")
+ROW = BenchmarkRow(name="plain", title="plain")
 
 
 @pytest.fixture

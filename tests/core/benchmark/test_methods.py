@@ -4,7 +4,7 @@ import pytest
 
 from core.base.errors import OptionsError
 from core.benchmark.methods import BATCH, SIZES, choose_size, methods_plan
-from core.benchmark.plan import Kind
+from core.benchmark.plan import BenchmarkKind
 from core.benchmark.table import published, published_row
 from core.engine.devices.choose import report
 from core.engine.environment import prepare_torchvision
@@ -66,7 +66,7 @@ def test_the_guides_rows_come_first_and_in_its_order():
     ]
     assert len(named(plan)) == len(plan.benchmark.rows) == len(plan.options)
     for facts in (SERVER, M2_8GB):
-        rows = [published_row(Kind.METHODS, row) for row in planned(facts).benchmark.rows]
+        rows = [published_row(BenchmarkKind.METHODS, row) for row in planned(facts).benchmark.rows]
         assert rows[:9] == list(published()["methods"].values())
         assert not any(rows[9:])
 

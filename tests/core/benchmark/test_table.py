@@ -8,7 +8,7 @@ import pytest
 
 from core.benchmark import table as tables
 from core.benchmark.figures import Figures
-from core.benchmark.plan import Kind
+from core.benchmark.plan import BenchmarkKind
 from core.benchmark.table import conclusion, table_of
 from core.runs.status import State
 from tests.fakes.bench import figures, result
@@ -46,7 +46,7 @@ def devices(**first):
         for side, seconds in (("CPU", STEADY), ("MPS", FAST))
     ]
     rows[0] = replace(rows[0], **first)
-    return result(*rows, kind=Kind.DEVICES)
+    return result(*rows, kind=BenchmarkKind.DEVICES)
 
 
 def column(of, title, place=0, **more):
@@ -212,4 +212,4 @@ def test_the_conclusion_on_devices():
         (rows[:1], "Nothing"),
         ((rows[0], slowed), "1 of 2 rows"),
     ):
-        assert words in conclusion(result(*part, kind=Kind.DEVICES))
+        assert words in conclusion(result(*part, kind=BenchmarkKind.DEVICES))

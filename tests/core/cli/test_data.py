@@ -7,10 +7,10 @@ from core.base.errors import Fix, Problem
 from core.base.jobs import JobProgress
 from core.cli.data import data_lines
 from core.jobs.inspect import (
-    Column,
-    ColumnKind,
+    DataColumn,
+    DataColumnKind,
+    DataFinding,
     DataReport,
-    Finding,
     FindingLevel,
     Lengths,
     Seen,
@@ -67,12 +67,12 @@ def report(**fields) -> DataReport:
     return DataReport(**{"source": "data.csv", "format": "CSV", "rows": 1200, **fields})
 
 
-def finding(level: FindingLevel, message: str, **fields) -> Finding:
-    return Finding(code="code", level=level, message=message, count=3, rows=(4, 9), **fields)
+def finding(level: FindingLevel, message: str, **fields) -> DataFinding:
+    return DataFinding(code="code", level=level, message=message, count=3, rows=(4, 9), **fields)
 
 
-def column(name: str, *examples: str) -> Column:
-    return Column(name=name, kind=ColumnKind.TEXT, distinct=900, empty=2, examples=examples)
+def column(name: str, *examples: str) -> DataColumn:
+    return DataColumn(name=name, kind=DataColumnKind.TEXT, distinct=900, empty=2, examples=examples)
 
 
 PROBLEM = Problem("data.label_column", "has one class", (Fix("Choose another"),))

@@ -7,7 +7,7 @@ from core.base.errors import ComputerError
 from core.base.jobs import JobProgress
 from core.base.processes import source_digest
 from core.hosts import computers, install
-from core.hosts.computers import Checked, Computer, explain
+from core.hosts.computers import CheckedComputer, Computer, explain
 from core.options.device_support import DeviceReport, MachineReport
 from tests.fakes.runs import link
 
@@ -31,7 +31,9 @@ def found(monkeypatch):
     return known
 
 
-BARE = Checked(time=1.0, system="Linux", processor="x86_64", python="3.12.3", uv="0.13.9", free=80 << 30)
+BARE = CheckedComputer(
+    time=1.0, system="Linux", processor="x86_64", python="3.12.3", uv="0.13.9", free=80 << 30
+)
 READY = msgspec.structs.replace(BARE, source=source_digest(), machine=REPORT, versions=REPORT.versions)
 
 

@@ -10,7 +10,7 @@ from core.base.errors import DataError, Problem, UserError
 from core.base.jobs import EngineCrashed
 from core.cli import memory
 from core.jobs.hub import ConfigFetched
-from core.jobs.inspect import DataReport, Finding, FindingLevel
+from core.jobs.inspect import DataFinding, DataReport, FindingLevel
 from core.memory.model import ModelReport, Room
 from core.options import run_file
 from core.options.choices import Padding
@@ -81,14 +81,14 @@ def test_other_forecasts(answers, arguments, status, texts, engine, hone):  # no
 
 
 SOUND = DataReport(source="", format="CSV", rows=300)
-NO_ANSWER = Finding(
+NO_ANSWER = DataFinding(
     code="empty-answer",
     level=FindingLevel.PROBLEM,
     message="1 example: an empty answer.",
     count=1,
     rows=(238,),
 )
-CUT = Finding(code="cut", level=FindingLevel.WARNING, message="9 examples are cut.", count=9)
+CUT = DataFinding(code="cut", level=FindingLevel.WARNING, message="9 examples are cut.", count=9)
 
 
 @pytest.mark.parametrize(

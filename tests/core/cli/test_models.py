@@ -10,7 +10,7 @@ from core.base.jobs import JobProgress
 from core.cli import models, runs
 from core.cli.output import JobOutput
 from core.jobs.chat import Ask, Chat, Image, Load, Texts, Which, Writing
-from core.jobs.export import Agreement, Compared, ExportKind, ExportReport
+from core.jobs.export import Compared, ExportAgreement, ExportKind, ExportReport
 from core.jobs.hub import (
     Account,
     AccountRequest,
@@ -28,10 +28,10 @@ from core.jobs.hub import (
 from core.options import RunOptions, run_file
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.options.hub import Kind
+from core.options.hub import RepoKind
 from core.options.sections import ModelOptions
 from core.services.chat import TryProcess
-from core.services.downloads import Pace
+from core.services.downloads import DownloadPace
 from tests.fakes.machines import FakeClock
 from tests.fakes.try_process import command
 
@@ -166,7 +166,7 @@ def test_it_waits_while_a_run_trains(tmp_path, process, monkeypatch, hone):
 
 # --- hone export
 
-AGREEMENT = Agreement(
+AGREEMENT = ExportAgreement(
     examples=16,
     held_out=4,
     compared=Compared.TOKENS,
@@ -241,7 +241,7 @@ def requests(monkeypatch):
         ),
         DownloadRequest: Downloaded(path="/cache", files=3, size=1 << 20),
         type(None): CacheReport(
-            folder="/cache", repos=(Cached(id="org/tiny", kind=Kind.MODEL, size=1 << 20),)
+            folder="/cache", repos=(Cached(id="org/tiny", kind=RepoKind.MODEL, size=1 << 20),)
         ),
         RemoveRequest: Removed(freed=1 << 20),
         AccountRequest: Account(place=TokenPlace.ENVIRONMENT, name="ada"),
@@ -263,7 +263,7 @@ def test_a_model_is_found_downloaded_listed_and_removed(requests, hone):
     assert requests == [SearchRequest(words="tiny", task="text-classification")]
     assert table[1].split()[:5] == ["org/tiny", "3.90", "KB", "1,010", "500"]
     out, err = hone("hub", "--download", "org/tiny", "--data", "--subset", "en")
-    assert requests[-1] == DownloadRequest(id="org/tiny", kind=Kind.DATASET, subset="en")
+    assert requests[-1] == DownloadRequest(id="org/tiny", kind=RepoKind.DATASET, subset="en")
     assert out == "3 files, 1.00 MB, in /cache\n"
     assert "1.00 MB of 1.00 MB" in err
     assert [repo["id"] for repo in hone("hub", "--list", "--json").json["repos"]] == ["org/tiny"]
@@ -291,7 +291,7 @@ def test_a_download_without_a_terminal_prints_a_line_every_tenth(capsys):
 
 def test_the_speed_of_a_download_is_that_of_the_last_seconds():
     clock = FakeClock()
-    pace = Pace(clock.monotonic)
+    pace = DownloadPace(clock.monotonic)
     assert pace.speed is None
     for second, done in enumerate((0, 100, 200, 300, 400, 500, 600, 5_600, 10_600, 15_600, 20_600, 25_600)):
         clock.now = float(second)

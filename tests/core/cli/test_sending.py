@@ -5,7 +5,7 @@ import pytest
 from core.base.jobs import run_job
 from core.base.processes import source_digest
 from core.cli import memory, output, train
-from core.hosts.computers import Checked, Computer, save
+from core.hosts.computers import CheckedComputer, Computer, save
 from core.jobs.inspect import DataReport
 from core.options import run_file
 from core.runs.folder import RunFolder
@@ -20,7 +20,7 @@ def started(home, monkeypatch):
     """The runs that were started; none really is. The data is read by a reader that accepts all, or the real one."""
     answers = {"devices": CPU_ONLY}
     monkeypatch.setattr(train, "run_job", lambda job, *rest: answers.get(job) or run_job(job, *rest))
-    checked = Checked(time=1.0, source=source_digest(), machine=CPU_ONLY)
+    checked = CheckedComputer(time=1.0, source=source_digest(), machine=CPU_ONLY)
     save(Computer(name="workshop", address="me@10.0.0.7", checked=checked))
     runs = []
 

@@ -17,7 +17,7 @@ from core.base.errors import Fix, Problem, UserError
 from core.base.jobs import EngineCrashed
 from core.cli.train import REMOVED, Interrupts, attend
 from core.engine.reporter import Reporter
-from core.jobs.inspect import DataReport, Finding, FindingLevel
+from core.jobs.inspect import DataFinding, DataReport, FindingLevel
 from core.memory.model import ModelReport
 from core.options import run_file
 from core.options.catalogue import with_changes
@@ -118,7 +118,7 @@ def test_pretraining_does_not_begin_for_conversations_that_cannot_be_used(home, 
     rows = {"message": "1 example: an empty answer.", "count": 1, "rows": (1,)}
     sound = DataReport(source="", format="JSONL", rows=9)
     for level, status, made in ((FindingLevel.PROBLEM, 1, 0), (FindingLevel.WARNING, 0, 2)):
-        finding = Finding(code="empty-answer", level=level, **rows)
+        finding = DataFinding(code="empty-answer", level=level, **rows)
         jobs["inspect"] = msgspec.structs.replace(sound, findings=(finding,))
         err = hone("train", tmp_path / "pair.hone", status=status).err
         assert ("an empty answer. (row 1)" in err) is bool(status)

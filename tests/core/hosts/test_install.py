@@ -17,7 +17,7 @@ from core.base.errors import ComputerError
 from core.base.jobs import JobCancelled
 from core.base.processes import SOURCE_ROOT, source_digest
 from core.hosts import computers, install
-from core.hosts.computers import Checked, Computer, find, python_command, save
+from core.hosts.computers import CheckedComputer, Computer, find, python_command, save
 from core.memory.model import Room
 from core.monitor.device_memory import room_of
 from core.options.device_support import DeviceReport, MachineReport, machine_problems
@@ -73,7 +73,7 @@ class Workshop:
     def calls(self) -> list[str]:
         return [line for line in (self.home / "calls").read_text().splitlines() if line != "--version"]
 
-    def install(self, tell=lambda progress: None) -> Checked:
+    def install(self, tell=lambda progress: None) -> CheckedComputer:
         return install.install(find("workshop"), tell)
 
 
@@ -346,7 +346,7 @@ def test_a_full_disk(workshop, monkeypatch):
 
 
 def checked(**changes):
-    usual = Checked(time=1.0, system="Linux", python="3.12.1", free=100 << 30)
+    usual = CheckedComputer(time=1.0, system="Linux", python="3.12.1", free=100 << 30)
     return msgspec.structs.replace(usual, **changes)
 
 

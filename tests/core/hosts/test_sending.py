@@ -12,7 +12,7 @@ from core.base import settings
 from core.base.errors import DataError, UserError
 from core.hosts.computers import Computer, save
 from core.hosts.link import Link
-from core.hosts.sending import Kind, agree, files_in, parcels_of, unasked
+from core.hosts.sending import ParcelKind, agree, files_in, parcels_of, unasked
 from core.options.catalogue import with_changes
 from tests.fakes.network import ROOT
 from tests.fakes.runs import digits_options
@@ -58,9 +58,9 @@ def test_what_is_elsewhere_already_isnt_taken_along(tmp_path):
         assert parcels_of(asked(model__source=source)) == ()
     found = parcels_of(asked(data__train="/a.csv", data__eval="/b.csv", model__source="/bert"))
     assert [(one.option, str(one.path), one.kind) for one in found] == [
-        ("data.train", "/a.csv", Kind.DATA),
-        ("data.eval", "/b.csv", Kind.DATA),
-        ("model.source", "/bert", Kind.MODEL),
+        ("data.train", "/a.csv", ParcelKind.DATA),
+        ("data.eval", "/b.csv", ParcelKind.DATA),
+        ("model.source", "/bert", ParcelKind.MODEL),
     ]
 
 
@@ -69,7 +69,7 @@ def test_of_a_base_model_that_is_named_by_no_path_nothing_is_sent(base, tmp_path
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".ssh").mkdir()
     run = an_adapter(tmp_path / "run", base)
-    assert [one.kind for one in parcels_of(asked(model__source=f"run:{run}"))] == [Kind.RUN]
+    assert [one.kind for one in parcels_of(asked(model__source=f"run:{run}"))] == [ParcelKind.RUN]
 
 
 def test_a_base_model_beside_its_adapter_is_sent_with_it_and_what_the_adapter_names_is_not(tmp_path):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from core.memory import estimate
 from core.memory.estimate import case_of
 from core.memory.explain import explain_parts
-from core.memory.model import Basis, Forecast, Kept, KeptTensor, ModelShape, Parts, Room, Verdict
+from core.memory.model import Basis, FitVerdict, Forecast, Kept, KeptTensor, ModelShape, Parts, Room
 from core.options import RunOptions
 from core.options.device_support import DeviceReport, Settled
 from core.options.validate import read_options
@@ -286,7 +286,7 @@ def test_a_correction_and_the_room_come_with_the_forecast():
     taught = estimate.forecast(asked(), BERT, CPU, room=room, correction=1.2)
     assert (taught.basis, taught.device, taught.correction, taught.room) == (Basis.FORMULA, "cpu", 1.2, room)
     assert taught.parts.total == pytest.approx(1.2 * plain.parts.total, rel=1e-6)
-    assert (plain.verdict, taught.verdict) == (Verdict.UNKNOWN, Verdict.TOO_LARGE)
+    assert (plain.verdict, taught.verdict) == (FitVerdict.UNKNOWN, FitVerdict.TOO_LARGE)
 
 
 FOUR: dict[str, Any] = {"device": {"processes": 4}, "memory": {"fsdp": True}}

@@ -13,7 +13,7 @@ from core.options.choices import PreferenceLoss, Task
 from core.runs.events import Evaluated, Level, MessageRaised, Outcome, Predicted, RunFinished, Said
 from core.runs.library import create_all
 from core.runs.status import IN_BOTH, RunStatus
-from core.runs.verdict import Finding, Verdict, verdict
+from core.runs.verdict import RunFinding, RunVerdict, verdict
 from tests.fakes.runs import digits_options, plan, step
 
 PER_EPOCH = 75
@@ -75,7 +75,7 @@ class Run:
         )
         return status
 
-    def judged(self) -> Verdict:
+    def judged(self) -> RunVerdict:
         found = verdict(self.status(), with_changes(self.options, {"training.epochs": float(self.epochs)}))
         assert found is not None
         return found
@@ -413,10 +413,10 @@ def test_a_test_on_examples_that_were_trained_on_says_so():
 @pytest.mark.parametrize(
     ("evaluations", "finding"),
     [
-        ([{"accuracy": 0.11, "loss": 2.3}], Finding.HARDLY_LEARNED),  # an older run: the loss is ln 10
-        ([{"accuracy": 0.11, "loss": 1.9}], Finding.RESULT),
-        ([{"perplexity": 287.0, "loss": 5.66}], Finding.RESULT),
-        ([{"perplexity": 900.0, "loss": 6.8}], Finding.RESULT),  # it may not be from scratch
+        ([{"accuracy": 0.11, "loss": 2.3}], RunFinding.HARDLY_LEARNED),  # an older run: the loss is ln 10
+        ([{"accuracy": 0.11, "loss": 1.9}], RunFinding.RESULT),
+        ([{"perplexity": 287.0, "loss": 5.66}], RunFinding.RESULT),
+        ([{"perplexity": 900.0, "loss": 6.8}], RunFinding.RESULT),  # it may not be from scratch
     ],
 )
 def test_an_older_run_is_compared_with_what_it_has_recorded(evaluations, finding):
@@ -445,10 +445,10 @@ def test_there_is_no_verdict_on_a_run_without_a_result(state):
 @pytest.mark.parametrize(
     ("texts", "finding"),
     [
-        (["", " ", "\n"], Finding.HARDLY_LEARNED),
-        (["the the", "the", "the  the the"], Finding.HARDLY_LEARNED),
-        (["Yes", "Yes"], Finding.NOT_EVALUATED),
-        (["", "Yes", "No"], Finding.NOT_EVALUATED),
+        (["", " ", "\n"], RunFinding.HARDLY_LEARNED),
+        (["the the", "the", "the  the the"], RunFinding.HARDLY_LEARNED),
+        (["Yes", "Yes"], RunFinding.NOT_EVALUATED),
+        (["", "Yes", "No"], RunFinding.NOT_EVALUATED),
     ],
 )
 def test_generated_texts_that_are_empty_or_all_the_same_are_called_so(texts, finding):
@@ -499,7 +499,7 @@ def test_a_chat_from_scratch_that_writes_nothing_can_be_pretrained_longer_offlin
     assert download.label == "New run with SmolLM2-135M-Instruct"
 
 
-@pytest.mark.parametrize(("loss", "finding"), [(5.2, Finding.HARDLY_LEARNED), (3.3, Finding.RESULT)])
+@pytest.mark.parametrize(("loss", "finding"), [(5.2, RunFinding.HARDLY_LEARNED), (3.3, RunFinding.RESULT)])
 def test_a_high_perplexity_of_a_model_from_scratch_is_judged(loss, finding):
     run = Run(
         ((1, loss, loss, math.exp(loss)),),

@@ -8,7 +8,7 @@ from core.base.errors import UserError
 from core.base.jobs import JobCancelled
 from core.engine.devices.choose import report as devices_of
 from core.memory.estimate import forecast
-from core.memory.model import Measurement, ModelReport, Parts, Room, Verdict
+from core.memory.model import FitVerdict, Measurement, ModelReport, Parts, Room
 from core.memory.remedies import candidates, request_of
 from core.options import RunOptions
 from core.options.choices import Method, Precision
@@ -68,7 +68,7 @@ def test_what_fits_as_it_is_stays_as_it_is():
     runs, begun = DryRuns(as_forecast), []
     for found in (fitting(runs, 64 << 30), Fitting(asked(), MODEL, DEVICE, None, runs)):  # or no room known
         found.on_begin(begun.append)
-        assert [(done.title, done.verdict) for done in found.tries()] == [("As requested", Verdict.FITS)]
+        assert [(done.title, done.verdict) for done in found.tries()] == [("As requested", FitVerdict.FITS)]
         assert (found.result, found.changes) == (asked(), {})
     assert [(each.number, each.plan[0]) for each in begun] == [(1, "As requested")] * 2
     assert runs.asked[0].device.name == "cuda:0", "whose memory the guard watches"
@@ -79,7 +79,7 @@ def test_what_keeps_the_result_is_tried_first():
     tries = list(found.tries())
     assert found.changes == {"device.precision": "bf16"}
     assert found.result.device.name == "auto", "only what was changed is changed"
-    assert [done.verdict for done in tries] == [Verdict.TOO_LARGE, Verdict.FITS, Verdict.FITS]
+    assert [done.verdict for done in tries] == [FitVerdict.TOO_LARGE, FitVerdict.FITS, FitVerdict.FITS]
     assert "device.precision" not in tries[2].changes, "one more that may be faster"
 
 
@@ -94,7 +94,7 @@ def test_of_two_that_lose_as_little_the_one_measured_to_be_faster_is_chosen():
 def test_a_rival_that_does_not_fit_leaves_the_first():
     runs = DryRuns(lambda options: as_forecast(options) if is_half(options) else 2 * NEEDED, is_half)
     found = fitting(runs, NEEDED * 0.95)
-    assert list(found.tries())[-1].verdict is Verdict.TOO_LARGE
+    assert list(found.tries())[-1].verdict is FitVerdict.TOO_LARGE
     assert found.changes == {"device.precision": "bf16"}
 
 
@@ -163,7 +163,7 @@ def test_a_run_that_fails_for_another_reason_is_given_up():
 
     found = fitting(DryRuns(fail), 64 << 30)
     tries = list(found.tries())
-    assert [done.verdict for done in tries] == [Verdict.UNKNOWN] * 3
+    assert [done.verdict for done in tries] == [FitVerdict.UNKNOWN] * 3
     assert "The file is gone" in tries[0].problem
     assert "The file is gone" in found.reason
     assert (found.result, found.is_too_large) == (None, False)

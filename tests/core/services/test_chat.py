@@ -10,7 +10,7 @@ import pytest
 from core.base import ceiling
 from core.base.errors import OutOfMemory, UserError
 from core.base.jobs import EngineCrashed, JobCancelled
-from core.jobs.chat import Ask, EndedBy, Load, Loaded, NotAnswered, Piece, Stop, Texts, Which
+from core.jobs.chat import Ask, EndedBy, Load, Loaded, NotAnswered, Stop, TextPiece, Texts, Which
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Task
 from core.options.sections import DeviceOptions, ModelOptions
@@ -32,7 +32,7 @@ def test_questions_are_answered_one_by_one_until_it_is_closed():
         process.say(Ask(id=number, given=Texts(texts=(text,))))
     answers = []
     for line in process.lines():
-        if isinstance(line, Piece):
+        if isinstance(line, TextPiece):
             process.say(Stop(id=3))
             process.say(Ask(id=4, given=Texts(texts=("good",))))
         else:

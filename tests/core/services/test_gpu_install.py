@@ -15,7 +15,7 @@ from core.base.processes import SOURCE_ROOT
 from core.cli import data, main
 from core.hosts.install import WINDOW_PACKAGES, name_of, requirements
 from core.services import gpu_install
-from core.services.gpu_install import GB, Card, GpuState, Install, look, remove
+from core.services.gpu_install import GB, GpuState, Install, NvidiaCard, look, remove
 from tests.fakes import machines
 from tests.fakes.devices import CARD, CHECK, ENVIRONMENT, OFFERED, put_fake_uv
 from tests.fakes.machines import FakeNvml
@@ -169,7 +169,7 @@ def test_variables_of_the_person_take_precedence_over_those_for_uv(home, monkeyp
 
 
 def card_of(device, driver=580):
-    return Card(device.name, device.capability, driver)
+    return NvidiaCard(device.name, device.capability, driver)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def card_of(device, driver=580):
         (card_of(machines.RTX_3060), "auto", ""),
         (card_of(machines.RTX_3060, 550), "auto", ""),
         (card_of(machines.GTX_1080), "cu126", ""),
-        (Card("NVIDIA card that tells nothing"), "auto", ""),
+        (NvidiaCard("NVIDIA card that tells nothing"), "auto", ""),
         (
             card_of(machines.RTX_3060, 470),
             "auto",
@@ -211,10 +211,10 @@ def test_where_nothing_can_be_installed(system, processor, frozen, reason):
 
 
 def test_the_card_is_asked_of_the_driver():
-    assert gpu_install.find_card(FakeNvml()) == Card("Fake GPU 0", (8, 6), 580)
+    assert gpu_install.find_card(FakeNvml()) == NvidiaCard("Fake GPU 0", (8, 6), 580)
     assert gpu_install.find_card(FakeNvml(broken={"nvmlInit"})) is None
     silent = FakeNvml(broken={"nvmlDeviceGetCudaComputeCapability", "nvmlSystemGetDriverVersion"})
-    assert gpu_install.find_card(silent) == Card("Fake GPU 0")
+    assert gpu_install.find_card(silent) == NvidiaCard("Fake GPU 0")
 
 
 def test_it_needs_what_trains_at_the_versions_of_this_hone():

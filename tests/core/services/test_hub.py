@@ -14,7 +14,7 @@ from core.options.choices import Method, Task
 from core.options.hub import (
     INDEX,
     PURPOSES,
-    Kind,
+    RepoKind,
     is_complete,
     may_be_there,
     names_here,
@@ -75,7 +75,7 @@ def test_the_cache_may_be_elsewhere(variable, tmp_path, monkeypatch):
     monkeypatch.setenv(variable, str(tmp_path))
     (tmp_path / "config.json").write_text("{}")
     fetch(tmp_path / ("hub" if variable == "HF_HOME" else "huggingface/hub"), tmp_path, "config.json")
-    assert "config.json" in names_here("org/tiny", Kind.MODEL)
+    assert "config.json" in names_here("org/tiny", RepoKind.MODEL)
 
 
 def test_options_that_do_not_matter_make_no_other_question():

@@ -5,7 +5,7 @@ import pytest
 
 from core.base.errors import Fix
 from core.engine.data.findings import FindingKind, Tally
-from core.jobs.inspect import DataReport, Finding, FindingLevel
+from core.jobs.inspect import DataFinding, DataReport, FindingLevel
 from core.options.choices import Task
 from core.services.columns import chosen_columns, guessed_columns, options_of_columns, uses_for, with_use
 
@@ -27,7 +27,7 @@ def test_a_tally_keeps_counts_and_the_first_rows():
     [found] = tally.findings()
     assert found.message == "1 example: no text, left out. Row 1,234: it is blank."
     assert found.where == "row 1,234"
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Finding) == found
+    assert msgspec.json.decode(msgspec.json.encode(found), type=DataFinding) == found
 
 
 def test_problems_come_first_and_details_are_told_apart():

@@ -12,7 +12,7 @@ from core.base.errors import UserError
 from core.base.jobs import EngineCrashed, JobCancelled
 from core.base.processes import out_of_memory_kills
 from core.base.system import GroupMemory, SystemMemory
-from core.memory.model import Room, Verdict
+from core.memory.model import FitVerdict, Room
 from core.monitor import device_memory
 from core.monitor.nvidia import find_gpu
 from core.options import RunOptions
@@ -55,7 +55,7 @@ def nothing_left():
 def test_the_answer_comes_with_the_room_it_was_measured_in_and_linux_would_end_it_first():
     found = dry_run("answer").run()
     assert (found.peak, found.room, found.out_of_memory) == (100, ROOMY, "")
-    assert found.forecast.verdict is Verdict.FITS
+    assert found.forecast.verdict is FitVerdict.FITS
     if sys.platform == "linux":  # only Linux lets a process be offered to its killer
         assert found.total_steps == memory.SCORE
         assert int(Path("/proc/self/oom_score_adj").read_text()) < memory.SCORE

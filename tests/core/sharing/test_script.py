@@ -39,7 +39,7 @@ from core.options.choices import (
     Toggle,
 )
 from core.options.data import DataOptions
-from core.options.declare import Kind, Option
+from core.options.declare import Option, OptionKind
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
 from core.runs.events import WhatRan
 from core.runs.folder import RunFolder
@@ -495,11 +495,11 @@ def other(option: Option, now: Any) -> Any:
     if option.path in VALUES:
         return VALUES[option.path]
     match option.kind:
-        case Kind.SWITCH:
+        case OptionKind.SWITCH:
             return not now
-        case Kind.CHOICE:
+        case OptionKind.CHOICE:
             return next(value for value in option.value_type if value not in (now, "auto"))
-        case Kind.WHOLE:
+        case OptionKind.WHOLE:
             return 1 if now is None else now + 1
     return now / 2 or 0.25
 

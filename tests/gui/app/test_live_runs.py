@@ -22,7 +22,7 @@ from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
 from gui.app.live_runs import LiveRunsThread
 from gui.app.sidebar import Place
-from gui.run.words import Turn
+from gui.run.words import BeginTurn
 from tests.fakes.runs import (
     OPTIONS,
     Plot,
@@ -320,7 +320,8 @@ def test_a_queued_run_is_started_from_its_page_beside_the_window(
 
 
 @pytest.mark.parametrize(
-    ("turn", "started"), [(Turn.WAIT, [{"queued": True}]), (Turn.NOW, [{"queued": False}]), (Turn.NEVER, [])]
+    ("turn", "started"),
+    [(BeginTurn.WAIT, [{"queued": True}]), (BeginTurn.NOW, [{"queued": False}]), (BeginTurn.NEVER, [])],
 )
 def test_a_start_on_a_busy_device_is_asked_about(make_window, training, turn, started, monkeypatch):
     queue.enter(training, "cpu", training.keeper_record())
@@ -338,7 +339,7 @@ def test_a_test_of_a_model_waits_and_fails_as_a_run_does(qtbot, make_window, tra
     queue.enter(training, "cpu", training.keeper_record())
     begun = []
     monkeypatch.setattr("core.runs.start.start", lambda run, **how: begun.append(how))
-    window = make_window(is_shown=False, ask_turn=lambda _awaited, _: Turn.WAIT)
+    window = make_window(is_shown=False, ask_turn=lambda _awaited, _: BeginTurn.WAIT)
     window.pages.show_run(training)
     view = window.pages.run_page().view
     monkeypatch.setattr(window.pages, "show_run", lambda run, begin: begin())

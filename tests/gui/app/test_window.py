@@ -15,7 +15,7 @@ from core.base import settings
 from core.base.errors import UserError
 from core.base.jobs import EngineCrashed
 from core.base.settings import Appearance
-from core.benchmark.plan import Benchmark, Kind, Plan, Row
+from core.benchmark.plan import Benchmark, BenchmarkKind, BenchmarkRow, Plan
 from core.options.past_runs import RunNotes
 from core.runs import notes
 from core.runs.events import Action
@@ -317,9 +317,15 @@ def test_a_sweep_is_queued_and_its_comparison_opens_with_all_runs(qtbot, window,
 def test_a_benchmark_is_queued_shown_and_its_method_used_in_new_run(qtbot, window, tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr("core.runs.start.start", lambda run, *, queued: started.append((run, queued)))
-    bf16 = Row(name="bf16", title="bf16", note="Half the bits.", changes={"device.precision": "bf16"})
-    rows = (Row(name="plain", title="plain"), bf16, Row(name="tf32", title="tf32", refusal="no such card"))
-    benchmark = Benchmark(kind=Kind.METHODS, name="Methods, tiny", title="Tiny BERT", rows=rows)
+    bf16 = BenchmarkRow(
+        name="bf16", title="bf16", note="Half the bits.", changes={"device.precision": "bf16"}
+    )
+    rows = (
+        BenchmarkRow(name="plain", title="plain"),
+        bf16,
+        BenchmarkRow(name="tf32", title="tf32", refusal="no such card"),
+    )
+    benchmark = Benchmark(kind=BenchmarkKind.METHODS, name="Methods, tiny", title="Tiny BERT", rows=rows)
     options = dict.fromkeys(("plain", "bf16"), digits_options())
     window.new_run.benchmark_requested.emit(Plan(benchmark, options))
     qtbot.waitUntil(lambda: page(window) is window.compare, timeout=5000)

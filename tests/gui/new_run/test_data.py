@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
 from core.base.errors import DataError, Fix
 from core.base.jobs import JobProgress
-from core.jobs.inspect import Column, ColumnKind, Finding, FindingLevel
+from core.jobs.inspect import DataColumn, DataColumnKind, DataFinding, FindingLevel
 from core.options.choices import Task
 from core.options.presets import find_example
 from gui.new_run.data_panel import FindingsPane
@@ -231,14 +231,14 @@ def test_the_button_back_to_the_task_restores_all_that_an_automatic_change_repla
 
 
 def with_found(report, fix):
-    finding = Finding(code="unused-split", level=FindingLevel.WARNING, message="", count=1, fixes=(fix,))
+    finding = DataFinding(code="unused-split", level=FindingLevel.WARNING, message="", count=1, fixes=(fix,))
     return msgspec.structs.replace(report, findings=(finding,))
 
 
 def test_of_many_findings_the_first_are_in_the_page_and_all_in_a_window(qtbot):
     fix = Fix("Leave them out", {"data.skip_bad_rows": True})
     found = [
-        Finding(
+        DataFinding(
             code=f"f{number}",
             level=FindingLevel.WARNING,
             message=f"Finding {number}",
@@ -268,7 +268,7 @@ def test_of_many_findings_the_first_are_in_the_page_and_all_in_a_window(qtbot):
 def test_long_findings_are_whole_and_the_views_make_room(qtbot, page, answers, talks):
     files = ", ".join(f"a folder with a name/a photograph {number}.jpg" for number in range(9))
     found = tuple(
-        Finding(code=f"f{number}", level=FindingLevel.WARNING, message=f"{number}: {files}", count=9)
+        DataFinding(code=f"f{number}", level=FindingLevel.WARNING, message=f"{number}: {files}", count=9)
         for number in range(5)
     )
     answers.answers["inspect"] = msgspec.structs.replace(report_for(Task.CHAT, str(talks)), findings=found)
@@ -467,10 +467,10 @@ def test_options_of_one_file_are_not_those_of_the_next(qtbot, page, answers, tal
     drop(page, other)
     left = {name: page._options.form.field(f"data.{name}").value() for name in chosen}
     assert left == {"columns": {}, "roles": {}, "header": "auto", "eval_split": None}
-    text = {"kind": ColumnKind.TEXT, "distinct": 2, "empty": 0, "examples": ("a",)}
+    text = {"kind": DataColumnKind.TEXT, "distinct": 2, "empty": 0, "examples": ("a",)}
     answers.answers["inspect"] = msgspec.structs.replace(
         report_for(Task.CHAT, str(other)),
-        columns=(Column(name="q", **text), Column(name="a", **text)),
+        columns=(DataColumn(name="q", **text), DataColumn(name="a", **text)),
         columns_by_role={"prompt": "q", "answer": "a"},
         findings=(),
     )

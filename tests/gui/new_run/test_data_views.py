@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 
 from core.base.errors import Fix
 from core.base.settings import Appearance
-from core.jobs.inspect import DataReport, Finding, FindingLevel, FoundFile
+from core.jobs.inspect import DataFinding, DataReport, FindingLevel, FoundFile
 from core.options.choices import Task
 from core.services.columns import guessed_columns, uses_for
 from gui.base.theme import Theme
@@ -271,7 +271,7 @@ def test_prompts_are_lines_with_commas_in_them(page):
 
 
 def image_finding(folder, *files, count):
-    return Finding(
+    return DataFinding(
         code="not-an-image",
         level=FindingLevel.PROBLEM,
         message="3 images: a format that can't be read",

@@ -11,7 +11,7 @@ from core.base.jobs import EngineCrashed
 from core.jobs.hub import ConfigFetched, ConfigRequest
 from core.jobs.inspect import Lengths
 from core.memory.estimate import scaled
-from core.memory.model import Parts, Room, Verdict
+from core.memory.model import FitVerdict, Parts, Room
 from core.options import presets
 from core.options.catalogue import with_changes
 from core.runs import queue
@@ -20,7 +20,7 @@ from core.runs.library import options_of_runs
 from core.runs.summary import Timing, timing_key
 from gui.base.questions import Question
 from gui.new_run.memory_card import TimeBox
-from gui.new_run.memory_dialogs import ExplainedSheet, Start
+from gui.new_run.memory_dialogs import DoesntFitAnswer, ExplainedSheet
 from gui.new_run.memory_state import known_length, training_seconds
 from tests.fakes.jobs import CPU_ONLY, PAIRS, TRACED
 from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT, hurry, let_trace
@@ -166,7 +166,7 @@ def test_an_upper_bound_is_not_called_too_large(qtbot, page, engine, model, pair
     load(page, source=model, data=pairs, of_data={"max_length": 512}, memory={"batch_size": 64})
     settle(qtbot, page)
     assert page._fit.is_upper_bound
-    assert (page._fit.verdict, page._fit.forecast.verdict) == (Verdict.UNKNOWN, Verdict.TOO_LARGE)
+    assert (page._fit.verdict, page._fit.forecast.verdict) == (FitVerdict.UNKNOWN, FitVerdict.TOO_LARGE)
     assert not card(page).ladder.is_open
     most = page._fit.forecast.parts.total
     engine.answers["inspect"] = replace(PAIRS, lengths=replace(PAIRS.lengths, longest=32))
@@ -174,7 +174,7 @@ def test_an_upper_bound_is_not_called_too_large(qtbot, page, engine, model, pair
     settle(qtbot, page)
     assert page._fit.known_length == 32
     assert page._fit.forecast.parts.total < most / 2
-    assert page._fit.verdict is Verdict.FITS
+    assert page._fit.verdict is FitVerdict.FITS
 
 
 @pytest.mark.parametrize(
@@ -276,9 +276,9 @@ class TestLookup:
         set_free(elsewhere, memory, 14 * GB)
         load(elsewhere, "causal-lm", "Qwen/Qwen2.5-1.5B", pairs, model={"method": "full"})
         settle(qtbot, elsewhere)
-        assert elsewhere._fit.verdict is Verdict.TOO_LARGE
+        assert elsewhere._fit.verdict is FitVerdict.TOO_LARGE
         remedy = next(each for each in elsewhere._fit.remedies() if each.name == "lora")
-        assert elsewhere._fit.verdict_after(remedy) is not Verdict.TOO_LARGE
+        assert elsewhere._fit.verdict_after(remedy) is not FitVerdict.TOO_LARGE
         assert "fits" not in card(elsewhere).worth(remedy), "once applied, it only may fit"
         assert card(elsewhere)._measure.button.text() == "Look up details"
         card(elsewhere)._measure.button.click()
@@ -293,7 +293,9 @@ class TestLookup:
         qtbot.waitUntil(lambda: not lookup.is_running)
         assert line.label.text() == "The Hub can't be reached. Is this computer online?"
         asked = []
-        monkeypatch.setattr(Question, "ask", lambda self, otherwise: asked.append(self) or Start.WITH_REMEDY)
+        monkeypatch.setattr(
+            Question, "ask", lambda self, otherwise: asked.append(self) or DoesntFitAnswer.WITH_REMEDY
+        )
         elsewhere.start()
         assert "Is this computer online?" in asked[0].informativeText()
         assert elsewhere.focusWidget() is row(elsewhere, "model.source").field.control
@@ -542,7 +544,7 @@ def test_each_batch_that_is_offered_fits_by_the_forecast_by_which_another_does_n
         steps = [one.changes for one in texts._fit.remedies() if one.name == "batch"]
         for changes in (*hints, *(one for one in steps if one[size] > 1)):  # nothing is smaller than 1
             texts._options.form.set_values(changes)
-            assert texts._fit.verdict in (Verdict.FITS, Verdict.TIGHT), changes
+            assert texts._fit.verdict in (FitVerdict.FITS, FitVerdict.TIGHT), changes
 
 
 def test_a_batch_larger_than_the_data_has_the_usual_one_as_remedy_if_that_fits(texts, memory):
@@ -577,13 +579,15 @@ class TestStart:
         """Stands in for a person who gives `answer` to every question; `offered` are the answers of each."""
 
         class Asked:
-            answer = Start.NEVER
+            answer = DoesntFitAnswer.NEVER
             offered = []
 
         def take(question, _otherwise):
             answers = question.says()
             Asked.offered = [*Asked.offered, list(answers.values())]
-            assert answers.get(question.defaultButton().text()) is not Start.ANYWAY  # Return takes no risk
+            assert (
+                answers.get(question.defaultButton().text()) is not DoesntFitAnswer.ANYWAY
+            )  # Return takes no risk
             return Asked.answer
 
         monkeypatch.setattr(Question, "ask", take)
@@ -596,21 +600,21 @@ class TestStart:
         set_free(texts, memory, 3 * GB)
         with qtbot.assertNotEmitted(texts.start_requested):
             texts._outcome.start.click()
-        asked.answer = Start.ANYWAY
+        asked.answer = DoesntFitAnswer.ANYWAY
         with qtbot.waitSignal(texts.start_requested):
             texts._outcome.start.click()
         put(texts, training__learning_rate=1e-4)  # it takes as much
         settle(qtbot, texts)
         with qtbot.waitSignal(texts.start_requested):
             texts.start()
-        assert asked.offered == 2 * [[Start.WITH_REMEDY, Start.ANYWAY]]
+        assert asked.offered == 2 * [[DoesntFitAnswer.WITH_REMEDY, DoesntFitAnswer.ANYWAY]]
         put(texts, memory__batch_size=64)
         settle(qtbot, texts)
-        asked.answer = Start.WITH_REMEDY
+        asked.answer = DoesntFitAnswer.WITH_REMEDY
         with qtbot.assertNotEmitted(texts.start_requested):
             texts.start()
         assert len(asked.offered) == 3
-        assert texts._fit.verdict is not Verdict.TOO_LARGE
+        assert texts._fit.verdict is not FitVerdict.TOO_LARGE
         set_free(texts, memory, GB)  # no single remedy is enough
         with qtbot.assertNotEmitted(texts.start_requested):
             texts.start()

@@ -15,7 +15,7 @@ from core.jobs.inspect import DataReport
 from core.options import RENAMED, presets, run_file
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
-from core.options.declare import Kind
+from core.options.declare import OptionKind
 from core.options.device_support import DeviceReport, MachineReport
 from core.options.importing import import_text
 from core.options.presets import RESOURCES, find_example, find_preset
@@ -93,7 +93,7 @@ def test_little_of_it_is_styled_before_it_is_shown(qtbot):
 
 def test_numbers_that_hone_chooses_say_so(page):
     options = [options_by_path()[path] for path in LEFT_TO_HONE]
-    numbers = [option.path for option in options if option.kind is Kind.WHOLE]
+    numbers = [option.path for option in options if option.kind is OptionKind.WHOLE]
     assert len(numbers) == 3
     for path in numbers:
         assert row(page, path).field.control.text().startswith("Automatic"), path

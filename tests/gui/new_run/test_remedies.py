@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from core.memory.model import Basis, Forecast, Parts, Room, Verdict
+from core.memory.model import Basis, FitVerdict, Forecast, Parts, Room
 from core.memory.remedies import Remedy
 from gui.new_run.memory_card import saving_text
-from gui.new_run.memory_state import Measured
+from gui.new_run.memory_state import PastMeasurement
 from tests.fakes.memory import GB, MEASURED, RAN_OUT
 
 replace = msgspec.structs.replace
@@ -17,14 +17,14 @@ FORECAST = Forecast(
     parts=Parts(weights=4 * GB, temporary=1 * GB, overhead=1 * GB),
     room=Room(free=8 * GB, ceiling=16 * GB),
 )
-FITS, TIGHT, TOO_LARGE = Verdict.FITS, Verdict.TIGHT, Verdict.TOO_LARGE
+FITS, TIGHT, TOO_LARGE = FitVerdict.FITS, FitVerdict.TIGHT, FitVerdict.TOO_LARGE
 
 
 def measured(peak, seconds):
-    return Measured(replace(MEASURED, peak=peak, step_seconds=seconds), 0.0)
+    return PastMeasurement(replace(MEASURED, peak=peak, step_seconds=seconds), 0.0)
 
 
-BEFORE, OUT = measured(4 * GB, 1.0), Measured(RAN_OUT, 0.0)
+BEFORE, OUT = measured(4 * GB, 1.0), PastMeasurement(RAN_OUT, 0.0)
 
 
 @pytest.mark.parametrize(

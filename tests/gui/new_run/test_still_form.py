@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QApplication, QFrame, QPushButton
 from core.base.errors import Fix, Problem
 from core.options.choices import Method, Task
 from core.runs.events import Level
-from gui.new_run.model_field import Place
+from gui.new_run.model_field import ModelOrigin
 from gui.widgets.bars import Part
 from tests.gui.new_run.steps import drop, load, press, put, row, settle
 
@@ -82,7 +82,7 @@ def test_no_row_moves_while_values_are_typed(page, places, path, value, note):
 
 def test_another_source_of_the_model_moves_nothing(page, places):
     heights = set()
-    for place in Place:
+    for place in ModelOrigin:
         page._options.fields.model._place.buttons()[place.value].click()
         places()
         heights.add(row(page, "model.source").height())

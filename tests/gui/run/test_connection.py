@@ -23,7 +23,7 @@ from gui.base import sending as asking
 from gui.run import header as run_header
 from gui.run import page as run_page
 from gui.run.header import RunAction
-from gui.runs.columns import Column, RunRow, columns
+from gui.runs.columns import RunColumn, RunRow, columns
 from tests.fakes.runs import OPTIONS, Plot, finish, link, pause, write_events, write_story
 
 ELSEWHERE = replace(OPTIONS, device=DeviceOptions(name="cpu@workshop"))
@@ -44,7 +44,7 @@ def test_the_page_says_where_a_run_trains_and_that_it_goes_on_there(qtbot, run, 
     )
     assert view.messages.titles() == []
     row = RunRow(summarize(run), None, "", columns())
-    assert row.texts[Column.DEVICE] == "CPU on workshop"
+    assert row.texts[RunColumn.DEVICE] == "CPU on workshop"
 
 
 def test_a_lost_connection_is_told_and_ends_nothing(qtbot, run, show):

@@ -11,16 +11,16 @@ from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.jobs import JobCancelled, JobProgress
-from core.jobs.export import Agreement, Compared, ExportKind, ExportReport, NumberFormat
+from core.jobs.export import Compared, ExportAgreement, ExportKind, ExportReport, NumberFormat
 from core.runs.folder import RunFolder
-from core.services.offers import FormatOffer, Offer
+from core.services.offers import FormatOffer, KindOffer
 from gui.base.questions import Question
 from gui.run import export_dialog
 from gui.run.export_dialog import ExportSheet
 
 NO_ADAPTER = "This run trained no LoRA adapter: its model is whole already."
 OFFERS = (
-    Offer(
+    KindOffer(
         ExportKind.FOLDER,
         formats=(
             *(
@@ -30,11 +30,11 @@ OFFERS = (
             FormatOffer(NumberFormat.Q8_0, "Only GGUF is quantized."),
         ),
     ),
-    Offer(ExportKind.ONNX),
-    Offer(ExportKind.HUB),
-    Offer(ExportKind.ADAPTER, NO_ADAPTER, suits=False),
+    KindOffer(ExportKind.ONNX),
+    KindOffer(ExportKind.HUB),
+    KindOffer(ExportKind.ADAPTER, NO_ADAPTER, suits=False),
 )
-AGREEMENT = Agreement(
+AGREEMENT = ExportAgreement(
     examples=16,
     held_out=16,
     compared=Compared.LABELS,

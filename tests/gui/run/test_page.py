@@ -40,7 +40,7 @@ from gui.run import header as run_header
 from gui.run.extend_dialog import ExtendSheet
 from gui.run.header import RunAction
 from gui.run.messages import VERDICT
-from gui.run.words import Turn
+from gui.run.words import BeginTurn
 from tests.fakes.charts import legend_of
 from tests.fakes.desktop import FakeTray
 from tests.fakes.runs import (
@@ -643,7 +643,9 @@ def test_a_run_that_cant_be_resumed_shows_why_and_offers_it_again(qtbot, run, sh
     assert view.header.buttons.resume.isEnabled()
 
 
-@pytest.mark.parametrize("case", [(Turn.WAIT, [{}]), (Turn.NOW, [{"queued": False}]), (Turn.NEVER, [])])
+@pytest.mark.parametrize(
+    "case", [(BeginTurn.WAIT, [{}]), (BeginTurn.NOW, [{"queued": False}]), (BeginTurn.NEVER, [])]
+)
 def test_resuming_on_a_busy_device_is_asked_about(qtbot, run, show, monkeypatch, case):
     turn, resumed = case
     monkeypatch.setattr(

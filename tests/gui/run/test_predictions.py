@@ -30,7 +30,7 @@ from gui.base.theme import Theme, contrast, readable_on
 from gui.charts.series import mixed
 from gui.run.confusion import ConfusionGrid, ConfusionPage, Figure
 from gui.run.predictions import (
-    Column,
+    PredictionColumn,
     PredictionsModel,
     RunPredictions,
     given_text,
@@ -82,23 +82,23 @@ def cell(page, row, column):
 
 
 def test_the_slider_follows_the_newest_predictions_until_it_is_moved(page):
-    assert page.table.isColumnHidden(Column.BEFORE)
+    assert page.table.isColumnHidden(PredictionColumn.BEFORE)
     assert not page.slider.isVisible()
-    assert cell(page, 0, Column.AFTER) == "✗  no  90 %"
-    assert cell(page, 0, Column.GIVEN) == "The film was fine.  ¦  I liked it."
+    assert cell(page, 0, PredictionColumn.AFTER) == "✗  no  90 %"
+    assert cell(page, 0, PredictionColumn.GIVEN) == "The film was fine.  ¦  I liked it."
     add(page, AFTER)
-    assert cell(page, 0, Column.AFTER) == "✓  yes  90 %"
-    assert cell(page, 0, Column.BEFORE) == "✗  no  90 %"
-    assert not page.table.isColumnHidden(Column.EXPECTED)
+    assert cell(page, 0, PredictionColumn.AFTER) == "✓  yes  90 %"
+    assert cell(page, 0, PredictionColumn.BEFORE) == "✗  no  90 %"
+    assert not page.table.isColumnHidden(PredictionColumn.EXPECTED)
     assert page._right.text() == "2 of 2 right · before training 1 of 2 right"
     page.table.selectRow(1)
     words = page.whole.toPlainText()
     assert words.index("Poor story.") < words.index("Step 10") < words.index("Before training")
     page.slider.setValue(0)
     add(page, predicted(20, ("yes", True), ("yes", False)))
-    assert cell(page, 0, Column.AFTER) == "✗  no  90 %"
+    assert cell(page, 0, PredictionColumn.AFTER) == "✗  no  90 %"
     page.slider.setValue(2)
-    assert cell(page, 1, Column.AFTER) == "✗  yes  90 %"
+    assert cell(page, 1, PredictionColumn.AFTER) == "✗  yes  90 %"
 
 
 def test_long_texts_are_compared_below_the_table(page):
@@ -108,14 +108,14 @@ def test_long_texts_are_compared_below_the_table(page):
         Predicted(step=10, epoch=1.0, said=(Said(text="There was"), Said(text="\n\n"))),
         Predicted(step=20, epoch=1.0, said=(Said(text="There was once"), Said(text="\n\n"))),
     )
-    assert page.table.isColumnHidden(Column.BEFORE)
-    assert page.table.isColumnHidden(Column.BEFORE)
+    assert page.table.isColumnHidden(PredictionColumn.BEFORE)
+    assert page.table.isColumnHidden(PredictionColumn.BEFORE)
     page.slider.setValue(1)
     words = page.whole.toPlainText()
     assert words.startswith("Your prompt:\nTell me")
     assert words.index(LONG) < words.index("Step 10") < words.index("Before training")
     assert "Step 20" not in words  # the slider stands elsewhere
-    assert cell(page, 1, Column.AFTER) == "(only spaces)"
+    assert cell(page, 1, PredictionColumn.AFTER) == "(only spaces)"
 
 
 def test_without_predictions_the_page_says_why(qtbot, tmp_path):
@@ -141,7 +141,7 @@ def test_the_text_of_the_data_is_shown_and_what_was_read_of_it(page):
     )
     said = Predicted(step=10, epoch=1.0, said=(Said(text="y"), Said(text="y")))
     add(page, ExamplesChosen(examples=(cut, EXAMPLES[1])), said)
-    assert cell(page, 0, Column.GIVEN) == "A fine – DAY."
+    assert cell(page, 0, PredictionColumn.GIVEN) == "A fine – DAY."
     page.table.selectRow(0)
     words = page.whole.toPlainText()
     assert words.startswith("Input · row 17 of films.csv · truncated at the maximum length: A fine – DAY.\n")
@@ -160,8 +160,8 @@ def test_images_are_shown_unless_they_are_outside_the_run(qtbot, tmp_path):
     model = PredictionsModel(folder)
     model.show((Example(image="examples/0.png"), Example(image="../private.png")), BEFORE, BEFORE)
     role = Qt.ItemDataRole.DecorationRole
-    assert model.index(0, Column.GIVEN).data(role).availableSizes()
-    assert model.index(1, Column.GIVEN).data(role) is None
+    assert model.index(0, PredictionColumn.GIVEN).data(role).availableSizes()
+    assert model.index(1, PredictionColumn.GIVEN).data(role) is None
 
 
 def test_the_confusion_matrix_has_a_tab_from_the_beginning(qtbot, tmp_path):
@@ -202,12 +202,12 @@ def test_a_cell_of_the_matrix_opens_its_examples_and_the_wrong_ones_come_first(q
     history.apply(ConfusionCounted(step=5, labels=("cat", "dog"), counts=((0, 1), (0, 34))))
     details.refresh(RunStatus(), is_over=True)
     page, grid = details.predictions, details.confusion.grid
-    assert [cell(page, row, Column.GIVEN) for row in range(page.model.rowCount())] == ["A cat"]
+    assert [cell(page, row, PredictionColumn.GIVEN) for row in range(page.model.rowCount())] == ["A cat"]
     grid.setFocus()
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Return):
         qtbot.keyClick(grid, key)
     assert details.currentWidget() is details._predictions_page
-    assert [cell(page, row, Column.GIVEN) for row in range(page.model.rowCount())] == ["A dog"]
+    assert [cell(page, row, PredictionColumn.GIVEN) for row in range(page.model.rowCount())] == ["A dog"]
     assert page.bars.bars[0].name == "dog"
     assert page._right.text() == "1 of 34 were kept"
     for key in (Qt.Key.Key_Up, Qt.Key.Key_Return):
@@ -269,8 +269,10 @@ def photos(qtbot, tmp_path):
 
 def test_wrong_images_are_a_grid_with_names_and_labels_or_a_list(photos):
     assert photos._views.currentWidget() is photos.tiles
-    assert [cell(photos, row, Column.GIVEN) for row in range(3)] == [f"IMG_{row}.png" for row in range(3)]
-    assert [cell(photos, row, Column.AFTER) for row in range(3)] == [
+    assert [cell(photos, row, PredictionColumn.GIVEN) for row in range(3)] == [
+        f"IMG_{row}.png" for row in range(3)
+    ]
+    assert [cell(photos, row, PredictionColumn.AFTER) for row in range(3)] == [
         f"✗  dog  {share} %" for share in (90, 80, 70)
     ]
     assert (
@@ -490,7 +492,7 @@ def test_a_cell_without_examples_is_no_filter_any_more(photos):
 def test_a_conversation_shows_what_the_user_asked_and_its_marks_on_demand(page):
     marked = "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"
     add(page, ExamplesChosen(examples=(Example(given=marked, asked="Why?", expected="So."), EXAMPLES[1])))
-    assert cell(page, 0, Column.GIVEN) == "Why?"
+    assert cell(page, 0, PredictionColumn.GIVEN) == "Why?"
     assert "im_start" not in page.whole.toPlainText()
     page.markup.setChecked(True)
     assert "im_start" in page.whole.toPlainText()

@@ -5,7 +5,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 
 from core.base.settings import Appearance
-from core.benchmark.plan import Kind
+from core.benchmark.plan import BenchmarkKind
 from gui.base.theme import Theme
 from gui.runs.compare import ComparePage
 from tests.fakes.bench import DEVICES, LADDER, make_benchmark, write_measured
@@ -59,7 +59,7 @@ def test_runs_of_two_benchmarks_are_compared_as_any_others(qtbot, page, tmp_path
 
 
 def test_devices_have_speed_ups_and_published_figures(qtbot, page, tmp_path):
-    view = show(qtbot, page, [*make_benchmark(tmp_path, Kind.DEVICES).runs.values()])
+    view = show(qtbot, page, [*make_benchmark(tmp_path, BenchmarkKind.DEVICES).runs.values()])
     assert view.speed.title == "Speed-up of MPS over CPU"
     assert len(view.speed.texts) == len(DEVICES) // 2
     assert view.speed.texts[0] == "7.38 ×"

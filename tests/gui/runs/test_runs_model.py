@@ -12,7 +12,7 @@ from core.runs.folder import RunFolder
 from core.runs.status import State
 from core.runs.summary import RunSummary
 from gui.base.theme import Theme
-from gui.runs.columns import Column
+from gui.runs.columns import RunColumn
 from gui.runs.table import RunsFilter, RunsModel
 
 GB = 1 << 30
@@ -40,17 +40,17 @@ def model(qapp):
 
 
 def names(view):
-    return [view.index(row, Column.NAME).data() for row in range(view.rowCount())]
+    return [view.index(row, RunColumn.NAME).data() for row in range(view.rowCount())]
 
 
 @pytest.mark.parametrize(
     ("summaries", "column", "names_down"),
     [
-        ([SLOW, QUICK, EMPTY], Column.TIME, ["slow", "quick", "empty"]),
-        ([SLOW, QUICK, EMPTY], Column.MEMORY, ["slow", "quick", "empty"]),
-        ([SLOW, QUICK, EMPTY], Column.STARTED, ["quick", "slow", "empty"]),
-        ([SLOW, summary("new", state=State.STARTING), QUICK], Column.STARTED, ["new", "quick", "slow"]),
-        (LOSSES, Column.METRIC, ["0.1", "0.5", "0.9"]),
+        ([SLOW, QUICK, EMPTY], RunColumn.TIME, ["slow", "quick", "empty"]),
+        ([SLOW, QUICK, EMPTY], RunColumn.MEMORY, ["slow", "quick", "empty"]),
+        ([SLOW, QUICK, EMPTY], RunColumn.STARTED, ["quick", "slow", "empty"]),
+        ([SLOW, summary("new", state=State.STARTING), QUICK], RunColumn.STARTED, ["new", "quick", "slow"]),
+        (LOSSES, RunColumn.METRIC, ["0.1", "0.5", "0.9"]),
     ],
     ids=["time", "memory", "start", "a starting run is the newest", "the lowest loss is the best"],
 )
@@ -75,7 +75,7 @@ def test_only_changed_rows_are_reported(model):
     model.dataChanged.connect(lambda first, last, roles: changed.append((first.row(), last.row())))
     model.show([SLOW, replace(QUICK, state=State.CRASHED), EMPTY])
     assert changed == [(1, 1)]
-    state = model.index(1, Column.STATE)
+    state = model.index(1, RunColumn.STATE)
     assert state.data() == "Crashed"
     assert isinstance(state.data(Qt.ItemDataRole.DecorationRole), QIcon)
 

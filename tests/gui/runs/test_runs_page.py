@@ -20,7 +20,7 @@ from gui.base import background
 from gui.base.theme import Theme
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet
-from gui.runs.columns import Column
+from gui.runs.columns import RunColumn
 from gui.runs.page import RunsPage
 from gui.runs.table import PADDING, RunsReader
 from gui.widgets.cards import UNDO
@@ -90,10 +90,10 @@ def settle(qtbot, page):
 
 
 def test_runs_are_listed_newest_first_filtered_and_opened(qtbot, page, folder):
-    assert column(page, Column.STATE) == ["Training 6 %", "Finished"]
-    assert column(page, Column.METRIC)[1] == "98.1 %"
+    assert column(page, RunColumn.STATE) == ["Training 6 %", "Finished"]
+    assert column(page, RunColumn.METRIC)[1] == "98.1 %"
     qtbot.keyClicks(page.search, "finished")
-    assert column(page, Column.STATE) == ["Finished"]
+    assert column(page, RunColumn.STATE) == ["Finished"]
     assert page.count.text().startswith("1 of 2 runs")
     qtbot.keyClicks(page.search, " nowhere")
     assert not page.table.isVisible()
@@ -113,7 +113,7 @@ def test_sizes_are_shown(qtbot, page, folder):
     (folder / "older" / "model" / "model.safetensors").write_bytes(bytes(3 << 20))
     page.refresh()
     qtbot.waitUntil(lambda: page.count.text().startswith("2 runs, 3."), timeout=3000)
-    assert column(page, Column.SIZE)[1].startswith("3.")
+    assert column(page, RunColumn.SIZE)[1].startswith("3.")
     qtbot.keyClicks(page.search, "finished")
     assert page.count.text().startswith("1 of 2 runs, 3."), "of those that are shown"
     page.search.clear()
@@ -144,10 +144,10 @@ def test_without_runs_or_a_readable_folder_the_page_says_why(qtbot, page, tmp_pa
 def test_columns_leave_where_room_is_short(page):
     table = page.table
     page.resize(800, 600)
-    assert table.isColumnHidden(Column.DEVICE)
+    assert table.isColumnHidden(RunColumn.DEVICE)
     assert table.horizontalHeader().length() <= table.viewport().width()
     page.resize(1700, 600)
-    assert not table.isColumnHidden(Column.DEVICE)
+    assert not table.isColumnHidden(RunColumn.DEVICE)
 
 
 def test_until_the_runs_are_read_it_does_not_say_that_there_are_none(qtbot, folder):
@@ -158,9 +158,9 @@ def test_until_the_runs_are_read_it_does_not_say_that_there_are_none(qtbot, fold
 
 def shown_names(page):
     """The names as they are drawn in the table."""
-    room = page.table.columnWidth(Column.NAME) - PADDING
+    room = page.table.columnWidth(RunColumn.NAME) - PADDING
     elide = page.table.textElideMode()
-    return {page.table.fontMetrics().elidedText(name, elide, room) for name in column(page, Column.NAME)}
+    return {page.table.fontMetrics().elidedText(name, elide, room) for name in column(page, RunColumn.NAME)}
 
 
 @pytest.mark.parametrize("width", [1280 - 204, 1024 - 204])
@@ -171,7 +171,7 @@ def test_names_have_the_room_that_other_columns_leave_and_keep_both_ends(qtbot, 
         notes.write(folder / name, RunNotes(title=title))
     page.resize(width, 660)
     page.refresh()
-    qtbot.waitUntil(lambda: set(column(page, Column.NAME)) == names, timeout=5000)
+    qtbot.waitUntil(lambda: set(column(page, RunColumn.NAME)) == names, timeout=5000)
     if len(begin) < 30:
         assert shown_names(page) == names
     else:
@@ -181,9 +181,9 @@ def test_names_have_the_room_that_other_columns_leave_and_keep_both_ends(qtbot, 
 
 def test_of_texts_with_as_many_letters_the_widest_sets_the_width_of_a_column(page):
     page.resize(1700, 600)
-    page.model.longest_texts = lambda which: ["liiii", "MMMMM"] if which is Column.MODEL else []
+    page.model.longest_texts = lambda which: ["liiii", "MMMMM"] if which is RunColumn.MODEL else []
     page.table.fit_columns()
-    assert page.table.columnWidth(Column.MODEL) > page.table.fontMetrics().horizontalAdvance("MMMMM")
+    assert page.table.columnWidth(RunColumn.MODEL) > page.table.fontMetrics().horizontalAdvance("MMMMM")
 
 
 # --- What can be done with a run
@@ -208,7 +208,7 @@ def test_the_menu_offers_what_the_state_allows(qtbot, page, folder):
     assert [run.name for run in requested.args[0]] == ["newer", "older"]
     crash(RunFolder(folder / "newer"), time.time())
     settle(qtbot, page)
-    qtbot.waitUntil(lambda: column(page, Column.STATE) == ["Crashed", "Finished"], timeout=2000)
+    qtbot.waitUntil(lambda: column(page, RunColumn.STATE) == ["Crashed", "Finished"], timeout=2000)
     choose(page, 0)
     with qtbot.waitSignal(page.resume_requested, timeout=1000) as requested:
         press(page, 0, "Resume")
@@ -257,15 +257,15 @@ def test_a_name_tags_and_a_note_are_saved_in_the_folder_and_found_by_the_filter(
     qtbot.waitUntil(lambda: bool(page.model.summary(0).note or page.model.summary(1).note), timeout=2000)
     for words in ("tag:nig", "name:long", "note:better", "state:fin tag:lr", "better"):
         page.search.setText(words)
-        assert column(page, Column.NAME) == ["The long one"], words
+        assert column(page, RunColumn.NAME) == ["The long one"], words
     page.search.setText("tag:better")
-    assert column(page, Column.NAME) == []
+    assert column(page, RunColumn.NAME) == []
     page.search.clear()
-    choose(page, column(page, Column.NAME).index("The long one"))
+    choose(page, column(page, RunColumn.NAME).index("The long one"))
     panel.name.selectAll()
     qtbot.keyClick(panel.name, Qt.Key.Key_Backspace)
     settle(qtbot, page)
-    qtbot.waitUntil(lambda: "The long one" not in column(page, Column.NAME), timeout=2000)
+    qtbot.waitUntil(lambda: "The long one" not in column(page, RunColumn.NAME), timeout=2000)
 
 
 def test_of_several_runs_the_shared_tags_are_changed_and_a_long_tag_is_refused(qtbot, page, folder):
@@ -309,7 +309,7 @@ def test_deleted_runs_can_be_kept_until_the_page_is_left(qtbot, page, folder):
         qtbot.keyClick(page.table, Qt.Key.Key_Delete)
     assert gone.args[0] == [folder / "older"]
     settle(qtbot, page)
-    assert column(page, Column.STATE) == ["Training 6 %"]
+    assert column(page, RunColumn.STATE) == ["Training 6 %"]
     assert not page.chosen(), "Delete pressed twice moves no other run"
     page.strip.fix_chosen.emit(UNDO)
     assert not page.bin.waiting

@@ -11,7 +11,7 @@ from core.base.errors import ComputerError, Fix
 from core.base.jobs import JobProgress
 from core.base.processes import source_digest
 from core.hosts import computers, install
-from core.hosts.computers import Checked
+from core.hosts.computers import CheckedComputer
 from core.options import run_file
 from core.runs.folder import RunFolder
 from gui.settings import computers as settings_computers
@@ -19,7 +19,7 @@ from gui.settings.computers import ComputersCard, ComputerSheet
 from tests.fakes.jobs import CPU_ONLY
 from tests.fakes.runs import OPTIONS, link
 
-BARE = Checked(time=1_795_230_000.0, system="Linux", free=812 << 30, python="3.12.3", writable=True)
+BARE = CheckedComputer(time=1_795_230_000.0, system="Linux", free=812 << 30, python="3.12.3", writable=True)
 READY = replace(BARE, source=source_digest(), machine=CPU_ONLY)
 ASLEEP = ComputerError("no-answer", "workshop doesn't answer", "It sleeps.", (Fix("Wake it up"),))
 

@@ -22,7 +22,7 @@ from core.jobs.hub import (
     SearchRequest,
     TokenPlace,
 )
-from core.options.hub import Kind
+from core.options.hub import RepoKind
 from gui.settings.hub import CacheCard, HubCard
 from gui.settings.model_browser import HubSheet
 
@@ -35,9 +35,9 @@ HERE = Found(id="org/here", size=90 * MB, here=90 * MB, complete=True)
 GATED = Found(id="org/gated", size=90 * MB, gated=True)
 PICKLED = Found(id="org/old", refusal="Its weights are pickled.", remedy="Look for a copy.")
 ALL = (PLAIN, HALF, HERE, GATED, PICKLED)
-CACHED = Cached(id="org/cached", kind=Kind.MODEL, size=5 * MB, complete=True, changed=1.79e9)
-BEGUN = Cached(id="org/begun", kind=Kind.MODEL, size=0, partial=120 * MB)
-ROWS = Cached(id="org/rows", kind=Kind.DATASET, size=MB, partial=MB)
+CACHED = Cached(id="org/cached", kind=RepoKind.MODEL, size=5 * MB, complete=True, changed=1.79e9)
+BEGUN = Cached(id="org/begun", kind=RepoKind.MODEL, size=0, partial=120 * MB)
+ROWS = Cached(id="org/rows", kind=RepoKind.DATASET, size=MB, partial=MB)
 IN_KEYCHAIN = Account(place=TokenPlace.KEYCHAIN, keychain="macOS Keychain")
 
 
@@ -225,18 +225,18 @@ def test_the_form_takes_the_chosen_model_or_data_with_its_subset(qtbot, page, en
     assert page._options.fields.model.value() == "org/cached"
     assert page.hub_sheet is None
     engine.answers["hub-search"] = SearchAnswer(
-        found=(Found(id="org/rows", kind=Kind.DATASET, complete=True),)
+        found=(Found(id="org/rows", kind=RepoKind.DATASET, complete=True),)
     )
     page._options.fields.train.hub_wanted.emit()
     sheet = page.hub_sheet
     search(qtbot, sheet, "rows")
-    assert asked(engine, "hub-search", SearchRequest)[-1].kind is Kind.DATASET
+    assert asked(engine, "hub-search", SearchRequest)[-1].kind is RepoKind.DATASET
     assert sheet.use.text() == "Use"
     sheet.subset.setText("mrpc")
     assert sheet.use.text() == "Download and use", "only the download finds out which subsets are here"
     with qtbot.waitSignal(sheet.chosen):
         sheet.use.click()
-    subset = DownloadRequest(id="org/rows", kind=Kind.DATASET, subset="mrpc")
+    subset = DownloadRequest(id="org/rows", kind=RepoKind.DATASET, subset="mrpc")
     assert asked(engine, "hub-download", DownloadRequest) == [subset]
     assert page._options.fields.train.value() == "hub:org/rows/mrpc"
 
@@ -297,7 +297,7 @@ def test_files_on_this_computer_are_listed_and_deleted_once_the_person_is_sure(q
     assert not card.delete.isEnabled()  # another one would leave the first half deleted
     engine.gate.set()
     qtbot.waitUntil(lambda: "Nothing downloaded yet" in card.text.text())
-    assert asked(engine, "hub-remove", RemoveRequest) == [RemoveRequest(id="org/rows", kind=Kind.DATASET)]
+    assert asked(engine, "hub-remove", RemoveRequest) == [RemoveRequest(id="org/rows", kind=RepoKind.DATASET)]
     assert not card.table.isVisible()
     assert not card.delete.isVisible()
     card.close_work()

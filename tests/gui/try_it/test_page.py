@@ -18,14 +18,14 @@ from core.runs.events import Example, ExamplesChosen, encode
 from core.runs.folder import RunFolder
 from core.runs.queue import LiveRun
 from core.runs.status import State
-from core.services.chat import TryProcess, Verdict
+from core.services.chat import LoadVerdict, TryProcess
 from gui.base.theme import Theme
 from gui.run.header import RunAction
 from gui.try_it.image import PAUSE_MS, DrawingPad
 from gui.try_it.page import TryPage
 from tests.fakes.try_process import command
 
-BOTH = Verdict(tuple(Which))
+BOTH = LoadVerdict(tuple(Which))
 
 
 class FakeModels:
@@ -40,7 +40,7 @@ class FakeModels:
 
     def room_for(self, _chosen, wanted, _folder, *, on_cpu):
         self.questions.append((wanted, on_cpu))
-        return Verdict(wanted) if on_cpu or self.verdict is BOTH else self.verdict
+        return LoadVerdict(wanted) if on_cpu or self.verdict is BOTH else self.verdict
 
 
 def make_run(folder, task, title, *examples):
@@ -310,7 +310,7 @@ def test_an_answer_is_not_shown_under_an_image_that_waits_for_a_run_to_end(qtbot
     first.click()
     qtbot.waitUntil(lambda: is_busy(page))
     wait(qtbot, page)
-    models.verdict = Verdict((), "Digits is running", "It needs the memory.", cpu_helps=True)
+    models.verdict = LoadVerdict((), "Digits is running", "It needs the memory.", cpu_helps=True)
     page.take_live(live("Digits"))
     second.click()
     qtbot.waitUntil(lambda: page.strip.accessibleName() == "Digits is running")
@@ -400,7 +400,7 @@ def test_a_model_that_is_gone_shows_why_and_the_other_one_answers(qtbot, page, f
 
 
 def test_while_a_run_trains_it_waits_or_uses_the_cpu(qtbot, page, folder, models):
-    models.verdict = Verdict((), "Digits is running", "It needs the memory.", cpu_helps=True)
+    models.verdict = LoadVerdict((), "Digits is running", "It needs the memory.", cpu_helps=True)
     choose(qtbot, page, folder / "1-chat")
     page.input.text.setPlainText("Hello")
     page.input.button.click()
@@ -418,7 +418,7 @@ def test_a_question_is_shown_at_once_with_what_it_waits_for(qtbot, page, folder,
     choose(qtbot, page, folder / "1-chat")
     wait(qtbot, page)
     page._unload()
-    seen, verdict = Event(), Verdict((), "Digits is running", "It needs the memory.", cpu_helps=True)
+    seen, verdict = Event(), LoadVerdict((), "Digits is running", "It needs the memory.", cpu_helps=True)
     page._room_for = lambda *_args, **_how: seen.wait(20) and verdict
     column, button = page.columns[Which.TRAINED], page.input.button
 
@@ -446,7 +446,7 @@ def test_a_question_is_shown_at_once_with_what_it_waits_for(qtbot, page, folder,
 
 
 def test_a_question_without_memory_for_its_model_is_taken_back(qtbot, page, folder, models):
-    models.verdict = Verdict((), "Not enough memory", "It takes 9 GB.")
+    models.verdict = LoadVerdict((), "Not enough memory", "It takes 9 GB.")
     choose(qtbot, page, folder / "1-chat")
     ask(qtbot, page, "Hello")
     assert (messages(page, Which.TRAINED), page.input.text.toPlainText()) == ([], "Hello")
@@ -455,7 +455,7 @@ def test_a_question_without_memory_for_its_model_is_taken_back(qtbot, page, fold
 
 
 def test_with_memory_for_one_model_either_can_be_chosen(qtbot, page, folder, models):
-    models.verdict = Verdict((Which.TRAINED,), "Only one fits", "Memory.")
+    models.verdict = LoadVerdict((Which.TRAINED,), "Only one fits", "Memory.")
     choose(qtbot, page, folder / "1-chat")
     ask(qtbot, page, "Hello")
     assert len(messages(page, Which.TRAINED)) == 2

@@ -9,7 +9,7 @@ from core.base.errors import Fix, Problem
 from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path, value_text
 from core.options.choices import Task
-from core.options.declare import Kind
+from core.options.declare import OptionKind
 from core.options.device_support import DeviceReport, MachineReport, Settled
 from core.options.method_rules import starting_options
 from core.options.run_file import to_tree
@@ -84,7 +84,9 @@ def test_every_option_has_a_named_control_that_holds_its_default(form):
         field = form.field(path)
         assert field.control.accessibleName() == field.option.title
         if field.option.default is not None:
-            value = list(field.option.default) if field.option.kind is Kind.TEXTS else field.option.default
+            value = (
+                list(field.option.default) if field.option.kind is OptionKind.TEXTS else field.option.default
+            )
             assert field.value() == value
 
 

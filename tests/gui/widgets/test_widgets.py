@@ -18,7 +18,7 @@ from gui.widgets.cards import Change, ChangesStrip, MessageStrip, NoticeStack, N
 from gui.widgets.inputs import ChoiceList, Chooser, PathLine, Segment
 from gui.widgets.labels import ElidedLabel, LabelledText, LinkLabel, isolated, spans_of
 from gui.widgets.layout import FlowLayout, PageScroll, Sheet, fill, fill_dialog
-from gui.widgets.tables import Group, KeyValue, Row
+from gui.widgets.tables import Group, KeyValue, TableRow
 
 LONG = "/home/somebody/a very long folder name for the pictures/another one/56fe82f8/reviews.csv"
 GB = 1 << 30
@@ -131,11 +131,16 @@ def test_values_below_headings_keep_their_labels_while_the_names_are_the_same(qt
     rows = KeyValue()
     qtbot.addWidget(rows)
     rows.set_groups(
-        [Group("Device", (Row("Name", "CPU", "as requested"),)), Group("Data", (Row("Batch", "32"),))]
+        [
+            Group("Device", (TableRow("Name", "CPU", "as requested"),)),
+            Group("Data", (TableRow("Batch", "32"),)),
+        ]
     )
     assert texts(rows) == ["Device", "Name", "CPU", "as requested", "Data", "Batch", "32"]
     before = rows.findChildren(QLabel)
-    rows.set_groups([Group("Device", (Row("Name", "MPS"),)), Group("Data", (Row("Batch", "8", "one"),))])
+    rows.set_groups(
+        [Group("Device", (TableRow("Name", "MPS"),)), Group("Data", (TableRow("Batch", "8", "one"),))]
+    )
     assert rows.findChildren(QLabel) == before
     assert texts(rows) == ["Device", "Name", "MPS", "Data", "Batch", "8", "one"]
     rows.set_rows([("Steps", "9")])

@@ -19,7 +19,7 @@ from core.jobs.hub import DownloadRequest
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.options.hub import Kind
+from core.options.hub import RepoKind
 from tests.fakes.hub import Repo, a_hub
 
 ROWS = "text,label\n" + "".join(f"words {n},{'ab'[n % 2]}\n" for n in range(6))
@@ -129,7 +129,7 @@ def test_data_sets_of_the_hub_are_read_from_the_cache_by_subset_and_split(tmp_pa
     with a_hub(tmp_path, monkeypatch) as hub:
         hub.repos["datasets", "org/rows"] = Repo(files)
         for subset in ("news", "mail"):
-            download(DownloadRequest(id="org/rows", kind=Kind.DATASET, subset=subset), lambda *_: None)
+            download(DownloadRequest(id="org/rows", kind=RepoKind.DATASET, subset=subset), lambda *_: None)
         assert splits_of("hub:org/rows/news") == ("test", "train")
         assert read_training(DataOptions(train="hub:org/rows")).rows.num_rows == 6
         mail = read_training(DataOptions(train="hub:org/rows/mail"))

@@ -16,7 +16,7 @@ from core.engine.devices import check as device_check
 from core.engine.devices.check import (
     CHECKS,
     LIMIT,
-    Check,
+    DeviceProbe,
     Side,
     Tensors,
     all_gradients,
@@ -31,7 +31,7 @@ from core.engine.devices.check import (
 )
 from core.engine.devices.stored_checks import software, stored_checks
 from core.engine.reporter import Reporter
-from core.jobs.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
+from core.jobs.devices import Agreement, DeviceCheckReport, DeviceCheckRequest, DeviceComparison
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs.event_log import EventReader
 from core.runs.events import Level, MessageRaised
@@ -47,15 +47,15 @@ DEVICES = [DeviceReport(name=name, title="Apple M2", available=True) for name in
 MAC = MachineReport(devices=tuple(DEVICES), automatic="mps")
 
 
-def check(name: str) -> Check:
+def check(name: str) -> DeviceProbe:
     return next(known for known in CHECKS if known.name == name)
 
 
-def compare(*checks: Check) -> tuple[Comparison, ...]:
+def compare(*checks: DeviceProbe) -> tuple[DeviceComparison, ...]:
     return run_checks(checks, REFERENCE, CANDIDATE, 60.0)
 
 
-def changed(name: str, change: Callable[[Tensors], object]) -> Check:
+def changed(name: str, change: Callable[[Tensors], object]) -> DeviceProbe:
     """A check whose candidate's tensors are changed."""
     probe_of = check(name).probe
 
@@ -152,7 +152,7 @@ def test_nan_differs_and_can_be_encoded():
     (comparison,) = compare(changed("Loss", lambda tensors: tensors["decoder"].fill_(math.nan)))
     assert comparison.differs
     assert (comparison.worst_error, comparison.worst_tensor) == (None, "decoder")
-    assert msgspec.json.decode(msgspec.json.encode(comparison), type=Comparison) == comparison
+    assert msgspec.json.decode(msgspec.json.encode(comparison), type=DeviceComparison) == comparison
 
 
 @pytest.mark.parametrize(("second", "agrees"), [(1.0, True), (1.000001, True), (2.0, False)])
@@ -173,7 +173,7 @@ def test_what_cannot_be_computed_or_comes_too_late_is_not_run_and_the_rest_is():
     assert first.detail == "NotImplementedError: The operator 'aten::x' is not implemented."
     assert second.agrees
     times = iter((0.0, 0.0, 3.0, 3.0, 6.0, 6.0))
-    quick = Check("Quick", "", lambda _: {"loss": torch.ones(1)})
+    quick = DeviceProbe("Quick", "", lambda _: {"loss": torch.ones(1)})
     comparisons = run_checks([quick] * 3, REFERENCE, CANDIDATE, 5.0, clock=lambda: next(times))
     assert [comparison.agreement.value for comparison in comparisons] == ["agrees", "agrees", "not run"]
     assert [comparison.seconds for comparison in comparisons] == [3.0, 3.0, 0.0]
@@ -257,14 +257,14 @@ class FakeCheck:
             short=True,
         )
 
-    def _compared(self, known: Check, is_reached: bool) -> Comparison:
+    def _compared(self, known: DeviceProbe, is_reached: bool) -> DeviceComparison:
         fields = {"name": known.name, "explanation": known.explanation}
         if not is_reached:
-            return Comparison(agreement=Agreement.NOT_RUN, **fields)
+            return DeviceComparison(agreement=Agreement.NOT_RUN, **fields)
         if known.name != self._name or self._answer is Agreement.AGREES:
-            return Comparison(agreement=Agreement.AGREES, seconds=0.1, **fields)
+            return DeviceComparison(agreement=Agreement.AGREES, seconds=0.1, **fields)
         assert isinstance(self._answer, Agreement)
-        return Comparison(
+        return DeviceComparison(
             agreement=self._answer,
             worst_error=self._error,
             worst_tensor="gradient of head.weight",

@@ -13,7 +13,7 @@ from core.engine.devices.capabilities import MachineFacts, gather
 from core.engine.devices.choose import report, resolve_run
 from core.engine.devices.stored_checks import StoredCheck, software
 from core.engine.environment import prepare_environment
-from core.hosts.computers import Checked, Computer, save
+from core.hosts.computers import CheckedComputer, Computer, save
 from core.options import RunOptions
 from core.options.catalogue import options_by_path, row_multiple, with_changes
 from core.options.choices import Task
@@ -383,7 +383,7 @@ def test_a_chosen_gpu_is_the_first_one_its_run_sees(monkeypatch):
 
 def test_a_forecast_for_another_computer_uses_what_its_check_found(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
-    checked = Checked(time=1.0, source=source_digest(), machine=report(LAPTOP))
+    checked = CheckedComputer(time=1.0, source=source_digest(), machine=report(LAPTOP))
     save(Computer(name="workshop", address="workshop", checked=checked))
     options = requested(device__name="cuda:0@workshop")
     prepare_environment(options)

@@ -11,7 +11,7 @@ import pytest
 
 from core.base.errors import ModelError, UserError
 from core.cli.main import main
-from core.jobs.chat import Answered, Chat, EndedBy, Image, Loaded, Texts, Turn, Which
+from core.jobs.chat import Answered, Chat, ChatTurn, EndedBy, Image, Loaded, Texts, Which
 from core.options.choices import ImageFit, Method, Speaker, Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
@@ -29,7 +29,7 @@ TEMPLATE = (
 
 
 def said_to(text: str) -> Chat:
-    return Chat(turns=(Turn(Speaker.USER, text),))
+    return Chat(turns=(ChatTurn(Speaker.USER, text),))
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +86,11 @@ class TestWriting:
         assert cut.ended_by is EndedBy.STOP_TEXT
 
     def test_a_long_conversation_loses_its_oldest_turns_and_says_so(self, talker):
-        old = (Turn(Speaker.USER, "one two three " * 50), Turn(Speaker.ASSISTANT, "four five six " * 50))
-        chat = Chat(turns=(*old, Turn(Speaker.USER, "Say hello.")), system="Be kind.")
+        old = (
+            ChatTurn(Speaker.USER, "one two three " * 50),
+            ChatTurn(Speaker.ASSISTANT, "four five six " * 50),
+        )
+        chat = Chat(turns=(*old, ChatTurn(Speaker.USER, "Say hello.")), system="Be kind.")
         answered = ask(talker, chat, max_tokens=16)
         assert "2 turns were left out" in answered.notes[0]
         short = ask(talker, Chat(turns=chat.turns[2:], system=chat.system), max_tokens=16)

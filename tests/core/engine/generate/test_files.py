@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from core.base.errors import DataError, UserError
-from core.jobs.chat import Files, Image, Part, Texts
+from core.jobs.chat import Files, FilesPart, Image, Texts
 from core.options.choices import Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions
@@ -120,7 +120,7 @@ def test_progress_is_told(reader, tmp_path, monkeypatch):
     (tmp_path / "new.csv").write_text("text,n\ngood film,1\nbad film,2\n")
     received = Received()
     answered(reader, tmp_path / "new.csv", tmp_path, received)
-    assert received.parts == [Part(id=1, done=1, total=2), Part(id=1, done=2, total=2)]
+    assert received.parts == [FilesPart(id=1, done=1, total=2), FilesPart(id=1, done=2, total=2)]
 
 
 def test_the_reasons_are_said_to_be_in_the_column_that_has_them(reader, tmp_path):

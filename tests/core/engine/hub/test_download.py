@@ -27,7 +27,7 @@ from core.memory.model import Basis, Forecast, options_request, question_about
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.options.hub import Kind, is_complete, names_here
+from core.options.hub import RepoKind, is_complete, names_here
 from core.options.sections import ModelOptions
 from tests.fakes.hub import CONFIG, TINY, WEIGHTS, Repo, blob, partials, point_at
 
@@ -48,7 +48,7 @@ def refused(name: str = "org/tiny") -> UserError:
 
 
 def here(name: str = "org/tiny") -> set[str]:
-    return set(names_here(name, Kind.MODEL))
+    return set(names_here(name, RepoKind.MODEL))
 
 
 def test_only_safe_weights_config_and_tokenizer_are_fetched_once_for_every_library(hub, cache):
@@ -99,7 +99,7 @@ def test_a_pause_loses_nothing(hub, cache):
     assert titles == ["org/tiny is being downloaded already"]
     begun = blob(cache, WEIGHTS).stat().st_size
     assert len(WEIGHTS) // 2 <= begun < len(WEIGHTS)
-    assert "config.json" not in names_here("org/tiny", Kind.MODEL), "half a model is none"
+    assert "config.json" not in names_here("org/tiny", RepoKind.MODEL), "half a model is none"
     hub.gate.set()
     reports: list[JobProgress] = []
     done = run_job("hub-download", DownloadRequest(id="org/tiny"), Downloaded, reports.append)
@@ -237,7 +237,7 @@ def test_files_of_the_same_content_both_get_their_names_where_links_are_unknown(
     monkeypatch.setattr(hub_download, "are_symlinks_supported", lambda _: False)
     fetch()
     assert here() == {*SAFE, "added_tokens.json"}
-    assert names_here("org/tiny", Kind.MODEL)["added_tokens.json"] == len(CONFIG)
+    assert names_here("org/tiny", RepoKind.MODEL)["added_tokens.json"] == len(CONFIG)
 
 
 # --- The cache
@@ -246,7 +246,7 @@ def test_files_of_the_same_content_both_get_their_names_where_links_are_unknown(
 def test_cancelling_deletes_what_is_unfinished_and_nothing_else(hub, cache):
     hub.moods = [None, None, 300_000, *[503] * 5]
     refused()
-    assert drop_partial("org/tiny", Kind.MODEL) > 300_000
+    assert drop_partial("org/tiny", RepoKind.MODEL) > 300_000
     assert not (cache / "models--org--tiny").exists()
     hub.moods = []
     fetch()
@@ -263,7 +263,7 @@ def test_the_cache_is_listed_and_emptied(hub, cache):
     part.write_bytes(b"12345")
     report = cached()
     found = [(repo.id, repo.kind, repo.complete, repo.partial) for repo in report.repos]  # the largest first
-    assert found == [("org/tiny", Kind.MODEL, True, 0), ("org/begun", Kind.MODEL, False, 5)]
+    assert found == [("org/tiny", RepoKind.MODEL, True, 0), ("org/begun", RepoKind.MODEL, False, 5)]
     assert report.total == sum(repo.size + repo.partial for repo in report.repos)
     assert remove_cached(RemoveRequest(id="org/tiny")).freed == report.repos[0].size
     assert not (cache / "models--org--tiny").exists()

@@ -7,7 +7,7 @@ from core.base.errors import DataError, UserError
 from core.engine.hub.download import download
 from core.engine.hub.search import cached_splits, search
 from core.jobs.hub import DownloadRequest, Found, SearchRequest
-from core.options.hub import Kind
+from core.options.hub import RepoKind
 from tests.fakes.hub import CONFIG, FACTS, TINY, WEIGHTS, Repo, blob
 
 CARD = b"""---
@@ -103,7 +103,8 @@ def test_data_sets(hub):
     )
     hub.repos["datasets", "org/script"] = Repo({"script.py": b"evil"}, {})
     assert [
-        (found.id, found.size, found.licence, bool(found.refusal)) for found in find("org", kind=Kind.DATASET)
+        (found.id, found.size, found.licence, bool(found.refusal))
+        for found in find("org", kind=RepoKind.DATASET)
     ] == [("org/rows", 99, "cc0-1.0", False), ("org/script", None, "", True)]
 
 
@@ -127,7 +128,7 @@ def test_no_request_offline(hub):
 
 
 def get(name: str, subset: str = "") -> None:
-    download(DownloadRequest(id=name, kind=Kind.DATASET, subset=subset), lambda *_: None)
+    download(DownloadRequest(id=name, kind=RepoKind.DATASET, subset=subset), lambda *_: None)
 
 
 @pytest.fixture

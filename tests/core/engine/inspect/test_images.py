@@ -28,7 +28,7 @@ from core.engine.data.image_files import (
 from core.engine.data.images import find_images, load_image_data
 from core.engine.inspect import images
 from core.engine.inspect.images import check_all, findings_of, inspect_images
-from core.jobs.inspect import DataReport, Finding, FindingLevel, FoundFile
+from core.jobs.inspect import DataFinding, DataReport, FindingLevel, FoundFile
 from core.options import RunOptions
 from core.options.choices import Augmentation, ImageFit, Task
 from core.options.data import DataOptions
@@ -70,17 +70,17 @@ def report(train: Path, **data: Any) -> DataReport:
     return inspect_images(options_of(train, **data))
 
 
-def checked(train: Images, held_out: Images | None = None) -> list[Finding]:
+def checked(train: Images, held_out: Images | None = None) -> list[DataFinding]:
     sets = [train] if held_out is None else [train, held_out]
     return list(findings_of(train, held_out, check_all(sets, check_image, lambda _done, _total: None)))
 
 
-def check(root: Path) -> list[Finding]:
+def check(root: Path) -> list[DataFinding]:
     found = find_images(str(root))
     return checked(found.train, found.eval)
 
 
-def codes(findings: Sequence[Finding]) -> list[str]:
+def codes(findings: Sequence[DataFinding]) -> list[str]:
     return [finding.code for finding in findings]
 
 

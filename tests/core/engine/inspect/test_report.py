@@ -17,7 +17,7 @@ from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.tables import read_files, read_table
 from core.engine.inspect.draft import WHOLE, Stages, histogram
 from core.engine.inspect.report import find_suiting_task, inspect
-from core.jobs.inspect import DataReport, Finding, FindingLevel
+from core.jobs.inspect import DataFinding, DataReport, FindingLevel
 from core.options import RunOptions
 from core.options.choices import PreferenceLoss, Task
 from core.options.data import DataOptions
@@ -51,7 +51,7 @@ def report_of(source: Path | str, task: Task = CLASSIFY, **data: Any) -> DataRep
     return inspect(options_of(source, task, **data))
 
 
-def by_code(report: DataReport) -> dict[str, Finding]:
+def by_code(report: DataReport) -> dict[str, DataFinding]:
     return {finding.code: finding for finding in report.findings}
 
 

@@ -25,7 +25,7 @@ from tests.fakes.models import WORDS, save_tiny_bert
 
 prepare_torchvision()
 
-from core.engine.memory.measure import DryBatches, DryRun, DryTrainer, fitted, measure, pick  # noqa: E402
+from core.engine.memory.measure import DryBatches, DryRunCallback, DryTrainer, fitted, measure, pick  # noqa: E402
 
 ROWS, BATCH, LONGEST = 40, 4, 30
 SPECIAL = 2
@@ -98,7 +98,7 @@ def test_a_slow_or_short_run_is_measured_for_fewer_steps(folder, widths, monkeyp
 
 
 def test_the_load_of_other_programs_is_what_this_process_did_not_use(monkeypatch):
-    run = DryRun(
+    run = DryRunCallback(
         SimpleNamespace(options=RunOptions(task=Task.CHAT), kind="cpu", label="cpu"), SimpleNamespace(base=0)
     )
     trainer = SimpleNamespace(
@@ -119,7 +119,7 @@ def test_the_load_of_other_programs_is_what_this_process_did_not_use(monkeypatch
 
 
 def test_the_time_of_a_step_is_without_compiling():
-    run = DryRun(SimpleNamespace(options=None, kind="cpu"), None)
+    run = DryRunCallback(SimpleNamespace(options=None, kind="cpu"), None)
     run.trainer = SimpleNamespace(
         step=SimpleNamespace(compile_seconds=100.0, losses=[], forget=lambda: None),
         optimizer=None,

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from core.engine.reporter import Reporter
-from core.engine.run.steps import EVERY, FIRST, Part, Step, StepLog, StepParts
+from core.engine.run.steps import EVERY, FIRST, StepLog, StepOnDevice, StepPart, StepParts
 from core.runs.event_log import EventReader
 from core.runs.events import StepFinished
 from core.runs.folder import RunFolder
@@ -23,9 +23,9 @@ def run_step(parts: StepParts, device: AsynchronousDevice) -> float:
     """One step, as Trainer takes it; returns its seconds."""
     parts.begin()
     begun = device.now
-    for part, seconds in zip(Part, DEVICE, strict=True):
+    for part, seconds in zip(StepPart, DEVICE, strict=True):
         device.now += HOST / 10  # the loop itself
-        if part is not Part.OPTIMIZER:
+        if part is not StepPart.OPTIMIZER:
             parts.skip()
         device.compute(seconds, told_in=HOST)
         parts.lap(part)
@@ -40,11 +40,11 @@ def device():
 def test_accumulated_batches_add_up_without_the_loop_between_them_or_an_evaluation_before(device):
     parts = StepParts(None, clock=device.clock)
     parts.begin()
-    parts.lap(Part.FORWARD)
+    parts.lap(StepPart.FORWARD)
     device.now += 60.0  # an evaluation
     parts.begin()
-    for part, seconds in ((Part.FORWARD, 2.0), (Part.BACKWARD, 3.0)) * 2:
-        if part is Part.FORWARD:
+    for part, seconds in ((StepPart.FORWARD, 2.0), (StepPart.BACKWARD, 3.0)) * 2:
+        if part is StepPart.FORWARD:
             device.now += 0.5
             parts.skip()
         device.now += seconds
@@ -87,7 +87,7 @@ def test_fetching_is_timed_apart_from_a_copy_that_waits_for_the_device(device):
     batches = loader.__iter__()
     assert next(batches) == 0
     device.wait()  # the copy
-    parts.lap(Part.DATA)
+    parts.lap(StepPart.DATA)
     assert list(parts.end().values()) == [0.25, None, None, None]
     assert list(batches) == [1]
 
@@ -127,7 +127,7 @@ def test_the_time_a_device_is_waited_for_is_shared_among_the_steps_it_was_behind
     for number in range(4):
         seconds = run_step(parts, device)
         event = StepFinished(step=number + 1, epoch=0.1, seconds=seconds, learning_rate=0.1, samples=4)
-        log.add(Step(event, losses=(torch.tensor(0.5),), grad_norm=GradNorm()))
+        log.add(StepOnDevice(event, losses=(torch.tensor(0.5),), grad_norm=GradNorm()))
     assert len(written()) == (4 if is_exact else 0)
     log.flush()
     steps = written()

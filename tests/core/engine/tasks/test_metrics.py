@@ -10,8 +10,8 @@ import torch
 
 from core.engine.tasks.metrics import (
     Entity,
-    HeldOut,
     TagScheme,
+    ValidationSize,
     classification_metrics,
     confusion,
     confusion_of,
@@ -185,7 +185,7 @@ def test_perplexity_and_bits_per_character_follow_from_the_loss():
     assert perplexity_metrics(0.0) == {"perplexity": 1.0}
     assert perplexity_metrics(1e4)["perplexity"] == math.inf
     assert math.isnan(perplexity_metrics(math.nan)["perplexity"])
-    found = perplexity_metrics(2.0, HeldOut(tokens=300, characters=900))
+    found = perplexity_metrics(2.0, ValidationSize(tokens=300, characters=900))
     assert found["nats_per_character"] == pytest.approx(2 / 3)
     assert found["bits_per_character"] == pytest.approx(2 / 3 / math.log(2))
 

@@ -22,7 +22,7 @@ from core.engine.training.arguments import trainer_arguments
 from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path, value_of
 from core.options.choices import Task, Toggle
-from core.options.declare import Kind, Option
+from core.options.declare import Option, OptionKind
 from tests.fakes.models import WORDS, save_tiny_bert
 from tests.fakes.training import options_of, resolved
 
@@ -153,18 +153,18 @@ def other_values(option: Option, now: Any, files: Path) -> tuple[Any, ...]:
         is_file = isinstance(value, str) and (files / value).exists()
         return (str(files / value) if is_file else value,)
     match option.kind:
-        case Kind.SWITCH:
+        case OptionKind.SWITCH:
             return (not now,)
-        case Kind.CHOICE:  # flash attention and QLoRA need packages
+        case OptionKind.CHOICE:  # flash attention and QLoRA need packages
             absent = () if find_spec("bitsandbytes") else ("qlora",)
             return tuple(
                 value
                 for value in option.value_type
                 if value not in (now, *absent) and not value.startswith("flash")
             )
-        case Kind.WHOLE:
+        case OptionKind.WHOLE:
             return (1 if now is None else now + 1,)
-        case Kind.NUMBER:
+        case OptionKind.NUMBER:
             return (now / 2 or 0.25,)
     return pytest.fail(f"{option.path} needs a line in VALUES")
 

@@ -20,7 +20,7 @@ from core.runs.folder import RunFolder
 from core.runs.library import create_all, options_of_test
 from core.runs.status import PredictionLog
 from core.runs.summary import status_at_end, summarize
-from core.runs.verdict import Finding, verdict
+from core.runs.verdict import RunFinding, verdict
 from tests.fakes.models import save_tiny_bert, save_tiny_llama, save_tiny_talker, save_tiny_vision
 from tests.fakes.trained_runs import attempt, in_attempts
 from tests.fakes.training import options_of, run_options, write_data
@@ -81,7 +81,7 @@ def test_the_metrics_are_those_of_the_run_on_the_same_file(task, method, tmp_pat
         Path(test).name,
     )
     assert summary.result == finished.metrics[summary.metric]
-    assert verdict(status, tested.options()).finding in (Finding.RESULT, Finding.HARDLY_LEARNED)
+    assert verdict(status, tested.options()).finding in (RunFinding.RESULT, RunFinding.HARDLY_LEARNED)
     log = PredictionLog()
     log.apply_all(story.events)
     assert log.is_test
