@@ -20,7 +20,7 @@ from core.engine.export.verify import (
     HALF,
     MERGED,
     ExampleBatches,
-    ExportPlace,
+    ExportTarget,
     Tell,
     Tolerance,
     Written,
@@ -44,7 +44,7 @@ PREFIX = "network."
 """Prefix of the weights' names in a run, whose model is the network inside a module that computes the loss."""
 
 
-def write_network(source: ExportSource, place: ExportPlace, tell: Tell) -> Tolerance:
+def write_network(source: ExportSource, place: ExportTarget, tell: Tell) -> Tolerance:
     """Write the weights, `config.json` (architecture, labels, size and colours of images), and the preprocessor.
 
     Raises:
@@ -115,7 +115,7 @@ DTYPES = {
 }
 
 
-def write_folder(source: ExportSource, place: ExportPlace, tell: Tell) -> Written:
+def write_folder(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:
     """Write a whole model as transformers, or torchvision, loads it.
 
     Raises:
@@ -133,7 +133,7 @@ def write_folder(source: ExportSource, place: ExportPlace, tell: Tell) -> Writte
     return Written(check, notes=(*notes, FROM_QUANTIZED) if source.is_packed else notes)
 
 
-def write_whole(source: ExportSource, place: ExportPlace, tell: Tell) -> Tolerance:
+def write_whole(source: ExportSource, place: ExportTarget, tell: Tell) -> Tolerance:
     """Write the weights and the files besides them; returns how far its logits may be from the trained model's."""
     if source.network:
         return write_network(source, place, tell)
@@ -155,7 +155,7 @@ def write_whole(source: ExportSource, place: ExportPlace, tell: Tell) -> Toleran
     return HALF.get(numbers, MERGED if source.is_adapter else EXACT)
 
 
-def numbers_of(source: ExportSource, place: ExportPlace) -> NumberFormat:
+def numbers_of(source: ExportSource, place: ExportTarget) -> NumberFormat:
     """The format of the weights; by default, merged ones are written as the base was published."""
     if place.numbers is not NumberFormat.AUTO or not source.is_adapter or source.network:
         return place.numbers
@@ -188,7 +188,7 @@ def change_json(path: Path, **changes: Any) -> None:
 FILES = ("adapter_config.json", "adapter_model.safetensors", "config.json", *BESIDE)
 
 
-def write_adapter(source: ExportSource, place: ExportPlace, tell: Tell) -> Written:
+def write_adapter(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:
     """Copy the matrices, and their base model if it is a past run's.
 
     Raises:
@@ -204,7 +204,7 @@ def write_adapter(source: ExportSource, place: ExportPlace, tell: Tell) -> Writt
     return Written(check, notes=(note,) if note else ())
 
 
-def _name_base(source: ExportSource, place: ExportPlace) -> str:
+def _name_base(source: ExportSource, place: ExportTarget) -> str:
     """Write the base's final place into the adapter's config; returns a note on it, or an empty text."""
     base = base_name(source.folder)
     if (source.folder / BASE).is_dir():
@@ -238,7 +238,7 @@ MESSAGES = """\
 """ChatML in Ollama's Go template, as `CHATML` writes messages (https://docs.ollama.com/template, November 2026)."""
 
 
-def write_ollama(source: ExportSource, place: ExportPlace, tell: Tell) -> Written:
+def write_ollama(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:
     """Write the whole model and its Modelfile: stop tokens, and the template unless it is the model's own.
 
     Raises:

@@ -17,7 +17,7 @@ from core.engine.export.formats import write_whole
 from core.engine.export.verify import (
     HALF,
     ExampleBatches,
-    ExportPlace,
+    ExportTarget,
     NotChecked,
     Tell,
     Tolerance,
@@ -34,7 +34,7 @@ OUT_TYPES = {NumberFormat.FP32: "f32", NumberFormat.BF16: "bf16"}
 LAST_LINES = 6
 
 
-def write_gguf(source: ExportSource, place: ExportPlace, tell: Tell) -> Written:
+def write_gguf(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:
     """Write one GGUF file, and read it back into the trained model's architecture.
 
     Raises:

@@ -16,7 +16,7 @@ from core.engine.export.verify import (
     APPLE,
     KERNELS,
     ExampleBatches,
-    ExportPlace,
+    ExportTarget,
     Tell,
     Written,
     by_logits,
@@ -83,7 +83,7 @@ def _metadata(source: ExportSource, model: Any, rows: ExampleBatches) -> dict[st
     return told
 
 
-def _write_beside(source: ExportSource, place: ExportPlace, metadata: Mapping[str, str]) -> None:
+def _write_beside(source: ExportSource, place: ExportTarget, metadata: Mapping[str, str]) -> None:
     copy_files(source.folder, place.into, (*BESIDE, "config.json"))
     if "labels" in metadata:
         (place.into / "labels.json").write_text(metadata["labels"] + "\n", encoding="utf-8")
@@ -105,7 +105,7 @@ LONGEST = 512
 """The most tokens of a text: Core ML requires a limit."""
 
 
-def write_coreml(source: ExportSource, place: ExportPlace, tell: Tell) -> Written:
+def write_coreml(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:
     """Write the model as an ML program for one example: a text of up to 512 tokens, or an image.
 
     Raises:
@@ -175,7 +175,7 @@ def _run_coreml(path: Path, rows: ExampleBatches) -> list[torch.Tensor]:
 GRAPH = "model.onnx"
 
 
-def write_onnx(source: ExportSource, place: ExportPlace, tell: Tell) -> Written:
+def write_onnx(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:
     """Write the model as one graph for any batch size and text length, with its tokenizer.
 
     Raises:

@@ -227,7 +227,7 @@ def _licence(first: RunOptions) -> str:
 # --- The job
 
 
-WRITERS: dict[ExportKind, Callable[[ExportSource, verify.ExportPlace, verify.Tell], verify.Written]] = {
+WRITERS: dict[ExportKind, Callable[[ExportSource, verify.ExportTarget, verify.Tell], verify.Written]] = {
     ExportKind.FOLDER: write_folder,
     ExportKind.ADAPTER: write_adapter,
     ExportKind.MERGED: write_folder,
@@ -254,7 +254,7 @@ def export(request: ExportRequest, tell: verify.Tell) -> ExportReport:
     source = find_source(RunFolder(Path(request.run)), request.checkpoint)
     into = Path(request.staging)
     written = WRITERS[request.kind](
-        source, verify.ExportPlace(into, Path(request.target), request.numbers), tell
+        source, verify.ExportTarget(into, Path(request.target), request.numbers), tell
     )
     agreement, unchecked = _check(source, written, tell)
     if agreement is not None and not agreement.holds:

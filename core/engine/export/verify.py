@@ -298,7 +298,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class ExportPlace:
+class ExportTarget:
     """Where an export is written, the folder it is moved to in the end, and the format of its weights."""
 
     into: Path
