@@ -598,10 +598,10 @@ def _row(place: str, summary: RunSummary) -> tuple[str, ...]:
         state_word(summary),
         summary.model or _("(unreadable)"),
         summary.data or formats.MISSING,
-        queue.device_of(summary.run),
+        queue.device_held(summary.run.readable_options()),
     )
 
 
 def _as_plain(summary: RunSummary) -> dict[str, str]:
-    device = queue.device_of(summary.run)
+    device = queue.device_held(summary.run.readable_options())
     return {"folder": str(summary.run.path), "title": summary.title, "state": summary.state, "device": device}

@@ -45,6 +45,7 @@ from core.monitor.recent import MonitorFinding, Recent
 from core.monitor.sampler import Sampler
 from core.monitor.system_rules import Activity, OtherPrograms, Paging
 from core.options import RunOptions
+from core.options.sections import DeviceOptions
 from core.runs import models, queue
 from core.runs.event_log import EventReader, EventWriter
 from core.runs.events import (
@@ -205,11 +206,10 @@ class Keeper:
         self._queued = queued
         self._command = command
         self._options = run.readable_options()  # the engine reports it where they are wrong
-        self._device = queue.device_of(run)
         self._events = EventReader(run.events_file)
         self._events.start_at_end()  # events of earlier attempts, which may be many
         self._writer = EventWriter(run.machine_file, attempt=current_attempt(run))
-        self._turn = queue.Turn(run, self._device, self._writer.attempt)
+        self._turn = queue.Turn(run, queue.device_held(self._options), self._writer.attempt)
         with contextlib.suppress(OSError):  # space for `exit.json`; zeros may take none on some disks
             write_atomically(run.spare_file, os.urandom(SPARE_BYTES))
         self._kills_before = out_of_memory_kills()
@@ -265,8 +265,9 @@ class Keeper:
         return self._exit_record(engine.returncode, ceiling.over)
 
     def _watch(self, engine: subprocess.Popen[bytes], ceiling: Ceiling) -> None:
-        processes = self._options.device.processes if self._options else 1
-        sampler = Sampler(engine.pid, partial(gpu_of, self._device, processes), folder=self._run.path)
+        device = self._options.device if self._options else DeviceOptions()
+        gpu = partial(gpu_of, device.name, device.processes)
+        sampler = Sampler(engine.pid, gpu, folder=self._run.path)
         others = OtherPrograms(engine.pid, os.cpu_count() or 1)
         watchdog = Watchdog(self._options, activity=Activity(engine.pid), others=others)
         next_sample = time.monotonic()

@@ -46,6 +46,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.task is Task.CHAT and is_scratch(self.model.source) and not is_random
 
     @property
+    def only_measures(self) -> bool:
+        """Whether a run keeps no model: each step is then timed alone, and nothing else may train meanwhile."""
+        return not self.output.save_model
+
+    @property
     def only_evaluates(self) -> bool:
         """Whether nothing is trained: with 0 epochs the model is evaluated, and not saved."""
         return not self.training.epochs and self.training.max_steps is None

@@ -207,9 +207,9 @@ def _unfit(folder: Path, task: Task) -> str:
     """Why the model of the run in `folder` can't be trained on `task`; empty if it can."""
     model, learned = folder / "model", task_of(folder)
     if not model.is_dir():
-        return _("the run {name} has no model: it has not finished, or its model was deleted").format(
-            name=folder.name
-        )
+        return _(
+            "the run {name} has no model: it has not finished, it was not to keep one, or its model was deleted"
+        ).format(name=folder.name)
     if learned is None:
         return _("the task of {name} is unknown: its run file can't be read").format(name=folder.name)
     if learned.reads_images != task.reads_images or (task.writes_text and not learned.writes_text):

@@ -562,6 +562,7 @@ class RunFinished(Event, frozen=True, kw_only=True):
     improvement after which it stopped early, 0 if it didn't.
     `peak_bytes` is the peak of main memory, of several processes the sum, `peak_device_bytes` of GPU memory (torch's
     allocator; None on a CPU). `worked` is the duration of the attempt including loading, by a monotonic clock.
+    `keeps_model`: a model was to be written.
     """
 
     state: Outcome
@@ -574,11 +575,13 @@ class RunFinished(Event, frozen=True, kw_only=True):
     peak_bytes: Count | None = None
     peak_device_bytes: Count | None = None
     worked: Seconds | None = None
+    keeps_model: bool = True
 
     @property
     def wrote_model(self) -> bool:
         """Whether the attempt has written the trained model; one that was stopped while loading hasn't."""
-        return self.state is Outcome.FINISHED or (self.state is Outcome.STOPPED and self.seconds > 0)
+        has_trained = self.state is Outcome.FINISHED or (self.state is Outcome.STOPPED and self.seconds > 0)
+        return has_trained and self.keeps_model
 
 
 _TYPES = Event.__subclasses__()

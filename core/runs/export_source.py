@@ -74,7 +74,10 @@ def find_source(run: RunFolder, checkpoint: str = "") -> ExportSource:
         if newest is None:
             title = _("{name} has no model to export").format(name=run.name)
             raise UserError(
-                title, _("It has not finished, or its model was deleted; it has no checkpoint either.")
+                title,
+                _(
+                    "It has not finished, it was not to keep one, or its model was deleted; it has no checkpoint either."
+                ),
             )
         folder = newest.folder
     is_adapter = holds_adapter(folder)

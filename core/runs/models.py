@@ -209,7 +209,7 @@ def lacks_model(run: RunFolder) -> str:
     """Why a run has no trained model to try; empty if it has one."""
     newest = trained_model(run)
     if newest is None:
-        return _("It has no model: it has not finished, or its model was deleted.")
+        return _("It has no model: it has not finished, it was not to keep one, or its model was deleted.")
     if newest.is_checkpoint and not is_left_behind(run):
         return _(
             "Its newest weights are in the checkpoint of step {step:,}: resume the run to write its model, or export "

@@ -22,7 +22,7 @@ from core.base import settings
 from core.base.errors import UserError
 from core.base.files import ENGINE_LOCK, changed_at, is_locked, locked, read_small, write_atomically
 from core.base.language import _, isolated
-from core.options import past_runs
+from core.options import RunOptions, past_runs
 from core.options.sections import DeviceOptions
 from core.runs.events import Action, Event, RequestAnswered, TurnAwaited, TurnCame
 from core.runs.folder import KeeperRecord, Request, RunFolder
@@ -194,16 +194,15 @@ def training() -> list[RunFolder]:
     return [RunFolder(Path(one.run)) for one in _entries() if one.trains_here]
 
 
-def device_of(run: RunFolder) -> str:
-    """The device that a run requests; the default if its options can't be read.
+def device_held(options: RunOptions | None) -> str:
+    """The device that a run holds while it trains; the default if its options can't be read.
 
-    It is "auto", which waits for every device, for several GPUs, and for a run that only measures: whatever else trains
+    It is "auto", which stands for every device, for several GPUs, and for a run that only measures: whatever else trains
     would make its figures useless.
     """
-    options = run.readable_options()
     device = options.device if options else DeviceOptions()
-    measures = options is not None and not options.output.save_model
-    return "auto" if measures or (device.name == "cuda" and device.processes != 1) else device.name
+    has_several = device.name == "cuda" and device.processes != 1
+    return "auto" if has_several or (options is not None and options.only_measures) else device.name
 
 
 def move(run: RunFolder, to: Move | int) -> bool:

@@ -204,7 +204,9 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
             elsewhere.claim(path, link.computer, link.folder)
             run.record_connection(msgspec.structs.replace(link, problem="", doing="", over=False))
         waits = queued and link is None  # a run elsewhere always waits for its turn there
-        awaited = queue.ahead_of(queue.device_of(run), queue.source_of(run)) if waits else None
+        awaited = (
+            queue.ahead_of(queue.device_held(run.readable_options()), queue.source_of(run)) if waits else None
+        )
         if awaited is not None:
             _tell(run, attempt, awaited)  # as its keeper will, once it has begun
         # log.txt of a run elsewhere is a copy of the one there
@@ -216,7 +218,7 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
             record = run.keeper_record()
         # in the order in which they are started, not in that of their keepers
         if waits and record is not None:
-            queue.enter(run, queue.device_of(run), record)
+            queue.enter(run, queue.device_held(run.readable_options()), record)
     except (OSError, psutil.Error) as error:
         if keeper is not None:
             keeper.kill()

@@ -136,9 +136,10 @@ def finish(
             samples_per_second=log.samples_per_second,
             seconds=seconds,
             steps=step,
-            model_step=model_step if options.keeps_best else None,
+            model_step=model_step if options.keeps_best and options.output.save_model else None,
             waited=options.training.early_stopping_patience if is_finished and step < log.total else 0,
             peak_bytes=peak_bytes,
             peak_device_bytes=peak_device_bytes,
+            keeps_model=options.output.save_model,
         )
     )

@@ -64,8 +64,7 @@ class RunLog:
         self.reporter = reporter
         self.parts = parts
         self.options = options
-        is_exact = not options.output.save_model  # it is for measuring
-        self._steps = StepLog(reporter, parts, fetch, sample_memory, is_exact=is_exact)
+        self._steps = StepLog(reporter, parts, fetch, sample_memory, is_exact=options.only_measures)
         self.total = 0
         self._mark = time.perf_counter()
         self._told: float | None = None

@@ -27,7 +27,7 @@ def test_each_row_that_isnt_refused_is_a_run_with_a_tag_and_the_whole_plan(tmp_p
     assert past_runs.read(run.path).tags == ("methods-1",)
     assert past_runs.read(second.runs["plain"].path).tags == ("methods-2",)
     assert part_of(run) == msgspec.structs.replace(part_of(run), row="bf16-all", benchmark=first.benchmark)
-    assert queue.device_of(run) == "auto", "it waits until nothing trains on any device"
+    assert queue.device_held(run.readable_options()) == "auto", "it waits until nothing trains on any device"
 
 
 def test_benchmarks_are_found_by_their_runs_the_newest_first(tmp_path):

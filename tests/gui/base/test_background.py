@@ -261,3 +261,16 @@ def test_files_are_worked_on_in_a_thread_in_order_past_a_failure_and_to_the_end(
         files.put(lambda number=number: done.append(number))
     files.end_work()
     assert done == [*expected, *range(5)]
+
+
+def test_work_on_files_is_done_once_each_and_in_order_however_it_ends_while_more_is_put(qtbot):
+    files, ran, told = FileWork(), [], []
+    for number in range(3000):
+        files.put(lambda number=number: ran.append(number) or number, told.append)
+        if number % 7 == 0:
+            qtbot.wait(0)
+        if number % 500 == 0:
+            files.end_work()
+            assert ran == list(range(number + 1))
+    qtbot.waitUntil(lambda: not files.is_running)
+    assert ran == told == list(range(3000))
