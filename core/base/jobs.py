@@ -59,7 +59,7 @@ def gpu_python() -> Path:
 
 
 def gpu_environment() -> GpuEnvironment | None:
-    """The installed environment; None if there is none, or it isn't complete."""
+    """Returns the installed environment; None if there is none, or it isn't complete."""
     return read_record(gpu_marker(), GpuEnvironment) if gpu_python().is_file() else None
 
 
@@ -121,7 +121,7 @@ class JobCancelled(Exception):  # noqa: N818 - somebody changed their mind; noth
 
 
 def engine_command(*arguments: str) -> list[str]:
-    """The command of the engine, with arguments such as `("train", RUN_DIR)`."""
+    """Returns the command of the engine, with arguments such as `("train", RUN_DIR)`."""
     # -P: no torch.py of the working folder is imported as torch; -s: nor one of the person's own site-packages
     if not is_frozen():
         return [sys.executable, "-P", "-m", "core.engine", *arguments]

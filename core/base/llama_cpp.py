@@ -32,7 +32,7 @@ def find_quantizer() -> str | None:
 
 
 def find_python() -> str:
-    """The Python that runs the converter: of an environment in llama.cpp's folder, else Hone's; may be empty.
+    """Returns the Python that runs the converter: of an environment in llama.cpp's folder, else Hone's; may be empty.
 
     A bundled program isn't Python: it takes one on the PATH, if there is one.
     """

@@ -101,7 +101,7 @@ DISPLAY_CAME_FIRST = _(
 
 
 def signal_name(code: int | None) -> str | None:
-    """The signal behind a negative exit status as Python gives it, such as `SIGKILL`; None for others."""
+    """Returns the signal behind a negative exit status as Python gives it, such as `SIGKILL`; None for others."""
     if code is None or code >= 0:
         return None
     try:
@@ -111,7 +111,7 @@ def signal_name(code: int | None) -> str | None:
 
 
 def is_out_of_memory(code: int, *, kills: bool) -> bool:
-    """Whether a process that ended with `code` was ended for lack of memory.
+    """Returns whether a process that ended with `code` was ended for lack of memory.
 
     Args:
         kills: Whether any process was ended for that while it ran (see `out_of_memory_kills`).
@@ -120,7 +120,7 @@ def is_out_of_memory(code: int, *, kills: bool) -> bool:
 
 
 def describe(code: int, *, out_of_memory: bool = False, log: str = "") -> str:
-    """Why a process that ended with `code` ended, as far as the status and the end of its log tell."""
+    """Returns why a process that ended with `code` ended, as far as the status and the end of its log tell."""
     name = signal_name(code)
     if name == "SIGKILL" and out_of_memory:
         return OUT_OF_MEMORY
@@ -138,7 +138,7 @@ def describe(code: int, *, out_of_memory: bool = False, log: str = "") -> str:
 
 
 def log_tail(path: Path, lines: int = TAIL_LINES) -> str:
-    """The last lines of a log; empty if there is none. Of a progress bar, only its last state counts."""
+    """Returns the last lines of a log; empty if there is none. Of a progress bar, only its last state counts."""
     try:
         with open_plain(path) as file:
             file.seek(max(0, path.stat().st_size - TAIL_BYTES))
@@ -150,7 +150,7 @@ def log_tail(path: Path, lines: int = TAIL_LINES) -> str:
 
 
 def out_of_memory_kills(root: Path = Path("/")) -> int | None:
-    """How often the operating system has ended a process for lack of memory; None if unknown.
+    """Returns how often the operating system has ended a process for lack of memory; None if unknown.
 
     Linux counts for this control group (v2 or v1) if that has a count of its own, else for the whole machine. See the
     kernel's documentation of `memory.events`, `memory.oom_control` and `/proc/vmstat`, here below `root`. macOS writes
@@ -195,7 +195,7 @@ def source_files() -> dict[str, Path]:
 
 @functools.cache
 def source_digest() -> str:
-    """The SHA-256 of this Hone's own files: two computers with the same one run the same code."""
+    """Returns the SHA-256 of this Hone's own files: two computers with the same one run the same code."""
     found = hashlib.sha256()
     for name, path in source_files().items():
         found.update(f"{name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
@@ -220,24 +220,24 @@ else:
 
 
 def is_frozen() -> bool:
-    """Whether this is the bundled program and not Python on source files."""
+    """Returns whether this is the bundled program and not Python on source files."""
     return bool(getattr(sys, "frozen", False))
 
 
 def own_program() -> str:
-    """The executable of the bundle; on Windows the one of the two that has standard streams."""
+    """Returns the executable of the bundle; on Windows the one of the two that has standard streams."""
     with_streams = Path(sys.executable).with_name("hone-cli.exe")
     return str(with_streams) if sys.platform == "win32" and with_streams.is_file() else sys.executable
 
 
 def command_line(*arguments: str | Path) -> str:
-    """A command quoted for this system's terminal."""
+    """Returns a command quoted for this system's terminal."""
     words = [str(argument) for argument in arguments]
     return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
 
 
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of Hone's own child processes.
+    """Returns the environment of Hone's own child processes.
 
     They are the same program, so library paths of a bundle stay. A source checkout that isn't installed is made
     importable, since `-P` leaves out the working folder.
@@ -260,7 +260,7 @@ _OF_A_BUNDLE = (
 
 
 def foreign_environment() -> dict[str, str]:
-    """The environment for other programs, without the variables that a bundle sets for itself.
+    """Returns the environment for other programs, without the variables that a bundle sets for itself.
 
     PyInstaller saves the original value of a variable as `…_ORIG`
     (https://pyinstaller.org/en/stable/runtime-information.html#ld-library-path-libpath-considerations).
@@ -308,7 +308,7 @@ def start_detached(command: Sequence[str], log: Path, folder: Path) -> subproces
 
 
 def _environment_for(program: str, extra: Mapping[str, str] | None) -> dict[str, str]:
-    """The environment of a worker; the Python of a GPU pack must not load a bundle's libraries."""
+    """Returns the environment of a worker; the Python of a GPU pack must not load a bundle's libraries."""
     if is_frozen() and program not in (sys.executable, own_program()):
         return {**foreign_environment(), "PYTHONUTF8": "1", **(extra or {})}
     return child_environment(extra)

@@ -45,7 +45,7 @@ def gpu_memory_spills(kernel: str = "", gpu_of_wsl: Path = Path("/dev/dxg")) -> 
 
 
 def process_tree(pid: int) -> list[psutil.Process]:
-    """A process and all it started, the process first; empty once it has ended."""
+    """Returns a process and all it started, the process first; empty once it has ended."""
     try:
         root = psutil.Process(pid)
         return [root, *root.children(recursive=True)]
@@ -97,7 +97,7 @@ class ProcessorLoad:
         self._before: ProcessorTimes | None = None
 
     def read(self) -> float | None:
-        """The share of time the cores were busy since the last call; None if that was too recent."""
+        """Returns the share of time the cores were busy since the last call; None if that was too recent."""
         now = processor_times()
         if self._before is not None and 0 <= now.total - self._before.total < self._shortest:
             return None
@@ -124,7 +124,7 @@ class GroupMemory:
 
 
 def group_memory(root: Path = Path("/")) -> GroupMemory | None:
-    """The tightest limit of this process's control groups; None if there is none.
+    """Returns the tightest limit of this process's control groups; None if there is none.
 
     Inactive cached files count as free, as in `docker stats` (`inactive_file`).
     Source: https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files, and v1's memory.txt.
@@ -134,7 +134,7 @@ def group_memory(root: Path = Path("/")) -> GroupMemory | None:
 
 
 def control_groups(root: Path) -> list[Path]:
-    """The folders of this process's groups that limit memory, from its own to the outermost."""
+    """Returns the folders of this process's groups that limit memory, from its own to the outermost."""
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -193,7 +193,7 @@ class ProcessTree:
         self._next = clock()
 
     def read(self) -> list[psutil.Process]:
-        """The processes, the first of all first; some may have gone meanwhile."""
+        """Returns the processes, the first of all first; some may have gone meanwhile."""
         if self._pid is not None and self._clock() >= self._next:
             before = self._cpu()
             self._found = process_tree(self._pid)

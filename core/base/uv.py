@@ -100,7 +100,7 @@ def wheel() -> tuple[str, str]:
 
 
 def index() -> str:
-    """The package index that uv and pip install from."""
+    """Returns the package index that uv and pip install from."""
     return {**environment(), **os.environ}.get("UV_DEFAULT_INDEX", PYPI)
 
 
@@ -131,12 +131,12 @@ BEFORE_TURING = "cu126"
 
 
 def torch_backend(capability: tuple[int, int] | None) -> str:
-    """The value of uv's `--torch-backend` for an NVIDIA card: `auto` looks at its driver alone."""
+    """Returns the value of uv's `--torch-backend` for an NVIDIA card: `auto` looks at its driver alone."""
     return BEFORE_TURING if capability is not None and capability < OLDEST_OF_CUDA_13 else "auto"
 
 
 def capability_of(printed: str) -> tuple[int, int] | None:
-    """The lowest compute capability that `CAPABILITY_QUERY` printed; None if there is none."""
+    """Returns the lowest compute capability that `CAPABILITY_QUERY` printed; None if there is none."""
     found = re.findall(r"^(\d{1,2})\.(\d)\s*$", printed, re.MULTILINE | re.ASCII)
     return min(((int(major), int(minor)) for major, minor in found), default=None)
 
@@ -170,7 +170,7 @@ def environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def pip_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What pip's files and variables say of `OF_PIP` (https://pip.pypa.io/en/stable/topics/configuration/)."""
+    """Returns what pip's files and variables say of `OF_PIP` (https://pip.pypa.io/en/stable/topics/configuration/)."""
     found = {}
     for file in _pip_files(environ):
         config = configparser.RawConfigParser(strict=False)
@@ -189,7 +189,7 @@ def pip_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def _pip_files(environ: Mapping[str, str]) -> list[Path]:
-    """Where pip looks, what counts most last."""
+    """Returns where pip looks, what counts most last."""
     home = Path.home()
     if sys.platform == "win32":
         folders = [Path(environ[name], "pip") for name in ("PROGRAMDATA", "APPDATA") if name in environ]
@@ -248,7 +248,7 @@ Damage comes last: uv prints "Failed to extract" for broken connections and full
 
 
 def why_not_installed(output: str) -> tuple[str, str, tuple[str, ...]]:
-    """The cause and a fix, empty if unknown, and the last lines of what uv printed."""
+    """Returns the cause and a fix, empty if unknown, and the last lines of what uv printed."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"(error|cause|×|├|╰)|.*\bError\b", line, re.IGNORECASE)]
     for text in ("\n".join(errors), output):

@@ -109,7 +109,7 @@ class Figures:
         return self.peak / other.peak if self.peak and other.peak else None
 
     def is_faster(self, other: "Figures") -> bool:
-        """Whether it is faster and the interquartile ranges of both don't overlap."""
+        """Returns whether it is faster and the interquartile ranges of both don't overlap."""
         mine, theirs = self.samples_per_second, other.samples_per_second
         return mine is not None and theirs is not None and mine.lowest > theirs.highest
 
@@ -130,7 +130,7 @@ class Result:
         return all(row.state is None or row.state.is_over for row in self.rows)
 
     def baseline(self, figures: Figures) -> Figures:
-        """The first row of a row's group."""
+        """Returns the first row of a row's group."""
         return next(first for first in self.rows if first.row.group == figures.row.group)
 
 
@@ -183,7 +183,7 @@ def _timed(steps: Sequence[StepFinished], warm_up: int) -> Iterator[StepFinished
 
 
 def _disturbances(samples: Sequence[Event], meanwhile: Sequence[Event]) -> Iterator[str]:
-    """What the run's keeper has said of other programs, and what slowed the processor down."""
+    """Yields what the run's keeper has said of other programs, and what slowed the processor down."""
     for event in samples:
         if isinstance(event, MessageRaised) and event.id == SLOWED:
             yield event.title
@@ -205,7 +205,7 @@ def _remarks(samples: Sequence[Event]) -> Iterator[str]:
 
 
 def _problem(run: RunFolder, status: RunStatus, state: State) -> str:
-    """Why a run has no figures, or not all; empty if it has finished, or goes on."""
+    """Returns why a run has no figures, or not all; empty if it has finished, or goes on."""
     errors = [message for message in status.messages.values() if message.level is Level.ERROR]
     if errors:
         return " ".join(f"{errors[0].title.rstrip('.:')}. {errors[0].detail}".split())

@@ -77,7 +77,7 @@ class Size:
         return self.built.parameters(VOCABULARY, POSITIONS) + LABELS * (self.built.hidden + 1)
 
     def bytes(self, rows: int, length: int, kind: str) -> int:
-        """Approximate memory of a plain run (fp32, AdamW, eager attention) on a kind of device, in bytes.
+        """Returns approximate memory of a plain run (fp32, AdamW, eager attention) on a kind of device, in bytes.
 
         Weights, gradients, AdamW's two moments, and activations per layer as in V. Korthikanti et al., Reducing
         Activation Recomputation in Large Transformer Models, 2022, section 4.1, in fp32 and with dropout's masks.
@@ -135,7 +135,7 @@ def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> t
 
 
 def cpu_seconds(size: Size, plain: RunOptions, device: DeviceReport) -> float | None:
-    """Estimated duration of a plain step on a CPU; None for other devices."""
+    """Returns estimated duration of a plain step on a CPU; None for other devices."""
     if device.name != "cpu":
         return None
     return size.flops(plain.effective_batch, plain.data.max_length) / (CPU_FLOPS * cores_of(device))
@@ -260,7 +260,7 @@ def methods_plan(
 def _rows(
     plain: RunOptions, machine: MachineReport, device: DeviceReport, *, with_compile: bool, is_guide: bool
 ) -> list[tuple[BenchmarkRow, RunOptions]]:
-    """The rows that apply to the task and model; those that the machine can't run have a refusal."""
+    """Returns the rows that apply to the task and model; those that the machine can't run have a refusal."""
     rows: list[tuple[BenchmarkRow, RunOptions]] = []
 
     def applies(changes: Changes) -> bool:
@@ -362,7 +362,7 @@ def _guides() -> RunOptions:
 
 
 def _own(options: RunOptions) -> RunOptions:
-    """A person's own options as a plain run with their model, data, batch size and method."""
+    """Returns a person's own options as a plain run with their model, data, batch size and method."""
     rate: Changes = {}
     if options.training.learning_rate > LARGEST_RATE:  # suits SGD only; it doesn't affect the time
         rate = {"training.learning_rate": TrainingOptions().learning_rate}

@@ -163,19 +163,19 @@ def make_plan(benchmark: Benchmark, options: Mapping[str, RunOptions], computer:
 
 
 def problems(machine: MachineReport, options: RunOptions) -> tuple[Problem, ...]:
-    """What is wrong with options on a machine: limits, rules between options, and what the machine can't do."""
+    """Returns what is wrong with options on a machine: limits, rules between options, and what the machine can't do."""
     return (*check_tree(msgspec.to_builtins(options))[1], *machine_problems(machine, options))
 
 
 def _in_full(options: RunOptions, problem: Problem) -> str:
-    """The message of a problem, preceded by the value if a form would show it next to the value."""
+    """Returns the message of a problem, preceded by the value if a form would show it next to the value."""
     if problem.message.startswith(("is ", "moves ")):
         return f"{text_of(value_of(options, problem.path))} {problem.message}"
     return problem.message
 
 
 def there(machine: MachineReport, computer: str) -> MachineReport:
-    """What another computer supports, with its devices named as on it; empty: what this one supports."""
+    """Returns what another computer supports, with its devices named as on it; empty: what this one supports."""
     if not computer:
         return machine
     place, rename = f"@{computer}", msgspec.structs.replace
@@ -190,7 +190,7 @@ def there(machine: MachineReport, computer: str) -> MachineReport:
 
 
 def cores_of(device: DeviceReport) -> int:
-    """The default number of threads of a CPU; 1 if unknown."""
+    """Returns the default number of threads of a CPU; 1 if unknown."""
     threads = device.automatic.get("device.threads")
     return int(threads.value) if threads is not None else 1
 
@@ -235,7 +235,7 @@ def create(plan: Plan, runs_folder: Path) -> Measured:
 
 
 def part_of(run: RunFolder) -> Membership | None:
-    """Which row of which benchmark a run is; None for any other run."""
+    """Returns which row of which benchmark a run is; None for any other run."""
     try:
         return msgspec.json.decode(read_small(run.path / FILE), type=Membership)
     except (OSError, ValueError, RecursionError):  # ValueError: no JSON, other fields, or no UTF-8
@@ -243,14 +243,14 @@ def part_of(run: RunFolder) -> Membership | None:
 
 
 def shared_benchmark(runs: Sequence[RunFolder]) -> Benchmark | None:
-    """The benchmark that all of these runs are rows of; None if there is none."""
+    """Returns the benchmark that all of these runs are rows of; None if there is none."""
     parts = [part_of(run) for run in runs]
     found = {part.benchmark.name: part.benchmark for part in parts if part is not None}
     return next(iter(found.values())) if len(found) == 1 and None not in parts else None
 
 
 def list_benchmarks(runs_folder: Path) -> list[Measured]:
-    """All benchmarks with runs in a folder, the newest first."""
+    """Returns all benchmarks with runs in a folder, the newest first."""
     found: dict[str, Measured] = {}
     for run in list_runs(runs_folder):
         if (part := part_of(run)) is not None:

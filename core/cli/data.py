@@ -110,7 +110,7 @@ def _add_new(commands: CommandParsers) -> None:
 
 
 def _task_word(word: str) -> str:
-    """The name of a task that a word means; other words as they are, which argparse refuses."""
+    """Returns the name of a task that a word means; other words as they are, which argparse refuses."""
     try:
         return Task(word).value
     except ValueError:
@@ -238,7 +238,7 @@ def inspect(arguments: argparse.Namespace) -> int:
 
 
 def data_lines(report: DataReport, options: RunOptions) -> Iterator[str]:
-    """The report for a terminal; `options` are those of the request, with the task the report is about."""
+    """Yields the report for a terminal; `options` are those of the request, with the task the report is about."""
     yield report.source
     yield f"  {_summary(report)}"
     yield f"  {_task_text(report, options.task)}"
@@ -361,7 +361,7 @@ def _sample_text(parts: Sequence[SeenPart]) -> str:
 
 
 def problem_lines(report: DataReport) -> Iterator[str]:
-    """What would stop a run, with the rows and what to do."""
+    """Yields what would stop a run, with the rows and what to do."""
     for problem in report.problems:
         yield _("Problem: {problem}").format(problem=problem)
         yield from map(fix_text, problem.fixes)
@@ -385,7 +385,7 @@ def _finding_lines(report: DataReport) -> Iterator[str]:
 
 
 def _shorten(text: str) -> str:
-    """A text on one line, no wider than a column of a table."""
+    """Returns a text on one line, no wider than a column of a table."""
     line = formats.visible(" ".join(text.split()))
     return line if len(line) <= WIDEST_CELL else f"{line[: WIDEST_CELL - 3]}..."
 
@@ -449,7 +449,7 @@ def _device_text(device: DeviceReport) -> str:
 
 
 def _limit_rows(device: DeviceReport) -> list[tuple[str, str]]:
-    """What can't be chosen on a device, and what to know before choosing."""
+    """Returns what can't be chosen on a device, and what to know before choosing."""
     return [
         (_limited(path, value), template.format(reason=reason))
         for template, limits in (
@@ -515,7 +515,7 @@ def gpu(arguments: argparse.Namespace) -> int:
 
 
 def gpu_lines(state: gpu_install.GpuState) -> Iterator[str]:
-    """What is installed or can be, and how; nothing if there is neither."""
+    """Yields what is installed or can be, and how; nothing if there is neither."""
     if text := gpu_install.state_text(state):
         yield text
     if held := state.installed.size if state.installed else state.begun:

@@ -137,7 +137,7 @@ class _Request:
         return correction(self.device.title)
 
     def remedies(self, forecast: Forecast, verdict: FitVerdict) -> tuple[Remedy, ...]:
-        """What would need less memory, by the same forecast: the formula is scaled to what that says."""
+        """Returns what would need less memory, by the same forecast: the formula is scaled to what that says."""
         if verdict is FitVerdict.FITS or self.model.shape is None:
             return ()
         length, total = forecast.unpadded_length, forecast.parts.total
@@ -298,7 +298,7 @@ def forecast_lines(found: Forecast) -> Iterator[str]:
 
 
 def remedy_lines(remedies: tuple[Remedy, ...]) -> list[str]:
-    """What to do, a line for each remedy, the one that loses least first."""
+    """Returns what to do, a line for each remedy, the one that loses least first."""
     rows = []
     for remedy in remedies:
         cells: tuple[str, ...] = (*[formats.MISSING] * 3, remedy.help)

@@ -519,7 +519,7 @@ def download(request: hub_jobs.DownloadRequest, *, as_json: bool) -> int:
 
 
 def _cache_lines(report: hub_jobs.CacheReport) -> Iterator[str]:
-    """What is in the cache, the largest first."""
+    """Yields what is in the cache, the largest first."""
     if not report.repos:
         yield _("Nothing from the Hub is in {folder}.").format(folder=report.folder)
         return

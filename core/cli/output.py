@@ -190,7 +190,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """A sentence that suggests the most similar of `names`; empty if none is similar."""
+    """Returns a sentence that suggests the most similar of `names`; empty if none is similar."""
     close = difflib.get_close_matches(name, list(names), 1)
     return _("Did you mean {name}?").format(name=close[0]) if close else ""
 
@@ -249,7 +249,7 @@ def add_repeated(to: argparse._ActionsContainer, name: str, metavar: str, summar
 
 
 def named_in(overrides: Iterable[str]) -> set[str]:
-    """The options that `--set` names."""
+    """Returns the options that `--set` names."""
     return {override.partition("=")[0].strip() for override in overrides}
 
 

@@ -72,19 +72,19 @@ def run(
 
 
 def opens_window(arguments: Sequence[str]) -> bool:
-    """Whether the window is asked for: no arguments, `open`, or files and folders to open in it."""
+    """Returns whether the window is asked for: no arguments, `open`, or files and folders to open in it."""
     if any(argument.startswith("-") for argument in arguments):
         return False
     return not arguments or arguments[0] == "open" or _is_to_open(arguments[0])
 
 
 def files_to_open(arguments: Sequence[str]) -> list[str]:
-    """The files and folders among arguments for which `opens_window` is true."""
+    """Returns the files and folders among arguments for which `opens_window` is true."""
     return list(arguments[1:] if arguments[:1] == ["open"] else arguments)
 
 
 def _is_to_open(first: str) -> bool:
-    """Whether it is plainly a path, there or not, or the name of an existing file that is no command."""
+    """Returns whether it is plainly a path, there or not, or the name of an existing file that is no command."""
     from core.options.presets import DATA_ENDINGS
     from core.options.run_file import ENDINGS
 
@@ -99,7 +99,7 @@ def _is_to_open(first: str) -> bool:
 
 
 def _is_for_python(arguments: Sequence[str]) -> bool:
-    """Whether a library means to run Python: in a bundle `sys.executable` is Hone."""
+    """Returns whether a library means to run Python: in a bundle `sys.executable` is Hone."""
     first = arguments[0] if arguments else ""
     is_flag = first.startswith("-") and not first.startswith("--") and first != "-h"  # -c, -m, -B -c, ...
     return is_flag or Path(first).suffix.lower() in (".py", ".pyc")

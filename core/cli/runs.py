@@ -212,7 +212,7 @@ def _list_lines(folder: Path, summaries: list[RunSummary]) -> Iterator[str]:
 
 
 def _row(summary: RunSummary, *, with_id: bool) -> tuple[str, ...]:
-    """The cells of `TITLES`; `with_id`: the folder's name beside the run's."""
+    """Returns the cells of `TITLES`; `with_id`: the folder's name beside the run's."""
     total = summary.total_steps
     is_partly = total is not None and summary.steps < total
     return (
@@ -343,7 +343,7 @@ def compare_runs(names: list[str], *, as_json: bool) -> int:
 
 
 def _value_text(option: Option, value: Any) -> str:
-    """A value as in a run file, a share in percent."""
+    """Returns a value as in a run file, a share in percent."""
     match option.kind, value:
         case _, Absent.NO_MEANING:
             return formats.MISSING

@@ -202,7 +202,7 @@ def attend(
 
 
 def _polls(follower: RunFollower, wait: Callable[[float], object] = time.sleep) -> Iterator[Sequence[Event]]:
-    """A run's events from its beginning until it is over or its folder removed, a list for each poll."""
+    """Yields a run's events from its beginning until it is over or its folder removed, a list for each poll."""
     runs_start.follow_again(follower.run)
     while not (follower.is_over or follower.run.is_removed):
         events = follower.poll()

@@ -42,12 +42,12 @@ from core.runs.summary import current_attempt, status_at_end
 
 
 def rank() -> int:
-    """The number of this process among those that train one model; a cluster sets RANK for others, too."""
+    """Returns the number of this process among those that train one model; a cluster sets RANK for others, too."""
     return int(os.environ["RANK"]) if is_rank() else 0
 
 
 def is_rank() -> bool:
-    """Whether this process was started by an agent."""
+    """Returns whether this process was started by an agent."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
@@ -260,7 +260,7 @@ END_SECONDS = 15.0
 
 
 def _meeting(rendezvous: Rendezvous) -> list[str]:
-    """Arguments of torchrun to meet the other computers.
+    """Returns arguments of torchrun to meet the other computers.
 
     With the rendezvous of c10d, ranks follow the order of the addresses. Events and checkpoints are the first
     computer's, so that it must have rank 0 in each attempt, as with the static one; and there it is the host, too.
@@ -276,7 +276,7 @@ def _meeting(rendezvous: Rendezvous) -> list[str]:
 
 
 def interface_to(host: str) -> str:
-    """The network interface by which this computer reaches another, or has that address; empty if unknown."""
+    """Returns the network interface by which this computer reaches another, or has that address; empty if unknown."""
     try:
         family, _kind, _protocol, _name, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as asked:
@@ -340,7 +340,7 @@ class Heartbeat:
         return self._cause(failure) or failure
 
     def _cause(self, failure: Failure | None) -> Failure | None:
-        """Why the run ended, as far as it is certain."""
+        """Returns why the run ended, as far as it is certain."""
         if self._silent:
             return self._silence()
         if failure is not None and failure.known:
@@ -412,7 +412,7 @@ class Heartbeat:
                 self._end_ranks()
 
     def _silent_for(self, seconds: float) -> list[str]:
-        """The computers from which nothing came for so long, though their ranks haven't ended."""
+        """Returns the computers from which nothing came for so long, though their ranks haven't ended."""
         now, silent = time.monotonic(), []
         for rank, name in enumerate(self._rendezvous.names):
             heard, is_over = self._heard.get(rank), rank in self._beats and self._beats[rank].over

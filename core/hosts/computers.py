@@ -66,12 +66,12 @@ class Computer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def computers() -> tuple[Computer, ...]:
-    """All known computers, in the order in which they were added."""
+    """Returns all known computers, in the order in which they were added."""
     return read_record(home() / "computers.json", tuple[Computer, ...]) or ()
 
 
 def find(name: str) -> Computer:
-    """The computer of that name.
+    """Returns the computer of that name.
 
     Raises:
         UserError: None has it.
@@ -139,7 +139,7 @@ def _write(known: tuple[Computer, ...]) -> None:
 
 
 def ssh_command(computer: Computer, script: str) -> list[str]:
-    """The command that runs a script of POSIX sh in the home folder of another computer.
+    """Returns the command that runs a script of POSIX sh in the home folder of another computer.
 
     ssh neither asks (BatchMode) nor accepts an unknown host key; a dead connection ends it within 15 s. What the
     person's settings open for a terminal (keys of the agent, ports, another command) stays closed. The login shell
@@ -161,7 +161,7 @@ def ssh_command(computer: Computer, script: str) -> list[str]:
 
 
 def python_command(computer: Computer, *arguments: str) -> list[str]:
-    """The command that runs a module of the Hone installed there, such as `("core.engine", "devices")`.
+    """Returns the command that runs a module of the Hone installed there, such as `("core.engine", "devices")`.
 
     In Hone's folder there, `env` is its environment, `source` its source, `home` its HONE_HOME with the runs.
     """
@@ -292,7 +292,7 @@ _OF_THE_COMPUTER = (
 
 
 def explain(computer: Computer, stderr: str, code: int) -> ComputerError:
-    """The error of a command for another computer.
+    """Returns the error of a command for another computer.
 
     Args:
         stderr: What it printed; if ssh couldn't be started, the OSError as text.

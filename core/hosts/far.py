@@ -341,7 +341,7 @@ def _live(seconds: int) -> None:
 
 @singledispatch
 def answer(asked: Any, _source: BinaryIO) -> Any:
-    """What a request is answered with; with bytes that follow, a pair of both."""
+    """Returns what a request is answered with; with bytes that follow, a pair of both."""
     raise NotImplementedError(asked)
 
 
@@ -543,7 +543,7 @@ def _hashes(asked: Hashes, _source: BinaryIO) -> dict[str, str]:
 
 
 def hash_of(path: Path, size: int | None = None) -> str:
-    """The SHA-256 of a file, or of its first bytes; empty if it has fewer."""
+    """Returns the SHA-256 of a file, or of its first bytes; empty if it has fewer."""
     hashed, left = hashlib.sha256(), size_of(path) if size is None else size
     if left:
         with open_plain(path) as file:

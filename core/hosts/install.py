@@ -64,7 +64,7 @@ WINDOW_PACKAGES = frozenset({"pyqtgraph", "pyside6-essentials", "send2trash", "w
 
 
 def requirements() -> tuple[list[str], list[str]]:
-    """The engine's requirements and constraints, as pip takes them.
+    """Returns the engine's requirements and constraints, as pip takes them.
 
     Raises:
         UserError: This Hone has no list of its libraries.
@@ -84,13 +84,13 @@ def requirements() -> tuple[list[str], list[str]]:
 
 
 def name_of(requirement: str) -> str:
-    """The normalized name of a requirement's package."""
+    """Returns the normalized name of a requirement's package."""
     found = re.match(r"[\w.-]+", requirement, re.ASCII)
     return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
 
 
 def _archive(texts: dict[str, str]) -> bytes:
-    """The source and some texts as a tar."""
+    """Returns the source and some texts as a tar."""
     files = {name: path.read_bytes() for name, path in source_files().items()}
     files |= {name: text.encode() for name, text in texts.items()}
     archive = io.BytesIO()
@@ -355,7 +355,7 @@ def _look(computer: Computer, watch: Callable[[str], None] = lambda line: None) 
 
 
 def obstacles(computer: Computer, checked: CheckedComputer) -> list[ComputerError]:
-    """Why nothing can be trained there yet, most important first; empty if it can."""
+    """Returns why nothing can be trained there yet, most important first; empty if it can."""
     words = {"name": computer.name, "folder": computer.folder}
     if checked.problem or not checked.time:
         check_it = Fix(_("Check it in Settings, or with `hone hosts check {name}`").format(**words))
@@ -419,7 +419,7 @@ def differences(first: Computer, second: Computer) -> list[str]:
 
 
 def with_computers(machine: MachineReport) -> MachineReport:
-    """The devices of this computer, and those of the other known ones by names such as `cuda:0@workshop`.
+    """Returns the devices of this computer, and those of the other known ones by names such as `cuda:0@workshop`.
 
     Titles stay as they are, as past runs on the device have them. Those of a computer on which nothing can be trained
     yet have the reason. If its devices are unknown, one device called `auto@workshop` stands for them.

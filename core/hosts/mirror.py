@@ -239,7 +239,7 @@ class Mirror:
         raise _GivenUp(reason.format(name=self._connection.computer), wanted[0])
 
     def _wants_end(self) -> bool:
-        """Whether the session is to be cut, whatever it waits for."""
+        """Returns whether the session is to be cut, whatever it waits for."""
         try:
             self._look_for_end()
         except _GivenUp:

@@ -64,7 +64,7 @@ class Parcel:
         return place_of(self.path)
 
     def files(self) -> dict[str, Path]:
-        """Its files by their names there.
+        """Returns its files by their names there.
 
         Raises:
             DataError: Some of it can't be sent.
@@ -82,7 +82,7 @@ class Parcel:
 
 
 def parcels_of(options: RunOptions) -> tuple[Parcel, ...]:
-    """What a run takes along: none of what the Hub, torchvision or Hone itself has."""
+    """Returns what a run takes along: none of what the Hub, torchvision or Hone itself has."""
     return tuple(parcel for option in SOURCES for parcel in _parcels(option, value_of(options, option) or ""))
 
 
@@ -117,7 +117,7 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def files_in(path: Path, home: Path | None = None) -> dict[str, Path]:
-    """A file, or all files of a folder but hidden ones, by their names relative to its parent.
+    """Returns a file, or all files of a folder but hidden ones, by their names relative to its parent.
 
     Args:
         home: The folder that no link may lead out of; None: itself.
@@ -172,7 +172,7 @@ def files_in(path: Path, home: Path | None = None) -> dict[str, Path]:
 
 
 def _files_of_run(folder: Path) -> dict[str, Path]:
-    """What another run needs of one whose model it starts from."""
+    """Returns what another run needs of one whose model it starts from."""
     found = {**files_in(folder / "run.toml", folder), **files_in(folder / "model", folder)}
     if (ended := folder / "exit.json").is_file():  # nobody there needs to wait for it
         found |= files_in(ended, folder)
@@ -183,7 +183,7 @@ def _files_of_run(folder: Path) -> dict[str, Path]:
 
 
 def unasked(options: RunOptions) -> tuple[Parcel, ...]:
-    """What a run takes along to a computer to which the person hasn't agreed to send it."""
+    """Returns what a run takes along to a computer to which the person hasn't agreed to send it."""
     computers = [find(name) for name in options.device.computers]
     parcels = parcels_of(options) if computers else ()
     return tuple(one for one in parcels if any(_is_unasked(one, computer) for computer in computers))
@@ -227,7 +227,7 @@ def _is_unasked(parcel: Parcel, computer: Computer) -> bool:
 
 
 def _is_known_model(folder: Path) -> bool:
-    """Whether a folder is in the Hub's cache, or a model of a past run."""
+    """Returns whether a folder is in the Hub's cache, or a model of a past run."""
     runs = settings.runs_folder().resolve()
     if folder.is_relative_to(settings.hub_cache().resolve()):
         return True
@@ -235,7 +235,7 @@ def _is_known_model(folder: Path) -> bool:
 
 
 def _agreed() -> dict[str, tuple[str, ...]]:
-    """The places by the addresses of computers, which are those of a computer even if it gets another name."""
+    """Returns the places by the addresses of computers, which are those of a computer even if it gets another name."""
     return read_record(_file(), dict[str, tuple[str, ...]]) or {}
 
 

@@ -109,7 +109,7 @@ def _refuse_differences(links: Sequence[Link], options: RunOptions) -> None:
 
 
 def _meeting_point(first: Link, others: Sequence[Link]) -> tuple[str, int]:
-    """An address and a port of the first computer that all can reach, tried out."""
+    """Returns an address and a port of the first computer that all can reach, tried out."""
     listening = first.ask(far.Listen(), far.Listening)
     reach = far.Reach(addresses=listening.addresses, port=listening.port)
     for other in (first, *others):
@@ -235,7 +235,7 @@ class Others:
 
 
 def _why_failed(link: Link, run: str) -> str:
-    """Why the newest attempt failed there, in words; empty if it didn't."""
+    """Returns why the newest attempt failed there, in words; empty if it didn't."""
     ended = link.record(run, "exit.json", ExitRecord)
     lines = link.small(run, "events.jsonl").splitlines()
     said = [link.decoded(line, MessageRaised) for line in lines if b'"message_raised"' in line]

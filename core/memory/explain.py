@@ -65,7 +65,7 @@ def explain_parts(
 
 
 def _together(case: Case, name: str, one: Explanation) -> Explanation:
-    """The explanation of a part where several processes train, each with its own."""
+    """Returns the explanation of a part where several processes train, each with its own."""
     if case.copies > 1:
         formula = _("{count} processes × ({formula})").format(count=case.copies, formula=one.formula)
         return one._replace(formula=formula)
@@ -81,7 +81,7 @@ def _together(case: Case, name: str, one: Explanation) -> Explanation:
 
 
 def _added(terms: Iterable[Term], product: str, shards: int) -> str:
-    """The sum of terms, each by `product`, divided among so many processes; "0 bytes" of none."""
+    """Returns the sum of terms, each by `product`, divided among so many processes; "0 bytes" of none."""
     products = [
         product.format(count=compact_count(term.numbers), each=f"{term.each:.3g}")
         for term in terms

@@ -21,7 +21,7 @@ from core.options.validate import TASK_RULES
 
 
 def can_be_made(options: RunOptions, changes: Changes, device: DeviceReport) -> bool:
-    """Whether `changes` have an effect, apply, are supported by `device`, and break no further rule."""
+    """Returns whether `changes` have an effect, apply, are supported by `device`, and break no further rule."""
     changed = with_changes(options, changes)
     return (
         changed != options
@@ -142,7 +142,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verdict(total: int, room: Room | None) -> FitVerdict:
-    """Whether `total` bytes fit into the free memory."""
+    """Returns whether `total` bytes fit into the free memory."""
     if room is None:
         return FitVerdict.UNKNOWN
     if total > room.free:
@@ -237,7 +237,7 @@ OF_TRAINING = ("optimizer", "momentum", "max_grad_norm", "deterministic", "prefe
 
 
 def matters(path: str) -> bool:
-    """Whether the option at `path` affects memory or step time."""
+    """Returns whether the option at `path` affects memory or step time."""
     section, _dot, name = path.partition(".")
     return section != "output" and (section != "training" or name in OF_TRAINING)
 
@@ -249,7 +249,7 @@ def that_matter(options: RunOptions) -> RunOptions:
 
 
 def key_of(options: RunOptions) -> bytes:
-    """A key that is equal for options that differ only in what doesn't matter."""
+    """Returns a key that is equal for options that differ only in what doesn't matter."""
     return msgspec.json.encode(that_matter(options))
 
 
@@ -264,7 +264,7 @@ class KeptTensor(msgspec.Struct, frozen=True, array_like=True):
     count: int = 1
 
     def size(self, places: int) -> float:
-        """Bytes of one tensor for one row."""
+        """Returns bytes of one tensor for one row."""
         return places * (self.each + self.square * places)
 
 
@@ -286,7 +286,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def key(*, frozen: bool, half: bool) -> str:
-        """The key in `ModelShape.kept`: frozen or trained weights, half or single precision."""
+        """Returns the key in `ModelShape.kept`: frozen or trained weights, half or single precision."""
         return f"{'frozen' if frozen else 'full'}{'-half' if half else ''}"
 
 
@@ -343,7 +343,7 @@ class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def question_about(options: RunOptions, labels: int = 2) -> OptionsRequest | None:
-    """The request to check the model of `options`. Returns None if the model isn't on this computer.
+    """Returns the request to check the model of `options`; None if the model isn't on this computer.
 
     Options that don't matter are left at their defaults, so that equal requests compare equal. `labels` is the number
     of labels of the data, 2 if unknown.

@@ -102,7 +102,7 @@ class RemedyRequest:
         return self.length is None or self.length < padded
 
     def forecast(self, changes: Mapping[str, Any]) -> Forecast:
-        """The memory of the run with `changes`."""
+        """Returns the memory of the run with `changes`."""
         options = with_changes(self.options, changes)
         length = None if self.length is None else min(self.length, options.data.max_length)
         return estimate.forecast(
@@ -110,7 +110,7 @@ class RemedyRequest:
         )
 
     def allows(self, changes: Mapping[str, Any]) -> bool:
-        """Whether the device and the rules allow `changes`; always true for none."""
+        """Returns whether the device and the rules allow `changes`; always true for none."""
         return not changes or can_be_made(self.options, changes, self.device)
 
 
@@ -144,7 +144,7 @@ def dynamic_padding(request: RemedyRequest) -> Iterator[RemedyStep]:
 
 
 def shorter_rows(request: RemedyRequest) -> Iterator[RemedyStep]:
-    """A maximum length that truncates nothing."""
+    """Yields a maximum length that truncates nothing."""
     if request.length is None or not request.pads_needlessly:
         return
     enough = -(-request.length // ROUND_TOKENS) * ROUND_TOKENS
@@ -160,7 +160,7 @@ def shorter_rows(request: RemedyRequest) -> Iterator[RemedyStep]:
 
 
 def smaller_batches(request: RemedyRequest) -> Iterator[RemedyStep]:
-    """Half the batch size, a quarter, down to 1, with accumulation to about as many samples per step."""
+    """Yields half the batch size, a quarter, down to 1, with accumulation to about as many samples per step."""
     memory, processes, halvings = request.options.memory, max(1, request.options.device.processes), 0
     size, before = memory.batch_size, memory.batch_size * memory.gradient_accumulation_steps
     while size > 1:
@@ -408,7 +408,7 @@ class Candidate:
         return max((LOSSES.get(step.name, 0) for step in self.steps), default=0)
 
     def goes_further_than(self, other: "Candidate") -> bool:
-        """Whether it has all steps of `other` and batches no larger, so that it is hardly faster."""
+        """Returns whether it has all steps of `other` and batches no larger, so that it is hardly faster."""
         mine, others = ({step.title for step in each.steps if step.name != "batch"} for each in (self, other))
         size, other_size = (each.changes.get("memory.batch_size", math.inf) for each in (self, other))
         return mine >= others and size <= other_size
@@ -426,7 +426,7 @@ def candidates(request: RemedyRequest) -> list[Candidate]:
 
 
 def together(steps: tuple[RemedyStep, ...]) -> dict[str, Any]:
-    """The changes of several steps; the last one counts."""
+    """Returns the changes of several steps; the last one counts."""
     return {path: value for step in steps for path, value in step.changes.items()}
 
 
@@ -490,7 +490,7 @@ def ladder(
     length: int | None = None,
     correction: float = 1.0,
 ) -> tuple[Remedy, ...]:
-    """The remedies for a run, the one that loses least first. Takes a few milliseconds.
+    """Returns the remedies for a run, the one that loses least first. Takes a few milliseconds.
 
     Args:
         report: The report on its model; without a shape there are no remedies.
@@ -514,12 +514,12 @@ def ladder(
 
 
 def fits(forecast: Forecast, room: Room | None) -> bool:
-    """Whether a run fits with 10 % to spare; False if `room` is unknown."""
+    """Returns whether a run fits with 10 % to spare; False if `room` is unknown."""
     return room is not None and forecast.parts.total <= TIGHT * room.free
 
 
 def _one_batch(request: RemedyRequest, steps: list[RemedyStep]) -> list[RemedyStep]:
-    """The largest batch size that fits, else the smallest; without a known room, half the batch size."""
+    """Returns the largest batch size that fits, else the smallest; without a known room, half the batch size."""
     if request.room is None or not steps:
         return steps[:1]
     fitting = (step for step in steps if fits(request.forecast(step.changes), request.room))

@@ -148,7 +148,7 @@ class Watchdog:
         return list(self._apply_rules()) if self._has_begun else []
 
     def end(self) -> list[Event]:
-        """The run is over: withdraw messages that no longer matter."""
+        """Withdraws messages that no longer matter, once the run is over."""
         self._has_begun = False
         over = set(OF_THE_MOMENT)
         if self._recent.failure is not None:
@@ -296,7 +296,7 @@ class Keeper:
             sampler.let_gpu_sleep()  # the run computes elsewhere
 
     def _new_events(self) -> list[Event]:
-        """The engine's events of this attempt since the last call; none while the folder can't be reached."""
+        """Returns the engine's events of this attempt since the last call; none while the folder can't be reached."""
         found: list[Event] = []
         with contextlib.suppress(OSError):
             while read := self._events.read():

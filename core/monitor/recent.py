@@ -129,7 +129,7 @@ class LossCurve:
         return self._blocks[-1].last if self._blocks else 0
 
     def since(self, step: int) -> list[LossBlock]:
-        """The complete blocks from `step` on."""
+        """Returns the complete blocks from `step` on."""
         return [block for block in self._blocks if block.first >= step and block.count == self._size]
 
     def at(self, step: int) -> float | None:
@@ -139,7 +139,7 @@ class LossCurve:
         return sum(block.total for block in near) / sum(block.count for block in near) if near else None
 
     def lowest(self, steps: int) -> Low | None:
-        """The lowest average over at least `steps` consecutive steps; None before there are as many."""
+        """Returns the lowest average over at least `steps` consecutive steps; None before there are as many."""
         width = -(-steps // self._size)
         blocks = [block for block in self._blocks if block.count == self._size]
         if len(blocks) < width:

@@ -91,7 +91,7 @@ class Background:
         self._thread: Thread | None = None
 
     def read(self) -> list[Event]:
-        """Return the samples read since the last call, with the times of their readings, and start the next reading."""
+        """Return the samples read since the last call, with the times of their readings, and starts the next reading."""
         if self._source is not None and self._clock() >= self._next:
             self._next = self._clock() + self._every
             self._thread = Thread(target=self._work, args=(self._source,), name="machine source", daemon=True)
@@ -143,7 +143,7 @@ def memory_pressure(system: str = sys.platform) -> Query[Pressure]:
 
 
 def mac_pressure(value: bytes) -> Pressure | None:
-    """The pressure for a value of sysctl, a little-endian C `int` on every Mac."""
+    """Returns the pressure for a value of sysctl, a little-endian C `int` on every Mac."""
     is_number = len(value) == ctypes.sizeof(ctypes.c_int32)
     return MAC_LEVELS.get(int.from_bytes(value, "little", signed=True)) if is_number else None
 
@@ -167,7 +167,7 @@ def linux_pressure(text: str) -> Pressure | None:
 
 
 def sysctl(name: str) -> bytes:
-    """A value of macOS's sysctl, read without starting a program, which takes long on a Mac that pages.
+    """Returns a value of macOS's sysctl, read without starting a program, which takes long on a Mac that pages.
 
     Raises:
         OSError: There is no value of this name, or it has more than 64 bytes.
@@ -207,7 +207,7 @@ class Processor:
         self._temperature = processor_temperature()
 
     def read(self) -> list[Event]:
-        """One sample; none the first time, since the load is an average since the last reading."""
+        """Returns one sample; none the first time, since the load is an average since the last reading."""
         busy = self._load.read()
         if busy is None:
             return []
@@ -265,7 +265,7 @@ def _text(file: Path) -> str:
 
 
 def battery() -> Callable[[], list[Event]]:
-    """Samples the computer's battery, if it has one."""
+    """Returns samples the computer's battery, if it has one."""
     # psutil lacks the function on some systems
     query = Query(getattr(psutil, "sensors_battery", lambda: None), OSError, RuntimeError, ValueError)
 
@@ -390,7 +390,7 @@ class AppleSource:
 
 
 def compressed_bytes(text: bytes) -> int | None:
-    """Bytes in use by the memory compressor, from the output of `vm_stat`; None if it has no such line."""
+    """Returns bytes in use by the memory compressor, from the output of `vm_stat`; None if it has no such line."""
     words = text.decode(errors="replace")
     size, pages = _PAGE_SIZE.search(words), _COMPRESSOR.search(words)
     return int(size[1]) * int(pages[1]) if size and pages else None
@@ -403,7 +403,7 @@ def thermal_level(text: bytes) -> int | None:
 
 
 def read_gpu(plist: bytes) -> AppleGpu | None:
-    """The first GPU in the output of `ioreg -a`; None if there is none, or none with figures.
+    """Returns the first GPU in the output of `ioreg -a`; None if there is none, or none with figures.
 
     Raises:
         ValueError: `plist` is not a property list.
@@ -482,7 +482,7 @@ class MachineView:
                 self._least_swap = min(event.swap, least)
 
     def picture(self, now: float) -> MachinePicture:
-        """The samples that are current at `now` (unix seconds)."""
+        """Returns the samples that are current at `now` (unix seconds)."""
 
         def newest(kind: type[Sample], source: Source | None = None) -> Sample | None:
             found = self._newest.get((kind, source))
@@ -548,7 +548,7 @@ class Sampler:
         self._nvidia.find = None
 
     def sample(self) -> list[Event]:
-        """The current samples in the order of time; of those of memory, the computer's is last."""
+        """Returns the current samples in the order of time; of those of memory, the computer's is last."""
         found = [event for source in self._background for event in source.read()]
         held = resident_bytes(self._processes.read())
         if held is not None:

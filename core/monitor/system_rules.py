@@ -281,7 +281,7 @@ class OtherPrograms:
 
 
 def title_of(pid: int, name: str) -> str:
-    """What a person knows a process as: another run of Hone, another part of it, or by its name."""
+    """Returns what a person knows a process as: another run of Hone, another part of it, or by its name."""
     flags = keeper_command(Path())[1:-1]
     with contextlib.suppress(psutil.Error):
         process = psutil.Process(pid)
@@ -294,18 +294,18 @@ def title_of(pid: int, name: str) -> str:
 
 
 def is_slow(recent: Recent, *, raised: bool) -> bool:
-    """Whether steps take much longer than usual; `raised`: the warning has been raised."""
+    """Returns whether steps take much longer than usual; `raised`: the warning has been raised."""
     pace, usual = pace_of(recent.pace), recent.usual_seconds
     return pace is not None and usual is not None and pace >= (SLOW_OVER if raised else SLOW_FROM) * usual
 
 
 def depends_on_others(recent: Recent, *, raised: str) -> bool:
-    """Whether it matters now what other programs do; to find out isn't free."""
+    """Returns whether it matters now what other programs do; to find out isn't free."""
     return raised == FROM_START or _is_beginning(recent) or is_slow(recent, raised=bool(raised))
 
 
 def _is_beginning(recent: Recent) -> bool:
-    """Whether a run on the CPU trains for so short a time that its own usual pace isn't known for certain."""
+    """Returns whether a run on the CPU trains for so short a time that its own usual pace isn't known for certain."""
     if recent.trains_since is None or recent.plan is None or not recent.plan.device.startswith("cpu"):
         return False
     return recent.usual_seconds is None or recent.now - recent.trains_since < BEGINNING[1]
@@ -340,7 +340,7 @@ def slowed(recent: Recent, *, raised: str) -> MonitorFinding | None:
 
 
 def _is_pace_new(recent: Recent, said: float, pace: float) -> bool:
-    """Whether a pace isn't the one that was said; a quicker one that comes and goes isn't new."""
+    """Returns whether a pace isn't the one that was said; a quicker one that comes and goes isn't new."""
     spent = accumulate(reversed(recent.pace), initial=0.0)
     minute = sorted(
         one for one, before in zip(reversed(recent.pace), spent, strict=False) if before < PACE_SECONDS
@@ -355,7 +355,7 @@ def _has_just_begun(recent: Recent) -> bool:
 
 
 def _is_cpu_full(recent: Recent) -> bool:
-    """Whether other programs take what the run would use: the CPU has no more to give."""
+    """Returns whether other programs take what the run would use: the CPU has no more to give."""
     busy = [sample.busy for sample in recent.devices.get(Source.SYSTEM, ()) if sample.busy is not None][-10:]
     return bool(busy) and statistics.fmean(busy) >= CPU_FULL
 
@@ -402,7 +402,7 @@ def starving(recent: Recent, *, raised: str) -> MonitorFinding | None:
 
 
 def _share_waiting(recent: Recent) -> float | None:
-    """Share of the last steps' time spent waiting for data; None before enough steps were timed."""
+    """Returns share of the last steps' time spent waiting for data; None before enough steps were timed."""
     seconds = waited = 0.0
     for steps, (lasted, data) in enumerate(reversed(recent.timed), start=1):
         seconds, waited = seconds + lasted, waited + data
@@ -657,7 +657,7 @@ class Paging:
 
 
 def _full_memory(sample: MemorySampled) -> str:
-    """A sentence that memory which can page is full; empty if it isn't, or that is unknown."""
+    """Returns a sentence that memory which can page is full; empty if it isn't, or that is unknown."""
     template = ""
     if sample.source is Source.SYSTEM:
         template = _("{share} of the memory ({ceiling}) was in use.")

@@ -391,7 +391,7 @@ DEVICE_KINDS = {"cuda": "CUDA", "mps": "MPS", "cpu": "CPU"}
 
 
 def device_title(name: str) -> str:
-    """A device's kind and index: `CUDA 1`, `CUDA on workshop`; an unknown kind is returned unchanged."""
+    """Returns a device's kind and index: `CUDA 1`, `CUDA on workshop`; an unknown kind is returned unchanged."""
     there, _at, computers = name.partition("@")
     kind, _colon, index = there.partition(":")
     title = f"{DEVICE_KINDS[kind]} {index}".rstrip() if kind in DEVICE_KINDS else there
@@ -401,6 +401,6 @@ def device_title(name: str) -> str:
 
 
 def model_title(short_name: str) -> str:
-    """The title of a model that Hone knows; other names are returned unchanged."""
+    """Returns the title of a model that Hone knows; other names are returned unchanged."""
     known = VISION_MODELS.get(short_name) or HUB_MODELS.get(short_name) or SCRATCH_MODELS.get(short_name)
     return known.title if known else short_name

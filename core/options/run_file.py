@@ -42,7 +42,7 @@ def read(path: Path, overrides: tuple[str, ...] = ()) -> RunOptions:
 
 
 def read_tree(path: Path) -> Tree:
-    """The plain values of a run file, with absolute paths, otherwise unchecked.
+    """Returns the plain values of a run file, with absolute paths, otherwise unchecked.
 
     Raises:
         OptionsError: The file can't be read, isn't TOML, or holds no option.
@@ -94,7 +94,7 @@ def in_todays_names(tree: Tree) -> tuple[Tree, tuple[str, ...]]:
 
 
 def _backslash_hint(text: str) -> str:
-    """What to do if the backslashes of Windows paths are all that is wrong with a TOML file."""
+    """Returns what to do if the backslashes of Windows paths are all that is wrong with a TOML file."""
     try:
         load_toml(text.replace("\\", "\\\\"))
     except _NOT_TOML:
@@ -103,7 +103,7 @@ def _backslash_hint(text: str) -> str:
 
 
 def with_absolute_paths(tree: Tree, base: Path) -> Tree:
-    """A copy of `tree` with relative paths resolved against `base`."""
+    """Returns a copy of `tree` with relative paths resolved against `base`."""
     resolved = copied(tree)
     for option in all_options():
         values = resolved.get(option.section)
@@ -147,7 +147,7 @@ def apply_overrides(tree: Tree, overrides: tuple[str, ...], base: Path) -> list[
 
 
 def _parse_overrides(overrides: tuple[str, ...]) -> tuple[Tree, list[Problem]]:
-    """The pairs as a tree of their own; the last pair of an option counts."""
+    """Returns the pairs as a tree of their own; the last pair of an option counts."""
     tree: Tree = {}
     problems: list[Problem] = []
     for override in overrides:
@@ -213,7 +213,7 @@ def pairs(text: str) -> dict[str, str]:
 
 
 def to_tree(options: RunOptions) -> Tree:
-    """Plain values of all options except those that are None (TOML has no null)."""
+    """Returns plain values of all options except those that are None (TOML has no null)."""
     tree = msgspec.to_builtins(options)
     ordered: Tree = {"schema": tree["schema"], "task": tree["task"]}
     for section in SECTIONS:
@@ -240,7 +240,7 @@ def dumps(options: RunOptions) -> str:
 
 
 def dumps_with_help(options: RunOptions) -> str:
-    """The options of this task as TOML, each with its help as a comment above."""
+    """Returns the options of this task as TOML, each with its help as a comment above."""
     tree = to_tree(options)
     lines = [f"schema = {tree['schema']}", f'task = "{tree["task"]}"']
     for section in SECTIONS:
@@ -253,7 +253,7 @@ def dumps_with_help(options: RunOptions) -> str:
 
 
 def _line(name: str, value: Any) -> str:
-    """An option on one line; `tomli_w` would write a table of texts as a section."""
+    """Returns an option on one line; `tomli_w` would write a table of texts as a section."""
     if value is None:
         return f"# {name} ="
     if isinstance(value, dict):

@@ -214,18 +214,18 @@ def _convert(name: str, path: str, value: Any) -> Any:
 
 
 def spelling(path: str, value: Any) -> Any:
-    """The name that Hone uses for a value of the option at `path`; other values are returned unchanged."""
+    """Returns the name that Hone uses for a value of the option at `path`; other values are returned unchanged."""
     return str(SPELLINGS.get(path, {}).get(value, value)) if isinstance(value, str) else value
 
 
 def is_true(value: Any) -> bool:
-    """Whether a switch of JSON, TOML or a command line is on."""
+    """Returns whether a switch of JSON, TOML or a command line is on."""
     return value is True or str(value).lower() in ("true", "1", "yes", "on")
 
 
 @cache
 def _paths_by_name() -> dict[str, str]:
-    """Paths of options by alias, and by their own name if only one option has it."""
+    """Returns paths of options by alias, and by their own name if only one option has it."""
     options = all_options()[1:]
     names = [option.name for option in options]
     unique = {option.name: option.path for option in options if names.count(option.name) == 1}

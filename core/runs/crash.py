@@ -112,7 +112,7 @@ class Interrupted:
 
 
 def find(folder: Path, since: float) -> list[Interrupted]:
-    """The runs of a folder that have crashed since then (unix seconds), the newest first.
+    """Returns the runs of a folder that have crashed since then (unix seconds), the newest first.
 
     If there are none, the run that wrote last, if it is paused.
 

@@ -48,7 +48,7 @@ def is_own(path: Path, computer: str, folder: str) -> bool:
 
 
 def owner(computer: str, folder: str) -> Path | None:
-    """The folder here from which a run there was started last, whether it still exists or not."""
+    """Returns the folder here from which a run there was started last, whether it still exists or not."""
     started = read_record(_file(computer, folder), _Started)
     return None if started is None else Path(started.path)
 

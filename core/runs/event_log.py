@@ -52,7 +52,7 @@ class EventReader:
             self._offset, _ = _end_of_lines(self.path)
 
     def read(self, limit: int = 1 << 20) -> list[Event]:
-        """The events completed since the last call, from at most about `limit` bytes."""
+        """Returns the events completed since the last call, from at most about `limit` bytes."""
         try:
             with open_plain(self.path) as file:
                 file.seek(self._offset)
@@ -149,7 +149,7 @@ def cut_torn_line(path: Path) -> None:
 
 
 def _end_of_lines(path: Path) -> tuple[int, bytes]:
-    """The offset of the end of the last complete line, and what follows it; searched from the end.
+    """Returns the offset of the end of the last complete line, and what follows it; searched from the end.
 
     Raises:
         OSError: It can't be read, or is no ordinary file.
@@ -176,7 +176,7 @@ class _Stream:
         self.waiting: list[Event] = []
 
     def take(self, until: float | None) -> list[Event]:
-        """The events up to a time; None: all."""
+        """Returns the events up to a time; None: all."""
         index = len(self.waiting) if until is None else bisect.bisect_right(self.waiting, until, key=_TIME)
         taken, self.waiting = self.waiting[:index], self.waiting[index:]
         return taken
@@ -202,7 +202,7 @@ class RunFollower:
         self._next_look = 0.0
 
     def poll(self, piece: int = PIECE_BYTES) -> list[Event]:
-        """The events written since the last poll, in the order of time; refreshes `status` and `state`.
+        """Returns the events written since the last poll, in the order of time; refreshes `status` and `state`.
 
         So many bytes of each file are read at most, and a whole line at least.
         """

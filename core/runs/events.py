@@ -190,7 +190,7 @@ class ConfusionCounted(Event, frozen=True, kw_only=True):
         )
 
     def within_limits(self) -> "ConfusionCounted":
-        """A copy with at most `MOST_LABELS` labels and a square matrix: a file from elsewhere may have any."""
+        """Returns a copy with at most `MOST_LABELS` labels and a square matrix: a file from elsewhere may have any."""
         labels = self.labels[:MOST_LABELS]
         side = range(len(labels))
         rows = [dict(enumerate(row)) for row in self.counts[: len(labels)]]
@@ -357,7 +357,7 @@ class RunStarted(Event, frozen=True, kw_only=True):
     versions: dict[str, str] = {}
 
     def undoes(self, step: int) -> bool:
-        """Whether what an earlier attempt did at `step` no longer counts."""
+        """Returns whether what an earlier attempt did at `step` no longer counts."""
         return step > self.from_step
 
 
@@ -595,14 +595,14 @@ class _Tag(msgspec.Struct):
 
 
 def split_non_finite(value: float | None) -> tuple[float | None, NonFinite | None]:
-    """A number for JSON, which has no NaN: the number if it is finite, and the name of what it is otherwise."""
+    """Returns a number for JSON, which has no NaN: the number if it is finite, and the name of what it is otherwise."""
     if value is None or math.isfinite(value):
         return value, None
     return None, "nan" if math.isnan(value) else "inf"
 
 
 def encode(event: Event) -> bytes:
-    """One JSON line, newline included."""
+    """Returns one JSON line, newline included."""
     return _ENCODER.encode(event) + b"\n"
 
 

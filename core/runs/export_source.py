@@ -88,12 +88,12 @@ def find_source(run: RunFolder, checkpoint: str = "") -> ExportSource:
 
 
 def base_name(folder: Path) -> str:
-    """An adapter's base model: a folder, an id on the Hub, or `torchvision:NAME`."""
+    """Returns an adapter's base model: a folder, an id on the Hub, or `torchvision:NAME`."""
     return str(_read(folder / "adapter_config.json").get("base_model_name_or_path") or "")
 
 
 def base_folder(folder: Path) -> Path | None:
-    """The folder of an adapter's base model. Returns None if it isn't on this computer, or is torchvision's."""
+    """Returns the folder of an adapter's base model; None if it isn't on this computer, or is torchvision's."""
     named = base_name(folder)
     cached = snapshot(named, RepoKind.MODEL) if hub.is_name(named) else None
     places = (folder / "base", Path(named), cached)
@@ -101,7 +101,7 @@ def base_folder(folder: Path) -> Path | None:
 
 
 def config_of(folder: Path) -> dict[str, Any]:
-    """A model folder's config.json; empty if it can't be read."""
+    """Returns a model folder's config.json; empty if it can't be read."""
     return _read(folder / "config.json")
 
 

@@ -68,7 +68,7 @@ def create(
 
 
 def options_of_test(run: RunFolder, data: str) -> RunOptions:
-    """The options of a run that only evaluates the model of `run` on a file or folder.
+    """Returns the options of a run that only evaluates the model of `run` on a file or folder.
 
     How data is read, and how the model computes, is as in that run.
 
@@ -101,7 +101,7 @@ def options_of_test(run: RunFolder, data: str) -> RunOptions:
 
 
 def newest_test(run: RunFolder) -> RunFolder | None:
-    """The newest run that only evaluates the model of `run`, if there is one."""
+    """Returns the newest run that only evaluates the model of `run`, if there is one."""
     source = Scheme.RUN.of(str(run.path.absolute()))
     later = (other for other in list_runs(run.path.parent) if names_in(other.path)[1] == source)
     options = ((other, other.readable_options()) for other in later)
@@ -170,7 +170,7 @@ TITLE_JOIN = " · "
 
 
 def numbered(options: RunOptions, runs_folder: Path) -> RunOptions:
-    """The options with a name that no other run or sweep has: `Digits`, then `Digits 2`, `Digits 3`."""
+    """Returns the options with a name that no other run or sweep has: `Digits`, then `Digits 2`, `Digits 3`."""
     name, titles = asked_title(options), {title_in(run.path) for run in list_runs(runs_folder)}
     taken = titles | {title.partition(TITLE_JOIN)[0] for title in titles}
     if not name or name not in taken:
@@ -206,14 +206,14 @@ def _make_folder(wanted: Path) -> Path:
 
 
 def folder_name(options: RunOptions) -> str:
-    """A folder name that sorts by date and is safe on every operating system; letters lose their accents."""
+    """Returns a folder name that sorts by date and is safe on every operating system; letters lose their accents."""
     plain = unicodedata.normalize("NFKD", asked_title(options).casefold()).encode("ascii", "ignore").decode()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:48]
     return f"{time.strftime('%Y-%m-%d-%H%M')}-{slug or 'run'}"
 
 
 def list_runs(runs_folder: Path) -> list[RunFolder]:
-    """All runs in a folder, newest first. A folder whose run file is damaged or lost is a run all the same."""
+    """Returns all runs in a folder, newest first. A folder whose run file is damaged or lost is a run all the same."""
     if not runs_folder.is_dir():
         return []
     created = [(_created_at(path), path) for path in runs_folder.iterdir() if path.is_dir()]
@@ -221,7 +221,7 @@ def list_runs(runs_folder: Path) -> list[RunFolder]:
 
 
 def unfinished_on(computer: str, runs_folder: Path) -> list[RunFolder]:
-    """The runs that this Hone trains on another computer, or that were not brought back whole."""
+    """Returns the runs that this Hone trains on another computer, or that were not brought back whole."""
     links = [(run, run.connection()) for run in list_runs(runs_folder)]
     at_work = [(run, link) for run, link in links if link and link.computer == computer and not link.over]
     return [run for run, link in at_work if elsewhere.owner(link.computer, link.folder) is not None]
@@ -234,7 +234,7 @@ def _created_at(path: Path) -> int:
 
 
 def run_title(run: RunFolder) -> str:
-    """What a run is called (`core.runs.notes.title_of`); reads its files."""
+    """Returns what a run is called (`core.runs.notes.title_of`); reads its files."""
     return title_of(run.path, run.readable_options())
 
 

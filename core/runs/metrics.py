@@ -131,7 +131,7 @@ class MetricsTable:
         return sum(reader.skipped for reader in self._readers)
 
     def rows(self) -> Iterator[Row]:
-        """The rows in the order of time.
+        """Yields the rows in the order of time.
 
         Raises:
             RunFolderError: The run can't be read.
@@ -148,7 +148,7 @@ class MetricsTable:
                 yield cells
 
     def _cells(self, event: Event, when: Row) -> Row | None:
-        """The cells of an event; None if it has no row in this table."""
+        """Returns the cells of an event; None if it has no row in this table."""
         match self._what, event:
             case What.MACHINE, MemorySampled() | DeviceSampled() | BatterySampled() | DiskSampled():
                 cells = _sample_cells(event)
@@ -188,7 +188,7 @@ def _column_name(kind: type, figure: str) -> str:
 
 
 def _plain_kind(hint: object) -> type:
-    """The type of cells for a field with this type hint: `str` for everything that isn't a number or bool."""
+    """Returns the type of cells for a field with this type hint: `str` for everything that isn't a number or bool."""
     kinds = [kind for kind in (get_args(hint) or (hint,)) if kind is not NoneType]
     return kinds[0] if len(kinds) == 1 and kinds[0] in (int, float, bool) else str
 
@@ -230,7 +230,7 @@ def write_columns(columns: Mapping[str, Any], path: Path) -> None:
 
 
 def csv_cell(cell: Cell) -> Cell:
-    """A cell for CSV; text that a spreadsheet would run as a formula is quoted (OWASP, CSV Injection)."""
+    """Returns a cell for CSV; text that a spreadsheet would run as a formula is quoted (OWASP, CSV Injection)."""
     if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{cell}"
     return "NaN" if isinstance(cell, float) and math.isnan(cell) else cell

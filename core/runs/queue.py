@@ -178,7 +178,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return self.keeper.is_here and self.trains
 
     def blocks(self, device: str) -> bool:
-        """Whether it takes a device that another run on this computer requests; runs elsewhere wait there."""
+        """Returns whether it takes a device that another run on this computer requests; runs elsewhere wait there."""
         if "@" in device:
             return False
         devices = {"cuda:0" if one == "cuda" else one for one in (self.device, device)}
@@ -186,7 +186,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def waiting() -> list[RunFolder]:
-    """The runs that wait, in their order; reads one small file."""
+    """Returns the runs that wait, in their order; reads one small file."""
     return [RunFolder(Path(entry.run)) for entry in _entries() if entry.waits_here]
 
 
@@ -195,7 +195,7 @@ def training() -> list[RunFolder]:
 
 
 def device_of(run: RunFolder) -> str:
-    """The device that a run requests; the default if its options can't be read.
+    """Returns the device that a run requests; the default if its options can't be read.
 
     It is "auto", which waits for every device, for several GPUs, and for a run that only measures: whatever else trains
     would make its figures useless.
@@ -269,7 +269,7 @@ def leave(run: RunFolder) -> None:
 
 
 def ahead_of(device: str, source: str = "", run: RunFolder | None = None) -> TurnAwaited | None:
-    """What a run from the model of the run `source` would wait for; None if it would start at once.
+    """Returns what a run from the model of the run `source` would wait for; None if it would start at once.
 
     `run` is one that is resumed: its keeper may not have left yet.
     """
@@ -315,7 +315,7 @@ def take_turn(
 
 
 def source_of(run: RunFolder) -> str:
-    """The folder of the run whose model this one starts from; empty if there is none."""
+    """Returns the folder of the run whose model this one starts from; empty if there is none."""
     options = run.readable_options()
     folder = past_runs.run_folder(options.model.source) if options else None
     return str(folder.absolute()) if folder else ""
@@ -353,7 +353,7 @@ def _ahead(entries: list[Entry], name: str, device: str, source: str) -> TurnAwa
 
 
 def _state_before(source: str, entries: list[Entry]) -> State | None:
-    """The state of a run whose model another one waits for; None if it has ended, with a model or without."""
+    """Returns the state of a run whose model another one waits for; None if it has ended, with a model or without."""
     run = RunFolder(Path(source))
     state = state_at_end(run)
     if state is State.PAUSED:
@@ -391,7 +391,7 @@ def _changing() -> Iterator[list[Entry]]:
 
 
 def _entries() -> list[Entry]:
-    """All entries of live processes, in order. Damaged lines are skipped."""
+    """Returns all entries of live processes, in order. Damaged lines are skipped."""
     try:
         lines = read_small(_file()).splitlines()
     except OSError:

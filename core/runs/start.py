@@ -52,7 +52,7 @@ class Extension:
 
 
 def keeper_command(run_dir: Path, *, queued: bool = False) -> list[str]:
-    """The command of the keeper of the run in `run_dir`; a `queued` run waits for its turn."""
+    """Returns the command of the keeper of the run in `run_dir`; a `queued` run waits for its turn."""
     flags = [QUEUE_FLAG] if queued else []
     if is_frozen():
         return [own_program(), "--keeper", str(run_dir), *flags]
@@ -126,7 +126,7 @@ def _cant_resume(where: str = "") -> Iterator[None]:
 
 
 def _check(run: RunFolder, *, is_longer: bool) -> tuple[RunOptions, RunStatus]:
-    """The options and status of a run that can be resumed."""
+    """Returns the options and status of a run that can be resumed."""
     status = status_at_end(run, and_beginning=True)
     state = run.state(status)
     if not state.is_over or run.is_alive():
@@ -229,7 +229,7 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
 
 
 def _link_of(run: RunFolder) -> Connection | None:
-    """The link to the computers that the options name, with a folder there; None for a run of this one.
+    """Returns the link to the computers that the options name, with a folder there; None for a run of this one.
 
     Raises:
         CantResume: The folder is a copy of the run's own, which is still there.

@@ -122,7 +122,7 @@ class PredictionLog:
 
 
 def chosen_examples(events_file: Path) -> tuple[Example, ...]:
-    """The examples that a run chose last; a file of a million lines isn't decoded."""
+    """Returns the examples that a run chose last; a file of a million lines isn't decoded."""
     found: tuple[Example, ...] = ()
     with contextlib.suppress(OSError), open_plain(events_file) as file:
         for line in file:
@@ -141,7 +141,7 @@ CHANGED = 2.0  # times as slow or as quick: less may be batches of another lengt
 
 
 def pace_of(seconds: Iterable[float]) -> float | None:
-    """A run's pace: median seconds of its steps of the last minute, of five at least; None without a step.
+    """Returns a run's pace: median seconds of its steps of the last minute, of five at least; None without a step.
 
     A status keeps `TIMED_STEPS`: a minute of steps that take 200 ms or more, and 3 s of steps of 10 ms.
     If the median of the last 20 s is half or twice as much, the pace has changed, and that is the pace.
@@ -177,7 +177,7 @@ class WorkClock:
         self._last = 0.0
 
     def begins_with(self, event: Event) -> bool:
-        """Whether an attempt begins with this event; some are also written while no engine works."""
+        """Returns whether an attempt begins with this event; some are also written while no engine works."""
         at_rest = (TurnAwaited, TurnCame, RequestAnswered, MessageRaised, MessageWithdrawn)
         return event.attempt > self._attempt and not isinstance(event, at_rest)
 
@@ -204,7 +204,7 @@ MOST_SHARE = 0.99
 
 
 def share_done(step: int, total: int | None) -> float | None:
-    """Which share of a run that isn't over is done, 0 to 1; None before it is planned."""
+    """Returns which share of a run that isn't over is done, 0 to 1; None before it is planned."""
     return min(MOST_SHARE, step / total) if total else None
 
 
@@ -541,7 +541,7 @@ class RunStatus:
         return shares | {"rest": max(0.0, 1.0 - sum(shares.values()))}
 
     def seconds_spent(self, until: float | None = None) -> float | None:
-        """Total time of all attempts' engines, without pauses; None if none has started.
+        """Returns total time of all attempts' engines, without pauses; None if none has started.
 
         Args:
             until: The end of the newest attempt, or now (unix seconds); None: its engine's last event.
@@ -556,7 +556,7 @@ class RunStatus:
     def state(
         self, *, engine_ended: bool, keeper_alive: bool, requested: Collection[Action] = (), attempt: int = 0
     ) -> State:
-        """The state of the run.
+        """Returns the state of the run.
 
         Args:
             engine_ended: Whether `exit.json` exists.

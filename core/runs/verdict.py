@@ -43,7 +43,7 @@ def best_evaluation(evaluations: Sequence[Metrics], by: BestMetric) -> int | Non
 
 
 def _values(evaluations: Sequence[Metrics], metric: Metric) -> list[float]:
-    """The values of a metric, NaN where there is none."""
+    """Returns the values of a metric, NaN where there is none."""
     return [math.nan if (value := one.get(metric.name)) is None else value for one in evaluations]
 
 
@@ -183,7 +183,7 @@ def verdict(status: RunStatus, options: RunOptions | None) -> RunVerdict | None:
 
 
 def _was_stopped(status: RunStatus) -> bool:
-    """Whether a person ended the run before its last step."""
+    """Returns whether a person ended the run before its last step."""
     ended, total = status.finished, status.total_steps
     return ended is not None and ended.state is Outcome.STOPPED and (total is None or ended.steps < total)
 
@@ -201,7 +201,7 @@ def _not_evaluated(status: RunStatus, options: RunOptions | None) -> RunVerdict:
 
 
 def _kept(status: RunStatus, metric: str) -> str:
-    """Which step the model is of, if not of the last one."""
+    """Returns which step the model is of, if not of the last one."""
     finished = status.finished
     assert finished is not None, "it has ended"
     model_step = finished.model_step or finished.steps
@@ -254,7 +254,7 @@ class _Course:
 
 
 def _course(evaluations: Sequence[Evaluated]) -> _Course | None:
-    """The course of a validation loss that has risen; None if it hasn't, or if that may be chance.
+    """Returns the course of a validation loss that has risen; None if it hasn't, or if that may be chance.
 
     The last evaluation has to be far enough from the lowest one, and the one before it, if less than an epoch earlier,
     as high.
@@ -316,7 +316,7 @@ def _gap(status: RunStatus, step: int) -> str:
 
 
 def _monotony(status: RunStatus) -> str:
-    """Why the generated texts of the last evaluation are worth nothing; empty if they differ."""
+    """Returns why the generated texts of the last evaluation are worth nothing; empty if they differ."""
     texts = [set(one.text.split()) for one in status.said]
     if not texts or (any(texts) and (len(texts) < LEAST_TEXTS or any(text != texts[0] for text in texts))):
         return ""
@@ -328,7 +328,7 @@ def _monotony(status: RunStatus) -> str:
 
 
 def _to_generate(found: str, options: RunOptions, onward: Fix) -> tuple[str, tuple[Fix, ...]]:
-    """What was found and its cause, and what makes a model generate text; `onward` trains it longer."""
+    """Returns what was found and its cause, and what makes a model generate text; `onward` trains it longer."""
     if not options.starts_random and not run_folder(options.model.source):
         return f"{found} {_('Training longer may help.')}", (onward,)
     cause = _(
@@ -355,7 +355,7 @@ def _longer_pair(options: RunOptions) -> Fix | None:
 
 
 def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bool]:
-    """The result, what it is compared with, and whether it is no better than chance."""
+    """Returns the result, what it is compared with, and whether it is no better than chance."""
     metrics, baseline = status.metrics, status.evaluations[-1].baseline
     count = status.plan.eval_samples if status.plan is not None else 0
     if (accuracy := metrics.get("eval_accuracy")) is not None:
@@ -463,31 +463,31 @@ LARGEST_EXPONENT = 100.0
 
 
 def _exceeds(accuracy: float, baseline: float, count: int) -> bool:
-    """Whether an accuracy on `count` examples is better than a baseline by more than chance."""
+    """Returns whether an accuracy on `count` examples is better than a baseline by more than chance."""
     error = math.sqrt(baseline * (1 - baseline) / count) if count else 0.0
     return accuracy - baseline > max(LEAST_GAIN * (1 - baseline), CERTAIN * error) or accuracy == 1.0
 
 
 def _follows(correlation: float | None, count: int) -> bool:
-    """Whether a correlation of answers with the truth, on `count` examples, is more than chance."""
+    """Returns whether a correlation of answers with the truth, on `count` examples, is more than chance."""
     return correlation is not None and correlation > max(LEAST_CORRELATION, CERTAIN / math.sqrt(count or 1))
 
 
 def _lowest(evaluations: Sequence[Evaluated]) -> Evaluated:
-    """The evaluation with the lowest validation loss."""
+    """Returns the evaluation with the lowest validation loss."""
     losses = [one.metrics.get("eval_loss") for one in evaluations]
     return evaluations[losses.index(min((loss for loss in losses if loss is not None), default=None))]
 
 
 def _metric(evaluations: Sequence[Evaluated], options: RunOptions | None) -> str:
-    """The name of what evaluations are compared by."""
+    """Returns the name of what evaluations are compared by."""
     by = options.training.metric_for_best_model if options is not None else BestMetric.AUTO
     metric = judged_by([one.metrics for one in evaluations], by)
     return "eval_loss" if metric is None else metric.name
 
 
 def _is_better(course: _Course, metric: str) -> bool:
-    """Whether the last evaluation is better by `metric` than that with the lowest loss."""
+    """Returns whether the last evaluation is better by `metric` than that with the lowest loss."""
     before, now = (one.metrics.get(metric) for one in (course.lowest, course.last))
     if before is None or now is None:
         return False

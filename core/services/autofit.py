@@ -161,7 +161,7 @@ class Fitting:
         self.is_too_large = True
 
     def _plan(self) -> list[Candidate]:
-        """The next tries if each fails to fit: those that have hope, and at last the smallest."""
+        """Returns the next tries if each fails to fit: those that have hope, and at last the smallest."""
         left, plan = self._left, list[Candidate]()
         while left and self._count + len(plan) < MOST_TRIES:
             smallest = min(left, key=lambda one: (one.total, one.loss, -len(one.steps)))
@@ -224,7 +224,7 @@ class Fitting:
 
 
 def verdict_of(measurement: Measurement | None, room: Room | None) -> FitVerdict:
-    """Whether a measured run fits. If `room` is None, every run fits that didn't run out of memory."""
+    """Returns whether a measured run fits. If `room` is None, every run fits that didn't run out of memory."""
     if measurement is None:
         return FitVerdict.UNKNOWN
     if measurement.out_of_memory:

@@ -38,7 +38,7 @@ from core.services.memory import probable_device
 
 
 def parameters_of(run: RunFolder, options: RunOptions, which: Which) -> int | None:
-    """Number of weights of a run's model, from the headers of its files. Returns None if they aren't found."""
+    """Returns number of weights of a run's model, from the headers of its files; None if they aren't found."""
     own = count_weights(run.model.glob(WEIGHTS))
     if not holds_adapter(run.model):
         return own or None  # as many as before training
@@ -166,7 +166,7 @@ class LoadVerdict:
 
 
 def room_for(run: RunFolder, wanted: Sequence[Which], folder: Path, *, on_cpu: bool = False) -> LoadVerdict:
-    """Which models of a run may be loaded now.
+    """Returns which models of a run may be loaded now.
 
     Args:
         wanted: Its models, the most wanted first.
@@ -182,7 +182,7 @@ def room_for(run: RunFolder, wanted: Sequence[Which], folder: Path, *, on_cpu: b
 
 
 def memory_needed(run: RunFolder, options: RunOptions, which: Which) -> int | None:
-    """Bytes of main memory that a model of a run takes. Returns None if unknown."""
+    """Returns bytes of main memory that a model of a run takes; None if unknown."""
     parameters = parameters_of(run, options, which)
     if parameters is None:
         return None
@@ -200,7 +200,7 @@ def memory_needed(run: RunFolder, options: RunOptions, which: Which) -> int | No
 
 
 def that_train(folder: Path) -> tuple[RunFolder, ...]:
-    """The runs in a folder or elsewhere that take memory now, which queued ones don't."""
+    """Returns the runs in a folder or elsewhere that take memory now, which queued ones don't."""
     alive = [run for run in _runs(folder) if run.exit_record() is None and run.keeper_is_alive()]
     known = {run.path.absolute() for run in alive}
     alive += [run for run in queue.training() if run.path not in known]
@@ -216,7 +216,7 @@ def judge(
     on_cpu: bool = False,
     has_gpu: bool = True,
 ) -> LoadVerdict:
-    """Which models fit into memory.
+    """Returns which models fit into memory.
 
     Args:
         needed: Bytes by model, the most wanted first; None is taken to fit.
@@ -307,7 +307,7 @@ def look(folder: Path, wanted: RunFolder | None) -> TryChoice:
 
 
 def reads_pairs(run: RunFolder) -> bool:
-    """Whether a run was trained on pairs of texts, by its columns or its examples."""
+    """Returns whether a run was trained on pairs of texts, by its columns or its examples."""
     options = run.readable_options()
     if options is None or options.task not in (Task.TEXT_CLASSIFICATION, Task.TEXT_REGRESSION):
         return False

@@ -34,13 +34,13 @@ class DownloadPace:
         return (after - before) / (end - begin) if end > begin else None
 
     def left(self, progress: JobProgress) -> float | None:
-        """Seconds until the end. None if not known yet."""
+        """Returns seconds until the end. None if not known yet."""
         speed = self.speed
         return (progress.total - progress.done) / speed if speed else None
 
 
 def progress_text(progress: JobProgress, pace: DownloadPace) -> str:
-    """Return how far a download is: `120 MB of 268 MB · 12.1 MB/s · 12 s left`."""
+    """Returns how far a download is: `120 MB of 268 MB · 12.1 MB/s · 12 s left`."""
     done, total = formats.memory(progress.done), formats.memory(progress.total)
     parts = [_("{done} of {total}").format(done=done, total=total)]
     speed, left = pace.speed, pace.left(progress)

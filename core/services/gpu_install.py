@@ -90,7 +90,7 @@ class GpuState:
 
 
 def state_text(state: GpuState) -> str:
-    """Return what is installed or can be, in sentences."""
+    """Returns what is installed or can be, in sentences."""
     installed, card = state.installed, state.card
     if state.is_used and installed is not None:
         text = _("Hone uses PyTorch {torch} with CUDA {cuda} on {device}.")
@@ -134,13 +134,13 @@ def look() -> GpuState:
 
 
 def find_card(nvml: Any = pynvml) -> NvidiaCard | None:
-    """The first NVIDIA card. Returns None without a card or a driver."""
+    """Returns the first NVIDIA card; None without a card or a driver."""
     gpu = find_gpu(nvml=nvml)
     return None if gpu is None else NvidiaCard(gpu.name, gpu.capability(), driver_version(nvml))
 
 
 def unsupported(system: str, processor: str, *, frozen: bool) -> str:
-    """Why nothing can be installed on this system; empty if it can."""
+    """Returns why nothing can be installed on this system; empty if it can."""
     if system == "darwin":
         return _("Macs have no CUDA: Hone trains on their GPU (MPS) without it.")
     if processor.lower() not in ("x86_64", "amd64", "aarch64"):
@@ -149,7 +149,7 @@ def unsupported(system: str, processor: str, *, frozen: bool) -> str:
 
 
 def why_not(card: NvidiaCard | None) -> str:
-    """Why PyTorch with CUDA can't run on this card; empty if it can.
+    """Returns why PyTorch with CUDA can't run on this card; empty if it can.
 
     CUDA 12 needs driver 525, but has no code for Blackwell; CUDA 13 needs 580
     (https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html).
@@ -286,7 +286,7 @@ class Install:
 
 
 def installation(state: GpuState | None = None) -> Install:
-    """The installation for this computer.
+    """Returns the installation for this computer.
 
     Raises:
         UserError: It is impossible here, or Hone works offline.
@@ -324,7 +324,7 @@ def remove() -> int:
 
 
 def log_file() -> Path:
-    """Output of uv and of the check."""
+    """Returns output of uv and of the check."""
     return gpu_folder() / "install.log"
 
 
@@ -338,7 +338,7 @@ def copy_source() -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files in a folder, hard links (between uv's cache and the environment) counted once."""
+    """Returns bytes of all files in a folder, hard links (between uv's cache and the environment) counted once."""
     seen: dict[tuple[int, int], int] = {}
     for parent, _folders, names in os.walk(folder):
         for name in names:
@@ -377,7 +377,7 @@ def _uv_environment() -> dict[str, str]:
 
 
 def explain(output: str) -> UserError:
-    """The error of a failed program, from the end of its output."""
+    """Returns the error of a failed program, from the end of its output."""
     cause, fix, lines = uv.why_not_installed(output)
     shown = "\n".join(filter(None, (cause, *lines, f"Log: {log_file()}")))
     return UserError(TITLE, shown, (*((Fix(fix),) if fix else ()), AGAIN))

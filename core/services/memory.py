@@ -103,7 +103,7 @@ class GuardedJob:
 
 
 def too_large(options: RunOptions, room: Room | None, ran_out: RanOut) -> str:
-    """Why a run of `options` didn't fit, with the memory it took and the free memory."""
+    """Returns why a run of `options` didn't fit, with the memory it took and the free memory."""
     text = _("A batch of {rows} didn't fit. It took {held} in the end. {why}")
     if room:
         text = _(
@@ -119,7 +119,7 @@ def too_large(options: RunOptions, room: Room | None, ran_out: RanOut) -> str:
 
 
 def probable_device(options: RunOptions) -> str:
-    """The device's name; for `auto`, the one that is chosen if all libraries suit this computer."""
+    """Returns the device's name; for `auto`, the one that is chosen if all libraries suit this computer."""
     name = options.device.name
     if name != "auto":
         return name

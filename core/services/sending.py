@@ -29,7 +29,7 @@ class SendingRequest:
 
 
 def to_ask(asked: Sequence[RunOptions], chosen: Collection[str] = ()) -> tuple[Parcel, ...]:
-    """What has to be asked about before these runs start; reads small files.
+    """Returns what has to be asked about before these runs start; reads small files.
 
     Args:
         chosen: Options whose values the person has chosen here, which is an answer. The base model that an adapter
@@ -80,7 +80,7 @@ def agree_to_new(runs: Sequence[RunFolder]) -> None:
 
 
 def _line(parcel: Parcel) -> str:
-    """What a parcel is, where it lies, and how large it is."""
+    """Returns what a parcel is, where it lies, and how large it is."""
     if parcel.kind is ParcelKind.DATA and (reason := _no_data(parcel.path)):
         choose_it = _(
             "If you want to send it, choose a copy of it in the form, or name it in the terminal with --set "
@@ -102,7 +102,7 @@ def _line(parcel: Parcel) -> str:
 
 
 def _no_data(path: Path) -> str:
-    """Why a file or folder that somebody else names is no data by its name; empty if it may be."""
+    """Returns why a file or folder that somebody else names is no data by its name; empty if it may be."""
     place = path.resolve()
     if any(part.startswith(".") for part in place.parts) and not place.is_relative_to(hub_cache().resolve()):
         return _("It lies in a hidden folder.")

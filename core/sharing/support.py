@@ -126,7 +126,7 @@ class Redactor:
 
 
 def _spellings(text: str) -> Iterator[str]:
-    """A text as it is, in JSON and Python, with slashes instead of backslashes, and in an address."""
+    """Yields a text as it is, in JSON and Python, with slashes instead of backslashes, and in an address."""
     yield from (text, text.replace("\\", "/"), text.replace("\\", "\\\\"))
     yield from (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
     yield from (quote(text), quote(text.replace("\\", "/")))
@@ -148,7 +148,7 @@ def _without_path(match: re.Match[str]) -> str:
 
 
 def _redactor_of(run: RunFolder) -> Redactor:
-    """A redactor for this person and computer, and for the places and labels of a run."""
+    """Returns a redactor for this person and computer, and for the places and labels of a run."""
     home, keeper, options = Path.home(), run.keeper_record(), run.readable_options()
     places = [str(home), str(home.resolve())]
     sources = (options.data.train, options.data.eval, options.model.source) if options else ()
@@ -269,7 +269,7 @@ def _plain(content: bytes) -> Content:
 
 
 def _options(content: bytes) -> Content:
-    """The run file without the person's own prompts."""
+    """Returns the run file without the person's own prompts."""
     text = content.decode("utf-8", "backslashreplace")
     try:
         tree = load_toml(text)

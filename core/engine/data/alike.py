@@ -44,7 +44,7 @@ def _grey(image: Any, size: tuple[int, int]) -> Any:
 
 
 def are_alike(one: Any, other: Any) -> bool:
-    """Whether two PIL images of which the looks are alike are so themselves."""
+    """Returns whether two PIL images of which the looks are alike are so themselves."""
     pixels = [_grey(image, (2 * SIDE, 2 * SIDE)).ravel() for image in (one, other)]
     flat, tall = sorted(image.width / image.height for image in (one, other))  # upright by now
     return tall / flat <= MOST_STRETCHED and bool(np.corrcoef(pixels)[0, 1] >= LEAST_CORRELATION)

@@ -62,7 +62,7 @@ class PadTexts:
     most: int = 0
 
     def __call__(self, samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        """Columns that aren't by token become tensors [batch] of their own type."""
+        """Returns columns that aren't by token become tensors [batch] of their own type."""
         longest = max(self.length or 0, *(len(sample["input_ids"]) for sample in samples))
         width = max(longest, min(-(-longest // self.multiple) * self.multiple, self.most))
         padding = {"input_ids": self.pad_id, "token_type_ids": self.pad_type, "labels": NO_LABEL}
@@ -77,7 +77,7 @@ class PadTexts:
 
 
 def pad_as(tokenizer: Any, length: int | None = None, **rounding: int) -> PadTexts:
-    """Return the collator that pads as this tokenizer does."""
+    """Returns the collator that pads as this tokenizer does."""
     on_left = tokenizer.padding_side == "left"
     return PadTexts(tokenizer.pad_token_id, tokenizer.pad_token_type_id, on_left, length, **rounding)
 
@@ -173,7 +173,7 @@ REFUSED = "refused"
 
 
 def start_method(system: str) -> str:
-    """Return how workers are started: `forkserver` or `spawn`, never `fork`.
+    """Returns how workers are started: `forkserver` or `spawn`, never `fork`.
 
     By the time there are workers, the engine runs threads (OpenMP, tokenizers, Arrow) and holds a CUDA context or a
     Metal device: a fork copies their locks without the threads that would release them. Trainer would fork on MPS.
@@ -217,7 +217,7 @@ class SentCollator:
 
 
 def received(batch: dict[str, Any]) -> dict[str, Any]:
-    """Return the batch.
+    """Returns the batch.
 
     Raises:
         UserError: The worker sent one instead.

@@ -221,7 +221,7 @@ def _rendered(row: ChatRow, renderer: Renderer, result: TokenizedTable) -> Rende
 
 
 def _characters(row: ChatRow) -> int:
-    """Return the length of a row, of a pair with the longer answer."""
+    """Returns the length of a row, of a pair with the longer answer."""
     prompt, chosen, rejected = (
         sum(len(message["content"]) + len(message.get("reasoning_content", "")) for message in messages)
         for messages in (row.messages, row.chosen, row.rejected)
@@ -341,7 +341,7 @@ CANDIDATES = 128
 
 
 def longest_conversation(options: RunOptions, tokenizer: Any, most: int) -> tuple[int, int, int]:
-    """Return the tokens of the longest row (0 if no row is usable), the bytes of all texts, and the number of rows.
+    """Returns the tokens of the longest row (0 if no row is usable), the bytes of all texts, and the number of rows.
 
     Args:
         tokenizer: The model's, which gets the chosen template; None counts bytes only.
@@ -364,7 +364,7 @@ def longest_conversation(options: RunOptions, tokenizer: Any, most: int) -> tupl
 
 
 def _text_bytes(column: Any) -> Any:
-    """Return the bytes of the texts in each cell, including those in nested lists and objects."""
+    """Returns the bytes of the texts in each cell, including those in nested lists and objects."""
     kind = column.type
     if is_text(kind):
         return pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(float)

@@ -111,13 +111,13 @@ def set_template(tokenizer: Any, choice: ChatTemplate = ChatTemplate.AUTO) -> Ch
 
 
 def has_chatml(tokenizer: Any) -> bool:
-    """Whether `set_template` gave a tokenizer ChatML."""
+    """Returns whether `set_template` gave a tokenizer ChatML."""
     template = str(tokenizer.chat_template or "").removeprefix("{{- bos_token }}\n")
     return template in (CHATML, CHATML.replace(" and loop.last", ""))
 
 
 def chatml_end(tokenizer: Any) -> int | None:
-    """The id of `<|im_end|>`, if that is one token: generation can stop at it."""
+    """Returns the id of `<|im_end|>`, if that is one token: generation can stop at it."""
     return next(
         (
             number
@@ -248,7 +248,7 @@ class Rendered:
         return replace(self, sequences=cut)
 
     def columns(self) -> dict[str, list[int] | bool]:
-        """Return the row as TRL's collators take it; the first token has no loss, as nothing precedes it."""
+        """Returns the row as TRL's collators take it; the first token has no loss, as nothing precedes it."""
         first = self.sequences[0]
         if self.liked is not None:
             prompt = first.trained.index(True)
@@ -405,13 +405,13 @@ class Renderer:
 
 
 def _contains(text: str, message: Message) -> bool:
-    """Whether a text has what an answer says after its reasoning, and each function it calls."""
+    """Returns whether a text has what an answer says after its reasoning, and each function it calls."""
     content = message["content"].rpartition("</think>")[2].strip()
     return content in text and all(call["function"]["name"] in text for call in message.get("tool_calls", ()))
 
 
 def _in_answers(written: _Written, offsets: Sequence[Span]) -> list[bool]:
-    """Whether each token is in an answer; one that extends beyond it is if it has only white space there."""
+    """Returns whether each token is in an answer; one that extends beyond it is if it has only white space there."""
     trained = [False] * len(offsets)
     answers = iter(written.answers)
     answer = next(answers, None)
@@ -430,7 +430,7 @@ def _in_answers(written: _Written, offsets: Sequence[Span]) -> list[bool]:
 
 
 def preview_row(renderer: Renderer, row: ChatRow, max_length: int | None = None) -> Seen:
-    """Return a row as it will be trained on, in stretches with and without loss; of a pair both answers.
+    """Returns a row as it will be trained on, in stretches with and without loss; of a pair both answers.
 
     Raises:
         TemplateRefused: The chat template can't write the conversation.

@@ -160,7 +160,7 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def tally_of(table: Table, *, skip: bool) -> Tally:
-    """A tally of the rows of a table, with those that could not be read; `skip` as for `Tally`."""
+    """Returns a tally of the rows of a table, with those that could not be read; `skip` as for `Tally`."""
     tally = Tally(table.row_word, skip=skip)
     for unread in table.unread:
         for number in unread.numbers:
@@ -170,7 +170,7 @@ def tally_of(table: Table, *, skip: bool) -> Tally:
 
 
 def complete_rows(tally: Tally, numbers: Any, blanks: Mapping[str, Flags]) -> Flags:
-    """Which rows have a value in every column; counts those that lack some, and those that have none.
+    """Returns which rows have a value in every column; counts those that lack some, and those that have none.
 
     Args:
         numbers: Of the rows, in the file.
@@ -186,7 +186,7 @@ def complete_rows(tally: Tally, numbers: Any, blanks: Mapping[str, Flags]) -> Fl
 
 
 def offered(findings: Iterable[DataFinding]) -> tuple[DataFinding, ...]:
-    """The findings with the fix that leaves out all rows that would stop a run."""
+    """Returns the findings with the fix that leaves out all rows that would stop a run."""
     findings = tuple(findings)
     problems = [finding for finding in findings if finding.level is FindingLevel.PROBLEM]
     fix = Fix(_("Leave out all examples that can't be used"), SKIP_PROBLEMS)
@@ -219,7 +219,7 @@ def refuse_problems(path: Path, findings: Iterable[DataFinding], usable: int) ->
 
 
 def noted(findings: Iterable[DataFinding]) -> tuple[str, ...]:
-    """The notes of a run about rows that it leaves out."""
+    """Returns the notes of a run about rows that it leaves out."""
     return tuple(
         f"{finding.message} ({finding.where})"
         for finding in findings
@@ -228,7 +228,7 @@ def noted(findings: Iterable[DataFinding]) -> tuple[str, ...]:
 
 
 def repeats(count: int) -> tuple[str, ...]:
-    """The note about repeated rows that were left out; none if there were none."""
+    """Returns the note about repeated rows that were left out; none if there were none."""
     if not count:
         return ()
     rows = formats.counted(count, "example")
@@ -285,7 +285,7 @@ def check_label_column(table: Table, guess: Guess) -> None:
 
 
 def other_label(table: Table, guess: Guess) -> tuple[Fix, ...]:
-    """Remedies if the labels can't be learned: another column that may be meant, and another task."""
+    """Returns remedies if the labels can't be learned: another column that may be meant, and another task."""
     others = (other for other in describe(table) if other.name not in (*guess.text, guess.label))
     likely = [other for other in others if may_be_label(other, table.rows.num_rows)]
     best = min(likely, key=lambda other: other.distinct, default=None)
@@ -419,13 +419,13 @@ def refuse_missing(
 
 
 def use(option: str, value: str | list[str], name: str = "") -> Fix:
-    """The fix that gives an option of columns this value; it says `name`, or else the value."""
+    """Returns the fix that gives an option of columns this value; it says `name`, or else the value."""
     names = [name] if name else [value] if isinstance(value, str) else value
     return catalogue.use(option, value, listed(names))
 
 
 def _wrong_values(table: Table, name: str, what: str, needed: str, fixes: tuple[Fix, ...]) -> DataError:
-    """The error for a column that holds something else than it should."""
+    """Returns the error for a column that holds something else than it should."""
     return DataError(
         _("Column “{name}” of {file} doesn't hold {what}").format(name=name, file=table.path.name, what=what),
         _("{path}, {row} and on: {examples}. {needed}").format(
@@ -484,7 +484,7 @@ def refuse_constant(
 
 
 def large_numbers(largest: float, guess: Guess) -> tuple[str, ...]:
-    """A note about numbers far from 0."""
+    """Returns a note about numbers far from 0."""
     if largest <= LARGE:
         return ()
     return (
@@ -531,7 +531,7 @@ class RowHashes:
         return np.frombuffer(self._texts, np.int64)
 
     def repeated(self) -> Repeated:
-        """The rows whose text an earlier one has."""
+        """Returns the rows whose text an earlier one has."""
         ordered = np.sort(self.texts)
         shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
         suspects = np.flatnonzero(_are_among(self.texts, shared))
@@ -544,19 +544,19 @@ class RowHashes:
         return Repeated(suspects[~is_new], suspects[is_later & is_new])
 
     def also_in(self, other: "RowHashes") -> Places:
-        """Places of the rows whose text the other rows have, too."""
+        """Returns places of the rows whose text the other rows have, too."""
         return np.flatnonzero(_are_among(self.texts, np.sort(other.texts)))
 
 
 def first_of_equals(texts: Iterable[Hashable], answers: Iterable[Hashable]) -> Places:
-    """Places of the rows that repeat no earlier one."""
+    """Returns places of the rows that repeat no earlier one."""
     hashes = RowHashes()
     hashes.add(texts, answers)
     return np.setdiff1d(np.arange(len(hashes.texts)), hashes.repeated().same, assume_unique=True)
 
 
 def _are_among(hashes: Hashes, ordered: Hashes) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which numbers are among others, which are sorted; `np.isin` would take five times the memory."""
+    """Returns which numbers are among others, which are sorted; `np.isin` would take five times the memory."""
     if not len(ordered):
         return np.zeros(len(hashes), dtype=bool)
     places: Any = np.searchsorted(ordered, hashes)
@@ -576,13 +576,13 @@ NAMED = 5
 
 
 def few_rows(usable: int, row_word: str) -> Iterator[DataFinding]:
-    """A warning if there is hardly anything to learn from."""
+    """Yields a warning if there is hardly anything to learn from."""
     if 0 < usable < FEWEST_ROWS:
         yield FEW_ROWS.finding(usable, row_word)
 
 
 def check_labels(labels: Mapping[str, int], noun: str = "example") -> Iterator[DataFinding]:
-    """Warnings about the names and counts of labels; `noun` is what has a label."""
+    """Yields warnings about the names and counts of labels; `noun` is what has a label."""
     groups: dict[str, list[str]] = {}
     for name in labels:
         groups.setdefault(" ".join(name.split()).casefold(), []).append(name)

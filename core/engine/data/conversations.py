@@ -203,12 +203,12 @@ def find_shape(
 
 
 def change_to(task: Task) -> Fix:
-    """The fix that trains another task on the data."""
+    """Returns the fix that trains another task on the data."""
     return Fix(_("Change to “{task}”").format(task=task.label), {"task": task.value})
 
 
 def _fitting(table: Table, columns: Mapping[str, str], forms: tuple[Form, ...]) -> Shape | None:
-    """The first form that fits, if any does."""
+    """Returns the first form that fits, if any does."""
     for kind, required, optional in forms:
         found = {ColumnRole(role): name for role, name in columns.items() if name}
         if not {*found} <= {*required, *optional}:
@@ -260,7 +260,7 @@ def _guess(table: Table, role: ColumnRole, taken: set[str]) -> str | None:
 
 
 def _cells(table: Table, name: str) -> list[Any]:
-    """The first cells of a column that aren't empty."""
+    """Returns the first cells of a column that aren't empty."""
     return [value for value in table.rows[name].slice(0, SAMPLE_ROWS).to_pylist() if value is not None]
 
 
@@ -346,7 +346,7 @@ def looks_like_messages(value: Any) -> bool:
 
 
 def _unwrapped(value: dict[str, Any]) -> list[Any]:
-    """Return the list in `{"messages": [...]}`, or a list of the single message that `value` is."""
+    """Returns the list in `{"messages": [...]}`, or a list of the single message that `value` is."""
     return next((value[key] for key in LIST_KEYS if isinstance(value.get(key), list)), [value])
 
 
@@ -358,7 +358,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _as_list(value: Any) -> list[Any]:
-    """Return the list a cell holds, nested or as JSON."""
+    """Returns the list a cell holds, nested or as JSON."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -393,7 +393,7 @@ KNOWN_RATINGS = {name: liked for liked, names in _RATINGS.items() for name in na
 
 
 def rating_of(value: Any) -> bool | None:
-    """Whether an answer is liked, by the cell that rates it; None for other values."""
+    """Returns whether an answer is liked, by the cell that rates it; None for other values."""
     return KNOWN_RATINGS.get(str(value).strip().lower().replace(" ", "_"))
 
 
@@ -410,7 +410,7 @@ def _text_or_empty(value: Any) -> str:
 
 
 def _content(item: Mapping[str, Any]) -> str:
-    """Return the text of a message, which may be missing if the message calls a tool."""
+    """Returns the text of a message, which may be missing if the message calls a tool."""
     content = _first_value(item, CONTENT_KEYS)
     if content is None and not any(item.get(key) for key in CALL_KEYS):
         raise RowIssue(MISSING_KEY, "value" if "from" in item else "content")
@@ -422,7 +422,7 @@ def _content(item: Mapping[str, Any]) -> str:
 
 
 def _text_part(part: Any) -> str:
-    """Return the text of one part of a content that is a list."""
+    """Returns the text of one part of a content that is a list."""
     if isinstance(part, str):
         return part
     kind = part.get("type", "text") if isinstance(part, dict) else type(part).__name__
@@ -461,7 +461,7 @@ def _tool_calls(value: Any) -> list[dict[str, Any]]:
 
 
 def _arguments(value: Any) -> Mapping[str, Any] | str:
-    """Return arguments as an object, as chat templates write them; OpenAI's files hold them as JSON."""
+    """Returns arguments as an object, as chat templates write them; OpenAI's files hold them as JSON."""
     if value is None or isinstance(value, dict):
         return value or {}
     if not isinstance(value, str):
@@ -523,7 +523,7 @@ def _has_question(messages: Messages) -> bool:
 
 
 def common_length(first: Sequence[Any], second: Sequence[Any]) -> int:
-    """Return how many characters or tokens both sequences begin with."""
+    """Returns how many characters or tokens both sequences begin with."""
     if first == second[: len(first)]:
         return len(first)
     pairs = enumerate(zip(first, second, strict=False))
@@ -689,7 +689,7 @@ class ConversationReader:
                 self._add(kind)
 
     def _prompt(self) -> Messages:
-        """Return what precedes the answer: the system prompt, Alpaca's history, the messages, the question."""
+        """Returns what precedes the answer: the system prompt, Alpaca's history, the messages, the question."""
         system = self._text(R.SYSTEM)
         messages: list[Message] = (
             [{"role": Speaker.SYSTEM.value, "content": system}] if system.strip() else []

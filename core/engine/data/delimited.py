@@ -47,13 +47,13 @@ CERTAIN = 0.95
 
 
 def is_split(text: str) -> bool:
-    """Whether the lines at the beginning of a text have common columns."""
+    """Returns whether the lines at the beginning of a text have common columns."""
     delimiter, share = _best_delimiter(text)
     return share > (LIKELY if delimiter == "\t" else CERTAIN)
 
 
 def _find_delimiter(path: Path, text: str) -> str:
-    """The delimiter that splits the first rows most evenly into two columns or more.
+    """Returns the delimiter that splits the first rows most evenly into two columns or more.
 
     Raises:
         DataError: There is none, and the file name extension isn't that of a table.
@@ -71,7 +71,7 @@ def _find_delimiter(path: Path, text: str) -> str:
 
 
 def _best_delimiter(text: str) -> tuple[str, float]:
-    """The delimiter, and the share of rows with as many columns as the first one."""
+    """Returns the delimiter, and the share of rows with as many columns as the first one."""
     sample = text[:SAMPLE_CHARACTERS]
     shares = {
         delimiter: max(_even_share(sample, delimiter, is_quoted) for is_quoted in (True, False))
@@ -90,7 +90,7 @@ def _even_share(sample: str, delimiter: str, is_quoted: bool) -> float:
 
 
 def _first_rows(text: str, delimiter: str, is_quoted: bool) -> list[list[str]]:
-    """The first rows that aren't empty, up to one that is longer than `csv` reads."""
+    """Returns the first rows that aren't empty, up to one that is longer than `csv` reads."""
     quoting: Any = csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
     rows: list[list[str]] = []
     with suppress(csv.Error):
@@ -137,7 +137,7 @@ _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?\s*")
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names the columns.
+    """Returns whether the first row names the columns.
 
     It does unless something in it looks like the rows below, such as a number among numbers or a label that comes
     again, and nothing in it looks like a name.
@@ -288,7 +288,7 @@ def _find_layout(source: TextFile, header: bool | None) -> _Layout:
 def _badly_quoted_line(
     blocks: Iterable[bytes], delimiter: str, longest: int, newline: str = "\n"
 ) -> int | None:
-    """The first line in which a field opens with a quote and doesn't close with one, as RFC 4180 has it.
+    """Returns the first line in which a field opens with a quote and doesn't close with one, as RFC 4180 has it.
 
     Args:
         longest: The most bytes that a field may have.
@@ -463,7 +463,7 @@ def _quoting_rule(source: TextFile, reading: _Reading) -> str:
 
 
 def _unread(source: TextFile, layout: _Layout, reading: _Reading) -> Iterator[UnreadRows]:
-    """The ragged rows: pieces of one that a line break has cut, and others."""
+    """Yields the ragged rows: pieces of one that a line break has cut, and others."""
     pieces, width = set[int](), len(layout.columns)
     run: list[tuple[int, int]] = []
     for number, columns in reading.ragged:
@@ -535,7 +535,7 @@ _OPEN_ENDINGS = (".txt", ".tsv", ".tab", ".data", ".train", ".dev", ".test", "")
 
 
 def looks_like_conll(path: Path, head: str) -> bool:
-    """Whether a file may be CoNLL by its extension, and its lines end in tags such as B-PER or O."""
+    """Returns whether a file may be CoNLL by its extension, and its lines end in tags such as B-PER or O."""
     if ending(path) not in _OPEN_ENDINGS:
         return False
     lines = head[:CONLL_CHARACTERS].splitlines()
@@ -572,7 +572,7 @@ def parse_conll(source: TextFile, new_writer: NewWriter) -> ParsedRows:
 
 
 def _sentences(source: TextFile) -> Iterator[tuple[int, list[list[str]]]]:
-    """The line number of the start of each sentence, and its columns."""
+    """Yields the line number of the start of each sentence, and its columns."""
     sentence, start, width, first_line = list[list[str]](), 0, 0, 0
     for first, lines in source.lines():
         for number, line in enumerate(lines, first):

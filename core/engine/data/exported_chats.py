@@ -50,7 +50,7 @@ class ChatExport:
             yield [self._row(*one) for one in zip(records, numbers, strict=True)], numbers
 
     def notes(self, name: str) -> Iterator[ReadingNote]:
-        """What was read of the file `name`, and how much of it was left out."""
+        """Yields what was read of the file `name`, and how much of it was left out."""
         if self.app:
             yield ReadingNote(EXPORTS[self.app].format(name=name))
         if count := len(self._empty):
@@ -77,7 +77,7 @@ class ChatExport:
 
 
 def _is_tree(record: dict[str, Any]) -> bool:
-    """Whether it is a chat of ChatGPT: messages, or none and where they would be shown."""
+    """Returns whether it is a chat of ChatGPT: messages, or none and where they would be shown."""
     nodes = record.get("mapping")
     if not nodes:
         return nodes == {} and "current_node" in record
@@ -88,7 +88,7 @@ def _is_tree(record: dict[str, Any]) -> bool:
 
 
 def _is_of_claude(record: dict[str, Any]) -> bool:
-    """Whether it is a chat of Claude: messages with a sender, or none and the chat's number."""
+    """Returns whether it is a chat of Claude: messages with a sender, or none and the chat's number."""
     messages = record.get("chat_messages")
     if not messages:
         return messages == [] and "uuid" in record
@@ -98,7 +98,7 @@ def _is_of_claude(record: dict[str, Any]) -> bool:
 
 
 def _kept_branch(record: dict[str, Any]) -> Iterator[Said]:
-    """What was said from the root of the tree to the message that was shown last."""
+    """Yields what was said from the root of the tree to the message that was shown last."""
     nodes, branch = record["mapping"], dict[str, Any]()
     leaves = [name for name, node in nodes.items() if not node.get("children")]
     current = record.get("current_node")
@@ -111,7 +111,7 @@ def _kept_branch(record: dict[str, Any]) -> Iterator[Said]:
 
 
 def _of_chatgpt(message: Any) -> Iterator[Said]:
-    """What a user or the assistant says to the other; nothing of calls of tools, thoughts, and instructions."""
+    """Yields what a user or the assistant says to the other; nothing of calls of tools, thoughts, and instructions."""
     author, content, more = (_part(message, name) for name in ("author", "content", "metadata"))
     is_hidden = (
         more.get("is_visually_hidden_from_conversation") or _part_of(message, "recipient", "all") != "all"
@@ -157,7 +157,7 @@ def _part_of(value: Any, name: str, default: str = "") -> str:
 
 
 def _turns(said: Iterable[Said]) -> list[dict[str, str]]:
-    """Questions and their answers, the messages of one speaker joined; none if nothing is answered."""
+    """Returns questions and their answers, the messages of one speaker joined; none if nothing is answered."""
     heard = (
         (speaker, text) for speaker, text in said if (text or "").strip() or (speaker, text) == (USER, None)
     )
@@ -244,7 +244,7 @@ def _whatsapp_messages(source: TextFile) -> Iterator[tuple[int, str, str, str]]:
 
 
 def _text_of(lines: list[str]) -> str:
-    """What a person wrote in a message of these lines; empty if it is a notice, or a picture without words."""
+    """Returns what a person wrote in a message of these lines; empty if it is a notice, or a picture without words."""
     if not lines:
         return ""
     is_own = lines[0].startswith("\u200e") or _OWN_FIRST.fullmatch(lines[0].strip(f"{MARKS} "))

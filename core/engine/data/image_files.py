@@ -118,14 +118,14 @@ def what_it_is(start: bytes) -> str:
 
 
 def size_of(image: Encoded) -> tuple[int, int]:
-    """Return width and height of a stored image, as its camera was held. Raises what `opened` does."""
+    """Returns width and height of a stored image, as its camera was held. Raises what `opened` does."""
     with opened(image) as pil:
         width, height = pil.size
         return (height, width) if pil.getexif().get(ORIENTATION, 1) >= FIRST_ON_ITS_SIDE else (width, height)
 
 
 def is_nearly_square(width: int, height: int) -> bool:
-    """Whether squashing an image of this size to a square can hardly be seen."""
+    """Returns whether squashing an image of this size to a square can hardly be seen."""
     return max(width, height) <= NEARLY_SQUARE * min(width, height)
 
 
@@ -222,7 +222,7 @@ class ImageTransform:
         return changed
 
     def _seen_of(self, size: tuple[int, int]) -> Box:
-        """The part of an image of this size that becomes the square: all of it, or the middle."""
+        """Returns the part of an image of this size that becomes the square: all of it, or the middle."""
         width, height = size
         if self.fit is ImageFit.SQUASH:
             return 0.0, 0.0, width, height
@@ -267,7 +267,7 @@ class ImageTransform:
 
 
 def _crop(whole: Box, least: float, stretch: float) -> Box:
-    """A random part of `whole`, about as long or wide as it, unlike torchvision's."""
+    """Returns a random part of `whole`, about as long or wide as it, unlike torchvision's."""
     area, shape, left, top = torch.rand(4).tolist()
     area, shape = least + (1 - least) * area, stretch ** (2 * shape - 1)
     across, down = min(1, math.sqrt(area * shape)), min(1, math.sqrt(area / shape))
@@ -321,7 +321,7 @@ def _has_alpha(image: Any) -> bool:
 
 
 def thumbnail(image: Path) -> bytes:
-    """A small PNG file of an image; empty if it can't be read."""
+    """Returns a small PNG file of an image; empty if it can't be read."""
     try:
         with opened(image) as pil:
             return _png(_upright(pil, THUMBNAIL_SIDE), THUMBNAIL_SIDE)
@@ -344,7 +344,7 @@ DARK, LIGHT, LEAST_COLOUR = 64, 191, 8
 
 
 def corners(image: Any) -> float:
-    """The brightness of most corners of a PIL image, from 0 to 255: ink may touch one."""
+    """Returns the brightness of most corners of a PIL image, from 0 to 255: ink may touch one."""
     return float(np.median(np.asarray(image.convert("L"))[[0, 0, -1, -1], [0, -1, 0, -1]]))
 
 
@@ -381,7 +381,7 @@ class ImageColumn(Sequence[Encoded]):
         return len(self.rows)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return an image, or empty bytes if a row has neither bytes nor a path."""
+        """Returns an image, or empty bytes if a row has neither bytes nor a path."""
         value = self._column[int(self.rows[index])].as_py()
         if isinstance(value, dict):
             path = value.get("path")
@@ -413,7 +413,7 @@ class Images:
         return self.stored[index % len(self.stored)]
 
     def at(self, kept: Sequence[int]) -> "Images":
-        """The images at these places."""
+        """Returns the images at these places."""
         if isinstance(self.stored, ImageColumn):
             column = self.stored
             stored: Sequence[Encoded] = ImageColumn(column.files, column.name, [column.rows[i] for i in kept])
@@ -423,22 +423,22 @@ class Images:
         return replace(self, names=[self.names[index] for index in kept], stored=stored, rows=rows)
 
     def path(self, index: int) -> str:
-        """The file of an image; empty if it is stored in a table."""
+        """Returns the file of an image; empty if it is stored in a table."""
         return str(self.stored[index]) if isinstance(self.stored, list) else ""
 
     def row(self, index: int) -> str:
-        """Where an image is in a table or data set, as "row 3 of photos.csv"; empty if it is only a file."""
+        """Returns where an image is in a table or data set, as "row 3 of photos.csv"; empty if it is only a file."""
         if self.rows is None and self.path(index):
             return ""
         row = formats.places(self.row_word, (self.number(index),))
         return _("{row} of {name}").format(row=row, name=self.source)
 
     def where(self, index: int) -> str:
-        """Return the row of an image, its path, or both."""
+        """Returns the row of an image, its path, or both."""
         return ": ".join(filter(None, (self.row(index), self.path(index))))
 
     def number(self, index: int) -> int:
-        """Return the row in the table, or else the place, counted from 1."""
+        """Returns the row in the table, or else the place, counted from 1."""
         return index + 1 if self.rows is None else int(self.rows[index])
 
 

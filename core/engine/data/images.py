@@ -147,7 +147,7 @@ def of_validation(message: str) -> str:
 
 
 def training_transform(options: RunOptions) -> ImageTransform:
-    """The transform of training images, which may change them at random."""
+    """Returns the transform of training images, which may change them at random."""
     data, synthetic = options.data, parse_synthetic(options.data.train)
     return ImageTransform(
         synthetic[1] if synthetic else data.image_size,
@@ -159,7 +159,7 @@ def training_transform(options: RunOptions) -> ImageTransform:
 
 
 def class_names(options: RunOptions, found: FoundImages) -> tuple[str, ...]:
-    """Return the classes in order.
+    """Returns the classes in order.
 
     Raises:
         DataError: There is only one, or nearly every image has its own.
@@ -173,7 +173,7 @@ def class_names(options: RunOptions, found: FoundImages) -> tuple[str, ...]:
 
 
 def find_eval_images(options: RunOptions, found: FoundImages) -> Images | None:
-    """Return the images for evaluation, if the run or its data has separate ones.
+    """Returns the images for evaluation, if the run or its data has separate ones.
 
     Raises:
         DataError: They don't exist.
@@ -200,7 +200,7 @@ def refuse_eval_labels(options: RunOptions, images: Images, labels: tuple[str, .
 def split_images(
     options: RunOptions, found: FoundImages, held_out: Images | None
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Return which images are for training, and which of `held_out`, or else of the rest, are for evaluation."""
+    """Returns which images are for training, and which of `held_out`, or else of the rest, are for evaluation."""
     data = options.data
     names = found.train.names[: data.max_train_samples]
     number = {name: place for place, name in enumerate(in_order(names))}
@@ -292,7 +292,7 @@ POOL_BYTES = 64 * 2**20
 
 
 def digits() -> FoundImages:
-    """Return the 1,797 handwritten digits of scikit-learn: scans of 8 x 8 pixels with 17 levels of grey.
+    """Returns the 1,797 handwritten digits of scikit-learn: scans of 8 x 8 pixels with 17 levels of grey.
 
     Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998 (its test set).
     """
@@ -410,7 +410,7 @@ IMAGE_NAMES = (
 
 
 def only_table(folder: Path) -> Path | None:
-    """Return the single table of a folder, such as labels.csv, if there aren't class folders beside it.
+    """Returns the single table of a folder, such as labels.csv, if there aren't class folders beside it.
 
     Several folders are classes unless the table is called metadata, as the Hub's tools call it.
     """
@@ -517,7 +517,7 @@ def _choose_image_column(table: Table, chosen: str | None) -> str:
 
 
 def _choose_label_column(table: Table, image: str, chosen: str | None) -> str:
-    """The column of labels: the chosen one, else the likeliest."""
+    """Returns the column of labels: the chosen one, else the likeliest."""
     if chosen is not None:
         refuse_missing(table, chosen, ANSWER, table.columns)
         return chosen
@@ -534,13 +534,13 @@ def _choose_label_column(table: Table, image: str, chosen: str | None) -> str:
 
 
 def _name_rank(name: str) -> int:
-    """How likely a column's name is one of images; -1: not at all."""
+    """Returns how likely a column's name is one of images; -1: not at all."""
     lowered = name.strip().lower()
     return len(IMAGE_NAMES) - IMAGE_NAMES.index(lowered) if lowered in IMAGE_NAMES else -1
 
 
 def _label_names(table: Table, label: str) -> pa.ChunkedArray:
-    """Return the labels as text; missing ones, and numbers without a class name, are null."""
+    """Returns the labels as text; missing ones, and numbers without a class name, are null."""
     column, names = table.rows[label], tag_names(table, label)
     if not names:
         return as_text(column)
@@ -549,7 +549,7 @@ def _label_names(table: Table, label: str) -> pa.ChunkedArray:
 
 
 def _locate(text: str, base: Path) -> Path:
-    """Return an absolute path; Windows' backslashes are accepted everywhere."""
+    """Returns an absolute path; Windows' backslashes are accepted everywhere."""
     if os.sep == "/" and "\\" in text and not (base / text).exists():
         text = text.replace("\\", "/")
     return base / without_tilde(text)
@@ -572,7 +572,7 @@ class IdxPair:
 
 
 def idx_pairs(path: Path) -> tuple[IdxPair, IdxPair | None]:
-    """Return the files for training and, if a folder has both, for evaluation; `path` is a folder or either file.
+    """Returns the files for training and, if a folder has both, for evaluation; `path` is a folder or either file.
 
     Raises:
         DataError: The other file of a pair is missing.
@@ -591,7 +591,7 @@ def idx_images(folder: Path) -> list[Path]:
 
 
 def _magic(path: Path) -> bytes:
-    """Return the first four bytes, decompressed, or none if it is no readable file."""
+    """Returns the first four bytes, decompressed, or none if it is no readable file."""
     try:
         return first_bytes(path)[:4]
     except DataError:

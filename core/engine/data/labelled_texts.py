@@ -195,7 +195,7 @@ class RowReader:
             yield block.at(kept)
 
     def _check_tags(self, index: int, words: Sequence[str | None], tags: Sequence[str | None]) -> bool:
-        """Whether a row has words and a tag for each; counts it otherwise."""
+        """Returns whether a row has words and a tag for each; counts it otherwise."""
         text, tag = self.columns.text[0], self.columns.label or ""
         if len(words) != len(tags):
             counts = _("words: {words:,}, tags: {tags:,}.").format(words=len(words), tags=len(tags))
@@ -394,7 +394,7 @@ def _hashes(samples: pa.Table) -> RowHashes:
 
 
 def training_texts(options: RunOptions) -> pa.Table:
-    """Return the texts of the usable training rows, in one or two columns; words are joined.
+    """Returns the texts of the usable training rows, in one or two columns; words are joined.
 
     Raises:
         DataError: There are none.
@@ -496,27 +496,27 @@ def encode_texts(
 
 
 def texts_of(part: Any) -> list[str]:
-    """Return all texts of a data set, column by column; words are joined."""
+    """Returns all texts of a data set, column by column; words are joined."""
     names = [name for name in ("text", "text_pair", WORDS) if name in part.column_names]
     columns = (_column(part, name).to_pylist() for name in names)
     return [" ".join(text) if isinstance(text, list) else text for texts in columns for text in texts]
 
 
 def texts_in(row: Mapping[str, Any]) -> list[str]:
-    """Return the text of a row, or its pair; words are joined."""
+    """Returns the text of a row, or its pair; words are joined."""
     texts = (row[name] for name in ("text", "text_pair", WORDS) if name in row)
     return [" ".join(text) if isinstance(text, list) else text for text in texts]
 
 
 def row_padding(options: RunOptions, longest: int) -> dict[str, Any]:
-    """Return the arguments of `PadTexts` on the length of rows."""
+    """Returns the arguments of `PadTexts` on the length of rows."""
     most = length_limit(options, longest)
     length = most if options.data.padding is Padding.FIXED else None
     return {"length": length, "multiple": row_multiple(options), "most": most}
 
 
 def length_limit(options: RunOptions, longest: int) -> int:
-    """Return the length set in the options, or the model's limit if that is less."""
+    """Returns the length set in the options, or the model's limit if that is less."""
     return min(options.data.max_length, longest)
 
 

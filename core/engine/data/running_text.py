@@ -69,7 +69,7 @@ class PlainText:
 
 
 def is_plain_text(path: Path) -> bool:
-    """Whether a file or folder is running text and no table, by its ending or else by its first lines.
+    """Returns whether a file or folder is running text and no table, by its ending or else by its first lines.
 
     Raises:
         DataError: It can't be read.
@@ -168,7 +168,7 @@ def _text_files(folder: Path) -> Iterator[Path]:
 
 
 def shape_of(table: Table, data: DataOptions) -> Shape | None:
-    """How a table of conversations is read, each as one text; None if a column of texts is read."""
+    """Returns how a table of conversations is read, each as one text; None if a column of texts is read."""
     names = {name.strip().lower() for name in table.columns}
     if data.text_columns or (not data.columns and names & set(NAMES[ColumnRole.TEXT].split())):
         return None
@@ -196,7 +196,7 @@ class ConversationTexts(RowReader):
 
 
 def reader_of(table: Table, data: DataOptions, **more: Any) -> RowReader:
-    """Return the reader of the texts in a table: conversations, or one column.
+    """Returns the reader of the texts in a table: conversations, or one column.
 
     Raises:
         DataError: The column doesn't exist, or has almost no text.
@@ -208,7 +208,7 @@ def reader_of(table: Table, data: DataOptions, **more: Any) -> RowReader:
 
 
 def text_column(table: Table, chosen: tuple[str, ...]) -> str:
-    """Return the chosen column of texts, or the likeliest.
+    """Returns the chosen column of texts, or the likeliest.
 
     Raises:
         DataError: Several are chosen, there is none, or almost all of it is empty.
@@ -285,12 +285,12 @@ def load_running_text(options: RunOptions) -> RunningText:
 
 
 def texts_of_conversations(options: RunOptions) -> list[str]:
-    """The training texts of a chat run, to train the tokenizer of a model from scratch; none of random data."""
+    """Returns the training texts of a chat run, to train the tokenizer of a model from scratch; none of random data."""
     return [] if parse_synthetic(options.data.train) else load_running_text(options).train
 
 
 def _texts(source: PlainText | Table, data: DataOptions) -> tuple[list[str], tuple[ReadingNote, ...]]:
-    """Return the texts and the notes; of a table, without blank ones and, with `skip_bad_rows`, lists and objects.
+    """Returns the texts and the notes; of a table, without blank ones and, with `skip_bad_rows`, lists and objects.
 
     Raises:
         DataError: The column doesn't exist, is empty, or has something else than text.
@@ -307,7 +307,7 @@ def _texts(source: PlainText | Table, data: DataOptions) -> tuple[list[str], tup
 
 
 def _end_of_training(text: str, fraction: float) -> int:
-    """Return where the held-out part of a text begins, at the next line if it is near, or the text's length."""
+    """Returns where the held-out part of a text begins, at the next line if it is near, or the text's length."""
     wanted = round(len(text) * (1 - fraction))
     line = text.find("\n", wanted, wanted + max(1, round(len(text) * fraction / 2))) + 1
     return line or wanted or len(text)
@@ -418,7 +418,7 @@ def _tokens(texts: Sequence[str], tokenizer: Any) -> np.ndarray[Any, np.dtype[np
 
 
 def _ids(texts: list[str], tokenizer: Any) -> Iterator[list[int]]:
-    """Return the tokens of each text without special ones.
+    """Returns the tokens of each text without special ones.
 
     Tokenizers' own engine, where there is one, takes half the time: it computes no offsets.
     """

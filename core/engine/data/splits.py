@@ -31,7 +31,7 @@ NOTHING_HELD_OUT = _("There is too little data to take a fraction for validation
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """The distinct names, sorted by value if all are numbers, else alphabetically."""
+    """Returns the distinct names, sorted by value if all are numbers, else alphabetically."""
     distinct = set(names)
     try:
         return tuple(sorted(distinct, key=lambda name: (float(name), name)))
@@ -44,7 +44,7 @@ VERY_FEW, FEW = 10, 50
 
 
 def are_too_many(labels: int, examples: int) -> bool:
-    """Whether (nearly) every example has a label of its own."""
+    """Returns whether (nearly) every example has a label of its own."""
     return labels >= examples >= VERY_FEW if examples <= FEW else 2 * labels > examples
 
 
@@ -126,7 +126,7 @@ def random_split(samples: int, fraction: float, seed: int) -> tuple[list[int], l
 
 
 def held_out_counts(sizes: list[int], fraction: float) -> list[int]:
-    """How many samples `stratified_split` holds out of classes of these sizes, of each."""
+    """Returns how many samples `stratified_split` holds out of classes of these sizes, of each."""
     exact = np.asarray(sizes) * fraction
     shares = np.floor(exact).astype(int)
     missing = round(sum(sizes) * fraction) - int(shares.sum())
@@ -176,12 +176,12 @@ def held_out_of(options: RunOptions) -> HeldOut | None:
 
 
 def header_asked(option: Toggle) -> bool | None:
-    """Whether the first row of a delimited file names its columns; None: to be found out."""
+    """Returns whether the first row of a delimited file names its columns; None: to be found out."""
     return {Toggle.ON: True, Toggle.OFF: False}.get(option)
 
 
 def splits_of(source: str) -> tuple[str, ...]:
-    """The names of the splits of a source; empty if it isn't divided."""
+    """Returns the names of the splits of a source; empty if it isn't divided."""
     name = Scheme.HUB.name_of(source)
     if name is not None:
         return tuple(search.cached_splits(*hub_data(name)))
@@ -191,7 +191,7 @@ def splits_of(source: str) -> tuple[str, ...]:
 
 
 def files_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -> Files:
-    """The files of a split, in order; all files of a source without splits.
+    """Returns the files of a split, in order; all files of a source without splits.
 
     Args:
         source: A file, a folder or a data set of the Hub, as in `data.train`.
@@ -249,7 +249,7 @@ def _of_hub(name: str, split: str | None, option: str) -> Files:
 
 
 def _divide(folder: Path) -> tuple[dict[str, Files], Files]:
-    """The files of a folder by their split, and those whose names name none."""
+    """Returns the files of a folder by their split, and those whose names name none."""
     names = {path.relative_to(folder).as_posix(): path for path in _data_files(folder)}
     names = {name: path for name, path in names.items() if ending(path) in ENDINGS} or names
     divided = {name for name in names if search.split_of(name)}
@@ -259,7 +259,7 @@ def _divide(folder: Path) -> tuple[dict[str, Files], Files]:
 
 
 def _data_files(folder: Path) -> Iterator[Path]:
-    """The tables and texts in a folder and its subfolders, without hidden ones and links back to the folder."""
+    """Yields the tables and texts in a folder and its subfolders, without hidden ones and links back to the folder."""
     above = {folder.resolve(), *folder.resolve().parents}
     for path in _visible(folder):
         if path.is_dir():

@@ -96,14 +96,14 @@ class Table:
         return tuple(note.message for note in self.notes)
 
     def where(self, index: int) -> str:
-        """The place of a row, such as "row 17 of reviews.csv"."""
+        """Returns the place of a row, such as "row 17 of reviews.csv"."""
         number = int(self.numbers[index])
         path, before = next((file for file in reversed(self.files) if file[1] < number), (self.path, 0))
         row = formats.places(self.row_word, (number - before,))
         return _("{row} of {name}").format(row=row, name=path.name)
 
     def first(self, count: int | None) -> "Table":
-        """The table cut to its first `count` rows; None: all."""
+        """Returns the table cut to its first `count` rows; None: all."""
         if count is None or count >= self.rows.num_rows:
             return self
         numbers = self.numbers[:count]
@@ -246,7 +246,7 @@ def open_parquet(path: Path) -> parquet.ParquetFile:
 
 
 def _unpacked_size(file: parquet.ParquetFile) -> int:
-    """How many bytes its columns have at least when they aren't compressed; repeated values may count once."""
+    """Returns how many bytes its columns have at least when they aren't compressed; repeated values may count once."""
     groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
     cells = file.metadata.num_rows * file.metadata.num_columns
     return max(sum(group.total_byte_size for group in groups), cells)
@@ -324,7 +324,7 @@ def _cache_key(path: Path, header: bool | None) -> str:
 
 
 def _from_cache(path: Path, stored: Path) -> Table | None:
-    """The table in a file of the cache; a damaged file is removed."""
+    """Returns the table in a file of the cache; a damaged file is removed."""
     if not stored.exists():
         return None
     try:
@@ -378,7 +378,7 @@ _OPEN: WeakValueDictionary[tuple[Any, ...], Table] = WeakValueDictionary()
 
 
 def read_training(data: DataOptions, progress: Progress | None = None) -> Table:
-    """The rows of a run's training data.
+    """Returns the rows of a run's training data.
 
     Raises:
         DataError: They can't be read, or there is no such split.
@@ -388,7 +388,7 @@ def read_training(data: DataOptions, progress: Progress | None = None) -> Table:
 
 
 def read_held_out(held_out: HeldOut, progress: Progress | None = None) -> Table:
-    """The rows that a run is evaluated on.
+    """Returns the rows that a run is evaluated on.
 
     Raises:
         DataError: They can't be read, or there is no such split.
@@ -473,7 +473,7 @@ TOKENS_LIBRARIES = ("transformers", "tokenizers", "datasets")
 
 
 def cached_tokens(key: str, make: Callable[[], "Dataset"]) -> "Dataset":
-    """The result of `make` for this key, from the cache or made now."""
+    """Returns the result of `make` for this key, from the cache or made now."""
     from datasets import Dataset
 
     folder = settings.home() / "cache" / "tokens"
@@ -546,7 +546,7 @@ class _Digesting(io.RawIOBase):
 
 
 def lengths_of(samples: Any) -> list[int] | None:
-    """Tokens of each sample of a `datasets.Dataset`, in its order; None for samples that aren't texts.
+    """Returns tokens of each sample of a `datasets.Dataset`, in its order; None for samples that aren't texts.
 
     Of a pair of answers the longer one counts, with the prompt: both get rows of that length. Trainer would turn every
     sample into a list for it.

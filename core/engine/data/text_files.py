@@ -29,7 +29,7 @@ MOST_LISTED, LONGEST_NAME = 8, 80
 
 
 def listed(names: Collection[str]) -> str:
-    """Quoted names, separated by commas: the first ones of many, long ones cut."""
+    """Returns quoted names, separated by commas: the first ones of many, long ones cut."""
     shown = (
         name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
         for name in islice(names, MOST_LISTED)
@@ -126,13 +126,13 @@ OFFICE: dict[str, tuple[str, str]] = {
 
 
 def ending(path: Path) -> str:
-    """The file name extension in lower case, without `.gz`: `.csv` for `reviews.csv.gz`."""
+    """Returns the file name extension in lower case, without `.gz`: `.csv` for `reviews.csv.gz`."""
     last = path.suffix.lower()
     return Path(path.stem).suffix.lower() if last == ".gz" else last
 
 
 def is_parquet(path: Path, start: bytes) -> bool:
-    """Whether the first (unpacked) bytes of a file, `start`, are those of Parquet.
+    """Returns whether the first (unpacked) bytes of a file, `start`, are those of Parquet.
 
     Raises:
         DataError: The file is of a foreign kind, or Parquet under another extension or the reverse.
@@ -156,7 +156,7 @@ def refuse_foreign(path: Path, start: bytes) -> None:
 
 
 def not_readable(path: Path, content: str, advice: str) -> DataError:
-    """The error for a file that isn't what its extension says, or neither a table nor a text."""
+    """Returns the error for a file that isn't what its extension says, or neither a table nor a text."""
     if ending(path) in ENDINGS:
         title = _("{name} is not a {extension} file").format(name=path.name, extension=ending(path))
     else:
@@ -283,7 +283,7 @@ class ParsedRows:
 
 
 def _has_values(rows: pa.RecordBatch) -> pa.Array | None:
-    """Which rows have a value that is neither missing nor an empty text; None if all have."""
+    """Returns which rows have a value that is neither missing nor an empty text; None if all have."""
     blank = None
     for column in rows.columns:
         empty = column.is_null()
@@ -365,16 +365,16 @@ class TextFile:
     passes: Passes = field(default_factory=lambda: Passes(0, None), repr=False)
 
     def texts(self) -> Iterator[str]:
-        """The text in blocks, without byte order marks."""
+        """Returns the text in blocks, without byte order marks."""
         self.passes.begin()
         return self._decoded(self.passes)
 
     def blocks(self) -> Iterator[bytes]:
-        """The text in blocks of UTF-8."""
+        """Returns the text in blocks of UTF-8."""
         return (text.encode() for text in self.texts())
 
     def head(self, characters: int) -> str:
-        """The first characters; doesn't count as a pass."""
+        """Returns the first characters; doesn't count as a pass."""
         text = ""
         for block in self._decoded(None):
             text += block
@@ -386,7 +386,7 @@ class TextFile:
         return "".join(self.texts())
 
     def lines(self) -> Iterator[tuple[int, list[str]]]:
-        """The lines in blocks, without line endings; each block with the number of its first line."""
+        """Yields the lines in blocks, without line endings; each block with the number of its first line."""
         number, parts = 1, list[str]()
         for block in self.texts():
             whole, end, rest = block.rpartition(self.newline)
@@ -407,7 +407,7 @@ class TextFile:
 
 
 def size_of(path: Path) -> int:
-    """The size of a file in bytes.
+    """Returns the size of a file in bytes.
 
     Raises:
         DataError: It is missing, empty, a folder, a device or a pipe, or can't be opened.
@@ -434,7 +434,7 @@ def size_of(path: Path) -> int:
 
 
 def unreadable(path: Path, error: OSError) -> DataError:
-    """The error for a file that the operating system refuses to open."""
+    """Returns the error for a file that the operating system refuses to open."""
     advice = _("Choose another file")
     if isinstance(error, PermissionError):
         advice = _("Change its permissions so that you can read it, or copy it to a folder of yours")
@@ -454,7 +454,7 @@ def _empty(path: Path, reason: str) -> DataError:
 
 
 def in_order(paths: Iterable[Path]) -> list[Path]:
-    """The paths in order.
+    """Returns the paths in order.
 
     Raises:
         DataError: A name isn't UTF-8, which no report or run could hold.
@@ -473,7 +473,7 @@ def in_order(paths: Iterable[Path]) -> list[Path]:
 
 
 def first_bytes(path: Path) -> bytes:
-    """The first `MAGIC_BYTES`, unpacked."""
+    """Returns the first `MAGIC_BYTES`, unpacked."""
     return next(raw_blocks(path, None, MAGIC_BYTES), b"")
 
 
@@ -505,7 +505,7 @@ def refuse_bomb(path: Path, unpacked: int) -> None:
 
 
 def raw_blocks(path: Path, passes: Passes | None, size: int = 0) -> Iterator[bytes]:
-    """The bytes of a file in blocks, unpacked if it is compressed with gzip.
+    """Yields the bytes of a file in blocks, unpacked if it is compressed with gzip.
 
     Raises:
         DataError: It can't be read, or its compression is damaged or that of a bomb.
@@ -647,7 +647,7 @@ DELIMITER_NAMES = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar"}
 
 
 def of_text(source: TextFile) -> dict[str, str]:
-    """The part of `Reading` that any text has: its encoding and compression."""
+    """Returns the part of `Reading` that any text has: its encoding and compression."""
     encoding = ENCODINGS[source.encoding]
     if encoding == "UTF-8" and first_bytes(source.path).startswith(codecs.BOM_UTF8):
         encoding = MARKED_UTF8

@@ -92,7 +92,7 @@ OPTIONAL_LIBRARIES = {
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and the training libraries, without importing them."""
+    """Returns the versions of Python and the training libraries, without importing them."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
@@ -181,7 +181,7 @@ def _cores() -> int:
 
 
 def _cpu_has_bf16() -> bool:
-    """Whether oneDNN has bf16 units to use (AVX512_BF16 or AMX); the functions are private in torch 2.13."""
+    """Returns whether oneDNN has bf16 units to use (AVX512_BF16 or AMX); the functions are private in torch 2.13."""
     import torch
 
     names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
@@ -200,7 +200,7 @@ def _cpu_name() -> str:
 
 
 def _sysctl(name: str) -> str:
-    """One value of macOS's sysctl; empty if there is none."""
+    """Returns one value of macOS's sysctl; empty if there is none."""
     command = ["/usr/sbin/sysctl", "-n", name]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=5, check=False).stdout.strip()
@@ -221,13 +221,13 @@ Refusals = dict[str, dict[str, str]]
 
 
 def has_macos(facts: MachineFacts, needed: int) -> bool:
-    """Whether this Mac has macOS `needed` or later."""
+    """Returns whether this Mac has macOS `needed` or later."""
     major = facts.macos.partition(".")[0]
     return major.isdecimal() and int(major) >= needed
 
 
 def cards_of(facts: MachineFacts) -> int:
-    """The NVIDIA GPUs that a run's processes can have."""
+    """Returns the NVIDIA GPUs that a run's processes can have."""
     return facts.cards or len(facts.cuda)
 
 
@@ -237,7 +237,7 @@ def _emulates_bf16(facts: MachineFacts) -> bool:
 
 
 def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> Refusals:
-    """Why a device refuses choices, by option and value; options without refusals are left out."""
+    """Returns why a device refuses choices, by option and value; options without refusals are left out."""
     found: Refusals = {}
 
     def refuse(path: str, reason: str, *values: str) -> None:
@@ -330,7 +330,7 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
 
 
 def cautions(facts: MachineFacts, kind: str) -> Refusals:
-    """Notes on choices that work but are slow, young or risky here, by option and value."""
+    """Returns notes on choices that work but are slow, young or risky here, by option and value."""
     found: Refusals = {}
     if kind == "mps":
         found["device.compile"] = {
@@ -354,7 +354,7 @@ def cautions(facts: MachineFacts, kind: str) -> Refusals:
 
 
 def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> dict[str, Settled]:
-    """The value of each automatic option on a device, by its path; arguments as in `refusals`."""
+    """Returns the value of each automatic option on a device, by its path; arguments as in `refusals`."""
     pinning = Settled("off", _("only NVIDIA GPUs use it"))
     workers = Settled("0", _("loading in other processes would take cores from the training"))
     if kind == "cuda":

@@ -102,7 +102,7 @@ Probe = Callable[[Side], Tensors]
 
 
 def worst_difference(reference: Tensors, candidate: Tensors) -> tuple[float, str]:
-    """The largest relative error, and the name of its tensor.
+    """Returns the largest relative error, and the name of its tensor.
 
     Raises:
         ValueError: The two don't have the same tensors.
@@ -113,7 +113,7 @@ def worst_difference(reference: Tensors, candidate: Tensors) -> tuple[float, str
 
 
 def relative_error(reference: torch.Tensor, candidate: torch.Tensor) -> float:
-    """The largest absolute difference, as a share of the reference's largest absolute value.
+    """Returns the largest absolute difference, as a share of the reference's largest absolute value.
 
     Relative to the whole tensor, not to each value: where large terms cancel out, a value near zero is rounding noise.
 
@@ -209,7 +209,7 @@ def _transformers(side: Side) -> Iterator[tuple[str, nn.Module, torch.Tensor]]:
 
 
 def many_tokens(side: Side) -> Tensors:
-    """A weight's gradient is a sum over all tokens.
+    """Returns a weight's gradient is a sum over all tokens.
 
     On Apple's M1 and M2, matrix products over 32,767 terms and more read past the end of their operands and add what is
     there (https://github.com/pytorch/pytorch/issues/177116, explained in https://github.com/pytorch/pytorch/pull/195012,
@@ -237,7 +237,7 @@ def _dirty_memory(side: Side) -> None:
 
 
 def large_vocabulary(side: Side) -> Tensors:
-    """The output layer of GPT-2: sums over more than 32,768 terms.
+    """Returns the output layer of GPT-2: sums over more than 32,768 terms.
 
     The second layer's gradient is right and the one it passes to the first is not
     (https://github.com/pytorch/pytorch/issues/153957). A squared error spreads the gradient over the whole vocabulary;
@@ -299,7 +299,7 @@ def causal_attention(side: Side, dtype: torch.dtype) -> Tensors:
 
 
 def recomputed_activations(side: Side) -> Tensors:
-    """How far gradients with recomputed activations are from those without, with dropout in both.
+    """Returns how far gradients with recomputed activations are from those without, with dropout in both.
 
     All zeros where the recomputation draws the same random numbers; see `core.engine.models.parts`.
     """
@@ -371,7 +371,7 @@ def attention_over_many_tokens(side: Side) -> Tensors:
 
 
 def packed_layer(side: Side) -> Tensors:
-    """A linear layer whose weights bitsandbytes packs as nf4, as QLoRA does.
+    """Returns a linear layer whose weights bitsandbytes packs as nf4, as QLoRA does.
 
     They lie near the 16 values of nf4, so that rounding moves none to another code.
     """
@@ -583,7 +583,7 @@ def check_device(request: DeviceCheckRequest) -> DeviceCheckReport:
 
 
 def sides(machine: MachineReport, name: str, threads: int) -> tuple[Side, Side]:
-    """The reference and the candidate, which has this `device.name`.
+    """Returns the reference and the candidate, which has this `device.name`.
 
     Raises:
         DeviceError: The device is not available here.
@@ -628,7 +628,7 @@ def run_checks(
 
 
 def _compare(check: DeviceProbe, reference: Side, candidate: Side) -> dict[str, Any]:
-    """The result of a comparison, by fields of `DeviceComparison`."""
+    """Returns the result of a comparison, by fields of `DeviceComparison`."""
     try:
         first = (candidate if check.repeats else reference).compute(check.probe)
         error, tensor = worst_difference(first, candidate.compute(check.probe))
@@ -676,7 +676,7 @@ def conclusion(comparisons: Sequence[DeviceComparison], reference: Side, candida
 
 
 def sees_later_tokens(device: str, dtype: torch.dtype) -> bool:
-    """Whether causal attention in half precision is wrong on this device; found out in milliseconds."""
+    """Returns whether causal attention in half precision is wrong on this device; found out in milliseconds."""
     cpu = Side("cpu", "", torch.get_num_threads(), is_reference=True)
     return _compare(CAUSAL[dtype], cpu, Side(device, "", cpu.threads))["agreement"] is Agreement.DIFFERS
 

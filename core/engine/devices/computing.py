@@ -38,7 +38,7 @@ Wait = Callable[[], None]
 
 
 def wait_for(kind: str) -> Wait | None:
-    """The function that waits for a device of this kind (`cuda`, `mps`, `cpu`); None if it needs no waiting."""
+    """Returns the function that waits for a device of this kind (`cuda`, `mps`, `cpu`); None if it needs no waiting."""
     if kind == "cuda":
         return torch.cuda.synchronize
     return torch.mps.synchronize if kind == "mps" else None

@@ -22,14 +22,14 @@ PROC_STATUS = Path("/proc/self/status")
 
 
 def ceiling_of(resolved: "ResolvedRun") -> int | None:
-    """The most bytes that a run may take on an Apple GPU; None on other devices."""
+    """Returns the most bytes that a run may take on an Apple GPU; None on other devices."""
     if resolved.kind != "mps":
         return None
     return mps_ceiling(resolved.device, resolved.options.device.mps_memory_limit)
 
 
 def mps_peaks() -> tuple[int, int]:
-    """The peaks of torch's allocator on an Apple GPU: of its heaps, and of live tensors; 0 where it keeps none.
+    """Returns the peaks of torch's allocator on an Apple GPU: of its heaps, and of live tensors; 0 where it keeps none.
 
     Since 2.13 it does (`getDeviceStats` in `MPSAllocator.h`), without what Metal allocates besides. Never run on a Mac.
     """
@@ -55,7 +55,7 @@ class DeviceMemory:
         self._lock = threading.Lock()
 
     def sample(self) -> MemorySampled | None:
-        """The current figures; None on a CPU, and before torch has initialized CUDA."""
+        """Returns the current figures; None on a CPU, and before torch has initialized CUDA."""
         if self.kind == "cuda" and torch.cuda.is_initialized():  # a query before would initialize it
             device = torch.cuda.get_device_properties(torch.cuda.current_device())
             return MemorySampled(
@@ -79,7 +79,7 @@ class DeviceMemory:
         return None
 
     def peak(self) -> int | None:
-        """The peak of `reserved`; None on a CPU."""
+        """Returns the peak of `reserved`; None on a CPU."""
         if self.kind == "cuda":
             return int(torch.cuda.max_memory_reserved())
         return max(self._highest, mps_peaks()[0]) if self.kind == "mps" else None
@@ -95,7 +95,7 @@ LEAST_SHARE = 0.1
 
 
 def share_within(free: int, total: int) -> float:
-    """The share of a card's memory that torch may hold; `free` is what no other program and no context has."""
+    """Returns the share of a card's memory that torch may hold; `free` is what no other program and no context has."""
     return min(1.0, max(LEAST_SHARE, (free - max(LEAST_MARGIN, MARGIN * total)) / total))
 
 
@@ -114,7 +114,7 @@ def limit_memory(resolved: "ResolvedRun") -> None:
 
 
 def memory_limit() -> int | None:
-    """Bytes of the card that torch may hold; None without `limit_memory`."""
+    """Returns bytes of the card that torch may hold; None without `limit_memory`."""
     if not torch.cuda.is_initialized():
         return None
     share = torch.cuda.get_per_process_memory_fraction()
@@ -164,7 +164,7 @@ class MemoryReports:
 
 
 def process_peak(status: Path = PROC_STATUS) -> int:
-    """The peak resident set of this process.
+    """Returns the peak resident set of this process.
 
     On Linux `ru_maxrss` starts with the peak of the parent process (kept across exec, see the kernel's `exec_mmap`);
     `VmHWM` doesn't.

@@ -76,7 +76,7 @@ def write_network(source: ExportSource, place: ExportTarget, tell: Tell) -> Tole
 
 
 def network_answers(folder: Path, rows: ExampleBatches) -> list[torch.Tensor]:
-    """The logits of an exported network, loaded as in its card."""
+    """Returns the logits of an exported network, loaded as in its card."""
     import torchvision
     from safetensors.torch import load_file
 
@@ -156,7 +156,7 @@ def write_whole(source: ExportSource, place: ExportTarget, tell: Tell) -> Tolera
 
 
 def numbers_of(source: ExportSource, place: ExportTarget) -> NumberFormat:
-    """The format of the weights; by default, merged ones are written as the base was published."""
+    """Returns the format of the weights; by default, merged ones are written as the base was published."""
     if place.numbers is not NumberFormat.AUTO or not source.is_adapter or source.network:
         return place.numbers
     from transformers import AutoConfig

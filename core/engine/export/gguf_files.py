@@ -127,7 +127,7 @@ def _write_quantized(full: Path, file: Path, name: str) -> None:
 
 
 def _rounding(full: Path, file: Path) -> float:
-    """The root mean square of the quantized weights' errors, relative to that of the weights."""
+    """Returns the root mean square of the quantized weights' errors, relative to that of the weights."""
     import gguf
 
     exact = {tensor.name: tensor for tensor in gguf.GGUFReader(full).tensors}

@@ -52,13 +52,13 @@ class Logits(torch.nn.Module):
 
 
 def sample(rows: ExampleBatches) -> tuple[torch.Tensor, ...]:
-    """A batch of two for tracing: a batch size of one would become a constant."""
+    """Returns a batch of two for tracing: a batch size of one would become a constant."""
     longest = max(rows.rows, key=lambda row: next(iter(row.inputs.values())).shape[1])
     return tuple(torch.cat((value, value)) for value in longest.inputs.values())
 
 
 def _metadata(source: ExportSource, model: Any, rows: ExampleBatches) -> dict[str, str]:
-    """What a program needs to know to use the graph, by name; lists are in JSON."""
+    """Returns what a program needs to know to use the graph, by name; lists are in JSON."""
     task, inputs = source.options.task, ", ".join(rows.rows[0].inputs)
     if task.reads_images:
         recipe = read_recipe(source.folder)
@@ -217,7 +217,7 @@ def _export(model: Any, rows: ExampleBatches, path: Path, metadata: Mapping[str,
 
 
 def _run_onnx(path: Path, rows: ExampleBatches) -> list[torch.Tensor]:
-    """The logits of each example from ONNX Runtime, every other one in a batch of two."""
+    """Returns the logits of each example from ONNX Runtime, every other one in a batch of two."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])

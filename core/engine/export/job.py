@@ -150,7 +150,7 @@ def _lineage(source: ExportSource) -> list[tuple[str, RunOptions]]:
 
 
 def _folder_in_code(path: str, repo: str) -> tuple[str, str]:
-    """An import, and an expression with it for the folder of an export, from wherever the code runs."""
+    """Returns an import, and an expression with it for the folder of an export, from wherever the code runs."""
     if repo:
         return "from huggingface_hub import snapshot_download", f"snapshot_download({json.dumps(repo)})"
     target = Path(path)
@@ -185,7 +185,7 @@ def _front_matter(
 
 
 def _results(source: ExportSource, status: RunStatus) -> tuple[str, list[tuple[str, str]]]:
-    """How this very model was measured, and its metrics; none for a checkpoint that wasn't evaluated."""
+    """Returns how this very model was measured, and its metrics; none for a checkpoint that wasn't evaluated."""
     is_model = source.folder == source.run.model
     step = (status.evaluated_at or status.step) if is_model else step_of(source.folder)
     metrics = status.metrics
@@ -288,7 +288,7 @@ def export(request: ExportRequest, tell: verify.Tell) -> ExportReport:
 def _check(
     source: ExportSource, written: verify.Written, tell: verify.Tell
 ) -> tuple[ExportAgreement | None, str]:
-    """The comparison with the trained model, or why there is none."""
+    """Returns the comparison with the trained model, or why there is none."""
     tell(_("Running the trained model"))
     rows = verify.find_rows(source)
     model = verify.load_trained(source)

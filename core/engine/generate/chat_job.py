@@ -62,7 +62,7 @@ class Requests:
         return None if self._closed.is_set() else self._questions.get()
 
     def should_stop(self, question: int) -> bool:
-        """Whether the answer to a question is no longer wanted."""
+        """Returns whether the answer to a question is no longer wanted."""
         return question in self._stopped or self._closed.is_set()
 
     def _receive(self) -> None:

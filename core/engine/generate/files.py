@@ -170,7 +170,7 @@ def rows_of(table: Table, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _cells(model: TriedModel, asked: Ask, item: Asked) -> tuple[str, ...]:
-    """The answer as the cells that are added to its row."""
+    """Returns the answer as the cells that are added to its row."""
     if isinstance(item, Path):
         assert model.transform is not None, "a model of images has one"
         logits = logits_of_one(model, image_sample(model.transform, item))

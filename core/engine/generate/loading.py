@@ -73,7 +73,7 @@ class TriedModel:
         return self.resolved.precision.value
 
     def computing(self) -> AbstractContextManager[Any]:
-        """Return a context with the precision of the run's evaluations."""
+        """Returns a context with the precision of the run's evaluations."""
         dtype = COMPUTED_IN.get(self.resolved.precision)
         return torch.autocast(self.resolved.kind, dtype=dtype, enabled=dtype is not None)
 
@@ -178,7 +178,7 @@ def _load_image_model(run: RunFolder, options: RunOptions, which: Which, resolve
 
 
 def example_images(run: RunFolder) -> Iterator[Any]:
-    """The run's validation images that can be read, for PIL."""
+    """Yields the run's validation images that can be read, for PIL."""
     named = (file_inside(run.path, one.image) for one in chosen_examples(run.events_file) if one.image)
     for path in filter(None, named):
         with contextlib.suppress(*UNREADABLE), opened(path) as image:

@@ -60,7 +60,7 @@ class Predictor:
 
 
 def _logits(model: Any, samples: Sequence[Any], collator: Collator) -> Iterator[torch.Tensor]:
-    """Return the logits of each batch in fp32, on the CPU: [batch, labels], or [batch, tokens, labels]."""
+    """Returns the logits of each batch in fp32, on the CPU: [batch, labels], or [batch, tokens, labels]."""
     device = next(model.parameters()).device
     for start in range(0, len(samples), BATCH_SIZE):
         batch = collator(list(samples[start : start + BATCH_SIZE]))
@@ -151,13 +151,13 @@ def _pad_token(tokenizer: Any) -> int:
 
 
 def max_positions(model: Any) -> int:
-    """Return the most tokens of the model: with learned positions it fails beyond them, on a GPU for good."""
+    """Returns the most tokens of the model: with learned positions it fails beyond them, on a GPU for good."""
     limit: int = getattr(model.config.get_text_config(), "max_position_embeddings", None) or sys.maxsize
     return limit
 
 
 def end_tokens(model: Any, tokenizer: Any) -> set[int | None]:
-    """Return the tokens that end generated text: padding, the end of text and, for chat models, of a turn."""
+    """Returns the tokens that end generated text: padding, the end of text and, for chat models, of a turn."""
     ends = model.generation_config.eos_token_id
     return {_pad_token(tokenizer), tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
 
@@ -168,7 +168,7 @@ def _number_text(value: float) -> str:
 
 
 def words_of(sample: dict[str, Any], text: str, tokenizer: Any) -> list[str]:
-    """Return the labelled words of a text; they are decoded from the `sample` if other words have no label."""
+    """Returns the labelled words of a text; they are decoded from the `sample` if other words have no label."""
     special, words = set(tokenizer.all_special_ids), list[list[int]]()
     # a word starts at a token with a label, and continues over those without one
     for token, label in zip(sample["input_ids"], sample["labels"], strict=True):
@@ -185,7 +185,7 @@ def _true_tags(sample: dict[str, Any]) -> list[int]:
 
 
 def tagged(words: Sequence[str], tags: Sequence[int], labels: tuple[str, ...]) -> str:
-    """Return the words with a tag other than O, as `word [TAG]`, or a dash."""
+    """Returns the words with a tag other than O, as `word [TAG]`, or a dash."""
     pairs = ((word, labels[tag]) for word, tag in zip(words, tags, strict=True))
     return ", ".join(f"{word} [{label}]" for word, label in pairs if label != OUTSIDE) or "–"
 
@@ -260,7 +260,7 @@ def _first_row(columns: dict[str, list[Any]]) -> dict[str, Any]:
 
 
 def logits_of_one(model: TriedModel, sample: dict[str, Any]) -> torch.Tensor:
-    """Return the logits of one sample: [labels], or [tokens, labels]."""
+    """Returns the logits of one sample: [labels], or [tokens, labels]."""
     collator = stack if model.transform is not None else pad_as(model.tokenizer, **model.padding)
     return next(_logits(model.model, [sample], collator))[0]
 
@@ -391,7 +391,7 @@ def _example(
 
 
 def around_message(tokenizer: Any) -> tuple[str, str] | None:
-    """What the chat template puts before a message of the user and after the last one; None if it refuses."""
+    """Returns what the chat template puts before a message of the user and after the last one; None if it refuses."""
     mark = "\N{WHITE SQUARE}"
     user, answer = {"role": "user", "content": mark}, {"role": "assistant", "content": "-"}
     try:
@@ -407,7 +407,7 @@ def around_message(tokenizer: Any) -> tuple[str, str] | None:
 
 
 def last_message(text: str, around: tuple[str, str] | None) -> str:
-    """The last message of the user in the text of a conversation; empty if it isn't found."""
+    """Returns the last message of the user in the text of a conversation; empty if it isn't found."""
     before, after = around or ("", "")
     if not before or before not in text:
         return ""
@@ -510,7 +510,7 @@ def _true_label(samples: Any, index: int) -> int:
 
 
 def _spread(scores: Any, cells: Any) -> Any:
-    """Indices of samples, the highest score first, but the first one of each cell before the second of any."""
+    """Returns indices of samples, the highest score first, but the first one of each cell before the second of any."""
     order = np.lexsort((-scores, cells))
     places = np.arange(len(order))
     begins = np.diff(cells[order], prepend=-1) != 0
@@ -656,7 +656,7 @@ def write(model: TriedModel, asked: Ask, on_text: Callable[[str], None], should_
 
 
 def _text_prompt(model: TriedModel, given: Texts, most: int) -> tuple[list[int], tuple[str, ...]]:
-    """Return at most `most` tokens, and a note if the beginning of the text is cut off."""
+    """Returns at most `most` tokens, and a note if the beginning of the text is cut off."""
     text = "\n".join(given.texts)
     ids = list(model.tokenizer(text, add_special_tokens=not given.as_read, verbose=False)["input_ids"])
     return ids[-most:], _shortened(model, ids, most)

@@ -85,13 +85,13 @@ def as_user_error(error: Exception, subject: Subject) -> UserError:
 
 
 def offline(subject: Subject) -> UserError:
-    """The error where the Hub must not be contacted."""
+    """Returns the error where the Hub must not be contacted."""
     detail = _("{by} forbids requests to {host}.").format(by=hub.forbidden_by(), host=hub.host())
     return subject.error(_("Hone works offline"), detail)
 
 
 def not_the_hub(subject: Subject) -> UserError:
-    """The error where something else answers in place of the Hub."""
+    """Returns the error where something else answers in place of the Hub."""
     return subject.error(
         _("{host} doesn't respond as the Hub does").format(host=hub.host()),
         _("A proxy answers in its place, or a network that requires a login first."),
@@ -128,7 +128,7 @@ def _unreachable(error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """The first line of an error's text, or its type."""
+    """Returns the first line of an error's text, or its type."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     lines = str(error.__cause__ or error).strip().splitlines()

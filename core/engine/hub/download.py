@@ -241,7 +241,7 @@ class Repository:
         return self.folder / "blobs" / f"{file.digest}{hub.PARTIAL}"
 
     def needed(self, subset: str) -> list[RemoteFile]:
-        """The files a run needs; of a data set, those of one subset and its card."""
+        """Returns the files a run needs; of a data set, those of one subset and its card."""
         if self.subject.kind is hub.RepoKind.MODEL:
             return [self.file(name) for name in hub.wanted(self.siblings)]
         splits = chosen(subsets(self._card(), self.siblings), subset, self.subject.name)
@@ -249,7 +249,7 @@ class Repository:
         return [self.file(name) for name in ([CARD] if CARD in self.siblings else []) + names]
 
     def _card(self) -> dict[str, Any]:
-        """The card of a data set, which names its subsets."""
+        """Returns the card of a data set, which names its subsets."""
         if CARD not in self.siblings or (self.siblings[CARD].size or 0) >= MAX_CARD_BYTES:
             return {}
         path = self.snapshot / CARD
@@ -376,7 +376,7 @@ def drop_partial(name: str, kind: hub.RepoKind) -> int:
 
 
 def cached() -> hub_jobs.CacheReport:
-    """All models and data sets in the cache, the largest first.
+    """Returns all models and data sets in the cache, the largest first.
 
     Raises:
         ModelError: It can't be read.

@@ -34,7 +34,7 @@ NO_KEYCHAIN = _(
 
 
 def find_token() -> tuple[str, TokenPlace]:
-    """Return the token in use and its place: HF_TOKEN, else the keychain, else the file of `hf auth login`."""
+    """Returns the token in use and its place: HF_TOKEN, else the keychain, else the file of `hf auth login`."""
     from huggingface_hub import get_token
 
     token = (os.environ.get("HF_TOKEN") or os.environ.get("HUGGING_FACE_HUB_TOKEN") or "").strip()
@@ -71,7 +71,7 @@ def _unlocked() -> Iterator[None]:
 
 
 def _keychain() -> Any | None:
-    """Return keyring's backend of a keychain protected by the system, or None."""
+    """Returns keyring's backend of a keychain protected by the system, or None."""
     import keyring
     from keyring.backends.chainer import ChainerBackend
 

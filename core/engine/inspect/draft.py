@@ -53,7 +53,7 @@ class Stages:
         self._last, self._end = -PROGRESS_SECONDS, 0.0
 
     def next(self, share: float) -> Progress:
-        """The progress callback of the next stage, which takes about this share of the time."""
+        """Returns the progress callback of the next stage, which takes about this share of the time."""
         start, self._end = self._end, min(1.0, self._end + share)
 
         def report(done: int, total: int) -> None:
@@ -67,7 +67,7 @@ class Stages:
 
 
 def table_fields(table: Table) -> dict[str, Any]:
-    """The fields of a report about a table, whatever the task."""
+    """Returns the fields of a report about a table, whatever the task."""
     return {
         "format": table.format,
         "rows": table.rows.num_rows,
@@ -79,7 +79,7 @@ def table_fields(table: Table) -> dict[str, Any]:
 
 
 def as_problem(path: str, error: DataError) -> Problem:
-    """An error as a problem of the option at `path`."""
+    """Returns an error as a problem of the option at `path`."""
     return Problem(path, f"{error.title}. {error.detail}", error.fixes)
 
 
@@ -152,7 +152,7 @@ def of_evaluation(findings: Iterable[DataFinding], held_out: HeldOut) -> list[Da
 
 
 def of_repeats(finding: DataFinding, data: DataOptions) -> DataFinding:
-    """The finding of repeated rows, with what they do to the score and how to leave them out."""
+    """Returns the finding of repeated rows, with what they do to the score and how to leave them out."""
     message = finding.message
     if data.eval_fraction > 0 and not (data.eval or data.eval_split):
         message = _(
@@ -162,7 +162,7 @@ def of_repeats(finding: DataFinding, data: DataOptions) -> DataFinding:
 
 
 def evenly_chosen(rows: int) -> Any:
-    """The indices of `MOST_SAMPLED` rows at most, evenly spread over all."""
+    """Returns the indices of `MOST_SAMPLED` rows at most, evenly spread over all."""
     count = min(rows, MOST_SAMPLED)
     return np.arange(count) * rows // max(1, count)
 

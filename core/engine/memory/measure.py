@@ -83,7 +83,7 @@ class CurrentMemory:
         self._thread.join()
 
     def most(self) -> tuple[int, int]:
-        """The peak so far, and how much of it is tensors; on a CPU, everything above `base`."""
+        """Returns the peak so far, and how much of it is tensors; on a CPU, everything above `base`."""
         self._sample()
         if self._kind == "cuda":  # the context grows with every loaded kernel
             self._context = max(self._context, cuda_context(self._gpu_used_before))
@@ -116,7 +116,7 @@ class CurrentMemory:
 
 
 def gpu_used() -> int | None:
-    """Memory of the visible GPU used by all programs; None if NVIDIA's driver doesn't report it."""
+    """Returns memory of the visible GPU used by all programs; None if NVIDIA's driver doesn't report it."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
     gpu = find_gpu(visible) if visible else None  # empty: no GPU may be used
     memory = gpu.memory() if gpu else None
@@ -124,7 +124,7 @@ def gpu_used() -> int | None:
 
 
 def cuda_context(used_before: int | None) -> int:
-    """Memory of CUDA's context: the increase of `gpu_used()` since torch used the GPU; 0 if unknown.
+    """Returns memory of CUDA's context: the increase of `gpu_used()` since torch used the GPU; 0 if unknown.
 
     On Windows and in containers the driver doesn't report memory per process.
     """
@@ -158,7 +158,7 @@ class SavedTensors:
         return sum(self._copies.values())
 
     def watching(self) -> Any:
-        """A context manager that counts saved tensors."""
+        """Returns a context manager that counts saved tensors."""
         return torch.autograd.graph.saved_tensors_hooks(self._keep, lambda tensor: tensor)
 
     def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -173,12 +173,12 @@ class SavedTensors:
 
 
 def state_bytes_on(kind: str, optimizer: Any) -> int:
-    """Bytes of an optimizer's state on a kind of device."""
+    """Returns bytes of an optimizer's state on a kind of device."""
     return sum(state_bytes(bare(optimizer), kind).values()) if optimizer is not None else 0
 
 
 def weight_bytes_on(kind: str, model: torch.nn.Module) -> int:
-    """Bytes of a model's weights on a kind of device, shared ones once, including quantization states."""
+    """Returns bytes of a model's weights on a kind of device, shared ones once, including quantization states."""
     return sum(
         {
             tensor.data_ptr(): tensor.numel() * tensor.element_size()
@@ -277,7 +277,7 @@ def pick(order: Sequence[int], lengths: Sequence[int] | None, options: RunOption
     if lengths is not None:
 
         def padded(rows: list[int]) -> int:
-            """The number of tokens of a step whose batches are padded to their longest row."""
+            """Returns the number of tokens of a step whose batches are padded to their longest row."""
             batches = [rows[start : start + size] for start in range(0, len(rows), size)]
             return sum(len(batch) * max(lengths[row] for row in batch) for batch in batches)
 
@@ -399,7 +399,7 @@ class DryRunCallback(TrainerCallback):
         return compilation.seconds if compilation else 0.0
 
     def parts(self) -> Parts:
-        """The peak memory by source; tensors that aren't counted as one of the others are temporary.
+        """Returns the peak memory by source; tensors that aren't counted as one of the others are temporary.
 
         The parts add up to the peak; if not all of them existed at that moment, the last ones are reduced.
         """
@@ -421,7 +421,7 @@ class DryRunCallback(TrainerCallback):
         return Parts(**found, temporary=left)
 
     def _shortened(self) -> RunOptions:
-        """One epoch of the selected rows; called when `rows` is known."""
+        """Returns one epoch of the selected rows; called when `rows` is known."""
         size, accumulated = fitted(self.options, self.rows)
         change, options = msgspec.structs.replace, self.options
         return change(
@@ -476,7 +476,7 @@ class DryRunCallback(TrainerCallback):
         self._mark = time.perf_counter()
 
     def result(self, out_of_memory: str) -> Measurement:
-        """The figures so far; `out_of_memory` as in `Measurement`."""
+        """Returns the figures so far; `out_of_memory` as in `Measurement`."""
         processes = self.options.device.processes
         copies = processes if self.resolved.kind == "cpu" else 1
         parts, trainer = scaled(self.parts(), copies), self.trainer

@@ -86,12 +86,12 @@ def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
 
 
 def reads_images(model: Any) -> bool:
-    """Whether a model is a `VisionClassifier`, or a transformers model that takes pixels."""
+    """Returns whether a model is a `VisionClassifier`, or a transformers model that takes pixels."""
     return getattr(model, "config", None) is None or getattr(model, "main_input_name", "") == "pixel_values"
 
 
 def _factored(weight: torch.Tensor) -> int:
-    """Size of Adafactor's state for a weight (`transformers.optimization.Adafactor`, without momentum)."""
+    """Returns size of Adafactor's state for a weight (`transformers.optimization.Adafactor`, without momentum)."""
     if weight.dim() < 2:
         return weight.numel()
     return weight.numel() // weight.shape[-1] + weight.numel() // weight.shape[-2]
@@ -102,7 +102,7 @@ def _numbers(weights: Iterable[torch.Tensor]) -> int:
 
 
 def _sides(layer: Any) -> tuple[int, int]:
-    """The numbers of inputs and outputs of LoRA's matrices; a convolution's first one has the same kernel."""
+    """Returns the numbers of inputs and outputs of LoRA's matrices; a convolution's first one has the same kernel."""
     if isinstance(layer, torch.nn.Conv2d):
         return layer.in_channels * math.prod(layer.kernel_size), layer.out_channels
     if isinstance(layer, torch.nn.Linear):
@@ -129,7 +129,7 @@ class CountedPass:
         self._alive: list[torch.Tensor] = []  # else another storage could reuse the address
 
     def watching(self) -> Any:
-        """A context manager that counts saved tensors."""
+        """Returns a context manager that counts saved tensors."""
         return torch.autograd.graph.saved_tensors_hooks(self._save, lambda tensor: tensor)
 
     def _save(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -155,7 +155,7 @@ class CountedPass:
 
 
 def _kept_of_texts(model: Any, kind: str) -> dict[str, Kept]:
-    """Saved tensors with trained and frozen weights, in single and half precision."""
+    """Returns saved tensors with trained and frozen weights, in single and half precision."""
     body = copy.deepcopy(getattr(model, "base_model", model)).train()
     body.config.use_cache = False  # as Trainer does
     copies = _shorten(body)
@@ -186,7 +186,7 @@ def _shorten(body: Any) -> dict[tuple[int, int], int]:
 
 
 def _rows(model: Any) -> Iterator[Any]:
-    """Lists of repeated blocks (encoder, decoder): the outermost module lists with linear layers."""
+    """Yields lists of repeated blocks (encoder, decoder): the outermost module lists with linear layers."""
     taken: list[str] = []
     for name, part in model.named_modules():
         inside = any(name.startswith(f"{outer}.") for outer in taken)
@@ -319,7 +319,7 @@ class _Dropped(torch.autograd.Function):
 
 
 def _kept_of_images(model: Any) -> dict[str, Kept]:
-    """Saved tensors at the model's own image size: attention saves more per pixel of larger images."""
+    """Returns saved tensors at the model's own image size: attention saves more per pixel of larger images."""
     network = getattr(model, "network", model)
     side = own_size(getattr(model, "config", None)) or PIXELS
     saved, into_linears, hooks = CountedPass(network), [0], []

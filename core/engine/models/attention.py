@@ -13,7 +13,7 @@ from core.options.choices import Attention
 
 
 def has_causal_sdpa(model: Any) -> bool:
-    """Whether a model computes attention with torch's sdpa, and lets no token see later ones."""
+    """Returns whether a model computes attention with torch's sdpa, and lets no token see later ones."""
     if getattr(getattr(base_of(model), "config", None), "_attn_implementation", "") != Attention.SDPA:
         return False
     said = [part.is_causal for part in model.modules() if hasattr(part, "is_causal")]
@@ -37,7 +37,7 @@ def eager_without_gradients(model: Any) -> None:
 
 
 def evaluates_eagerly(model: Any) -> bool:
-    """Whether `eager_without_gradients` was called for a model."""
+    """Returns whether `eager_without_gradients` was called for a model."""
     return getattr(getattr(base_of(model), "base_model", None), "evaluates_eagerly", False)
 
 

@@ -104,7 +104,7 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
 
 
 def unpacked_layers(model: Any) -> list[str]:
-    """Names of the frozen layers of QLoRA that aren't quantized, as a CPU would unpack them wrongly."""
+    """Returns names of the frozen layers of QLoRA that aren't quantized, as a CPU would unpack them wrongly."""
     whole = base_of(model)
     return [
         name.removesuffix(".base_layer")
@@ -134,7 +134,7 @@ def note_unpacked(model: Any, reporter: Reporter) -> None:
 
 
 def describe(model: Any) -> str:
-    """The adapter of a live model, such as "LoRA, rank 16 on 12 layers, DoRA"; empty if there is none."""
+    """Returns the adapter of a live model, such as "LoRA, rank 16 on 12 layers, DoRA"; empty if there is none."""
     layers = [part for part in model.modules() if isinstance(part, BaseTunerLayer)]
     if not layers:
         return ""

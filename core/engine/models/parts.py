@@ -54,12 +54,12 @@ REPLACED = ".original_module."
 
 
 def base_of(model: Any) -> Any:
-    """The model without PEFT's wrapper."""
+    """Returns the model without PEFT's wrapper."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def head_names(model: Any) -> tuple[str, ...]:
-    """Names of the modules of the head.
+    """Returns names of the modules of the head.
 
     In a transformers model those outside its body (`classifier`, `score`, `pre_classifier`, ...), in a vision model
     the last linear layer or convolution.
@@ -78,18 +78,18 @@ def head_names(model: Any) -> tuple[str, ...]:
 
 
 def predicts_tokens(model: Any) -> bool:
-    """Whether the model's head is a language modeling head."""
+    """Returns whether the model's head is a language modeling head."""
     can_generate = getattr(base_of(model), "can_generate", None)
     return bool(can_generate and can_generate())
 
 
 def fully_trained(model: Any) -> tuple[str, ...]:
-    """Names of the modules that LoRA trains as a whole: a new classifier, but no language modeling head."""
+    """Returns names of the modules that LoRA trains as a whole: a new classifier, but no language modeling head."""
     return () if predicts_tokens(model) else head_names(model)
 
 
 def adaptable_layers(model: Any, without: Iterable[str]) -> list[str]:
-    """Names of the layers that can have an adapter: linear ones, quantized or not, and ungrouped convolutions.
+    """Returns names of the layers that can have an adapter: linear ones, quantized or not, and ungrouped convolutions.
 
     PEFT 0.21 can't merge an adapter of a grouped convolution. Modules `without` are left out with everything in them.
     """
@@ -108,12 +108,12 @@ def _takes_lora(layer: Any) -> bool:
 
 
 def owners(weights: Iterable[str]) -> tuple[str, ...]:
-    """Names of the modules that have these weights, in order, without duplicates."""
+    """Returns names of the modules that have these weights, in order, without duplicates."""
     return tuple(dict.fromkeys(name.rpartition(".")[0] for name in weights))
 
 
 def weights_of(model: Any) -> Iterator[tuple[str, torch.nn.Parameter]]:
-    """All weights that the model uses, with their names."""
+    """Returns all weights that the model uses, with their names."""
     return ((name, weight) for name, weight in model.named_parameters() if REPLACED not in name)
 
 
@@ -125,7 +125,7 @@ def count(weight: Any) -> int:
 
 
 def is_quantized(weight: torch.nn.Parameter) -> bool:
-    """Whether bitsandbytes has quantized the weight to 4 or 8 bits."""
+    """Returns whether bitsandbytes has quantized the weight to 4 or 8 bits."""
     return weight.dtype in (torch.uint8, torch.int8)
 
 
@@ -133,7 +133,7 @@ def is_quantized(weight: torch.nn.Parameter) -> bool:
 
 
 def quantization_arguments(options: RunOptions, unpacked: Sequence[str]) -> dict[str, Any]:
-    """Arguments of `from_pretrained` that quantize the weights as they are read, but not `unpacked` modules."""
+    """Returns arguments of `from_pretrained` that quantize the weights as they are read, but not `unpacked` modules."""
     from transformers import BitsAndBytesConfig
 
     # or it says for each layer and batch that int8 multiplies in fp16
@@ -172,7 +172,7 @@ def left_unpacked(model: Any, options: RunOptions) -> tuple[str, ...]:
 
 
 def can_be_packed(layer: Any) -> bool:
-    """Whether a CPU unpacks this layer's weights rightly from 4 bits."""
+    """Returns whether a CPU unpacks this layer's weights rightly from 4 bits."""
     return bool(layer.weight.shape[0 if type(layer).__name__ == "Conv1D" else 1] % BLOCK == 0)
 
 
@@ -318,7 +318,7 @@ class LoraTargetError(ModelError):
 
 
 def find_targets(model: Any, names: Iterable[str], trained_whole: Iterable[str]) -> list[str]:
-    """Full names of the layers that get an adapter.
+    """Returns full names of the layers that get an adapter.
 
     Args:
         model: The model, not yet wrapped; its weights may be on the meta device.
@@ -348,12 +348,12 @@ def find_targets(model: Any, names: Iterable[str], trained_whole: Iterable[str])
 
 
 def _ends_in(layer: str, name: str) -> bool:
-    """Whether `name` is the last part or parts of a layer's name, as PEFT reads it."""
+    """Returns whether `name` is the last part or parts of a layer's name, as PEFT reads it."""
     return layer == name or layer.endswith(f".{name}")
 
 
 def _last_name(layer: str) -> str:
-    """The last part of a layer's name, with the part before a number: `query`, `downsample.0`."""
+    """Returns the last part of a layer's name, with the part before a number: `query`, `downsample.0`."""
     parts = layer.split(".")
     return ".".join(parts[-2:]) if parts[-1].isdecimal() else parts[-1]
 

@@ -49,5 +49,5 @@ def read_pretrained(source: str, task: Task, config: Any = None, **more: Any) ->
 
 
 def tokenizer_in(source: str) -> str:
-    """Where a model's tokenizer is: the model folder of a past run, otherwise `source`."""
+    """Returns where a model's tokenizer is: the model folder of a past run, otherwise `source`."""
     return str(model_folder(source) or source)

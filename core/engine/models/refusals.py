@@ -33,7 +33,7 @@ class NotFetched(ModelError):  # noqa: N818 - nothing is wrong with it
 
 
 def short_name(source: str) -> str:
-    """The name of a model's folder or past run, or its id on the Hub."""
+    """Returns the name of a model's folder or past run, or its id on the Hub."""
     return sources.short_name(source) if Path(source).is_dir() or is_run(source) else source
 
 
@@ -128,7 +128,7 @@ def explained(source: str, part: str = "model", *, builds: bool = False) -> Iter
 
 
 def not_loaded(source: str, error: BaseException, part: str = "model") -> ModelError:
-    """The error for what a library raised while it read the model or tokenizer at `source`."""
+    """Returns the error for what a library raised while it read the model or tokenizer at `source`."""
     text, reason, name = str(error), _in_short(error), short_name(source)
     if "trust_remote_code" in text:
         return ModelError(
@@ -165,7 +165,7 @@ def not_loaded(source: str, error: BaseException, part: str = "model") -> ModelE
 
 
 def _in_short(error: BaseException) -> str:
-    """The first two lines of an error; with its type if that is a single word."""
+    """Returns the first two lines of an error; with its type if that is a single word."""
     text = " ".join(line.strip() for line in str(error).strip().splitlines()[:2])
     return text if " " in text else f"{type(error).__name__} {text}".strip()
 
@@ -213,7 +213,7 @@ def explain_encoding() -> None:
 
 
 def auto_class(task: Task) -> Any:
-    """The class of transformers that loads a model with the head of `task`."""
+    """Returns the class of transformers that loads a model with the head of `task`."""
     import transformers
 
     match task:
@@ -335,7 +335,7 @@ def check_language_head(source: str, model: Any, info: dict[str, Any]) -> None:
 
 
 def fresh_weights(model: Any, info: dict[str, Any]) -> list[str]:
-    """Names of the weights of the model's body that are random; `info` as in `check_loaded`."""
+    """Returns names of the weights of the model's body that are random; `info` as in `check_loaded`."""
     fresh = _not_loaded(info)
     return [name for name in _body(model) if name in fresh]
 

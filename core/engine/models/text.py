@@ -134,7 +134,7 @@ MOST_BY_SIZE = 8192
 
 
 def fitting_vocabulary(texts: Sequence[str]) -> tuple[int, int]:
-    """The least vocabulary that keeps frequent characters whole, and a usual one for texts of this size.
+    """Returns the least vocabulary that keeps frequent characters whole, and a usual one for texts of this size.
 
     Hangul and Chinese characters have three bytes each, and there are thousands of them. A token should occur often
     enough to be learned.
@@ -151,7 +151,7 @@ def fitting_vocabulary(texts: Sequence[str]) -> tuple[int, int]:
 
 
 def sample(texts: Sequence[str], characters: int = SAMPLE_CHARACTERS) -> Iterator[str]:
-    """Texts of at most about `characters` in all, evenly spread; deterministic."""
+    """Yields texts of at most about `characters` in all, evenly spread; deterministic."""
     share = min(1.0, characters / max(1, sum(map(len, texts))))
     taken = seen = 0.0
     for text in texts:
@@ -195,7 +195,7 @@ FIRST, SECOND = (1, 2, 3, 4), (5, 6, 7, 8)
 
 
 def leaks_between_packed(model: Any) -> bool:
-    """Whether a conversation changes the logits of the next one in its row.
+    """Returns whether a conversation changes the logits of the next one in its row.
 
     transformers' masks separate conversations by `position_ids` that restart at 0; models with masks or a state of
     their own ignore them. The second text is read alone, after the first as one text, and after it with restarted
@@ -214,7 +214,7 @@ def leaks_between_packed(model: Any) -> bool:
 
 
 def _logits(model: Any, tokens: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
-    """Logits of the second text, [4, vocabulary]."""
+    """Returns logits of the second text, [4, vocabulary]."""
     device = next(model.parameters()).device
     ids = torch.tensor([list(tokens)], device=device)
     places = torch.tensor([list(positions)], device=device)
@@ -271,7 +271,7 @@ def tokenizer_for(options: RunOptions, texts: Callable[[], Iterable[str]]) -> An
 
 
 def tokenizer_at_hand(source: str) -> Any | None:
-    """The model's tokenizer if it is on this computer; None also for a model from scratch.
+    """Returns the model's tokenizer if it is on this computer; None also for a model from scratch.
 
     The cache's files are checked first: from a config alone, transformers makes a tokenizer without words.
 
@@ -291,7 +291,7 @@ def tokenizer_at_hand(source: str) -> Any | None:
 
 
 def longest_text(config: Any, tokenizer: Any) -> int:
-    """The most tokens the model can see; a huge number if unlimited."""
+    """Returns the most tokens the model can see; a huge number if unlimited."""
     positions = getattr(config, "max_position_embeddings", None) or 0
     limit: int = tokenizer.model_max_length
     return min(limit, positions) if positions > 0 else limit  # XLNet has -1

@@ -191,7 +191,7 @@ def load_vision_model(options: ModelOptions, classes: int, seed: int) -> VisionC
 
 
 def _published_weights(torchvision: Any, name: str) -> dict[str, torch.Tensor]:
-    """The weights torchvision publishes: checked against their hash, never unpickled as objects."""
+    """Returns the weights torchvision publishes: checked against their hash, never unpickled as objects."""
     weights = torchvision.models.get_model_weights(name).DEFAULT
     cached = Path(torch.hub.get_dir()) / "checkpoints" / weights.url.rpartition("/")[2]
     title = _("The pretrained weights of {name} can't be loaded").format(name=name)
@@ -329,7 +329,7 @@ def find_image_model(options: RunOptions) -> ImageModel:
 
 
 def _of_past_run(source: str, folder: Path) -> ImageModel:
-    """A torchvision network that a past run has trained."""
+    """Returns a torchvision network that a past run has trained."""
     title = _("The model of {source} can't be trained on").format(source=short_name(source))
     weights = folder / "model.safetensors"
     if not weights.is_file():
@@ -373,7 +373,7 @@ def load_image_model(options: RunOptions, model: ImageModel, labels: tuple[str, 
 
 
 def image_model_on_meta(options: RunOptions, model: ImageModel, classes: int) -> torch.nn.Module:
-    """The model on torch's meta device, without weights.
+    """Returns the model on torch's meta device, without weights.
 
     Raises:
         ModelError: Its config describes no model.
@@ -400,7 +400,7 @@ class WrongSize(ModelError):  # noqa: N818 - nothing is wrong with the model
 
 
 def limits_of(options: RunOptions, model: ImageModel, size: int) -> VisionModel:
-    """The smallest images that the model can be trained on, in a batch and alone.
+    """Returns the smallest images that the model can be trained on, in a batch and alone.
 
     Known for torchvision's models; a transformers model is tried without weights.
 
@@ -425,7 +425,7 @@ def limits_of(options: RunOptions, model: ImageModel, size: int) -> VisionModel:
 
 
 def own_size(config: Any) -> int | None:
-    """The size of images a model was made for, in pixels; None if its config has none, or no square."""
+    """Returns the size of images a model was made for, in pixels; None if its config has none, or no square."""
     size = getattr(config, "image_size", None)
     if isinstance(size, Sequence) and len(set(size)) == 1:
         size = size[0]
@@ -433,7 +433,7 @@ def own_size(config: Any) -> int | None:
 
 
 def _reason_against(model: Any, batch: int, size: int) -> str:
-    """Why a model can't be trained on batches of so many images of this size; empty if it can."""
+    """Returns why a model can't be trained on batches of so many images of this size; empty if it can."""
     try:
         with torch.no_grad():
             model(pixel_values=torch.empty(batch, 3, size, size, device="meta"))
@@ -443,7 +443,7 @@ def _reason_against(model: Any, batch: int, size: int) -> str:
 
 
 def _with_normalisation(model: ImageModel) -> ImageModel:
-    """The model with mean and std of its preprocessor_config.json, if it has one that can be read."""
+    """Returns the model with mean and std of its preprocessor_config.json, if it has one that can be read."""
     from transformers.utils import cached_file
 
     try:

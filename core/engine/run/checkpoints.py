@@ -221,7 +221,7 @@ class _State(msgspec.Struct):
 
 
 def _state_matches(checkpoint: Checkpoint) -> bool:
-    """Whether Trainer's state is of the step in the folder's name."""
+    """Returns whether Trainer's state is of the step in the folder's name."""
     try:
         state = msgspec.json.decode((checkpoint.path / STATE).read_bytes(), type=_State)
     except (OSError, msgspec.MsgspecError, RecursionError):

@@ -151,7 +151,7 @@ def writing(folder: Path, needed: int = 0) -> Iterator[None]:
 
 
 def cant_save(error: Exception, folder: Path, needed: int = 0) -> CantSave:
-    """The error for a file in `folder` that couldn't be written."""
+    """Returns the error for a file in `folder` that couldn't be written."""
     try:
         folder = folder.absolute()
     except FileNotFoundError:  # the working directory, which is the run's folder, has no path any more
@@ -178,7 +178,7 @@ def cant_save(error: Exception, folder: Path, needed: int = 0) -> CantSave:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether the disk, the person's quota or the limit for one file is exhausted."""
+    """Returns whether the disk, the person's quota or the limit for one file is exhausted."""
     return (isinstance(error, OSError) and error.errno in DISK_FULL_NUMBERS) or says(error, DISK_FULL)
 
 
@@ -207,7 +207,7 @@ def _diverged(error: Diverged, options: RunOptions) -> UserError:
 
 
 def explain(error: Exception, options: RunOptions) -> UserError | None:
-    """The UserError for an error that any engine may meet; None for others."""
+    """Returns the UserError for an error that any engine may meet; None for others."""
     if isinstance(error, Diverged):
         return _diverged(error, options)
     if is_disk_full(error):

@@ -80,7 +80,7 @@ class RequestBox:
             self.ending, self.evaluates = self.ending or Outcome.STOPPED, False
 
     def end_requested(self, *, alone: bool = False) -> bool:
-        """Whether a stop or a pause was requested so far; cheap enough for every step.
+        """Returns whether a stop or a pause was requested so far; cheap enough for every step.
 
         Rank 0 decides for all, unless it asks `alone`.
         """
@@ -91,11 +91,11 @@ class RequestBox:
         return self.ending is not None
 
     def cuts_short(self, *, alone: bool = False) -> bool:
-        """Whether an evaluation has to end at once."""
+        """Returns whether an evaluation has to end at once."""
         return self.end_requested(alone=alone) and not self.evaluates
 
     def save_requested(self) -> bool:
-        """Whether a checkpoint was requested since the last call; of several ranks, until `end_requested`."""
+        """Returns whether a checkpoint was requested since the last call; of several ranks, until `end_requested`."""
         if not is_rank():
             self._poll()
         is_asked, self._save_requested = self._save_requested, False

@@ -185,7 +185,7 @@ class StepLog:
         return self._samples / self._seconds if self._seconds > 0 else None
 
     def take_mean_loss(self) -> float | None:
-        """The mean loss of the steps written since the last call; None if there were none."""
+        """Returns the mean loss of the steps written since the last call; None if there were none."""
         losses, self._losses = self._losses, []
         return sum(losses) / len(losses) if losses else None
 
@@ -204,7 +204,7 @@ class StepLog:
         self._flushed = time.monotonic()
 
     def _read(self) -> list[StepFinished]:
-        """The events of the steps, with their figures from the device."""
+        """Returns the events of the steps, with their figures from the device."""
         steps, self._steps = self._steps, []
         start = time.perf_counter()
         losses = self._fetch([step.losses for step in steps])

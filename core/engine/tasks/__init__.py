@@ -69,7 +69,7 @@ def refuse_other_labels(labels: tuple[str, ...], of_model: Iterable[str], option
 
 
 def named(labels: tuple[str, ...], options: RunOptions) -> tuple[str, ...]:
-    """Labels by the names that `data.label_names` gives them.
+    """Returns labels by the names that `data.label_names` gives them.
 
     Raises:
         DataError: Two labels have one name.

@@ -112,7 +112,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
 
 
 def _trainable(data: ImageData, model: ImageModel, options: RunOptions, reporter: Reporter) -> ImageSet:
-    """The training images, without one that would be alone in the last batch of a model with batch norm."""
+    """Returns the training images, without one that would be alone in the last batch of a model with batch norm."""
     source, batch_size, count = options.model.source, options.memory.batch_size, len(data.train)
     try:
         limits = limits_of(options, model, data.size)
@@ -149,7 +149,7 @@ def _trainable(data: ImageData, model: ImageModel, options: RunOptions, reporter
 
 
 def without_one(images: ImageSet) -> ImageSet:
-    """All images but the last one of the most frequent class."""
+    """Returns all images but the last one of the most frequent class."""
     most = Counter(images.labels).most_common(1)[0][0]
     left_out = max(index for index, label in enumerate(images.labels) if label == most)
     kept = [index for index in range(len(images)) if index != left_out]

@@ -141,7 +141,7 @@ def build_trainer(
     *,
     kind: type[WatchedTrainer] = WatchedTrainer,
 ) -> WatchedTrainer:
-    """The trainer of a run; its class is `kind`, mixed into the task's own trainer.
+    """Returns the trainer of a run; its class is `kind`, mixed into the task's own trainer.
 
     Raises:
         ModelError: The model doesn't support activation checkpointing, which was chosen.

@@ -42,7 +42,7 @@ from core.runs.models import is_undamaged
 
 
 def best_so_far(args: Arguments, state: State, by: BestMetric) -> int | None:
-    """The step of the best evaluation whose weights are there, by Trainer's log.
+    """Returns the step of the best evaluation whose weights are there, by Trainer's log.
 
     Every checkpoint has that log, so that a resumed run, whose last evaluation may have been undone, counts as one that
     never stopped.
@@ -184,7 +184,7 @@ class ValidationCallback(TrainerCallback):
 def over_ranks(
     losses: list[torch.Tensor], tokens: list[torch.Tensor]
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """The mean losses of all ranks' batches, and the sums of their tokens."""
+    """Returns the mean losses of all ranks' batches, and the sums of their tokens."""
     if world_size() == 1:
         return losses, tokens
     device = losses[0].device
@@ -193,7 +193,7 @@ def over_ranks(
 
 
 def fetched(lists: Sequence[Sequence[torch.Tensor]]) -> list[list[float]]:
-    """The numbers of lists of scalars, read from the device at once."""
+    """Returns the numbers of lists of scalars, read from the device at once."""
     scalars = [tensor for tensors in lists for tensor in tensors]
     numbers = iter(torch.stack(scalars).tolist() if scalars else ())
     return [[next(numbers) for _tensor in tensors] for tensors in lists]

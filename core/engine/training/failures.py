@@ -51,7 +51,7 @@ def require_processes(checkpoint: Checkpoint | None, count: int, computers: int 
 
 
 def saved_bytes(model: Any) -> int:
-    """Bytes of the weights that are saved: all, or an adapter's alone."""
+    """Returns bytes of the weights that are saved: all, or an adapter's alone."""
     is_adapter = hasattr(model, "peft_config")
     weights = {
         weight.data_ptr(): weight for weight in model.parameters() if weight.requires_grad or not is_adapter
@@ -149,7 +149,7 @@ KNOWN = (
 def explain(
     error: Exception, options: RunOptions, forecast: MemoryForecast | None = None
 ) -> UserError | None:
-    """The UserError for `error`, or None if it is a bug."""
+    """Returns the UserError for `error`, or None if it is a bug."""
     if is_out_of_memory(error):
         return out_of_memory(options, forecast, str(error), limit=memory_limit())
     if (common := failures.explain(error, options)) is not None:

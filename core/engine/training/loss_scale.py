@@ -34,7 +34,7 @@ def fix_loss_scaling(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
 
 
 def _divides_by_items(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
-    """Whether the loss decreases with `num_items_in_batch`; a router's loss doesn't.
+    """Returns whether the loss decreases with `num_items_in_batch`; a router's loss doesn't.
 
     Without any label, a sum is 0 and a mean is NaN.
     """

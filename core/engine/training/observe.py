@@ -109,7 +109,7 @@ class _TorchCalls(TorchFunctionMode):
 
 
 def _outermost(model: torch.nn.Module, recomputed: set[torch.nn.Module]) -> int:
-    """The number of outermost recomputed blocks of `model`.
+    """Returns the number of outermost recomputed blocks of `model`.
 
     A transformers layer checkpoints its inner forward, so that only modules inside it are seen to run again.
     """

@@ -54,7 +54,7 @@ def process_group(kind: str) -> Iterator[None]:
 
 
 def world_size() -> int:
-    """How many processes train together."""
+    """Returns how many processes train together."""
     return distributed.get_world_size() if _talk is not None else 1
 
 
@@ -77,7 +77,7 @@ def agreed_numbers(numbers: list[int]) -> list[int]:
 
 
 def gathered(value: Value) -> list[Value]:
-    """Every rank's value, in the order of ranks."""
+    """Returns every rank's value, in the order of ranks."""
     if _talk is None:
         return [value]
     values: list[Any] = [None] * world_size()
@@ -91,7 +91,7 @@ def wait_for_all() -> None:
 
 
 def summed(figures: torch.Tensor) -> torch.Tensor:
-    """The sum over ranks, on the figures' device; a GPU isn't waited for."""
+    """Returns the sum over ranks, on the figures' device; a GPU isn't waited for."""
     if _talk is not None:
         distributed.all_reduce(figures)
     return figures
@@ -104,7 +104,7 @@ def share_buffers(model: torch.nn.Module) -> None:
 
 
 def rows_of_all(rows: torch.Tensor, sizes: list[int]) -> torch.Tensor:
-    """The rows of all ranks' batches, one after another; `sizes` are how many count of each."""
+    """Returns the rows of all ranks' batches, one after another; `sizes` are how many count of each."""
     width = max(*sizes, len(rows))
     padded = torch.cat([rows, rows.new_zeros((width - len(rows), *rows.shape[1:]))]).contiguous()
     found = [torch.empty_like(padded) for _size in sizes]

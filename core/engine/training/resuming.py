@@ -52,7 +52,7 @@ class Resuming:
     # Checkpoints
 
     def is_saved(self, path: Path) -> bool:
-        """Whether this checkpoint exists already, which counts as the last save then."""
+        """Returns whether this checkpoint exists already, which counts as the last save then."""
         self.saved, self.is_new = None, False
         if not agreed(is_complete(path)):
             return False

@@ -78,7 +78,7 @@ def one_batch_each(batches: BatchSampler, number: int, count: int) -> Iterator[l
 
 
 def live_loader(loader: Any) -> DataLoader:
-    """The torch DataLoader inside accelerate's: its iterator holds the workers."""
+    """Returns the torch DataLoader inside accelerate's: its iterator holds the workers."""
     return getattr(loader, "base_dataloader", loader)
 
 
@@ -92,7 +92,7 @@ def use_own_generator(loader: Any) -> None:
 
 
 def batch_sampler_of(loader: Any) -> Any:
-    """The batch sampler inside accelerate's wrappers: of several ranks, and of an epoch that was resumed."""
+    """Returns the batch sampler inside accelerate's wrappers: of several ranks, and of an epoch that was resumed."""
     found = live_loader(loader).batch_sampler
     while hasattr(found, "batch_sampler"):
         found = found.batch_sampler
@@ -100,5 +100,5 @@ def batch_sampler_of(loader: Any) -> Any:
 
 
 def step_size(args: TrainingArguments) -> int:
-    """Samples of an optimizer step, of all ranks."""
+    """Returns samples of an optimizer step, of all ranks."""
     return int(args.train_batch_size * args.gradient_accumulation_steps * world_size())

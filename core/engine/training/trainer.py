@@ -190,7 +190,7 @@ class WatchedTrainer(Trainer):
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
     ) -> tuple[list[Any], Any]:
-        """The batches of one optimizer step.
+        """Returns the batches of one optimizer step.
 
         Raises:
             UserError: A worker found a sample that can't be used.
@@ -228,7 +228,7 @@ class WatchedTrainer(Trainer):
         return len(inputs["labels"])
 
     def count_tokens(self, inputs: dict[str, Any]) -> torch.Tensor | None:
-        """Tokens of a batch without padding, as a scalar on the device; None for images."""
+        """Returns tokens of a batch without padding, as a scalar on the device; None for images."""
         mask = inputs.get("attention_mask")
         return None if mask is None else mask.sum()
 
@@ -502,7 +502,7 @@ class WeightedTrainer(WatchedTrainer):
         raise NotImplementedError
 
     def eval_metrics(self) -> dict[str, float]:
-        """The metrics of the evaluation that has just ended, without `eval_`."""
+        """Returns the metrics of the evaluation that has just ended, without `eval_`."""
         return self.means.all()
 
     @override
@@ -535,7 +535,7 @@ class LanguageTrainer(WeightedTrainer):
 
     @override
     def count_tokens(self, inputs: dict[str, Any]) -> torch.Tensor | None:
-        """All tokens: blocks have no padding."""
+        """Returns all tokens: blocks have no padding."""
         return torch.tensor(inputs["input_ids"].numel())
 
     @override

@@ -61,7 +61,7 @@ class TrlTrainer(KeepsAdapter, WeightedTrainer, _BaseTrainer):
 
     @override
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[Any], Any]:
-        """The batches of an optimizer step; TRL's own metrics of the step before would grow with the run."""
+        """Returns the batches of an optimizer step; TRL's own metrics of the step before would grow with the run."""
         self._metrics["train"].clear()
         return super().get_batch_samples(*args, **kwargs)
 
@@ -89,7 +89,7 @@ class ChatTrainer(TrlTrainer, SFTTrainer):
 
     @override
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The loss of a batch; FlashAttention separates packed conversations in a single row only."""
+        """Returns the loss of a batch; FlashAttention separates packed conversations in a single row only."""
         if "position_ids" in inputs and "flash" in base_of(self.model).config._attn_implementation:
             inputs = {name: value.reshape(1, -1) for name, value in inputs.items()}
         return super().compute_loss(model, inputs, *args, **kwargs)
@@ -189,7 +189,7 @@ class RatedLoss(PairsAsTokens):
         return losses.mean() + router_loss
 
     def _ratios(self, model: Any, rows: dict[str, torch.Tensor]) -> tuple[torch.Tensor, Any]:
-        """How much likelier the model finds each answer than the reference does, and the router's loss."""
+        """Returns how much likelier the model finds each answer than the reference does, and the router's loss."""
         labels = rows["input_ids"].masked_fill(rows["completion_mask"] == 0, NO_LABEL)
         given = {name: rows[name] for name in ROWS[:2]} | {"labels": labels, "use_cache": False}
         if self.aux_loss_enabled:
