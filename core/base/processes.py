@@ -95,8 +95,8 @@ GPU_HELD_UP = "impactinginteractivity"
 """In what Metal prints and raises, in lower case (kIOGPUCommandBufferCallbackErrorImpactingInteractivity)."""
 
 DISPLAY_CAME_FIRST = _(
-    "macOS stopped the GPU's work because it held up the display. Let the display sleep while it trains: "
-    "then macOS doesn't do that."
+    "macOS stopped the GPU's work because it held up the display. macOS doesn't do that while the display sleeps: "
+    "let it sleep while the run trains."
 )
 
 

@@ -185,7 +185,7 @@ def devices_plan(
     benchmark = Benchmark(
         kind=BenchmarkKind.DEVICES,
         name=pair.title,
-        title=_("{title}: epochs of {there}, batches of {listed}").format(
+        title=_("{title}: epochs of {there}, batch sizes {listed}").format(
             title=pair.title, there=counted(count, noun), listed=listed
         ),
         rows=tuple(row for row, _options in made),

@@ -99,8 +99,8 @@ class Plan:
         text = text.format(runs=runs, count=shown)
         if refused := len(self.benchmark.rows) - len(self.options):
             more = ngettext(
-                "One more is left out, with its reason.",
-                "{count} more are left out, with reasons.",
+                "One more is left out; the table says why.",
+                "{count} more are left out; the table says why.",
                 refused,
             )
             text += " " + more.format(count=refused)

@@ -155,7 +155,7 @@ def columns_of(
         ),
     ]  # fmt: skip
     if not is_methods:
-        tip = _("The loss of the first step: where a model has no dropout, devices agree in it")
+        tip = _("The loss of the first step, equal on all devices if the model has no dropout")
         columns.append(
             FigureColumn("first_loss", _("First loss"), lambda one, _first: one.first_loss, formats.loss, tip)
         )
@@ -341,8 +341,8 @@ def conclusion(result: Result) -> str:
     )
     if len(quiet) < len(result.measured):
         words = _(
-            "{count} of {rows} rows were measured beside other work, or while heat or a power cap reduced the clock, "
-            "and are left out here. Close other programs and measure again."
+            "{count} of {rows} rows were measured while other programs worked, or heat or a power cap reduced the "
+            "clock, and are left out here. Close other programs and measure again."
         )
         count = len(result.measured) - len(quiet)
         sentences.append(words.format(count=count, rows=len(result.measured)))

@@ -63,7 +63,7 @@ OPENING, CLOSING = "⟦", "⟧"
 def add_commands(commands: CommandParsers) -> None:
     _add_new(commands)
     command = commands.add("options", options, summary=_("explain every option of a run file"), example="")
-    add_flag(command, "--markdown", _("as the page docs/options.md"))
+    add_flag(command, "--markdown", _("print the page docs/options.md"))
     _add_inspect(commands)
     _add_devices(commands)
 
@@ -406,7 +406,7 @@ def _add_devices(commands: CommandParsers) -> None:
     )
     add_flag(command, "--check", _("check that a device computes correctly"))
     command.add_argument(
-        "--device", default="auto", metavar="NAME", help=_("with --check: as `hone devices` names it")
+        "--device", default="auto", metavar="NAME", help=_("with --check: a name from `hone devices`")
     )
     add_flag(command, "--short", _("with --check: the main comparisons, a few seconds"))
     add_json(command)
@@ -419,7 +419,7 @@ def devices(arguments: argparse.Namespace) -> int:
         print_answer(machine, lines, as_json=arguments.json)
         return 0
     if not arguments.json:
-        note(_("Comparing ..."))
+        note(_("Comparing…"))
     request = DeviceCheckRequest(device=arguments.device, short=arguments.short)
     report = run_job("check-device", request, DeviceCheckReport, timeout=CHECK_SECONDS)
     print_answer(report, _check_lines(report), as_json=arguments.json)

@@ -103,7 +103,7 @@ def add_commands(commands: CommandParsers) -> None:
         summary=_("test lighter settings until a run fits"),
         example="mine.hone --output smaller.hone",
         details=_(
-            "Tests your settings, then lighter ones (smaller batches, half precision, ...) in at most 6 short runs, "
+            "Tests your settings, then lighter ones (smaller batches, half precision, …) in at most 6 short runs, "
             "and writes the fastest that fits with 10 % to spare to a new run file. Settings that may change the "
             "result come last. A run that already fits is written only with --output. The exit status is 3 if nothing "
             "fits."
@@ -192,7 +192,7 @@ def _find_model(options: RunOptions, file: Path, *, needs_weights: bool, offline
         if offline or hub.is_forbidden():
             raise hub.not_here(source, "--offline" if offline else "")
         note(
-            _("Downloading {config} (a few KB) of {source} from {host} ...").format(
+            _("Downloading {config} (a few KB) of {source} from {host}…").format(
                 config=hub.CONFIG, source=source, host=hub.host()
             )
         )
@@ -225,7 +225,7 @@ def _check_model(options: RunOptions) -> ModelReport:
 
 def forecast(arguments: argparse.Namespace) -> int:
     if not arguments.json:
-        note(_("Checking the model and this computer ..."))
+        note(_("Checking the model and this computer…"))
     request = _read_request(arguments, needs_weights=False)
     problems, is_read = list[str](), not arguments.quick
     if is_read and scheme_of(request.options.data.train) in (
@@ -321,7 +321,7 @@ def remedy_lines(remedies: tuple[Remedy, ...]) -> list[str]:
 def measure(arguments: argparse.Namespace) -> int:
     request = _read_request(arguments, needs_weights=True)
     if not arguments.json:
-        note(_("Running a few steps on your data ..."))
+        note(_("Running a few steps on your data…"))
     # a device by name instead of "auto": the memory guard has to know whose memory it watches
     options = with_changes(request.options, {"device.name": request.device.name})
     measurement = DryRun(options, request.room).run()

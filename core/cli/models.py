@@ -111,7 +111,7 @@ def _add_try(commands: CommandParsers) -> None:
         metavar="FILE",
         help=_("with --file: a new CSV file with all answers; default, and -: print it"),
     )
-    add_flag(command, "--cpu", _("on the CPU, even while a run trains"))
+    add_flag(command, "--cpu", _("answer on the CPU, even while a run trains"))
     add_json(command, _("print answers as JSON, a line each"))
     group, default = command.add_argument_group(_("for text generation and chat")), chat_jobs.Writing()
     group.add_argument("--system", default="", metavar="TEXT", help=_("the system prompt"))
@@ -154,7 +154,7 @@ def try_run(arguments: argparse.Namespace) -> int:
     which = chat_jobs.Which.BEFORE if arguments.before else chat_jobs.Which.TRAINED
     verdict = chat.room_for(run, (which,), settings.runs_folder(), on_cpu=arguments.cpu)
     if not verdict.allowed:
-        hint = _("With --cpu it is tried all the same, on the CPU.") if verdict.cpu_helps else ""
+        hint = _("--cpu tries the model on the CPU all the same.") if verdict.cpu_helps else ""
         raise OutOfMemory(verdict.title, f"{verdict.detail} {hint}".rstrip())
     is_one = len(files) == 1 and options.task.reads_images and not files[0].is_dir() and not arguments.output
     process = chat.TryProcess(chat_jobs.Load(run=str(run.path.absolute()), which=which, on_cpu=arguments.cpu))
@@ -306,7 +306,7 @@ def _add_export(commands: CommandParsers) -> None:
     )
     model.add_argument("--checkpoint", default="", metavar="NAME", help=_("export this checkpoint"))
     model.add_argument("--repo", default="", metavar="OWNER/NAME", help=_("with --to hub: a new repository"))
-    add_flag(model, "--public", _("with --to hub: everybody sees it"))
+    add_flag(model, "--public", _("with --to hub: everybody can see the repository"))
     pushed = [kind for kind in kinds if kind != ExportKind.HUB]
     model.add_argument(
         "--as", dest="pushed", choices=pushed, metavar="KIND", help=_("with --to hub: what is uploaded")
@@ -431,7 +431,7 @@ def _add_hub(commands: CommandParsers) -> None:
         ),
     )
     command.add_argument(
-        "words", nargs="*", metavar="WORDS", help=_("search names; none: the most downloaded")
+        "words", nargs="*", metavar="WORDS", help=_("words in names; default: the most downloaded")
     )
     action, name = command.add_mutually_exclusive_group(), "OWNER/NAME"
     action.add_argument("--download", metavar=name, help=_("download a model, or with --data a data set"))

@@ -99,7 +99,7 @@ def ask_to_send(asked: Sequence[RunOptions], *, is_agreed: bool, chosen: Collect
         UserError: The answer is no, or something can't be sent.
     """
     if parcels := to_ask(asked, chosen):
-        note(_("Checking what would be sent ..."))
+        note(_("Checking what would be sent…"))
         request = request_for(asked, parcels)
         if not is_agreed and not sys.stdin.isatty():
             refuse("\n".join((request.title, *request.lines, _("not a terminal, use --yes"))))

@@ -99,7 +99,7 @@ def add_commands(commands: CommandParsers) -> None:
     action = command.add_mutually_exclusive_group()
     add_flag(action, "--compare", _("compare the runs named"))
     add_flag(action, "--delete", _("move the runs named to the trash"))
-    add_flag(command, "--permanently", _("with --delete: not to the trash"))
+    add_flag(command, "--permanently", _("with --delete: delete at once, not to the trash"))
     add_flag(command, "--yes", _("with --delete: don't ask"))
     add_json(command)
 

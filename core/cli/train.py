@@ -249,7 +249,7 @@ def _add_train(commands: CommandParsers) -> None:
         "--run-dir", type=Path, metavar="DIR", help=_("where to save the run: a new or empty folder")
     )
     add_set(command)
-    sweeping = _("train a run for each of these values, and compare them; twice for pairs of two options")
+    sweeping = _("train a run for each value and compare them; give it twice to try all pairs of two options")
     add_repeated(command, "--sweep", "SECTION.OPTION=VALUE,VALUE", sweeping)
     add_flag(command, "--queue", QUEUE)
     add_flag(
@@ -374,7 +374,7 @@ def _check_model(asked: Sequence[RunOptions], file: Path) -> None:
         question = model.question_about(options) if is_in_doubt or model_may_refuse(options) else None
         questions += [] if question is None or question in questions else [question]
     for question in questions:
-        note(_("Checking the model ..."))
+        note(_("Checking the model…"))
         try:
             problems = run_job("check-model", question, ModelReport).problems
         except (UserError, EngineCrashed) as error:
@@ -398,7 +398,7 @@ def _check_data(asked: Sequence[RunOptions]) -> None:
     for place, request in enumerate(requests):
         if request in requests[:place]:
             continue
-        note(_("Checking the data ..."))
+        note(_("Checking the data…"))
         if problems := list(problem_lines(run_job("inspect", request, DataReport))):
             raise DataError(_("The chat run would stop at its data"), "\n".join(problems))
 

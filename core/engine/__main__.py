@@ -366,7 +366,7 @@ def _answer(name: str, channel: Channel) -> int:
 
 
 def _exit_now(status: int) -> NoReturn:
-    """Exit without finalising the interpreter, which takes a second and in which threads of Arrow can abort."""
+    """Exit without finalizing the interpreter, which takes a second and in which threads of Arrow can abort."""
     atexit._run_exitfuncs()
     for stream in filter(None, (sys.stdout, sys.stderr)):
         with contextlib.suppress(OSError, ValueError):  # its reader is gone

@@ -360,7 +360,7 @@ class Heartbeat:
         if len(self._heard) < len(meeting.names) - 1:
             title = _("{names} did not join within {seconds} s").format(names=names, seconds=seconds)
             detail = _(
-                "Another run may train there, which was started first. Or they don't reach each other: they meet at "
+                "Another run, started first, may train there. Or they don't reach each other: they meet at "
                 "{host}, port {port}, and no firewall may be closed between them."
             ).format(host=meeting.host, port=meeting.port)
         else:

@@ -366,7 +366,9 @@ def obstacles(computer: Computer, checked: CheckedComputer) -> list[ComputerErro
     found = []
     if not checked.writable:
         title = _("Hone can't use the folder {folder} on {name}").format(**words)
-        detail = _("You may not write there, it holds other files already, or it is on no disk, as /proc is.")
+        detail = _(
+            "You may not write there, it holds other files already, or it isn't on a disk (such as /proc)."
+        )
         found.append(ComputerError("not-writable", title, detail, (Fix(_("Choose another folder")),)))
     if not checked.python and not checked.uv and not checked.source:
         title = _("{name} has no Python that Hone can use").format(**words)

@@ -187,7 +187,7 @@ class Link:
         """Returns which of these files, sizes by hash, are not there, and how much of each is there already."""
         found = self.ask(far.Missing(files=tuple(sizes)), dict[str, far.Size])
         if any(digest not in sizes or part > sizes[digest] for digest, part in found.items()):
-            raise self.wrong(_("It lacks other files than those it was asked for."))
+            raise self.wrong(_("It asks for files that it wasn't offered."))
         return dict(found)
 
     def decoded(self, content: bytes | msgspec.Raw, kind: type[Answer]) -> Answer:

@@ -366,7 +366,7 @@ class Mirror:
         places = [path.with_name(f"{name}.before-{number}") for number in range(1, MOST_KEPT + 1)]
         place = next((place for place in places if not is_there(place)), None)
         if place is None:
-            raise link.wrong(_("{name} is another file again and again.").format(name=name))
+            raise link.wrong(_("It has replaced {name} too often.").format(name=name))
         path.replace(place)
         self._tell(kept=(*self._connection.kept, place.name))
 

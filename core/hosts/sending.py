@@ -75,7 +75,7 @@ class Parcel:
             return files_in(self.path)
         if not self.path.is_dir() or what_lacks(self.path, needs_weights=True) is not None:
             raise _refused(
-                self.path, _("An adapter names it as its base model, and it is no model's folder.")
+                self.path, _("An adapter names it as its base model, but it isn't a model folder.")
             )
         below = files_in(self.path)
         return {f"{self.into}/{name.partition('/')[2]}": path for name, path in below.items()}

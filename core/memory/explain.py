@@ -219,7 +219,7 @@ def _temporary(case: Case, forecast: Forecast) -> Explanation:
     if not forecast.parts.activations:
         return Explanation(
             _("Temporary buffers of the optimizer step."),
-            _("{largest} numbers of the largest weight × a few copies of {number} bytes").format(
+            _("largest weight: {largest} numbers × {number} bytes, a few copies").format(
                 largest=compact_count(case.largest_trained), number=NUMBER
             ),
             _("source of transformers.optimization and torch.optim"),

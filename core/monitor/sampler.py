@@ -91,7 +91,7 @@ class Background:
         self._thread: Thread | None = None
 
     def read(self) -> list[Event]:
-        """Return the samples read since the last call, with the times of their readings, and starts the next reading."""
+        """Returns the samples read since the last call, each with its time, and starts the next reading."""
         if self._source is not None and self._clock() >= self._next:
             self._next = self._clock() + self._every
             self._thread = Thread(target=self._work, args=(self._source,), name="machine source", daemon=True)

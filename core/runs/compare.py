@@ -288,7 +288,7 @@ def sweep(options: RunOptions, values: Mapping[str, str]) -> dict[str, RunOption
         text = _("that makes {count} runs; at most {most} can be compared")
         problems.append(Problem("", text.format(count=formats.count(count), most=MOST)))
     if options.pretrains:
-        text = _("this takes two runs; let the first one finish, then try values in a run from its model")
+        text = _("a new chat model takes two runs; finish the first, then try values in runs from its model")
         problems.append(Problem("model.source", text))
     for chosen in () if problems else itertools.product(*lists):
         tree = run_file.to_tree(options)

@@ -207,16 +207,16 @@ def _kept(status: RunStatus, metric: str) -> str:
     model_step = finished.model_step or finished.steps
     if finished.waited:
         return ngettext(
-            "Stopped early at step {last:,}: no better for {count} evaluation; the model is that of step {best:,}.",
-            "Stopped early at step {last:,}: no better for {count} evaluations; the model is that of step {best:,}.",
+            "Stopped early at step {last:,}: no better for {count} evaluation; the model is from step {best:,}.",
+            "Stopped early at step {last:,}: no better for {count} evaluations; the model is from step {best:,}.",
             finished.waited,
         ).format(count=finished.waited, last=finished.steps, best=model_step)
     if model_step >= finished.steps:
         return ""
     end = status.evaluations[-1]
     if end.step == model_step:
-        return _("The model is that of step {step:,}, the last that was evaluated.").format(step=model_step)
-    kept = _("The model is that of step {step:,}, the best evaluation; that of step {last:,} gave {value}.")
+        return _("The model is from step {step:,}, the last that was evaluated.").format(step=model_step)
+    kept = _("The model is from step {step:,}, the best evaluation; step {last:,} gave {value}.")
     value = formats.metric_format(metric)(end.metrics.get(metric))
     return kept.format(step=model_step, last=end.step, value=value)
 
@@ -419,15 +419,15 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
 
 
 _A_REWARD = _(
-    "A reward is how much likelier an answer is than before training; that of a liked answer should be above what "
-    "unrelated answers gained, that of another below it."
+    "A reward is how much likelier an answer is than before training. Liked answers should gain more than unrelated "
+    "answers, others less."
 )
 _PREFERRED = {
     PreferenceLoss.DPO: (
         _("It leans more towards the better answer than before training in {share} of the evaluated pairs"),
         _(
-            "Changes at random would do so in 50 % of cases. In how many pairs the better answer is the likelier "
-            "one isn't measured."
+            "Random changes would do so in 50 % of cases. How often the better answer is the likelier one isn't "
+            "measured."
         ),
         _(
             "The reward margin, by how much more it leans towards the better answer than before training, is {margin} "

@@ -107,5 +107,5 @@ def _no_data(path: Path) -> str:
     if any(part.startswith(".") for part in place.parts) and not place.is_relative_to(hub_cache().resolve()):
         return _("It lies in a hidden folder.")
     if place.is_file() and Path(place.name.lower().removesuffix(".gz")).suffix not in DATA_ENDINGS:
-        return _("Its name doesn't end as that of data does, such as .csv or .txt.")
+        return _("Its name has no ending of a data file, such as .csv or .txt.")
     return ""

@@ -142,7 +142,7 @@ UNREAD = {
     UnreadCode.LINE_BREAK: FindingKind(
         UnreadCode.LINE_BREAK,
         _PROBLEM,
-        _("{rows}: pieces of longer ones, as a text has a line break in it."),
+        _("{rows}: pieces of longer rows, split at a line break in a text."),
         noun="row",
     ),
     UnreadCode.WIDTH: FindingKind(
@@ -271,7 +271,7 @@ def check_label_column(table: Table, guess: Guess) -> None:
         raise DataError(
             _("Column “{name}” has too many different values to be a label").format(name=column.name),
             _(
-                "{path}: {distinct:,} different values in {examples:,} examples ({values}, ...). "
+                "{path}: {distinct:,} different values in {examples:,} examples ({values}, …). "
                 "A label repeats from example to example, and there are at most {most:,} of them."
             ).format(
                 path=table.path,

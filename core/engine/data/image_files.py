@@ -174,7 +174,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class ImageTransform:
-    """Resizes to a square, makes three channels and normalises. `size` is in pixels, `fit` for other shapes.
+    """Resizes to a square, makes three channels and normalizes. `size` is in pixels, `fit` for other shapes.
 
     Training images are changed at random before; the same `seed`, epoch and place give the same image in any process.
     """
@@ -249,7 +249,7 @@ class ImageTransform:
         return torch.from_numpy(values)
 
     def png(self, pixel_values: torch.Tensor) -> bytes:
-        """Encode normalised floats [3, size, size] as a PNG file."""
+        """Encode normalized floats [3, size, size] as a PNG file."""
         mean, std = (torch.tensor(values)[:, None, None] for values in (self.mean, self.std))
         pixels = (pixel_values * std + mean).mul(255).round().clamp(0, 255).to(torch.uint8)
         return _png(Image.fromarray(pixels.permute(1, 2, 0).numpy()))
@@ -283,7 +283,7 @@ def _crop(whole: Box, least: float, stretch: float) -> Box:
 
 @cache
 def _changes(augmentation: Augmentation, flips: bool, fill: int) -> tuple[Any, Any]:
-    """What changes a square PIL image, and then its normalised floats; `fill` is the grey beside a turned image."""
+    """What changes a square PIL image, and then its normalized floats; `fill` is the grey beside a turned image."""
     prepare_torchvision()  # workers begin without it
     from torchvision.transforms import InterpolationMode, v2
 
@@ -606,7 +606,7 @@ def readable(images: Images, check: Check, *, skip: bool) -> tuple[Images, tuple
         return images, notes
     lines = [f"{images.where(index)}: {checked.reason}" for index, checked in [*bad.items()][:NAMED]]
     if len(bad) > len(lines):
-        lines.append(_("... and {count:,} more").format(count=len(bad) - len(lines)))
+        lines.append(_("… and {count:,} more").format(count=len(bad) - len(lines)))
     if skip and len(bad) < len(images):
         note = ngettext(
             "{count:,} image that can't be read is left out: {names}",

@@ -86,12 +86,12 @@ _WEB_PAGE = (_("a web page, which a failed download often is"), _("Download the 
 ZIP, OLD_OFFICE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 FOREIGN: dict[bytes, tuple[str, str]] = {
     ZIP: (
-        _("a ZIP file, as documents and workbooks of Office are, too"),
-        _("Unpack it; of a document save the text as .txt, of a workbook the sheet as CSV"),
+        _("a ZIP file, as Office documents and workbooks are, too"),
+        _("Unpack it; save a document's text as .txt, a workbook's sheet as CSV"),
     ),
     OLD_OFFICE: (
         _("an old Word or Excel file"),
-        _("Of a document save the text as .txt, of a workbook the sheet as CSV"),
+        _("Save a document's text as .txt, a workbook's sheet as CSV"),
     ),
     b"%PDF": (
         _("a PDF"),

@@ -717,7 +717,7 @@ def warn_of_wrong_numbers(reporter: Reporter) -> None:
             content = msgspec.json.format(msgspec.json.encode({**stored, key: check}))
             write_atomically(settings.home() / "device-checks.json", content)
         reporter.write(MessageWithdrawn(id=MESSAGE))
-    again = _("`hone devices --check` compares again, and more.")
+    again = _("`hone devices --check` compares again, with more computations.")
     if differing := [comparison for comparison in check.comparisons if comparison.differs]:
         lines = [
             _("{name}: error {error} in {tensor}. {detail}").format(

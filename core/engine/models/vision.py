@@ -302,7 +302,7 @@ class ImageModel:
 
 
 def find_image_model(options: RunOptions) -> ImageModel:
-    """Read the config of a transformers model, and how it wants images normalised.
+    """Read the config of a transformers model, and how it wants images normalized.
 
     Raises:
         ModelError: There is no such model, or it doesn't classify colour images.

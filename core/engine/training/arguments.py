@@ -38,7 +38,7 @@ def optimizer_class(resolved: ResolvedRun) -> OptimizerClass | None:
 
 
 def norm_parameters(model: torch.nn.Module) -> set[str]:
-    """Returns names of the parameters of all normalisation layers, which get no weight decay.
+    """Returns names of the parameters of all normalization layers, which get no weight decay.
 
     Trainer finds LayerNorm by type and others by name only; torchvision's batch norms are called `bn1` or `0.1`.
     """

@@ -269,7 +269,7 @@ SAID = {
     "It leans more towards the better answer than before training in ": (
         "pairs, as guessed", "pairs", "pairs, negative margin", "pairs, positive margin",
     ),
-    "Changes at random would do so in 50 % of cases. In how many pairs": (
+    "Random changes would do so in 50 % of cases. How often": (
         "pairs, as guessed", "pairs", "pairs, negative margin", "pairs, positive margin",
     ),
     "leans towards the better answer than before training, is 0.2 on average.": ("pairs, positive margin",),
