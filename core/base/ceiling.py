@@ -1,8 +1,8 @@
-"""Limit memory and time of code that reads a stranger's data, model or template.
+"""Limits memory and time of code that reads untrusted data, models or templates.
 
 Only another process can enforce it: an endless loop in a template, or a slow regular expression, holds Python's lock.
-The reading process writes what it reads into a small file (`say`); its parent, who made the file, checks that and the
-memory several times a second (`Ceiling`).
+The reading process writes what it reads into a small file (`say`). Its parent, which made the file, checks the file
+and the memory several times a second (`Ceiling`).
 """
 
 import contextlib
@@ -59,7 +59,7 @@ _now = ("", Pace.OPEN)
 
 
 def say(place: str = "", pace: Pace = Pace.OPEN) -> None:
-    """Report what this process reads from now on, such as "row 17 of a.csv"; empty: nothing of a stranger's."""
+    """Reports which untrusted input this process reads from now on, such as "row 17 of a.csv"; empty: none."""
     global _said, _now  # noqa: PLW0603 - a process reads one thing at a time
     _now = (place, pace)
     if path := os.environ.get(READING):
@@ -97,7 +97,7 @@ class RanOut(OutOfMemory):
 
 
 def room_for_reading(memory: SystemMemory) -> int:
-    """Bytes that a process may take: the free memory less a reserve. A Mac has more than it reports, by compression."""
+    """Returns the bytes that a process may take: free memory less a reserve. A Mac has more than it reports."""
     free = memory.total - memory.used
     if sys.platform == "darwin":
         free = max(free, memory.total // 2)
@@ -105,7 +105,7 @@ def room_for_reading(memory: SystemMemory) -> int:
 
 
 def but_a_reserve(free: int) -> int:
-    """Free memory less the reserve for other programs."""
+    """Returns the free memory less the reserve for other programs."""
     return free - round(min(RESERVE, RESERVE_SHARE * free))
 
 

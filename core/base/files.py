@@ -57,7 +57,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` for a new file, which is renamed over `path` at the end or deleted on failure.
+    """Yields a temporary path beside `path` for a new file, which is renamed over `path` or, on failure, deleted.
 
     For files too large for memory. The file isn't flushed to disk.
     """
@@ -79,7 +79,7 @@ def remove(path: Path) -> None:
 def open_plain(path: Path) -> BufferedReader:
     """Open an ordinary file to read its bytes.
 
-    A stranger's folder may hold pipes, which block, and links to devices, which have no end. Files in /proc, some of
+    An untrusted folder may hold pipes, which block, and links to devices, which have no end. Files in /proc, some of
     which block, too (/proc/kmsg), have no length: an empty file isn't opened.
 
     Raises:
@@ -115,7 +115,7 @@ def read_record(path: Path, kind: type[Record]) -> Record | None:
 
 
 def file_inside(folder: Path, name: str) -> Path | None:
-    """Returns an ordinary file of a folder by a relative path that a stranger may have written.
+    """Returns an ordinary file of a folder by an untrusted relative path.
 
     Returns None if it is no file, or lies outside of the folder once links are followed.
     """
@@ -128,7 +128,7 @@ def file_inside(folder: Path, name: str) -> Path | None:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """A path in a folder by a relative one with slashes that another computer may have written; nothing is followed.
+    """Returns a path in a folder by a relative one with slashes, which isn't trusted; links aren't followed.
 
     Raises:
         UserError: It would lead elsewhere, here or on Windows.
@@ -155,7 +155,7 @@ def read_text(path: Path) -> str:
 
 
 def load_toml(text: str) -> dict[str, Any]:
-    """Parse a TOML text that a stranger may have written.
+    """Parse an untrusted TOML text.
 
     Raises:
         ValueError: It isn't TOML, or has a key of fifty parts: tomllib takes time by the square of their number.
@@ -167,7 +167,7 @@ def load_toml(text: str) -> dict[str, Any]:
 
 
 def changed_at(path: Path) -> int:
-    """When a file or folder was last written to, in unix nanoseconds; 0 if that can't be found out."""
+    """Returns when a file or folder was last written to, in unix nanoseconds; 0 if that can't be found out."""
     try:
         return path.stat().st_mtime_ns
     except OSError:

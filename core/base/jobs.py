@@ -232,7 +232,7 @@ class EngineJob(JobProcess):
         return answer
 
     def _ran_out(self) -> bool:
-        """Whether it ended for lack of memory. macOS counts no such endings: a killed process was most likely one."""
+        """Returns whether it ended for lack of memory; on macOS, which doesn't count such endings, if it was killed."""
         code, kills = self._process.returncode, out_of_memory_kills()
         if kills is None and sys.platform == "darwin" and signal_name(code) == "SIGKILL":
             return True

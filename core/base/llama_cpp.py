@@ -104,7 +104,7 @@ def lacks_module(python: str, module: str) -> str:
 
 
 def own_environment() -> str:
-    """The command that gives llama.cpp its requirements: in an environment of its own, as they may replace Hone's."""
+    """Returns the command that installs llama.cpp's requirements, in an environment apart: they may replace Hone's."""
     if os.name == "nt":
         both = r"py -m venv .venv && .venv\Scripts\python -m pip install -r requirements.txt"
         return f'cmd /c "{both}"'  # PowerShell 5 knows no &&

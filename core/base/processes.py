@@ -169,7 +169,7 @@ def out_of_memory_kills(root: Path = Path("/")) -> int | None:
 
 
 def _jetsam_reports(root: Path) -> int | None:
-    """The number of macOS's jetsam event reports, one for each process ended for lack of memory; None elsewhere.
+    """Counts macOS's jetsam event reports, one for each process ended for lack of memory; None elsewhere.
 
     By documentation, untested: a report may come too late to be counted; the reason given is then that of the signal.
     """
@@ -187,7 +187,7 @@ SOURCE_ROOT = Path(core.__file__).resolve().parents[1]
 
 
 def source_files() -> dict[str, Path]:
-    """This Hone's own files, core and resources, by their relative paths."""
+    """Returns this Hone's own files, core and resources, by their relative paths."""
     files = (path for part in ("core", "resources") for path in (SOURCE_ROOT / part).rglob("*"))
     own = (path for path in files if path.is_file() and path.suffix != ".pyc")
     return dict(sorted((path.relative_to(SOURCE_ROOT).as_posix(), path) for path in own))

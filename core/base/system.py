@@ -35,7 +35,7 @@ def _swap_used() -> int | None:
 
 
 def gpu_memory_spills(kernel: str = "", gpu_of_wsl: Path = Path("/dev/dxg")) -> bool:
-    """Whether NVIDIA's driver goes on in the computer's memory where a card is full: that of Windows, also in WSL.
+    """Returns whether NVIDIA's driver uses the computer's memory once a card is full: on Windows, also in WSL.
 
     WSL's kernels are named after Microsoft; in any kernel there, the GPU is `/dev/dxg`.
     """
@@ -54,7 +54,7 @@ def process_tree(pid: int) -> list[psutil.Process]:
 
 
 def resident_bytes(processes: Iterable[psutil.Process], *, without_files: bool = False) -> int | None:
-    """Resident bytes of processes together; None if all of them have ended.
+    """Returns the resident bytes of processes together; None if all of them have ended.
 
     Shared pages count for each process. `without_files` leaves out pages of mapped files, where known (Linux).
     """

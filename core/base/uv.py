@@ -155,7 +155,7 @@ OF_PIP = {
 
 
 def environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Variables for uv, but for those already set: `SETTINGS`, the system's proxies, and what pip is told."""
+    """Returns variables for uv that aren't set already: `SETTINGS`, the system's proxies, and what pip is told."""
     from urllib.request import getproxies  # slow to import
 
     told = pip_settings(environ)

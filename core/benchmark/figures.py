@@ -174,7 +174,7 @@ def read_figures(row: BenchmarkRow, run: RunFolder | None, warm_up: int) -> Figu
 
 
 def _timed(steps: Sequence[StepFinished], warm_up: int) -> Iterator[StepFinished]:
-    """The steps after the warm-up of each attempt; the last one of an epoch may have fewer rows and isn't timed."""
+    """Yields the steps after the warm-up of each attempt, without the last of an epoch, which may have fewer rows."""
     done, full = Counter[int](), max((step.samples for step in steps), default=0)
     for step in steps:
         done[step.attempt] += 1

@@ -88,7 +88,7 @@ class Size:
         return OVERHEAD + 16 * self.parameters + model.layers * (linear + attention)
 
     def flops(self, rows: int, length: int) -> float:
-        """FLOPs of a step on `rows` rows of `length` tokens.
+        """Returns the FLOPs of a step on `rows` rows of `length` tokens.
 
         6 per weight and token, and 12 per pair of tokens, width and layer in attention (J. Kaplan et al., Scaling Laws
         for Neural Language Models, 2020, table 1).
@@ -111,7 +111,7 @@ SIZES = {
 
 
 def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> tuple[Size, str]:
-    """The largest size whose plain run fits, with steps of tolerable length on a CPU; and the reason as a sentence."""
+    """Returns the largest size whose plain run fits (on a CPU with tolerably long steps), and the reason in words."""
     free = _(", and {free} are free").format(free=formats.memory(room.free)) if room else ""
     reason = ""
     for size in SIZES.values():
@@ -341,7 +341,7 @@ def _rows(
 
 
 def _counts_of_processes(machine: MachineReport, device: DeviceReport) -> Iterator[int]:
-    """2, 4, ...: as many as there are GPUs; on a processor at most 4, as they share its cores."""
+    """Yields 2, 4, ...: as many as there are GPUs; on a CPU at most 4, as they share its cores."""
     count, most = 2, min(4, cores_of(device)) if device.kind == "cpu" else 0
     if device.kind == "cuda":
         most = sum(one.available and one.kind == "cuda" for one in machine.devices)

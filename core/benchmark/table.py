@@ -219,7 +219,7 @@ def _details(one: Figures) -> Iterator[str]:
 
 
 def records(result: Result) -> list[dict[str, Any]]:
-    """The rows in SI units by the names of columns; each has time and device, so that files can be put together."""
+    """Returns the rows in SI units by column; each has time and device, so that files can be put together."""
     columns = [column for column in columns_of(result, all_of_them=True) if column.name]
     return [
         {
@@ -390,7 +390,7 @@ def _of_methods(result: Result, quiet: list[Figures]) -> Iterator[str]:
 
 
 def _compared(row: Figures, plain: Figures) -> str:
-    """`bf16, 2.91 times as fast as the baseline, with 45 % of its memory`."""
+    """Returns `bf16, 2.91 times as fast as the baseline, with 45 % of its memory`."""
     if plain.is_faster(row) or row.is_faster(plain):
         words = _("{title}, {times} times as fast as the baseline, with {memory} of its memory")
     else:

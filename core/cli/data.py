@@ -481,7 +481,7 @@ def _check_lines(report: DeviceCheckReport) -> Iterator[str]:
 
 
 def _comparison_row(comparison: DeviceComparison) -> tuple[str, ...]:
-    """Errors are relative to a tensor's largest value."""
+    """Returns a row of the table; errors are relative to a tensor's largest value."""
     error = comparison.worst_error
     unknown = _("no number") if comparison.differs else formats.MISSING
     return (

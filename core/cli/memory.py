@@ -137,7 +137,7 @@ class _Request:
         return correction(self.device.title)
 
     def remedies(self, forecast: Forecast, verdict: FitVerdict) -> tuple[Remedy, ...]:
-        """Returns what would need less memory, by the same forecast: the formula is scaled to what that says."""
+        """Returns changes that need less memory, with the formula scaled to this forecast."""
         if verdict is FitVerdict.FITS or self.model.shape is None:
             return ()
         length, total = forecast.unpadded_length, forecast.parts.total
@@ -150,7 +150,7 @@ class _Request:
         return ladder(self.options, self.model, self.device, self.room, length=length, correction=factor)
 
     def forecast(self, *, with_data: bool = True) -> Forecast:
-        """The forecast for the longest row of the data, or for the longest allowed if the data can't be read."""
+        """Returns the forecast for the longest row of the data, or the longest allowed if the data can't be read."""
         if with_data:
             try:
                 result = run_job("forecast", options_request(self.options), Forecast)
@@ -185,7 +185,7 @@ def _read_request(arguments: argparse.Namespace, *, needs_weights: bool) -> _Req
 
 
 def _find_model(options: RunOptions, file: Path, *, needs_weights: bool, offline: bool) -> ModelReport:
-    """The model of a run file. Unless its weights are needed, a missing config.json is downloaded, which is noted."""
+    """Finds the model of a run file. Unless weights are needed, downloads a missing config.json and prints a note."""
     source = options.model.source
     report = _check_model(options)
     if not needs_weights and report == ModelReport() and hub.may_be_there(options):

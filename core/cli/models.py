@@ -261,7 +261,7 @@ def _talk(
 
 
 def answer_lines(answered: chat_jobs.Answered, text: str = "") -> list[str]:
-    """An answer about `text` for a terminal; of a written one, which is printed already, the end of its line."""
+    """Formats an answer about `text`. Generated text was streamed already, so only its line end is returned."""
     if answered.chances:
         return [f"{label.chance:>7.1%}  {visible(label.label)}" for label in answered.chances[:SHOWN_LABELS]]
     if answered.number is not None:

@@ -57,7 +57,7 @@ def prepare_environment(options: RunOptions) -> None:
         HF_DATASETS_DISABLE_PROGRESS_BARS="1",  # redrawn bars fill a log
         HF_HUB_DISABLE_TELEMETRY="1",
         DISABLE_SAFETENSORS_CONVERSION="1",  # or transformers asks a server to convert models without safetensors
-        TORCH_FORCE_WEIGHTS_ONLY_LOAD="1",  # never unpickle objects: a run's folder may come from a stranger
+        TORCH_FORCE_WEIGHTS_ONLY_LOAD="1",  # never unpickle objects: a run's folder isn't trusted
         USE_HUB_KERNELS="0",  # no compiled code from the Hub, in data loader workers neither
     )
     major = platform.mac_ver()[0].partition(".")[0]
@@ -74,7 +74,7 @@ def prepare_environment(options: RunOptions) -> None:
 
 
 def mps_watermarks(limit: float) -> tuple[float, float]:
-    """The high and the low watermark of torch's MPS allocator, as multiples of what macOS recommends for the GPU.
+    """Returns the high and low watermark of torch's MPS allocator, as multiples of what macOS recommends.
 
     torch refuses a low watermark above the high one (`setLowWatermarkRatio` in its `MPSAllocator.mm`; not tried on a
     Mac). `limit_memory` in `devices/memory.py` lowers the high one where the Mac has less memory.
@@ -116,7 +116,7 @@ def apply(options: RunOptions) -> None:
 
 
 def torch_settings(kind: str) -> dict[str, Any]:
-    """Torch's global settings for a device of this kind (`cuda`, `mps`, `cpu`), by the fields of `WhatRan`.
+    """Reads torch's global settings for a kind of device (`cuda`, `mps`, `cpu`), by the fields of `WhatRan`.
 
     Since torch 2.9 `fp32_precision` decides ("none" is fp32); the older `allow_tf32` may contradict it.
     """

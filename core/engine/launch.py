@@ -103,7 +103,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def launch_of(options: RunOptions, rendezvous: Rendezvous | None = None) -> Launch:
-    """The processes that these options ask for; one where this computer refuses more, which that one reports."""
+    """Returns the processes that the options ask for; one if this computer refuses more, which that one reports."""
     number, there = options.device.processes, options.device.there
     on_mac = there == "mps" or (there == "auto" and sys.platform == "darwin")
     if on_mac or sys.platform == "win32":
@@ -212,7 +212,7 @@ def _failed(title: str, detail: str, fixes: tuple[Fix, ...] = (), *, known: bool
 
 
 def _reason(failures: dict[int, Any], launch: Launch, *, out_of_memory: bool) -> Failure:
-    """The reason among torchrun's failures by rank: one that was killed, then what a rank told, the known ones first.
+    """Finds the reason in torchrun's failures by rank: first a kill, then what ranks told, known reasons first.
 
     Those that the agent ended itself had none.
     """
@@ -322,7 +322,7 @@ class Heartbeat:
         threading.Thread(target=self._watch, name="silence", daemon=True).start()
 
     def leave(self, failure: Failure | None) -> Failure | None:
-        """The ranks here have ended: tell the others, who wait for no sign of life any more; returns the reason.
+        """Tells the others that the ranks here have ended, so that they expect no sign of life; returns the reason.
 
         A rank whose peer has gone fails, too: then the reason is what the other computer tells, or its silence.
         """

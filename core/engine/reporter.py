@@ -36,7 +36,7 @@ READ_IN = {
     Phase.LOADING_MODEL: _("The model {detail}"),
     Phase.TOKENIZING: _("Tokenizing"),
 }
-"""What of a stranger's is read in each phase."""
+"""Which untrusted input each phase reads."""
 
 
 MANY_IN_BOTH = 0.1

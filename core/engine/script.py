@@ -338,7 +338,7 @@ def _of_options(options: RunOptions) -> dict[str, Any]:
 
 
 def _of_model(options: RunOptions, prepared: Prepared, into: Path) -> dict[str, Any]:
-    """Where the model's weights are; writes its config and tokenizer beside the script, and an adapter's model merged.
+    """Writes config, tokenizer and an adapter's merged model beside the script; returns where the weights are.
 
     Raises:
         ModelError: A past run, or its adapter's base model, is gone.
@@ -458,7 +458,7 @@ def _write_examples(prepared: Prepared, options: RunOptions, into: Path) -> bool
 
 
 def _pictures(samples: ImageSet) -> pa.Table:
-    """The path of each image, or its bytes, and the number of its label; HEIC, which needs a plugin, becomes PNG."""
+    """Returns path or bytes of each image, and its label's number; HEIC, which needs a plugin, becomes PNG."""
     paths, contents = [], []
     for place in samples.chosen:
         stored = samples.images.encoded(place)
@@ -476,7 +476,7 @@ def _pictures(samples: ImageSet) -> pa.Table:
 def _arguments(
     options: RunOptions, device: str, values: dict[str, Any], prepared: Prepared
 ) -> dict[str, Any]:
-    """Trainer's arguments: the engine's, and those for what Hone does with callbacks."""
+    """Returns Trainer's arguments: the engine's, and those for what Hone does with callbacks."""
     task, output, compiler = options.task, options.output, options.device
     resolved = ResolvedRun(options, DeviceReport(name=device, title="", available=True), requested=device)
     given = arguments.trainer_arguments(resolved, Path("checkpoints"), has_eval=values["has_eval"])

@@ -88,7 +88,7 @@ def find(name: str) -> Computer:
 
 
 def _place(computer: Computer) -> tuple[str, PurePosixPath]:
-    """Equal for `hone` and `hone/`, too."""
+    """Returns a place that is equal for `hone` and `hone/`, too."""
     return computer.address, PurePosixPath(computer.folder)
 
 

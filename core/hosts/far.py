@@ -83,7 +83,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Hello(_Asked, frozen=True, kw_only=True):
-    """Who is there?"""
+    """Asks who is there."""
 
 
 class Greeting(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ class Greeting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Missing(_Asked, frozen=True, kw_only=True):
-    """Which of these files lack, and how much of each is there already? Answered with bytes by hash."""
+    """Asks which of these files are missing, and how much of each is there; answered with bytes by hash."""
 
     files: tuple[Digest, ...]
 
@@ -147,7 +147,7 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reach(_Asked, frozen=True, kw_only=True):
-    """Which of these addresses answer at that port?"""
+    """Asks which of these addresses answer at that port."""
 
     addresses: tuple[str, ...]
     port: int
@@ -167,7 +167,7 @@ class MoveCheckpoint(_Asked, frozen=True, kw_only=True, tag="Place"):
 
 
 class Watch(_Asked, frozen=True, kw_only=True):
-    """What is new in the files of a run? Waits up to `wait` seconds for something.
+    """Asks what is new in the files of a run; waits up to `wait` seconds for something.
 
     `sizes` are what is known of `STREAMS`, `stamps` the size and date of its small files.
     """
@@ -286,7 +286,7 @@ def size_of(path: Path) -> int:
 
 
 def _blocks(source: BinaryIO, size: int) -> Iterator[bytes]:
-    """So many bytes, as they come.
+    """Yields so many bytes, as they come.
 
     Raises:
         EOFError: There are fewer.
@@ -511,7 +511,7 @@ def _watch(asked: Watch, _source: BinaryIO) -> tuple[Watched, BinaryIO]:
 
 
 def _pieces(run: RunFolder, asked: Watch) -> Iterator[tuple[Piece, bytes]]:
-    """What is new: whole lines of events, as one that isn't complete may be taken back, and changed small files."""
+    """Yields what is new: complete lines of events (others may be taken back), and changed small files."""
     for name, offset in asked.sizes.items():
         content, limit = b"", PIECE_BYTES
         size = size_of(inside(run.path, name))

@@ -1,4 +1,4 @@
-"""Hone on another computer: what is there (`check`), this very version brought there (`install`), taken away again.
+"""Checks what another computer has (`check`), installs this version of Hone there (`install`), and removes it.
 
 Only Hone's folder there is changed. It contains `env` (the environment), `source` (core and resources of this Hone),
 `home` (its runs), `cache` and `python` (of uv), `hone.txt` (whose folder it is), and `installed.json`, written last.
@@ -287,7 +287,7 @@ def _last_line(output: IO[bytes]) -> str:
 
 
 def check(computer: Computer, watch: Callable[[str], None] = lambda line: None) -> CheckedComputer:
-    """Look what is there; kept with the computer, if it is a known one, as is a failure.
+    """Checks the computer; stores the result, or the error, with it if it is in the list.
 
     Args:
         watch: Called about once a second while it isn't reached yet; what it raises ends the check.
@@ -405,7 +405,7 @@ INSTALLABLE = ("no-hone", "other-version")
 
 
 def differences(first: Computer, second: Computer) -> list[str]:
-    """Libraries of two checked computers that differ in version, such as `torch: 2.13.0 on workshop, ...`."""
+    """Lists libraries of two checked computers that differ in version, such as `torch: 2.13.0 on workshop, ...`."""
     one, other = ((each.checked or CheckedComputer(time=0.0)).versions for each in (first, second))
     return [
         _("{library}: {one} on {first}, {other} on {second}").format(
@@ -443,7 +443,7 @@ def with_computers(machine: MachineReport) -> MachineReport:
 
 
 def install(computer: Computer, tell: TellProgress) -> CheckedComputer:
-    """Bring this very version there, or only its source if the libraries are there; what it found at the end.
+    """Installs this version there, or only its source if the libraries are there; returns the check at the end.
 
     Args:
         tell: Called about once a second; what it raises ends the installation, here and there.

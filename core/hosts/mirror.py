@@ -80,7 +80,7 @@ ARRIVING = ".arriving"
 """The folder of files that are being brought back; one of which a part is here goes on from there."""
 
 PASSING = frozenset({"closed", "no-answer", "no-name", "no-server", "no-ssh", "failed"})
-"""Errors of a computer that may be gone at the next attempt; with others a run isn't started."""
+"""Errors worth retrying. On any other a run that hasn't begun is given up."""
 
 
 class _GivenUp(Exception):  # noqa: N818 - nothing is wrong
@@ -140,7 +140,7 @@ class Mirror:
                 self._give_up(str(end), end.request)
 
     def _finish(self) -> None:
-        """The run has ended there."""
+        """Records here how the run ended there, and closes its requests."""
         self._end_others()
         if self._ending is None:
             self._end(
@@ -454,7 +454,7 @@ class Mirror:
         shutil.rmtree(arriving, ignore_errors=True)
 
     def _name_base_model(self, adapter: Path) -> None:
-        """Let an adapter name its base model as it is called here: what is called so there may be anything here."""
+        """Let an adapter name its base model by its path here: the path it had there may be anything here."""
         config = read_record(adapter, dict[str, Any])
         beside = adapter.with_name("base").absolute()
         source = str(beside) if beside.is_dir() else self._options.model.source
@@ -469,9 +469,9 @@ class Mirror:
 
 
 def removal_there(run: RunFolder) -> Callable[[], str]:
-    """What deletes a run on the computers it trained on, once it is deleted here; it returns what stays there, and why.
+    """Returns a function to call once the run is deleted here: it deletes it there and returns what stays, and why.
 
-    What a copy, a link or a stranger's folder names stays: it belongs to another folder here, or to somebody else.
+    A run that a copy, a link or an untrusted folder names stays: it belongs to another folder, or to somebody else.
     """
     connection = run.connection()
     if connection is None or not connection.folder:

@@ -195,7 +195,7 @@ class Others:
                 thread.start()
 
     def end(self, is_hurried: Callable[[], bool]) -> None:
-        """The first computer's part has ended, so that the others have to; waits until they have, or can't be reached.
+        """Lets the others end after the first computer's part; waits until they have, or can't be reached.
 
         One that can't be reached from here ends itself, as it hears nothing from the first one either.
 

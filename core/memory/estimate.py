@@ -350,7 +350,7 @@ def forecast(
 
 
 def corrected(forecast: Forecast, factor: float) -> Forecast:
-    """`forecast` with the correction `factor` in place of its own; measured ones are returned unchanged."""
+    """Returns `forecast` with the correction `factor` in place of its own; a measured one unchanged."""
     change = factor / forecast.correction
     if forecast.basis is Basis.MEASURED or change == 1.0:
         return forecast
@@ -368,7 +368,7 @@ def scaled(parts: Parts, factor: float) -> Parts:
 
 
 def unused_heap_bytes(case: Case, tensors: int, recommended: int | None) -> int:
-    """Half of the last of Metal's heaps, less where memory is short; macOS recommends so many bytes for the GPU.
+    """Returns half of Metal's last heap, less where memory is short; macOS recommends so many bytes for the GPU.
 
     Whole heaps would be closer, but what a remedy saves would come in steps of 1 GiB.
     """
@@ -431,7 +431,7 @@ def added_up(terms: Iterable[Term], shards: int) -> int:
 
 
 def weight_terms(case: Case) -> tuple[Term, ...]:
-    """The model's weights, with LoRA's matrices, or with the reference model: quantized, in 16 bits, in full."""
+    """Returns terms of the weights, with LoRA's matrices or the reference model: quantized, in 16 bits, in full."""
     shape = case.shape
     if case.zero is not DeepSpeed.OFF:
         live = min(shape.parameters, MOST_LIVE) if _fetches(case) else shape.parameters
@@ -467,7 +467,7 @@ def _added(case: Case) -> int:
 
 
 def gradient_terms(case: Case) -> tuple[Term, ...]:
-    """Gradients of all trained weights. With offloading, ZeRO moves them at once."""
+    """Returns terms of the gradients of all trained weights. With offloading, ZeRO moves them at once."""
     return () if case.offloads else (Term(case.trainable, stored_number(case)),)
 
 
@@ -480,7 +480,7 @@ def _first_block_gradients(case: Case, gradients: int) -> int:
 
 
 def state_terms(case: Case) -> tuple[Term, ...]:
-    """The optimizer's state, that of embeddings which an 8-bit optimizer keeps in 32 bits, and DeepSpeed's copies."""
+    """Returns terms of the optimizer's state, embeddings kept in 32 bits by an 8-bit one, and DeepSpeed's copies."""
     if is_elsewhere(case):
         return ()
     apart = tables_apart(case)
@@ -634,7 +634,7 @@ def _widest(case: Case) -> tuple[float, float]:
 
 
 def cast_bytes(case: Case) -> int:
-    """Autocast's 16-bit copies of weights, which make up the guide's 6 bytes per weight of mixed precision.
+    """Returns the bytes of autocast's 16-bit weights, part of the guide's 6 bytes per weight of mixed precision.
 
     Layers without gradients keep none. With dropout, DoRA multiplies a second time by each weight, whose copy in 16
     bits, or unpacked, is kept as well.
@@ -659,7 +659,7 @@ def overhead_bytes(case: Case) -> int:
 
 
 def process_bytes(case: Case) -> int:
-    """Main memory of the process besides tensors; images other than random ones are not counted."""
+    """Returns the main memory of the process besides tensors; of images only random ones are counted."""
     random = parse_synthetic(case.options.data.train)
     held = libraries_bytes(case.options) + FIRST_USE
     if not case.is_text:

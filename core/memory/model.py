@@ -137,7 +137,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
         return self.length if self.longest_text is None else self.longest_text
 
     def correction_to(self, total: int) -> float:
-        """The correction with which the formula would have given `total` bytes, measured or of a better forecast."""
+        """Returns the correction with which the formula gives `total` bytes, measured or by a better forecast."""
         return self.correction * total / max(1, self.parts.total)
 
 
@@ -243,7 +243,7 @@ def matters(path: str) -> bool:
 
 
 def that_matter(options: RunOptions) -> RunOptions:
-    """`options` with those that don't matter at their defaults."""
+    """Returns `options` with those that don't matter at their defaults."""
     training = TrainingOptions(**{name: getattr(options.training, name) for name in OF_TRAINING})
     return msgspec.structs.replace(options, training=training, output=OutputOptions())
 
@@ -321,7 +321,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a model without its weights. Without anything, it isn't on this computer yet.
+    """What is known of a model without its weights; empty if it isn't on this computer yet.
 
     `architecture` is its class, such as `BertForSequenceClassification`. `total_parameters` and
     `trainable_parameters` depend on the method and include LoRA's. `layers` counts blocks, or a vision model's linear

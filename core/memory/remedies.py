@@ -184,7 +184,7 @@ def smaller_batches(request: RemedyRequest) -> Iterator[RemedyStep]:
 
 
 def half_precision(request: RemedyRequest) -> Iterator[RemedyStep]:
-    """bf16, or fp16 if the device has no bf16 or only emulates it."""
+    """Compute in bf16, or in fp16 if the device has no bf16 or only emulates it."""
     value = half_of(request.device)
     if value is None or request.options.device.precision not in (Precision.FP32, Precision.TF32):
         return
@@ -415,7 +415,7 @@ class Candidate:
 
 
 def candidates(request: RemedyRequest) -> list[Candidate]:
-    """All allowed combinations in the order in which to try them: by loss, then by speed. The first is unchanged."""
+    """Returns all allowed combinations in the order to try them: by loss, then by speed. The first is unchanged."""
     found = []
     for chosen in product(*([None, *axis(request)] for axis in AXES)):
         steps = tuple(step for step in chosen if step is not None)

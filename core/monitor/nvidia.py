@@ -64,7 +64,7 @@ class NvidiaGpu:
         return None if found is None else float(found) * scale
 
     def capability(self) -> tuple[int, int] | None:
-        """NVIDIA's compute capability: (8, 0) is Ampere, (9, 0) Hopper."""
+        """Returns NVIDIA's compute capability: (8, 0) is Ampere, (9, 0) Hopper."""
         found = self._get("CudaComputeCapability")
         return None if found is None else (int(found[0]), int(found[1]))
 
@@ -173,7 +173,7 @@ def cards(visible: str | None, nvml: Any = pynvml) -> tuple[str, ...]:
 
 
 def driver_version(nvml: Any = pynvml) -> int | None:
-    """The driver's major version, such as 580; None if unknown. NVML must be initialized: call `find_gpu` first."""
+    """Returns the driver's major version, such as 580; None if unknown. Call `find_gpu` first: it starts NVML."""
     try:
         version = nvml.nvmlSystemGetDriverVersion()
     except nvml.NVMLError:
@@ -238,7 +238,7 @@ def gpu_for(device: str, visible: str | None) -> str:
 
 
 def gpu_of(device: str, processes: int = 1) -> NvidiaGpu | None:
-    """The GPU that a run on `device` would use, or all of those of its processes (0: of every one); None without."""
+    """Finds the GPU that a run on `device` would use, or those of all its processes (0: one per GPU); None without."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if processes != 1 and device in ("auto", "cuda"):
         found = [gpu for name in cards(visible)[: processes or None] if (gpu := find_gpu(name))]

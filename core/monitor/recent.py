@@ -133,7 +133,7 @@ class LossCurve:
         return [block for block in self._blocks if block.first >= step and block.count == self._size]
 
     def at(self, step: int) -> float | None:
-        """Average loss of the steps around `step`; None if unknown."""
+        """Returns the average loss of the steps around `step`; None if unknown."""
         width = max(1, -(-FIRST_LOSSES // self._size))
         near = [block for block in self._blocks if block.first <= step][-width:]
         return sum(block.total for block in near) / sum(block.count for block in near) if near else None

@@ -149,7 +149,7 @@ def mac_pressure(value: bytes) -> Pressure | None:
 
 
 def linux_pressure(text: str) -> Pressure | None:
-    """The pressure for the content of `/proc/pressure/memory`: the 10 s average of the time in which some task waited.
+    """Returns the pressure by `/proc/pressure/memory`: the 10 s average of the time in which some task waited.
 
     Source: https://docs.kernel.org/accounting/psi.html.
 
@@ -343,7 +343,7 @@ class AppleSource:
         return Query(lambda: read(self._run(command)), OSError, ValueError, subprocess.CalledProcessError)
 
     def compressed(self) -> int | None:
-        """Bytes of memory that macOS keeps compressed, as of the last reading; may be called from any thread."""
+        """Returns the bytes that macOS keeps compressed, as of the last reading; may be called from any thread."""
         known = self._compressed
         return known[1] if known is not None and self._clock() - known[0] <= COMPRESSED_SECONDS else None
 
@@ -371,7 +371,7 @@ class AppleSource:
         return found
 
     def _power(self) -> float | None:
-        """Mean power of the GPU in watts since the last call; None for the first call."""
+        """Returns the mean power of the GPU in watts since the last call; None for the first call."""
         energy = self._energy()
         if energy is None:
             return None
@@ -382,7 +382,7 @@ class AppleSource:
         return (energy - before[1]) / 1000 / (now - before[0])
 
     def _read_energy(self) -> int | None:
-        """Energy in millijoules since an arbitrary moment."""
+        """Reads the energy in millijoules since an arbitrary moment."""
         if self._energy_monitor is None:
             self._energy_monitor = self._load(POWER_LIBRARY).AppleEnergyMonitor()
         found = self._energy_monitor.get_cumulative_energy().gpu_mj
@@ -397,7 +397,7 @@ def compressed_bytes(text: bytes) -> int | None:
 
 
 def thermal_level(text: bytes) -> int | None:
-    """Thermal pressure from 0 (nominal) to 4 (sleeping), from the output of `notifyutil -g`; None if unknown."""
+    """Reads thermal pressure, 0 (nominal) to 4 (sleeping), in the output of `notifyutil -g`; None if unknown."""
     found = _LEVEL.search(text.decode(errors="replace"))
     return int(found[1]) if found else None
 

@@ -161,7 +161,7 @@ class Activity:
         self._readings: deque[tuple[float, float]] = deque(maxlen=10)
 
     def read(self) -> float | None:
-        """The share since the tenth call before, or since `reset`; None for the first call, and if it can't be read."""
+        """Returns the share since the tenth call before, or since `reset`; None at first, and if it can't be read."""
         used: list[float] = []
         for process in process_tree(self._pid):
             try:
@@ -255,7 +255,7 @@ class OtherPrograms:
         self._readings: deque[tuple[float, dict[int, float]]] = deque(maxlen=10)
 
     def read(self) -> dict[str, float]:
-        """Shares by what a person knows the program as, since the tenth call before, or since `reset`."""
+        """Returns shares by the program's known name, since the tenth call before, or since `reset`."""
         own = {0, os.getpid(), os.getppid(), *(process.pid for process in process_tree(self._pid))}
         names: dict[int, str] = {}
         used: dict[int, float] = {}
@@ -483,7 +483,7 @@ SLOWED_FROM = THERMAL_NAMES.index("heavy")
 
 
 def held_back(sample: DeviceSampled) -> tuple[str, ...]:
-    """Why a processor is slower than it should be: `Throttle` or the words of a newer driver; empty if it isn't."""
+    """Returns why a processor is slowed down: `Throttle`, or the words of a newer driver; empty if it isn't."""
     if sample.thermal is not None and sample.thermal >= SLOWED_FROM:
         return (Throttle.PRESSURE,)
     if sample.busy is not None and sample.busy < BUSY:
@@ -626,7 +626,7 @@ class Paging:
             self._usual_seconds.append(seconds)
 
     def _cause(self, begun: float) -> str:
-        """Sentences on why the run pages, by the samples since the last one before `begun`; empty if it doesn't."""
+        """Explains why the run pages, by the samples since the last one before `begun`; empty if it doesn't."""
         later = [sample for sample in self._samples if sample[0] > begun]
         samples: Sequence[tuple[float, int | None, str]] = list(self._samples)[-len(later) - 1 :]
         swaps = [swap for _time, swap, _full in samples if swap is not None]

@@ -67,7 +67,7 @@ def value_of(options: RunOptions, path: str) -> Any:
 
 
 def row_multiple(options: RunOptions) -> int:
-    """The multiple that rows are padded to, up to the maximum length; 1 if it isn't resolved or has no effect."""
+    """Returns the multiple that rows are padded to, up to the maximum length; 1 if unresolved or without effect."""
     applies = options_by_path()["data.pad_to_multiple_of"].applies_to(options)
     return (options.data.pad_to_multiple_of or 1) if applies else 1
 
@@ -112,7 +112,7 @@ ZEROS = {
 
 
 def value_text(option: Option, value: Any) -> str:
-    """A value as the form shows it: `16`, `On`, `LoRA`, `2e-5`, `not set`; an invalid value as `str` formats it."""
+    """Formats a value as the form does: `16`, `On`, `LoRA`, `2e-5`, `not set`; an invalid one as `str` does."""
     if value in EMPTY:
         return _("not set")
     if value == 0 and option.path in ZEROS:
@@ -141,7 +141,7 @@ def number_words(option: Option, value: float) -> str:
 
 
 def unit_of(option: Option, value: Any) -> str:
-    """The unit of a value, such as `batches`, or `batch` for 1; empty if the title says it, and after a percentage."""
+    """Returns a value's unit, such as `batches`, or `batch` for 1; empty if the title says it, and after percent."""
     is_word = value == 0 and option.path in ZEROS
     if (
         option.unit is None

@@ -170,7 +170,7 @@ def text_of(value: object) -> str:
 
 
 def half_precision(device: DeviceReport) -> Precision | None:
-    """bf16, or fp16 if the device has no bf16 or only emulates it. Returns None if it has neither."""
+    """Returns bf16, or fp16 if the device has no bf16 or only emulates it; None if it has neither."""
     path = "device.precision"
     offered = [value for value in (Precision.BF16, Precision.FP16) if not refusal(device, path, value)]
     return min(offered, key=lambda value: bool(caution(device, path, value)), default=None)
@@ -283,7 +283,7 @@ def _pretraining(options: RunOptions) -> Iterator[Problem]:
 
 
 def _batch_multiples(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:
-    """NVIDIA's GPUs multiply fastest with sizes that are multiples of 8; A100 and later, in fp16, of 64.
+    """Advise sizes with which NVIDIA's GPUs multiply fastest: multiples of 8; on A100 and later, in fp16, of 64.
 
     Source: NVIDIA, "Matrix Multiplication Background User's Guide": tensor cores want 16 bytes, on A100 128. Batches
     below 4 are left alone.

@@ -99,7 +99,7 @@ def standing(
 
 
 def weights(files: Iterable[str]) -> list[str]:
-    """The files of a model's weights as transformers looks for them: one file, or the parts that an index names."""
+    """Returns the files of a model's weights as transformers finds them: one, or the parts that an index names."""
     names = set(files)
     if WHOLE in names:
         return [WHOLE]
@@ -229,7 +229,7 @@ def forbid() -> None:
 
 
 def not_here(source: str, by: str = "") -> ModelError:
-    """The error where a model isn't on this computer and `by`, the setting or the variable forbids its download."""
+    """Returns the error for a model that isn't here and whose download `by`, a setting or variable, forbids."""
     by = by or forbidden_by()
     return ModelError(
         _("{source} isn't on this computer, or not all of it").format(source=source),

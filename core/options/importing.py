@@ -73,7 +73,7 @@ def _from_python(text: str) -> dict[str, Any]:
 
 
 def _lora_name(name: str) -> str:
-    """PEFT's `r` as `lora_r`; names that are known anyway are returned unchanged."""
+    """Returns PEFT's `r` as `lora_r`; names that are known anyway are returned unchanged."""
     return f"lora_{name}" if translate(name, None) is None and translate(f"lora_{name}", None) else name
 
 
@@ -150,7 +150,7 @@ class Imported:
 
 
 def import_file(path: Path) -> Imported:
-    """As `import_text`, from a file.
+    """Imports options from a file, as `import_text` does.
 
     Raises:
         OptionsError: The file can't be read, or holds no options.

@@ -232,7 +232,7 @@ WORTH_TRYING = 2.0
 
 
 def rate_hint(options: RunOptions) -> Problem | None:
-    """A hint if the learning rate is far above the usual one, or so far below it that the model would learn little."""
+    """Yields a hint if the learning rate is far above the usual one, or so far below that the model learns little."""
     rate, usual, path = options.training.learning_rate, usual_rate(options), "training.learning_rate"
     if rate > FAR_OFF * usual.value and not options.starts_random:
         message = _("{rate} is high for {what}; {usual} is usual")
@@ -413,7 +413,7 @@ def _frozen_random_weights(options: RunOptions) -> Iterator[Problem]:
 
 
 def _offloaded_optimizer(options: RunOptions) -> Iterator[Problem]:
-    """Torchao offloads gradients before they could be clipped or unscaled (its README says so of clipping)."""
+    """Refuse what torchao can't do: it offloads gradients before they are clipped or unscaled (see its README)."""
     path, training = "memory.offload_optimizer", options.training
     if not options.memory.offload_optimizer:
         return
@@ -504,7 +504,7 @@ def _shards(options: RunOptions) -> Iterator[Problem]:
 
 
 def _compiled_batch_norm(options: RunOptions) -> Iterator[Problem]:
-    """With torch 2.13 the compiled recomputation reads statistics that the forward pass has already changed."""
+    """Refuse to recompute compiled batch norms: torch 2.13 would read statistics that the forward pass has changed."""
     path, name = "memory.activation_checkpointing", Scheme.TORCHVISION.name_of(options.model.source) or ""
     limits = VISION_MODELS.get(name)
     recomputes = options.memory.activation_checkpointing and options.device.compile
@@ -516,7 +516,7 @@ def _compiled_batch_norm(options: RunOptions) -> Iterator[Problem]:
 
 
 def _single_answers(options: RunOptions) -> Iterator[Problem]:
-    """KTO compares the answers of a batch with each other (its KL term); of one alone nothing would be left."""
+    """Refuse batches of one answer: KTO compares the answers of a batch with each other (its KL term)."""
     path = "memory.batch_size"
     if options.preference is PreferenceLoss.KTO and options.memory.batch_size == 1:
         message = _("KTO compares an answer with another one of its batch, so it needs a batch size of 2")

@@ -49,7 +49,7 @@ class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(folder: Path) -> RunNotes:
-    """The notes of the run in `folder`, cut to the limits; empty if the file is missing, damaged or too long."""
+    """Reads the notes of the run in `folder`, cut to the limits; empty if missing, damaged or too long."""
     path = folder / FILE
     try:
         status = path.stat()
@@ -83,7 +83,7 @@ def unique_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def names_in(folder: Path) -> tuple[str, str, str]:
-    """`output.name`, `model.source` and `data.train` of a run file; empty if it can't be read."""
+    """Reads `output.name`, `model.source` and `data.train` of a run file; empty if it can't be read."""
     path = folder / "run.toml"
     try:
         return _names_in_file(path, path.stat().st_mtime_ns)
@@ -140,7 +140,7 @@ def given_name(folder: Path) -> str:
 
 
 def close_to(name: str, folders: list[Path]) -> list[Path]:
-    """At most `CLOSE` of the folders: those with the same name or given name, then similar ones, then longer ones."""
+    """Returns at most `CLOSE` of the folders: those with the name, then with similar names, then with longer ones."""
     names = {folder: {folder.name, given_name(folder) or folder.name} for folder in folders}
     similar = difflib.get_close_matches(name, {each for both in names.values() for each in both}, CLOSE, 0.5)
     ranked = [folder for each in (name, *similar) for folder in folders if each in names[folder]]
@@ -233,7 +233,7 @@ def _unfit(folder: Path, task: Task) -> str:
 
 
 def _no_run(name: str, folder: Path) -> Problem:
-    """No run, or several, have this name; suggests those with similar names."""
+    """Returns the problem that no run, or several, have this name; suggests those with similar names."""
     siblings = _folders(folder.parent) if Path(name).is_absolute() else run_folders()
     with_model = [path for path in siblings if (path / "model").is_dir()]
     namesakes = folders_given(name)

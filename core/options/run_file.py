@@ -176,7 +176,7 @@ def _parse_overrides(overrides: tuple[str, ...]) -> tuple[Tree, list[Problem]]:
 
 
 def renamings(path: Path, overrides: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Notes on replaced names (`in_todays_names`) in a run file and in `--set`. Empty for a file that can't be read."""
+    """Returns notes on names replaced (`in_todays_names`) in a run file and `--set`; empty if it can't be read."""
     try:
         tree = load_toml(read_text(path))
     except (OSError, *_NOT_TOML):
@@ -222,7 +222,7 @@ def to_tree(options: RunOptions) -> Tree:
 
 
 def applied(options: RunOptions) -> tuple[list[str], list[str]]:
-    """The options that apply to this task and method, as lines of TOML: those that were changed, and the others."""
+    """Returns the options that apply to the task and method, as lines of TOML: the changed ones, and the others."""
     tree = to_tree(options)
     lines: tuple[list[str], list[str]] = ([], [])
     for option in all_options():

@@ -74,7 +74,7 @@ class _Index(msgspec.Struct):
 
 
 def names_safe_parts(index: Path, folder: Path | None = None) -> bool:
-    """Whether an index names only .safetensors files of its own folder, all of them in `folder` if that is given.
+    """Returns whether an index names only .safetensors files of its own folder, all there if `folder` is given.
 
     transformers loads whatever an index names: pickled files, and files of other folders.
     """
@@ -138,13 +138,13 @@ def unknown_scheme(source: str) -> str:
 
 
 def hub_data(name: str) -> tuple[str, str]:
-    """The data set and its subset (empty for the first) of what follows `hub:`: OWNER/NAME or OWNER/NAME/SUBSET."""
+    """Splits what follows `hub:`, OWNER/NAME or OWNER/NAME/SUBSET, into data set and subset (empty: the first)."""
     parts = name.split("/", 2)
     return "/".join(parts[:2]), parts[2] if len(parts) == 3 else ""
 
 
 def parse_synthetic(source: str) -> tuple[int, int] | None:
-    """Samples and maximum length of `synthetic:512x128` or `synthetic:512x64-128`. Returns None for other sources."""
+    """Returns samples and maximum length of `synthetic:512x128` or `synthetic:512x64-128`; None for other sources."""
     sizes = _synthetic_sizes(source)
     return (sizes[0], sizes[2]) if sizes else None
 
@@ -173,7 +173,7 @@ def synthetic(samples: int, length: int, shortest: int | None = None) -> str:
 
 
 def short_name(source: str) -> str:
-    """What follows the scheme, or the last part of a path or id; for a folder called `model`, its parent's name."""
+    """Returns what follows the scheme, or the last part of a path or id; of a folder `model`, its parent's name."""
     scheme = scheme_of(source)
     if scheme in (None, Scheme.RUN):  # a run may be named by its path
         path = Path(source.removeprefix(f"{Scheme.RUN}:"))

@@ -280,7 +280,7 @@ def explain_argument(tree: Tree, section: str, name: str) -> str:
 
 
 def _foreign_names(tree: Tree) -> Iterator[tuple[str, str]]:
-    """Section and name of each entry whose name is not that of an option; the section is empty at the top level."""
+    """Yields section and name of each entry whose name is no option's; the section is empty at the top level."""
     for key, value in tree.items():
         if key in SECTIONS:
             names = value if isinstance(value, dict) else ()

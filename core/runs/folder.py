@@ -330,7 +330,7 @@ class RunFolder:
         return elsewhere.is_own(self.path, connection.computer, connection.folder)
 
     def goes_on_elsewhere(self) -> bool:
-        """Whether this Hone has begun the newest attempt on another computer, and doesn't know of its end yet."""
+        """Returns whether this Hone began the newest attempt on another computer, and knows of no end yet."""
         connection = self.connection()
         return (
             connection is not None
@@ -345,18 +345,18 @@ class RunFolder:
         return record is not None and record.is_alive
 
     def clock_moved(self) -> float:
-        """Seconds by which this computer's clock was set forward since the keeper started, or is ahead of the run's."""
+        """Returns by how many seconds the clock was set forward since the keeper started, or is ahead of the run's."""
         if (connection := self.connection()) is not None:
             return connection.clock
         record = self.keeper_record()
         return clock_moved(record.booted) if record is not None and record.is_here else 0.0
 
     def is_worked_on(self) -> bool:
-        """Whether a keeper or an engine of this computer works on the run; an engine may have lost its keeper."""
+        """Returns whether a keeper or an engine (which may have lost its keeper) works on the run on this computer."""
         return self.keeper_is_alive() or is_locked(self.path, ENGINE_LOCK)
 
     def is_alive(self) -> bool:
-        """Whether a process works on the run; for a run of another computer (a shared folder) its files show it.
+        """Returns whether a process works on the run; on another computer (a shared folder), by the files.
 
         A run that this Hone began elsewhere goes on there, whether or not its keeper here follows it.
         """
@@ -371,7 +371,7 @@ class RunFolder:
         return time.time() - newest / 1e9 < SILENCE_SECONDS
 
     def state(self, status: RunStatus) -> State:
-        """State of the run by its events, exit record, requests and processes."""
+        """Returns the state of the run by its events, exit record, requests and processes."""
         has_ended = self.exit_record() is not None
         return status.state(
             engine_ended=has_ended,
@@ -384,7 +384,7 @@ class RunFolder:
         """Write a request.
 
         Raises:
-            OSError: It can't be written, or would be written elsewhere: a stranger's folder may hold links.
+            OSError: It can't be written, or would be written elsewhere: an untrusted folder may hold links.
         """
         if is_link(self.requests):
             raise OSError(errno.ELOOP, _("It is a link, which leads elsewhere"), str(self.requests))
@@ -394,7 +394,7 @@ class RunFolder:
         return request
 
     def open_requests(self, *, clean: bool = False) -> list[Request]:
-        """Requests that aren't answered yet, oldest first; `clean` deletes files that are no requests."""
+        """Returns unanswered requests, oldest first; `clean` deletes files that are no requests."""
         found: list[tuple[float, Request]] = []
         with contextlib.suppress(OSError):  # a folder that can't be read
             for path in self.requests.glob("*.json"):

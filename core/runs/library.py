@@ -131,7 +131,7 @@ def create_all(
 
 
 def options_of_runs(options: RunOptions) -> tuple[RunOptions, ...]:
-    """The options of each run of `create_all`; of two, the second still has the model of the first as its source."""
+    """Returns the options of each run of `create_all`; the second of two still has the first's model as source."""
     if not options.pretrains:
         return (options,)
     name, replace = asked_title(options), msgspec.structs.replace
@@ -150,7 +150,7 @@ def options_of_runs(options: RunOptions) -> tuple[RunOptions, ...]:
 
 
 def pretraining_pair(run: RunFolder) -> tuple[RunFolder, RunFolder] | None:
-    """Both runs of `create_all` for a chat model from scratch, by one of them. Returns None for any other run."""
+    """Returns both runs of `create_all` for a chat model from scratch, by one of them; None for any other run."""
     options = run.readable_options()
     if options is not None and options.task is Task.CAUSAL_LM and options.starts_random:
         source = Scheme.RUN.of(str(run.path.absolute()))
@@ -228,7 +228,7 @@ def unfinished_on(computer: str, runs_folder: Path) -> list[RunFolder]:
 
 
 def _created_at(path: Path) -> int:
-    """When the run in `path` was created, in unix nanoseconds; 0 if there is no run."""
+    """Returns when the run in `path` was created, in unix nanoseconds; 0 if there is no run."""
     files = (path / name for name in ("run.toml", "events.jsonl", "exit.json"))
     return next(filter(None, map(changed_at, files)), 0)
 

@@ -1,7 +1,7 @@
 """Checkpoints of a run and its trained model.
 
 A checkpoint is complete if its marker, written last, lists all files with size and hash and each has its size. Nothing
-is loaded here. A run's folder may come from a stranger: names in the marker that lead out of the checkpoint, and links,
+is loaded here. A run's folder isn't trusted: names in the marker that lead out of the checkpoint, and links,
 make it incomplete.
 """
 
@@ -98,7 +98,7 @@ def step_of(path: Path) -> int:
 
 
 def _candidates(folder: Path) -> list[Path]:
-    """Folders named as checkpoints are."""
+    """Returns the folders that are named as checkpoints are."""
     with contextlib.suppress(OSError):  # there is none, or it can't be read
         if not is_link(folder):
             named = (path for path in folder.iterdir() if _NAME.fullmatch(path.name))

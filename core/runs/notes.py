@@ -91,7 +91,7 @@ def source_title(source: str) -> str:
 
 
 def short_title(source: str, generations: int = MOST_GENERATIONS) -> str:
-    """A model's short name: what follows a scheme, or the last part of its path or id; of a past run, its title."""
+    """Returns a model's short name: what follows a scheme, the last part of a path or id, or a past run's title."""
     name = Scheme.RUN.name_of(source)
     if not name or not generations:
         return short_name(source)

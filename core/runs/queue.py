@@ -119,7 +119,7 @@ class LiveRuns:
         return None
 
     def _changed(self, folder: Path) -> Iterator[RunFolder]:
-        """Runs that may have begun to train since the last update."""
+        """Yields runs that may have begun to train since the last update."""
         dates: list[tuple[str, int]] = []
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             dates = [(entry.path, entry.stat().st_mtime_ns) for entry in entries if entry.is_dir()]
@@ -332,7 +332,7 @@ def _put(entries: list[Entry], entry: Entry) -> None:
 
 
 def _ahead(entries: list[Entry], name: str, device: str, source: str) -> TurnAwaited | None:
-    """What this run waits for: the run whose model it starts from, runs that train, and earlier ones that wait."""
+    """Returns what this run waits for: its model's run, runs that train, and earlier ones that wait."""
     if source and (state := _state_before(source, entries)) is not None:
         last = RunFolder(Path(source))
         is_paused = state is State.PAUSED
@@ -374,7 +374,7 @@ def _file() -> Path:
 
 @contextlib.contextmanager
 def _changing() -> Iterator[list[Entry]]:
-    """The entries, under a lock; they are written if they were changed.
+    """Yields the entries, under a lock; they are written if they were changed.
 
     Raises:
         OSError: The queue's folder can't be written to, or is gone with its home, which was moved or unmounted.

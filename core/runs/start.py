@@ -145,7 +145,7 @@ def _check(run: RunFolder, *, is_longer: bool) -> tuple[RunOptions, RunStatus]:
 
 
 def _extended(options: RunOptions, status: RunStatus, longer: Extension) -> RunOptions:
-    """The options with the new length; of a run that evaluates, also to keep the best model, as longer may be worse.
+    """Returns the options with the new length, and with the best model kept if it evaluates: longer may be worse.
 
     Raises:
         OptionsError: It isn't larger than what was done or requested before. What was requested and isn't done may be
@@ -260,7 +260,7 @@ def _link_of(run: RunFolder) -> Connection | None:
 def follow_again(run: RunFolder, *, at_once: bool = False) -> bool:
     """Start the keeper again of a run that trains elsewhere, if it has lost it; returns whether it was started.
 
-    Only where this Hone has begun the run there, from this folder: to look at a stranger's, or a copy, starts nothing.
+    Only if this Hone began the run there from this folder: looking at an untrusted folder or a copy starts nothing.
 
     Args:
         at_once: End one that waits before it tries to connect again, so that it is tried now.
@@ -304,7 +304,7 @@ def _tell(run: RunFolder, attempt: int, event: Event) -> None:
 
 
 def _refuse_links(run: RunFolder) -> None:
-    """Refuse a stranger's folder with links, through which a run would write elsewhere, or pipes, which block."""
+    """Refuse an untrusted folder with links, through which a run would write elsewhere, or pipes, which block."""
     for folder in (run.path, run.checkpoints, run.tensorboard, run.path / "examples"):
         entries: list[Path] = []
         if not is_link(folder):

@@ -46,7 +46,7 @@ RECENT_STEPS = 50
 TIMED_STEPS = 300
 TIMED_BATCHES = 60  # reports of an evaluation, one a second
 PARTS_SEARCHED = 10_000  # of a long past so many steps are searched for some that were timed in parts
-EVEN = 0.2  # evaluations are evenly spaced but for so much of a space
+EVEN = 0.2  # evaluations may be this share of an interval off
 DOESNT_FIT = "doesnt-fit"
 """The id of the message that a run has ended before it trained, as it would take too much memory."""
 IN_BOTH = "in-both"
@@ -71,11 +71,11 @@ class ByStep(list[Kept]):
     """What happened at steps, in order: the newest of each step, without what a resumed run takes back."""
 
     def with_(self, event: Kept) -> "ByStep[Kept]":
-        """These and an event, in place of one of the same step."""
+        """Returns these and an event, in place of one of the same step."""
         return ByStep([*(one for one in self if one.step != event.step), event])
 
     def resumed(self, started: RunStarted) -> "ByStep[Kept]":
-        """Those that still count when an attempt begins."""
+        """Returns those that still count when an attempt begins."""
         return ByStep(one for one in self if not started.undoes(one.step))
 
 
@@ -187,7 +187,7 @@ class WorkClock:
         self._attempt, self.origin, self._last = event.attempt, event.time - worked, event.time
 
     def at(self, event: Event) -> float:
-        """Active time in seconds at this event; constant while the next attempt waits."""
+        """Returns the active time in seconds at this event; constant while the next attempt waits."""
         return (self._last if event.attempt > self._attempt else event.time) - self.origin
 
     def go_on(self, events: Sequence[Event]) -> None:

@@ -331,7 +331,7 @@ device by `rough_key`, too."""
 
 
 def timing_key(options: RunOptions) -> bytes:
-    """A key that is equal for options with which a step takes as long; a past run's model counts as what it was."""
+    """Returns a key equal for options with the same step time; a past run's model counts as what it was."""
     source = options.model.source
     for _generation in range(notes.MOST_GENERATIONS):
         source = names_in(folder)[1] if (folder := run_folder(source)) else source

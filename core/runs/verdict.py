@@ -270,7 +270,7 @@ def _course(evaluations: Sequence[Evaluated]) -> _Course | None:
 
 
 def _still_falling(status: RunStatus) -> str:
-    """That the validation loss was falling when training ended; empty if it wasn't."""
+    """Returns the sentence that the validation loss was falling when training ended; empty if it wasn't."""
     evaluations: Sequence[Evaluated] = status.evaluations
     was_stopped = _was_stopped(status)
     if was_stopped and len(evaluations) > 2:
@@ -302,7 +302,7 @@ def _still_falling(status: RunStatus) -> str:
 
 
 def _gap(status: RunStatus, step: int) -> str:
-    """That the model does much better on what it has trained on, by the evaluation at a step; empty if it doesn't."""
+    """Returns the sentence that the model does much better on its training data, by one evaluation; else empty."""
     losses = [
         (one.metrics.get("eval_loss"), one.train_loss) for one in status.evaluations if one.step == step
     ]
@@ -340,7 +340,7 @@ def _to_generate(found: str, options: RunOptions, onward: Fix) -> tuple[str, tup
 
 
 def _longer_pair(options: RunOptions) -> Fix | None:
-    """Pretraining and chat once more, and longer; None for a model that no run of Hone has pretrained."""
+    """Offers to pretrain and chat again, and longer; None for a model that no run of Hone has pretrained."""
     folder = run_folder(options.model.source)
     before = None if folder is None else RunFolder(folder).readable_options()
     if before is None or not before.starts_random:

@@ -216,7 +216,7 @@ def statements(
 
 
 def dtypes(names: str) -> str:
-    """PyTorch's names of number formats in short: `float32 + bfloat16` is `fp32 + bf16`."""
+    """Shortens PyTorch's names of number formats: `float32 + bfloat16` is `fp32 + bf16`."""
     return " + ".join(DTYPES.get(name, name) for name in names.removeprefix("torch.").split(" + "))
 
 
@@ -356,7 +356,7 @@ def _of_memory(ran: WhatRan, status: RunStatus | None) -> Iterator[_Line]:
 
 
 def _split(reason: str) -> tuple[str, str]:
-    """Value and explanation of a reason: `bf16: this GPU computes it` begins with the value; others have none."""
+    """Splits a reason into value and explanation: `bf16: this GPU computes it` begins with one, others don't."""
     value, colon, why = reason.partition(": ")
     return (value, why) if colon and " " not in value else ("", reason)
 
@@ -429,7 +429,7 @@ def _action_text(action: FixAction, run: Path | None) -> str:
 
 
 def changes_text(changes: Mapping[str, Any]) -> str:
-    """Changed options, as `--set` takes them."""
+    """Formats changed options as `--set` takes them."""
     return " ".join(f"--set {shlex.quote(f'{path}={_value(value)}')}" for path, value in changes.items())
 
 
@@ -478,7 +478,7 @@ NOTEWORTHY, LEAST_SHARE = 0.2, 0.005
 
 
 def evaluations_text(status: RunStatus, seconds: float | None) -> str:
-    """What share of a run's time evaluations and sample predictions took; empty if it is small, and of a test."""
+    """Says which share of the time evaluations and sample predictions took; empty if small, and for a test."""
     spent = status.evaluating + status.predicting
     if status.is_test or not seconds or spent <= NOTEWORTHY * seconds:
         return ""

@@ -71,7 +71,7 @@ class NvidiaCard:
 
 @dataclass(frozen=True)
 class GpuState:
-    """Why nothing can be installed (`refusal`), or what is; `begun` is bytes of an unfinished installation."""
+    """What is installed, or why nothing can be (`refusal`); `begun` counts bytes of an unfinished installation."""
 
     refusal: str = ""
     card: NvidiaCard | None = None
@@ -371,7 +371,7 @@ def _exclusive() -> Iterator[None]:
 
 
 def _uv_environment() -> dict[str, str]:
-    """Uv's variables, with Python and downloads in Hone's folder."""
+    """Returns uv's variables, with Python and downloads in Hone's folder."""
     own = {"UV_CACHE_DIR": str(gpu_folder() / "cache"), "UV_PYTHON_INSTALL_DIR": str(gpu_folder() / "python")}
     return {"UV_MANAGED_PYTHON": os.environ.get("UV_MANAGED_PYTHON", "1"), **uv.environment(), **own}
 

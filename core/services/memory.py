@@ -96,7 +96,7 @@ class GuardedJob:
                 self._job.kill()
 
     def _limit(self, _memory: SystemMemory) -> int | None:
-        """The limit in bytes. None for a GPU with its own memory, where torch raises an error, and elsewhere."""
+        """Returns the limit in bytes; None for another computer, and a GPU with its own memory: there torch raises."""
         if self._room is None or self._device.startswith("cuda") or "@" in self._device:
             return None
         return but_a_reserve(self._room.free)

@@ -255,7 +255,7 @@ def size_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> in
 
 
 def bytes_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> int:
-    """Approximate space an export takes; a GGUF file's includes the folder, and the 16-bit file, it is made from."""
+    """Estimates an export's bytes; for a GGUF file with the folder, and the 16-bit file, that it is made from."""
     if kind is not ExportKind.GGUF:
         return size_of(source, kind, numbers) + SMALL_FILES
     folder = NumberFormat.AUTO if numbers.is_quantized else numbers

@@ -45,7 +45,7 @@ def to_ask(asked: Sequence[RunOptions], chosen: Collection[str] = ()) -> tuple[P
 
 
 def request_for(asked: Sequence[RunOptions], parcels: Sequence[Parcel]) -> SendingRequest:
-    """What is asked about these parcels of runs, all of which were found to be what they are said to be. Takes long.
+    """Returns what to ask about these parcels, after checking that each is what it is said to be. Takes long.
 
     Raises:
         UserError: Some of it is no data, no model, or lies elsewhere than asked about.

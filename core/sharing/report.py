@@ -416,7 +416,7 @@ def chart(
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Three to seven round numbers between two bounds."""
+    """Returns three to seven round numbers between two bounds."""
     rough = (high - low) / 6
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)

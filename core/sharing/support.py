@@ -283,7 +283,7 @@ def _options(content: bytes) -> Content:
 
 
 def _events(content: bytes) -> Content:
-    """Events without those that hold data; of lines that are no events, only the length."""
+    """Returns the events without those that hold data; of lines that are no events, only the length."""
     lines, data, broken = [], 0, 0
     for line in content.splitlines():
         try:

@@ -217,7 +217,7 @@ class SentCollator:
 
 
 def received(batch: dict[str, Any]) -> dict[str, Any]:
-    """Returns the batch.
+    """Returns the batch, or raises the error that a worker sent in its place.
 
     Raises:
         UserError: The worker sent one instead.

@@ -244,7 +244,7 @@ def _as_dataset(samples: Iterable[dict[str, list[int] | bool]]) -> "Dataset":
 
 
 def unpaired(pairs: "Dataset") -> "Dataset":
-    """Samples for KTO: of all pairs the better answers, which are liked, then the worse ones; others are unchanged."""
+    """Turns pairs into samples for KTO: all better answers, which are liked, then all worse ones. Others stay."""
     if CHOSEN not in pairs.column_names:
         return pairs
     return _as_dataset(
@@ -258,7 +258,7 @@ def unpaired(pairs: "Dataset") -> "Dataset":
 
 
 def kto_weights(liked: int, others: int) -> tuple[float, float]:
-    """Weights of liked and other answers that bring their ratio within 1 and 4/3 (arXiv 2402.01306, equation 8)."""
+    """Returns weights of liked and other answers with a ratio from 1 to 4/3 (arXiv 2402.01306, equation 8)."""
     ratio = liked / others if liked and others else 1.0
     return (1 / ratio, 1.0) if ratio < 1 else (1.0, max(1.0, ratio * 3 / 4))
 

@@ -129,7 +129,7 @@ def chatml_end(tokenizer: Any) -> int | None:
 
 
 def as_plain_text(row: ChatRow) -> str:
-    """A conversation in ChatML, as the text that a model learns to generate; the end of text is not part of it."""
+    """Returns a conversation in ChatML, as the text that a model learns to generate, without the end of text."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
     if row.text is not None:

@@ -457,7 +457,7 @@ def refuse_sparse(table: Table, name: str, option: str, fixes: tuple[Fix, ...] =
 
 
 def other_score(table: Table, guess: Guess) -> tuple[Fix, ...]:
-    """Another column of numbers that may be meant."""
+    """Offers another column of numbers that may be meant."""
     others = (
         column.name
         for column in describe(table)
@@ -616,7 +616,7 @@ USUAL_LENGTHS = tuple(2**power for power in range(6, 15))
 
 
 def longer(lengths: Sequence[int], length: int, longest: int) -> tuple[Fix, ...]:
-    """The fix that raises the maximum length to a usual one that holds 99 % of `lengths`, or to the model's `longest`.
+    """Offers a maximum length that holds 99 % of `lengths`, rounded to a usual one, or the model's `longest`.
 
     Empty if the maximum `length` is as large already.
     """

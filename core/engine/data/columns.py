@@ -209,7 +209,7 @@ def guess_text(table: Table) -> tuple[str, ...]:
 
 
 def _best_text(table: Table, texts: list[str]) -> tuple[str, ...]:
-    """Of those that are filled, the one with a name of texts, else the one with the longest."""
+    """Returns the filled column with a name of texts, else the one with the longest texts."""
     empty = {column.name: column.empty for column in describe(table)}
     fewest = min((empty[name] for name in texts), default=0)
     texts = [name for name in texts if empty[name] - fewest <= table.rows.num_rows / 2]
@@ -242,7 +242,7 @@ def _guess_label(columns: tuple[DataColumn, ...], text: tuple[str, ...], rows: i
 
 
 def guess_pair(texts: list[str]) -> tuple[str, ...]:
-    """The first two names that differ in 1 and 2 or a and b only, or are known to belong together; else empty."""
+    """Returns the first two names that differ only in 1 and 2 or a and b, or are a known pair; else empty."""
     alike: dict[str, list[str]] = {}
     for name in texts:
         alike.setdefault(_SIDE.sub("", name), []).append(name)
@@ -373,7 +373,7 @@ def read_lists(column: pa.ChunkedArray) -> tuple[pa.ListArray, list[BadList]]:
 
 
 def _split(text: str) -> list[str | None] | None:
-    """The words of a cell, separated by white space or written as a list; None for a list that can't be read."""
+    """Splits a cell into words, separated by white space or written as a list; None if the list can't be read."""
     if not (text.startswith("[") and text.endswith("]")):
         return list(text.split())
     try:

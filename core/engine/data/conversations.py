@@ -312,7 +312,7 @@ class RowIssue(Exception):  # noqa: N818 - an issue of a row, not of the program
 
 
 def _unreadable(value: Any, reason: str) -> RowIssue:
-    """`reason` has the placeholder `{value}`, which becomes the value as JSON, shortened."""
+    """Returns the issue for `value`, which is put as short JSON into the placeholder `{value}` of `reason`."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except RecursionError:
@@ -327,7 +327,7 @@ def joined_text(*texts: str) -> str:
 
 
 def looks_like_messages(value: Any) -> bool:
-    """Whether a cell holds messages: a list of objects with role and content, such a list as JSON, or one message."""
+    """Returns whether a cell holds messages: objects with role and content, as a list, as JSON, or a single one."""
     if isinstance(value, str):
         if not value.lstrip().startswith(("[", "{")):
             return False

@@ -152,7 +152,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _name_sign(first: str, below: Sequence[str]) -> int:
-    """1 if the first value of a column looks like its name, -1 if it looks like the values below, else 0."""
+    """Returns 1 if a column's first value looks like its name, -1 if it looks like the values below, else 0."""
     filled = [value for value in below if value]
     if not first or not filled:
         return 0
@@ -595,7 +595,7 @@ def _sentences(source: TextFile) -> Iterator[tuple[int, list[list[str]]]]:
 
 
 def _columns_of(sentence: list[list[str]]) -> list[list[str]]:
-    """The columns of a sentence; of CoNLL-U words and their parts of speech, not 1-2 and 1.1, which are no words."""
+    """Returns the columns of a sentence; for CoNLL-U, words and parts of speech, without 1-2 and 1.1 (no words)."""
     if sentence and len(sentence[0]) == UNIVERSAL_COLUMNS:
         sentence = [[fields[1], fields[3]] for fields in sentence if fields[0].isdecimal()]
     return list(map(list, zip(*sentence, strict=True)))

@@ -45,7 +45,7 @@ class ChatExport:
         self._empty: set[int] = set()
 
     def rows(self, blocks: Iterable[tuple[list[Any], list[int]]]) -> Iterator[tuple[list[Any], list[int]]]:
-        """The records in blocks, with the place of each; an empty one has no value, and is dropped when written."""
+        """Yields the records in blocks, with the place of each; an empty one is dropped when written."""
         for records, numbers in blocks:
             yield [self._row(*one) for one in zip(records, numbers, strict=True)], numbers
 
@@ -227,7 +227,7 @@ def parse_whatsapp(source: TextFile, new_writer: NewWriter) -> ParsedRows:
 
 
 def _whatsapp_messages(source: TextFile) -> Iterator[tuple[int, str, str, str]]:
-    """The line, the date, the person and the text of each message; a line without a date goes on with the last one."""
+    """Yields line, date, person and text of each message; a line without a date continues the message before."""
     head, said = (0, "", ""), list[str]()
     for first, lines in source.lines():
         for number, line in enumerate(lines, first):

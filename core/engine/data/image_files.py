@@ -283,7 +283,7 @@ def _crop(whole: Box, least: float, stretch: float) -> Box:
 
 @cache
 def _changes(augmentation: Augmentation, flips: bool, fill: int) -> tuple[Any, Any]:
-    """What changes a square PIL image, and then its normalized floats; `fill` is the grey beside a turned image."""
+    """Returns the transforms of a square PIL image and of its normalized floats; `fill` is the grey beside it."""
     prepare_torchvision()  # workers begin without it
     from torchvision.transforms import InterpolationMode, v2
 
@@ -349,7 +349,7 @@ def corners(image: Any) -> float:
 
 
 def are_light(images: Iterable[Any]) -> bool | None:
-    """Whether grey PIL images are dark on light, as ink on paper; None unless all of them clearly are, or all not."""
+    """Returns whether grey PIL images are dark on light, as ink on paper; None unless all agree, and clearly."""
     found: set[bool] = set()
     for image in images:
         shade, colours = corners(image), np.asarray(image.convert("RGB"))

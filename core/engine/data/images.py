@@ -493,7 +493,7 @@ def read_image_table(
 
 
 def _choose_image_column(table: Table, chosen: str | None) -> str:
-    """The column of images: the chosen one, else one that stores images, else the one most like paths of images."""
+    """Returns the column of images: the chosen one, else one that stores images, else the one most like paths."""
     if chosen is not None:
         refuse_missing(table, chosen, "data.image_column", table.columns)
         return chosen

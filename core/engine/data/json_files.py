@@ -49,7 +49,7 @@ Block = tuple[list[Any], list[int]]
 
 
 def looks_like_json(head: str) -> bool:
-    """Whether a text begins as an array of objects, or as an object that is followed by nothing or another line."""
+    """Returns whether a text begins as an array of objects, or as an object followed by nothing or another line."""
     start = head.lstrip()
     if not _OPENING.match(start):
         return False
@@ -225,7 +225,7 @@ def _whole_characters(text: str) -> str:
 
 
 def _undecodable(path: Path, place: str, error: Exception) -> DataError:
-    """The error for brackets within brackets and numbers without end, as only mistakes and attacks have them."""
+    """Returns the error for endlessly nested brackets and endless numbers, as only mistakes and attacks have them."""
     return DataError(
         _("{name}: {place} can't be read").format(name=path.name, place=place),
         _("{path}: {place} is nested too deeply, or has a number that is too long ({error}).").format(
@@ -236,7 +236,7 @@ def _undecodable(path: Path, place: str, error: Exception) -> DataError:
 
 
 def _find_rows(path: Path, value: Any) -> tuple[list[Any], tuple[str, ...]]:
-    """Returns the rows in what a file holds, and a note that says where they are."""
+    """Finds the list of rows inside a JSON document, and notes the key it was under."""
     if isinstance(value, list):
         return value, ()
     if not isinstance(value, dict):

@@ -182,7 +182,7 @@ def shape_of(table: Table, data: DataOptions) -> Shape | None:
 
 
 class ConversationTexts(RowReader):
-    """Reads a table of conversations as texts in ChatML, as which a chat run can continue to train on them."""
+    """Reads a table of conversations as texts in ChatML, so that a chat run can continue from the model."""
 
     def __init__(self, table: Table, shape: Shape, data: DataOptions, **more: Any) -> None:
         super().__init__(table, Guess((), None), skip=data.skip_bad_rows, **more)

@@ -167,7 +167,7 @@ class HeldOut:
 
 
 def held_out_of(options: RunOptions) -> HeldOut | None:
-    """The evaluation data: a file or folder of its own, or another split; None: a share of the training data."""
+    """Returns evaluation data of its own: a file, a folder or another split; None: a share of the training data."""
     data, is_test = options.data, options.only_evaluates
     header = header_asked(data.header)
     if data.eval:
@@ -212,7 +212,7 @@ def files_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -
 
 
 def texts_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -> Files:
-    """As `files_of`; a folder of texts that isn't divided is returned itself, to be read whole.
+    """Returns the same as `files_of`, but a folder of undivided texts itself, to be read whole.
 
     A folder of books may have one called "The Trial": it counts as divided only if every text is of a split.
     """

@@ -310,7 +310,7 @@ FORMAT = "9"
 
 
 def _cache_key(path: Path, header: bool | None) -> str:
-    """32 hexadecimal digits for the file, its size and time, and how it is read.
+    """Returns 32 hexadecimal digits for the file, its size and time, and how it is read.
 
     Raises:
         DataError: The file is gone.
@@ -505,7 +505,7 @@ def cached_tokens(key: str, make: Callable[[], "Dataset"]) -> "Dataset":
 
 
 def tokens_key(texts: "Dataset", tokenizer: str, length: int) -> str:
-    """32 hexadecimal digits for texts and how they are tokenized.
+    """Returns 32 hexadecimal digits for texts and how they are tokenized.
 
     Args:
         tokenizer: The result of `tokenizer_print`.
@@ -520,7 +520,7 @@ def tokens_key(texts: "Dataset", tokenizer: str, length: int) -> str:
 
 
 def tokenizer_print(tokenizer: Any) -> str:
-    """Everything about a tokenizer that decides its tokens; empty for one written in Python, which can't be compared.
+    """Returns all that decides a tokenizer's tokens; empty for one written in Python, which can't be compared.
 
     To be called before it is used: tokenizing leaves the last length in it.
     """

@@ -231,7 +231,7 @@ NewWriter = Callable[[pa.Schema], RowWriter]
 
 
 class NoteCode(StrEnum):
-    """What a note is about, where something depends on it."""
+    """Codes of notes that other code reacts to."""
 
     OTHER_ENCODING = "other-encoding"
     LINES_LEFT_OUT = "lines-left-out"

@@ -134,7 +134,7 @@ def gather(*, with_compilers: bool = False) -> MachineFacts:
 
 
 def _optional_versions() -> dict[str, str]:
-    """Versions of the optional libraries that can be imported; empty if unknown."""
+    """Returns the versions of the optional libraries that can be imported; empty if unknown."""
     found = {}
     for name, module in OPTIONAL_LIBRARIES.items():
         if find_spec(module) is not None:
@@ -146,7 +146,7 @@ def _optional_versions() -> dict[str, str]:
 
 
 def _compilers() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Backends, inductor first and without those for debugging, and inductor's modes."""
+    """Returns the backends, inductor first and without those for debugging, and inductor's modes."""
     import torch._dynamo
     import torch._inductor
 
@@ -232,7 +232,7 @@ def cards_of(facts: MachineFacts) -> int:
 
 
 def _emulates_bf16(facts: MachineFacts) -> bool:
-    """M1 and M2 compute bf16 through fp32; torch doesn't report it, so the chip's name decides."""
+    """Returns whether the chip is an M1 or M2, which compute bf16 through fp32; torch doesn't report it."""
     return any(chip in facts.cpu_name for chip in ("Apple M1", "Apple M2"))
 
 
@@ -241,7 +241,7 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
     found: Refusals = {}
 
     def refuse(path: str, reason: str, *values: str) -> None:
-        """A later reason replaces an earlier one; an empty one is none."""
+        """Adds a reason, in place of an earlier one; an empty one is none."""
         if reason:
             found.setdefault(path, {}).update(dict.fromkeys(values, reason))
 

@@ -159,7 +159,7 @@ class Residual(nn.Sequential):
 
 
 def random_tokens(batch: int, length: int, vocabulary: int, *, padded: int = 0) -> torch.Tensor:
-    """Token ids of shape (batch, length); each sequence ends with up to `padded` padding tokens."""
+    """Returns token ids of shape (batch, length); each sequence ends with up to `padded` padding tokens."""
     tokens = torch.randint(PADDING + 1, vocabulary, (batch, length))
     if padded:
         ends = length - torch.arange(batch) % (padded + 1)
@@ -168,7 +168,7 @@ def random_tokens(batch: int, length: int, vocabulary: int, *, padded: int = 0) 
 
 
 def token_loss(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of the next tokens, without padding; `model` returns logits."""
+    """Returns the cross-entropy of the next tokens, without padding; `model` returns logits."""
     logits = model(tokens)[:, :-1].flatten(0, 1)
     return functional.cross_entropy(logits, tokens[:, 1:].flatten(), ignore_index=PADDING)
 
@@ -254,7 +254,7 @@ def large_vocabulary(side: Side) -> Tensors:
 
 
 def optimizer_step(side: Side) -> Tensors:
-    """Two steps of AdamW: the change of every weight, and the optimizer's state.
+    """Takes two steps of AdamW: returns the change of every weight, and the optimizer's state.
 
     The gradients are fixed because AdamW's first step is nearly their sign: rounding noise in one near zero would
     become a full step. The reference uses torch's plain loop, the candidate the fused kernel that runs use.
@@ -279,7 +279,7 @@ def optimizer_step(side: Side) -> Tensors:
 
 
 def causal_attention(side: Side, dtype: torch.dtype) -> Tensors:
-    """Causal attention in `dtype`, compared with the same numbers computed in fp32.
+    """Computes causal attention in `dtype`, to be compared with the same numbers computed in fp32.
 
     Without gradients, MPS uses other kernels than with them; in torch 2.13 those let three of every four tokens see
     later ones (https://github.com/pytorch/pytorch/issues/195910), so an evaluation is wrong where training isn't.
@@ -324,7 +324,7 @@ def recomputed_activations(side: Side) -> Tensors:
 
 
 def channels_last_batch_norm(side: Side) -> Tensors:
-    """Gradients were wrong in this memory format on MPS (https://github.com/pytorch/pytorch/issues/175189)."""
+    """Computes batch norms with channels last, wrong on MPS once (https://github.com/pytorch/pytorch/issues/175189)."""
     model = nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1, bias=False),
         nn.BatchNorm2d(16),
@@ -351,7 +351,7 @@ def channels_last_batch_norm(side: Side) -> Tensors:
 
 
 def norm_on_frozen_input(side: Side) -> Tensors:
-    """They were wrong on MPS (https://github.com/pytorch/pytorch/issues/183825)."""
+    """Computes a norm above frozen layers, wrong on MPS once (https://github.com/pytorch/pytorch/issues/183825)."""
     norm = nn.LayerNorm(WIDTH)
     inputs, weights = (torch.randn(32, 48, WIDTH).to(side.device) for _tensor in range(2))
     (norm.to(side.device)(inputs) * weights).sum().backward()
@@ -519,7 +519,7 @@ WARM_UP, TIMED = 3, 7
 
 
 def bf16_speedup(device: str, clock: Callable[[], float] = time.perf_counter) -> float | None:
-    """The time of a small decoder's training step in fp32 over that in bf16, medians; None if torch can't compute it.
+    """Returns a small decoder's median step time in fp32 over that in bf16; None if torch can't compute it.
 
     Written for Apple GPUs and never run on one.
     """

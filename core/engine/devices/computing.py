@@ -24,7 +24,7 @@ def _random_numbers_from(state: torch.Tensor) -> Iterator[None]:
 
 
 def same_random_numbers(kind: str) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """Contexts of a first pass and of its recomputation, for `context_fn` of `torch.utils.checkpoint.checkpoint`.
+    """Returns contexts of a first pass and its recomputation: `context_fn` of `torch.utils.checkpoint.checkpoint`.
 
     torch gives both the same random numbers only where the device's module says that it is initialized, which
     `torch.mps` never does (https://github.com/pytorch/pytorch/issues/127676): dropout would draw another mask, and

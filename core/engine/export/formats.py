@@ -99,7 +99,7 @@ BESIDE = (
     "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "*.model", "chat_template.jinja",
     "preprocessor_config.json", "hone.json",
 )  # fmt: skip
-"""Files besides the weights. Nothing else is copied: no pickles, nothing that a stranger has added."""
+"""Files besides the weights. Nothing else is copied: no pickles, no untrusted files."""
 FROM_QUANTIZED = _(
     "It was trained with quantized weights. Here and in the comparison they are not quantized: its answers differ "
     "slightly from those during training."

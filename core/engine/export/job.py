@@ -140,7 +140,7 @@ def write_card(
 
 
 def _lineage(source: ExportSource) -> list[tuple[str, RunOptions]]:
-    """Titles and options of this run and those whose models it started from, as far back as they can be read."""
+    """Returns titles and options of this run and of those whose models it started from, while they are readable."""
     found = [(title_of(source.run.path, source.options), source.options)]
     while len(found) <= MOST_GENERATIONS and (folder := run_folder(found[-1][1].model.source)) is not None:
         if (options := RunFolder(folder).readable_options()) is None:
@@ -163,7 +163,7 @@ def _folder_in_code(path: str, repo: str) -> tuple[str, str]:
 def _front_matter(
     source: ExportSource, kind: ExportKind, status: RunStatus, runs: list[RunOptions]
 ) -> dict[str, str]:
-    """YAML values by name, written as JSON, which is a part of YAML."""
+    """Returns YAML values by name, written as JSON, which is a part of YAML."""
     base = base_name(source.folder) if source.is_adapter else runs[-1].model.source
     if not is_on_hub(base) or Path(base).exists():
         base = ""
@@ -208,7 +208,7 @@ def _code(text: str) -> str:
 
 
 def _licence(first: RunOptions) -> str:
-    """The licence in the card of the model that the first run started from; empty if it isn't on this computer."""
+    """Returns the licence in the card of the model that the first run started from; empty if it isn't here."""
     name = first.model.source
     base = (
         hub.snapshot(name, hub.RepoKind.MODEL)

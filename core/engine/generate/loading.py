@@ -187,6 +187,6 @@ def example_images(run: RunFolder) -> Iterator[Any]:
 
 
 def _whole(source: str, options: RunOptions) -> RunOptions:
-    """As the run's own model is loaded: all of it, whatever was trained."""
+    """Returns the options with which the run's own model is loaded whole, whatever was trained."""
     whole = msgspec.structs.replace(options.model, method=Method.FULL, pretrained=True, source=source)
     return msgspec.structs.replace(options, model=whole)

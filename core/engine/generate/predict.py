@@ -377,7 +377,7 @@ def _held_out(
 def _example(
     index: int, sample: dict[str, Any], expected: str, prepared: Prepared, folder: Path, *, name: str
 ) -> Example:
-    """A validation sample as an example; its image, if it has one, is written to `examples/` under this name."""
+    """Makes an example of a validation sample; writes its image, if it has one, to `examples/` under this name."""
     origin = prepared.origin(index)
     if "input_ids" in sample:
         given = _text(sample, prepared.processing_class)

@@ -41,6 +41,3 @@ def account(request: AccountRequest) -> Account:
         refusal=NO_KEYCHAIN if keychain is None else "",
         name=owner,
     )
-
-
-# --- Errors of the Hub, without the token

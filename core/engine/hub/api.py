@@ -185,6 +185,6 @@ def info(record: Any, kind: hub.RepoKind, subject: Subject) -> Info:
 
 
 def headers() -> dict[str, str]:
-    """HTTP headers, with the token if there is one."""
+    """Returns HTTP headers, with the token if there is one."""
     made: dict[str, str] = build_hf_headers(token=find_token()[0] or False, library_name="hone")
     return made

@@ -93,7 +93,7 @@ def split_of(name: str) -> str:
 
 
 def _splits_of(config: Mapping[str, Any], names: list[str]) -> Splits:
-    """The splits of one entry of a card's `configs` (https://huggingface.co/docs/hub/datasets-manual-configuration)."""
+    """Reads the splits of a card's config (https://huggingface.co/docs/hub/datasets-manual-configuration)."""
     folder = str(config.get("data_dir") or "").strip("/")
     within = [name for name in names if not folder or name.startswith(f"{folder}/")]
     files = config.get("data_files")

@@ -159,7 +159,7 @@ def _packed_rows(result: TokenizedTable, places: Sequence[int]) -> int:
 
 
 def _seen(rows: Sequence[ChatRow], renderer: Renderer | None, length: int) -> Iterator[Seen]:
-    """Each row as it will be trained on; without a tokenizer as its messages."""
+    """Yields each row as it will be trained on, or its messages without a tokenizer."""
     for row in rows:
         if renderer is None:
             prompt = tuple(_parts(row.messages, is_trained=not row.chosen))
@@ -171,7 +171,7 @@ def _seen(rows: Sequence[ChatRow], renderer: Renderer | None, length: int) -> It
         try:
             yield preview_row(renderer, row, length)
         except TemplateRefused:
-            continue  # among the findings
+            continue  # the refusal is a finding already
 
 
 def _parts(messages: Sequence[Message], *, is_trained: bool = True) -> Iterator[SeenPart]:

@@ -137,7 +137,7 @@ class Draft:
 
 
 def of_evaluation(findings: Iterable[DataFinding], held_out: HeldOut) -> list[DataFinding]:
-    """Findings about rows of the evaluation data, which say so."""
+    """Returns the findings with a note that they are about the evaluation data."""
     return [
         msgspec.structs.replace(
             finding,
@@ -218,7 +218,7 @@ class ModelTokenizer:
 def model_tokenizer(
     options: RunOptions, texts: Callable[[], Sequence[str]] | None = None
 ) -> ModelTokenizer | None:
-    """The tokenizer of the model; of a model from scratch one that is trained on `texts`, similar to that of the run.
+    """Loads the model's tokenizer; for a model from scratch, trains one on `texts`, similar to the run's.
 
     Returns:
         None if no model is chosen, it isn't on this computer, or it can't be read, as the check of the model reports.

@@ -322,9 +322,3 @@ def _has_words(table: Table) -> bool:
         or all(text.strip().startswith("[") for text in as_text(first[name]).to_pylist() if text)
         for name in (guess.text[0], guess.label)
     )
-
-
-# --- What reports share
-
-
-# --- The tokenizer of the chosen model, if it is on this computer

@@ -449,7 +449,7 @@ def _stretches(texts: Sequence[str], count: int = 64) -> list[str]:
 def _count_blocks(
     options: RunOptions, draft: shared.Draft, texts: _Texts, progress: shared.Progress
 ) -> dict[str, Any]:
-    """The fields of a report with lengths, the first blocks, and their numbers, which are estimated for long texts."""
+    """Returns the report's lengths, first blocks, and numbers of blocks, which are estimated for long texts."""
     data, fields, text = options.data, dict[str, Any](), None
     held_out, is_long = held_out_of(options), texts.characters > COUNTED_CHARACTERS
     if not is_long:
@@ -514,7 +514,7 @@ def _row_counts(data: DataOptions, train: int, held_out: int | None) -> dict[str
 
 
 def _estimated_blocks(texts: _Texts, model: shared.ModelTokenizer) -> float:
-    """About how many blocks a long text makes, from some of it."""
+    """Estimates how many blocks a long text makes, from some of it."""
     parts = texts.parts[:: max(1, sum(map(len, texts.parts)) // ESTIMATED_CHARACTERS)]
     tokens = sum(token_lengths([Sample(0, (text,)) for text in parts], model.tokenizer))
     return texts.characters * tokens / max(1, sum(map(len, parts))) / model.length

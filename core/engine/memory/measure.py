@@ -262,7 +262,7 @@ class DryBatches:
 
 
 def fitted(options: RunOptions, rows: int) -> tuple[int, int]:
-    """Batch size and accumulation steps, limited to `rows`; the last batch of a step is filled up."""
+    """Limits batch size and accumulation steps to `rows`; the last batch of a step is filled up."""
     size = min(options.memory.batch_size, rows)
     return size, min(options.memory.gradient_accumulation_steps, -(-rows // size))
 
@@ -403,7 +403,7 @@ class DryRunCallback(TrainerCallback):
 
         The parts add up to the peak; if not all of them existed at that moment, the last ones are reduced.
         """
-        models = [self.model, getattr(self.trainer, "ref_model", None)]  # the latter is DPO's
+        models = [self.model, getattr(self.trainer, "ref_model", None)]  # the reference is DPO's
         saved = self.trainer.saved if self.trainer else None
         weighed = {
             "weights": sum(

@@ -363,7 +363,7 @@ def _kept_of_images(model: Any) -> dict[str, Kept]:
 
 
 def _recomputed(network: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, torch.nn.Module]]:
-    """The first and last modules of each part that is recomputed: transformers' blocks, or segments of layers."""
+    """Yields first and last module of each part that is recomputed: transformers' blocks, or segments of layers."""
     for block in network.modules():
         if any(kind.__name__ == "GradientCheckpointingLayer" for kind in type(block).__mro__):
             yield block, block

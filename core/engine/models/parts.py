@@ -40,12 +40,6 @@ def freeze_batch_norms(model: torch.nn.Module) -> None:
             )  # Trainer calls model.train() before each step
 
 
-# --- Activation checkpointing
-
-
-# --- Attention where no gradients are recorded
-
-
 # --- Parts of a model
 
 
@@ -118,7 +112,7 @@ def weights_of(model: Any) -> Iterator[tuple[str, torch.nn.Parameter]]:
 
 
 def count(weight: Any) -> int:
-    """The number of elements of a weight; two of them share a byte in 4 bits, and ZeRO-3 leaves the tensor empty."""
+    """Counts the elements of a weight: in 4 bits, two share a byte; under ZeRO-3 the tensor is empty."""
     state = getattr(weight, "quant_state", None)
     partitioned: int | None = getattr(weight, "ds_numel", None)
     return math.prod(state.shape) if state is not None else int(partitioned or weight.numel())
@@ -160,7 +154,7 @@ BLOCK = 64
 
 
 def left_unpacked(model: Any, options: RunOptions) -> tuple[str, ...]:
-    """Names of the modules that QLoRA doesn't quantize: the head, which learns, and what a CPU would unpack wrongly.
+    """Returns the modules that QLoRA doesn't quantize: the head, which learns, and what a CPU would unpack wrongly.
 
     On CPUs, bitsandbytes 0.50.2 gives wrong weights for 4-bit layers with a width that is no multiple of 64.
     """
@@ -196,13 +190,13 @@ def prepare_quantized(model: Any) -> None:
 
 
 def frozen_dtype(options: RunOptions) -> torch.dtype:
-    """In which format the matrices that don't learn are held: float32 where all learn."""
+    """Returns the format in which matrices that don't learn are held: float32 where all learn."""
     is_frozen = options_by_path()["model.frozen_precision"].applies_to(options)
     return HELD_IN.get(options.model.frozen_precision, torch.float32) if is_frozen else torch.float32
 
 
 def frozen_layers(model: Any) -> dict[str, Any]:
-    """By name the layers whose matrices never learn with a frozen base and aren't quantized.
+    """Returns, by name, the layers whose matrices never learn with a frozen base and aren't quantized.
 
     Biases, norms and single parameters are not among them: they take under 1 % of the memory, and layers that add or
     multiply by them directly need them in fp32.

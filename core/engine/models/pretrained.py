@@ -27,7 +27,7 @@ def load_tokenizer(source: str) -> Any:
 
 
 def read_pretrained(source: str, task: Task, config: Any = None, **more: Any) -> Any:
-    """Transformers' `from_pretrained` of a folder or an id on the Hub, with weights in fp32 (see `loading_frozen_in`).
+    """Calls `from_pretrained` for a folder or an id on the Hub, with weights in fp32 (see `loading_frozen_in`).
 
     Raises:
         ModelError: There are no safe weights, or they can't be read.

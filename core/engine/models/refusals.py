@@ -171,12 +171,12 @@ def _in_short(error: BaseException) -> str:
 
 
 def _of_tokenizers(error: BaseException) -> bool:
-    """Whether the library `tokenizers` raised it: a bare Exception, or a panic, which isn't even an Exception."""
+    """Returns whether the library `tokenizers` raised it: a bare Exception, or a panic, which isn't even one."""
     return type(error) is Exception or type(error).__name__ == "PanicException"
 
 
 def _of_device(error: Exception) -> bool:
-    """Whether a device or its libraries failed, and not the files; torch has a class for few of these errors."""
+    """Returns whether a device or its libraries failed, not the files; torch has classes for few of these errors."""
     pattern = r"\b(cuda|hip|mps|xpu|nccl|cu(dnn|blas)\w*|bitsandbytes)\b"
     return isinstance(error, torch.AcceleratorError) or (
         isinstance(error, RuntimeError) and re.search(pattern, str(error), re.IGNORECASE) is not None

@@ -165,7 +165,7 @@ def sample(texts: Sequence[str], characters: int = SAMPLE_CHARACTERS) -> Iterato
 
 
 def attention_for(options: RunOptions, config: Any) -> str:
-    """The `attn_implementation` to load the model of `config` with; always given, or its config.json would choose.
+    """Returns the `attn_implementation` for the model of `config`; always given, or its config.json would choose.
 
     Raises:
         ModelError: The model has no FlashAttention, which was chosen.

@@ -167,7 +167,7 @@ class VisionClassifier(torch.nn.Module):
         return {"loss": torch.nn.functional.cross_entropy(logits.float(), labels), "logits": logits}
 
     def activation_checkpointing_enable(self, **_kwargs: Any) -> None:
-        """Called by Trainer."""
+        """Turn activation checkpointing on; Trainer calls this."""
         checkpoint_rows(self.network)
 
 
@@ -207,7 +207,12 @@ def _published_weights(torchvision: Any, name: str) -> dict[str, torch.Tensor]:
         state: dict[str, torch.Tensor] = weights.get_state_dict(
             progress=False, check_hash=True, weights_only=True
         )
-    except (URLError, ConnectionError, TimeoutError, RuntimeError) as error:  # the latter: the hash is wrong
+    except (
+        URLError,
+        ConnectionError,
+        TimeoutError,
+        RuntimeError,
+    ) as error:  # RuntimeError: the hash is wrong
         raise ModelError(title, f"{weights.url}: {error}", (RANDOM,)) from error
     return state
 
@@ -254,7 +259,7 @@ class VisionRecipe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_recipe(folder: Path) -> VisionRecipe:
-    """Labels, image size and colours of an image model; a checkpoint without them uses those of the run's model.
+    """Reads labels, image size and colours of an image model; for a checkpoint without them, of the run's model.
 
     Raises:
         ModelError: They are missing or damaged.
@@ -462,7 +467,7 @@ def _with_normalisation(model: ImageModel) -> ImageModel:
 
 
 def preprocessor(size: int, mean: Sequence[float], std: Sequence[float], fit: ImageFit) -> bytes:
-    """A preprocessor_config.json for `AutoImageProcessor.from_pretrained` that does what Hone did with images."""
+    """Returns a preprocessor_config.json with which `AutoImageProcessor` does what Hone did with images."""
     square = {"height": size, "width": size}
     shape: dict[str, object] = {"image_processor_type": "ViTImageProcessor", "size": square}
     if fit is ImageFit.CROP:

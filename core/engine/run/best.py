@@ -28,7 +28,7 @@ def best_step(history: History, by: BestMetric = BestMetric.AUTO) -> int | None:
 
 
 def best_kept(history: History, step: int, checkpoints: Path, by: BestMetric) -> int | None:
-    """`best_step` among the evaluations whose weights are there: those of `step`, the current ones, and of checkpoints.
+    """Returns `best_step` among the evaluations whose weights exist: the current ones (`step`) and checkpoints.
 
     A run that keeps the best only since it was extended has no weights of most evaluations before.
     """

@@ -40,7 +40,7 @@ DAMAGED = "damaged"
 
 @contextlib.contextmanager
 def staged(checkpoints: Path, step: int) -> Iterator[Path]:
-    """A folder to write the checkpoint of `step` into; it is renamed at the end, or removed on failure.
+    """Yields a folder to write the checkpoint of `step` into; it is renamed at the end, or removed on failure.
 
     Raises:
         OSError: It can't be written.
@@ -59,7 +59,7 @@ def staged(checkpoints: Path, step: int) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replaced(folder: Path) -> Iterator[Path]:
-    """A new folder that replaces `folder` at the end; on failure, `folder` stays.
+    """Yields a new folder that replaces `folder` at the end; on failure, `folder` stays.
 
     Raises:
         OSError: It can't be written.

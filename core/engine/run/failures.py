@@ -113,7 +113,7 @@ def require_disk_space(run: RunFolder, model: int, trained: int, options: RunOpt
 
 
 def disk_space_needed(model: int, trained: int, options: RunOptions, existing: list[Checkpoint]) -> Need:
-    """The most space a run needs at one time: for the checkpoints it keeps, the one being written, and the model.
+    """Returns the most space a run needs at once: for kept checkpoints, the one being written, and the model.
 
     A checkpoint is as large as the last one; before the first, as the weights and the optimizer's state.
     """

@@ -1,4 +1,4 @@
-"""Tasks of causal language models: text generation, chat and preferences; the latter two by TRL's trainers."""
+"""Tasks of causal language models: text generation, and chat and preferences by TRL's trainers."""
 
 import copy
 from dataclasses import dataclass
@@ -91,7 +91,7 @@ def prepare_causal_lm(options: RunOptions, reporter: Reporter) -> Prepared:
 def _rows(
     options: RunOptions, text: RunningText, tokenizer: Any, length: int, reporter: Reporter
 ) -> tuple[Any, Any, ValidationSize | None]:
-    """Training blocks, validation blocks, and the size of the validation text; the latter two may be None."""
+    """Returns training blocks, validation blocks and the size of the validation text; the last two may be None."""
     for index, note in enumerate(text.notes):
         reporter.note(f"data-{index}", note.message)
     train = make_blocks(text.train, tokenizer, length)

@@ -22,7 +22,7 @@ TOP, LEAST_FOR_TOP = 5, 20
 
 
 def classification_metrics(prediction: Any) -> dict[str, float]:
-    """Trainer's `compute_metrics`, from `predictions` [samples, classes] of logits and `label_ids` [samples].
+    """Computes Trainer's metrics from `predictions` [samples, classes] of logits and `label_ids` [samples].
 
     `accuracy` and `f1`, 0 to 1. With two classes F1 is that of class 1 (as run_glue reports MRPC), and there is
     `matthews`, the correlation coefficient by which CoLA is judged, -1 to 1, 0 if undefined. With more classes F1 is
@@ -105,7 +105,7 @@ def first_of(predictions: Any) -> Any:
 
 
 def regression_metrics(prediction: Any) -> dict[str, float]:
-    """Trainer's `compute_metrics`, from `predictions` [samples, 1] of numbers and `label_ids` [samples].
+    """Computes Trainer's metrics from `predictions` [samples, 1] of numbers and `label_ids` [samples].
 
     `pearson` and `spearman`, -1 to 1, NaN if undefined, and `mae`, the mean absolute error in the label's unit.
     """
@@ -211,7 +211,7 @@ def most_likely(logits: Any, _labels: Any) -> torch.Tensor:
 
 
 def tag_metrics(labels: tuple[str, ...]) -> Callable[[Any], dict[str, float]]:
-    """Trainer's `compute_metrics` for these tags.
+    """Returns Trainer's `compute_metrics` for these tags.
 
     It reads `predictions` [samples, tokens] of label indices and `label_ids` of the same shape, -100 for tokens without
     a label, and returns, 0 to 1: `f1`, `precision` and `recall` of entities (see `TagScheme`), `token_accuracy`.

@@ -16,7 +16,7 @@ OptimizerClass = tuple[type[torch.optim.Optimizer], dict[str, Any]]
 
 
 def optimizer_class(resolved: ResolvedRun) -> OptimizerClass | None:
-    """Trainer's `optimizer_cls_and_kwargs` of optimizers that it has no name for; otherwise None.
+    """Returns Trainer's `optimizer_cls_and_kwargs` for optimizers that it has no name for; otherwise None.
 
     Trainer itself sets weight decay, for each group of parameters.
     """
@@ -105,7 +105,7 @@ PLACES = {"cpu": IN_MAIN_MEMORY, "nvme": IN_NVME}
 
 
 def describe_zero(engine: Any) -> str:
-    """The stage of Trainer's `deepspeed` and what it offloads, such as "ZeRO-3, optimizer and weights in NVMe"."""
+    """Names the stage in Trainer's `deepspeed` and what is offloaded: "ZeRO-3, optimizer and weights in NVMe"."""
     if engine is None:
         return ""
     optimizer, weights = map(_place, (engine.zero_offload_optimizer(), engine.zero_offload_param()))

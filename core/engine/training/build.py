@@ -146,7 +146,7 @@ def build_trainer(
     Raises:
         ModelError: The model doesn't support activation checkpointing, which was chosen.
     """
-    say()  # from here on nothing of a stranger's is read, nor in the processes started from here
+    say()  # no untrusted input is parsed after this point, or in child processes
     os.environ.pop(READING, None)
     by = trained_by(resolved.options, prepared)
     memory = resolved.options.memory

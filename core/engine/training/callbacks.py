@@ -315,7 +315,7 @@ class ReportCallback(TrainerCallback):
 
 
 def epochs_of(steps: int, batches: int, accumulated: int) -> float:
-    """The epochs of so many steps, with `batches` in an epoch; its last step may have fewer than `accumulated`."""
+    """Converts steps to epochs of `batches`; an epoch's last step may have fewer than `accumulated`."""
     epochs, rest = divmod(steps, max(1, math.ceil(batches / accumulated)))
     return epochs + rest * accumulated / max(1, batches)
 
@@ -376,6 +376,6 @@ class RequestCallback(TrainerCallback):
         self._owes_checkpoint = False
 
     def _is_to_save(self) -> bool:
-        """Whether a requested checkpoint isn't saved yet; Trainer resets `should_save` at the begin of a step."""
+        """Returns whether a requested checkpoint isn't saved yet; Trainer resets `should_save` when a step begins."""
         self._owes_checkpoint = self._requests.save_requested() or self._owes_checkpoint
         return self._owes_checkpoint

@@ -118,7 +118,7 @@ class Compilation:
         return loss.clone()  # CUDA graphs overwrite it with the next loss
 
     def _backend(self) -> Callable[[Any, Any], Any]:
-        """The chosen backend as `torch.compile` looks it up (private in torch 2.13), with a look at its graphs."""
+        """Wraps the backend, found as `torch.compile` does (private in torch 2.13), in a look at its graphs."""
         name, mode = self._options.compile_backend, self._options.compile_mode
         backend: Callable[[Any, Any], Any]
         if name == INDUCTOR:
@@ -184,7 +184,7 @@ class Compilation:
 
 
 def has_many_shapes(options: RunOptions) -> bool | None:
-    """torch.compile's `dynamic`: True for texts that are padded batch by batch; None lets torch find out."""
+    """Returns torch.compile's `dynamic`: True for texts padded batch by batch; None lets torch find out."""
     of_one_length = options.task.reads_images or options.data.padding is Padding.FIXED
     return None if of_one_length else True
 

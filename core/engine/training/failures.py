@@ -164,7 +164,7 @@ def explain(
 
 
 def _no_kernels() -> UserError:
-    """PyTorch 2.13 has builds for CUDA 12.6, with Maxwell to Hopper, and for CUDA 13, with Turing and later."""
+    """Returns the error for a card that the build lacks: CUDA 12.6's has Maxwell to Hopper, 13's Turing and later."""
     card = torch.cuda.get_device_capability()
     cuda, build = ("12.6", "cu126") if card < (7, 5) else ("13.0", "cu130")
     detail = _(

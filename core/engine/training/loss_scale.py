@@ -48,7 +48,7 @@ def _divides_by_items(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
 
 
 def loss_by_label(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
-    """Cross entropy for `Trainer.compute_loss_func`: the sum over a batch's labels, divided by those of the step.
+    """Computes the cross entropy (`Trainer.compute_loss_func`): the sum over a batch, divided by the step's labels.
 
     Args:
         outputs: What the model returned: "logits" [batch, tokens, classes].

@@ -126,6 +126,3 @@ def _outermost(model: torch.nn.Module, recomputed: set[torch.nn.Module]) -> int:
                 is_layer = isinstance(child, GradientCheckpointingLayer)
                 pending.append((child, child if is_layer else layer))
     return len(blocks)
-
-
-# --- Waiting for a device

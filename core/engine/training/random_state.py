@@ -31,7 +31,7 @@ def restore_random_state(folder: Path, kind: str) -> None:
 
 
 def generators(kind: str) -> tuple[Any, ...]:
-    """Torch's modules with a random state that a model on this kind of device uses."""
+    """Returns torch's modules with a random state that a model on this kind of device uses."""
     return (torch,) if kind == "cpu" else (torch, torch.get_device_module(kind))
 
 

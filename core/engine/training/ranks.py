@@ -29,7 +29,7 @@ _talk: Any = None
 
 @contextmanager
 def process_group(kind: str) -> Iterator[None]:
-    """The process group of this run; of a process by itself one of one, for DeepSpeed, with its store in memory."""
+    """Sets up the run's process group; a process by itself gets one of one, for DeepSpeed, with its store in memory."""
     global _talk  # noqa: PLW0603 - a process is in one group
     if is_rank():
         os.environ["DS_ACCELERATOR"] = kind
@@ -59,7 +59,7 @@ def world_size() -> int:
 
 
 def agreed(value: Value) -> Value:
-    """Rank 0's value."""
+    """Returns rank 0's value."""
     if _talk is None:
         return value
     box = [value]
@@ -68,7 +68,7 @@ def agreed(value: Value) -> Value:
 
 
 def agreed_numbers(numbers: list[int]) -> list[int]:
-    """Rank 0's small numbers: quick enough for every step."""
+    """Returns rank 0's small numbers; quick enough for every step."""
     if _talk is None:
         return numbers
     told = torch.tensor(numbers, dtype=torch.int8)

@@ -42,7 +42,7 @@ class OrderedByLength(LengthGroupedSampler):
 
 
 class WithEpochs(Sampler[tuple[int, int]]):
-    """accelerate's order of samples, each with its epoch: nothing else reaches workers that live on."""
+    """Yields (epoch, index): persistent workers have no other way to learn the epoch."""
 
     def __init__(self, samples: ImageSet) -> None:
         self._order = SeedableRandomSampler(samples)
@@ -71,7 +71,7 @@ class SameEachTime(LengthGroupedSampler):
 
 
 def one_batch_each(batches: BatchSampler, number: int, count: int) -> Iterator[list[int]]:
-    """The batches of rank `number` of `count` in an evaluation: all have as many, so the last one may come again."""
+    """Yields an evaluation's batches of rank `number` of `count`; all get as many, so the last may come again."""
     remaining = iter(batches)
     while together := [*islice(remaining, count)]:
         yield together[min(number, len(together) - 1)]

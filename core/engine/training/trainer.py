@@ -82,7 +82,7 @@ class WatchedTrainer(Trainer):
 
     @override
     def _build_accelerator_args(self, **kwargs: Any) -> dict[str, Any]:
-        """Trainer's, for DDP without a second copy of all gradients, for FSDP2 with fp32 where it counts.
+        """Adds to Trainer's: DDP gradients share the buckets' memory; FSDP2 sums gradients in fp32.
 
         Weights that are put together in 16 bits need no copies of autocast's, which would stay until the backward
         pass; gradients are added, and losses computed, in fp32.
@@ -109,7 +109,7 @@ class WatchedTrainer(Trainer):
 
     @override
     def get_train_dataloader(self) -> Any:
-        """Trainer's own; the time that is spent waiting for it is measured."""
+        """Returns Trainer's own, and measures the time spent waiting for it."""
         loader = super().get_train_dataloader()
         self.step.parts.timed(live_loader(loader))
         return loader
@@ -144,7 +144,7 @@ class WatchedTrainer(Trainer):
         return loader
 
     def _share_out(self, loader: DataLoader, is_training: bool) -> DataLoader:
-        """Of an evaluation, give each rank batches as one process would make them; accelerate's would be filled up."""
+        """Give each rank batches as one process would make them in an evaluation; accelerate's would be filled up."""
         if world_size() > 1 and not is_training:
             shard: Any = live_loader(loader).batch_sampler
             shard._iter_with_no_split = partial(one_batch_each, shard.batch_sampler, rank(), world_size())
@@ -211,7 +211,7 @@ class WatchedTrainer(Trainer):
     def training_step(
         self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> torch.Tensor:
-        """Trainer's forward and backward pass of one batch; remembers its figures."""
+        """Run Trainer's forward and backward pass of one batch, and remember its figures."""
         self.step.begin_batch(self.count_samples(inputs), self.count_tokens(inputs))
         compute = partial(self._compute, inputs=inputs, num_items_in_batch=num_items_in_batch)
         compilation = self.step.compilation
@@ -240,13 +240,13 @@ class WatchedTrainer(Trainer):
 
     @override
     def get_decay_parameter_names(self, model: torch.nn.Module) -> list[str]:
-        """Trainer's, without the batch norms that it overlooks."""
+        """Returns Trainer's, without the batch norms that it overlooks."""
         norms = norm_parameters(model)
         return [name for name in super().get_decay_parameter_names(model) if name not in norms]
 
     @override
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
-        """No count: it would take 0.3 ms a batch, and Hone shows no FLOPs."""
+        """Returns 0: to count would take 0.3 ms a batch, and Hone shows no FLOPs."""
         return 0
 
     # Evaluation
@@ -540,11 +540,11 @@ class LanguageTrainer(WeightedTrainer):
 
     @override
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
-        """Weighted by tokens."""
+        """Adds a batch, weighted by its tokens."""
         self.means.add(inputs["labels"][:, 1:].numel(), loss=float(loss))
 
     @override
     def eval_metrics(self) -> dict[str, float]:
-        """Loss and perplexity of a token."""
+        """Returns loss and perplexity of a token."""
         means = self.means.all()
         return {**means, **perplexity_metrics(means["loss"], self._held_out)} if means else {}

@@ -66,7 +66,7 @@ class TrlTrainer(KeepsAdapter, WeightedTrainer, _BaseTrainer):
         return super().get_batch_samples(*args, **kwargs)
 
     def eval_metric(self, name: str) -> float:
-        """TRL's metric of the last batch of an evaluation."""
+        """Returns TRL's metric of the last batch of an evaluation."""
         return float(self._metrics["eval"][name][-1])
 
     @override
@@ -96,7 +96,7 @@ class ChatTrainer(TrlTrainer, SFTTrainer):
 
     @override
     def count_tokens(self, inputs: dict[str, Any]) -> torch.Tensor | None:
-        """Tokens without padding; in a packed batch, positions restart with each conversation and padding is at 0."""
+        """Counts tokens without padding; in a packed batch positions restart per conversation, and padding is at 0."""
         positions = inputs.get("position_ids")
         if positions is None:
             return super().count_tokens(inputs)
@@ -104,13 +104,13 @@ class ChatTrainer(TrlTrainer, SFTTrainer):
 
     @override
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
-        """Weighted by labelled tokens."""
+        """Adds a batch, weighted by its labelled tokens."""
         tokens = int((inputs["labels"][:, 1:] != NO_LABEL).sum())
         self.means.add(tokens, loss=float(loss), token_accuracy=self.eval_metric("mean_token_accuracy"))
 
     @override
     def eval_metrics(self) -> dict[str, float]:
-        """Loss, perplexity and accuracy of a token of the answers."""
+        """Returns loss, perplexity and accuracy of a token of the answers."""
         means = self.means.all()
         return {**means, **perplexity_metrics(means["loss"])} if means else {}
 
@@ -141,12 +141,12 @@ class PreferenceTrainer(TrlTrainer, PairsAsTokens):
 
     @override
     def count_samples(self, inputs: dict[str, Any]) -> int:
-        """Pairs: a batch has a row for each answer."""
+        """Counts pairs: a batch has a row for each answer."""
         return len(inputs["input_ids"]) // 2
 
     @override
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
-        """Weighted by pairs."""
+        """Adds a batch, weighted by its pairs."""
         self.means.add(
             self.count_samples(inputs),
             loss=float(loss),
@@ -207,18 +207,18 @@ class RatedTrainer(PreferenceTrainer, RatedLoss):
 
     @override
     def count_samples(self, inputs: dict[str, Any]) -> int:
-        """Answers."""
+        """Counts answers."""
         return len(inputs["label"])
 
     @override
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
-        """Weighted by answers."""
+        """Adds a batch, weighted by its answers."""
         figures = {name: float(values.mean()) for name, values in self._figures.items()}
         self.means.add(self.count_samples(inputs), loss=float(loss), **figures)
 
     @override
     def eval_metrics(self) -> dict[str, float]:
-        """If there are both liked and other answers, with the margin between their mean rewards.
+        """Adds the margin between mean rewards if there are both liked and other answers.
 
         `baseline` is the accuracy of rewarding all answers alike.
         """
@@ -272,12 +272,12 @@ class OddsRatioTrainer(WeightedTrainer, OddsRatioLoss):
 
     @override
     def count_samples(self, inputs: dict[str, Any]) -> int:
-        """Pairs: a batch has a row for each answer."""
+        """Counts pairs: a batch has a row for each answer."""
         return len(inputs["input_ids"]) // 2
 
     @override
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
-        """Weighted by pairs."""
+        """Adds a batch, weighted by its pairs."""
         chosen, rejected = self.rewards.chunk(2)
         self.means.add(
             len(chosen),

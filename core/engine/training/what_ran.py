@@ -159,7 +159,7 @@ def _padded_to(collator: Any) -> str:
 
 
 def longest_to(multiple: int) -> str:
-    """`WhatRan.padded_to` of rows that aren't of a fixed length."""
+    """Returns `WhatRan.padded_to` of rows that aren't of a fixed length."""
     return LONGEST if multiple == 1 else f"{LONGEST}, to multiples of {multiple}"
 
 
@@ -178,7 +178,7 @@ def bare(optimizer: Any) -> Any:
 
 
 def optimizer_name(optimizer: Any) -> str:
-    """Its class and settings that the class doesn't name, such as "AdamW, fused" or "AdamW, 8-bit (bitsandbytes)"."""
+    """Names class and settings of an optimizer, such as "AdamW, fused" or "AdamW, 8-bit (bitsandbytes)"."""
     parts = [type(optimizer).__name__]
     parts += [flag for flag in FLAGS if any(group.get(flag) for group in optimizer.param_groups)]
     if getattr(getattr(optimizer, "args", None), "optim_bits", None) == EIGHT_BITS:
