@@ -193,7 +193,7 @@ def is_folder(path: Path) -> bool:
 
 
 def place_of(path: Path) -> str:
-    """Returns where a file or folder is once links are followed, in signs that JSON can hold."""
+    """Returns where a file or folder is once links are followed, in characters that JSON can hold."""
     return os.fsencode(path.resolve()).decode(errors="backslashreplace")
 
 

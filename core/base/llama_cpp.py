@@ -56,7 +56,7 @@ MISSING = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 
 
 def why_not_converted(python: str, converter: Path, hold: Hold) -> str:
-    """Start the converter, which takes seconds; why it can't be used, empty if it can."""
+    """Starts the converter, which takes seconds; returns why it can't be used, empty if it can."""
 
     def start() -> Started:
         return subprocess.Popen(

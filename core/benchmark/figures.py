@@ -52,7 +52,7 @@ class Figures:
     """What the run of a row has measured so far.
 
     Attributes:
-        state: That of the run; None: it is refused, or its folder is gone.
+        state: The run's; None: it is refused, or its folder is gone.
         seconds: Durations of the timed steps, without compiling: those after the warm-up with a full batch.
         samples: Rows of a step.
         rows: Rows of an epoch.
@@ -86,7 +86,7 @@ class Figures:
 
     @property
     def step_seconds(self) -> Spread | None:
-        """Of all timed steps. Quartiles, because the slowest step depends on what else the computer did."""
+        """The spread over all timed steps: quartiles, because the slowest depends on what else the computer did."""
         return Spread.of(self.seconds)
 
     @property

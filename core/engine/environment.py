@@ -144,7 +144,7 @@ except RuntimeError:  # it was built for another PyTorch; without these names, t
     for name in ("nms", "qnms"):
         torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 """
-"""The same, as code for people without Hone."""
+"""`prepare_torchvision` as code for people without Hone."""
 
 
 def prepare_torchvision() -> None:

@@ -288,7 +288,7 @@ _OF_THE_COMPUTER = (
         INSTALL_IT,
     ),
 )
-"""The same of what the shell, or a program, prints there."""
+"""The same for what the shell or a program prints there."""
 
 
 def explain(computer: Computer, stderr: str, code: int) -> ComputerError:

@@ -341,7 +341,7 @@ def _live(seconds: int) -> None:
 
 @singledispatch
 def answer(asked: Any, _source: BinaryIO) -> Any:
-    """Returns what a request is answered with; with bytes that follow, a pair of both."""
+    """Answers a request; returns the answer, or a pair of the answer and the bytes that follow it."""
     raise NotImplementedError(asked)
 
 

@@ -36,26 +36,26 @@ Tell = Callable[[str, int, int], None]
 """Told what is being sent, and how many bytes of how many."""
 
 ANSWER_SECONDS, SLOW_SECONDS = 60.0, 3600.0
-"""Until an answer is there: of a question, and of one for which whole models are hashed or copied there."""
+"""Timeouts of an answer, and of one for which the other computer hashes or copies whole models."""
 _SLOW = (far.MakeTree, far.Newest, far.MoveCheckpoint, far.Put, far.Remove, far.Results)
 
 BLOCK_SECONDS = 60.0
-"""Until a block of what follows an answer is there; one that is sent may wait for what is hashed there first."""
+"""Timeout of each block that follows an answer, or is sent: there, something else may be hashed first."""
 
 LINE_BYTES, SMALL_BYTES, MESSAGES_BYTES = 4 << 20, 1 << 20, 4 << 20
-"""The longest answer (of a longer question twice that length more), the largest small file, and how much may be
-printed there meanwhile.
+"""The longest answer (plus twice the length of a longer question), the largest small file, and the most that may
+be printed there meanwhile.
 """
 
 WORDS_SHOWN, DETAIL_SHOWN = 300, 4000
 """Letters of a message from there."""
 
 LOOK_SECONDS = 0.2
-"""How often it is looked whether the time is over, or the person wants to end the session."""
+"""How often a session checks whether its time is over, or the person wants to end it."""
 
 ENDING_SECONDS = 5.0
 NOISE_LINES = 200
-"""Of what a shell there prints before the first answer so many lines are skipped."""
+"""Lines that a shell there may print before the first answer, which are skipped."""
 
 FILES_AT_ONCE = 200
 

@@ -345,7 +345,7 @@ class Mirror:
     def _cut_what_is_only_here(self) -> None:
         """Take off the last line if a power cut left only a part of it, and requests that were answered here.
 
-        What is there, too, is new then.
+        Those of them that the other computer has are fetched again.
         """
         for path in (self._run.events_file, self._run.machine_file):
             cut_torn_line(path)
@@ -359,7 +359,7 @@ class Mirror:
             file.truncate(end)
 
     def _set_aside(self, link: Link, name: str) -> None:
-        """Keep what is here of a file that is another one there; all of that one is new then."""
+        """Set aside a file that is another one there, which is then fetched whole."""
         path = self._run.path / name
         if not far.size_of(path):
             return

@@ -235,7 +235,7 @@ def _is_known_model(folder: Path) -> bool:
 
 
 def _agreed() -> dict[str, tuple[str, ...]]:
-    """Returns the places by the addresses of computers, which are those of a computer even if it gets another name."""
+    """Returns the agreed places by the computers' addresses, which stay if a computer gets another name."""
     return read_record(_file(), dict[str, tuple[str, ...]]) or {}
 
 

@@ -1,4 +1,4 @@
-"""Sample the computer, a process tree and a GPU as events.
+"""Samples the computer, a process tree and a GPU as events.
 
 What can't be read has no event or is None, never zero.
 """

@@ -45,7 +45,7 @@ from core.runs.events import (
 RECENT_STEPS = 50
 TIMED_STEPS = 300
 TIMED_BATCHES = 60  # reports of an evaluation, one a second
-PARTS_SEARCHED = 10_000  # of a long past so many steps are searched for some that were timed in parts
+PARTS_SEARCHED = 10_000  # newest steps of a long run that are searched for some timed in parts
 EVEN = 0.2  # evaluations may be this share of an interval off
 DOESNT_FIT = "doesnt-fit"
 """The id of the message that a run has ended before it trained, as it would take too much memory."""

@@ -75,10 +75,10 @@ CONSTANT = 0.95
 UNWRITTEN = 0.7
 """A loss above this share of the first one is of a model from scratch that can't write sentences yet."""
 LEAST_TEXTS = 3
-"""Of fewer generated texts it means nothing that they are the same."""
+"""If there are fewer generated texts, it means nothing that they are the same."""
 HIGHER_RATE, LOWER_RATE = 5.0, 0.1
 MUCH_LONGER = 5
-"""Pretraining that has taught a model nothing is to be so many times as long."""
+"""How many times as long pretraining should be that has taught a model nothing."""
 RESUME = Fix(_("Resume"), action=FixAction.RESUME)
 LONGER = Fix(_("Train longer"), action=FixAction.EXTEND)
 OPEN_TESTED = Fix(_("Open the run that was tested"), action=FixAction.TESTED)
@@ -201,7 +201,7 @@ def _not_evaluated(status: RunStatus, options: RunOptions | None) -> RunVerdict:
 
 
 def _kept(status: RunStatus, metric: str) -> str:
-    """Returns which step the model is of, if not of the last one."""
+    """Returns the sentence on the model's step, if that isn't the last one."""
     finished = status.finished
     assert finished is not None, "it has ended"
     model_step = finished.model_step or finished.steps
@@ -456,10 +456,10 @@ _PREFERRED = {
         ),
     ),
 }
-"""What is said of the reward accuracy, what it is compared with, and of a reward margin, and of a negative one."""
+"""Sentences on the reward accuracy, on what it is compared with, on a reward margin, and on a negative one."""
 
 LARGEST_EXPONENT = 100.0
-"""Of a perplexity that is worth showing."""
+"""The largest exponent of a perplexity that is worth showing."""
 
 
 def _exceeds(accuracy: float, baseline: float, count: int) -> bool:

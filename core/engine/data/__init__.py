@@ -24,5 +24,5 @@ def decoded(tokenizer: Any, ids: Sequence[int], **options: Any) -> str:
 
 
 def decoded_whole(tokenizer: Any, ids: Sequence[int]) -> str:
-    """Returns the same, as the model sees it: with special tokens, and spaces as they are."""
+    """Decodes tokens as the model sees them: with special tokens, and spaces as they are."""
     return decoded(tokenizer, ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)

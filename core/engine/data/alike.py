@@ -9,7 +9,7 @@ from PIL import Image, ImageOps
 LEAST_SIDE = 64
 """Pixels; smaller images, such as digits, are alike without being the same."""
 SIDE = 16
-"""The look of an image are the differences between neighbours among so many times so many pixels."""
+"""The look of an image is the differences between neighbours among this many times this many pixels."""
 LEAST_STEP = 6
 """Levels of 255; smaller differences are those of an even background, or of the compression."""
 LEAST_STEPS = 80
@@ -44,14 +44,14 @@ def _grey(image: Any, size: tuple[int, int]) -> Any:
 
 
 def are_alike(one: Any, other: Any) -> bool:
-    """Returns whether two PIL images of which the looks are alike are so themselves."""
+    """Returns whether two PIL images with similar looks are similar themselves."""
     pixels = [_grey(image, (2 * SIDE, 2 * SIDE)).ravel() for image in (one, other)]
     flat, tall = sorted(image.width / image.height for image in (one, other))  # upright by now
     return tall / flat <= MOST_STRETCHED and bool(np.corrcoef(pixels)[0, 1] >= LEAST_CORRELATION)
 
 
 def pairs_alike(looks: Sequence[bytes], others: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-    """Yields the places of `looks` that are like one of `others`, each with that of the most similar one."""
+    """Yields the places in `looks` of those like one of `others`, each with the place of the most similar one."""
     known = [place for place, look in enumerate(others) if look]
     if not known:
         return

@@ -221,7 +221,7 @@ def _rendered(row: ChatRow, renderer: Renderer, result: TokenizedTable) -> Rende
 
 
 def _characters(row: ChatRow) -> int:
-    """Returns the length of a row, of a pair with the longer answer."""
+    """Returns the length of a row; a pair counts with its longer answer."""
     prompt, chosen, rejected = (
         sum(len(message["content"]) + len(message.get("reasoning_content", "")) for message in messages)
         for messages in (row.messages, row.chosen, row.rejected)

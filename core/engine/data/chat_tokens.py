@@ -430,7 +430,7 @@ def _in_answers(written: _Written, offsets: Sequence[Span]) -> list[bool]:
 
 
 def preview_row(renderer: Renderer, row: ChatRow, max_length: int | None = None) -> Seen:
-    """Returns a row as it will be trained on, in stretches with and without loss; of a pair both answers.
+    """Returns a row as it will be trained on, in stretches with and without loss; a pair has both answers.
 
     Raises:
         TemplateRefused: The chat template can't write the conversation.

@@ -111,7 +111,7 @@ def _kept_branch(record: dict[str, Any]) -> Iterator[Said]:
 
 
 def _of_chatgpt(message: Any) -> Iterator[Said]:
-    """Yields what a user or the assistant says to the other; nothing of calls of tools, thoughts, and instructions."""
+    """Yields what user and assistant say to each other, without tool calls, thoughts and instructions."""
     author, content, more = (_part(message, name) for name in ("author", "content", "metadata"))
     is_hidden = (
         more.get("is_visually_hidden_from_conversation") or _part_of(message, "recipient", "all") != "all"

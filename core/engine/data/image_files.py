@@ -40,7 +40,7 @@ Encoded = Path | bytes | np.ndarray[Any, np.dtype[np.uint8]]
 
 FORMATS = tuple(dict.fromkeys(IMAGE_FORMATS.values()))
 HEIC = "HEIF"
-"""The one of them that Pillow reads with a plugin."""
+"""The one of `FORMATS` that Pillow reads with a plugin."""
 
 MAX_PIXELS = 89_478_485
 """Larger images aren't decoded: Pillow's own limit (`Image.MAX_IMAGE_PIXELS`), 358 MB of memory in RGB."""

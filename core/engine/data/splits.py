@@ -126,7 +126,7 @@ def random_split(samples: int, fraction: float, seed: int) -> tuple[list[int], l
 
 
 def held_out_counts(sizes: list[int], fraction: float) -> list[int]:
-    """Returns how many samples `stratified_split` holds out of classes of these sizes, of each."""
+    """Returns how many samples `stratified_split` holds out of each class, by the sizes of the classes."""
     exact = np.asarray(sizes) * fraction
     shares = np.floor(exact).astype(int)
     missing = round(sum(sizes) * fraction) - int(shares.sum())
@@ -151,7 +151,7 @@ Files = tuple[Path, ...]
 class HeldOut:
     """Evaluation data of its own, which isn't a share of the training data; `header` as for `read_table`.
 
-    Nothing is trained where it is what a test is of.
+    `is_test`: the data is what a test evaluates, and nothing is trained.
     """
 
     source: str

@@ -44,7 +44,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         nvidia_driver: NVIDIA's library is installed, whether torch can use it or not.
         cores: Threads that compute best together: the fast cores of an Apple chip, within this process's limit.
-        bf16_speedup: Of the Mac's GPU, as in `StoredCheck`; None if not measured yet.
+        bf16_speedup: The Mac GPU's, as in `StoredCheck`; None if not measured yet.
         macos: The version such as "14.5"; empty elsewhere.
         translated: An x86 Python runs on an Apple chip.
         cards: NVIDIA GPUs of the computer for a run's processes, where this one sees a single one; 0: those of `cuda`.

@@ -91,7 +91,7 @@ class DeviceMemory:
 LEAST_MARGIN, MARGIN = 512 << 20, 0.04
 """Bytes, and share of the card, that stay free: kernels are still to be loaded, and the desktop needs some more."""
 LEAST_SHARE = 0.1
-"""Of the card a run may always hold; a driver that reports less as free may be wrong."""
+"""Share of the card that a run may always hold; a driver that reports less as free may be wrong."""
 
 
 def share_within(free: int, total: int) -> float:

@@ -1,4 +1,4 @@
-"""The comparisons that are stored of a Mac's GPU."""
+"""The stored comparisons of a Mac's GPU with its CPU."""
 
 import importlib.metadata
 import platform

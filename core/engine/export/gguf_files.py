@@ -30,7 +30,7 @@ from core.jobs.export import NumberFormat
 from core.runs.export_source import ExportSource
 
 OUT_TYPES = {NumberFormat.FP32: "f32", NumberFormat.BF16: "bf16"}
-"""Of the converter; others are written in, or made from, fp16."""
+"""The converter's names of formats; others are written in, or made from, fp16."""
 LAST_LINES = 6
 
 

@@ -325,7 +325,7 @@ def token_lengths(
 
 
 def _seen(samples: Sequence[Sample], model: shared.ModelTokenizer | None, *, words: bool) -> Iterator[Seen]:
-    """Yields samples with their answers; of words, the tokens with a label are those that are trained."""
+    """Yields samples with their answers; among words, the tokens with a label are trained."""
     for sample in samples:
         label = f"{sample.answer:g}" if isinstance(sample.answer, float) else str(sample.answer)
         label = _word_labels(sample) if words else label
@@ -372,7 +372,7 @@ COUNTED_CHARACTERS = 8 << 20
 ESTIMATED_CHARACTERS = 1 << 20
 """How much of longer texts is tokenized to estimate the number of blocks, in well under a second."""
 FEW_CHARACTERS = 1000
-"""Of a text shorter than this next to nothing can be learned."""
+"""A text shorter than this teaches next to nothing."""
 SHOWN_CHARACTERS = 1000
 """Characters shown of a block without a tokenizer, which would set its length."""
 PER_TOKEN = 12
@@ -381,7 +381,7 @@ PER_TOKEN = 12
 
 @dataclass(frozen=True)
 class _Texts:
-    """The length of all texts, the first ones, and parts of them, evenly chosen; of a table its rows, too."""
+    """The length of all texts, the first ones, and parts of them, evenly chosen; for a table also its rows."""
 
     characters: int
     first: list[str]

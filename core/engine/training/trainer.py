@@ -67,7 +67,7 @@ class WatchedTrainer(Trainer):
     Attributes:
         step: The figures of the current step.
         resuming: Checkpoints, and random states to go on from.
-        shared: What of an evaluation is each rank's.
+        shared: Which part of an evaluation each rank has.
     """
 
     model: Any  # it always has one

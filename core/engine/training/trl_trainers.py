@@ -41,7 +41,7 @@ class KeepsAdapter(Trainer):
 
 
 class TrlTrainer(KeepsAdapter, WeightedTrainer, _BaseTrainer):
-    """The base of those that TRL has."""
+    """The base of the trainers that extend TRL's."""
 
     _metrics: Any
 

@@ -255,7 +255,7 @@ SAID = {
         "rises in less than a tenth of the run",
         "by heart, as right as ever", "by heart, ended after the last evaluation",
     ),
-    "the best evaluation; that of step": ("overfits, best kept", "exploded, best kept", "best earlier, kept"),
+    "the best evaluation; step": ("overfits, best kept", "exploded, best kept", "best earlier, kept"),
     "Stopped early at step": ("overfits, stopped early", "hardly learned, stopped early"),
     "It has hardly learned": (
         "exploded to chance", "hardly learned", "hardly learned, but a little",
