@@ -71,7 +71,7 @@ def say(place: str = "", pace: Pace = Pace.OPEN) -> None:
 
 @contextlib.contextmanager
 def reading(place: str, pace: Pace = Pace.SLOW) -> Iterator[None]:
-    """Report a place while `with` lasts."""
+    """Reports a place while `with` lasts."""
     before = _now
     say(place, pace)
     try:
@@ -144,17 +144,17 @@ class Ceiling:
         return {READING: str(self._file)}
 
     def hear(self) -> None:
-        """Restart the timeout: the process has made progress."""
+        """Restarts the timeout: the process has made progress."""
         self._sign = time.monotonic()
 
     def close(self) -> None:
-        """Delete the file."""
+        """Deletes the file."""
         with contextlib.suppress(OSError):
             self._file.unlink()
 
     @contextlib.contextmanager
     def over_process(self, pid: int, end: Callable[[], None]) -> Iterator[None]:
-        """Check a process while `with` lasts, and call `end` if it exceeds a limit."""
+        """Checks a process while `with` lasts, and calls `end` if it exceeds a limit."""
         ended = threading.Event()
 
         def watch() -> None:
@@ -173,7 +173,7 @@ class Ceiling:
             self.close()
 
     def look(self, pid: int) -> UserError | None:
-        """Check the process once; returns why it is to be ended, or None."""
+        """Checks the process once; returns why it is to be ended, or None."""
         pace, place = self._said()
         if not place and self.seconds is None:
             return None

@@ -45,7 +45,7 @@ _TOML = re.compile(
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write to a temporary file beside `path`, flush it to disk, then rename it over `path`.
+    """Writes to a temporary file beside `path`, flushes it to disk, then renames it over `path`.
 
     The file gets the permissions of the person's new files. If it fails, no temporary file is left.
     """
@@ -72,12 +72,12 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, if there is one."""
+    """Deletes a file, if there is one."""
     _patiently(lambda: path.unlink(missing_ok=True))
 
 
 def open_plain(path: Path) -> BufferedReader:
-    """Open an ordinary file to read its bytes.
+    """Opens an ordinary file to read its bytes.
 
     An untrusted folder may hold pipes, which block, and links to devices, which have no end. Files in /proc, some of
     which block, too (/proc/kmsg), have no length: an empty file isn't opened.
@@ -142,7 +142,7 @@ def inside(folder: Path, name: str) -> Path:
 
 
 def read_text(path: Path) -> str:
-    """Read a text in UTF-8, or in UTF-16 with a byte order mark, which `>` writes in Windows PowerShell 5.1.
+    """Reads a text in UTF-8, or in UTF-16 with a byte order mark, which `>` writes in Windows PowerShell 5.1.
 
     Raises:
         OSError: It can't be read, or is larger than any run file.
@@ -155,7 +155,7 @@ def read_text(path: Path) -> str:
 
 
 def load_toml(text: str) -> dict[str, Any]:
-    """Parse an untrusted TOML text.
+    """Parses an untrusted TOML text.
 
     Raises:
         ValueError: It isn't TOML, or has a key of fifty parts: tomllib takes time by the square of their number.
@@ -268,7 +268,7 @@ def without_tilde(text: str) -> Path:
 
 
 def _patiently(action: Callable[[], object]) -> None:
-    """Retry for a while what Windows refuses while another process reads the file."""
+    """Retries for a while what Windows refuses while another process reads the file."""
     deadline = time.monotonic() + (PATIENCE_SECONDS if os.name == "nt" else 0.0)
     while True:
         try:
@@ -299,7 +299,7 @@ _TAKEN = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
 @contextlib.contextmanager
 def locked(folder: Path, seconds: float = LOCK_SECONDS, name: str = LOCK_FILE) -> Iterator[None]:
-    """Lock a folder against other processes and threads. On disks without locks (some network folders) it does nothing.
+    """Locks a folder against other processes and threads; on disks without locks (some network folders) does nothing.
 
     Raises:
         TimeoutError: The lock was held all the time.
@@ -403,7 +403,7 @@ def new_file(path: Path) -> Path:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Translate OSErrors around code that does nothing but write the file at `path`.
+    """Translates OSErrors around code that does nothing but write the file at `path`.
 
     Raises:
         TargetError: The file can't be written there, but elsewhere.

@@ -174,7 +174,7 @@ class JobProcess:
         return int(self._process.pid)
 
     def kill(self) -> None:
-        """End it at once; may be called from another thread while an answer is awaited."""
+        """Ends it at once; may be called from another thread while an answer is awaited."""
         self._killed = True
         kill_with_children(self._process)
         self._ceiling.close()
@@ -197,7 +197,7 @@ class EngineJob(JobProcess):
     def ask(
         self, request: bytes = b"", timeout: float = ASK_SECONDS, tell: TellProgress | None = None
     ) -> bytes:
-        """Send the request and wait for the answer; may be called once.
+        """Sends the request and waits for the answer; may be called once.
 
         Args:
             timeout: Timeout without output, in seconds, while the job reports reading nothing.
@@ -257,7 +257,7 @@ def run_job(
     *,
     timeout: float = ASK_SECONDS,
 ) -> Answer:
-    """Run a job of the engine in a process of its own and wait for the answer.
+    """Runs a job of the engine in a process of its own and waits for the answer.
 
     Args:
         timeout: Timeout without output, in seconds.
@@ -272,7 +272,7 @@ def run_job(
 
 
 def decoded(job: str, answer: bytes, kind: type[Answer]) -> Answer:
-    """Decode the answer of a job.
+    """Decodes the answer of a job.
 
     Raises:
         EngineCrashed: It is something else.

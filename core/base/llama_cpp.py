@@ -26,7 +26,7 @@ def find_converter() -> Path | None:
 
 
 def find_quantizer() -> str | None:
-    """Find llama.cpp's program that quantizes GGUF files."""
+    """Finds llama.cpp's program that quantizes GGUF files."""
     built = [str(folder / inside) for folder in _llama_folders() for inside in (".", "build/bin")]
     return shutil.which(QUANTIZER, path=os.pathsep.join((*built, os.environ.get("PATH", ""))))
 

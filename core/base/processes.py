@@ -24,7 +24,7 @@ from core.base.system import CONTROL_GROUPS, control_groups
 
 @contextlib.contextmanager
 def awake() -> Iterator[bool]:
-    """Keep the computer from going to sleep by itself, if the settings say so.
+    """Keeps the computer from going to sleep by itself, if the settings say so.
 
     The operating system ends it with this process. Closing the lid or choosing Sleep still puts the computer to sleep.
     If it isn't possible, standard error says why.
@@ -277,7 +277,7 @@ def foreign_environment() -> dict[str, str]:
 
 
 def start_detached(command: Sequence[str], log: Path, folder: Path) -> subprocess.Popen[bytes]:
-    """Start a process in `folder` that outlives this one and appends its output to `log`.
+    """Starts a process in `folder` that outlives this one and appends its output to `log`.
 
     Raises:
         OSError: It can't be started.
@@ -323,7 +323,7 @@ def start_worker(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a child in a process group of its own, at lower priority than the window.
+    """Starts a child in a process group of its own, at lower priority than the window.
 
     Raises:
         OSError: It can't be started.
@@ -345,7 +345,7 @@ def start_worker(
 
 
 def converse(process: subprocess.Popen[bytes], request: bytes, on_line: Callable[[bytes], None]) -> bytes:
-    """Send a worker its request and read its output until it ends; returns the last line, its answer.
+    """Sends a worker its request and reads its output until it ends; returns the last line, its answer.
 
     Args:
         process: Started with pipes for input and output; it is killed if anything is raised here (Ctrl-C).
@@ -382,7 +382,7 @@ def kill_with_children(process: subprocess.Popen[bytes]) -> None:
 
 
 def end_group(pid: int) -> None:
-    """Kill what a worker left running (data loaders outlive a killed engine). POSIX only."""
+    """Kills what a worker left running (data loaders outlive a killed engine). POSIX only."""
     if sys.platform != "win32":
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)

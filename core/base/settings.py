@@ -93,7 +93,7 @@ def read() -> tuple[Settings, UserError | None]:
 
 
 def save(settings: Settings) -> None:
-    """Write the settings, whole or not at all."""
+    """Writes the settings, whole or not at all."""
     home().mkdir(parents=True, exist_ok=True)
     write_atomically(home() / "settings.json", msgspec.json.format(msgspec.json.encode(settings)))
 

@@ -22,7 +22,7 @@ class SystemMemory:
 
 
 def system_memory() -> SystemMemory:
-    """Read the memory of the whole computer; caches count as free."""
+    """Reads the memory of the whole computer; caches count as free."""
     memory = psutil.virtual_memory()
     return SystemMemory(used=memory.total - memory.available, total=memory.total, swap=_swap_used())
 
@@ -81,7 +81,7 @@ class ProcessorTimes:
 
 
 def processor_times() -> ProcessorTimes:
-    """Read the processor times; waiting for a disk counts as idle."""
+    """Reads the processor times; waiting for a disk counts as idle."""
     times = psutil.cpu_times()
     idle = times.idle + getattr(times, "iowait", 0.0)
     # guest time is already within user time on Linux

@@ -51,7 +51,7 @@ SECONDS = 15.0
 
 
 def read(address: str) -> bytes:
-    """Download a file; raises OSError."""
+    """Downloads a file; raises OSError."""
     from urllib.request import Request, urlopen  # slow to import
 
     request = Request(address, headers={"User-Agent": "Hone"})
@@ -60,7 +60,7 @@ def read(address: str) -> bytes:
 
 
 def fetch(folder: Path, index: str, read: Callable[[str], bytes] = read) -> Path:
-    """Download uv into a folder, unless it is there, in one version that is checked against its hash.
+    """Downloads uv into a folder, unless it is there, in one version that is checked against its hash.
 
     Args:
         folder: Made if it isn't there.
@@ -95,7 +95,7 @@ def fetch(folder: Path, index: str, read: Callable[[str], bytes] = read) -> Path
 
 
 def wheel() -> tuple[str, str]:
-    """Name and SHA-256 of the wheel for this system; empty if there is none."""
+    """Returns name and SHA-256 of the wheel for this system; empty if there is none."""
     return WHEELS.get((sys.platform, platform.machine().lower()), ("", ""))
 
 

@@ -135,7 +135,7 @@ def devices_plan(
     steps: int | None = None,
     sides: Sides | None = None,
 ) -> Plan:
-    """Plan the benchmark for this machine, which takes milliseconds.
+    """Plans the benchmark for this machine, which takes milliseconds.
 
     Args:
         models: Names of torchvision models or of `SIZES`. Default: the article's five and the text models.

@@ -135,14 +135,14 @@ class Result:
 
 
 def read_result(measured: Measured) -> Result:
-    """Read what the runs of a benchmark have measured so far."""
+    """Reads what the runs of a benchmark have measured so far."""
     found = measured.benchmark
     rows = (read_figures(row, measured.runs.get(row.name), found.warm_up) for row in found.rows)
     return Result(found, tuple(rows))
 
 
 def read_figures(row: BenchmarkRow, run: RunFolder | None, warm_up: int) -> Figures:
-    """Read the figures of a row from its run's files, leaving out the first `warm_up` steps of each attempt."""
+    """Reads the figures of a row from its run's files, leaving out the first `warm_up` steps of each attempt."""
     if run is None:
         return Figures(row)
     status = status_at_end(run, and_beginning=True)

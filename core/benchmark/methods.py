@@ -202,7 +202,7 @@ def methods_plan(
     with_compile: bool = True,
     room: Room | None = None,
 ) -> Plan:
-    """Plan the benchmark for this machine, which takes milliseconds.
+    """Plans the benchmark for this machine, which takes milliseconds.
 
     Args:
         size: One of `SIZES`. Default: the largest that suits the machine.

@@ -68,7 +68,7 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: What its runs are called, with a number if there are others of that name.
         title: What is measured, in full.
-        warm_up: Number of steps that are not timed, at the begin of each attempt.
+        warm_up: Number of steps that are not timed, at the beginning of each attempt.
         has_published: Whether others have published figures for its rows.
     """
 
@@ -114,7 +114,7 @@ OUTPUT = OutputOptions(keep_checkpoints=0, save_model=False, predictions=0)
 
 
 def changed(options: RunOptions, changes: Changes) -> RunOptions:
-    """Change options, and reset those that no longer apply, such as LoRA's rank, to their defaults."""
+    """Changes options, and resets those that no longer apply, such as LoRA's rank, to their defaults."""
     options = with_changes(options, changes)
     unused = {option.path: option.default for option in all_options() if not option.applies_to(options)}
     return with_changes(options, unused)
@@ -132,7 +132,7 @@ def make_row(
     refusal: str = "",
     **more: Any,
 ) -> tuple[BenchmarkRow, RunOptions]:
-    """Make a row of a change of `baseline`, with the reason if the machine or the rules between options refuse it.
+    """Makes a row of a change of `baseline`, with the reason if the machine or the rules between options refuse it.
 
     `data` are options of the data that the method needs, which don't count as `changes`. Cautions about the device are
     appended to `note`. `more` are other fields of `BenchmarkRow`.
@@ -153,7 +153,7 @@ def make_row(
 
 
 def make_plan(benchmark: Benchmark, options: Mapping[str, RunOptions], computer: str) -> Plan:
-    """Make the plan of a benchmark whose runs train on another computer; empty: on this one."""
+    """Makes the plan of a benchmark whose runs train on another computer; empty: on this one."""
     allowed = {row.name: options[row.name] for row in benchmark.rows if not row.refusal}
     at = f"@{computer}" if computer else ""
     return Plan(
@@ -217,7 +217,7 @@ class Measured:
 
 
 def create(plan: Plan, runs_folder: Path) -> Measured:
-    """Make the folders of a plan's runs, which get a tag of their own, such as `methods-1`.
+    """Makes the folders of a plan's runs, which get a tag of their own, such as `methods-1`.
 
     Raises:
         UserError: A folder can't be made; then none is left.

@@ -34,7 +34,7 @@ LARGEST_NUMBER = 1_000_000
 
 
 def add_commands(commands: CommandParsers) -> None:
-    """Add `bench methods`, `bench devices` and `bench results`."""
+    """Adds `bench methods`, `bench devices` and `bench results`."""
     command = commands.add(
         "bench",
         None,
@@ -129,7 +129,7 @@ def _devices(arguments: argparse.Namespace, machine: MachineReport) -> Plan:
 def measure(
     make_plan: Callable[[argparse.Namespace, MachineReport], Plan], arguments: argparse.Namespace
 ) -> int:
-    """Queue the runs of a benchmark, show each until it ends, and then the result; returns the exit status.
+    """Queues the runs of a benchmark, shows each until it ends, and then the result; returns the exit status.
 
     Raises:
         OptionsError: The request is wrong.
@@ -147,7 +147,7 @@ def measure(
 
 
 def show(result: Result, arguments: argparse.Namespace) -> None:
-    """Print a result in the form that was asked for."""
+    """Prints a result in the form that was asked for."""
     match arguments.form:
         case "json":
             print_json(table.records(result))
@@ -160,7 +160,7 @@ def show(result: Result, arguments: argparse.Namespace) -> None:
 
 
 def show_results(arguments: argparse.Namespace) -> int:
-    """List what was measured, or show one of the list.
+    """Lists what was measured, or shows one of the list.
 
     Raises:
         OptionsError: There is no such number.

@@ -130,7 +130,7 @@ def new(arguments: argparse.Namespace) -> int:
 
 
 def print_or_write(text: str, output: Path | None) -> None:
-    """Print a text, or write it to `output`, which must be new.
+    """Prints a text, or writes it to `output`, which must be new.
 
     Raises:
         TargetError: It exists already, or it can't be written there.

@@ -109,7 +109,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def _check(computer: Computer, *, as_json: bool) -> int:
-    """Check a computer and print what was found; returns 1 if nothing can be trained there."""
+    """Checks a computer and prints what was found; returns 1 if nothing can be trained there."""
     if not as_json:
         note(_("Checking {name}…").format(name=computer.name))
     checked = install.check(computer)

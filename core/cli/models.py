@@ -207,7 +207,7 @@ def _questions(
 def _talk(
     process: chat.TryProcess, arguments: argparse.Namespace, questions: Iterator[chat_jobs.Given]
 ) -> int:
-    """Ask all questions and print the answers; returns the exit status."""
+    """Asks all questions and prints the answers; returns the exit status."""
     writing = chat_jobs.Writing(
         max_tokens=arguments.max_tokens,
         temperature=arguments.temperature,
@@ -348,7 +348,7 @@ def export(arguments: argparse.Namespace) -> int:
 
 
 def list_formats(run: RunFolder, *, as_json: bool) -> int:
-    """Print what a run's model can be exported to, and why not the rest."""
+    """Prints what a run's model can be exported to, and why not the rest."""
     source = find_source(run)
     offered = offers(source)
     lines = [f"{source.checkpoint_text}\n"] if source.checkpoint_text else []
@@ -381,7 +381,7 @@ def export_lines(report: ExportReport) -> Iterator[str]:
 
 
 def export_metrics(run: RunFolder, what: What, target: str) -> int:
-    """Write one table of a run to a new file; missing figures are empty, a loss that isn't finite NaN, inf or -inf."""
+    """Writes one table of a run to a new file; missing figures are empty, a loss that isn't finite NaN, inf or -inf."""
     table = MetricsTable(run, what)
     if target == "-":
         count = write_csv(table, sys.stdout)
@@ -472,7 +472,7 @@ def use_hub(arguments: argparse.Namespace) -> int:
 
 
 def search(words: str, kind: hub.RepoKind, task: str, *, as_json: bool) -> int:
-    """Print models or data sets by words in their names, the most downloaded first; returns 1 if there are none."""
+    """Prints models or data sets by words in their names, the most downloaded first; returns 1 if there are none."""
     matches = run_job(
         "hub-search", hub_jobs.SearchRequest(words=words, kind=kind, task=task), hub_jobs.SearchAnswer
     ).found

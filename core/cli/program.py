@@ -23,7 +23,7 @@ def run(
     open_window: Callable[[], int],
     complain: Callable[[str], None] | None = None,
 ) -> int:
-    """Start the part of the program that the arguments name and return the exit status.
+    """Starts the part of the program that the arguments name; returns the exit status.
 
     Args:
         arguments: The command line without the program's name.
@@ -106,7 +106,7 @@ def _is_for_python(arguments: Sequence[str]) -> bool:
 
 
 def _open_missing_streams() -> None:
-    """Open the null device for closed standard streams, in this process and in those it starts."""
+    """Opens the null device for closed standard streams, in this process and in those it starts."""
     for number, flags in {0: os.O_RDONLY, 1: os.O_WRONLY, 2: os.O_WRONLY}.items():
         try:
             os.fstat(number)

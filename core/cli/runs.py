@@ -244,7 +244,7 @@ def _as_plain(summary: RunSummary) -> dict[str, Any]:
 
 
 def delete(names: list[str], *, agreed: bool, permanently: bool) -> int:
-    """Move runs to the trash, or delete them; returns 0 if all of them are gone."""
+    """Moves runs to the trash, or deletes them; returns 0 if all of them are gone."""
     if not names:
         refuse(_("name the runs to delete"))
     named = [find_run(name, is_whole=True) for name in names]
@@ -296,7 +296,7 @@ def _delete_here(run: RunFolder, *, agreed: bool, permanently: bool) -> bool:
 
 
 def compare_runs(names: list[str], *, as_json: bool) -> int:
-    """Print the results of runs, the options in which they differ, and what else differs."""
+    """Prints the results of runs, the options in which they differ, and what else differs."""
     if not FEWEST <= len(names) <= MOST:
         refuse(
             _("name {least} to {most} runs to compare, not {count}").format(
@@ -425,7 +425,7 @@ def change_notes(run: RunFolder, arguments: argparse.Namespace) -> int:
 
 
 def write_support_file(run: RunFolder, target: str) -> int:
-    """Write a run's support file, or print its content."""
+    """Writes a run's support file, or prints its content."""
     if target == "-":
         for file in support.collect(run):
             say(f"===== {file.name}{f' ({file.note})' if file.note else ''}\n{file.text}")
@@ -437,7 +437,7 @@ def write_support_file(run: RunFolder, target: str) -> int:
 
 
 def show_predictions(run: RunFolder, *, as_json: bool) -> int:
-    """Print each example with its label and the first and last prediction."""
+    """Prints each example with its label and the first and last prediction."""
     log, reader = PredictionLog(), EventReader(run.events_file)
     log.apply_all(reader.read_all())
     if reader.trouble:

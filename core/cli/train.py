@@ -126,13 +126,13 @@ class Interrupts:
         self._woken.put(None)
 
     def wait(self, seconds: float) -> None:
-        """Wait, or until a signal comes; on Windows to the end."""
+        """Waits that long, or until a signal comes; on Windows always that long."""
         with suppress(Empty):
             self._woken.get(timeout=seconds)
 
     @contextmanager
     def unless_unread(self) -> Iterator[None]:
-        """Count what is printed in here and nobody reads any more as a first Ctrl-C: `hone train --json | head -1`."""
+        """Counts what is printed in here and nobody reads any more as a first Ctrl-C: `hone train --json | head -1`."""
         try:
             yield
         except BrokenPipeError:
@@ -147,7 +147,7 @@ def attend(
     *,
     as_json: bool = False,
 ) -> int:
-    """Show a run's progress until it ends, or until Ctrl-C leaves it alone; returns the exit status.
+    """Shows a run's progress until it ends, or until Ctrl-C leaves it alone; returns the exit status.
 
     Args:
         interrupts: Counts Ctrl-C, entered already.
@@ -212,7 +212,7 @@ def _polls(follower: RunFollower, wait: Callable[[float], object] = time.sleep) 
 
 
 def _conclude(follower: RunFollower) -> int:
-    """Print how a run ended; returns the exit status, 0 if it ended as requested."""
+    """Prints how a run ended; returns the exit status, 0 if it ended as requested."""
     if follower.run.is_removed:
         note(REMOVED)
         return 1
@@ -334,7 +334,7 @@ def test(arguments: argparse.Namespace) -> int:
 def start_and_show(
     arguments: argparse.Namespace, runs: Sequence[RunFolder], *, forced: bool, are_alone: bool = False
 ) -> int:
-    """Start the runs and show each until it ends; returns the exit status of the first that doesn't finish.
+    """Starts the runs and shows each until it ends; returns the exit status of the first that doesn't finish.
 
     The others are stopped then. Those that `are_alone`, as in a sweep, need none before them: they are queued, and only
     Ctrl-C stops them.
@@ -367,7 +367,7 @@ def _check_machine(asked: Sequence[RunOptions], file: Path) -> MachineReport | N
 
 
 def _check_model(asked: Sequence[RunOptions], file: Path) -> None:
-    """Check that the model suits the task and options, if it is on this computer. A failing check is only noted."""
+    """Checks that the model suits the task and options, if it is on this computer. A failing check is only noted."""
     questions = []
     for options in asked:
         is_in_doubt = options.task.reads_text and not is_scratch(options.model.source)
@@ -385,7 +385,7 @@ def _check_model(asked: Sequence[RunOptions], file: Path) -> None:
 
 
 def _check_data(asked: Sequence[RunOptions]) -> None:
-    """Check the conversations of chat runs that come after pretraining, which would be for nothing.
+    """Checks the conversations of chat runs that come after pretraining, which would be for nothing.
 
     Raises:
         DataError: They can't be used.
@@ -500,7 +500,7 @@ def _add_pause(commands: CommandParsers) -> None:
 
 
 def pause(arguments: argparse.Namespace) -> int:
-    """Pause a run, or save a checkpoint of it, and wait until that is done."""
+    """Pauses a run, or saves a checkpoint of it, and waits until that is done."""
     run = find_run(arguments.name)
     state = summarize(run).state
     if state is State.PAUSED and not arguments.save_only:
@@ -561,7 +561,7 @@ def _add_queue(commands: CommandParsers) -> None:
 
 
 def change_queue(arguments: argparse.Namespace) -> int:
-    """Move a waiting run, if one is named; print the runs that train and those that wait."""
+    """Moves a waiting run, if one is named; prints the runs that train and those that wait."""
     if arguments.move:
         name, place = arguments.move
         if not queue.move(find_run(name), _place(place)):

@@ -25,7 +25,7 @@ RUNS_CODE_FROM_THE_HUB = "kernels"
 
 
 def prepare(options: RunOptions, *, offline: bool = True) -> None:
-    """Prepare this process to build a model; call before torch and transformers are imported.
+    """Prepares this process to build a model; call before torch and transformers are imported.
 
     Args:
         options: Those of the run that builds it.
@@ -39,7 +39,7 @@ def prepare(options: RunOptions, *, offline: bool = True) -> None:
 
 
 def prepare_environment(options: RunOptions) -> None:
-    """Set the variables that torch, transformers and accelerate read at import.
+    """Sets the variables that torch, transformers and accelerate read at import.
 
     One CUDA device is left visible: with several and no launcher, Trainer would wrap the model in DataParallel. torch
     then calls it `cuda:0`. See https://docs.pytorch.org/docs/stable/mps_environment_variables.html for MPS.
@@ -86,12 +86,12 @@ def mps_watermarks(limit: float) -> tuple[float, float]:
 
 
 def stay_offline() -> None:
-    """Load models from the Hub's cache only."""
+    """Loads models from the Hub's cache only."""
     os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 def hide_libraries(options: RunOptions) -> None:
-    """Make libraries that this run doesn't need look absent; call before torch and transformers are imported.
+    """Makes libraries that this run doesn't need look absent; call before torch and transformers are imported.
 
     Without PEFT, which imports bitsandbytes, the process starts a second sooner. Both `import` and `find_spec` take
     None in `sys.modules` for an absent module.
@@ -108,7 +108,7 @@ def hide_libraries(options: RunOptions) -> None:
 
 
 def apply(options: RunOptions) -> None:
-    """Set the threads that compute on the CPU. Trainer sets TF32 and determinism from its own arguments."""
+    """Sets the threads that compute on the CPU. Trainer sets TF32 and determinism from its own arguments."""
     if options.device.threads is not None:
         import torch
 
@@ -148,7 +148,7 @@ except RuntimeError:  # it was built for another PyTorch; without these names, t
 
 
 def prepare_torchvision() -> None:
-    """Declare torchvision's operators where its compiled ones can't be loaded: its import needs them."""
+    """Declares torchvision's operators where its compiled ones can't be loaded: its import needs them."""
     if _libraries or _compiled_operators_load():
         return
     import torch

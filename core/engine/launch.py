@@ -61,7 +61,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tell_agent(failure: Failure) -> None:
-    """Write a rank's failure into the file that torchrun reads, in its format and with all of Hone's."""
+    """Writes a rank's failure into the file that torchrun reads, in its format and with all of Hone's."""
     told = {"message": failure.error.title, "extraInfo": {"timestamp": str(int(time.time()))}}
     written = {"message": told, "hone": msgspec.to_builtins(failure)}
     write_atomically(Path(os.environ["TORCHELASTIC_ERROR_FILE"]), json.dumps(written).encode())
@@ -125,7 +125,7 @@ CONSEQUENCES = {-ENDS_RANKS, -signal.SIGABRT}
 
 
 def lead(run: RunFolder, launch: Launch) -> int:
-    """Start the ranks and wait until they have ended; write why, unless rank 0 did.
+    """Starts the ranks and waits until they have ended; writes why, unless rank 0 did.
 
     Returns:
         The engine's exit status.
@@ -159,7 +159,7 @@ def lead(run: RunFolder, launch: Launch) -> int:
 
 
 def make_agent(launch: Launch) -> None:
-    """Prepare this process to start the ranks."""
+    """Prepares this process to start the ranks."""
     number_by_slot()
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // launch.processes)))
     os.environ[ASKER] = str(os.getpid())
@@ -181,7 +181,7 @@ def make_agent(launch: Launch) -> None:
 
 
 def run_ranks(launch: Launch) -> Failure | None:
-    """Start the ranks and wait until they have ended; returns why, if they failed."""
+    """Starts the ranks and waits until they have ended; returns why, if they failed."""
     from torch.distributed import run as torchrun
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
@@ -234,7 +234,7 @@ def _reason(failures: dict[int, Any], launch: Launch, *, out_of_memory: bool) ->
 
 
 def _write(run: RunFolder, attempt: int, failure: Failure, step: int) -> None:
-    """Write the end of a run whose rank 0 couldn't."""
+    """Writes the end of a run whose rank 0 couldn't."""
     error = failure.error
     raised = MessageRaised(
         id=failure.message_id, level=Level.ERROR, title=error.title, detail=error.detail, fixes=error.fixes

@@ -130,7 +130,7 @@ class Code(str):
 
 
 def write_script(request: ScriptRequest, options: RunOptions) -> Script:
-    """Write the script of a run and its examples into `request.folder`, which is there and empty.
+    """Writes the script of a run and its examples into `request.folder`, which is there and empty.
 
     The model isn't loaded: its config on torch's meta device tells all that the script needs.
 
@@ -441,7 +441,7 @@ def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any])
 
 
 def _write_examples(prepared: Prepared, options: RunOptions, into: Path) -> bool:
-    """Write what the run trains on and is judged by as Parquet files; returns whether images in files stay there."""
+    """Writes what the run trains on and is judged by as Parquet files; returns whether images in files stay there."""
     has_paths = False
     for name, samples in (("train", prepared.train), ("validation", prepared.eval)):
         if not samples:

@@ -93,7 +93,7 @@ def _place(computer: Computer) -> tuple[str, PurePosixPath]:
 
 
 def save(computer: Computer) -> None:
-    """Add a computer, or replace the one of its name.
+    """Adds a computer, or replaces the one of its name.
 
     Raises:
         UserError: Its name, address or folder can't be used.

@@ -302,7 +302,7 @@ def _blocks(source: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def _receive(source: BinaryIO, digest: str, offset: int, size: int) -> bool:
-    """Store what follows of a file; returns whether it is whole and right.
+    """Stores what follows of a file; returns whether it is whole and right.
 
     Raises:
         OSError: It can't be written, or another session has sent a part of it meanwhile.
@@ -331,7 +331,7 @@ def _receive(source: BinaryIO, digest: str, offset: int, size: int) -> bool:
 
 
 def _live(seconds: int) -> None:
-    """End this process unless this is called again within so many seconds."""
+    """Ends this process unless this is called again within so many seconds."""
     if hasattr(signal, "alarm"):
         signal.alarm(seconds)
 
@@ -607,7 +607,7 @@ def _remove(asked: Remove, _source: BinaryIO) -> None:
 
 
 def serve(source: BinaryIO, target: BinaryIO) -> None:
-    """Answer requests until there are no more.
+    """Answers requests until there are no more.
 
     Raises:
         OSError: The answers can't be written, or not what is being sent: of that the rest can't be told from a request.
@@ -643,7 +643,7 @@ def serve(source: BinaryIO, target: BinaryIO) -> None:
 
 
 def run_job(name: str) -> int:
-    """Run a job of the engine with these standard streams; it is ended when the other end has gone."""
+    """Runs a job of the engine with these standard streams; it is ended when the other end has gone."""
     process = start_worker(
         engine_command(name),
         stdin=sys.stdin.fileno(),

@@ -213,7 +213,7 @@ def _run(
     watch: Callable[[str], None] = lambda line: None,
     seconds: float | None = None,
 ) -> tuple[int, str]:
-    """Run a script there; returns its exit status and its output.
+    """Runs a script there; returns its exit status and its output.
 
     Args:
         content: Its input, which ends when the script does.
@@ -515,7 +515,7 @@ def refuse_while_busy(computer: Computer) -> None:
 
 
 def uninstall(computer: Computer) -> None:
-    """Delete what Hone put there, if it put anything there, with all runs there.
+    """Deletes what Hone put there, if it put anything there, with all runs there.
 
     Raises:
         ComputerError: It can't be reached, a run is at work there, or something can't be deleted.

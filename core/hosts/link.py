@@ -121,7 +121,7 @@ class Link:
         self._messages.close()
 
     def require_this_hone(self) -> None:
-        """Refuse a computer that has another version of Hone.
+        """Refuses a computer that has another version of Hone.
 
         Raises:
             ComputerError: It has.
@@ -151,7 +151,7 @@ class Link:
     # --- Questions and answers
 
     def ask(self, asked: far.Asked, kind: type[Answer] | Any = None, sent: Iterable[bytes] = ()) -> Any:
-        """Ask for something that fits into a line, with bytes `sent` after it; returns the answer.
+        """Asks for something that fits into a line, with bytes `sent` after it; returns the answer.
 
         Raises:
             UserError: It is refused.
@@ -254,7 +254,7 @@ class Link:
 
     @contextlib.contextmanager
     def _within(self, seconds: float) -> Iterator[None]:
-        """Cut the connection if what is done in it takes longer."""
+        """Cuts the connection if what is done in it takes longer."""
         self._deadline = time.monotonic() + seconds
         try:
             yield
@@ -264,7 +264,7 @@ class Link:
             self._deadline = math.inf
 
     def _watch(self) -> None:
-        """Cut the connection when it is time: what waits for the pipes finds them closed, on every system."""
+        """Cuts the connection when it is time: what waits for the pipes finds them closed, on every system."""
         name = self.computer.name
         while not self._is_closed.wait(LOOK_SECONDS):
             if time.monotonic() > self._deadline:
@@ -298,7 +298,7 @@ class Link:
     # --- Sources
 
     def send_sources(self, options: RunOptions, tell: Tell) -> RunOptions:
-        """Send the data and the model of a run; returns its options with the paths there.
+        """Sends the data and the model of a run; returns its options with the paths there.
 
         What the Hub, torchvision or Hone itself has is fetched there.
 
@@ -319,7 +319,7 @@ class Link:
         return with_changes(options, changes)
 
     def _send(self, files: dict[str, Path], tell: Tell) -> str:
-        """Send files by their names there; returns the folder that has them."""
+        """Sends files by their names there; returns the folder that has them."""
         sizes = {name: path.stat().st_size for name, path in files.items()}
         total, done = sum(sizes.values()), 0
         digests: dict[str, str] = {}

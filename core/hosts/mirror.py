@@ -117,7 +117,7 @@ class Mirror:
         self._end_asked: float | None = None
 
     def keep(self) -> None:
-        """Follow the run until it is over, through any number of connections; writes `exit.json` last of all."""
+        """Follows the run until it is over, through any number of connections; writes `exit.json` last of all."""
         try:
             self._wait_for_source()
             while not self._connection.over:
@@ -159,7 +159,7 @@ class Mirror:
         self._others.end(lambda: self._wants_end() or self._end_asked is not None)
 
     def _try_again(self, error: UserError | OSError) -> None:
-        """Wait until the connection may be tried again.
+        """Waits until the connection may be tried again.
 
         Raises:
             _GivenUp: It makes no sense to, or the person doesn't want it.
@@ -197,7 +197,7 @@ class Mirror:
     # --- Before it begins there, and while it is out of reach
 
     def _wait_for_source(self) -> None:
-        """Wait until the run is over whose model this one starts from: it is sent."""
+        """Waits until the run is over whose model this one starts from: it is sent."""
         source = queue.source_of(self._run)
         while not self._has_begun and (awaited := queue.ahead_of("", source)) and awaited.is_source:
             self._tell(doing=_("Waits for the model of “{run}”").format(run=awaited.title))
@@ -210,7 +210,7 @@ class Mirror:
             time.sleep(LOOK_SECONDS)
 
     def _look_for_end(self, *, at_once: bool = False) -> None:
-        """End the run here if the person wants that, `at_once` or when the computer hasn't obeyed in time.
+        """Ends the run here if the person wants that, `at_once` or when the computer hasn't obeyed in time.
 
         Before it has begun there, stopping and pausing do so, too, and always at once.
 
@@ -294,7 +294,7 @@ class Mirror:
     # --- Follow
 
     def _follow(self, link: Link) -> None:
-        """Copy what is new until the run is over and all of it is here."""
+        """Copies what is new until the run is over and all of it is here."""
         self._cut_what_is_only_here()
         self._verify(link)
         name, blame_at = self._connection.folder, 0.0
@@ -330,7 +330,7 @@ class Mirror:
             time.sleep(max(0.0, begun + PACE_SECONDS - time.monotonic()))
 
     def _verify(self, link: Link) -> bool:
-        """Set aside what is here of files that don't begin with it there; returns whether there was none."""
+        """Sets aside what is here of files that don't begin with it there; returns whether there was none."""
         sizes = {name: far.size_of(self._run.path / name) for name in far.STREAMS}
         there = link.ask(far.Hashes(run=self._connection.folder, sizes=sizes), dict[str, str])
         others = [
@@ -343,7 +343,7 @@ class Mirror:
         return not others
 
     def _cut_what_is_only_here(self) -> None:
-        """Take off the last line if a power cut left only a part of it, and requests that were answered here.
+        """Takes off the last line if a power cut left only a part of it, and requests that were answered here.
 
         Those of them that the other computer has are fetched again.
         """
@@ -359,7 +359,7 @@ class Mirror:
             file.truncate(end)
 
     def _set_aside(self, link: Link, name: str) -> None:
-        """Set aside a file that is another one there, which is then fetched whole."""
+        """Sets aside a file that is another one there, which is then fetched whole."""
         path = self._run.path / name
         if not far.size_of(path):
             return
@@ -413,7 +413,7 @@ class Mirror:
     # --- The end
 
     def _bring_results(self, link: Link) -> None:
-        """Bring the model back, or the checkpoint that is newer; what is here already isn't fetched again."""
+        """Brings the model back, or the checkpoint that is newer; what is here already isn't fetched again."""
         kind = dict[str, tuple[far.Size, far.Digest]]
         listed = link.ask(far.Results(run=self._connection.folder), kind)
         folders = {parent.as_posix() for name in listed for parent in PurePosixPath(name).parents}
@@ -454,7 +454,7 @@ class Mirror:
         shutil.rmtree(arriving, ignore_errors=True)
 
     def _name_base_model(self, adapter: Path) -> None:
-        """Let an adapter name its base model by its path here: the path it had there may be anything here."""
+        """Lets an adapter name its base model by its path here: the path it had there may be anything here."""
         config = read_record(adapter, dict[str, Any])
         beside = adapter.with_name("base").absolute()
         source = str(beside) if beside.is_dir() else self._options.model.source

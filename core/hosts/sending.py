@@ -105,7 +105,7 @@ def _refused(path: Path, why: str) -> DataError:
 
 @contextlib.contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Translate OSErrors around code that reads a file to send it.
+    """Translates OSErrors around code that reads a file to send it.
 
     Raises:
         DataError: It can't be read.
@@ -190,7 +190,7 @@ def unasked(options: RunOptions) -> tuple[Parcel, ...]:
 
 
 def agree(asked: Iterable[RunOptions]) -> None:
-    """Record that the person lets runs take along to their computers what they name now.
+    """Records that the person lets runs take along to their computers what they name now.
 
     Raises:
         UserError: It can't be written, or a computer isn't known.
@@ -206,7 +206,7 @@ def agree(asked: Iterable[RunOptions]) -> None:
 
 
 def refuse_unasked(parcels: Sequence[Parcel], computer: Computer) -> None:
-    """Refuse to send what the person hasn't agreed to.
+    """Refuses to send what the person hasn't agreed to.
 
     Raises:
         UserError: Some of it is that.

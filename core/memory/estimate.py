@@ -323,7 +323,7 @@ def forecast(
     room: Room | None = None,
     correction: float = 1.0,
 ) -> Forecast:
-    """Forecast the memory of a run on `device`. Takes well under a millisecond.
+    """Forecasts the memory of a run on `device`. Takes well under a millisecond.
 
     Args:
         options: The run's options; automatic ones are resolved for `device`.

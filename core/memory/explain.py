@@ -46,7 +46,7 @@ class PartExplained(NamedTuple):
 def explain_parts(
     options: RunOptions, shape: ModelShape, device: DeviceReport, forecast: Forecast
 ) -> tuple[PartExplained, ...]:
-    """Explain each part of a run's `forecast` on `device`, in the order of `Parts`."""
+    """Explains each part of a run's `forecast` on `device`, in the order of `Parts`."""
     case = case_of(options, shape, device, forecast.length)
     explanations = {
         "weights": _weights(case),

@@ -46,7 +46,7 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def remember(run: PastRun) -> None:
-    """Append a run, so that two runs may end at the same time. Failure is ignored."""
+    """Appends a run, so that two runs may end at the same time. Failure is ignored."""
     with contextlib.suppress(OSError):
         _file().parent.mkdir(parents=True, exist_ok=True)
         with _file().open("ab") as file:

@@ -123,7 +123,7 @@ def request_of(
     length: int | None = None,
     correction: float = 1.0,
 ) -> RemedyRequest | None:
-    """Resolve a request. Returns None if the model's shape is unknown."""
+    """Resolves a request. Returns None if the model's shape is unknown."""
     if report.shape is None:
         return None
     return RemedyRequest(settle(device, options), report, report.shape, device, room, length, correction)
@@ -184,7 +184,7 @@ def smaller_batches(request: RemedyRequest) -> Iterator[RemedyStep]:
 
 
 def half_precision(request: RemedyRequest) -> Iterator[RemedyStep]:
-    """Compute in bf16, or in fp16 if the device has no bf16 or only emulates it."""
+    """Computes in bf16, or in fp16 if the device has no bf16 or only emulates it."""
     value = half_of(request.device)
     if value is None or request.options.device.precision not in (Precision.FP32, Precision.TF32):
         return
@@ -225,7 +225,7 @@ def checkpointing(request: RemedyRequest) -> Iterator[RemedyStep]:
 
 
 def dividing(request: RemedyRequest) -> Iterator[RemedyStep]:
-    """Divide the model among all NVIDIA GPUs; the effective batch stays where it can be divided, too."""
+    """Divides the model among all NVIDIA GPUs; the effective batch stays where it can be divided, too."""
     options, automatic = request.options, request.device.automatic.get("device.processes")
     before = max(1, options.device.processes)
     count = max(before, int(automatic.value) if automatic else 1)
@@ -308,7 +308,7 @@ def qlora(request: RemedyRequest) -> Iterator[RemedyStep]:
 
 
 def offloading(request: RemedyRequest) -> Iterator[RemedyStep]:
-    """Offload to main memory, which only NVIDIA GPUs don't share."""
+    """Offloads to main memory, which only NVIDIA GPUs don't share."""
     if request.kind != "cuda":
         return
     if not request.options.memory.offload_optimizer:
@@ -338,7 +338,7 @@ def offloading(request: RemedyRequest) -> Iterator[RemedyStep]:
 
 
 def shorter_or_smaller_samples(request: RemedyRequest) -> Iterator[RemedyStep]:
-    """Truncate texts or shrink images, which loses some of the data."""
+    """Truncates texts or shrinks images, which loses some of the data."""
     data = request.options.data
     if request.options.task.reads_text:
         longest = min(data.max_length, *filter(None, (request.length, request.report.max_length)), 1 << 30)

@@ -195,7 +195,7 @@ class NvidiaSource:
         self._processes = processes
 
     def read(self) -> list[Event] | None:
-        """Sample the GPU's memory, if it has its own, and its load; None if sampling has ended."""
+        """Samples the GPU's memory, if it has its own, and its load; None if sampling has ended."""
         find = self.find
         if find is None:
             return None
@@ -214,7 +214,7 @@ class NvidiaSource:
 
 
 def number_by_slot(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Let CUDA number GPUs in the driver's order; call before torch is imported."""
+    """Lets CUDA number GPUs in the driver's order; call before torch is imported."""
     environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
 
 

@@ -150,7 +150,7 @@ class LossCurve:
 
 
 def trend(blocks: Sequence[LossBlock]) -> Trend:
-    """Change along the least-squares line through at least three blocks of equal size, within two standard errors."""
+    """Returns the change along the least-squares line through three or more blocks, within two standard errors."""
     steps = [(block.first + block.last) / 2 for block in blocks]
     losses = [block.mean for block in blocks]
     slope, intercept = statistics.linear_regression(steps, losses)
@@ -246,7 +246,7 @@ class Recent:
         return max(1, self.options.output.keep_checkpoints if self.options is not None else 1)
 
     def tick(self, now: float) -> None:
-        """Set the time of a monotonic clock; to be called about once a second."""
+        """Sets the time of a monotonic clock; to be called about once a second."""
         slept = now - self.now
         if self.now and slept > SLEPT_SECONDS:
             self.last_progress = min(self.last_progress + slept, now)

@@ -100,7 +100,7 @@ class Background:
         return [self._found.get_nowait() for _rest in range(self._found.qsize())]
 
     def finish(self, seconds: float | None = None) -> None:
-        """Wait for the current reading, at most `seconds`."""
+        """Waits for the current reading, at most `seconds`."""
         if self._thread is not None:
             self._thread.join(seconds)
 
@@ -348,7 +348,7 @@ class AppleSource:
         return known[1] if known is not None and self._clock() - known[0] <= COMPRESSED_SECONDS else None
 
     def read(self) -> list[Event]:
-        """Sample the memory in use by the GPU, and its load, power and thermal pressure."""
+        """Samples the memory in use by the GPU, and its load, power and thermal pressure."""
         now = self._clock()
         if now >= self._next_slow:
             self._next_slow = now + PROGRAM_SECONDS
@@ -470,7 +470,7 @@ class MachineView:
         self._least_swap: int | None = None
 
     def take(self, events: Iterable[Event]) -> None:
-        """Add events in the order of time; those that aren't samples are ignored."""
+        """Adds events in the order of time; those that aren't samples are ignored."""
         for event in events:
             match event:
                 case MemorySampled() | DeviceSampled():
@@ -567,6 +567,6 @@ class Sampler:
         return sorted([*found, *self._processor.read()], key=attrgetter("time"))
 
     def finish(self, seconds: float | None = None) -> None:
-        """Wait for all readings in the background, at most `seconds` for each."""
+        """Waits for all readings in the background, at most `seconds` for each."""
         for source in self._background:
             source.finish(seconds)

@@ -50,7 +50,7 @@ UNPLUGGED_SECONDS = 10.0  # a plug that is moved from one socket to the next is 
 
 
 def battery(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find that the computer is unplugged: a note, or a warning once little is left."""
+    """Finds that the computer is unplugged: a note, or a warning once little is left."""
     since, battery = recent.unplugged_since, recent.battery
     if battery is None or since is None or (not raised and recent.now - since < UNPLUGGED_SECONDS):
         return None
@@ -85,7 +85,7 @@ WEIGHT_BYTES = {"float64": 8, "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1
 
 
 def disk_space(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find that little is free: less than an operating system wants, or than two checkpoints take."""
+    """Finds that little is free: less than an operating system wants, or than two checkpoints take."""
     if recent.disk is None:
         return None
     checkpoint, sentences = 0, [_("{free} of {total} are free where the run is saved.")]
@@ -181,7 +181,7 @@ class Activity:
 
 
 def silence(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find that no step has finished for longer than steps take, or that another phase does nothing.
+    """Finds that no step has finished for longer than steps take, or that another phase does nothing.
 
     In training a process may be busy and stuck: only a step counts. In other phases nothing is reported until they are
     over, so a process that computes isn't reported.
@@ -312,7 +312,7 @@ def _is_beginning(recent: Recent) -> bool:
 
 
 def slowed(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find that other programs use the CPU while steps take much longer than usual, or from a run's first step on."""
+    """Finds that other programs use the CPU while steps take much longer than usual, or from a run's first step on."""
     share, pace, usual = sum(recent.others.values()), pace_of(recent.pace), recent.usual_seconds
     if share < (OTHERS_OVER if raised else OTHERS_SHARE):
         return None
@@ -369,7 +369,7 @@ MANY_WORKERS = 4  # from so many workers on, more of them don't help
 
 
 def starving(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find that much of the last steps was spent waiting for data."""
+    """Finds that much of the last steps was spent waiting for data."""
     waiting = _share_waiting(recent)
     if waiting is None or waiting <= (STARVING_OVER if raised else STARVING_SHARE):
         return None
@@ -420,7 +420,7 @@ ROUND_MULTIPLE, EMPTY_STEPS = 64, 50  # offered
 
 
 def growing(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find that torch's allocator holds more and more GPU memory while what is used of it stays the same.
+    """Finds that torch's allocator holds more and more GPU memory while what is used of it stays the same.
 
     On MPS, torch 2.13 keeps a buffer for each size it has seen (pytorch pull request 188045).
     """
@@ -498,7 +498,7 @@ def held_back(sample: DeviceSampled) -> tuple[str, ...]:
 
 
 def throttling(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find a processor that was held back for most of the last half minute."""
+    """Finds a processor that was held back for most of the last half minute."""
     share = THROTTLED_OVER if raised else THROTTLED_SHARE
     for source, kept in recent.devices.items():
         samples = [sample for sample in kept if sample.time > recent.now - THROTTLED_SECONDS]

@@ -53,7 +53,7 @@ def value_at(tree: Tree, path: str, default: Any = None) -> Any:
 
 
 def put(tree: Tree, values: Mapping[str, Any]) -> None:
-    """Set values by path. Entries that should be sections but are not, are left for validation to report."""
+    """Sets values by path. Entries that should be sections but are not, are left for validation to report."""
     for path, value in values.items():
         section, _dot, name = path.rpartition(".")
         target = tree.setdefault(section, {}) if section else tree

@@ -14,7 +14,7 @@ class Described(StrEnum):
     help: str
 
     def __new__(cls, value: str, label: str = "", help: str = "") -> Self:
-        """Create a member; type checkers see `Task("chat")` as a call of this, hence the defaults."""
+        """Creates a member; type checkers see `Task("chat")` as a call of this, hence the defaults."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.label, member.help = label, help
@@ -58,7 +58,7 @@ class Task(Described):
 
     @classmethod
     def _missing_(cls, value: object) -> "Task | None":
-        """Accept a task's title, which windows and guides call it by, such as `text-generation` for `causal-lm`."""
+        """Accepts a task's title, which windows and guides call it by, such as `text-generation` for `causal-lm`."""
         title = str(value).replace("-", " ").casefold()
         return next((task for task in cls if task.label.casefold() == title), None)
 

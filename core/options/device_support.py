@@ -283,7 +283,7 @@ def _pretraining(options: RunOptions) -> Iterator[Problem]:
 
 
 def _batch_multiples(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:
-    """Advise sizes with which NVIDIA's GPUs multiply fastest: multiples of 8; on A100 and later, in fp16, of 64.
+    """Advises sizes with which NVIDIA's GPUs multiply fastest: multiples of 8; on A100 and later, in fp16, of 64.
 
     Source: NVIDIA, "Matrix Multiplication Background User's Guide": tensor cores want 16 bytes, on A100 128. Batches
     below 4 are left alone.
@@ -329,7 +329,7 @@ def settled_beside(settled: Settled, options: RunOptions) -> Settled:
 
 
 def settle(device: DeviceReport, options: RunOptions) -> RunOptions:
-    """Resolve automatic options for `device`."""
+    """Resolves automatic options for `device`."""
     automatic = automatic_paths(device, options)
     return with_changes(options, {path: settled.value for path, settled in automatic.items()})
 

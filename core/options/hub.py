@@ -223,7 +223,7 @@ def forbidden_by() -> str:
 
 
 def forbid() -> None:
-    """Let the libraries of this process and its children know if connections to the Hub are forbidden."""
+    """Lets the libraries of this process and its children know if connections to the Hub are forbidden."""
     if is_forbidden():
         os.environ[VARIABLE] = "1"
 

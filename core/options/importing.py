@@ -165,7 +165,7 @@ def import_file(path: Path) -> Imported:
 
 
 def import_text(text: str) -> Imported:
-    """Import options from JSON, Python or a command line.
+    """Imports options from JSON, Python or a command line.
 
     Raises:
         OptionsError: The text is none of the three, or holds no known name.

@@ -104,7 +104,7 @@ class Extent:
 
 
 def extent(options: RunOptions, rows: int) -> Extent:
-    """Count samples and steps as Trainer does; rows that will be skipped are not known yet.
+    """Counts samples and steps as Trainer does; rows that will be skipped are not known yet.
 
     A last, smaller batch counts as one, and so do batches left over from accumulation.
     """
@@ -413,7 +413,7 @@ def _frozen_random_weights(options: RunOptions) -> Iterator[Problem]:
 
 
 def _offloaded_optimizer(options: RunOptions) -> Iterator[Problem]:
-    """Refuse what torchao can't do: it offloads gradients before they are clipped or unscaled (see its README)."""
+    """Refuses what torchao can't do: it offloads gradients before they are clipped or unscaled (see its README)."""
     path, training = "memory.offload_optimizer", options.training
     if not options.memory.offload_optimizer:
         return
@@ -504,7 +504,7 @@ def _shards(options: RunOptions) -> Iterator[Problem]:
 
 
 def _compiled_batch_norm(options: RunOptions) -> Iterator[Problem]:
-    """Refuse to recompute compiled batch norms: torch 2.13 would read statistics that the forward pass has changed."""
+    """Refuses recomputing compiled batch norms: torch 2.13 would read statistics that the forward pass has changed."""
     path, name = "memory.activation_checkpointing", Scheme.TORCHVISION.name_of(options.model.source) or ""
     limits = VISION_MODELS.get(name)
     recomputes = options.memory.activation_checkpointing and options.device.compile
@@ -516,7 +516,7 @@ def _compiled_batch_norm(options: RunOptions) -> Iterator[Problem]:
 
 
 def _single_answers(options: RunOptions) -> Iterator[Problem]:
-    """Refuse batches of one answer: KTO compares the answers of a batch with each other (its KL term)."""
+    """Refuses batches of one answer: KTO compares the answers of a batch with each other (its KL term)."""
     path = "memory.batch_size"
     if options.preference is PreferenceLoss.KTO and options.memory.batch_size == 1:
         message = _("KTO compares an answer with another one of its batch, so it needs a batch size of 2")

@@ -32,7 +32,7 @@ log = logging.getLogger("hone")
 
 
 def keep(tree: Tree) -> None:
-    """Save the values of the form; failure is only logged."""
+    """Saves the values of the form; failure is only logged."""
     try:
         content = tomli_w.dumps(tree).encode()
         _last_form_file().parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ def recent() -> tuple[str, ...]:
 
 
 def remember(source: str) -> None:
-    """Put a file, folder or data set of the Hub first; other sources are not saved."""
+    """Puts a file, folder or data set of the Hub first; other sources are not saved."""
     is_path = scheme_of(source) is None and Path(source).is_absolute()
     before = _saved()
     sources = [source, *(other for other in before if other != source)][:MOST_RECENT]

@@ -28,7 +28,7 @@ _NOT_TOML = (ValueError, RecursionError)
 
 
 def read(path: Path, overrides: tuple[str, ...] = ()) -> RunOptions:
-    """Read a run file, with overrides as the command line's `--set` takes them, and check it.
+    """Reads a run file, with overrides as the command line's `--set` takes them, and checks it.
 
     Raises:
         OptionsError: The file can't be read, is no run file, or has problems; all of them are listed.
@@ -71,7 +71,7 @@ def read_tree(path: Path) -> Tree:
 
 
 def in_todays_names(tree: Tree) -> tuple[Tree, tuple[str, ...]]:
-    """Replace names of earlier versions and of Trainer in a copy of a run file.
+    """Replaces names of earlier versions and of Trainer in a copy of a run file.
 
     Returns:
         The copy, and a note for each name that was replaced or left out. A former name beside today's is left where it
@@ -115,7 +115,7 @@ def with_absolute_paths(tree: Tree, base: Path) -> Tree:
 
 
 def absolute(value: str, base: Path, *, must_exist: bool) -> str:
-    """Make a path absolute; leave schemes (`builtin:digits`) and, with `must_exist`, Hub ids as they are."""
+    """Makes a path absolute; leaves schemes (`builtin:digits`) and, with `must_exist`, Hub ids as they are."""
     if not value or scheme_of(value) is not None:
         return value
     path = without_tilde(value)
@@ -129,7 +129,7 @@ def absolute(value: str, base: Path, *, must_exist: bool) -> str:
 
 
 def apply_overrides(tree: Tree, overrides: tuple[str, ...], base: Path) -> list[Problem]:
-    """Set `section.option=value` pairs in `tree`, replacing its values.
+    """Sets `section.option=value` pairs in `tree`, replacing its values.
 
     Names of earlier versions and of Trainer are understood as in a file.
 
@@ -185,7 +185,7 @@ def renamings(path: Path, overrides: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 
 def parse_value(path: str, text: str) -> Any:
-    """Parse an option's value by the option's kind, else as TOML. Text that can't be parsed is returned unchanged."""
+    """Parses an option's value by the option's kind, else as TOML. Text that can't be parsed is returned unchanged."""
     option = options_by_path().get(path)
     kind = option.kind if option else None
     text = text.lstrip() if kind is OptionKind.TEXT else text.strip()  # a path may end in a space
@@ -207,7 +207,7 @@ def parse_value(path: str, text: str) -> Any:
 
 
 def pairs(text: str) -> dict[str, str]:
-    """Parse `name=value, name=value`; a part without `=` gets an empty value."""
+    """Parses `name=value, name=value`; a part without `=` gets an empty value."""
     parts = (part.partition("=") for part in text.split(",") if part.strip())
     return {name.strip(): value.strip() for name, _equals, value in parts}
 
@@ -263,6 +263,6 @@ def _line(name: str, value: Any) -> str:
 
 
 def write(options: RunOptions, path: Path, comment: str = "") -> None:
-    """Write a run file atomically, with an optional comment line at its top."""
+    """Writes a run file atomically, with an optional comment line at its top."""
     printable = "".join(letter if letter.isprintable() else "?" for letter in comment)  # as TOML requires
     write_atomically(path, (f"# {printable}\n\n" * bool(comment) + dumps(options)).encode())

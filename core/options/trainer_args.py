@@ -167,7 +167,7 @@ class Translation(NamedTuple):
 
 
 def translate(name: str, value: Any) -> Translation | None:
-    """Translate an argument. Returns None if its name is unknown."""
+    """Translates an argument. Returns None if its name is unknown."""
     path = _paths_by_name().get(name)
     if name in SWITCHES:
         values = dict(SWITCHES[name]) if is_true(value) else {}
@@ -183,7 +183,7 @@ def translate(name: str, value: Any) -> Translation | None:
 
 
 def _convert(name: str, path: str, value: Any) -> Any:
-    """Convert the value of an argument to one of the option at `path`. Returns None if it sets nothing."""
+    """Converts the value of an argument to one of the option at `path`. Returns None if it sets nothing."""
     match name, value:
         # as many as there are epochs; no warm-up
         case ("max_steps", -1 | "-1") | ("warmup_steps", 0 | "0" | "0.0"):
@@ -236,7 +236,7 @@ def _paths_by_name() -> dict[str, str]:
 
 
 def rename_arguments(tree: Tree) -> tuple[Tree, tuple[str, ...]]:
-    """Replace Trainer's names and values in a copy of a run file.
+    """Replaces Trainer's names and values in a copy of a run file.
 
     Returns:
         The copy, and a note for each name that was replaced. Names that contradict another entry or that Hone doesn't
@@ -264,7 +264,7 @@ def rename_arguments(tree: Tree) -> tuple[Tree, tuple[str, ...]]:
 
 
 def explain_argument(tree: Tree, section: str, name: str) -> str:
-    """Explain why an argument of Trainer can't be used in a run file. Empty if it can, or if its name is unknown."""
+    """Explains why an argument of Trainer can't be used in a run file. Empty if it can, or if its name is unknown."""
     translation = translate(name, (tree[section] if section else tree)[name])
     if translation is None or name in _option_names():
         return ""

@@ -345,7 +345,7 @@ SHOWN_CHARACTERS = 80
 
 
 def check_tree(tree: Tree) -> tuple[RunOptions | None, tuple[Problem, ...]]:
-    """Turn plain values into options and check whether they go together.
+    """Turns plain values into options and checks whether they go together.
 
     Returns:
         The options, or None if a value is invalid, and all problems: unknown names, wrong types, values out of range,
@@ -359,7 +359,7 @@ def check_tree(tree: Tree) -> tuple[RunOptions | None, tuple[Problem, ...]]:
 
 
 def read_options(tree: Tree) -> tuple[RunOptions | None, tuple[Problem, ...]]:
-    """Turn plain values into options without checking files or combinations.
+    """Turns plain values into options without checking files or combinations.
 
     Returns:
         The options, or None if a value is invalid, and the problems of names and values.

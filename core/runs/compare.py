@@ -78,7 +78,7 @@ class RunComparison:
 
 
 def compare(runs: Sequence[RunFolder]) -> RunComparison:
-    """Compare two or more runs."""
+    """Compares two or more runs."""
     facts = []
     statuses = [status_at_end(run, and_beginning=True) for run in runs]
     for status in statuses:
@@ -317,14 +317,14 @@ def sweep(options: RunOptions, values: Mapping[str, str]) -> dict[str, RunOption
 
 
 def create_sweep(options: RunOptions, values: Mapping[str, str], runs_folder: Path) -> list[RunFolder]:
-    """Make the folders of the runs of a `sweep`, which get a tag of their own, such as `sweep-1`; see `create`."""
+    """Makes the folders of the runs of a `sweep`, which get a tag of their own, such as `sweep-1`; see `create`."""
     return create_tagged([*sweep(numbered(options, runs_folder), values).values()], "sweep", runs_folder)
 
 
 def create_tagged(
     asked: Sequence[RunOptions], word: str, runs_folder: Path, files: Sequence[Mapping[str, bytes]] = ()
 ) -> list[RunFolder]:
-    """Make the folders of runs that get a tag of their own, `word` and a number; see `create`.
+    """Makes the folders of runs that get a tag of their own, `word` and a number; see `create`.
 
     Args:
         files: More files by name to be put into the folder of each run.

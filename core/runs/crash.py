@@ -143,7 +143,7 @@ def seen_until() -> float:
 
 
 def mark_seen() -> None:
-    """Don't show earlier crashes again.
+    """Records that earlier crashes were shown, so that they aren't shown again.
 
     Raises:
         OSError: The mark can't be written.

@@ -27,7 +27,7 @@ class _Started(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim(path: Path, computer: str, folder: str) -> None:
-    """Record that the run `folder` on `computer` belongs to the run's folder at `path` here.
+    """Records that the run `folder` on `computer` belongs to the run's folder at `path` here.
 
     Raises:
         OSError: It can't be written.
@@ -54,7 +54,7 @@ def owner(computer: str, folder: str) -> Path | None:
 
 
 def release(computer: str, folder: str) -> None:
-    """Forget a run that was deleted.
+    """Forgets a run that was deleted.
 
     Raises:
         OSError: The record can't be deleted.

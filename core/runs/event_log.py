@@ -47,7 +47,7 @@ class EventReader:
         self._is_amid_line = False
 
     def start_at_end(self) -> None:
-        """Skip all existing lines."""
+        """Skips all existing lines."""
         with contextlib.suppress(OSError):
             self._offset, _ = _end_of_lines(self.path)
 
@@ -114,7 +114,7 @@ class EventWriter:
         self._file: BinaryIO = path.open("ab", buffering=0)
 
     def write(self, *events: Event) -> None:
-        """Append events, stamped with this writer's attempt: all of the lines or nothing.
+        """Appends events, stamped with this writer's attempt: all of the lines or nothing.
 
         Raises:
             OSError: They can't be written (the disk is full, the folder is gone).
@@ -242,7 +242,7 @@ class RunFollower:
         return not self._is_alive and self.state.is_over
 
     def look_again(self) -> None:
-        """Check the run's processes again at the next poll, even if it was over."""
+        """Checks the run's processes again at the next poll, even if it was over."""
         self._is_alive, self._next_look, self.exit_record = True, 0.0, None
 
     def _check_processes(self) -> None:

@@ -607,7 +607,7 @@ def encode(event: Event) -> bytes:
 
 
 def decode(line: bytes) -> Event | None:
-    """Read one line; None for a type this version doesn't know.
+    """Reads one line; None for a type this version doesn't know.
 
     Raises:
         msgspec.MsgspecError: The line is not JSON, or a known type with wrong fields.
@@ -625,7 +625,7 @@ def decode(line: bytes) -> Event | None:
 
 
 def decode_all(block: bytes) -> list[Event]:
-    """Read whole lines, all of them or none; three times as fast as one by one.
+    """Reads whole lines, all of them or none; three times as fast as one by one.
 
     Raises:
         msgspec.MsgspecError: One of them is not JSON, of a type that this version doesn't know, or has wrong fields.

@@ -49,7 +49,7 @@ class ExportSource:
 
 
 def find_source(run: RunFolder, checkpoint: str = "") -> ExportSource:
-    """Find a run's model: `checkpoint`, or by default the newest weights.
+    """Finds a run's model: `checkpoint`, or by default the newest weights.
 
     Raises:
         UserError: There is no such model, or the run file can't be read.

@@ -310,7 +310,7 @@ class RunFolder:
         return 0 if record is None else record.attempt
 
     def record_keeper(self, pid: int, attempt: int = 1) -> None:
-        """Record the keeper's process. From now on the run's state is that of this attempt.
+        """Records the keeper's process. From now on the run's state is that of this attempt.
 
         Raises:
             OSError: It can't be written.
@@ -381,7 +381,7 @@ class RunFolder:
         )
 
     def request(self, action: Action) -> Request:
-        """Write a request.
+        """Writes a request.
 
         Raises:
             OSError: It can't be written, or would be written elsewhere: an untrusted folder may hold links.

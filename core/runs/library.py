@@ -35,7 +35,7 @@ from core.runs.status import RunStatus
 def create(
     options: RunOptions, runs_folder: Path, path: Path | None = None, forecast: Forecast | None = None
 ) -> RunFolder:
-    """Make the folder of a new run and write its options into it.
+    """Makes the folder of a new run and writes its options into it.
 
     Args:
         runs_folder: The folder of all runs; the new one is named after the run and the date.
@@ -111,7 +111,7 @@ def newest_test(run: RunFolder) -> RunFolder | None:
 def create_all(
     options: RunOptions, runs_folder: Path, path: Path | None = None, forecast: Forecast | None = None
 ) -> tuple[RunFolder, ...]:
-    """Make the folders of all runs that the options ask for, in their order; see `create`.
+    """Makes the folders of all runs that the options ask for, in their order; see `create`.
 
     It is one run, except that a chat model from scratch takes two: text generation on the text of the conversations,
     and chat, which starts from the first run's model. With a `path`, the first is in a folder beside it. A name that
@@ -183,7 +183,7 @@ def numbered(options: RunOptions, runs_folder: Path) -> RunOptions:
 
 
 def _refuse_left_behind(folder: Path | None) -> None:
-    """Refuse to start from a run whose newest weights aren't those of its model."""
+    """Refuses to start from a run whose newest weights aren't those of its model."""
     run = RunFolder(folder) if folder else None
     newest = trained_model(run) if run and is_left_behind(run) else None
     if run is not None and newest is not None:
@@ -195,7 +195,7 @@ def _refuse_left_behind(folder: Path | None) -> None:
 
 
 def _make_folder(wanted: Path) -> Path:
-    """Make `wanted`, or `wanted-2`, `wanted-3`, … where other runs have taken the name, an empty folder included."""
+    """Makes `wanted`, or `wanted-2`, `wanted-3`, … where other runs have taken the name, an empty folder included."""
     wanted.parent.mkdir(parents=True, exist_ok=True)
     for number in count(1):
         candidate = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
@@ -239,7 +239,7 @@ def run_title(run: RunFolder) -> str:
 
 
 def read_status(run: RunFolder) -> RunStatus:
-    """Fold all of a run's events and machine samples, in the order of time."""
+    """Folds all of a run's events and machine samples, in the order of time."""
     status = RunStatus()
     readers = [EventReader(path) for path in (run.events_file, run.machine_file)]
     status.apply_all(heapq.merge(*(reader.read_all() for reader in readers), key=attrgetter("time")))

@@ -207,7 +207,7 @@ def _sample_cells(event: Sample) -> dict[str, Cell]:
 
 
 def write_csv(table: MetricsTable, stream: TextIO) -> int:
-    """Write a table as CSV with a header; returns the number of rows."""
+    """Writes a table as CSV with a header; returns the number of rows."""
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([csv_cell(column.name) for column in table.columns])
     count = 0
@@ -217,7 +217,7 @@ def write_csv(table: MetricsTable, stream: TextIO) -> int:
 
 
 def write_columns(columns: Mapping[str, Any], path: Path) -> None:
-    """Write numpy arrays of equal length as a CSV file; NaN becomes an empty cell.
+    """Writes numpy arrays of equal length as a CSV file; NaN becomes an empty cell.
 
     Raises:
         OSError: It can't be written.
@@ -237,7 +237,7 @@ def csv_cell(cell: Cell) -> Cell:
 
 
 def save_csv(table: MetricsTable, path: Path) -> int:
-    """Save a table as CSV atomically, replacing what is at `path`; returns the number of rows.
+    """Saves a table as CSV atomically, replacing what is at `path`; returns the number of rows.
 
     Raises:
         RunFolderError: The run can't be read.
@@ -253,7 +253,7 @@ def save_csv(table: MetricsTable, path: Path) -> int:
 
 
 def save_parquet(table: MetricsTable, path: Path) -> int:
-    """Save a table as Parquet; see `save_csv`."""
+    """Saves a table as Parquet; see `save_csv`."""
     import pyarrow as pa  # here, as no other command needs it
     from pyarrow import parquet
 

@@ -219,7 +219,7 @@ def lacks_model(run: RunFolder) -> str:
 
 
 def count_weights(files: Iterable[Path]) -> int:
-    """Count the numbers in safetensors files (https://huggingface.co/docs/safetensors); unreadable files count 0."""
+    """Counts the numbers in safetensors files (https://huggingface.co/docs/safetensors); unreadable files count 0."""
     total = 0
     for path in files:
         try:

@@ -28,7 +28,7 @@ from core.options.sources import HUB_MODELS, Scheme, scheme_of, short_name
 
 
 def write(folder: Path, notes: RunNotes) -> None:
-    """Write the notes of the run in `folder`.
+    """Writes the notes of the run in `folder`.
 
     Raises:
         OptionsError: A text is too long, or there are too many tags.

@@ -76,7 +76,7 @@ class LiveRuns:
         return tuple(sorted(self._live.values(), key=lambda live: live.begun, reverse=True))
 
     def follow(self, run: RunFolder, *, starts: bool = False) -> None:
-        """Track a run anywhere; one that `starts` now is reported even if it is over at the first update."""
+        """Tracks a run anywhere; one that `starts` now is reported even if it is over at the first update."""
         if run.path in self._live:
             return
         state = run.state(status_at_end(run))
@@ -88,7 +88,7 @@ class LiveRuns:
             self._live[run.path] = LiveRun(run, run_title(run), begun, state, is_test=is_test)
 
     def look(self, folder: Path) -> list[EndedRun]:
-        """Search `folder` for new runs and update all that are tracked; returns those that have ended."""
+        """Searches `folder` for new runs and updates all that are tracked; returns those that have ended."""
         for run in self._changed(folder):
             self.follow(run)
         ended = [end for live in list(self._live.values()) if (end := self._update(live)) is not None]
@@ -98,7 +98,7 @@ class LiveRuns:
         return ended
 
     def _update(self, live: LiveRun) -> EndedRun | None:
-        """Update a run; returns how it ended, if it did."""
+        """Updates a run; returns how it ended, if it did."""
         run, keeper = live.run, live.run.keeper_record()
         title = past_runs.read(run.path).title or live.title
         attempt = 0 if keeper is None else keeper.attempt
@@ -207,7 +207,7 @@ def device_of(run: RunFolder) -> str:
 
 
 def move(run: RunFolder, to: Move | int) -> bool:
-    """Move a waiting run in the order; returns whether it waits at all. It stays behind the run whose model it needs.
+    """Moves a waiting run in the order; returns whether it waits at all. It stays behind the run whose model it needs.
 
     Args:
         to: Where to; a number is its new position among those that wait on this computer, from 1 on.
@@ -238,7 +238,7 @@ def move(run: RunFolder, to: Move | int) -> bool:
 
 
 def enter(run: RunFolder, device: str, keeper: KeeperRecord) -> None:
-    """Add a run to the end of the queue, unless its keeper has entered it.
+    """Adds a run to the end of the queue, unless its keeper has entered it.
 
     Raises:
         OSError: It can't be written.
@@ -248,7 +248,7 @@ def enter(run: RunFolder, device: str, keeper: KeeperRecord) -> None:
 
 
 def hold(run: RunFolder, device: str, keeper: KeeperRecord) -> None:
-    """Enter a run as training, whether it has waited or not.
+    """Enters a run as training, whether it has waited or not.
 
     Raises:
         OSError: It can't be written.
@@ -259,7 +259,7 @@ def hold(run: RunFolder, device: str, keeper: KeeperRecord) -> None:
 
 
 def leave(run: RunFolder) -> None:
-    """Remove a run.
+    """Removes a run.
 
     Raises:
         OSError: It can't be written.
@@ -284,7 +284,7 @@ def is_entered(run: RunFolder) -> bool:
 def take_turn(
     run: RunFolder, device: str, keeper: KeeperRecord, *, has_waited: bool = False
 ) -> TurnAwaited | None:
-    """Enter a run as training if it is its turn. Check and entry are atomic, so that no two runs can both start.
+    """Enters a run as training if it is its turn. Check and entry are atomic, so that no two runs can both start.
 
     Args:
         has_waited: Whether it was entered before. If it no longer is, the file was lost with all entries ahead: it
@@ -326,7 +326,7 @@ def _entry(run: RunFolder, device: str, keeper: KeeperRecord) -> Entry:
 
 
 def _put(entries: list[Entry], entry: Entry) -> None:
-    """Append a run unless the same attempt is entered."""
+    """Appends a run unless the same attempt is entered."""
     if not any(other.run == entry.run and other.keeper.pid == entry.keeper.pid for other in entries):
         entries[:] = [*(other for other in entries if other.run != entry.run), entry]
 
@@ -436,7 +436,7 @@ class Turn:
         self._awaited: TurnAwaited | None = None
 
     def wait(self, tell: Callable[[Event], object], wants_stop: Callable[[], bool]) -> str | None:
-        """Wait until the run may train, or the keeper itself was asked to end; returns why it won't train, if so.
+        """Waits until the run may train, or the keeper itself was asked to end; returns why it won't train, if so.
 
         `tell` writes events: what is ahead whenever that changes, and answers to requests.
         """
@@ -465,7 +465,7 @@ class Turn:
             time.sleep(LOOK_SECONDS)
 
     def _take(self) -> TurnAwaited | None:
-        """Take the turn if it has come. The file is read when it was changed, and every `LIFE_SECONDS`."""
+        """Takes the turn if it has come. The file is read when it was changed, and every `LIFE_SECONDS`."""
         changed = changed_at(_file())
         if self._awaited is None or changed != self._changed_at or time.monotonic() >= self._next_check:
             self._changed_at = changed
@@ -492,7 +492,7 @@ class Turn:
             hold(self._run, self._device, self._keeper)
 
     def look_after(self) -> None:
-        """Enter the run again if the queue's file was lost; checks every `CHECK_SECONDS`."""
+        """Enters the run again if the queue's file was lost; checks every `CHECK_SECONDS`."""
         if time.monotonic() < self._next_check:
             return
         self._next_check = time.monotonic() + CHECK_SECONDS
@@ -505,7 +505,7 @@ class Turn:
                     self.hold()
 
     def _follow_renaming(self) -> None:
-        """Remove the entry of the folder's former name."""
+        """Removes the entry of the folder's former name."""
         here = RunFolder(self._run.path.absolute())
         if here != self._entered:
             leave(self._entered)

@@ -182,7 +182,7 @@ class WorkClock:
         return event.attempt > self._attempt and not isinstance(event, at_rest)
 
     def begin(self, event: Event) -> None:
-        """Begin an attempt with this event."""
+        """Begins an attempt with this event."""
         worked = 0.0 if self._attempt < 0 else self._last - self.origin
         self._attempt, self.origin, self._last = event.attempt, event.time - worked, event.time
 
@@ -191,7 +191,7 @@ class WorkClock:
         return (self._last if event.attempt > self._attempt else event.time) - self.origin
 
     def go_on(self, events: Sequence[Event]) -> None:
-        """Add events of the current attempt."""
+        """Adds events of the current attempt."""
         for event in events:
             if event.attempt <= self._attempt:
                 self._last = max(self._last, event.time)
@@ -369,7 +369,7 @@ class RunStatus:
                     self.model_step = event.steps
 
     def apply_all(self, events: Iterable[Event]) -> None:
-        """Add events, as `apply` does one by one; many steps in a row cost little."""
+        """Adds events, as `apply` does one by one; many steps in a row cost little."""
         steps: list[StepFinished] = []
         for event in events:
             if isinstance(event, StepFinished):
@@ -416,14 +416,14 @@ class RunStatus:
             self.last_checkpoint = None
 
     def _register(self, event: Event) -> None:
-        """Register the attempt and time of an engine's event: of a long file only the ends may have been read."""
+        """Registers the attempt and time of an engine's event: of a long file only the ends may have been read."""
         if event.attempt > self.attempt:
             self._reset(event.attempt)
         # many steps are added after later events
         self.last_event_time = max(event.time, self.last_event_time or event.time)
 
     def _reset(self, attempt: int) -> None:
-        """Reset what belongs to earlier attempts."""
+        """Resets what belongs to earlier attempts."""
         self.seconds_before = self.seconds_spent() or 0.0
         self.attempt_started, self.last_event_time = None, None
         self.attempt = attempt

@@ -119,7 +119,7 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[Event]:
 
 
 def _lines(path: Path, and_beginning: bool, and_between: bool) -> Iterator[bytes]:
-    """Complete lines of a file: of its last block, or of its first one, its tail, and of evaluations and attempts.
+    """Returns complete lines of a file: its last block, or its first one, its tail, and evaluations and attempts.
 
     The line before each attempt is included: it has the time at which the attempt before it ended.
     """
@@ -192,7 +192,7 @@ class RunSummary:
 
 
 def summarize(run: RunFolder) -> RunSummary:
-    """Read what the list shows of `run`; never fails, a damaged folder is summed up as far as it can be read."""
+    """Reads what the list shows of `run`; never fails, a damaged folder is summed up as far as it can be read."""
     status = status_at_end(run, and_beginning=True)
     status.clock_moved = run.clock_moved()
     state = run.state(status)

@@ -106,7 +106,7 @@ class RunVerdict:
 
 
 def verdict(status: RunStatus, options: RunOptions | None) -> RunVerdict | None:
-    """Judge a run that has ended by its recorded facts; None before the end, or if it has no result.
+    """Judges a run that has ended by its recorded facts; None before the end, or if it has no result.
 
     The validation metric is compared with that of a constant prediction, or the loss with that of the first step.
     What an older run hasn't recorded is not compared.

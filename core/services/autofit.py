@@ -122,14 +122,14 @@ class Fitting:
         self._on_begin = callback
 
     def stop(self) -> None:
-        """End the current try and make no other; may be called from any thread."""
+        """Ends the current try and makes no other; may be called from any thread."""
         with self._lock:
             self._stopped = True
             if self._running is not None:
                 self._running.kill()
 
     def tries(self) -> Iterator[Try]:
-        """Make one dry run after the other until a combination fits."""
+        """Makes one dry run after the other until a combination fits."""
         if self._request is None:
             self.reason = _("The model can't be inspected before its run, so its memory can't be estimated.")
             return
@@ -171,7 +171,7 @@ class Fitting:
         return plan
 
     def _try(self, candidate: Candidate, then: Sequence[str] = ()) -> Try | None:
-        """Make one dry run; `then` are the titles of those that may follow. Returns None if it was stopped."""
+        """Makes one dry run; `then` are the titles of those that may follow. Returns None if it was stopped."""
         changes = {"device.name": self._device.name, **candidate.changes}
         with self._lock:
             if self._stopped:
@@ -200,7 +200,7 @@ class Fitting:
         self.result, self.changes = with_changes(self._options, done.changes), done.changes
 
     def _try_rival(self, found: Candidate, done: Try) -> Iterator[Try]:
-        """Measure a candidate that loses as little without only adding changes; choose it if it is faster."""
+        """Measures a candidate that loses as little without only adding changes; chooses it if it is faster."""
         if not found.steps or done.measurement is None or self._count == MOST_TRIES:
             return
         self._learn(found, done.measurement)

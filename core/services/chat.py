@@ -73,11 +73,11 @@ class TryProcess(JobProcess):
         self.say(load)
 
     def say(self, said: Said) -> None:
-        """Send a message without waiting; does nothing once the process has ended."""
+        """Sends a message without waiting; does nothing once the process has ended."""
         self._outbox.put(msgspec.json.encode(said) + b"\n")
 
     def lines(self) -> Iterator[Told]:
-        """Yield messages until the process ends as it was asked to, then clean up.
+        """Yields messages until the process ends as it was asked to, then cleans up.
 
         Raises:
             UserError: The model can't be loaded, or the system ended the process.
@@ -111,7 +111,7 @@ class TryProcess(JobProcess):
             self._messages.close()
 
     def close(self) -> None:
-        """Ask the process to end, even while it is writing an answer."""
+        """Asks the process to end, even while it is writing an answer."""
         self.say(Close())
         self._outbox.put(None)
 
@@ -290,7 +290,7 @@ class TryChoice:
 
 
 def look(folder: Path, wanted: RunFolder | None) -> TryChoice:
-    """Find the runs of a folder that can be tried, and choose `wanted`, or the newest if that is None."""
+    """Finds the runs of a folder that can be tried, and chooses `wanted`, or the newest if that is None."""
     runs = [each for run in _runs(folder) if (each := triable(run)) is not None]
     if wanted is None:
         chosen = runs[0] if runs else None

@@ -69,7 +69,7 @@ class Export:
         self._is_killed = False
 
     def run(self, tell: TellProgress | None = None) -> ExportReport:
-        """Export, leaving nothing behind on failure.
+        """Exports, leaving nothing behind on failure.
 
         Raises:
             OptionsError: The target isn't new or empty, or the repository's name is invalid.
@@ -118,7 +118,7 @@ class Export:
             shutil.rmtree(staging, ignore_errors=True)
 
     def kill(self) -> None:
-        """End it at once, also before it has begun."""
+        """Ends it at once, also before it has begun."""
         with self._lock:
             self._is_killed = True
             if self._process is not None:
@@ -131,7 +131,7 @@ class Export:
         return decoded(job, asked.ask(msgspec.json.encode(request), tell=tell), kind)
 
     def _hold(self, start: Callable[[], Process]) -> Process:
-        """Start a process that `kill` ends."""
+        """Starts a process that `kill` ends."""
         with self._lock:
             if self._is_killed:
                 raise JobCancelled("export")

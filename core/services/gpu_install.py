@@ -123,7 +123,7 @@ def state_text(state: GpuState) -> str:
 
 
 def look() -> GpuState:
-    """Inspect this computer; slow if a driver hangs."""
+    """Inspects this computer; slow if a driver hangs."""
     refusal, card = unsupported(sys.platform, platform.machine(), frozen=is_frozen()), None
     if not refusal:
         card = find_card()
@@ -174,7 +174,7 @@ class Install:
         self._is_killed = False
 
     def run(self, tell: TellProgress) -> GpuEnvironment:
-        """Install, reporting progress about once a second.
+        """Installs, reporting progress about once a second.
 
         Raises:
             UserError: The installation failed.
@@ -216,13 +216,13 @@ class Install:
             raise explain(f"{error.filename or folder}: {error.strerror or error}") from error
 
     def kill(self) -> None:
-        """End it; may be called from any thread, also before it has begun."""
+        """Ends it; may be called from any thread, also before it has begun."""
         with self._lock:
             self._is_killed = True
             self._end()
 
     def _find_uv(self) -> str:
-        """Download the tested version of uv, or find one on the PATH if that fails."""
+        """Downloads the tested version of uv, or finds one on the PATH if that fails."""
         with self._starting():
             job = jobs.EngineJob("fetch-uv")
             self._end = job.kill
@@ -244,7 +244,7 @@ class Install:
         return GpuEnvironment(hone=VERSION, size=size_of(gpu_folder()), **answer)
 
     def _run(self, command: list[str], watch: Callable[[], None] = lambda: None) -> str:
-        """Run a program and append its output to the log; returns the last 64 KiB of the output.
+        """Runs a program and appends its output to the log; returns the last 64 KiB of the output.
 
         Raises:
             UserError: The program failed.
@@ -305,7 +305,7 @@ def installation(state: GpuState | None = None) -> Install:
 
 
 def remove() -> int:
-    """Delete the environment and all downloads; returns the freed bytes.
+    """Deletes the environment and all downloads; returns the freed bytes.
 
     Raises:
         UserError: The environment is in use, or can't be deleted completely.
@@ -329,7 +329,7 @@ def log_file() -> Path:
 
 
 def copy_source() -> None:
-    """Copy Hone's source into the environment, apart from the libraries of the bundle."""
+    """Copies Hone's source into the environment, apart from the libraries of the bundle."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     libraries = gpu_folder() / "env" / ("Lib" if os.name == "nt" else f"lib/{version}") / "site-packages"
     ignored = shutil.ignore_patterns("*.pyc", "__pycache__")
@@ -350,7 +350,7 @@ def size_of(folder: Path) -> int:
 
 @contextlib.contextmanager
 def _exclusive() -> Iterator[None]:
-    """Lock the environment against other processes of Hone; fails while an engine runs from it."""
+    """Locks the environment against other processes of Hone; fails while an engine runs from it."""
     home().mkdir(parents=True, exist_ok=True)
     inside = f"{gpu_folder() / 'env'}{os.sep}"
     try:

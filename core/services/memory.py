@@ -61,7 +61,7 @@ class GuardedJob:
         tell: TellProgress | None = None,
         begun: Callable[[int], None] = lambda _pid: None,
     ) -> bytes:
-        """Start the job, send the request and wait for the answer.
+        """Starts the job, sends the request and waits for the answer.
 
         Args:
             timeout: Timeout without output, in seconds.
@@ -89,7 +89,7 @@ class GuardedJob:
             raise
 
     def kill(self) -> None:
-        """End the job; may be called from another thread, also before it has begun."""
+        """Ends the job; may be called from another thread, also before it has begun."""
         with self._lock:
             self._cancelled = True
             if self._job is not None:
@@ -154,7 +154,7 @@ class DryRun(GuardedJob):
         self._options = options
 
     def run(self) -> Measurement:
-        """Measure. A run that is ended because of its memory is a measurement, too.
+        """Measures. A run that is ended because of its memory is a measurement, too.
 
         Raises:
             UserError: The engine reported an error.
@@ -177,7 +177,7 @@ class DryRun(GuardedJob):
         return msgspec.structs.replace(decoded("measure", answer, Measurement), room=self._room)
 
     def _elsewhere(self) -> RunOptions:
-        """Send data and model to the computer that measures; returns the options with the paths there."""
+        """Sends data and model to the computer that measures; returns the options with the paths there."""
 
         def tell(_what: str, _done: int, _total: int) -> None:
             if self._cancelled:

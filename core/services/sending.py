@@ -66,7 +66,7 @@ def request_for(asked: Sequence[RunOptions], parcels: Sequence[Parcel]) -> Sendi
 
 
 def agree_to_new(runs: Sequence[RunFolder]) -> None:
-    """Record what new runs may take along: the second of a pair takes the model of the first, which has a folder now.
+    """Records what new runs may take along: the second of a pair takes the model of the first, which has a folder now.
 
     Raises:
         UserError: It can't be written. The folders of the runs, which never began, are removed.

@@ -64,7 +64,7 @@ class Markup(str):
 
 
 def save_report(run: RunFolder, path: Path) -> None:
-    """Write the page atomically, over whatever is at `path`.
+    """Writes the page atomically, over whatever is at `path`.
 
     Raises:
         OptionsError: Its suffix isn't .html.
@@ -151,7 +151,7 @@ class History:
 
 
 def read_history(run: RunFolder) -> History:
-    """Read a run's events and machine samples once; unreadable lines are skipped."""
+    """Reads a run's events and machine samples once; unreadable lines are skipped."""
     history, clock = History(), WorkClock()
     files = (EventReader(path).read_all() for path in (run.events_file, run.machine_file))
     for event in heapq.merge(*files, key=attrgetter("time")):

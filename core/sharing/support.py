@@ -197,7 +197,7 @@ class SupportFile:
 
 
 def collect(run: RunFolder, redact: Callable[[str], str] | None = None) -> tuple[SupportFile, ...]:
-    """Read and redact a run's files; missing ones are skipped.
+    """Reads and redacts a run's files; missing ones are skipped.
 
     Args:
         run: The run; its folder may be damaged.
@@ -223,7 +223,7 @@ def collect(run: RunFolder, redact: Callable[[str], str] | None = None) -> tuple
 
 
 def save(files: Iterable[SupportFile], path: Path) -> None:
-    """Write the files as one zip, atomically, over whatever is at `path`.
+    """Writes the files as one zip, atomically, over whatever is at `path`.
 
     Raises:
         TargetError: It can't be written there.
@@ -242,7 +242,7 @@ def save(files: Iterable[SupportFile], path: Path) -> None:
 
 
 def _read(path: Path) -> tuple[bytes, str] | None:
-    """Read a file, only the start and end of a huge one, and a note on that; None if there is none.
+    """Reads a file, only start and end of a huge one; returns it with a note on that, or None if there is no file.
 
     Links are skipped: whoever asks for this file may have put links to other files of the person into the run.
     """

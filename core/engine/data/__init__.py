@@ -16,7 +16,7 @@ UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 
 
 def decoded(tokenizer: Any, ids: Sequence[int], **options: Any) -> str:
-    """Decode tokens for people to read, without a character at either end of which a part is missing.
+    """Decodes tokens for people to read, without a character at either end of which a part is missing.
 
     `options` are those of the tokenizer's `decode`.
     """

@@ -37,7 +37,7 @@ def look_of(image: Any) -> bytes:
 
 
 def _grey(image: Any, size: tuple[int, int]) -> Any:
-    """Decode a PIL image, upright, as an array of grey levels."""
+    """Decodes a PIL image, upright, as an array of grey levels."""
     image.draft("L", (4 * SIDE, 4 * SIDE))  # a JPEG is decoded at a fraction of its size
     ImageOps.exif_transpose(image, in_place=True)
     return np.asarray(image.convert("L").resize(size, Image.Resampling.BOX))

@@ -108,7 +108,7 @@ class TokenizedTable:
         return (*self.tally.findings(), *one_rating)
 
     def check(self, options: RunOptions) -> None:
-        """Refuse rows with problems, or a table without usable rows.
+        """Refuses rows with problems, or a table without usable rows.
 
         Raises:
             DataError: All problems with their rows and fixes, or why every row was left out.
@@ -142,7 +142,7 @@ def tokenize_table(
     keep_first: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> TokenizedTable:
-    """Read, check and tokenize all rows of a table.
+    """Reads, checks and tokenizes all rows of a table.
 
     Args:
         renderer: The tokenizer with its template; None counts lengths in characters.
@@ -193,7 +193,7 @@ def tokenize_table(
 
 
 def _rendered(row: ChatRow, renderer: Renderer, result: TokenizedTable) -> Rendered | None:
-    """Tokenize and cut a row; returns None, and counts the row, if nothing of it can be trained on."""
+    """Tokenizes and cuts a row; returns None, and counts the row, if nothing of it can be trained on."""
     tally, limit = result.tally, f"{result.length:,}"
     try:
         whole = renderer.render(row)
@@ -230,7 +230,7 @@ def _characters(row: ChatRow) -> int:
 
 
 def _as_dataset(samples: Iterable[dict[str, list[int] | bool]]) -> "Dataset":
-    """Store samples in Arrow's memory, at 4 bytes a number instead of about 40 in Python's lists."""
+    """Stores samples in Arrow's memory, at 4 bytes a number instead of about 40 in Python's lists."""
     from datasets import Dataset
     from datasets.table import InMemoryTable
 
@@ -287,7 +287,7 @@ class Conversations:
 
 
 def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> Conversations:
-    """Read, check, tokenize and split the data of a run.
+    """Reads, checks, tokenizes and splits the data of a run.
 
     Args:
         length: Tokens at which rows are cut.

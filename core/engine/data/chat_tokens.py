@@ -96,7 +96,7 @@ class TemplateRefused(DataError):  # noqa: N818 - a template refuses, it doesn't
 
 
 def set_template(tokenizer: Any, choice: ChatTemplate = ChatTemplate.AUTO) -> ChatTemplate:
-    """Give a tokenizer the chosen template, which is saved with it.
+    """Gives a tokenizer the chosen template, which is saved with it.
 
     Returns:
         AUTO if the model's own is used, else CHATML.
@@ -154,7 +154,7 @@ def render_chat(
     add_generation_prompt: bool = False,
     marked: bool = False,
 ) -> tuple[str, list[Span]]:
-    """Write a conversation as one text with the tokenizer's chat template.
+    """Writes a conversation as one text with the tokenizer's chat template.
 
     Args:
         add_generation_prompt: Add what the model is given before it answers.
@@ -194,7 +194,7 @@ def render_chat(
 
 
 def _with_json_arguments(message: Message) -> Message:
-    """Write the arguments of calls as JSON, as a few templates require."""
+    """Writes the arguments of calls as JSON, as a few templates require."""
     calls = []
     for call in message.get("tool_calls", ()):
         arguments = call["function"]["arguments"]
@@ -243,7 +243,7 @@ class Rendered:
         return [sum(tokens.trained) for tokens in self.sequences]
 
     def first(self, length: int | None) -> "Rendered":
-        """Cut the row after `length` tokens; None keeps all."""
+        """Cuts the row after `length` tokens; None keeps all."""
         cut = tuple(TokenIds(tokens.ids[:length], tokens.trained[:length]) for tokens in self.sequences)
         return replace(self, sequences=cut)
 
@@ -295,7 +295,7 @@ class Renderer:
             )
 
     def render(self, row: ChatRow) -> Rendered:
-        """Tokenize a whole row; `Rendered.first` cuts it.
+        """Tokenizes a whole row; `Rendered.first` cuts it.
 
         Raises:
             TemplateRefused: The chat template can't write the conversation.
@@ -319,7 +319,7 @@ class Renderer:
         return Rendered((TokenIds(ids, trained),), written.skipped, written.is_whole)
 
     def _render_pair(self, row: ChatRow) -> Rendered:
-        """Tokenize the answers after the prompt, to which their common beginning (such as the header) belongs."""
+        """Tokenizes the answers after the prompt, to which their common beginning (such as the header) belongs."""
         answers, is_whole = [], True
         for messages in filter(None, (row.chosen, row.rejected)):
             written = self._write((*row.messages, *messages), row.tools)
@@ -335,7 +335,7 @@ class Renderer:
         return Rendered(tuple(sequences), is_whole=is_whole, liked=row.liked)
 
     def _write(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> _Written:
-        """Write a conversation as one text, and find its answers."""
+        """Writes a conversation as one text, and finds its answers."""
         places = [place for place, message in enumerate(messages) if message["role"] == Speaker.ASSISTANT]
         spans: list[Span | None]
         if marks_answers(self.tokenizer, tools):
@@ -364,7 +364,7 @@ class Renderer:
     def _span(
         self, whole: str, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], place: int
     ) -> Span | None:
-        """Find the answer at `place` by the prefixes of `whole`; returns None if its bounds are uncertain."""
+        """Finds the answer at `place` by the prefixes of `whole`; returns None if its bounds are uncertain."""
 
         def prefix(part: Sequence[Message]) -> str | None:
             text = self._text(part, tools) if part else ""

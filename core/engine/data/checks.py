@@ -199,7 +199,7 @@ def offered(findings: Iterable[DataFinding]) -> tuple[DataFinding, ...]:
 
 
 def refuse_problems(path: Path, findings: Iterable[DataFinding], usable: int) -> None:
-    """Raise DataError with all problems among the findings, their rows and remedies; `usable` counts the other rows."""
+    """Raises DataError with all problems among the findings, with rows and remedies; `usable` counts the other rows."""
     problems = [finding for finding in findings if finding.level is FindingLevel.PROBLEM]
     if not problems:
         return
@@ -247,7 +247,7 @@ LARGE = 100.0
 
 
 def check_text_columns(table: Table, guess: Guess) -> None:
-    """Raise DataError if a column of texts is missing, or holds something else."""
+    """Raises DataError if a column of texts is missing, or holds something else."""
     if not guess.text:
         raise _no_column(table, _("texts"), _("None of them contains text."))
     likely = guess_columns(table).text
@@ -260,7 +260,7 @@ def check_text_columns(table: Table, guess: Guess) -> None:
 
 
 def check_label_column(table: Table, guess: Guess) -> None:
-    """Raise DataError if the column of labels is missing, empty, or has nearly as many values as there are rows."""
+    """Raises DataError if the column of labels is missing, empty, or has nearly as many values as there are rows."""
     if guess.label is None:
         raise _no_column(table, _("labels"), _("A label column has a few values that repeat."))
     likely = guess_columns(table).label
@@ -296,13 +296,13 @@ def other_label(table: Table, guess: Guess) -> tuple[Fix, ...]:
 def refuse_labels_of(
     table: Table, guess: Guess, counts: Mapping[str, int], fixes: tuple[Fix, ...] = ()
 ) -> None:
-    """Raise DataError if the labels of the usable examples, or of their words, can't be learned."""
+    """Raises DataError if the labels of the usable examples, or of their words, can't be learned."""
     where = _("Column “{label}” of {name}").format(label=guess.label, name=table.path.name)
     refuse_labels(counts, where, (*fixes, *other_label(table, guess)))
 
 
 def check_score_column(table: Table, guess: Guess) -> None:
-    """Raise DataError if the column of numbers is missing, empty, or holds no numbers at all."""
+    """Raises DataError if the column of numbers is missing, empty, or holds no numbers at all."""
     if guess.label is None:
         error = _no_column(table, _("numbers"), _("None of them contains a number to learn."))
         raise DataError(error.title, error.detail, (*error.fixes, CLASSIFY))
@@ -317,7 +317,7 @@ def check_score_column(table: Table, guess: Guess) -> None:
 
 
 def check_tag_columns(table: Table, guess: Guess) -> None:
-    """Raise DataError if a column of words or tags is missing, there are two of words, or one holds no lists."""
+    """Raises DataError if a column of words or tags is missing, there are two of words, or one holds no lists."""
     needed = _(
         "Token classification needs a list of words and a list of as many labels in each example, or a CoNLL file."
     )
@@ -339,7 +339,7 @@ def check_tag_columns(table: Table, guess: Guess) -> None:
 
 
 def check_eval_columns(table: Table, columns: Guess, held_out: HeldOut) -> None:
-    """Raise DataError if evaluation data lacks a column of the training data, or one of texts holds something else."""
+    """Raises DataError if evaluation data lacks a column of the training data, or one of texts holds something else."""
     _check_eval_names(table, columns, held_out)
     for name in columns.text:
         if kind_of(table.rows[name]) is not DataColumnKind.TEXT:
@@ -349,7 +349,7 @@ def check_eval_columns(table: Table, columns: Guess, held_out: HeldOut) -> None:
 
 
 def check_eval_tags(table: Table, columns: Guess, held_out: HeldOut) -> None:
-    """Raise DataError if evaluation data lacks the words or tags of the training data."""
+    """Raises DataError if evaluation data lacks the words or tags of the training data."""
     _check_eval_names(table, columns, held_out)
     check_tag_columns(table, columns)
 
@@ -398,7 +398,7 @@ def _as_chat(table: Table) -> tuple[Fix, ...]:
 def refuse_missing(
     table: Table, name: str, option: str, likely: Sequence[str] = (), chosen: tuple[str, ...] = ()
 ) -> None:
-    """Raise DataError if a chosen column isn't there.
+    """Raises DataError if a chosen column isn't there.
 
     Args:
         likely: What else it may be if no column has nearly the same name.
@@ -439,7 +439,7 @@ def _wrong_values(table: Table, name: str, what: str, needed: str, fixes: tuple[
 
 
 def refuse_sparse(table: Table, name: str, option: str, fixes: tuple[Fix, ...] = ()) -> None:
-    """Raise DataError if (almost) all of a column that `option` names is empty."""
+    """Raises DataError if (almost) all of a column that `option` names is empty."""
     column, rows = find_column(table, name), table.rows.num_rows
     if column.empty < rows * SPARSE:
         return
@@ -472,7 +472,7 @@ def other_score(table: Table, guess: Guess) -> tuple[Fix, ...]:
 def refuse_constant(
     table: Table, guess: Guess, least: float, most: float, fixes: tuple[Fix, ...] = ()
 ) -> None:
-    """Raise DataError if every row has the same number."""
+    """Raises DataError if every row has the same number."""
     if least == most:
         raise DataError(
             _("Column “{label}” of {name} has the same number in every example").format(

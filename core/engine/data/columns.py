@@ -185,7 +185,7 @@ class Guess:
 
 
 def guess_columns(table: Table, text: tuple[str, ...] = (), label: str | None = None) -> Guess:
-    """Complete the columns that were chosen.
+    """Completes the columns that were chosen.
 
     The label is a column with a name of labels, else the one with the fewest distinct values. The texts are two columns
     whose names differ in 1 and 2 or a and b, else a column with a name of texts, else the longest texts.
@@ -305,7 +305,7 @@ def holds_numbers(table: Table, name: str) -> bool:
 
 
 def guess_score_columns(table: Table, text: tuple[str, ...] = (), score: str | None = None) -> Guess:
-    """Complete the columns that were chosen; `score` is the number to learn."""
+    """Completes the columns that were chosen; `score` is the number to learn."""
     score = score or guess_score(table, text)
     return Guess(text or guess_columns(table, label=score).text, score)
 
@@ -398,7 +398,7 @@ TAG_ROWS = 100
 
 
 def guess_tag_columns(table: Table, text: tuple[str, ...] = (), tags: str | None = None) -> Guess:
-    """Complete the columns that were chosen: by their names, else two with lists of equal lengths."""
+    """Completes the columns that were chosen: by their names, else two with lists of equal lengths."""
     names = {name.strip().lower(): name for name in table.columns}
     words = text or tuple(names[name] for name in WORD_NAMES if name in names and names[name] != tags)[:1]
     tags = tags or next(

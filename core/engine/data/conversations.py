@@ -154,7 +154,7 @@ def find_shape(
     preference: PreferenceLoss | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> Shape:
-    """Recognize the form of a table.
+    """Recognizes the form of a table.
 
     Args:
         preference: Look for what this loss learns from, instead of conversations.
@@ -265,7 +265,7 @@ def _cells(table: Table, name: str) -> list[Any]:
 
 
 def _guess_conversation(table: Table, named: list[str], free: list[str]) -> str | None:
-    """Find a column that is named like one and has messages, or is full of them, or is named like one and has lists."""
+    """Finds a column named like one with messages, or full of messages, or named like one with lists."""
     shares = {}
     for name in free:
         cells = _cells(table, name)
@@ -322,7 +322,7 @@ def _unreadable(value: Any, reason: str) -> RowIssue:
 
 
 def joined_text(*texts: str) -> str:
-    """Join texts by blank lines, without empty ones."""
+    """Joins texts by blank lines, without empty ones."""
     return "\n\n".join(text for text in texts if text.strip())
 
 
@@ -351,7 +351,7 @@ def _unwrapped(value: dict[str, Any]) -> list[Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Remove the keys Arrow fills in: each struct of a column has the keys of all of them."""
+    """Removes the keys Arrow fills in: each struct of a column has the keys of all of them."""
     if isinstance(value, dict):
         return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
     return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
@@ -434,7 +434,7 @@ def _text_part(part: Any) -> str:
 
 
 def _functions(value: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Read calls or tools, nested or as JSON: each as a whole, and its function, which OpenAI nests in `function`.
+    """Reads calls or tools, nested or as JSON: each as a whole, and its function, which OpenAI nests in `function`.
 
     Raises:
         RowIssue: A function has no name.
@@ -487,7 +487,7 @@ def _is_empty(message: Message) -> bool:
 
 
 def _join_turns(messages: Sequence[Message]) -> Messages:
-    """Join consecutive messages of the same role.
+    """Joins consecutive messages of the same role.
 
     Templates such as Llama 2's, Mistral's and Gemma's refuse two turns of one role. Consecutive answers of tools are
     kept: they answer several calls.
@@ -508,7 +508,7 @@ def _join_turns(messages: Sequence[Message]) -> Messages:
 
 
 def _from_transcript(messages: Messages) -> Messages:
-    """Split a single text with `Human:` and `Assistant:` into messages; others are returned unchanged."""
+    """Splits a single text with `Human:` and `Assistant:` into messages; others are returned unchanged."""
     if len(messages) != 1 or not _TRANSCRIPT_TURN.match(messages[0]["content"]):
         return messages
     parts = _TRANSCRIPT_TURN.split(messages[0]["content"])[1:]
@@ -533,7 +533,7 @@ def common_length(first: Sequence[Any], second: Sequence[Any]) -> int:
 def _split_prompt(
     prompt: Messages, chosen: Messages, rejected: Messages
 ) -> tuple[Messages, Messages, Messages]:
-    """Move what both answers begin with into the prompt, if they contain it.
+    """Moves what both answers begin with into the prompt, if they contain it.
 
     Of two whole conversations, the shared turns are the prompt (never the last turn of either), after the system prompt
     of the other columns. Of two texts without a prompt, it is their common beginning up to white space.
@@ -682,7 +682,7 @@ class ConversationReader:
             self._add(EMPTY_PROMPT)
 
     def _check_contents(self, messages: Sequence[Message]) -> None:
-        """Find empty answers and questions before turns are joined, which would hide them."""
+        """Finds empty answers and questions before turns are joined, which would hide them."""
         kinds: dict[str, FindingKind] = {Speaker.ASSISTANT: NO_ANSWER, Speaker.USER: EMPTY_PROMPT}
         for message in messages:
             if _is_empty(message) and (kind := kinds.get(message["role"])):
@@ -715,7 +715,7 @@ class ConversationReader:
         return self._as_text(self._cells.get(role), role)
 
     def _as_text(self, value: Any, role: ColumnRole) -> str:
-        """Convert a text or a number; an empty cell of a column of floats is NaN."""
+        """Converts a text or a number; an empty cell of a column of floats is NaN."""
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return ""
         if isinstance(value, str | int | float):
@@ -723,7 +723,7 @@ class ConversationReader:
         raise _unreadable(value, f"“{self.shape.columns[role]}”: {{value}}")
 
     def _messages(self, role: ColumnRole, speaker: Speaker) -> Messages:
-        """Read the messages of a cell, or make its text one of `speaker`; unreadable ones become issues."""
+        """Reads the messages of a cell, or makes its text one of `speaker`; unreadable ones become issues."""
         value = self._cells.get(role)
         if _is_blank(value):
             return ()
@@ -739,7 +739,7 @@ class ConversationReader:
         return tuple(messages)
 
     def _message(self, item: Any, before: str) -> Message:
-        """Read OpenAI's role and content, or ShareGPT's from and value; `before` is the role of the last message."""
+        """Reads OpenAI's role and content, or ShareGPT's from and value; `before` is the role of the last message."""
         if not isinstance(item, dict):
             raise _unreadable(item, _("{value} is not a message with “role” and “content”."))
         name = _first_value(item, ROLE_KEYS)
@@ -763,7 +763,7 @@ class ConversationReader:
         return message | {key: value for key, value in optional.items() if value}
 
     def _unknown_role(self, name: str, before: str) -> RowIssue:
-        """Offer the user and the assistant as roles; after the user, the assistant is likelier."""
+        """Offers the user and the assistant as roles; after the user, the assistant is likelier."""
         if len(name) > SHOWN_CHARACTERS:
             return RowIssue(UNKNOWN_ROLE, f"{name[:SHOWN_CHARACTERS]}…")
         likely = [Speaker.USER, Speaker.ASSISTANT]

@@ -212,7 +212,7 @@ class _Reading:
     swallower: int = 0
 
     def skip(self, row: Any) -> str:
-        """Skip a row that Arrow can't fit in."""
+        """Skips a row that Arrow can't fit in."""
         self.skipped.append(row.number)
         if row.text.strip(',;|" \t\r\n'):
             self.ragged.append((row.number, row.actual_columns))
@@ -222,7 +222,7 @@ class _Reading:
 
 
 def parse(source: TextFile, new_writer: NewWriter, header: bool | None = None) -> ParsedRows:
-    """Split a text into rows and columns; every value stays text.
+    """Splits a text into rows and columns; every value stays text.
 
     Quotes are marks if every field that begins with one ends with one. Otherwise they are plain characters if all rows
     then have the same number of columns; if not, the reading in which more rows do counts.
@@ -311,7 +311,7 @@ def _badly_quoted_line(
 
 
 def _read(source: TextFile, layout: _Layout, new_writer: NewWriter, *, is_quoted: bool) -> _Reading:
-    """Split a file with Arrow: in small blocks, which take less memory, or in large ones if a row doesn't fit.
+    """Splits a file with Arrow: in small blocks, which take less memory, or in large ones if a row doesn't fit.
 
     Raises:
         DataError: A row doesn't fit into a large one either.
@@ -333,7 +333,7 @@ def _read(source: TextFile, layout: _Layout, new_writer: NewWriter, *, is_quoted
 
 
 def _add_rows(reading: _Reading, source: TextFile, layout: _Layout, schema: pa.Schema, size: int) -> None:
-    """Add all rows, read in blocks of `size` bytes, with their numbers."""
+    """Adds all rows, read in blocks of `size` bytes, with their numbers."""
     keys = [str(number) for number in range(len(layout.columns))]
     place = 2 if layout.has_header else 1
     with arrow_csv.open_csv(
@@ -371,7 +371,7 @@ def _add_rows(reading: _Reading, source: TextFile, layout: _Layout, schema: pa.S
 
 
 def _count_swallowed(reading: _Reading, column: Any, numbers: Any, newline: str, layout: _Layout) -> None:
-    """Count the lines in the cells of a column that look like rows."""
+    """Counts the lines in the cells of a column that look like rows."""
     others = len(layout.columns) - 1
     breaks = pc.count_substring(column, newline).to_numpy()
     (large,) = np.nonzero(breaks >= LINES_IN_CELL)
@@ -399,7 +399,7 @@ class _Bytes(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer unless the end comes before: Arrow takes it for one block."""
+        """Fills the buffer unless the end comes before: Arrow takes it for one block."""
         done = 0
         while done < len(buffer):
             self._left = self._left or memoryview(next(self._blocks, b""))
@@ -548,7 +548,7 @@ def looks_like_conll(path: Path, head: str) -> bool:
 
 
 def parse_conll(source: TextFile, new_writer: NewWriter) -> ParsedRows:
-    """Read sentences into the columns `tokens`, `tags` (the last one), and between them `column 2` and so on.
+    """Reads sentences into the columns `tokens`, `tags` (the last one), and between them `column 2` and so on.
 
     Raises:
         DataError: A line has no tag, or another number of columns than the first one; or there are no sentences.

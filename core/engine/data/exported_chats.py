@@ -189,7 +189,7 @@ _KIND = pa.schema([("date", pa.string()), ("messages", pa.list_(_MESSAGE))])
 
 
 def parse_whatsapp(source: TextFile, new_writer: NewWriter) -> ParsedRows:
-    """Read a chat, of which each day becomes a row; its people are the speakers, whose roles the options say."""
+    """Reads a chat, of which each day becomes a row; its people are the speakers, whose roles the options say."""
     writer, left_out = new_writer(_KIND), 0
 
     def rows() -> Iterator[tuple[int, dict[str, Any]]]:

@@ -105,7 +105,7 @@ class Tally:
     def add(
         self, kind: FindingKind, row: int, *, detail: str = "", example: str = "", fixes: tuple[Fix, ...] = ()
     ) -> None:
-        """Count a row once per kind and detail; rows come in order. The first one's `example` and `fixes` are used."""
+        """Counts a row once per kind and detail; rows come in order. The first one's `example` and `fixes` are used."""
         counted = self._counted.get((kind.code, detail))
         if counted is None:
             if sum(code == kind.code for code, _rest in self._counted) >= MOST_DETAILS:

@@ -58,7 +58,7 @@ class TooLarge(ValueError):  # noqa: N818 - nothing is wrong with the file
 
 @contextmanager
 def opened(image: Encoded | BinaryIO) -> Iterator[Any]:
-    """Open a PIL image; only its header is read.
+    """Opens a PIL image; only its header is read.
 
     Raises:
         TooLarge: It has more than `MAX_PIXELS`.
@@ -106,7 +106,7 @@ DAMAGED_TEXT = _("damaged or cut short")
 
 
 def what_it_is(start: bytes) -> str:
-    """Name the kind of a file that isn't an image by its first bytes."""
+    """Names the kind of a file that isn't an image by its first bytes."""
     for pattern, name in _OTHERS.items():
         if re.match(pattern, start, re.DOTALL | re.IGNORECASE):
             return name
@@ -135,7 +135,7 @@ NEARLY_SQUARE = 1.1
 
 
 def explained(error: Exception) -> str:
-    """Say what one of `UNREADABLE` means for the person."""
+    """Says what one of `UNREADABLE` means for the person."""
     if isinstance(error, FileNotFoundError):
         return _("there is no such file")
     if isinstance(error, UnidentifiedImageError):
@@ -188,7 +188,7 @@ class ImageTransform:
     seed: int = 0
 
     def __call__(self, image: Encoded) -> torch.Tensor:
-        """Convert a stored image to floats [3, size, size].
+        """Converts a stored image to floats [3, size, size].
 
         Raises:
             OSError: It can't be read, or any other of `UNREADABLE`.
@@ -199,7 +199,7 @@ class ImageTransform:
             return self.from_pil(pil)
 
     def from_pil(self, image: Any) -> torch.Tensor:
-        """Convert a PIL image, rotated as its EXIF says, to floats [3, size, size]."""
+        """Converts a PIL image, rotated as its EXIF says, to floats [3, size, size]."""
         square = _upright(image, self.size)
         if square.size != (self.size, self.size):
             box = self._seen_of(square.size)
@@ -208,7 +208,7 @@ class ImageTransform:
         return self.normalise(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
 
     def augmented(self, image: Encoded, epoch: int, place: int) -> torch.Tensor:
-        """Convert a stored training image; torch's random numbers stay as they were. It raises what `__call__` does."""
+        """Converts a stored training image; torch's random numbers stay as they were. Raises what `__call__` does."""
         if not self.changes:
             return self(image)
         key = np.random.SeedSequence((self.seed, epoch, place)).generate_state(1, np.uint64)
@@ -237,7 +237,7 @@ class ImageTransform:
         return "" if self.augmentation is Augmentation.OFF else f"{self.augmentation}{flips}"
 
     def normalise(self, pixels: np.ndarray[Any, np.dtype[np.uint8]]) -> torch.Tensor:
-        """Convert bytes [1 or 3, height, width] to floats [3, height, width] of about zero mean and unit deviation.
+        """Converts bytes [1 or 3, height, width] to floats [3, height, width] of about zero mean and unit deviation.
 
         It takes the steps of torchvision's ToTensor and Normalize, on one thread: torch would use all cores, which are
         busy training.
@@ -249,13 +249,13 @@ class ImageTransform:
         return torch.from_numpy(values)
 
     def png(self, pixel_values: torch.Tensor) -> bytes:
-        """Encode normalized floats [3, size, size] as a PNG file."""
+        """Encodes normalized floats [3, size, size] as a PNG file."""
         mean, std = (torch.tensor(values)[:, None, None] for values in (self.mean, self.std))
         pixels = (pixel_values * std + mean).mul(255).round().clamp(0, 255).to(torch.uint8)
         return _png(Image.fromarray(pixels.permute(1, 2, 0).numpy()))
 
     def preview(self, image: Encoded, place: int) -> tuple[tuple[bytes, ...], bytes]:
-        """Encode the model's inputs, in the first epochs if they differ, and the original as PNG files.
+        """Encodes the model's inputs, in the first epochs if they differ, and the original as PNG files.
 
         Raises:
             OSError: It can't be read, or any other of `UNREADABLE`.
@@ -295,7 +295,7 @@ def _changes(augmentation: Augmentation, flips: bool, fill: int) -> tuple[Any, A
 
 
 def _upright(image: Any, size: int, *, keeps_alpha: bool = False) -> Any:
-    """Decode a PIL image as grey or RGB, rotated as its EXIF says; a large JPEG at a fraction, 2 x `size` or more."""
+    """Decodes a PIL image as grey or RGB, rotated as its EXIF says; a large JPEG at a fraction, 2 x `size` or more."""
     width, height = image.size
     if image.format == "JPEG" and width * height > LARGE_PIXELS:
         image.draft(None, (2 * size, 2 * size))
@@ -306,7 +306,7 @@ def _upright(image: Any, size: int, *, keeps_alpha: bool = False) -> Any:
 
 
 def _as_rgb(image: Any) -> Any:
-    """Convert to RGB without transparency, as torchvision does; 16-bit greyscale is scaled, which PIL would clip."""
+    """Converts to RGB without transparency, as torchvision does; 16-bit greyscale is scaled, which PIL would clip."""
     if image.mode == "RGB":
         image.load()
         return image
@@ -458,7 +458,7 @@ class ImageSet:
         return len(self.chosen)
 
     def __getitem__(self, index: int | tuple[int, int]) -> dict[str, Any]:
-        """Decode a sample.
+        """Decodes a sample.
 
         Raises:
             DataError: The image can't be read (any more).
@@ -528,7 +528,7 @@ class CheckedImage:
 
 
 def check_image(image: Path | bytes) -> CheckedImage:
-    """Check an image.
+    """Checks an image.
 
     Small ones are decoded unless their format shows that they are complete: PNG has checksums, JPEG an end mark.
     """
@@ -574,7 +574,7 @@ Check = Callable[[Path | bytes], CheckedImage]
 
 
 def check_each(images: Images, check: Check) -> Iterator[CheckedImage]:
-    """Check every image in order, a few at a time in threads; pixels in memory need no check."""
+    """Checks every image in order, a few at a time in threads; pixels in memory need no check."""
     if isinstance(images.stored, np.ndarray):
         return
     with ThreadPoolExecutor(READERS) as pool:
@@ -590,7 +590,7 @@ def check_each(images: Images, check: Check) -> Iterator[CheckedImage]:
 
 
 def readable(images: Images, check: Check, *, skip: bool) -> tuple[Images, tuple[str, ...]]:
-    """Check every image before a run; returns those that can be used, and all notes, which name the others.
+    """Checks every image before a run; returns those that can be used, and all notes, which name the others.
 
     Args:
         skip: Whether the others, and incomplete rows of a table, are left out.

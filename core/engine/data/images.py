@@ -98,7 +98,7 @@ class ImageData:
 def load_image_data(
     options: RunOptions, mean: Colours = IMAGENET_MEAN, std: Colours = IMAGENET_STD
 ) -> ImageData:
-    """Find, check and split the images of a run.
+    """Finds, checks and splits the images of a run.
 
     Args:
         mean: Subtracted from the colours (0 to 1).
@@ -192,7 +192,7 @@ def find_eval_images(options: RunOptions, found: FoundImages) -> Images | None:
 
 
 def refuse_eval_labels(options: RunOptions, images: Images, labels: tuple[str, ...]) -> None:
-    """Raise DataError if images for evaluation have labels that aren't among `labels`."""
+    """Raises DataError if images for evaluation have labels that aren't among `labels`."""
     fixes = (HOLD_OUT_INSTEAD,) if options.data.eval and not options.only_evaluates else ()
     refuse_unseen_labels(images.names[: options.data.max_eval_samples], labels, images.where, fixes)
 
@@ -210,7 +210,7 @@ def split_images(
 
 
 def find_training_images(options: RunOptions) -> FoundImages:
-    """Find the images of `data.train`; see `find_images`."""
+    """Finds the images of `data.train`; see `find_images`."""
     data = options.data
     return find_images(
         data.train,
@@ -231,7 +231,7 @@ def find_images(
     eval_split: str | None = None,
     seed: int = 0,
 ) -> FoundImages:
-    """Find the images of a source without decoding them.
+    """Finds the images of a source without decoding them.
 
     Args:
         image_column: A table's column of paths or of stored images; None guesses it.
@@ -305,7 +305,7 @@ def digits() -> FoundImages:
 
 
 def synthetic_images(samples: int, size: int, seed: int) -> FoundImages:
-    """Make random colour images of `size` x `size` pixels in two classes, for timing.
+    """Makes random colour images of `size` x `size` pixels in two classes, for timing.
 
     At most 64 MiB are generated; more samples repeat them, so that the data takes no time.
     """
@@ -342,7 +342,7 @@ def _find_class_folders(folder: Path, train_split: str | None, eval_split: str |
 
 
 def _folders(folder: Path) -> list[Path]:
-    """List folders without hidden ones and links to `folder` or above, which would repeat all images."""
+    """Lists folders without hidden ones and links to `folder` or above, which would repeat all images."""
     above = {folder.resolve(), *folder.resolve().parents}
     return [path for path in _visible(folder) if path.is_dir() and path.resolve() not in above]
 
@@ -352,7 +352,7 @@ def _visible(folder: Path) -> list[Path]:
 
 
 def _images_by_class(root: Path) -> Images:
-    """Find the images of class folders, one of each class in turn, and note what is left out."""
+    """Finds the images of class folders, one of each class in turn, and notes what is left out."""
     folders, is_image = _folders(root), lambda path: path.suffix.lower() in IMAGE_FORMATS
     if not folders:
         raise DataError(
@@ -433,7 +433,7 @@ def _find_splits(
     train_split: str | None,
     eval_split: str | None,
 ) -> FoundImages:
-    """Read a data set of the Hub, or a folder of Parquet files, whose validation or test files are held out."""
+    """Reads a data set of the Hub, or a folder of Parquet files, whose validation or test files are held out."""
     splits = splits_of(source)
     train = read_image_table(files_of(source, train_split), image_column, label_column)
     train = replace(train, splits=splits)
@@ -449,7 +449,7 @@ def _find_splits(
 def read_image_table(
     files: Sequence[Path], image_column: str | None = None, label_column: str | None = None
 ) -> FoundImages:
-    """Read a table with images, or with paths that are absolute or relative to its folder.
+    """Reads a table with images, or with paths that are absolute or relative to its folder.
 
     Raises:
         DataError: It can't be read, a column is missing, or no row is complete.
@@ -599,7 +599,7 @@ def _magic(path: Path) -> bytes:
 
 
 def _idx_pair(path: Path) -> IdxPair:
-    """Find the other file of a pair by its name."""
+    """Finds the other file of a pair by its name."""
     kind, other = ("images", "labels") if _magic(path) == IDX_IMAGES else ("labels", "images")
     numbers = {"images": "idx3", "labels": "idx1"}
     name = re.sub(kind, other, path.name, flags=re.IGNORECASE)

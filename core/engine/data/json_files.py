@@ -66,7 +66,7 @@ def _end_of_object(text: str) -> int | None:
 
 
 def parse(source: TextFile, new_writer: NewWriter, prefers_lines: bool) -> ParsedRows:
-    """Read an array of objects, `{"data": [...]}`, columns, or one object a line, whatever the extension is.
+    """Reads an array of objects, `{"data": [...]}`, columns, or one object a line, whatever the extension is.
 
     Args:
         prefers_lines: Whether a file of one object is JSONL.
@@ -213,7 +213,7 @@ class _Decoder:
         return found
 
     def _note(self, sentence: str, place: str, **more: str) -> None:
-        """Keep the first note of a kind: a file is read several times."""
+        """Keeps the first note of a kind: a file is read several times."""
         self.notes.setdefault(
             sentence, ReadingNote(sentence.format(name=self.path.name, place=place, **more))
         )
@@ -311,7 +311,7 @@ def _store(
     word: str,
     notes: tuple[str, ...] = (),
 ) -> ParsedRows:
-    """Write records: `read` is gone through once for the types of the columns, and once more for the rows."""
+    """Writes records: `read` is gone through once for the types of the columns, and once more for the rows."""
     path, chats = decoder.path, ChatExport()
     types = _column_types(path, chats.rows(read()), word)
     unread = _unread(decoder, sum(len(records) for records, _numbers in read()) if decoder.unread else 0)
@@ -382,7 +382,7 @@ def _is_within_limits(kind: pa.DataType, depth: int = 0) -> bool:
 
 
 def _write(new_writer: NewWriter, blocks: Iterator[Block], types: ColumnTypes) -> RowWriter | None:
-    """Write all rows; None if a column turns out not to fit its type, which is None in `types` from then on."""
+    """Writes all rows; None if a column turns out not to fit its type, which is None in `types` from then on."""
     schema = pa.schema([(name, kind or pa.string()) for name, kind in types.items()])
     writer = new_writer(schema)
     for records, numbers in blocks:

@@ -90,7 +90,7 @@ def is_plain_text(path: Path) -> bool:
 def read_running(
     files: Files, columns: tuple[str, ...], progress: Progress | None = None
 ) -> PlainText | Table:
-    """Read files or a folder of running text, or a table.
+    """Reads files or a folder of running text, or a table.
 
     Files with the ending of a text are texts, even if their lines look like those of a table, unless columns are
     chosen.
@@ -149,7 +149,7 @@ def _read_text(path: Path, progress: Progress | None) -> PlainText:
 
 
 def _text_files(folder: Path) -> Iterator[Path]:
-    """Find the texts in a folder and below, without hidden ones; links to a folder above are followed once."""
+    """Finds the texts in a folder and below, without hidden ones; links to a folder above are followed once."""
     seen = set[Path]()
 
     def refuse(error: OSError) -> None:
@@ -244,7 +244,7 @@ class RunningText:
 
 
 def load_running_text(options: RunOptions) -> RunningText:
-    """Read and split the texts of a run.
+    """Reads and splits the texts of a run.
 
     The last part of each file is held out, as blocks from all over a text would be too similar to their surroundings.
     Of the rows of a table, which are independent, a random share is.
@@ -330,12 +330,12 @@ LEAST_TOKENS = 2
 
 
 def all_pieces(texts: Sequence[str]) -> list[str]:
-    """Split all texts into pieces, to train a tokenizer on."""
+    """Splits all texts into pieces, to train a tokenizer on."""
     return [piece for text in texts for piece in pieces(text)]
 
 
 def pieces(text: str, size: int = PIECE_CHARACTERS) -> Iterator[str]:
-    """Split a text into pieces of at most `size` characters, after a line or before a space if one is near."""
+    """Splits a text into pieces of at most `size` characters, after a line or before a space if one is near."""
     start = 0
     while start < len(text):
         end = start + size
@@ -364,7 +364,7 @@ class Blocks:
 
 
 def make_blocks(texts: Sequence[str], tokenizer: Any, length: int) -> Blocks | None:
-    """Tokenize texts, each with the end of text after it, and cut them into rows.
+    """Tokenizes texts, each with the end of text after it, and cuts them into rows.
 
     Args:
         length: Tokens of a row.
@@ -404,7 +404,7 @@ def too_short(source: str) -> DataError:
 
 
 def _tokens(texts: Sequence[str], tokenizer: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """Tokenize all texts into a memory-mapped temporary file, which is deleted with the last reference to it."""
+    """Tokenizes all texts into a memory-mapped temporary file, which is deleted with the last reference to it."""
     end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
     with tempfile.TemporaryFile() as file:
         for batch in _batches(texts):
@@ -432,7 +432,7 @@ def _ids(texts: list[str], tokenizer: Any) -> Iterator[list[int]]:
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[tuple[str, bool]]]:
-    """Group pieces to tokenize in one call, each with whether it is the last of its text."""
+    """Groups pieces to tokenize in one call, each with whether it is the last of its text."""
     batch: list[tuple[str, bool]] = []
     size = 0
     for text in texts:

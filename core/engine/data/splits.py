@@ -49,7 +49,7 @@ def are_too_many(labels: int, examples: int) -> bool:
 
 
 def refuse_labels(counts: Mapping[str, int], source: str, fixes: tuple[Fix, ...] = ()) -> None:
-    """Raise DataError if a model can't learn from these labels: there is one, or nearly every example has its own."""
+    """Raises DataError if a model can't learn from these labels: there is one, or nearly every example has its own."""
     examples = sum(counts.values())
     if len(counts) < 2:
         raise DataError(
@@ -73,7 +73,7 @@ def refuse_labels(counts: Mapping[str, int], source: str, fixes: tuple[Fix, ...]
 def refuse_unseen_labels(
     names: Sequence[str], labels: Sequence[str], where: Callable[[int], str], fixes: tuple[Fix, ...] = ()
 ) -> None:
-    """Raise DataError if a validation example has a label that isn't trained on.
+    """Raises DataError if a validation example has a label that isn't trained on.
 
     Args:
         where: Returns the place of a sample, such as "row 17 of test.csv".
@@ -97,7 +97,7 @@ def refuse_unseen_labels(
 
 
 def stratified_split(labels: Sequence[int], fraction: float, seed: int) -> tuple[list[int], list[int]]:
-    """Split sample indices into those to train on and those held out, both in ascending order.
+    """Splits sample indices into those to train on and those held out, both in ascending order.
 
     The share of each class is rounded so that all together are `fraction` (largest remainders first). A class always
     keeps one sample for training.
@@ -121,7 +121,7 @@ def stratified_split(labels: Sequence[int], fraction: float, seed: int) -> tuple
 
 
 def random_split(samples: int, fraction: float, seed: int) -> tuple[list[int], list[int]]:
-    """Split as `stratified_split` does, without classes; one sample is always trained on."""
+    """Splits as `stratified_split` does, without classes; one sample is always trained on."""
     return stratified_split([0] * samples, fraction, seed)
 
 

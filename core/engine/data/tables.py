@@ -122,7 +122,7 @@ HEAD_CHARACTERS = 1 << 20
 
 
 def read_table(path: Path, progress: Progress | None = None, *, header: bool | None = None) -> Table:
-    """Read a whole file of rows; a large one costs time and disk, but next to no memory.
+    """Reads a whole file of rows; a large one costs time and disk, but next to no memory.
 
     Row numbers are those of the file: a header is row 1. Rows without any value are passed over; those that could not
     be read are named in `unread`.
@@ -158,7 +158,7 @@ def read_table(path: Path, progress: Progress | None = None, *, header: bool | N
 
 
 def _read_file(path: Path, header: bool | None, passes: Passes, stored: Path) -> Table:
-    """Read all rows: into memory, or if they are large into the file `stored` of the cache."""
+    """Reads all rows: into memory, or if they are large into the file `stored` of the cache."""
     parse: Callable[[NewWriter], ParsedRows]
     if is_parquet(path, first_bytes(path)):
         file = open_parquet(path)
@@ -234,7 +234,7 @@ BATCH_BYTES = 32 * 2**20
 
 
 def open_parquet(path: Path) -> parquet.ParquetFile:
-    """Open a file, of which the footer is read.
+    """Opens a file, of which the footer is read.
 
     Raises:
         DataError: It is damaged or cut short.
@@ -255,7 +255,7 @@ def _unpacked_size(file: parquet.ParquetFile) -> int:
 def _parse_parquet(
     path: Path, file: parquet.ParquetFile, passes: Passes, new_writer: NewWriter
 ) -> ParsedRows:
-    """Read the rows batch by batch, without dictionary encoding.
+    """Reads the rows batch by batch, without dictionary encoding.
 
     Raises:
         DataError: A column is damaged, two have the same name, there are too many, or they unpack to too much.
@@ -357,7 +357,7 @@ def _stored_table(path: Path, source: Any) -> Table:
 
 
 def make_room(folder: Path, limit: int = LIMIT_BYTES) -> None:
-    """Remove the least recently used files of a cache until it is within the limit in bytes."""
+    """Removes the least recently used files of a cache until it is within the limit in bytes."""
     with contextlib.suppress(OSError):  # another process reads or removes a file
         for path in folder.glob("*.unfinished"):
             if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
@@ -400,7 +400,7 @@ def read_held_out(held_out: HeldOut, progress: Progress | None = None) -> Table:
 def read_files(
     files: Sequence[Path], progress: Progress | None = None, *, header: bool | None = None
 ) -> Table:
-    """Read one file, or several in order as one table; `progress` and `header` are as for `read_table`.
+    """Reads one file, or several in order as one table; `progress` and `header` are as for `read_table`.
 
     Raises:
         DataError: One can't be read, or their columns differ.

@@ -148,7 +148,7 @@ def is_parquet(path: Path, start: bytes) -> bool:
 
 
 def refuse_foreign(path: Path, start: bytes) -> None:
-    """Raise DataError for a file of a kind that is never read, by its first (unpacked) bytes."""
+    """Raises DataError for a file of a kind that is never read, by its first (unpacked) bytes."""
     for magic, (name, advice) in FOREIGN.items():
         if start[: len(magic)].lower() == magic.lower():
             by_name = OFFICE.get(ending(path)) if magic in (ZIP, OLD_OFFICE) else None
@@ -183,7 +183,7 @@ class RowWriter:
         self._writer = pa.ipc.new_file(self._sink, self._schema)
 
     def add(self, rows: pa.RecordBatch, numbers: Numbers) -> None:
-        """Append rows and the place of each in the file; rows without any value are dropped.
+        """Appends rows and the place of each in the file; rows without any value are dropped.
 
         Raises:
             DataError: The disk is full.
@@ -204,7 +204,7 @@ class RowWriter:
         self._writer.write_batch(batch if is_filled is None else batch.filter(is_filled))
 
     def finish(self, about: dict[str, Any], target: Path) -> Any:
-        """Write `about` as the last metadata; returns a buffer for Arrow, or the file moved to `target`, mapped."""
+        """Writes `about` as the last metadata; returns a buffer for Arrow, or the file moved to `target`, mapped."""
         empty = pa.RecordBatch.from_pylist([], schema=self._schema)
         self._writer.write_batch(empty, custom_metadata={"about": json.dumps(about)})
         self._writer.close()
@@ -219,7 +219,7 @@ class RowWriter:
         return pa.memory_map(str(target))
 
     def discard(self) -> None:
-        """Remove an unfinished file."""
+        """Removes an unfinished file."""
         with contextlib.suppress(OSError, pa.ArrowException):
             self._sink.close()
         if self._path is not None:
@@ -301,7 +301,7 @@ MOST_COLUMNS = 2000
 
 
 def refuse_names(path: Path, header: Sequence[str]) -> None:
-    """Raise DataError for more than `MOST_COLUMNS` columns, each of which takes time, and for two of the same name."""
+    """Raises DataError for more than `MOST_COLUMNS` columns, each of which takes time, and for two of the same name."""
     if len(header) > MOST_COLUMNS:
         raise DataError(
             _("{name} has more than {most:,} columns").format(name=path.name, most=MOST_COLUMNS),
@@ -339,7 +339,7 @@ class Passes:
         self._expected = max(self._expected, self._begun)
 
     def at(self, place: int) -> None:
-        """Report the bytes done of this pass."""
+        """Reports the bytes done of this pass."""
         if self._progress:
             self._progress((self._begun - 1) * self._size + place, self._expected * self._size)
 
@@ -489,7 +489,7 @@ MOST_UNPACKED = 200
 
 
 def refuse_bomb(path: Path, unpacked: int) -> None:
-    """Raise DataError for a file of which so many bytes were unpacked that it has hardly anything but repetitions."""
+    """Raises DataError for a file of which so many bytes were unpacked that it has hardly anything but repetitions."""
     size = path.stat().st_size
     if unpacked > max(LARGE_BYTES, MOST_UNPACKED * size):
         raise DataError(
@@ -546,7 +546,7 @@ UTF16_SHARE = 0.3
 
 
 def open_text(path: Path, passes: Passes) -> TextFile:
-    """Look a text through and find out how to read it: as UTF-8, UTF-16 or UTF-32, else as Windows-1252.
+    """Looks a text through and finds out how to read it: as UTF-8, UTF-16 or UTF-32, else as Windows-1252.
 
     A text that was UTF-8 beyond ASCII before the first invalid byte is read as damaged UTF-8.
 
@@ -606,7 +606,7 @@ class _Content:
         self.is_blank = True
 
     def read(self, path: Path, passes: Passes, encoding: str, errors: str) -> None:
-        """Decode every block.
+        """Decodes every block.
 
         Raises:
             DataError: There is a zero byte in it.

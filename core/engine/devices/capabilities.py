@@ -97,7 +97,7 @@ def versions() -> dict[str, str]:
 
 
 def gather(*, with_compilers: bool = False) -> MachineFacts:
-    """Collect the facts; listing the compilers takes two seconds more."""
+    """Collects the facts; listing the compilers takes two seconds more."""
     import torch
 
     is_mac = sys.platform == "darwin"

@@ -72,7 +72,7 @@ class Side:
     is_reference: bool = False
 
     def compute(self, probe: "Probe") -> Tensors:
-        """Run `probe` here with fixed random numbers; the results are float32 on the CPU.
+        """Runs `probe` here with fixed random numbers; the results are float32 on the CPU.
 
         Only the CPU's generator is seeded, and restored: a run that checks its device first trains as if it hadn't.
         cuDNN's convolutions don't use TF32, their default, whose 10 bits would show as errors of 1e-3
@@ -143,7 +143,7 @@ class TinyTransformer(nn.Module):
         self.head = nn.Linear(width, vocabulary)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Map token ids (batch, length) to logits (batch, length, vocabulary)."""
+        """Maps token ids (batch, length) to logits (batch, length, vocabulary)."""
         length = tokens.shape[1]
         hidden = self.tokens(tokens) + self.positions(torch.arange(length, device=tokens.device))
         future = torch.ones(length, length, dtype=torch.bool, device=tokens.device).triu(1)
@@ -231,7 +231,7 @@ def many_tokens(side: Side) -> Tensors:
 
 
 def _dirty_memory(side: Side) -> None:
-    """Leave non-zero memory with the device's allocator (64 MiB in blocks of several sizes)."""
+    """Leaves non-zero memory with the device's allocator (64 MiB in blocks of several sizes)."""
     blocks = [torch.full((2**size,), 1e3, device=side.device) for size in (16, 18, 20, 22, 23)]
     del blocks
 
@@ -559,7 +559,7 @@ PROBE_ERRORS = (RuntimeError, TypeError, ValueError, MemoryError)
 
 
 def check_device(request: DeviceCheckRequest) -> DeviceCheckReport:
-    """Compare a device with the CPU; on a computer without an accelerator, one thread with several.
+    """Compares a device with the CPU; on a computer without an accelerator, one thread with several.
 
     Raises:
         DeviceError: The device is not available here.
@@ -608,7 +608,7 @@ def run_checks(
     seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[DeviceComparison, ...]:
-    """Make the comparisons one after another; none starts after `seconds`."""
+    """Makes the comparisons one after another; none starts after `seconds`."""
     deadline, comparisons = clock() + seconds, []
     for check in checks:
         start = clock()
@@ -691,7 +691,7 @@ TRIES = 3
 
 
 def warn_of_wrong_numbers(reporter: Reporter) -> None:
-    """Compare the GPU with the CPU, and warn of differences.
+    """Compares the GPU with the CPU, and warns of differences.
 
     Each comparison of the short check is made once for each version of PyTorch and macOS, which bring other kernels:
     what time didn't suffice for, before the next run. The check has its own process: it leaves no trace here, and a

@@ -100,7 +100,7 @@ def share_within(free: int, total: int) -> float:
 
 
 def limit_memory(resolved: "ResolvedRun") -> None:
-    """Let a run fail where its GPU's memory is full, if the driver would go on in the computer's, or macOS page.
+    """Lets a run fail where its GPU's memory is full, if the driver would go on in the computer's, or macOS page.
 
     There, steps take 10 to 100 times as long (kohya_ss issue 961). Never tried on Windows or on a Mac.
     """
@@ -144,7 +144,7 @@ class MemoryReports:
         self.stop()
 
     def stop(self) -> None:
-        """Stop, and wait until the last report is written."""
+        """Stops, and waits until the last report is written."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -106,7 +106,7 @@ LONGEST = 512
 
 
 def write_coreml(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:
-    """Write the model as an ML program for one example: a text of up to 512 tokens, or an image.
+    """Writes the model as an ML program for one example: a text of up to 512 tokens, or an image.
 
     Raises:
         ModelError: The model can't be read, or coremltools can't convert it.
@@ -176,7 +176,7 @@ GRAPH = "model.onnx"
 
 
 def write_onnx(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:
-    """Write the model as one graph for any batch size and text length, with its tokenizer.
+    """Writes the model as one graph for any batch size and text length, with its tokenizer.
 
     Raises:
         ModelError: The model can't be read, or has an operator that ONNX lacks.

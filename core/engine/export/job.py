@@ -68,7 +68,7 @@ NOT_SHOWN = ("output.", "data.text_columns", "model.source", "data.train", "task
 def write_card(
     source: ExportSource, report: ExportReport, into: Path, repo: str, metadata: Mapping[str, str]
 ) -> str:
-    """Write README.md into an export, which goes to the Hub as `repo` if that isn't empty; returns its Python code.
+    """Writes README.md into an export, which goes to the Hub as `repo` if that isn't empty; returns its Python code.
 
     `metadata` are those in the file of the model, see `Written`.
     """
@@ -243,7 +243,7 @@ class NotTheSame(ModelError):  # noqa: N818 - said as the person sees it
 
 
 def export(request: ExportRequest, tell: verify.Tell) -> ExportReport:
-    """Write the export into `request.staging` and check it there.
+    """Writes the export into `request.staging` and checks it there.
 
     The two models are in memory one after the other, in fp32 on the CPU: a run that trains keeps its GPU.
 

@@ -27,7 +27,7 @@ from core.runs.status import chosen_examples
 
 
 def load_trained(source: ExportSource) -> Any:
-    """Load the model in evaluation mode, in fp32 on the CPU; an adapter with its base, which isn't quantized.
+    """Loads the model in evaluation mode, in fp32 on the CPU; an adapter with its base, which isn't quantized.
 
     Raises:
         ModelError: Files are missing or damaged, or an adapter's base is gone.
@@ -134,7 +134,7 @@ def find_rows(source: ExportSource) -> ExampleBatches:
 
 
 def _tokens(text: str, tokenizer: Any, source: ExportSource, room: int) -> list[int]:
-    """Tokenize a text: prompts were decoded with their special tokens, other texts without."""
+    """Tokenizes a text: prompts were decoded with their special tokens, other texts without."""
     if source.options.task.writes_text:
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])[-room:]
     return list(tokenizer(text, truncation=True, max_length=room)["input_ids"])
@@ -231,7 +231,7 @@ def compare(
     after: list[torch.Tensor],
     tolerance: Tolerance,
 ) -> ExportAgreement:
-    """Compare the logits of two models.
+    """Compares the logits of two models.
 
     They agree if no logit differs by more than the tolerance; a label or token then differs only where the trained
     model itself gives two of them nearly the same logit.

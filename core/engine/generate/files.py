@@ -40,7 +40,7 @@ Asked = Path | tuple[str, ...]
 def answer_files(
     model: TriedModel, asked: Ask, tell: Callable[[FilesPart], None], should_stop: ShouldStop
 ) -> Answered:
-    """Answer each image or row, and write them with their answers. What is left when it is stopped has no answer.
+    """Answers each image or row, and writes them with their answers. What is left when it is stopped has no answer.
 
     Raises:
         UserError: There is nothing to answer in these files, or the model writes texts.

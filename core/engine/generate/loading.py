@@ -79,7 +79,7 @@ class TriedModel:
 
 
 def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
-    """Load the trained model of `run`, or the one before, with its `inference_options`.
+    """Loads the trained model of `run`, or the one before, with its `inference_options`.
 
     Raises:
         ModelError: It is missing, damaged, or isn't on this computer.

@@ -55,7 +55,7 @@ class Predictor:
     parts: tuple[Predict, ...]
 
     def predict(self, model: Any, should_stop: ShouldStop) -> tuple[Said, ...]:
-        """Predict all examples with a model in evaluation mode; generation ends early if `should_stop`."""
+        """Predicts all examples with a model in evaluation mode; generation ends early if `should_stop`."""
         return tuple(said for part in self.parts for said in part(model, should_stop))
 
 
@@ -104,7 +104,7 @@ def continue_prompts(
     should_stop: ShouldStop,
     new_tokens: int = NEW_TOKENS,
 ) -> Iterator[Said]:
-    """Continue each prompt greedily; long ones are cut at the beginning."""
+    """Continues each prompt greedily; long ones are cut at the beginning."""
     new_tokens = min(new_tokens, max_positions(model) // 2)
     longest = max_positions(model) - new_tokens
     for start in range(0, len(prompts), BATCH_SIZE):
@@ -123,7 +123,7 @@ def generate(
     should_stop: ShouldStop,
     **options: Any,
 ) -> list[list[int]]:
-    """Generate with transformers' `generate`; return the new tokens of each prompt."""
+    """Generates with transformers' `generate`; returns the new tokens of each prompt."""
     width, pad = max(map(len, prompts)), _pad_token(tokenizer)
     rows = [[pad] * (width - len(prompt)) + list(prompt) for prompt in prompts]
     masks = [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts]
@@ -163,7 +163,7 @@ def end_tokens(model: Any, tokenizer: Any) -> set[int | None]:
 
 
 def _number_text(value: float) -> str:
-    """Format a number with at most three decimals."""
+    """Formats a number with at most three decimals."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
@@ -201,7 +201,7 @@ WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 
 
 def classify(model: TriedModel, asked: Ask) -> Answered:
-    """Answer with labels or a number.
+    """Answers with labels or a number.
 
     Raises:
         UserError: The model doesn't read that kind of input, or it can't be read.
@@ -232,7 +232,7 @@ def classify(model: TriedModel, asked: Ask) -> Answered:
 
 
 def image_sample(transform: ImageTransform, path: Path) -> dict[str, Any]:
-    """Read an image file as a sample for the collator.
+    """Reads an image file as a sample for the collator.
 
     Raises:
         DataError: It can't be read.
@@ -249,7 +249,7 @@ def image_sample(transform: ImageTransform, path: Path) -> dict[str, Any]:
 
 
 def shape_notes(transform: ImageTransform, path: Path) -> tuple[str, ...]:
-    """Say what was done to an image that isn't square; nothing of one that is."""
+    """Says what was done to an image that isn't square; nothing of one that is."""
     if is_nearly_square(*size_of(path)):
         return ()
     return (CROPPED if transform.fit is ImageFit.CROP else SQUASHED,)
@@ -274,7 +274,7 @@ def classes_of(model: TriedModel, asked: Ask, logits: torch.Tensor, read: int) -
 
 
 def _word_labels(model: TriedModel, asked: Ask, text: str) -> Answered:
-    """Predict a label for each word with a token, up to the model's limit."""
+    """Predicts a label for each word with a token, up to the model's limit."""
     places = [match.span() for match in WORD.finditer(text)]
     words = [text[start:end] for start, end in places]
     # the number of each word in place of its label shows where its first token is
@@ -297,7 +297,7 @@ def _word_labels(model: TriedModel, asked: Ask, text: str) -> Answered:
 
 
 def _cut(model: TriedModel, read: int) -> tuple[str, ...]:
-    """Note that a text as long as the limit may have been cut off."""
+    """Notes that a text as long as the limit may have been cut off."""
     note = _("Only the first {length:,} tokens were read, the length set for training.")
     return (note.format(length=model.length),) if read and read >= model.length else ()
 
@@ -312,7 +312,7 @@ QUOTED_CHARACTERS = 60
 
 
 def choose(options: RunOptions, prepared: Prepared, folder: Path, reporter: Reporter) -> Predictor | None:
-    """Choose the examples of a run, whose images are written to `examples/` in its folder; None if there are none.
+    """Chooses the examples of a run, whose images are written to `examples/` in its folder; None if there are none.
 
     Prompts that can't be used are warned of.
     """
@@ -416,7 +416,7 @@ def last_message(text: str, around: tuple[str, str] | None) -> str:
 
 
 def _text(sample: dict[str, Any], tokenizer: Any) -> str:
-    """Decode a text, or a pair with a line for each."""
+    """Decodes a text, or a pair with a line for each."""
     texts, ids = [], list(sample["input_ids"])
     while ids:
         end = ids.index(tokenizer.sep_token_id) if tokenizer.sep_token_id in ids else len(ids)
@@ -426,7 +426,7 @@ def _text(sample: dict[str, Any], tokenizer: Any) -> str:
 
 
 def prompt_and_answer(sample: dict[str, Any]) -> tuple[list[int], list[int]]:
-    """Split token ids into a prompt and the expected continuation.
+    """Splits token ids into a prompt and the expected continuation.
 
     The prompt is the beginning of a text, all before the last answer of a conversation, or that of a pair.
     """
@@ -459,7 +459,7 @@ CHANCES_KEPT = 10
 
 
 def judge(logits: Any, truth: Any, order: Sequence[int], prepared: Prepared, folder: Path) -> Validation:
-    """Choose examples of an evaluation, and write their images; the caller sets `step`.
+    """Chooses examples of an evaluation, and writes their images; the caller sets `step`.
 
     Args:
         logits: [samples, labels].
@@ -521,7 +521,7 @@ def _spread(scores: Any, cells: Any) -> Any:
 def _own_prompts(
     options: RunOptions, tokenizer: Any, reporter: Reporter
 ) -> Iterator[tuple[tuple[Example, ...], Predict]]:
-    """Tokenize the prompts of the options: as a text, or as a message to the assistant."""
+    """Tokenizes the prompts of the options: as a text, or as a message to the assistant."""
     prompts: dict[str, list[int]] = {}
     for number, prompt in enumerate(options.output.prompts, 1):
         if prompt in prompts:
@@ -570,7 +570,7 @@ class Stream:
         self.ended_by: EndedBy | None = None
 
     def put(self, value: Any) -> None:
-        """Add the prompt, which is ignored, or a token."""
+        """Adds the prompt, which is ignored, or a token."""
         tokens = value.reshape(-1).tolist() if self._has_prompt else ()
         self._has_prompt = True
         for token in tokens:
@@ -578,7 +578,7 @@ class Stream:
                 self._add(token)
 
     def end(self) -> None:
-        """Send the text that was held back."""
+        """Sends the text that was held back."""
         self.text = self.text.rstrip(UNFINISHED)
         self._send(len(self.text))
 
@@ -611,7 +611,7 @@ class Stream:
 
 
 def write(model: TriedModel, asked: Ask, on_text: Callable[[str], None], should_stop: ShouldStop) -> Answered:
-    """Generate an answer.
+    """Generates an answer.
 
     Raises:
         UserError: The prompt is empty, or the chat template can't write it.
@@ -672,7 +672,7 @@ def _shortened(model: TriedModel, ids: list[int], most: int) -> tuple[str, ...]:
 
 
 def _chat_prompt(model: TriedModel, given: Chat, most: int) -> tuple[list[int], tuple[str, ...]]:
-    """Write a conversation with the model's template, without its oldest turns if it is too long."""
+    """Writes a conversation with the model's template, without its oldest turns if it is too long."""
     turns: list[ChatTurn] = []
     for turn in given.turns:  # many templates refuse consecutive turns of one role
         if turn.text.strip() and turns and turns[-1].role is turn.role:

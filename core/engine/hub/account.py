@@ -8,7 +8,7 @@ from core.jobs.hub import Account, AccountAction, AccountRequest
 
 
 def account(request: AccountRequest) -> Account:
-    """Save, remove or check the token, and report where it is now.
+    """Saves, removes or checks the token, and reports where it is now.
 
     Raises:
         UserError: There is no keychain, it is locked, or the Hub rejects the token.

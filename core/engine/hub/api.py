@@ -35,7 +35,7 @@ class Subject:
     kind: RepoKind = RepoKind.MODEL
 
     def error(self, title: str, detail: str) -> UserError:
-        """Make an error about it, with every token removed."""
+        """Makes an error about it, with every token removed."""
         error_type = ModelError if self.kind is RepoKind.MODEL else DataError
         return error_type(without_token(title), without_token(detail))
 
@@ -45,7 +45,7 @@ def without_token(text: str) -> str:
 
 
 def as_user_error(error: Exception, subject: Subject) -> UserError:
-    """Translate one of `FAILURES` into a message with a remedy."""
+    """Translates one of `FAILURES` into a message with a remedy."""
     host, name = hub.host(), subject.name or hub.host()
     title, detail = _("{host} refuses {name}"), ""
     match error:
@@ -143,7 +143,7 @@ Info = ModelInfo | DatasetInfo
 
 
 def ask(path: str, subject: Subject, params: dict[str, Any] | None = None) -> Any:
-    """Send one request to the Hub's API at `path` (`/api/models`), without retries, and decode the JSON answer.
+    """Sends one request to the Hub's API at `path` (`/api/models`), without retries, and decodes the JSON answer.
 
     Raises:
         UserError: There is no answer, or it isn't the Hub's.
@@ -172,7 +172,7 @@ def ask(path: str, subject: Subject, params: dict[str, Any] | None = None) -> An
 
 
 def info(record: Any, kind: hub.RepoKind, subject: Subject) -> Info:
-    """Parse a record of the API.
+    """Parses a record of the API.
 
     Raises:
         UserError: It isn't one.

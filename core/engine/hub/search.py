@@ -174,7 +174,7 @@ _FIELDS = {
 
 
 def search(request: hub_jobs.SearchRequest) -> hub_jobs.SearchAnswer:
-    """Find models or data sets by their names, the most downloaded first.
+    """Finds models or data sets by their names, the most downloaded first.
 
     Raises:
         UserError: The Hub can't be reached, or refuses.
@@ -204,7 +204,7 @@ def search(request: hub_jobs.SearchRequest) -> hub_jobs.SearchAnswer:
 
 
 def found_of(record: Info) -> hub_jobs.Found:
-    """Describe a model or data set, and whether Hone can use it."""
+    """Describes a model or data set, and whether Hone can use it."""
     names = [sibling.rfilename for sibling in record.siblings or ()]
     tags = record.tags or []
     parameters = None

@@ -51,7 +51,7 @@ def find_token() -> tuple[str, TokenPlace]:
 
 
 def lend_token() -> None:
-    """Make the token in the keychain available to libraries in this process."""
+    """Makes the token in the keychain available to libraries in this process."""
     token, place = find_token()
     if place is TokenPlace.KEYCHAIN:
         os.environ["HF_TOKEN"] = token
@@ -59,7 +59,7 @@ def lend_token() -> None:
 
 @contextmanager
 def _unlocked() -> Iterator[None]:
-    """Turn the keychain's errors into a UserError without their text, which may quote the token."""
+    """Turns the keychain's errors into a UserError without their text, which may quote the token."""
     from keyring.errors import KeyringError
 
     try:

@@ -27,7 +27,7 @@ NOTHING_LEFT = FindingKind(
 
 
 def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataReport:
-    """Report on conversations, or pairs of answers.
+    """Reports on conversations, or pairs of answers.
 
     Raises:
         DataError: The table can't be read at all.

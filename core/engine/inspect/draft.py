@@ -108,14 +108,14 @@ class Draft:
                 self.notes.append(note.message)
 
     def add_model(self, model: "ModelTokenizer | None") -> None:
-        """Add what is known about the tokenizer of a model, if it is at hand."""
+        """Adds what is known about the tokenizer of a model, if it is at hand."""
         if model is not None:
             self.vocabulary = model.vocabulary
             self.findings += model.findings
             self.notes += model.notes
 
     def check(self, path: str, check: Callable[[], object]) -> None:
-        """Run a check; the error it raises is a problem of the option at `path`."""
+        """Runs a check; the error it raises is a problem of the option at `path`."""
         try:
             check()
         except DataError as error:
@@ -174,7 +174,7 @@ TOKENS, CHARACTERS = "tokens", "characters"
 
 
 def histogram(lengths: Sequence[int], unit: str, limit: int | None = None) -> Lengths | None:
-    """Count the lengths of samples into bars of a round width; None if there are none.
+    """Counts the lengths of samples into bars of a round width; None if there are none.
 
     Samples longer than `limit` are cut off there; None: none is.
     """

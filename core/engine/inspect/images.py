@@ -82,7 +82,7 @@ Flagged = dict[FindingKind, list[tuple[int, str]]]
 
 
 def inspect_images(options: RunOptions, progress: Progress = lambda _done, _total: None) -> DataReport:
-    """Check all images that a run with these options would train and evaluate on; the model isn't needed.
+    """Checks all images that a run with these options would train and evaluate on; the model isn't needed.
 
     Raises:
         DataError: There are no images at all. What is wrong with some is in the report.
@@ -147,7 +147,7 @@ def _without(images: Images, checked: Sequence[CheckedImage]) -> Images:
 
 
 def _not_square(checks: Sequence[Sequence[CheckedImage]], fit: ImageFit, size: int) -> Iterator[DataFinding]:
-    """Say that most images are squashed, and how they wouldn't be; cropping was chosen by the person."""
+    """Says that most images are squashed, and how they wouldn't be; cropping was chosen by the person."""
     shapes = [one.is_square for checked in checks for one in checked if one.is_usable]
     count = shapes.count(False)
     if fit is ImageFit.SQUASH and 2 * count > len(shapes):
@@ -269,7 +269,7 @@ def _seen(images: Images, index: int, transform: ImageTransform) -> Seen | None:
 
 
 def check_all(sets: Sequence[Images], check: Check, progress: Progress) -> list[list[CheckedImage]]:
-    """Check every image of the sets."""
+    """Checks every image of the sets."""
     checks: list[list[CheckedImage]] = []
     total, done = sum(map(len, sets)), 0
     for images in sets:
@@ -315,7 +315,7 @@ def findings_of(
 
 
 def _with_pictures(findings: Sequence[DataFinding]) -> list[DataFinding]:
-    """Add small pictures of the files that Qt can't read, of the first ones only: each is decoded once more."""
+    """Adds small pictures of the files that Qt can't read, of the first ones only: each is decoded once more."""
     files = [file for finding in findings for file in finding.files]
     named = dict.fromkeys(path for file in files for path in (file.path, file.like))
     unseen = [Path(path) for path in named if Path(path).suffix.lower() in UNSEEN][:MOST_PICTURES]
@@ -333,7 +333,7 @@ def _with_pictures(findings: Sequence[DataFinding]) -> list[DataFinding]:
 
 
 def _find_equal(sets: Sequence[Images], ends: Sequence[Any], flagged: Sequence[Flagged]) -> None:
-    """Find images that are the same as an earlier one; only those are read whole that share size and ends."""
+    """Finds images that are the same as an earlier one; only those are read whole that share size and ends."""
     distinct, counts = np.unique(np.concatenate(ends), return_counts=True)
     shared = distinct[(counts > 1) & (distinct > 0)]
     first: dict[bytes, tuple[Images, int]] = {}

@@ -64,7 +64,7 @@ JSON_EXAMPLES = {
 
 
 def inspect(options: RunOptions, progress: Progress | None = None, *, any_task: bool = False) -> DataReport:
-    """Report on the training data of `options`, and on what it is evaluated on.
+    """Reports on the training data of `options`, and on what it is evaluated on.
 
     Args:
         options: The options of a run; of the model only what shows what it will see is needed.

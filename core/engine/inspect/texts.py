@@ -98,7 +98,7 @@ class UsableRows:
 
 
 def gather(table: Table, blocks: Iterable[RowBlock]) -> UsableRows:
-    """Go through all blocks of usable rows."""
+    """Goes through all blocks of usable rows."""
     rows, chosen = UsableRows(table), shared.evenly_chosen(table.rows.num_rows)
     for block in blocks:
         rows.places.extend(block.places)
@@ -162,7 +162,7 @@ def _row_findings(
 
 
 def inspect_texts(options: RunOptions, stages: shared.Stages) -> DataReport:
-    """Report on the data of a task that gives texts an answer.
+    """Reports on the data of a task that gives texts an answer.
 
     Raises:
         DataError: The table can't be read at all.
@@ -228,7 +228,7 @@ def inspect_texts(options: RunOptions, stages: shared.Stages) -> DataReport:
 
 
 def _check_answers(draft: shared.Draft, options: RunOptions, columns: Guess, rows: UsableRows) -> None:
-    """Check that there is something to learn in the answers."""
+    """Checks that there is something to learn in the answers."""
     table = rows.table
     fixes = (USE_ALL_SAMPLES,) if options.data.max_train_samples else ()
     if options.task is Task.TEXT_REGRESSION:
@@ -390,7 +390,7 @@ class _Texts:
 
 
 def inspect_running_text(options: RunOptions, stages: shared.Stages) -> DataReport:
-    """Report on texts to continue.
+    """Reports on texts to continue.
 
     Raises:
         DataError: They can't be read at all.

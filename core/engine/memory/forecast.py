@@ -146,7 +146,7 @@ bits, masks and types in 8)."""
 
 
 def forecast(options: RunOptions, labels: int) -> Forecast:
-    """Forecast a run with the longest row of its data.
+    """Forecasts a run with the longest row of its data.
 
     Raises:
         OptionsError: The model can't be trained with these options, or random texts are longer than its positions.
@@ -266,7 +266,7 @@ def foretell(
 
 
 def refuse_too_large(forecast: MemoryForecast | None) -> None:
-    """Refuse a run whose forecast exceeds the free memory.
+    """Refuses a run whose forecast exceeds the free memory.
 
     Raises:
         DoesntFit: The forecast is larger.
@@ -281,7 +281,7 @@ def refuse_too_large(forecast: MemoryForecast | None) -> None:
 
 
 def remember(status: RunStatus, resolved: ResolvedRun) -> None:
-    """Store the peak of a finished run, which corrects later forecasts on this device.
+    """Stores the peak of a finished run, which corrects later forecasts on this device.
 
     A run of less than an epoch may not have met its longest batch, and is left out.
     """

@@ -200,14 +200,14 @@ def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
 
 
 def synchronize(kind: str) -> None:
-    """Wait until the device has finished all its work."""
+    """Waits until the device has finished all its work."""
     if kind != "cpu":
         torch.get_device_module(kind).synchronize()
 
 
 @contextlib.contextmanager
 def weighing(options: RunOptions) -> Iterator[tuple[ResolvedRun, CurrentMemory]]:
-    """Select the device, load the libraries, and sample the memory from then on.
+    """Selects the device, loads the libraries, and samples the memory from then on.
 
     Raises:
         UserError: The device is not available.
@@ -231,7 +231,7 @@ PATIENCE_SECONDS = 60.0
 
 
 def measure(options: RunOptions) -> Measurement:
-    """Train a few steps and return their memory and time, also if memory runs out.
+    """Trains a few steps and returns their memory and time, also if memory runs out.
 
     Raises:
         UserError: The options or the data can't be used, or FSDP2 would divide the model.
@@ -268,7 +268,7 @@ def fitted(options: RunOptions, rows: int) -> tuple[int, int]:
 
 
 def pick(order: Sequence[int], lengths: Sequence[int] | None, options: RunOptions) -> DryBatches:
-    """Choose among all rows, in the order of the run's sampler, by their numbers of tokens; None: all are equal."""
+    """Chooses among all rows, in the order of the run's sampler, by their numbers of tokens; None: all are equal."""
     total, _ = steps_of(options, len(order))
     size, accumulated = fitted(options, len(order))
     step = size * accumulated
@@ -353,7 +353,7 @@ class DryRunCallback(TrainerCallback):
         self._begun = self._mark = time.perf_counter()
 
     def train(self) -> str:
-        """Load everything and train; return an explanation if memory ran out, otherwise an empty string.
+        """Loads everything and trains; returns an explanation if memory ran out, otherwise an empty string.
 
         Raises:
             UserError: The options or the data can't be used.

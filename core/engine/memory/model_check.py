@@ -30,7 +30,7 @@ NO_LIMIT = 1 << 31
 
 
 def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
-    """Report what the model is, how many parameters are trained, and what would end a run with it; reads no data."""
+    """Reports what the model is, how many parameters are trained, and what would end a run with it; reads no data."""
     try:
         model, longest = _build(options, labels)
     except NotFetched:

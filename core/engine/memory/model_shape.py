@@ -40,7 +40,7 @@ HALF = 0.5
 
 
 def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
-    """Count a text or vision model on the meta device, not yet wrapped for LoRA.
+    """Counts a text or vision model on the meta device, not yet wrapped for LoRA.
 
     On each `kind` of device (`cpu`, `cuda`, `mps`) attention and dropout save other tensors.
     """
@@ -140,7 +140,7 @@ class CountedPass:
         return tensor
 
     def watch(self, first: torch.nn.Module, last: torch.nn.Module, place: Any) -> Iterator[Any]:
-        """Attribute tensors saved between the start of `first` and the end of `last` to `place`; yields the hooks."""
+        """Attributes tensors saved between the start of `first` and the end of `last` to `place`; yields the hooks."""
 
         def enter(_module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
             values = next(one for one in (*inputs, *named.values()) if isinstance(one, torch.Tensor))
@@ -173,7 +173,7 @@ def _kept_of_texts(model: Any, kind: str) -> dict[str, Kept]:
 
 
 def _shorten(body: Any) -> dict[tuple[int, int], int]:
-    """Shorten lists of equal blocks to two, in place; return how many blocks each remaining one represents."""
+    """Shortens lists of equal blocks to two, in place; returns how many blocks each remaining one represents."""
     copies = {}
     for row_number, row in enumerate(_rows(body)):
         blocks = len(row)
@@ -200,7 +200,7 @@ def _rows(model: Any) -> Iterator[Any]:
 
 
 def _bring(body: torch.nn.Module) -> None:
-    """Replace all weights and buffers on the meta device by fake tensors; shared ones stay shared."""
+    """Replaces all weights and buffers on the meta device by fake tensors; shared ones stay shared."""
     made: dict[int, Any] = {}
     for part in body.modules():
         for held in (part._parameters, part._buffers):

@@ -21,7 +21,7 @@ def has_causal_sdpa(model: Any) -> bool:
 
 
 def eager_without_gradients(model: Any) -> None:
-    """Let a model with sdpa use eager attention in evaluations, as a reference and when it writes.
+    """Lets a model with sdpa use eager attention in evaluations, as a reference and when it writes.
 
     The body switches it, because PEFT calls the forward of what is around without its hooks.
     """
@@ -42,7 +42,7 @@ def evaluates_eagerly(model: Any) -> bool:
 
 
 def cure_causal_attention(model: Any, resolved: ResolvedRun) -> bool:
-    """Use eager attention where no gradients are recorded, if sdpa is wrong there in the model's half precision."""
+    """Uses eager attention where no gradients are recorded, if sdpa is wrong there in the model's half precision."""
     if resolved.kind != "mps" or not has_causal_sdpa(model):
         return False
     dtypes = {COMPUTED_IN.get(resolved.precision), *(weight.dtype for weight in model.parameters())}

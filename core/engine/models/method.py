@@ -11,7 +11,7 @@ from core.options.choices import Method
 
 
 def apply_method(model: torch.nn.Module, options: RunOptions, fresh: Iterable[str] = ()) -> torch.nn.Module:
-    """Make the weights trainable that `model.method` names; PEFT is imported only if needed.
+    """Makes the weights trainable that `model.method` names; PEFT is imported only if needed.
 
     `fresh` are modules of the body without weights in the checkpoint: always trained. For LoRA the model is returned
     wrapped with an adapter.

@@ -25,7 +25,7 @@ MATRIX_LAYERS = (torch.nn.Linear, torch.nn.Embedding, torch.nn.Conv2d)
 
 
 def freeze_batch_norms(model: torch.nn.Module) -> None:
-    """Keep frozen batch norms in evaluation mode.
+    """Keeps frozen batch norms in evaluation mode.
 
     In training mode each forward pass would update their running mean and variance, which are buffers, so that a
     backbone that isn't saved again would differ from the one that was trained on.
@@ -171,7 +171,7 @@ def can_be_packed(layer: Any) -> bool:
 
 
 def prepare_quantized(model: Any) -> None:
-    """Prepare a quantized model for LoRA.
+    """Prepares a quantized model for LoRA.
 
     On CPUs with AVX512_BF16, bitsandbytes would repack 4-bit weights the first time they are used without gradients,
     into a form that has no backward pass: the first evaluation would end the training.
@@ -215,7 +215,7 @@ def frozen_layers(model: Any) -> dict[str, Any]:
 
 @contextmanager
 def loading_frozen_in(dtype: torch.dtype) -> Iterator[None]:
-    """Have transformers read the matrices of `frozen_layers` in `dtype`, and all else in fp32.
+    """Has transformers read the matrices of `frozen_layers` in `dtype`, and all else in fp32.
 
     Its own `dtype` would round new heads and norms, too. In fp32 first, the model would take twice the memory. The
     method is private in transformers 5.23, which reads there what a model's class keeps in fp32.
@@ -235,7 +235,7 @@ def loading_frozen_in(dtype: torch.dtype) -> Iterator[None]:
 
 
 def hold_frozen(model: Any, dtype: torch.dtype, fresh: Iterable[str] = ()) -> None:
-    """Hold the matrices of `frozen_layers` in `dtype`, whatever the model computes in; `fresh` modules learn.
+    """Holds the matrices of `frozen_layers` in `dtype`, whatever the model computes in; `fresh` modules learn.
 
     All that passes between layers keeps the format that it has with fp32 weights: embeddings return fp32, and a layer
     computes in autocast's format, or without it in fp32, with a copy of its matrix that lasts as long as its product.

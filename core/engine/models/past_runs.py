@@ -57,7 +57,7 @@ def weights_in(source: str) -> str:
 
 
 def check_run(source: str, task: Any) -> None:
-    """Raise a ModelError if `source` is a past run whose model can't be trained for `task`."""
+    """Raises a ModelError if `source` is a past run whose model can't be trained for `task`."""
     problem = problem_with(source, task) if is_run(source) else None
     if problem is not None:
         title = _("The model of {source} can't be trained on").format(source=short_name(source))
@@ -65,7 +65,7 @@ def check_run(source: str, task: Any) -> None:
 
 
 def save_base_model(folder: Path, source: str) -> None:
-    """Copy the base model into an adapter's folder if it is the model of a past run."""
+    """Copies the base model into an adapter's folder if it is the model of a past run."""
     config = folder / ADAPTER
     if not is_run(source) or not config.is_file():
         return
@@ -182,7 +182,7 @@ def _key(folder: Path, base: str) -> str:
 
 
 def _clean(cache: Path) -> None:
-    """Remove the models that were least recently used, and what was left unfinished a day ago."""
+    """Removes the models that were least recently used, and what was left unfinished a day ago."""
     used = {path: changed_at(path) / 1e9 for path in cache.iterdir()}
     unfinished = [path for path in used if path.suffix == UNFINISHED]  # another process may be writing it
     finished = sorted(used.keys() - unfinished, key=used.__getitem__, reverse=True)

@@ -10,7 +10,7 @@ from core.options.past_runs import model_folder
 
 
 def load_tokenizer(source: str) -> Any:
-    """Load the tokenizer of a model that isn't from scratch.
+    """Loads the tokenizer of a model that isn't from scratch.
 
     Raises:
         ModelError: There is none, or it can't be read.

@@ -75,7 +75,7 @@ def _sizes(options: RunOptions) -> ScratchModel:
 
 
 def train_tokenizer(options: RunOptions, texts: Iterable[str]) -> Any:
-    """Train a tokenizer of at most `model.vocabulary` tokens; fewer if no more occur twice. Deterministic.
+    """Trains a tokenizer of at most `model.vocabulary` tokens; fewer if no more occur twice. Deterministic.
 
     The training texts, in pieces of any length, are read once. Without any, its tokens are bytes.
     """
@@ -238,7 +238,7 @@ def warn_if_packing_leaks(model: Any, reporter: Reporter) -> None:
 
 
 def load_config(options: RunOptions) -> Any:
-    """Load a model's config.
+    """Loads a model's config.
 
     Raises:
         ModelError: The folder has no model for the task, or the Hub has none or can't be reached.
@@ -260,7 +260,7 @@ def load_config(options: RunOptions) -> Any:
 
 
 def tokenizer_for(options: RunOptions, texts: Callable[[], Iterable[str]]) -> Any:
-    """Load the model's tokenizer, or train one for a model from scratch on the training texts.
+    """Loads the model's tokenizer, or trains one for a model from scratch on the training texts.
 
     Raises:
         ModelError: There is none, or it can't be read.
@@ -306,7 +306,7 @@ class LoadedModel:
 
 
 def set_labels(config: Any, task: Task, labels: tuple[str, ...]) -> None:
-    """Set in the model's config what its head predicts: labels, or one number for regression."""
+    """Sets in the model's config what its head predicts: labels, or one number for regression."""
     if task is Task.TEXT_REGRESSION:
         config.num_labels = 1
         config.problem_type = "regression"
@@ -317,7 +317,7 @@ def set_labels(config: Any, task: Task, labels: tuple[str, ...]) -> None:
 
 
 def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokenizer: Any) -> LoadedModel:
-    """Load the model with the head of the task; images need no tokenizer. On the meta device no weights are read.
+    """Loads the model with the head of the task; images need no tokenizer. On the meta device no weights are read.
 
     Weights that learn are in fp32, frozen ones quantized for QLoRA or as `frozen_dtype` says.
 
@@ -346,7 +346,7 @@ def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokeni
 
 
 def random_model(config: Any, task: Task, **more: Any) -> torch.nn.Module:
-    """Build the model with random weights; under `torch.device("meta")` without any, in milliseconds.
+    """Builds the model with random weights; under `torch.device("meta")` without any, in milliseconds.
 
     `more` goes to transformers' `from_config`.
     """
@@ -374,7 +374,7 @@ def _load(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
 
 
 def _load_quantized(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
-    """Load with quantized weights, but for `left_unpacked`, and for modules that the checkpoint lacks: they learn."""
+    """Loads with quantized weights, but for `left_unpacked`, and for modules that the checkpoint lacks: they learn."""
     with torch.device("meta"):
         unpacked = left_unpacked(random_model(copy.deepcopy(config), options.task), options)
     loaded = _load(options, copy.deepcopy(config), **quantization_arguments(options, unpacked), **more)

@@ -41,7 +41,7 @@ def can_checkpoint(model: Any) -> bool:
 
 
 def check_checkpointing(model: Any) -> None:
-    """Raise a ModelError if the model doesn't support activation checkpointing."""
+    """Raises a ModelError if the model doesn't support activation checkpointing."""
     base = base_of(model)
     if not can_checkpoint(base):
         raise ModelError(
@@ -72,7 +72,7 @@ def _apply(layers: list[torch.nn.Module], values: torch.Tensor) -> torch.Tensor:
 
 
 def segments(layers: list[torch.nn.Module]) -> Iterator[list[torch.nn.Module]]:
-    """Cut layers into segments of about the square root of their number, as `checkpoint_sequential` advises.
+    """Cuts layers into segments of about the square root of their number, as `checkpoint_sequential` advises.
 
     None begins with an in-place layer: the input of a segment has to stay as it was.
     """
@@ -89,7 +89,7 @@ def segments(layers: list[torch.nn.Module]) -> Iterator[list[torch.nn.Module]]:
 
 
 def checkpoint_rows(network: torch.nn.Module) -> None:
-    """Use activation checkpointing in each Sequential directly inside a torchvision network, but its classifier."""
+    """Uses activation checkpointing in each Sequential directly inside a torchvision network, but its classifier."""
     for name, row in list(network.named_children()):
         if isinstance(row, torch.nn.Sequential) and name != "classifier":
             checkpointed = CheckpointedRow()
@@ -107,7 +107,7 @@ def _contexts(
 
 @contextmanager
 def _recomputing(layers: list[torch.nn.Module], same_numbers: AbstractContextManager[None]) -> Iterator[None]:
-    """Don't update the running statistics of batch norms: the first pass has counted this batch.
+    """Keeps the running statistics of batch norms from being updated: the first pass has counted this batch.
 
     A momentum of 0 keeps them bit for bit. Without the buffers, autograd would save fewer tensors than in the first
     pass, which torch refuses.
@@ -157,7 +157,7 @@ class VisionClassifier(torch.nn.Module):
     def forward(
         self, pixel_values: torch.Tensor, labels: torch.Tensor | None = None
     ) -> dict[str, torch.Tensor]:
-        """Compute logits, and the loss where labels are given."""
+        """Computes logits, and the loss where labels are given."""
         # on MPS, batch norm is wrong with channels last (PyTorch issue 175189)
         if pixel_values.device.type == "cpu" and min(pixel_values.shape[-2:]) >= CHANNELS_LAST_FROM:
             pixel_values = pixel_values.contiguous(memory_format=torch.channels_last)
@@ -167,12 +167,12 @@ class VisionClassifier(torch.nn.Module):
         return {"loss": torch.nn.functional.cross_entropy(logits.float(), labels), "logits": logits}
 
     def activation_checkpointing_enable(self, **_kwargs: Any) -> None:
-        """Turn activation checkpointing on; Trainer calls this."""
+        """Turns activation checkpointing on; Trainer calls this."""
         checkpoint_rows(self.network)
 
 
 def load_vision_model(options: ModelOptions, classes: int, seed: int) -> VisionClassifier:
-    """Build `torchvision:NAME`, load its published weights if `pretrained`, and give it a head for `classes` labels.
+    """Builds `torchvision:NAME`, loads its published weights if `pretrained`, and gives it a head for `classes` labels.
 
     Raises:
         ModelError: The weights can't be downloaded.
@@ -218,7 +218,7 @@ def _published_weights(torchvision: Any, name: str) -> dict[str, torch.Tensor]:
 
 
 def _replace_head(network: Any, classes: int) -> None:
-    """Replace the layer for ImageNet's 1,000 classes."""
+    """Replaces the layer for ImageNet's 1,000 classes."""
     if hasattr(network, "fc"):
         network.fc = torch.nn.Linear(network.fc.in_features, classes)
         return
@@ -307,7 +307,7 @@ class ImageModel:
 
 
 def find_image_model(options: RunOptions) -> ImageModel:
-    """Read the config of a transformers model, and how it wants images normalized.
+    """Reads the config of a transformers model, and how it wants images normalized.
 
     Raises:
         ModelError: There is no such model, or it doesn't classify colour images.
@@ -350,7 +350,7 @@ def _of_past_run(source: str, folder: Path) -> ImageModel:
 
 
 def load_image_model(options: RunOptions, model: ImageModel, labels: tuple[str, ...]) -> LoadedModel:
-    """Load the model with a head for `labels`; weights are read, and their format is, as in `text.load_model`.
+    """Loads the model with a head for `labels`; weights are read, and their format is, as in `text.load_model`.
 
     Raises:
         ModelError: There are no safe weights, they are damaged or don't fit, or can't be downloaded.

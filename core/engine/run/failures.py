@@ -65,7 +65,7 @@ class Need:
 
 
 def require_disk_space(run: RunFolder, model: int, trained: int, options: RunOptions) -> Need:
-    """Make sure that the run's checkpoints and model can be saved; returns the space they need.
+    """Makes sure that the run's checkpoints and model can be saved; returns the space they need.
 
     Args:
         run: Where they are saved.
@@ -137,7 +137,7 @@ def disk_space_needed(model: int, trained: int, options: RunOptions, existing: l
 
 @contextlib.contextmanager
 def writing(folder: Path, needed: int = 0) -> Iterator[None]:
-    """Turn what libraries raise when a file of about `needed` bytes (0: unknown) can't be written into CantSave.
+    """Turns what libraries raise when a file of about `needed` bytes (0: unknown) can't be written into CantSave.
 
     Raises:
         CantSave: A file couldn't be written.

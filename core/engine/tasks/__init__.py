@@ -55,7 +55,7 @@ class Prepared:
 
 
 def refuse_other_labels(labels: tuple[str, ...], of_model: Iterable[str], options: RunOptions) -> None:
-    """Refuse to evaluate a model on data with other labels, for which its head would be replaced by a random one.
+    """Refuses to evaluate a model on data with other labels, for which its head would be replaced by a random one.
 
     Raises:
         DataError: The run trains nothing, and the labels differ or are in another order.

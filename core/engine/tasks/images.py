@@ -47,7 +47,7 @@ def files_in_both(data: ImageData) -> set[Path]:
 
 
 def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load data and model.
+    """Loads data and model.
 
     Raises:
         DataError: The data can't be used.

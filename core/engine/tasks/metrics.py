@@ -49,7 +49,7 @@ def classification_metrics(prediction: Any) -> dict[str, float]:
 def confusion(
     predicted: Sequence[int], true: Sequence[int], labels: Sequence[str], most: int = MOST_LABELS
 ) -> ConfusionCounted:
-    """Count pairs of true and predicted labels; the caller sets `step`.
+    """Counts pairs of true and predicted labels; the caller sets `step`.
 
     Args:
         true: The index of the true label; ignored if outside `labels`, such as -100.

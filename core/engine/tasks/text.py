@@ -112,7 +112,7 @@ def random_samples(options: RunOptions, vocabulary: int, longest: int) -> "Datas
 
 
 def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load data and model, an encoder or a causal model with the head of the task.
+    """Loads data and model, an encoder or a causal model with the head of the task.
 
     Raises:
         DataError: The data can't be used.

@@ -137,7 +137,7 @@ HARMLESS = {
 
 
 def allow_zero_state() -> None:
-    """Let torch.load restore DeepSpeed's own classes from a checkpoint."""
+    """Lets torch.load restore DeepSpeed's own classes from a checkpoint."""
     modules = {module: import_module(module) for module in HARMLESS}
     torch.serialization.add_safe_globals(
         [

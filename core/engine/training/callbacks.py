@@ -72,7 +72,7 @@ class BestCallback(TrainerCallback):
 
 
 def load_best(trainer: Any, training: TrainingOptions, reporter: Reporter) -> int:
-    """Load the weights of the best evaluation.
+    """Loads the weights of the best evaluation.
 
     Returns:
         Their step: the last, if that was the best or the best is damaged.
@@ -224,7 +224,7 @@ class ReportCallback(TrainerCallback):
 
     @override
     def on_train_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """Report the plan, as Trainer has computed it.
+        """Reports the plan, as Trainer has computed it.
 
         Raises:
             UserError: The warm-up is no shorter than the run, or early stopping has nothing to evaluate.
@@ -251,12 +251,12 @@ class ReportCallback(TrainerCallback):
 
     @override
     def on_pre_optimizer_step(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """Remember the learning rate of this step, before the schedule changes it."""
+        """Remembers the learning rate of this step, before the schedule changes it."""
         self._learning_rate = float(kwargs["optimizer"].param_groups[0]["lr"])
 
     @override
     def on_step_end(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """Report the step; its time includes waiting for data.
+        """Reports the step; its time includes waiting for data.
 
         Raises:
             Diverged: The loss has been NaN or infinite for several steps.
@@ -300,7 +300,7 @@ class ReportCallback(TrainerCallback):
 
     @override
     def on_save(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """Report the checkpoint that was just written, and remove old ones."""
+        """Reports the checkpoint that was just written, and removes old ones."""
         saved = self._resuming.saved
         if saved is None or not self._resuming.is_new or rank():
             return
@@ -334,7 +334,7 @@ class RequestCallback(TrainerCallback):
 
     @override
     def on_step_end(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """End after this step with a checkpoint, or only save one; an evaluation, if any, comes after it."""
+        """Ends after this step with a checkpoint, or only saves one; an evaluation, if any, comes after it."""
         self._requests.can_save = True
         if self._requests.end_requested():
             control.should_training_stop = True
@@ -350,7 +350,7 @@ class RequestCallback(TrainerCallback):
 
     @override
     def on_prediction_step(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """Interrupt an evaluation.
+        """Interrupts an evaluation.
 
         Raises:
             EndRequested: A pause was requested, or a stop without an evaluation.
@@ -360,7 +360,7 @@ class RequestCallback(TrainerCallback):
 
     @override
     def on_evaluate(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """Act on requests made during the evaluation at once."""
+        """Acts on requests made during the evaluation at once."""
         if self._requests.end_requested():
             control.should_training_stop = True
             control.should_save = True
@@ -369,7 +369,7 @@ class RequestCallback(TrainerCallback):
 
     @override
     def on_save(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """Report a requested checkpoint that existed already."""
+        """Reports a requested checkpoint that existed already."""
         saved = self._resuming.saved
         if self._owes_checkpoint and saved is not None and not self._resuming.is_new:
             self._log.tell_saved(saved)

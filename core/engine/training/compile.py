@@ -29,7 +29,7 @@ INDUCTOR = "inductor"
 
 
 def note_graph(traced: torch.fx.GraphModule, seen: FirstBatch, device_kind: str) -> None:
-    """Note what a graph computes.
+    """Notes what a graph computes.
 
     Autocast entered outside the graph is on while it is traced; autocast entered inside is a node.
     """
@@ -90,7 +90,7 @@ class Compilation:
         self.step_seconds = 0.0
 
     def run(self, model: torch.nn.Module, compute: Callable[[Any], torch.Tensor]) -> torch.Tensor:
-        """Compute one batch, forward and backward, with the compiled model; uncompiled once that has failed."""
+        """Computes one batch, forward and backward, with the compiled model; uncompiled once that has failed."""
         if self.failed:
             return compute(model)
         restore = None
@@ -138,7 +138,7 @@ class Compilation:
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
-        """Time and report compiling.
+        """Times and reports compiling.
 
         The backward is compiled together with the forward, so that it fails before there is a gradient.
         """
@@ -203,7 +203,7 @@ def _remember(model: torch.nn.Module, kind: str) -> Callable[[], None]:
 
 
 def _set_problem_type(model: Any) -> None:
-    """Set what a transformers model would find out in its first forward, which would then be compiled again."""
+    """Sets what a transformers model would find out in its first forward, which would then be compiled again."""
     config = getattr(base_of(model), "config", None)
     if config is not None and getattr(config, "problem_type", "") is None and config.num_labels > 1:
         config.problem_type = "single_label_classification"

@@ -29,7 +29,7 @@ from core.runs.words import out_of_memory
 
 
 def require_processes(checkpoint: Checkpoint | None, count: int, computers: int = 1) -> None:
-    """Make sure that a run goes on with as many processes as it was saved with, on all its computers.
+    """Makes sure that a run goes on with as many processes as it was saved with, on all its computers.
 
     Raises:
         UserError: It would go on at another place of its data, with random numbers of nobody.
@@ -61,7 +61,7 @@ def saved_bytes(model: Any) -> int:
 
 
 def check_weights_finite(model: torch.nn.Module, arguments: Any) -> None:
-    """Raise Diverged if a trained weight is NaN or infinite."""
+    """Raises Diverged if a trained weight is NaN or infinite."""
     for name, weight in model.named_parameters():
         if weight.requires_grad and not bool(torch.isfinite(weight).all()):
             noticed = _("The weights {name} are NaN or infinite, so nothing was saved.").format(name=name)
@@ -203,7 +203,7 @@ UNREADABLE = (
 
 @contextlib.contextmanager
 def reading(checkpoint: str | None) -> Iterator[None]:
-    """Turn what libraries raise when they read files of a checkpoint, if there is one, into a ModelError.
+    """Turns what libraries raise when they read files of a checkpoint, if there is one, into a ModelError.
 
     Raises:
         ModelError: It isn't a state of this run: it holds code, or another model.

@@ -15,7 +15,7 @@ MANY_ITEMS = 1 << 30
 
 
 def fix_loss_scaling(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
-    """Have Trainer divide the loss if it expects `model` to do so and `model` doesn't.
+    """Has Trainer divide the loss if it expects `model` to do so and `model` doesn't.
 
     Args:
         model: Takes `batch` as keyword arguments and returns a mapping with "loss".
@@ -67,7 +67,7 @@ def loss_by_label(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = 
 
 
 def share_router_loss(model: torch.nn.Module, batches: Callable[[], int]) -> None:
-    """Divide the router's loss by `batches()`, those of the step, while `model` trains."""
+    """Divides the router's loss by `batches()`, those of the step, while `model` trains."""
     inner = base_of(model)
     for name in ROUTER_WEIGHTS:
         if weight := getattr(inner, name, None):

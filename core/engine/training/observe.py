@@ -45,7 +45,7 @@ class FirstBatch:
         self.autocast_dtype = str(dtype).removeprefix("torch.")
 
     def note_call(self, function: Any) -> None:
-        """Note a function of torch that is called."""
+        """Notes a function of torch that is called."""
         if function is torch.nn.functional.scaled_dot_product_attention:
             self.calls.append(Attention.SDPA.value)
         elif function in SOFTMAX:
@@ -53,7 +53,7 @@ class FirstBatch:
 
     @contextmanager
     def watching(self, model: torch.nn.Module) -> Iterator[None]:
-        """Observe while `model` computes one batch forward and backward.
+        """Observes while `model` computes one batch forward and backward.
 
         Autocast is read inside the model's modules, because accelerate enters it in the model's own forward. A module
         that runs after that forward has ended is recomputed. transformers' flash attentions, which torch doesn't know,

@@ -98,7 +98,7 @@ def summed(figures: torch.Tensor) -> torch.Tensor:
 
 
 def share_buffers(model: torch.nn.Module) -> None:
-    """Give all ranks rank 0's buffers, such as the statistics of batch norms; DDP does so at the begin of a step."""
+    """Gives all ranks rank 0's buffers, such as the statistics of batch norms; DDP does so when a step begins."""
     for buffer in model.buffers() if _talk is not None else ():
         distributed.broadcast(buffer, src=0)
 
@@ -127,7 +127,7 @@ class SharedEvaluation:
         self._batches = 0
 
     def begin_batch(self, samples: int, size: int) -> None:
-        """Share out the next batches of `size`, of an evaluation of so many samples."""
+        """Shares out the next batches of `size`, of an evaluation of so many samples."""
         rest = samples - self._batches * world_size() * size
         self.sizes = [min(size, max(0, rest - number * size)) for number in range(world_size())]
         self._batches += 1

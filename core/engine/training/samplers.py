@@ -83,7 +83,7 @@ def live_loader(loader: Any) -> DataLoader:
 
 
 def use_own_generator(loader: Any) -> None:
-    """Let a loader start its workers without drawing from the global random numbers.
+    """Lets a loader start its workers without drawing from the global random numbers.
 
     torch draws a number when workers start. They live from epoch to epoch, so that a run draws it once: a resumed run
     must not draw it again.

@@ -52,7 +52,7 @@ class TrlTrainer(KeepsAdapter, WeightedTrainer, _BaseTrainer):
 
     @override
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate with figures of each batch by itself, as with one process."""
+        """Evaluates with figures of each batch by itself, as with one process."""
         self.accelerator.gather = lambda figures: figures
         try:
             return super().evaluation_loop(*args, **kwargs)
@@ -71,11 +71,11 @@ class TrlTrainer(KeepsAdapter, WeightedTrainer, _BaseTrainer):
 
     @override
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """Write none: a bundled app lacks TRL's template."""
+        """Writes no card: a bundled app lacks TRL's template."""
 
     @override
     def _send_telemetry(self) -> None:
-        """Send nothing."""
+        """Sends nothing."""
 
 
 class ChatTrainer(TrlTrainer, SFTTrainer):
@@ -288,7 +288,7 @@ class OddsRatioTrainer(WeightedTrainer, OddsRatioLoss):
 
 
 def disable_dropout(model: torch.nn.Module) -> None:
-    """Disable dropout, so that the model equals its reference at first; TRL would disable LoRA's as well."""
+    """Disables dropout, so that the model equals its reference at first; TRL would disable LoRA's as well."""
     for name, part in model.named_modules():
         if isinstance(part, torch.nn.Dropout) and "lora_dropout" not in name:
             part.p = 0.0

@@ -32,7 +32,7 @@ from core.runs.events import WhatRan
 
 
 def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun, fell_back: Sequence[str] = ()) -> WhatRan:
-    """Read the live trainer after its first step. Sizes are exact: bytes and numbers of parameters.
+    """Reads the live trainer after its first step. Sizes are exact: bytes and numbers of parameters.
 
     Args:
         trainer: The trainer.
@@ -400,7 +400,7 @@ FALLBACK = re.compile(r"The operator '(?P<operator>[^']+)' is not currently supp
 
 
 def report_mps_fallbacks(reporter: Reporter) -> list[str]:
-    """Report each operator that torch warns about once; other warnings go to the log.
+    """Reports each operator that torch warns about once; other warnings go to the log.
 
     Returns:
         The operators so far, a list that grows.
