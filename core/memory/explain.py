@@ -126,7 +126,7 @@ def _gradients(case: Case, forecast: Forecast) -> Explanation:
     found = forecast.parts.gradients / case.copies / forecast.correction
     if forecast.basis is not Basis.MEASURED and 0 < found < ALL * estimate.added_up(terms, case.shards):
         return Explanation(
-            _("The gradients at this run's peak: those of the first block and of embeddings come last."),
+            _("The gradients at this run's peak: the first block and embeddings get theirs last."),
             _("at most {formula}").format(formula=formula),
             ANATOMY,
         )
@@ -149,7 +149,7 @@ def _optimizer(case: Case) -> Explanation:
     if case.zero is not DeepSpeed.OFF:
         sentence = _("The state of {optimizer} for each trained weight, and DeepSpeed's copy of it in fp32.")
     if estimate.tables_apart(case):
-        sentence = _("The state of {optimizer} for each trained weight, that of embeddings in 32 bits.")
+        sentence = _("The state of {optimizer} for each trained weight; for embeddings in 32 bits.")
     return Explanation(sentence.format(optimizer=name.label), formula, source)
 
 

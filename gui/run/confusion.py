@@ -307,7 +307,9 @@ class ConfusionPage(QWidget):
         self.unit = Segmented(
             (
                 Segment(COUNTS, _("Counts")),
-                Segment(SHARES, _("Per cent"), _("Of all that have the true label of the row.")),
+                Segment(
+                    SHARES, _("Per cent"), _("The share of all examples with the true label of the row.")
+                ),
             )
         )
         self.unit.setAccessibleName(_("Cells"))

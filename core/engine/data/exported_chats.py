@@ -24,8 +24,8 @@ SOUNDS = ("audio_asset_pointer", "real_time_user_audio_video_asset_pointer")
 """Parts of a message of ChatGPT beside which their transcription stands."""
 EXPORTS = {
     "ChatGPT": _(
-        "{name} is an export of ChatGPT. Of each chat the branch that was kept is read: what user and assistant wrote. "
-        "Questions with a picture or a file are left out with their answers."
+        "{name} is an export of ChatGPT. Each chat is read along the branch that was kept: what user and assistant "
+        "wrote. Questions with a picture or a file are left out with their answers."
     ),
     "Claude": _(
         "{name} is an export of Claude. What user and assistant wrote is read. Questions with a picture "

@@ -410,7 +410,7 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
     held_beside = (
         Instead("device.precision", value, value.replace("tf", "fp"), frozen.reason) for value in computed
     )
-    processes = Settled("1", _("0 is one for each NVIDIA GPU, and this device is none"))
+    processes = Settled("1", _("0 means one for each NVIDIA GPU, and this device isn't one"))
     if kind == "cuda":
         alone = tuple(
             Instead("device.name", f"cuda:{index}", "1", _("a single GPU was chosen"))
