@@ -379,7 +379,7 @@ class Heartbeat:
         while not self._over.is_set():
             try:
                 if store is None:
-                    # of the first computer it is the server, too, which torchrun closes before the others have told
+                    # the first computer's is the server, too, which torchrun closes before the others have told
                     store = TCPStore(
                         meeting.host,
                         meeting.port,

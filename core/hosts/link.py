@@ -341,7 +341,7 @@ class Link:
                     file.seek(missing[digest])
                     while left:
                         tell(_("Sending {name}").format(name=path.name), done, total)
-                        # of a file that became shorter something else is sent, and its hash refused there
+                        # if a file became shorter, something else is sent, whose hash is refused there
                         block = file.read(min(left, far.PIECE_BYTES)) or bytes(min(left, far.PIECE_BYTES))
                         left -= len(block)
                         done += len(block)

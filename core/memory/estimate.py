@@ -659,7 +659,7 @@ def overhead_bytes(case: Case) -> int:
 
 
 def process_bytes(case: Case) -> int:
-    """Returns the main memory of the process besides tensors; of images only random ones are counted."""
+    """Returns the main memory of the process besides tensors; the only images counted are random ones."""
     random = parse_synthetic(case.options.data.train)
     held = libraries_bytes(case.options) + FIRST_USE
     if not case.is_text:

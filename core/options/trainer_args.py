@@ -206,7 +206,7 @@ def _convert(name: str, path: str, value: Any) -> Any:
             return "on" if value == "group_by_length" else "off"
         case "deepspeed", {"zero_optimization": {"stage": 3}}:
             return "zero-3"
-        case "deepspeed", _value:  # of a file with settings, which isn't read, the stage is unknown
+        case "deepspeed", _value:  # a file with settings isn't read: the stage is unknown
             return "zero-2" if value else None
         case "fsdp", _value:  # older ones name the kind of division
             return bool(value)

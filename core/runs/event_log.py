@@ -34,7 +34,7 @@ class EventReader:
     """Reads a growing file of events from its beginning.
 
     An incomplete last line is left for the next call. Lines that are no events, or of unknown type, are counted in
-    `skipped`. A file that doesn't exist has no events; of one that can't be opened, `trouble` says why. `is_at_end`:
+    `skipped`. A file that doesn't exist has no events; if it can't be opened, `trouble` says why. `is_at_end`:
     whether the last call reached the end.
     """
 

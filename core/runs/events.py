@@ -115,7 +115,7 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     """`validation.json`: examples of the newest evaluation, or of the best if that is kept, the wrong ones first.
 
     Up to a bound all are included, else the wrong ones that the model was surest of, and the right ones that it was
-    least sure of; of each cell of the confusion matrix one comes before the second of any other.
+    least sure of; the first of each cell of the confusion matrix comes before the second of any.
     """
 
     step: Count

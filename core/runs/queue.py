@@ -496,7 +496,7 @@ class Turn:
         if time.monotonic() < self._next_check:
             return
         self._next_check = time.monotonic() + CHECK_SECONDS
-        with contextlib.suppress(OSError):  # of the home, or of the folder, which has no name any more
+        with contextlib.suppress(OSError):  # the home, or the folder, has no name any more
             self._follow_renaming()
             changed = changed_at(_file())
             if not changed or changed != self._changed_at:

@@ -281,7 +281,7 @@ def seconds_spent(status: RunStatus, state: State, ended: ExitRecord | None, now
 
 MOST_TIMED = 60
 UNTIMED = "device.name data.text_columns data.label_column data.label_names data.image_column data.columns data.roles"
-"""Options that don't change the time; of the device only its title counts, of the data its file."""
+"""Options that don't change the time; a device counts by its title only, data by its file."""
 ROUGH = (
     "memory.batch_size memory.gradient_accumulation_steps data.max_train_samples data.max_eval_samples "
     "data.eval_fraction"

@@ -396,7 +396,7 @@ def message_text(message: MessageRaised, run: Path | None = None, *, is_over: bo
 
 
 def error_text(error: UserError) -> str:
-    """Returns an error with its detail and its fixes; of a wrong request every problem with its own fixes."""
+    """Returns an error with its detail and its fixes; a wrong request has every problem with its own fixes."""
     lines = [error.title]
     if isinstance(error, OptionsError) and not error.where and len(error.problems) == 1:
         lines = [str(error.problems[0]), *map(fix_text, error.problems[0].fixes)]

@@ -59,7 +59,7 @@ _SECRETS = tuple(
         r"(?i)(?P<keep>\bwandb:[^\n]{0,80}?\bkey\b\W{1,4}|\bwandb login\s+)\w+",
     )
 )
-"""Of a match, `keep` stays. With a group `named` the value is secret because of its name, unless it is a number."""
+"""The group `keep` stays. With a group `named` the value is secret because of its name, unless it is a number."""
 
 _OPENING = re.compile(r"\\*[\"']")
 _NUMBER = re.compile(r"[\"']?[+-]?[\d.,]+[\"']?|null|None|true|false", re.IGNORECASE)
@@ -170,7 +170,7 @@ def _redactor_of(run: RunFolder) -> Redactor:
 
 
 FIRST_BYTES, LAST_BYTES = 256 << 10, 768 << 10
-"""Of a longer file, only this much of its start and end is included."""
+"""How much of the start and the end of a longer file is included."""
 
 HOLDS_DATA = ("examples_chosen", "predicted")
 """Events with examples and predictions."""
@@ -283,7 +283,7 @@ def _options(content: bytes) -> Content:
 
 
 def _events(content: bytes) -> Content:
-    """Returns the events without those that hold data; of lines that are no events, only the length."""
+    """Returns the events without those that hold data; lines that are no events are replaced by their length."""
     lines, data, broken = [], 0, 0
     for line in content.splitlines():
         try:

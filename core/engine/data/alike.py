@@ -13,11 +13,11 @@ SIDE = 16
 LEAST_STEP = 6
 """Levels of 255; smaller differences are those of an even background, or of the compression."""
 LEAST_STEPS = 80
-"""Of 512; drawings and things on a plain background have fewer, and are alike without being the same."""
+"""Out of 512; drawings and things on a plain background have fewer, and are alike without being the same."""
 MOST_DIFFERENT = 0.12
 """Share of the differences of two images that are in one of them only."""
 LEAST_CORRELATION = 0.99
-"""Of 32 x 32 pixels of two images whose looks are alike: by their looks alone, 3 of 180 enlarged digits are alike."""
+"""Correlation of the 32 x 32 pixels of images with similar looks, which 3 of 180 enlarged digits have by chance."""
 MOST_STRETCHED = 1.05
 """How much longer, for its width, one of two images may be: a copy in another size has the same shape."""
 WORDS = 2 * SIDE * SIDE // 64

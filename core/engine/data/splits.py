@@ -40,7 +40,7 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
 
 
 VERY_FEW, FEW = 10, 50
-"""Of less than 10 examples, each may have a label of its own; of up to 50, most."""
+"""With less than 10 examples, each may have a label of its own; with up to 50, most."""
 
 
 def are_too_many(labels: int, examples: int) -> bool:

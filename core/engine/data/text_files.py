@@ -66,7 +66,7 @@ ENDINGS: dict[str, TableFormat] = {
     ".iob": TableFormat.CONLL,
     ".iob2": TableFormat.CONLL,
 }
-"""Formats by file name extension; of files with any other one the content decides."""
+"""Formats by file name extension; files with any other are recognized by their content."""
 
 TEXT_ENDINGS = (".txt", ".text", ".md", ".markdown", ".rst")
 """Extensions of running text."""

@@ -454,7 +454,7 @@ PICTURED = 100
 """Where images are files of their own, so many wrong ones are also written as the model sees them, and a fifth as many
 right ones."""
 WRITTEN_PIXELS = 5_000_000
-"""Of images without a file of their own, so many pixels are written, and the others aren't kept."""
+"""Pixels that are written of images without a file of their own; further images aren't kept."""
 CHANCES_KEPT = 10
 
 

@@ -67,7 +67,7 @@ def inspect(options: RunOptions, progress: Progress | None = None, *, any_task: 
     """Reports on the training data of `options`, and on what it is evaluated on.
 
     Args:
-        options: The options of a run; of the model only what shows what it will see is needed.
+        options: The options of a run; its model's tokenizer or image transform is enough.
         any_task: Report for the task that the data suits, in place of that of `options`.
 
     Raises:

@@ -27,7 +27,7 @@ from core.engine.models.vision import own_size, segments
 from core.memory.model import Kept, KeptTensor, ModelShape
 
 ROWS, LENGTH = 2, 64
-"""Of the longer of two passes, limited to the model's positions; the other pass is half as long. With a single row,
+"""The longer of two passes, limited to the model's positions; the other pass is half as long. With a single row,
 torch makes other copies."""
 
 IMAGES, PIXELS = 2, 224

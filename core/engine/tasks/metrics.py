@@ -18,7 +18,7 @@ from core.runs.events import MOST_LABELS, MOST_LISTED, ConfusionCounted, LabelCo
 
 
 TOP, LEAST_FOR_TOP = 5, 20
-"""Of fewer classes than that, one of the likeliest five is easily the true one."""
+"""With fewer classes than that, one of the likeliest five is easily the true one."""
 
 
 def classification_metrics(prediction: Any) -> dict[str, float]:

@@ -10,7 +10,7 @@ from core.engine.data import NO_LABEL
 from core.engine.models.parts import base_of
 
 ROUTER_WEIGHTS = ("router_aux_loss_coef", "aux_loss_coef")
-"""Names of the weight of the router's loss in transformers' models; the latter is JetMoE's."""
+"""Names of the weight of the router's loss in transformers' models; JetMoE's is the second."""
 MANY_ITEMS = 1 << 30
 
 
