@@ -175,7 +175,7 @@ def changed_at(path: Path) -> int:
 
 
 def free_bytes(path: Path) -> int | None:
-    """Returns bytes that are free on the disk where `path` is or would be; None if that can't be found out."""
+    """Returns the bytes that are free on the disk where `path` is or would be; None if that can't be found out."""
     for place in (path, *path.parents):
         with contextlib.suppress(OSError):
             return shutil.disk_usage(place).free

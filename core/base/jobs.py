@@ -174,7 +174,7 @@ class JobProcess:
         return int(self._process.pid)
 
     def kill(self) -> None:
-        """Ends it at once; may be called from another thread while an answer is awaited."""
+        """Ends the process at once; may be called from another thread while an answer is awaited."""
         self._killed = True
         kill_with_children(self._process)
         self._ceiling.close()
@@ -232,7 +232,7 @@ class EngineJob(JobProcess):
         return answer
 
     def _ran_out(self) -> bool:
-        """Returns whether it ended for lack of memory; on macOS, which doesn't count such endings, if it was killed."""
+        """Returns if the process ended for lack of memory; on macOS, which doesn't count such endings, if it was killed."""
         code, kills = self._process.returncode, out_of_memory_kills()
         if kills is None and sys.platform == "darwin" and signal_name(code) == "SIGKILL":
             return True

@@ -77,7 +77,7 @@ class Size:
         return self.built.parameters(VOCABULARY, POSITIONS) + LABELS * (self.built.hidden + 1)
 
     def bytes(self, rows: int, length: int, kind: str) -> int:
-        """Returns approximate memory of a plain run (fp32, AdamW, eager attention) on a kind of device, in bytes.
+        """Returns the approximate memory of a plain run (fp32, AdamW, eager attention) on a kind of device, in bytes.
 
         Weights, gradients, AdamW's two moments, and activations per layer as in V. Korthikanti et al., Reducing
         Activation Recomputation in Large Transformer Models, 2022, section 4.1, in fp32 and with dropout's masks.

@@ -64,7 +64,7 @@ class Parcel:
         return place_of(self.path)
 
     def files(self) -> dict[str, Path]:
-        """Returns its files by their names there.
+        """Returns the parcel's files by their names there.
 
         Raises:
             DataError: Some of it can't be sent.

@@ -288,7 +288,7 @@ class Case:
         return self.shape.kept.get(key, Kept())
 
     def size(self, tensors: Iterable[KeptTensor]) -> float:
-        """Returns bytes of saved tensors for the batch."""
+        """Returns the bytes of saved tensors for the batch."""
         return self.rows * sum(tensor.count * tensor.size(self.row_places) for tensor in tensors)
 
 
@@ -457,7 +457,7 @@ def _packed_number(case: Case) -> float:
 
 
 def stored_number(case: Case) -> int:
-    """Returns bytes of a weight that isn't quantized: 4, or with DeepSpeed on a GPU those of the precision."""
+    """Returns the bytes of a weight that isn't quantized: 4, or with DeepSpeed on a GPU those of the precision."""
     return case.number if case.zero is not DeepSpeed.OFF and case.kind != "cpu" else NUMBER
 
 
@@ -492,7 +492,7 @@ def state_terms(case: Case) -> tuple[Term, ...]:
 
 
 def _state_each(case: Case) -> float:
-    """Returns bytes of state per trained weight, except embeddings with 32-bit state."""
+    """Returns the bytes of state per trained weight, except embeddings with 32-bit state."""
     training = case.options.training
     if training.optimizer is Optimizer.SGD and not training.momentum:
         return 0.0
@@ -502,7 +502,7 @@ def _state_each(case: Case) -> float:
 
 
 def tables_apart(case: Case) -> int:
-    """Returns number of weights with 32-bit state with an 8-bit optimizer."""
+    """Returns the number of weights with 32-bit state with an 8-bit optimizer."""
     return case.trained_tables if case.options.training.optimizer in TABLES_IN_32_BITS else 0
 
 
@@ -589,7 +589,7 @@ def _last_kept_bytes(case: Case) -> int:
 
 
 def _logits_per_place(case: Case) -> int:
-    """Returns bytes of fp32 log probabilities that the loss saves per place; TRL saves none."""
+    """Returns the bytes of fp32 log probabilities that the loss saves per place; TRL saves none."""
     return 0 if case.options.task.reads_conversations else NUMBER * case.shape.vocabulary
 
 
@@ -626,7 +626,7 @@ def passing_bytes(case: Case) -> int:
 
 
 def _widest(case: Case) -> tuple[float, float]:
-    """Returns bytes of the widest tensors that grow linearly and quadratically with the length."""
+    """Returns the bytes of the widest tensors that grow linearly and quadratically with the length."""
     blocks = case.kept.blocks
     linear = max((tensor.each for tensor in blocks if not tensor.square), default=0.0)
     quadratic = max((tensor.size(case.row_places) for tensor in blocks if tensor.square), default=0.0)

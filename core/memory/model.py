@@ -264,7 +264,7 @@ class KeptTensor(msgspec.Struct, frozen=True, array_like=True):
     count: int = 1
 
     def size(self, places: int) -> float:
-        """Returns bytes of one tensor for one row."""
+        """Returns the bytes of one tensor for one row."""
         return places * (self.each + self.square * places)
 
 

@@ -69,12 +69,12 @@ class NvidiaGpu:
         return None if found is None else (int(found[0]), int(found[1]))
 
     def memory(self) -> GpuMemory | None:
-        """Returns memory of the GPU; None if it has none of its own but shares the computer's (GB10)."""
+        """Returns the memory of the GPU; None if it has none of its own but shares the computer's (GB10)."""
         info = self._get("MemoryInfo", version=self._nvml.nvmlMemory_v2)
         return GpuMemory(int(info.used), int(info.total - info.reserved)) if info and info.total else None
 
     def memory_of(self, processes: Collection[int]) -> int | None:
-        """Returns bytes of the GPU's memory in use by these processes together, including CUDA's context.
+        """Returns the bytes of the GPU's memory in use by these processes together, including CUDA's context.
 
         None if the driver doesn't report it (Windows, WSL2, MIG) or uses other process ids (in a container).
         """

@@ -390,7 +390,7 @@ class AppleSource:
 
 
 def compressed_bytes(text: bytes) -> int | None:
-    """Returns bytes in use by the memory compressor, from the output of `vm_stat`; None if it has no such line."""
+    """Returns the bytes in use by the memory compressor, from the output of `vm_stat`; None if it has no such line."""
     words = text.decode(errors="replace")
     size, pages = _PAGE_SIZE.search(words), _COMPRESSOR.search(words)
     return int(size[1]) * int(pages[1]) if size and pages else None

@@ -402,7 +402,7 @@ def starving(recent: Recent, *, raised: str) -> MonitorFinding | None:
 
 
 def _share_waiting(recent: Recent) -> float | None:
-    """Returns share of the last steps' time spent waiting for data; None before enough steps were timed."""
+    """Returns the share of the last steps' time spent waiting for data; None before enough steps were timed."""
     seconds = waited = 0.0
     for steps, (lasted, data) in enumerate(reversed(recent.timed), start=1):
         seconds, waited = seconds + lasted, waited + data

@@ -134,7 +134,7 @@ def suits(purpose: str, task: str) -> bool:
 
 
 def weight_bytes(parameters: Mapping[str, int]) -> int:
-    """Returns bytes of weights, from their number by format (`{"F32": 66955010}`)."""
+    """Returns the bytes of weights, from their number by format (`{"F32": 66955010}`)."""
     return int(sum(count * _BYTES.get(form, 1) for form, count in parameters.items()))
 
 

@@ -249,7 +249,7 @@ def _beginning(path: Path) -> str:
 
 
 def _of_text(text: str) -> Task | None:
-    """Returns tables and lists of words may end in `.txt` like prose."""
+    """Returns the task of a text file: tables and lists of words may end in `.txt` like prose."""
     if text.lstrip("\ufeff \r\n").startswith(("{", "[")):
         return None
     lines = text.splitlines()

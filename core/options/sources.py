@@ -280,7 +280,7 @@ class ScratchModel:
     inner: int
 
     def parameters(self, vocabulary: int, positions: int = LEAST_POSITIONS) -> int:
-        """Returns number of weights without a classifier."""
+        """Returns the number of weights without a classifier."""
         hidden, inner = self.hidden, self.inner
         if self.writes:
             block = 4 * hidden * hidden + 3 * hidden * inner + 2 * hidden

@@ -50,7 +50,7 @@ DEFAULT_FRACTION = DataOptions().eval_fraction
 
 
 def splits(options: RunOptions) -> Iterator[Problem]:
-    """Yields validation data is given in one way only, and differs from the training data."""
+    """Checks that validation data is given in one way only, and differs from the training data."""
     data = options.data
     name = Path(data.eval or "").name
     split = _("the split {name}").format(name=data.eval_split)
@@ -108,7 +108,7 @@ def _data_chosen(options: RunOptions) -> Iterator[Problem]:
 
 
 def _data_fits_task(options: RunOptions) -> Iterator[Problem]:
-    """Yields images are for image tasks; random samples are for timing only, and rows of one text have one length."""
+    """Checks that images are for image tasks, random samples for timing only, and rows of one text of one length."""
     task = options.task
     for path, source in _sources(options):
         if source == DIGITS and not task.reads_images:
@@ -240,7 +240,7 @@ def _vocabulary(options: RunOptions) -> Iterator[Problem]:
 
 
 def _image_size(options: RunOptions) -> Iterator[Problem]:
-    """Yields images must be large enough for the model; with batch norm a single small image is not enough."""
+    """Checks that images are large enough for the model; with batch norm a single small image is not enough."""
     name = Scheme.TORCHVISION.name_of(options.model.source) or ""
     limits = VISION_MODELS.get(name)
     if options.task.reads_text or limits is None:

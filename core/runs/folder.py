@@ -207,7 +207,7 @@ def is_same_process(pid: int, started: float, booted: float | None = None) -> bo
 
 
 def clock_moved(booted: float) -> float:
-    """Returns seconds by which the clock was set forward since it had the boot at `booted`."""
+    """Returns the seconds by which the clock was set forward since it had the boot at `booted`."""
     moved = float(psutil.boot_time()) - booted
     return moved if abs(moved) >= 1.0 else 0.0
 

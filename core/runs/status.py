@@ -71,11 +71,11 @@ class ByStep(list[Kept]):
     """What happened at steps, in order: the newest of each step, without what a resumed run takes back."""
 
     def with_(self, event: Kept) -> "ByStep[Kept]":
-        """Returns these and an event, in place of one of the same step."""
+        """Returns a copy with an event, in place of one of the same step."""
         return ByStep([*(one for one in self if one.step != event.step), event])
 
     def resumed(self, started: RunStarted) -> "ByStep[Kept]":
-        """Returns those that still count when an attempt begins."""
+        """Returns the events that still count when an attempt begins."""
         return ByStep(one for one in self if not started.undoes(one.step))
 
 
@@ -541,7 +541,7 @@ class RunStatus:
         return shares | {"rest": max(0.0, 1.0 - sum(shares.values()))}
 
     def seconds_spent(self, until: float | None = None) -> float | None:
-        """Returns total time of all attempts' engines, without pauses; None if none has started.
+        """Returns the total time of all attempts' engines, without pauses; None if none has started.
 
         Args:
             until: The end of the newest attempt, or now (unix seconds); None: its engine's last event.

@@ -41,7 +41,7 @@ class RunSizes:
         self._known: dict[Path, tuple[tuple[int, ...], int]] = {}
 
     def of(self, run: RunFolder) -> int:
-        """Returns bytes of all files of a run; links count as nothing, and what can't be read isn't counted.
+        """Returns the bytes of all files of a run; links count as nothing, and what can't be read isn't counted.
 
         A run whose folders and growing files have the same dates as at the last count isn't counted again.
         """

@@ -38,7 +38,7 @@ from core.services.memory import probable_device
 
 
 def parameters_of(run: RunFolder, options: RunOptions, which: Which) -> int | None:
-    """Returns number of weights of a run's model, from the headers of its files; None if they aren't found."""
+    """Returns the number of weights of a run's model, from the headers of its files; None if they aren't found."""
     own = count_weights(run.model.glob(WEIGHTS))
     if not holds_adapter(run.model):
         return own or None  # as many as before training
@@ -182,7 +182,7 @@ def room_for(run: RunFolder, wanted: Sequence[Which], folder: Path, *, on_cpu: b
 
 
 def memory_needed(run: RunFolder, options: RunOptions, which: Which) -> int | None:
-    """Returns bytes of main memory that a model of a run takes; None if unknown."""
+    """Returns the bytes of main memory that a model of a run takes; None if unknown."""
     parameters = parameters_of(run, options, which)
     if parameters is None:
         return None

@@ -27,14 +27,14 @@ class DownloadPace:
 
     @property
     def speed(self) -> float | None:
-        """Bytes per second. None if not known yet."""
+        """Bytes per second; None if not known yet."""
         if len(self._marks) < 2:
             return None
         (begin, before), (end, after) = self._marks[0], self._marks[-1]
         return (after - before) / (end - begin) if end > begin else None
 
     def left(self, progress: JobProgress) -> float | None:
-        """Returns seconds until the end. None if not known yet."""
+        """Returns the seconds until the end; None if not known yet."""
         speed = self.speed
         return (progress.total - progress.done) / speed if speed else None
 

@@ -118,7 +118,7 @@ class Export:
             shutil.rmtree(staging, ignore_errors=True)
 
     def kill(self) -> None:
-        """Ends it at once, also before it has begun."""
+        """Ends the export at once, also before it has begun."""
         with self._lock:
             self._is_killed = True
             if self._process is not None:

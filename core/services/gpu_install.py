@@ -216,7 +216,7 @@ class Install:
             raise explain(f"{error.filename or folder}: {error.strerror or error}") from error
 
     def kill(self) -> None:
-        """Ends it; may be called from any thread, also before it has begun."""
+        """Ends the installation; may be called from any thread, also before it has begun."""
         with self._lock:
             self._is_killed = True
             self._end()
@@ -338,7 +338,7 @@ def copy_source() -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Returns bytes of all files in a folder, hard links (between uv's cache and the environment) counted once."""
+    """Returns the bytes of all files in a folder, hard links (between uv's cache and the environment) counted once."""
     seen: dict[tuple[int, int], int] = {}
     for parent, _folders, names in os.walk(folder):
         for name in names:

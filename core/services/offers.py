@@ -236,7 +236,7 @@ BITS = {
 
 
 def size_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> int:
-    """Returns approximate size of an export's weights."""
+    """Returns the approximate size of an export's weights."""
     base = None if kind is ExportKind.ADAPTER or not source.is_adapter else base_folder(source.folder)
     files = [*(base or source.folder).glob(WEIGHTS)]
     if kind is ExportKind.ADAPTER:

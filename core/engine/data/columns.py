@@ -60,7 +60,7 @@ def _chunked(cells: Cells) -> pa.ChunkedArray:
 
 
 def _are_whole(numbers: pa.Array) -> bool:
-    """Returns whether all of them can be written without a point."""
+    """Returns whether all numbers can be written without a point."""
     numbers = numbers.filter(pc.invert(pc.is_nan(numbers)))
     is_whole = pc.and_(pc.equal(numbers, pc.floor(numbers)), pc.less(pc.abs(numbers), EXACT_FLOAT))
     return pc.all(is_whole).as_py() is not False

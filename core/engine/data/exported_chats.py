@@ -77,7 +77,7 @@ class ChatExport:
 
 
 def _is_tree(record: dict[str, Any]) -> bool:
-    """Returns whether it is a chat of ChatGPT: messages, or none and where they would be shown."""
+    """Returns whether a record is a chat of ChatGPT: messages, or none and where they would be shown."""
     nodes = record.get("mapping")
     if not nodes:
         return nodes == {} and "current_node" in record
@@ -88,7 +88,7 @@ def _is_tree(record: dict[str, Any]) -> bool:
 
 
 def _is_of_claude(record: dict[str, Any]) -> bool:
-    """Returns whether it is a chat of Claude: messages with a sender, or none and the chat's number."""
+    """Returns whether a record is a chat of Claude: messages with a sender, or none and the chat's number."""
     messages = record.get("chat_messages")
     if not messages:
         return messages == [] and "uuid" in record

@@ -209,7 +209,7 @@ def _transformers(side: Side) -> Iterator[tuple[str, nn.Module, torch.Tensor]]:
 
 
 def many_tokens(side: Side) -> Tensors:
-    """Returns a weight's gradient is a sum over all tokens.
+    """Computes a weight's gradient, which is a sum over all tokens.
 
     On Apple's M1 and M2, matrix products over 32,767 terms and more read past the end of their operands and add what is
     there (https://github.com/pytorch/pytorch/issues/177116, explained in https://github.com/pytorch/pytorch/pull/195012,
@@ -237,7 +237,7 @@ def _dirty_memory(side: Side) -> None:
 
 
 def large_vocabulary(side: Side) -> Tensors:
-    """Returns the output layer of GPT-2: sums over more than 32,768 terms.
+    """Computes the output layer of GPT-2: sums over more than 32,768 terms.
 
     The second layer's gradient is right and the one it passes to the first is not
     (https://github.com/pytorch/pytorch/issues/153957). A squared error spreads the gradient over the whole vocabulary;

@@ -114,7 +114,7 @@ def limit_memory(resolved: "ResolvedRun") -> None:
 
 
 def memory_limit() -> int | None:
-    """Returns bytes of the card that torch may hold; None without `limit_memory`."""
+    """Returns the bytes of the card that torch may hold; None without `limit_memory`."""
     if not torch.cuda.is_initialized():
         return None
     share = torch.cuda.get_per_process_memory_fraction()

@@ -35,7 +35,7 @@ class Subject:
     kind: RepoKind = RepoKind.MODEL
 
     def error(self, title: str, detail: str) -> UserError:
-        """Makes an error about it, with every token removed."""
+        """Makes an error about the subject, with every token removed."""
         error_type = ModelError if self.kind is RepoKind.MODEL else DataError
         return error_type(without_token(title), without_token(detail))
 

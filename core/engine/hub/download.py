@@ -176,7 +176,7 @@ class RemoteFile:
     is_large: bool
 
     def fetch(self, path: Path, sent: Mapping[str, str], on_bytes: Callable[[int], None]) -> None:
-        """Downloads it into `path`, after what is in that; `on_bytes` is called with the bytes so far.
+        """Downloads the file into `path`, after what is there already; `on_bytes` is called with the bytes so far.
 
         Raises:
             Damaged: The content isn't the file's; `path` is deleted.

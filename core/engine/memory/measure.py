@@ -116,7 +116,7 @@ class CurrentMemory:
 
 
 def gpu_used() -> int | None:
-    """Returns memory of the visible GPU used by all programs; None if NVIDIA's driver doesn't report it."""
+    """Returns the memory of the visible GPU used by all programs; None if NVIDIA's driver doesn't report it."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
     gpu = find_gpu(visible) if visible else None  # empty: no GPU may be used
     memory = gpu.memory() if gpu else None
@@ -124,7 +124,7 @@ def gpu_used() -> int | None:
 
 
 def cuda_context(used_before: int | None) -> int:
-    """Returns memory of CUDA's context: the increase of `gpu_used()` since torch used the GPU; 0 if unknown.
+    """Returns the memory of CUDA's context: the increase of `gpu_used()` since torch used the GPU; 0 if unknown.
 
     On Windows and in containers the driver doesn't report memory per process.
     """
@@ -173,12 +173,12 @@ class SavedTensors:
 
 
 def state_bytes_on(kind: str, optimizer: Any) -> int:
-    """Returns bytes of an optimizer's state on a kind of device."""
+    """Returns the bytes of an optimizer's state on a kind of device."""
     return sum(state_bytes(bare(optimizer), kind).values()) if optimizer is not None else 0
 
 
 def weight_bytes_on(kind: str, model: torch.nn.Module) -> int:
-    """Returns bytes of a model's weights on a kind of device, shared ones once, including quantization states."""
+    """Returns the bytes of a model's weights on a kind of device, shared ones once, including quantization states."""
     return sum(
         {
             tensor.data_ptr(): tensor.numel() * tensor.element_size()

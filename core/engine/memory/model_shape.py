@@ -91,7 +91,7 @@ def reads_images(model: Any) -> bool:
 
 
 def _factored(weight: torch.Tensor) -> int:
-    """Returns size of Adafactor's state for a weight (`transformers.optimization.Adafactor`, without momentum)."""
+    """Returns the size of Adafactor's state for a weight (`transformers.optimization.Adafactor`, without momentum)."""
     if weight.dim() < 2:
         return weight.numel()
     return weight.numel() // weight.shape[-1] + weight.numel() // weight.shape[-2]

@@ -101,7 +101,7 @@ class RunLog:
         self._mark = time.perf_counter()
 
     def since_mark(self) -> float:
-        """Returns seconds since the step, the evaluation or the saving under way has begun."""
+        """Returns the seconds since the step, the evaluation or the saving under way has begun."""
         return time.perf_counter() - self._mark
 
     def end_step(self, step: StepOnDevice) -> None:

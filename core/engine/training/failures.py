@@ -51,7 +51,7 @@ def require_processes(checkpoint: Checkpoint | None, count: int, computers: int 
 
 
 def saved_bytes(model: Any) -> int:
-    """Returns bytes of the weights that are saved: all, or an adapter's alone."""
+    """Returns the bytes of the weights that are saved: all, or an adapter's alone."""
     is_adapter = hasattr(model, "peft_config")
     weights = {
         weight.data_ptr(): weight for weight in model.parameters() if weight.requires_grad or not is_adapter

@@ -190,7 +190,7 @@ def optimizer_name(optimizer: Any) -> str:
 
 
 def optimizer_numbers(optimizer: Any) -> dict[str, float]:
-    """Returns its hyperparameters by the names of `TrainingOptions`, of a group with weight decay if there is one."""
+    """Returns an optimizer's hyperparameters by `TrainingOptions`' names, of a group with weight decay if possible."""
     group = max(optimizer.param_groups, key=lambda group: group.get("weight_decay", 0.0))
     numbers = {
         "learning_rate": group.get("initial_lr"),
@@ -205,7 +205,7 @@ def optimizer_numbers(optimizer: Any) -> dict[str, float]:
 
 
 def state_bytes(optimizer: Any, kind: str | None = None) -> dict[str, int]:
-    """Returns bytes of a bare optimizer's state by dtype, such as `{"uint8": 4096}`; a shared tensor counts once.
+    """Returns the bytes of a bare optimizer's state by dtype, such as `{"uint8": 4096}`; a shared tensor counts once.
 
     With a `kind` (`cuda`, `mps`, `cpu`), only tensors on such devices count.
     """
@@ -296,7 +296,7 @@ def differences(options: RunOptions, ran: WhatRan) -> tuple[RanDifferently, ...]
 
 
 def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, object, object]]:
-    """Yields path of an option, what was chosen, and what runs; left out where the two can't be compared."""
+    """Yields the path of an option, what was chosen, and what runs; left out where the two can't be compared."""
     device, model, data, memory = options.device, options.model, options.data, options.memory
     training, with_zero = options.training, memory.deepspeed is not DeepSpeed.OFF
     kind = device.name.partition(":")[0]
