@@ -259,7 +259,7 @@ def markdown(result: Result, *, with_published: bool = False) -> str:
 
 
 def text(result: Result, *, with_published: bool = False) -> str:
-    """Returns the same for a terminal."""
+    """Returns the table with its conclusion for a terminal."""
     table = table_of(result, with_published=with_published).text()
     facts = how_measured(result, with_published=with_published)
     return "\n".join([result.benchmark.title, "", table, "", conclusion(result), "", *facts])

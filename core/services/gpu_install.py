@@ -324,7 +324,7 @@ def remove() -> int:
 
 
 def log_file() -> Path:
-    """Returns output of uv and of the check."""
+    """Returns the log's path: output of uv and of the check."""
     return gpu_folder() / "install.log"
 
 
