@@ -35,7 +35,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def starts_random(self) -> bool:
-        """Whether the model has random weights at the start. That of a past run has the run's, always."""
+        """Whether the model has random weights at the start; the model of a past run never has."""
         source = self.model.source
         return is_scratch(source) or not (self.model.pretrained or scheme_of(source) is Scheme.RUN)
 
@@ -57,12 +57,12 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tells_of_training(self) -> bool:
-        """Whether what is found in the training data is told: not where the model is evaluated on other data only."""
+        """Whether findings in the training data are told: not if the model is only evaluated, on other data."""
         return not (self.only_evaluates and (self.data.eval or self.data.eval_split))
 
     @property
     def data_name(self) -> str:
-        """The name of the data that the run is about: where nothing is trained, of what is evaluated."""
+        """The name of the training data, or of the evaluated data if nothing is trained."""
         return Path((self.only_evaluates and self.data.eval) or self.data.train).name
 
     @property

@@ -468,7 +468,7 @@ def test_the_menu_offers_every_preset_and_example(qtbot, page):
     assert {preset.title for preset in presets.presets()} <= set(examples)
     for action, signal in (
         (examples["Fastest"], page._header.preset_chosen),
-        (examples["Recognise handwritten digits"], page._header.example_chosen),
+        (examples["Recognize handwritten digits"], page._header.example_chosen),
     ):
         with qtbot.waitSignal(signal):
             action.trigger()
