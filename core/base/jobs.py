@@ -232,7 +232,7 @@ class EngineJob(JobProcess):
         return answer
 
     def _ran_out(self) -> bool:
-        """Returns whether memory ran out; on macOS, which doesn't count such endings, whether the process was killed."""
+        """Returns whether memory ran out; on macOS, which doesn't count such ends, whether the process was killed."""
         code, kills = self._process.returncode, out_of_memory_kills()
         if kills is None and sys.platform == "darwin" and signal_name(code) == "SIGKILL":
             return True
