@@ -16,7 +16,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn, TextIO, TypeVar
+from typing import Any, NamedTuple, NoReturn, TextIO, TypeVar
 
 import msgspec
 import psutil
@@ -161,13 +161,20 @@ def _pytorch(options: RunOptions) -> TrainRun:
     return train_run
 
 
-ENGINES: dict[str, Callable[[RunOptions], TrainRun]] = {"pytorch": _pytorch}
-"""Each prepares this process for a run and imports an engine."""
+class Engine(NamedTuple):
+    """An engine: whether it trains a run, and a function that prepares this process for one and imports it."""
+
+    trains: Callable[[RunOptions], bool]
+    load: Callable[[RunOptions], TrainRun]
+
+
+ENGINES = [Engine(lambda _options: True, _pytorch)]
+"""The first one that trains a run is its engine; PyTorch, which trains any, is the last."""
 
 
 def engine_of(options: RunOptions) -> TrainRun:
-    """Returns the engine of a run; only here one is chosen, and so far there is one."""
-    return ENGINES["pytorch"](options)
+    """Loads the engine of a run; only here one is chosen."""
+    return next(engine for engine in ENGINES if engine.trains(options)).load(options)
 
 
 def _train_here(run: RunFolder) -> int:

@@ -148,7 +148,7 @@ def _optimizer(case: Case) -> Explanation:
     sentence = _("The state of {optimizer} for each trained weight.")
     if case.zero is not DeepSpeed.OFF:
         sentence = _("The state of {optimizer} for each trained weight, and DeepSpeed's copy of it in fp32.")
-    if estimate.tables_apart(case):
+    elif estimate.tables_apart(case):
         sentence = _("The state of {optimizer} for each trained weight; for embeddings in 32 bits.")
     return Explanation(sentence.format(optimizer=name.label), formula, source)
 

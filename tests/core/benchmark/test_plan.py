@@ -48,7 +48,7 @@ def test_nothing_is_left_where_a_folder_cant_be_made(tmp_path, monkeypatch):
     def refuse(_folder, _notes):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("core.runs.compare.past_runs.write", refuse)
+    monkeypatch.setattr("core.runs.compare.notes.write", refuse)
     with pytest.raises(OSError, match="No space"):
         make_benchmark(tmp_path)
     assert list_runs(tmp_path) == []

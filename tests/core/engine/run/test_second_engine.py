@@ -26,7 +26,9 @@ from tests.fakes.training import run_options
 
 
 def options(**changes: object) -> RunOptions:
-    return run_options(**{"epochs": 3.0, "learning_rate": 0.5, "keep_checkpoints": 1, **changes})
+    return run_options(
+        **{"train": numpy_engine.DATA, "epochs": 3.0, "learning_rate": 0.5, "keep_checkpoints": 1, **changes}
+    )
 
 
 @pytest.fixture(autouse=True)
