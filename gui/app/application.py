@@ -93,7 +93,7 @@ class BugReporter(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._dialog: BugDialog | None = None
+        self.dialog: BugDialog | None = None
         self._shown: set[str] = set()
         self.happened.connect(self._show)
         self._recursed.connect(self._report, Qt.ConnectionType.QueuedConnection)
@@ -124,11 +124,11 @@ class BugReporter(QObject):
 
     def _show(self, where: str, text: str) -> None:
         """Show one report at a time, and of each place the first: a timer or a paint event repeats its error."""
-        if self._dialog is None and where not in self._shown:
+        if self.dialog is None and where not in self._shown:
             self._shown.add(where)
-            self._dialog = BugDialog(text, QApplication.activeWindow())
-            self._dialog.destroyed.connect(lambda: setattr(self, "_dialog", None))
-            self._dialog.show()
+            self.dialog = BugDialog(text, QApplication.activeWindow())
+            self.dialog.destroyed.connect(lambda: setattr(self, "_dialog", None))
+            self.dialog.show()
 
 
 class BugDialog(Sheet):

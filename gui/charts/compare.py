@@ -192,7 +192,7 @@ class CompareMetric(CompareChart):
         self.metric_name = self.quantity = name
         self.set_title(formats.metric_title(name) if name != "eval_loss" else _("Validation loss"))
         self.write = formats.metric_format(name)
-        self._canvas.y_axis.set_unit(SHARES if formats.is_share(name) else VALUES)
+        self.canvas.y_axis.set_unit(SHARES if formats.is_share(name) else VALUES)
         self.refresh()
 
     def series_of(self, history: RunHistory) -> Series | None:

@@ -282,7 +282,7 @@ class MetricsChart(StepChart):
         found = [name for name, series in known.items() if len(series)]
         lead = next((name for name in formats.METRIC_NAMES if name in found), "")
         names = next(([name for name in found if of(name)] for of in self.TOGETHER if of(lead)), [lead])
-        self._canvas.y_axis.set_unit(SHARES if formats.is_share(lead) else VALUES)
+        self.canvas.y_axis.set_unit(SHARES if formats.is_share(lead) else VALUES)
         self.leaves_out = lead in formats.LESS_IS_BETTER
         lines = [
             ChartLine(
@@ -301,7 +301,7 @@ class MetricsChart(StepChart):
         return lines[::-1]
 
     def y_span(self, drawn: Span) -> Span:
-        return share_span(drawn) if self._canvas.y_axis.unit is SHARES else drawn
+        return share_span(drawn) if self.canvas.y_axis.unit is SHARES else drawn
 
     def readings(self, x: float | None) -> list[Reading]:
         return [
@@ -355,7 +355,7 @@ class StepTimeChart(StepChart):
     legend_lines = 2
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
-        self._parts: StackedParts | None = None
+        self.parts: StackedParts | None = None
         self._pauses = pg.PlotDataItem(connect="pairs")  # upright lines, cut off at the top
         self._pauses.setZValue(-5)
         self._pause_share = 0.0
@@ -381,10 +381,10 @@ class StepTimeChart(StepChart):
         return 0.0, MARGIN_AT_TOP * drawn[1] if drawn[1] <= SPIKE * usual else 1.5 * usual
 
     def draw_more(self, low: float, high: float, scale: XScale) -> None:
-        self._parts = parts_between(self.history, low, high, self._canvas.columns())
-        x = np.empty(0) if self._parts is None else scale.to_axis(self._parts.x)
+        self.parts = parts_between(self.history, low, high, self.canvas.columns())
+        x = np.empty(0) if self.parts is None else scale.to_axis(self.parts.x)
         for number, band in enumerate(self._bands):
-            band.setData(x, x if self._parts is None else self._parts.tops[number])
+            band.setData(x, x if self.parts is None else self.parts.tops[number])
         pauses = [pause for pause in self.history.pauses if low <= pause.step <= high]
         seconds = np.array([pause.seconds for pause in pauses], float)
         steps = scale.to_axis(np.array([pause.step for pause in pauses], float))
@@ -407,8 +407,8 @@ class StepTimeChart(StepChart):
         if median is None or extremes is None:
             return []
         readings = [Reading(formats.step_time(median), self._line_colour, _("recently"))]
-        if self._parts is not None:
-            shares = zip(self._part_names, COLOURS, formats.whole_shares(self._parts.shares), strict=True)
+        if self.parts is not None:
+            shares = zip(self._part_names, COLOURS, formats.whole_shares(self.parts.shares), strict=True)
             readings += [
                 Reading(formats.whole_percent(share), colour, name)
                 for name, (colour, _strength), share in sorted(shares, key=lambda part: -part[2])

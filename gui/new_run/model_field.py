@@ -233,12 +233,12 @@ class ModelField(Field):
             _("A folder with a model in it, or an id on the Hub."),
             _("The model that one of your runs has trained."),
         )
-        self._place = Segmented(map(Segment, ModelOrigin, titles, tips))
-        self._place.setAccessibleName(_("Source of the model"))
-        self._place.chosen.connect(self._on_place)
+        self.place = Segmented(map(Segment, ModelOrigin, titles, tips))
+        self.place.setAccessibleName(_("Source of the model"))
+        self.place.chosen.connect(self._on_place)
         self.hub = push_button(_("Find one on the Hub…"), self.hub_wanted.emit)
         keep_place(self.hub)
-        lines = fill(QVBoxLayout(), self._place, self._stack, spacing=SPACING)
+        lines = fill(QVBoxLayout(), self.place, self._stack, spacing=SPACING)
         lines.addWidget(self.hub, 0, Qt.AlignmentFlag.AlignLeading)
         self._row.addLayout(lines, 1)
         self.models.reload()
@@ -282,7 +282,7 @@ class ModelField(Field):
         return model.facts(parameters) if model is not None else ""
 
     def _show_place(self, place: ModelOrigin) -> None:
-        self._place.set_value(place.value)
+        self.place.set_value(place.value)
         widget = self._places[place]
         self._stack.setCurrentWidget(widget)
         self.hub.setVisible(widget is not self._runs)

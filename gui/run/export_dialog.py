@@ -233,8 +233,8 @@ class ExportSheet(Sheet):
         self.place = ExportPlace(run.name)
         self.strip = MessageStrip()
         self._status = role_label(Role.MUTED)
-        self._bar = QProgressBar()
-        self._bar.setAccessibleName(_("Exporting"))
+        self.bar = QProgressBar()
+        self.bar.setAccessibleName(_("Exporting"))
         self.take = push_button(_("Export and upload"), self._begin)
         self.show_folder = push_button(_("Show the folder"), self._reveal)
         self.copy_code = push_button(_("Copy Python code"), self._copy_code, _("To use the exported model"))
@@ -306,7 +306,7 @@ class ExportSheet(Sheet):
             ExportPlace.last_parent = Path(self.place.folder).expanduser().parent
         export = self._export = Export(self.place.wanted(self._run))
         self._status.setText(_("Loading the training libraries…"))
-        self._bar.setRange(0, 0)
+        self.bar.setRange(0, 0)
         self._work.start(lambda call: export.run(call.tell))
         self._refresh()
 
@@ -316,8 +316,8 @@ class ExportSheet(Sheet):
             self._export.kill()
 
     def _show_progress(self, progress: JobProgress) -> None:
-        self._bar.setRange(0, progress.total)
-        self._bar.setValue(progress.done)
+        self.bar.setRange(0, progress.total)
+        self.bar.setValue(progress.done)
         self._status.setText(f"{progress.what}…")
 
     def _show_report(self, report: ExportReport) -> None:
@@ -343,7 +343,7 @@ class ExportSheet(Sheet):
 
     def _refresh(self) -> None:
         is_running = self.is_running
-        for widget in (self._status, self._bar, self.stop):
+        for widget in (self._status, self.bar, self.stop):
             widget.setVisible(is_running)
         self.kinds.setEnabled(not is_running)
         self.place.setEnabled(not is_running)
@@ -378,7 +378,7 @@ class ExportSheet(Sheet):
         self.take.setText(_("Export"))
         content = QWidget()
         fill(QVBoxLayout(content), self.kinds, None, margins=(0, 0, SPACING, 0))
-        progress = hbox(self._status, (self._bar, 1), self.stop)
+        progress = hbox(self._status, (self.bar, 1), self.stop)
         outcome = QWidget()
         fill(QVBoxLayout(outcome), progress, self.strip, None, margins=FLUSH)
         outcome.setMinimumHeight(OUTCOME_HEIGHT)

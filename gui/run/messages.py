@@ -113,7 +113,7 @@ class RunMessages(QWidget):
         self._scroll = PageScroll(all_of_them, most_lines=PANEL_LINES)
         around = fill(QVBoxLayout(self.panel), self._scroll, margins=(SPACING,) * 4)
         around.setSizeConstraint(QLayout.SizeConstraint.SetFixedSize)
-        self._strips: dict[str, MessageStrip] = {}
+        self.strips: dict[str, MessageStrip] = {}
         self.hide()
 
     def show_messages(
@@ -153,21 +153,21 @@ class RunMessages(QWidget):
         return [message.title for name, message in self._shown.items() if name != VERDICT]
 
     def _fill_panel(self, before: Mapping[str, MessageRaised]) -> None:
-        for gone in self._strips.keys() - self._shown.keys():
-            self._strips.pop(gone).deleteLater()
+        for gone in self.strips.keys() - self._shown.keys():
+            self.strips.pop(gone).deleteLater()
         for place, (name, message) in enumerate(self._shown.items()):
-            if name not in self._strips:
-                strip = self._strips[name] = MessageStrip(self.panel, closable=name != VERDICT)
+            if name not in self.strips:
+                strip = self.strips[name] = MessageStrip(self.panel, closable=name != VERDICT)
                 strip.fix_chosen.connect(self.panel.close)
                 strip.fix_chosen.connect(self.fix_chosen)
                 strip.closed.connect(partial(self._dismiss, name))
             if before.get(name) != message:
-                self._strips[name].show_message(message.level, message.title, message.detail, message.fixes)
-                for button in self._strips[name].findChildren(QPushButton):
+                self.strips[name].show_message(message.level, message.title, message.detail, message.fixes)
+                for button in self.strips[name].findChildren(QPushButton):
                     button.setAutoDefault(True)  # Return presses it
-            if self._column.indexOf(self._strips[name]) != place:
-                self._column.removeWidget(self._strips[name])
-                self._column.insertWidget(place, self._strips[name])
+            if self._column.indexOf(self.strips[name]) != place:
+                self._column.removeWidget(self.strips[name])
+                self._column.insertWidget(place, self.strips[name])
         if not self._shown:
             self.panel.close()
 

@@ -64,7 +64,7 @@ class TryPage(QWidget):
         self._is_refused = False  # the message says that runs which train need the memory
         self._runs: EngineWork[TryChoice] = EngineWork(self)
         self._room: EngineWork[LoadVerdict] = EngineWork(self)
-        self._idle = QTimer(self, interval=IDLE_MS, singleShot=True)
+        self.idle = QTimer(self, interval=IDLE_MS, singleShot=True)
         self.run_list = ChoiceList()
         self.run_list.setAccessibleName(_("Run"))
         self.shown = Segmented(
@@ -112,7 +112,7 @@ class TryPage(QWidget):
 
     def end_work(self) -> None:
         """End all processes and wait for all threads."""
-        self._idle.stop()
+        self.idle.stop()
         self._runs.close()
         self._room.close()
         for column in self.columns.values():
@@ -121,13 +121,13 @@ class TryPage(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._wants_focus = True
-        self._idle.stop()
+        self.idle.stop()
         self.find_runs()
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Keep the models for some time: the person may come back."""
         super().hideEvent(event)
-        self._idle.start()
+        self.idle.start()
 
     def focusInEvent(self, _event: QFocusEvent) -> None:
         """Focus the text to be written, or where a picture is chosen."""
@@ -152,7 +152,7 @@ class TryPage(QWidget):
         self._runs.done.connect(self._show_choice)
         self._room.done.connect(self._on_verdict)
         self._room.failed.connect(lambda error: self._on_verdict(LoadVerdict((), error.title, error.detail)))
-        self._idle.timeout.connect(self._unload)
+        self.idle.timeout.connect(self._unload)
         self.run_list.currentIndexChanged.connect(self._select_run)
         self.run_list.view().pressed.connect(lambda: setattr(self, "_wants_focus", True))
         self.shown.chosen.connect(self._show_columns)

@@ -108,7 +108,7 @@ def window(make_window):
 
 
 def message(window):
-    strip = window.pages.new_run._strip
+    strip = window.pages.new_run.strip
     assert strip.isVisible()
     return "\n".join(strip.note.lines)
 
@@ -140,7 +140,7 @@ def test_a_wrong_file_is_named_and_leaves_the_form_and_itself_as_they_are(window
     there = tmp_path / "there.csv"
     there.write_text("text,label\n")
     window.open_paths([there])
-    assert not window.pages.new_run._strip.isVisible() or "gone" not in message(window)
+    assert not window.pages.new_run.strip.isVisible() or "gone" not in message(window)
     wrong.write_bytes(b'schema = 99\ntask = "image-classification"\n')
     window.open_path(wrong)
     assert "a newer Hone may read it" in message(window)

@@ -92,7 +92,7 @@ def open_window(qtbot, make_window):
 
     def make(**how):
         window = make_window(is_shown=False, **how)
-        with qtbot.waitSignal(window._live_runs.polled_first, timeout=5000):
+        with qtbot.waitSignal(window.live_runs.polled_first, timeout=5000):
             window.show()
         return window
 
@@ -148,8 +148,8 @@ def test_it_can_be_stopped_and_begun_again_and_follows_a_run_of_another_folder(q
 def test_a_window_that_opens_while_a_run_trains_shows_it(qtbot, open_window, training):
     window = open_window()
     assert window.pages.run.view.run == training
-    assert window.sidebar._buttons[Place.RUNS].text() == "Runs · 1 training"
-    qtbot.waitUntil(lambda: len(window.pages.run.view._history.loss) == 180, timeout=5000)
+    assert window.sidebar.buttons[Place.RUNS].text() == "Runs · 1 training"
+    qtbot.waitUntil(lambda: len(window.pages.run.view.history.loss) == 180, timeout=5000)
 
 
 def test_while_the_form_is_edited_no_run_is_opened(qtbot, make_window, training, monkeypatch):
@@ -159,9 +159,9 @@ def test_while_the_form_is_edited_no_run_is_opened(qtbot, make_window, training,
     field = next(found for found in window.pages.new_run.findChildren(QLineEdit) if found.isVisible())
     field.setFocus()
     qtbot.waitUntil(field.hasFocus, timeout=2000)
-    with qtbot.waitSignal(window._live_runs.polled_first, timeout=5000):
-        window._live_runs.poll_soon()
-    qtbot.waitUntil(lambda: window.sidebar._buttons[Place.RUNS].text() == "Runs · 1 training")
+    with qtbot.waitSignal(window.live_runs.polled_first, timeout=5000):
+        window.live_runs.poll_soon()
+    qtbot.waitUntil(lambda: window.sidebar.buttons[Place.RUNS].text() == "Runs · 1 training")
     assert window.pages.run_on_screen() is None
 
 
@@ -265,7 +265,7 @@ def test_a_run_that_is_resumed_elsewhere_goes_on_where_it_is_shown(qtbot, open_w
     window.pages.show_run(RunFolder(run.path))
     qtbot.waitUntil(lambda: window.pages.run.view.state is State.CRASHED, timeout=5000)
     keep_alive(run, attempt=2)
-    window._live_runs.poll_soon()
+    window.live_runs.poll_soon()
     qtbot.waitUntil(lambda: window.pages.run.view.state is State.STARTING, timeout=5000)
 
 
@@ -278,19 +278,19 @@ def test_waiting_runs_are_listed_in_their_order_moved_and_removed(qtbot, open_wi
     card = window.pages.runs.queue
 
     def buttons(title):
-        return [button for button in card._rows.findChildren(QPushButton) if button.text() == title]
+        return [button for button in card.rows.findChildren(QPushButton) if button.text() == title]
 
-    qtbot.waitUntil(lambda: [live.run for live in card._waiting] == [first, second], timeout=5000)
+    qtbot.waitUntil(lambda: [live.run for live in card.waiting] == [first, second], timeout=5000)
     assert card.isVisible()
     assert [button.isEnabled() for button in buttons("Move up")] == [False, True]
     buttons("Move up")[1].click()
-    qtbot.waitUntil(lambda: [live.run for live in card._waiting] == [second, first], timeout=5000)
+    qtbot.waitUntil(lambda: [live.run for live in card.waiting] == [second, first], timeout=5000)
     buttons("Remove from the queue")[0].click()
     qtbot.waitUntil(lambda: bool(second.open_requests()), timeout=5000)
     assert [request.action for request in second.open_requests()] == [Action.STOP]
     queue.leave(first)
     queue.leave(second)
-    window._live_runs.poll_soon()
+    window.live_runs.poll_soon()
     qtbot.waitUntil(card.isHidden, timeout=5000)
 
 
@@ -310,7 +310,7 @@ def test_a_queued_run_is_started_from_its_page_beside_the_window(
     qtbot.waitUntil(lambda: view.state is State.QUEUED, timeout=5000)
     view.header.buttons.resume.click()
     qtbot.waitUntil(lambda: queue.training() == [training, run], timeout=5000)
-    assert threads == [window._live_runs]
+    assert threads == [window.live_runs]
     view.move_requested.emit(run, queue.Move.NOW)
     trouble = window.found.strip.trouble
     qtbot.waitUntil(lambda: trouble.accessibleName().endswith("is no longer queued"), timeout=5000)

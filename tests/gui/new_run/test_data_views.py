@@ -228,7 +228,7 @@ def test_one_line_describes_how_data_was_read():
 def test_a_run_is_evaluated_on_one_of_a_share_a_file_and_a_split(page, engine):
     engine.answers["inspect"] = report_for(Task.TEXT_CLASSIFICATION, "x")
     load(page)
-    form, split = page._options.form, page._options._split
+    form, split = page.options.form, page.options.split
 
     def choose(path):
         split.choice.buttons()[path].click()
@@ -258,13 +258,13 @@ def test_a_link_to_an_option_of_the_split_changes_nothing(page):
     assert page.tree()["data"]["eval"] == "/held/out.csv"
     assert [row(page, path).isVisible() for path in (FRACTION, FILE, SPLIT)] == [True, True, False]
     load(page, data="hub:some/pairs", of_data={"eval_split": "validation"})
-    shown = page._options._split.choice.buttons()
+    shown = page.options.split.choice.buttons()
     assert [path for path, button in shown.items() if button.isChecked()] == [SPLIT], "before it is read"
 
 
 def test_prompts_are_lines_with_commas_in_them(page):
     load(page, "chat", output={"prompts": ["Hello, you", "Sing"]})
-    field = page._options.form.field("output.prompts")
+    field = page.options.form.field("output.prompts")
     assert field.edit.toPlainText() == "Hello, you\nSing"
     field.edit.setPlainText("One, two\n\nThree")
     assert page.tree()["output"]["prompts"] == ["One, two", "Three"]

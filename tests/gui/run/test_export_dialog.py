@@ -142,7 +142,7 @@ def test_an_export_shows_its_progress_and_how_the_two_models_agree(qtbot, sheet,
     assert numbers.model().item(3).toolTip() == "Only GGUF is quantized."
     numbers.setCurrentIndex(2)
     begin(qtbot, sheet)
-    assert sheet._bar.value() == 2
+    assert sheet.bar.value() == 2
     assert not sheet.take.isEnabled()
     assert not sheet.kinds.isEnabled()
     folder = tmp_path / "reviews-folder"

@@ -165,8 +165,8 @@ def test_dismissing_a_warning_leaves_the_menu_as_it_is(qtbot, run, page):
     warn(run)
     page.show_run(run)
     view = page.view
-    qtbot.waitUntil(lambda: bool(view.messages._strips), timeout=5000)
-    for strip in list(view.messages._strips.values()):
+    qtbot.waitUntil(lambda: bool(view.messages.strips), timeout=5000)
+    for strip in list(view.messages.strips.values()):
         strip.dismiss()
     gc.collect()
     assert all(map(shiboken6.isValid, view.header.buttons.entries.values()))

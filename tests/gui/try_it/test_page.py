@@ -486,12 +486,12 @@ def test_models_are_unloaded_when_a_run_trains_and_some_time_after_the_page_was_
     page.take_live(())
     ask(qtbot, page, "Hello")
     page.hide()
-    assert (page._idle.isActive(), page._idle.interval()) == (True, 300_000)
+    assert (page.idle.isActive(), page.idle.interval()) == (True, 300_000)
     page.show()
-    assert not page._idle.isActive()
+    assert not page.idle.isActive()
     assert is_loaded(page) == [True, True]
     page.hide()
-    page._idle.timeout.emit()
+    page.idle.timeout.emit()
     assert is_loaded(page) == [False, False]
 
 
