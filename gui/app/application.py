@@ -127,7 +127,7 @@ class BugReporter(QObject):
         if self.dialog is None and where not in self._shown:
             self._shown.add(where)
             self.dialog = BugDialog(text, QApplication.activeWindow())
-            self.dialog.destroyed.connect(lambda: setattr(self, "_dialog", None))
+            self.dialog.destroyed.connect(lambda: setattr(self, "dialog", None))
             self.dialog.show()
 
 
@@ -173,12 +173,12 @@ class FormAutosave(QObject):
         if tree is not None:
             page.restore_tree(tree)
         self._saved = page.chosen_tree()
-        self._timer = QTimer(self, singleShot=True, interval=AUTOSAVE_MS)
-        self._timer.timeout.connect(self.save)
-        page.form_changed.connect(lambda: self._timer.isActive() or self._timer.start())
+        self.timer = QTimer(self, singleShot=True, interval=AUTOSAVE_MS)
+        self.timer.timeout.connect(self.save)
+        page.form_changed.connect(lambda: self.timer.isActive() or self.timer.start())
 
     def save(self) -> None:
-        self._timer.stop()
+        self.timer.stop()
         tree = self._page.chosen_tree()
         if tree != self._saved:
             presets.keep(tree)

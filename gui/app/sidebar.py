@@ -221,15 +221,15 @@ class MachineStrip(QWidget):
         self._view = MachineView()
         self._watch: MachineWatch | None = None
         self._ending: list[MachineWatch] = []
-        self._device = text_label(role=Role.STRONG)
-        self._device.setText(_("This computer"))
+        self.device = text_label(role=Role.STRONG)
+        self.device.setText(_("This computer"))
         self._card = _ReadingLines(theme, "run", _("GPU memory in use"))
         self._memory = _ReadingLines(theme, "run", _("Memory in use"))
         self._duty = _ReadingLines(theme, "activations", _("How busy the device is"))
         self._battery = text_label(role=Role.HINT)
         lines = (*self._card.widgets, *self._memory.widgets, *self._duty.widgets)
         edges = (SPACING + 2, SPACING, SPACING + 2, 0)
-        fill(QVBoxLayout(self), self._device, *lines, self._battery, margins=edges, spacing=SPACING // 2)
+        fill(QVBoxLayout(self), self.device, *lines, self._battery, margins=edges, spacing=SPACING // 2)
         self.show_picture(MachinePicture())
 
     def set_machine(self, machine: MachineReport) -> None:
@@ -237,7 +237,7 @@ class MachineStrip(QWidget):
         device = next((device for device in machine.devices if device.name == machine.automatic), None)
         if device is None or device.name == self._device_name:
             return
-        self._device.setText(device.title)
+        self.device.setText(device.title)
         self._device_name = device.name
         if self._watch is not None:
             self._let_go()

@@ -94,14 +94,14 @@ class RepaintQueue(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._waiting: dict[Redrawn, None] = {}
+        self.waiting: dict[Redrawn, None] = {}
         self._drawn_at: dict[Redrawn, float] = {}
         self._hurried_until = time.monotonic() + HURRY_SECONDS
         self.turn = QTimer(self, timerType=Qt.TimerType.PreciseTimer, interval=TURN_MS)
         self.turn.timeout.connect(self._on_turn)
 
     def request(self, chart: Redrawn) -> None:
-        self._waiting[chart] = None
+        self.waiting[chart] = None
         if not self.turn.isActive():
             self.turn.start()
 
@@ -112,10 +112,10 @@ class RepaintQueue(QObject):
 
     def _on_turn(self) -> None:
         now = time.monotonic()
-        for chart in list(self._waiting):
+        for chart in list(self.waiting):
             if now - self._drawn_at.get(chart, -math.inf) < PERIOD_SECONDS:
                 continue
-            del self._waiting[chart]
+            del self.waiting[chart]
             if chart.is_shown():
                 self._drawn_at[chart] = now
                 before = time.thread_time()
@@ -125,7 +125,7 @@ class RepaintQueue(QObject):
                 is_hurried = time.monotonic() < self._hurried_until
                 self._set_interval(HURRIED_TURN_MS if is_hurried else min(LONGEST_TURN_MS, usual))
                 return
-        if not self._waiting:
+        if not self.waiting:
             self.turn.stop()
 
     def _set_interval(self, milliseconds: int) -> None:

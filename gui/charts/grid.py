@@ -416,8 +416,8 @@ class RunCharts(QWidget):
         self._grid = QGridLayout()
         self._grid.setContentsMargins(0, 0, GUTTER, 0)
         self._grid.setSpacing(GAP)
-        self._area = self._scrolling()
-        fill(QVBoxLayout(self), self.bar, (self._area, 1), margins=(0, SPACING, 0, 0), spacing=SPACING)
+        self.area = self._scrolling()
+        fill(QVBoxLayout(self), self.bar, (self.area, 1), margins=(0, SPACING, 0, 0), spacing=SPACING)
         self._arrange(2)
 
     def refresh(self, total_steps: int | None, *, is_over: bool | None) -> None:

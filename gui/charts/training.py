@@ -356,8 +356,8 @@ class StepTimeChart(StepChart):
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self.parts: StackedParts | None = None
-        self._pauses = pg.PlotDataItem(connect="pairs")  # upright lines, cut off at the top
-        self._pauses.setZValue(-5)
+        self.pauses = pg.PlotDataItem(connect="pairs")  # upright lines, cut off at the top
+        self.pauses.setZValue(-5)
         self._pause_share = 0.0
         self._bands = [pg.PlotDataItem(fillLevel=0.0, pen=None) for _colour in COLOURS]
         self._part_names = _("data"), _("forward"), _("backward"), _("optimizer"), _("other")
@@ -365,7 +365,7 @@ class StepTimeChart(StepChart):
         for depth, band in enumerate(reversed(self._bands)):  # the whole step is the lowest
             band.setZValue(depth - 30)
             self.add_decoration(band)
-        self.add_decoration(self._pauses)
+        self.add_decoration(self.pauses)
         self.explain(
             _(
                 "Where the time of a step goes. A GPU works asynchronously, so Hone waits for it between the parts in "
@@ -389,7 +389,7 @@ class StepTimeChart(StepChart):
         seconds = np.array([pause.seconds for pause in pauses], float)
         steps = scale.to_axis(np.array([pause.step for pause in pauses], float))
         heights = np.stack((np.zeros(len(pauses)), seconds), axis=1).ravel()
-        self._pauses.setData(np.repeat(steps, 2), heights)
+        self.pauses.setData(np.repeat(steps, 2), heights)
         clock = self.history.step_clock
         duration = (clock.between(high) or 0.0) - (clock.between(low) or 0.0)
         self._pause_share = min(1.0, seconds.sum() / duration) if duration > 0 else 0.0
@@ -434,7 +434,7 @@ class StepTimeChart(StepChart):
         ground = QColor(tokens.surface)
         for band, (name, strength) in zip(self._bands, COLOURS, strict=True):
             band.setFillBrush(pg.mkBrush(mixed(QColor(getattr(tokens, name)), ground, strength)))
-        self._pauses.setPen(pg.mkPen(tokens.gradients, width=1))
+        self.pauses.setPen(pg.mkPen(tokens.gradients, width=1))
 
     def wanted_lines(self) -> list[ChartLine]:
         history = self.history

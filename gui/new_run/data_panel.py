@@ -173,7 +173,7 @@ class FilesSheet(Sheet):
 
     def __init__(self, finding: DataFinding, parent: QWidget) -> None:
         super().__init__(_("Images in question"), parent)
-        self._waiting = list(finding.files)
+        self.waiting = list(finding.files)
         self.list = QListWidget()
         self.list.setAccessibleName(finding.message)
         self.list.setIconSize(QSize(2 * SIDE + SPACING, SIDE))
@@ -195,10 +195,10 @@ class FilesSheet(Sheet):
 
     def _load_next(self) -> None:
         """Decode the pictures of one file, so that the window never waits for all."""
-        if not self._waiting:
+        if not self.waiting:
             self._load.stop()
             return
-        row, file = self.list.count() - len(self._waiting), self._waiting.pop(0)
+        row, file = self.list.count() - len(self.waiting), self.waiting.pop(0)
         both = (file.path, file.picture), (file.like, file.like_picture)
         pictures = [found for path, picture in both if path and not (found := _small(path, picture)).isNull()]
         if pictures:

@@ -383,8 +383,8 @@ class FitCard(Card):
         self.time.valueChanged.connect(self._show_time_box)
         self.time.refused.connect(self.fits.setText)
         self.ladder.opened.connect(self._show_remedies)
-        self._timer = QTimer(self, interval=ROOM_MS)
-        self._timer.timeout.connect(state.read_room)
+        self.timer = QTimer(self, interval=ROOM_MS)
+        self.timer.timeout.connect(state.read_room)
         self.show_state()
 
     @property
@@ -396,11 +396,11 @@ class FitCard(Card):
         super().showEvent(event)
         if not event.spontaneous():
             self.state.resume()
-        self._timer.start()
+        self.timer.start()
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
-        self._timer.stop()
+        self.timer.stop()
 
     def show_state(self) -> None:
         state, forecast = self.state, self.state.forecast

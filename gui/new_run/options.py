@@ -268,7 +268,7 @@ class OptionsColumn(QWidget):
         self.split = SplitChoice(self.form)
         self._data_card.insert_below(TRAIN, self.split)
         self._data_card.insert_below(TRAIN, self.data)
-        self._check = check = link_button(
+        self.check = check = link_button(
             _("Check this device…"),
             lambda: self.check_requested.emit(str(self.fields.device.value())),
             _("Compare its results with those of the CPU"),
@@ -468,5 +468,5 @@ class OptionsColumn(QWidget):
         """Offer what the chosen device can do."""
         device = find_device(self._machine, str(self.fields.device.value())) if self._machine else None
         self.form.show_machine(self._machine, device, but=frozenset({"device.name"}))
-        self._check.setEnabled("@" not in str(self.fields.device.value()))
+        self.check.setEnabled("@" not in str(self.fields.device.value()))
         self.form.row("device.name").set_refusals(self.fields.device.show_machine(self._machine))

@@ -423,7 +423,7 @@ class ComparePage(QWidget):
         self._colours: dict[Path, str] = {}
         self.runs: tuple[RunFolder, ...] = ()
         self.histories: list[RunHistory] = []
-        self._titles: tuple[str, ...] = ()
+        self.titles: tuple[str, ...] = ()
         self.has_caught_up = False
         self.title, self.difference = role_label(Role.PAGE_TITLE), ElidedLabel(role=Role.MUTED)
         self.conclusion, self.other = text_label(role=Role.STRONG, selectable=True), ChoiceList()
@@ -454,7 +454,7 @@ class ComparePage(QWidget):
         if benchmark is not None:
             self._show_benchmark(benchmark)
             return
-        self.histories, self._titles = [RunHistory() for _run in runs], ()
+        self.histories, self.titles = [RunHistory() for _run in runs], ()
         self.title.setText(_("Compare {count} runs").format(count=formats.count(len(runs))))
         kept = {self._colours[run.path]: run for run in reversed(runs) if run.path in self._colours}
         free = (colour for colour in COLOURS if colour not in kept)
@@ -463,7 +463,7 @@ class ComparePage(QWidget):
             part.hide()
         self.difference.setText("")
         self._name_runs([(run.path, run_title(run)) for run in runs])
-        self._chooser.setVisible(len(runs) <= FEWEST)
+        self.chooser.setVisible(len(runs) <= FEWEST)
         if len(runs) <= FEWEST:
             self.work.put(partial(_others, self.runs), partial(self._on_others, self.runs))
         if len(runs) < FEWEST:
@@ -477,7 +477,7 @@ class ComparePage(QWidget):
     def _show_benchmark(self, benchmark: Benchmark) -> None:
         self.title.setText(benchmark.name)
         self.difference.setText(benchmark.title)
-        for part in (self.conclusion, self.open, self.export, self._chooser):
+        for part in (self.conclusion, self.open, self.export, self.chooser):
             part.hide()
         folder = self.runs[0].path.parent
         self.work.put(partial(list_benchmarks, folder), partial(self._on_benchmarks, benchmark))
@@ -520,7 +520,7 @@ class ComparePage(QWidget):
         elif others:
             self.show_runs([*runs, RunFolder(others[0][0])])
         else:
-            self._chooser.hide()
+            self.chooser.hide()
             self.difference.setText(_("There is no other run of this task to compare with yet."))
 
     def _on_other(self) -> None:
@@ -538,7 +538,7 @@ class ComparePage(QWidget):
     def _on_comparison(self, comparison: RunComparison) -> None:
         self._name_runs([(summary.run.path, summary.title) for summary in comparison.runs])
         colours = [self._colours[summary.run.path] for summary in comparison.runs]
-        self.table.show_comparison(comparison, self._titles, colours)
+        self.table.show_comparison(comparison, self.titles, colours)
         self.charts.judge_by([summary.metric for summary in comparison.runs])
         self.conclusion.setText(comparison.conclusion)
         self.conclusion.setVisible(bool(comparison.conclusion))
@@ -559,8 +559,8 @@ class ComparePage(QWidget):
         shared = f"{runs[0][1].rpartition(TITLE_JOIN)[0]}{TITLE_JOIN}"
         if all(title.startswith(shared) for _path, title in runs):  # of a sweep
             runs = [(path, title.removeprefix(shared)) for path, title in runs]
-        if self._titles != (unique := tuple(distinct_titles(runs))):
-            self._titles = unique
+        if self.titles != (unique := tuple(distinct_titles(runs))):
+            self.titles = unique
             self.charts.names.show_names(unique, [self._colours[path] for path, _title in runs])
             self._show_curves()
 
@@ -574,7 +574,7 @@ class ComparePage(QWidget):
 
     def _show_curves(self) -> None:
         colours = [self._colours[run.path] for run in self.runs]
-        runs = zip(self._titles, colours, self.histories, self.charts.names.shown, strict=True)
+        runs = zip(self.titles, colours, self.histories, self.charts.names.shown, strict=True)
         self.charts.show_curves(
             [Curve(title, colour, history) for title, colour, history, is_shown in runs if is_shown]
         )
@@ -587,9 +587,9 @@ class ComparePage(QWidget):
         self.other.setAccessibleName(label.text())
         self.other.setSizeAdjustPolicy(ChoiceList.SizeAdjustPolicy.AdjustToContents)
         self.other.setMinimumWidth(4 * FEWEST_LETTERS * self.fontMetrics().averageCharWidth())
-        self._chooser = QFrame()
-        self._chooser.setLayout(hbox(label, self.other))
-        top = hbox(self.title, None, self._chooser, self.back)
+        self.chooser = QFrame()
+        self.chooser.setLayout(hbox(label, self.other))
+        top = hbox(self.title, None, self.chooser, self.back)
         layout = vbox(
             top,
             hbox((self.conclusion, 1), self.open, self.export),

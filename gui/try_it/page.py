@@ -56,7 +56,7 @@ class TryPage(QWidget):
         self._runs_folder = runs_folder
         self._room_for = room_for
         self._wanted: RunFolder | None = None
-        self._choice = TryChoice(())
+        self.choice = TryChoice(())
         self._waiting: TryQuestion | None = None  # for the answer about memory, or for the person
         self._on_cpu = False
         self._wants_focus = False  # for the text, once a run is shown
@@ -182,7 +182,7 @@ class TryPage(QWidget):
             self.show_run(RunFolder(Path(path)))
 
     def _show_choice(self, choice: TryChoice) -> None:
-        before, self._choice = self._choice.chosen, choice
+        before, self.choice = self.choice.chosen, choice
         chosen = choice.chosen
         titles = distinct_titles([(run.run.path, run.title) for run in choice.runs])
         self.run_list.set_choices(
@@ -243,7 +243,7 @@ class TryPage(QWidget):
 
     def _ask(self, question: TryQuestion) -> None:
         """Ask the models; if one has to be loaded, first find out whether there is enough memory."""
-        chosen = self._choice.chosen
+        chosen = self.choice.chosen
         if chosen is None:
             return
         self._hide_message()
@@ -255,7 +255,7 @@ class TryPage(QWidget):
 
     def _load(self) -> None:
         """Load the models that aren't loaded, if there is enough memory; then ask what waits, if anything."""
-        chosen, folder, room_for = self._choice.chosen, self._runs_folder(), self._room_for
+        chosen, folder, room_for = self.choice.chosen, self._runs_folder(), self._room_for
         missing = tuple(which for which in self._selected if not self.columns[which].is_loaded)
         if chosen is not None and missing:
             for which in self._selected if self._waiting else missing:

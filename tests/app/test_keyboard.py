@@ -210,7 +210,7 @@ def test_ctrl_tab_leads_into_the_tabs_of_a_run_and_the_focus_is_seen_there(
     keyboard = Keyboard(qtbot, window)
     window.open_path(run.path)
     details = window.pages.run.view.details
-    qtbot.waitUntil(lambda: not details._metrics_table.isHidden(), timeout=10_000)
+    qtbot.waitUntil(lambda: not details.metrics_table.isHidden(), timeout=10_000)
     passed = []
     while details.currentIndex() or not passed:
         keyboard.press(Qt.Key.Key_Tab, Qt.KeyboardModifier.ControlModifier)

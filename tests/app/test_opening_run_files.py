@@ -160,7 +160,7 @@ def test_of_several_files_the_first_is_opened_and_the_others_are_named(window, t
     window.open_paths([*paths, paths[0], paths[1]])
     assert window.pages.new_run.tree()["training"]["max_steps"] == 5
     strip = window.found.strip.aside
-    assert strip._detail.text() == "Not opened: b.csv, c.csv, d.csv + 2"
+    assert strip.detail.text() == "Not opened: b.csv, c.csv, d.csv + 2"
     window.open_paths([])
     assert strip.isVisible()
     window.open_paths(paths[:1])
@@ -169,4 +169,4 @@ def test_of_several_files_the_first_is_opened_and_the_others_are_named(window, t
     data.mkdir()
     drop(window, data, paths[0])
     assert window.pages.new_run.tree()["data"]["train"] == str(data)
-    assert "a.hone" in strip._detail.text()
+    assert "a.hone" in strip.detail.text()

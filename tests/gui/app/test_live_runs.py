@@ -23,6 +23,7 @@ from core.runs.status import RunStatus, State
 from gui.app.live_runs import LiveRunsThread
 from gui.app.sidebar import Place
 from gui.run.words import BeginTurn
+from tests.fakes.on_screen import press
 from tests.fakes.runs import (
     OPTIONS,
     Plot,
@@ -97,10 +98,6 @@ def open_window(qtbot, make_window):
         return window
 
     return make
-
-
-def press(strip, title):
-    next(button for button in strip.findChildren(QPushButton) if button.text() == title).click()
 
 
 # --- The thread
@@ -181,7 +178,7 @@ def test_notices_shrink_and_go_as_runs_end_or_are_shown(make_window, training, f
     strip, seen = window.found.strip, []
     strip.seen.connect(lambda: seen.append(True))
     strip.show_interrupted([Interrupted(training, "Digits"), Interrupted(other, "Reviews")])
-    window.found._on_live((LiveRun(training, "Digits", 0.0, State.TRAINING),))
+    window.live_runs.changed.emit((LiveRun(training, "Digits", 0.0, State.TRAINING),))
     strip.show_error(UserError("The queue can't be written", "No space left"))
     assert strip.trouble.accessibleName() == "The queue can't be written"
     assert strip.interrupted.accessibleName() == "“Reviews” crashed"
@@ -197,16 +194,16 @@ def test_the_end_of_a_run_is_told_on_other_pages_until_its_page_is_shown_or_it_i
     window = make_window()
     strip = window.found.strip.ended
     end = EndedRun(training, "Digits", State.PAUSED, RunStatus())
-    window.found._on_end(end)
+    window.live_runs.run_ended.emit(end)
     press(strip, "Show it")
     assert window.pages.run_on_screen() == training
     assert strip.isHidden()
-    window.found._on_end(end)
+    window.live_runs.run_ended.emit(end)
     assert strip.isHidden()
     window.pages.go_to(Place.NEW_RUN)
-    window.found._on_end(end)
+    window.live_runs.run_ended.emit(end)
     assert strip.isVisible()
-    window.found._on_live((LiveRun(training, "Digits", 0.0, State.TRAINING),))
+    window.live_runs.changed.emit((LiveRun(training, "Digits", 0.0, State.TRAINING),))
     assert strip.isHidden()
 
 
@@ -215,7 +212,7 @@ def test_a_notice_of_an_end_moves_no_page(make_window, training):
     strip = window.found.strip
     place = window.pages.geometry()
     for state in (State.FAILED, State.FINISHED):
-        window.found._on_end(EndedRun(training, "Digits", state, RunStatus()))
+        window.live_runs.run_ended.emit(EndedRun(training, "Digits", state, RunStatus()))
         assert strip.ended.isVisible()
         assert window.pages.geometry() == place
 
@@ -225,12 +222,12 @@ def test_the_second_run_of_a_pair_is_shown_when_the_first_finishes_on_screen(qtb
     window = make_window()
     window.pages.show_run(first)
     qtbot.waitUntil(lambda: window.pages.run.view.next_run == second)
-    window.found._on_end(EndedRun(first, "Pip", State.FAILED, RunStatus()))
+    window.live_runs.run_ended.emit(EndedRun(first, "Pip", State.FAILED, RunStatus()))
     assert window.pages.run_on_screen() == first
-    window.found._on_end(EndedRun(first, "Pip", State.FINISHED, RunStatus()))
+    window.live_runs.run_ended.emit(EndedRun(first, "Pip", State.FINISHED, RunStatus()))
     qtbot.waitUntil(lambda: window.pages.run_on_screen() == second)
     window.pages.go_to(Place.NEW_RUN)
-    window.found._on_end(EndedRun(first, "Pip", State.FINISHED, RunStatus()))
+    window.live_runs.run_ended.emit(EndedRun(first, "Pip", State.FINISHED, RunStatus()))
     assert window.found.strip.ended.isVisible()
 
 

@@ -181,7 +181,7 @@ def test_every_hit_in_the_guide_leads_to_its_line(window):
     for text in ("run", "validation", "F1"):
         guide.search.setText(text)
         for row in range(guide.hits.count()):
-            guide._open_hit(item := guide.hits.item(row))
+            guide.hits.itemActivated.emit(item := guide.hits.item(row))
             assert guide.browser.textCursor().selectedText().lower() == text.lower()
             assert (
                 guide.browser.textCursor().block().text().endswith(item.text().partition(": ")[2].strip("…"))
@@ -193,7 +193,7 @@ def test_the_run_menu_does_what_the_selected_runs_allow(qtbot, listed):
     listed.pages.runs.table.selectRow(0)
 
     def enabled():
-        listed.commands._enable(menu, is_open=True)
+        menu.aboutToShow.emit()
         return {
             action.text().replace("&", "")
             for action in menu.actions()
@@ -206,7 +206,7 @@ def test_the_run_menu_does_what_the_selected_runs_allow(qtbot, listed):
     assert "Compare" in enabled()
     assert "Rename…" not in enabled()
     listed.pages.runs.table.selectRow(0)
-    listed.commands._enable(menu, is_open=False)
+    menu.aboutToHide.emit()
     shortcut(listed, "F2").trigger()
     assert listed.focusWidget() is listed.pages.runs.panel.name
 
@@ -230,7 +230,7 @@ def test_the_edit_menu_is_grey_where_it_has_nothing_to_do(listed, place):
     menu = next(menu for menu in listed.commands.menus if menu.title() == "&Edit")
     for action in menu.actions()[:-1]:
         action.trigger()
-    listed.commands._enable(menu, is_open=True)
+    menu.aboutToShow.emit()
     assert not {"Undo", "Cut", "Paste"} & {
         one.text().replace("&", "") for one in menu.actions() if one.isEnabled()
     }
@@ -285,7 +285,7 @@ def test_what_the_machine_can_do_arrives_in_the_background(qtbot, window):
     window.pages.go_to(Place.SETTINGS)
     with qtbot.waitSignal(window.devices.done):
         window.ask_for_devices()
-    assert window.sidebar.machine._device.text() == "Old processor"
+    assert window.sidebar.machine.device.text() == "Old processor"
     assert ("PyTorch", "2.13.0") in window.pages.settings.versions.rows()
 
 
@@ -305,7 +305,7 @@ def test_a_sweep_is_queued_and_its_comparison_opens_with_all_runs(qtbot, window,
     window.pages.new_run.sweep_requested.emit(options, {"training.learning_rate": "1e-4,1e-3,1e-2"})
     qtbot.waitUntil(lambda: page(window) is window.pages.compare, timeout=5000)
     assert started == [(run, True) for run in window.pages.compare.runs]
-    assert window.pages.compare._titles == ("lr 0.0001", "lr 0.001", "lr 0.01")
+    assert window.pages.compare.titles == ("lr 0.0001", "lr 0.001", "lr 0.01")
     window.end_work()
     (tmp_path / "runs").rename(tmp_path / "moved")
     (tmp_path / "runs").write_text("a file where the folder should be")
@@ -351,7 +351,7 @@ def test_a_run_opens_by_keyboard_is_renamed_edited_and_moved_to_the_trash(qtbot,
     assert page(window) is window.pages.new_run
     assert window.pages.new_run.tree()["training"]["epochs"] == 9.0
     window.pages.show_run(run)
-    window.pages.runs.bin._trash = lambda path: path.rename(tmp_path / path.name)
+    window.pages.runs.bin.trash = lambda path: path.rename(tmp_path / path.name)
     trash = window.pages.run.view.header.buttons.entries[RunAction.TRASH]
     qtbot.waitUntil(trash.isEnabled, timeout=5000)
     trash.trigger()

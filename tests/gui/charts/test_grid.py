@@ -142,18 +142,18 @@ def test_parts_of_steps_are_stacked_and_pauses_are_drawn_between(digits):
     assert parts.tops[-1][-1] == pytest.approx(chart.history.step_seconds.last, rel=1e-5)
     assert "backward 5" in legend_of(chart)
     assert {"data", "forward", "backward", "optimizer", "other"} <= box_at(chart, 50.0).keys()
-    assert sorted({*chart._pauses.xData}) == EVALUATED
-    assert chart._pauses.yData.max() == pytest.approx(0.6)  # the longer of evaluation and checkpoint
+    assert sorted({*chart.pauses.xData}) == EVALUATED
+    assert chart.pauses.yData.max() == pytest.approx(0.6)  # the longer of evaluation and checkpoint
     parts = [one for one in chart.readings(None) if one.value.endswith(" %")]
     assert sum(int(one.value.removesuffix(" %")) for one in parts) == 100, "without the pauses"
     assert re.search(r"pauses \d+ % of the whole time", legend_of(chart))
     paused = {"evaluation after it": "600 ms", "checkpoint after it": "200 ms"}
     assert paused.items() <= box_at(chart, 90.0).items()
     assert "evaluation after it" not in box_at(chart, 91.0)
-    digits.loss._on_hovered(90.0)
+    digits.loss.canvas.hovered.emit(90.0)
     digits.loss.redraw()
     assert "checkpoint" in QToolTip.text()
-    digits.loss._on_hovered(None)
+    digits.loss.canvas.hovered.emit(None)
 
 
 def test_a_run_on_a_gpu(on_card, digits):
@@ -283,9 +283,9 @@ def test_charts_are_drawn_when_they_are_scrolled_into_view(qtbot, digits):
     last = digits.gradient_norm
     qtbot.waitUntil(lambda: not last.is_shown())
     digits.view.zoom((10.0, 20.0))
-    qtbot.waitUntil(lambda: not digits.queue._waiting)
+    qtbot.waitUntil(lambda: not digits.queue.waiting)
     before = last.canvas.view_box.viewRange()[0]
-    bar = digits._area.verticalScrollBar()
+    bar = digits.area.verticalScrollBar()
     bar.setValue(bar.maximum())
     qtbot.waitUntil(lambda: last.canvas.view_box.viewRange()[0] != before)
 

@@ -2,7 +2,6 @@
 
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QPushButton
 
 TEXTS = "text-classification"
 
@@ -55,11 +54,6 @@ def drop(page, path):
 
 def await_reading(qtbot, page):
     qtbot.waitUntil(lambda: page.reading.report is not None and not page.reading.is_waiting)
-
-
-def press(parent, text):
-    """Press the newest button with this text: a strip's earlier ones are deleted later."""
-    [button for button in parent.findChildren(QPushButton) if button.text() == text][-1].click()
 
 
 def uses(page):

@@ -194,7 +194,7 @@ def test_nothing_changes_by_a_path_that_is_still_typed(qtbot, page, answers, tal
     page.stack.clear()
     for path, end in (
         (folder, lambda: qtbot.keyClick(field.line, Qt.Key.Key_Return)),
-        (talks, field._pause.timeout.emit),
+        (talks, field.pause.timeout.emit),
         (folder, lambda: field.line.focusOutEvent(QFocusEvent(QEvent.Type.FocusOut))),
         (folder.parent, page.start),
     ):
@@ -202,7 +202,7 @@ def test_nothing_changes_by_a_path_that_is_still_typed(qtbot, page, answers, tal
         for letter in str(path):
             qtbot.keyClicks(field.line, letter)
             if str(path) != field.line.text():
-                field._pause.timeout.emit()  # a long pause
+                field.pause.timeout.emit()  # a long pause
             assert page.tree() == before
         assert not page.reading.is_waiting
         assert len(answers.inspected()) == asked
@@ -440,7 +440,10 @@ def test_guesses_stay_guesses(qtbot, page, answers, pairs):
     load(page, data=pairs)
     await_reading(qtbot, page)
     for there_and_back in (
-        lambda: (page._change_task(Task.CHAT), page._change_task(Task.TEXT_CLASSIFICATION)),
+        lambda: (
+            page.header.task_chosen.emit(Task.CHAT),
+            page.header.task_chosen.emit(Task.TEXT_CLASSIFICATION),
+        ),
         lambda: (page.start_afresh(), page.stack.undo()),
     ):
         there_and_back()
@@ -503,7 +506,7 @@ def test_what_was_found_for_another_task_is_not_shown_while_the_data_is_read_aga
     load_chat(qtbot, page, talks)
     assert page.reading.findings
     answers.gate.clear()
-    page._change_task(Task.CAUSAL_LM)
+    page.header.task_chosen.emit(Task.CAUSAL_LM)
     assert (page.reading.is_waiting, page.reading.findings) == (True, ())
     assert page.options.data.findings.isHidden()
 

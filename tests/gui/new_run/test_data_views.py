@@ -314,7 +314,7 @@ def test_a_picture_keeps_its_colours_when_selected_and_comes_from_the_engine_whe
     pane = QWidget()
     qtbot.addWidget(pane)
     sheet = FilesSheet(replace(finding, files=files), pane)
-    qtbot.waitUntil(lambda: not sheet._waiting)
+    qtbot.waitUntil(lambda: not sheet.waiting)
     icon, size = sheet.list.item(0).icon(), sheet.list.iconSize()
     shown, selected = (icon.pixmap(size, mode).toImage() for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected))
     assert shown.pixelColor(30, 36) == Qt.GlobalColor.red
@@ -342,7 +342,7 @@ def test_a_picture_of_the_data_has_its_file_and_its_caption_below_it(qtbot, tmp_
     assert pane.after[0].toolTip() == ""
 
     def gaps():
-        parts = ((one.caption.geometry(), one._picture.geometry()) for one in (pane.before, pane.after[0]))
+        parts = ((one.caption.geometry(), one.picture.geometry()) for one in (pane.before, pane.after[0]))
         return [caption.top() - picture.bottom() for caption, picture in parts]
 
     qtbot.waitUntil(lambda: all(0 <= gap < 8 for gap in gaps()))

@@ -62,7 +62,7 @@ def test_devices_of_other_computers_make_a_list(page, field):
     assert rows(page)["Device"].startswith("CUDA on workshop · NVIDIA RTX 4090")
     assert row(page, "model.method").field.segmented.buttons()["qlora"].toolTip() == "needs bitsandbytes"
     assert start_text(page) == "Start training"
-    assert not page.options._check.isEnabled(), "it checks devices of this computer"
+    assert not page.options.check.isEnabled(), "it checks devices of this computer"
     page.set_machine(CPU_ONLY)
     assert field.value() == "cuda@workshop"
     assert ("error", "device.name") in checks(page)

@@ -12,7 +12,8 @@ from gui.base.theme import Theme
 from gui.new_run.page import NewRunPage, starting_tree
 from tests.fakes.jobs import FakeEngine
 from tests.fakes.memory import FakeMemory
-from tests.gui.new_run.steps import TEXTS, press
+from tests.fakes.on_screen import press
+from tests.gui.new_run.steps import TEXTS
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_the_form_is_restored_and_can_be_reset_to_the_beginning_of_its_task(qtbo
     autosave.save()
     assert presets.find_last_form() is None, "nothing was changed"
     assert not page.header.reset.isVisible()
-    autosave._timer.setInterval(0)
+    autosave.timer.setInterval(0)
     page.options.form.set_values({"training.epochs": 7.0, "memory.batch_size": 5, "data.train": "/no/more"})
     left = page.tree()
     qtbot.waitUntil(lambda: presets.find_last_form() is not None)

@@ -26,7 +26,8 @@ from tests.fakes.jobs import CPU_ONLY, PAIRS, TRACED
 from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT, hurry, let_trace
 from tests.fakes.model_shapes import MODEL
 from tests.fakes.model_shapes import asked as options_of_bert
-from tests.gui.new_run.steps import load, press, put, row, rows, settle, start_text
+from tests.fakes.on_screen import press
+from tests.gui.new_run.steps import load, put, row, rows, settle, start_text
 
 CHECKPOINTING = "Apply: Activation checkpointing"
 
@@ -212,9 +213,9 @@ def test_free_memory_is_read_again_without_flicker_and_not_while_hidden(qtbot, t
     texts.fit.read_room()
     assert card(texts).headline.startswith("Takes ")
     assert card(texts).bar.limits == ()
-    assert card(texts)._timer.isActive()
+    assert card(texts).timer.isActive()
     texts.hide()
-    assert not card(texts)._timer.isActive()
+    assert not card(texts).timer.isActive()
 
 
 class TestLookup:
@@ -675,13 +676,13 @@ class TestFitSheet:
 
     def test_stopping_or_closing_it_ends_the_dry_run_and_the_page_continues(self, qtbot, short, memory):
         memory.dry_runs.gate.clear()
-        for end in ("_stop", "reject"):
+        for end in ("stop", "reject"):
             card(short).ladder.fit.click()
             sheet = short.fit_actions.sheet
             readings, killed = memory.room.readings, memory.dry_runs.killed
             qtbot.waitUntil(lambda sheet=sheet: sheet.table.rowCount() > 1)
             assert not sheet.table.tries, "they are planned"
-            sheet._stop.click() if end == "_stop" else sheet.reject()
+            sheet.stop.click() if end == "stop" else sheet.reject()
             qtbot.waitUntil(lambda sheet=sheet: not sheet.is_running)
             assert memory.dry_runs.killed == killed + 1
             assert not sheet.apply.isEnabled()

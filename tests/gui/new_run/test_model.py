@@ -92,7 +92,7 @@ def test_only_past_runs_that_suit_the_task_are_offered(qtbot, page, tmp_path):
         for file in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
             (folder / "model" / file).write_text("{}")
     load(page, "chat")
-    runs = page.options.fields.model._runs
+    runs = page.options.fields.model.runs
     runs.reload()
     assert [runs.itemText(index) for index in range(runs.count())] == ["wrote"]
     page.options.fields.model.place.buttons()["run"].click()

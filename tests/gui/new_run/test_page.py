@@ -332,7 +332,7 @@ def test_another_task_by_a_fix_keeps_the_model_unless_one_is_for_texts_and_one_f
     press(page.offer, "Change to “Chat”")
     assert page.tree()["model"]["source"] == "scratch:llama-small"
     assert page.focusWidget() is row(page, "data.train").field.control, "the focus stays in the form"
-    page._change_task(Task.CAUSAL_LM)
+    page.header.task_chosen.emit(Task.CAUSAL_LM)
     page.remedies.propose_task()
     assert not page.offer.isVisible(), "the task that was just left is not offered again"
     load(page, source="some/bert")

@@ -128,7 +128,7 @@ def test_a_run_that_needs_no_question_drops_the_one_that_is_prepared(
     with qtbot.waitSignal(page.start_requested):
         page.start()
     go_on.set()
-    qtbot.waitUntil(lambda: page.sending._checking.is_idle)
+    qtbot.waitUntil(lambda: page.sending.checking.is_idle)
     assert asked == []
 
 
@@ -150,7 +150,7 @@ def test_another_form_drops_the_question_about_what_was_in_it(
         page.load_file(stranger)
     assert page.strip.isHidden()
     go_on.set()
-    qtbot.waitUntil(lambda: page.sending._checking.is_idle)
+    qtbot.waitUntil(lambda: page.sending.checking.is_idle)
     assert asked == []
 
 

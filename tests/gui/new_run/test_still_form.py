@@ -9,7 +9,8 @@ from core.options.choices import Method, Task
 from core.runs.events import Level
 from gui.new_run.model_field import ModelOrigin
 from gui.widgets.bars import Part
-from tests.gui.new_run.steps import drop, load, press, put, row, settle
+from tests.fakes.on_screen import press
+from tests.gui.new_run.steps import drop, load, put, row, settle
 
 LONG = (
     "is a sentence with many words that no line of the form has enough room for, at any width of the window"
@@ -114,7 +115,7 @@ def test_another_task_leaves_the_form_where_it_is(page, places):
     page.header.show_restored(True)
     tops = {(page.scroll_area.y(), places()["model.source"])}
     for task in Task:
-        page._change_task(task)
+        page.header.task_chosen.emit(task)
         tops.add((page.scroll_area.y(), places()["model.source"]))
     assert page.options.form.task is list(Task)[-1]
     assert len(tops) == 1

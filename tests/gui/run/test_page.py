@@ -357,7 +357,7 @@ def test_list_title_notification_page_and_buttons_agree_on_the_state(qtbot, run,
 
 
 def figures_of(view):
-    return ", ".join(f"{title} {value}" for title, value in view.figures._shown)
+    return ", ".join(f"{title} {value}" for title, value in view.figures.shown)
 
 
 def test_a_training_run_shows_how_far_it_is_and_what_would_help(qtbot, run, show):
@@ -559,11 +559,11 @@ def test_the_worst_message_is_shown_the_others_are_counted_and_what_is_dismissed
     page.show_run(run)
     messages = page.view.messages
     qtbot.waitUntil(lambda: messages.titles() == ["Slow", "No header", "Copies"], timeout=5000)
-    assert messages._top.id == VERDICT, "what came of it is more important than what was slow"
+    assert messages.top.id == VERDICT, "what came of it is more important than what was slow"
     assert messages.more.text() == "3 more"
     messages.more.click()
     assert messages.panel.isVisible()
-    assert messages._column.itemAt(0).widget() is messages.strips[VERDICT]
+    assert messages.column.itemAt(0).widget() is messages.strips[VERDICT]
     assert {name for name, strip in messages.strips.items() if not strip.is_closable} == {VERDICT}
     messages.strips["Copies"].dismiss()
     messages.strips["Slow"].dismiss()

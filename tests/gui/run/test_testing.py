@@ -123,7 +123,7 @@ def test_in_a_small_window_compare_is_in_the_menu_and_the_name_has_room(run, sho
         QApplication.processEvents()
         view._show_facts()
         buttons = view.header.buttons
-        assert buttons._buttons[RunAction.COMPARE].isHidden() is not is_button
+        assert buttons.buttons[RunAction.COMPARE].isHidden() is not is_button
         assert buttons.entries[RunAction.COMPARE].isVisible() is not is_button
 
 

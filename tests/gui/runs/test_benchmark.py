@@ -36,7 +36,7 @@ def test_one_run_of_a_benchmark_shows_all_of_it(qtbot, page, tmp_path):
     measured = make_benchmark(tmp_path)
     view = show(qtbot, page, [measured.runs["bf16"]])
     assert (page.title.text(), page.difference.text()) == ("Methods, BERT-large", measured.benchmark.title)
-    assert (view.isVisible(), page.tabs.isVisible(), page._chooser.isVisible()) == (True, False, False)
+    assert (view.isVisible(), page.tabs.isVisible(), page.chooser.isVisible()) == (True, False, False)
     assert view.table.items.rowCount() == len(LADDER)
     assert texts(view, 3)[:4] == ["bf16", "1 min 29 s", "694 ms", "5.77"]
     refused = next(place for place, one in enumerate(LADDER) if one.row.refusal)

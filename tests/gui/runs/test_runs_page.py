@@ -337,7 +337,7 @@ def test_without_a_trash_a_question_offers_to_delete(qtbot, page, folder):
     def refuse(path):
         raise PermissionError(13, "No bin here", str(path))
 
-    page.bin._trash = refuse
+    page.bin.trash = refuse
     page.table.selectRow(1)
     page.panel.bin.click()
     qtbot.waitUntil(lambda: bool(page.bin.waiting), timeout=2000)
