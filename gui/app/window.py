@@ -232,7 +232,7 @@ class MainWindow(InOrder, QMainWindow):
         return runs
 
     def _turn_of(self, options: RunOptions) -> BeginTurn:
-        """When a run begins: now if nothing trains on its device; else the person is asked. Elsewhere it may wait."""
+        """Decide whether a run starts now or is queued; ask if its device is busy. Elsewhere it may be queued."""
         if options.device.computers:
             return BeginTurn.WAIT
         awaited = queue.ahead_of(options.device.name)

@@ -202,7 +202,7 @@ def share_span(drawn: Span) -> Span:
 
 
 def _ticks(low: float, high: float, step: float, *, widens: bool = False) -> tuple[int, int]:
-    """Numbers of the first and the last tick, in steps from 0: inside of a span, or round it."""
+    """Return the first and the last tick as multiples of the step: inside a span, or enclosing it."""
     if widens:
         return math.floor(low / step + NEARLY), math.ceil(high / step - NEARLY)
     return math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6)
@@ -272,7 +272,7 @@ class RoundAxis(pg.AxisItem):
         return texts
 
     def _step(self, low: float, high: float, size: float, *, widens: bool = False) -> float:
-        """Distance between ticks: a smaller one where it gives three, and room for their texts."""
+        """Return the distance between ticks; a smaller one if that gives three ticks whose texts have room."""
         usual = self._most_ticks(size)
         step = 1.0
         for parts in range(usual, max(usual, int(size / (CLOSEST * self.unit.pixels_per_tick))) + 1):
@@ -449,7 +449,7 @@ CLOCK_SCALE = XScale(CLOCK, float, float)
 
 
 def step_scale(history: RunHistory, kind: XKind) -> XScale:
-    """For series over training steps."""
+    """Return the scale for series over training steps."""
     clock_of, step_at = history.step_clock.between, history.step_clock.inverse
     if kind is XKind.STEP:
         return XScale(STEP, clock_of, step_at, is_over_steps=True)
@@ -472,6 +472,6 @@ def step_scale(history: RunHistory, kind: XKind) -> XScale:
 
 
 def epochs_per_step(history: RunHistory) -> float:
-    """1 if not known yet."""
+    """Return the epochs per step; 1 if not known yet."""
     steps, epochs = history.step_epoch.last_x, history.step_epoch.last
     return epochs / steps if steps and epochs else 1.0

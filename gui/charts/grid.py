@@ -70,7 +70,7 @@ def _reading(
     *,
     is_named: bool = False,
 ) -> list[Reading]:
-    """A value as a reading; none if it isn't known."""
+    """Return a value as a list of one reading; an empty list if the value isn't known."""
     value = series.at(x)
     return (
         [Reading(write(value), colour, name, is_named)] if value is not None and math.isfinite(value) else []

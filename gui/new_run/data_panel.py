@@ -497,7 +497,7 @@ class DataViews(QTabWidget):
         WheelGuard(self.tabBar())
 
     def hasHeightForWidth(self) -> bool:  # noqa: N802 - Qt's name
-        """They take the height there is; what is said below them has to be whole."""
+        """Return False: the tabs take the height there is, so that the text below isn't cut."""
         return False
 
     def show_report(self, report: DataReport | None, task: Task, names: Mapping[str, str]) -> None:

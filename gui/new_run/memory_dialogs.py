@@ -174,7 +174,7 @@ class FitSheet(Sheet):
         super().done(result)
 
     def _make_tries(self, call: Call) -> None:
-        """In the thread: report each try as it begins and as it ends."""
+        """Report each try as it begins and as it ends. Runs in the thread."""
         self._tries.on_begin(call.tell)
         for trial in self._tries.tries():
             call.tell(trial)
@@ -301,7 +301,7 @@ class MemoryActions(QObject):
         return answer is DoesntFitAnswer.ANYWAY
 
     def _question(self, figures: str, remedy: Remedy | None) -> Question[DoesntFitAnswer]:
-        """Return the question; Return never starts what doesn't fit."""
+        """Return the question. The Return key doesn't start a run that doesn't fit."""
         text = _("If memory runs out, the run ends and other programs may become slow.")
         answers = {DoesntFitAnswer.ANYWAY: _("Start anyway")}
         if remedy is not None:

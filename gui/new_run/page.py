@@ -356,7 +356,7 @@ class NewRunPage(QWidget):
             self.fit.resume()
 
     def _badge(self, model: ListedModel) -> str:
-        """That a model doesn't fit with the options of the form, or with LoRA either, by its weights alone.
+        """Return a warning if a model doesn't fit with the options of the form, or not even with LoRA; else "".
 
         Whether it fits is known only once it is chosen: activations count, too.
         """
@@ -451,7 +451,7 @@ class NewRunPage(QWidget):
         self._ask_to_send([*plan.options.values()], begin)
 
     def _judge(self, options: RunOptions, values: Mapping[str, str]) -> str:
-        """What a sweep takes, in words. Raises OptionsError if it is refused."""
+        """Describe the runs of a sweep and their time. Raises OptionsError if it is refused."""
         runs, order = sweep(options, values), self.options.form.paths
         for words, one in runs.items():
             checked = check_form(run_file.to_tree(one))

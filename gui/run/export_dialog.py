@@ -153,7 +153,7 @@ class ExportPlace(QWidget):
 
     @property
     def folder(self) -> str:
-        """Empty for the Hub."""
+        """Return the folder that is typed; empty for the Hub."""
         return "" if self._kind is ExportKind.HUB else self.line.text().strip()
 
     def wanted(self, run: RunFolder) -> Wanted:

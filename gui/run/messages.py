@@ -199,14 +199,14 @@ NOTE = 3
 
 
 def _weight(message: MessageRaised) -> int:
-    """The place of a message: errors, the verdict, warnings, notes."""
+    """Return the sort key of a message: errors first, then the verdict, warnings and notes."""
     if message.id == VERDICT:
         return 1
     return {Level.ERROR: 0, Level.WARNING: 2, Level.INFO: NOTE}[message.level]
 
 
 def cause_of(message: MessageRaised) -> tuple[str, str]:
-    """The id of a message and its title, of which figures and what follows may change unless it is an error."""
+    """Return what stays the same of a message while its figures change: its id, and the start of its title."""
     is_error = message.level is Level.ERROR
     return message.id, message.title if is_error else re.split(r"\d", message.title, maxsplit=1)[0]
 

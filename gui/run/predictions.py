@@ -72,7 +72,7 @@ SAMPLE, MISTAKES, OF_CELL = "sample", "mistakes", "cell"
 
 
 def moment_text(predicted: Predicted, *, is_test: bool) -> str:
-    """When the model was asked: `Before training`, `Step 1,150 (epoch 2.0)`, or in a test of it."""
+    """Name an evaluation: `Before training`, `Step 1,150 (epoch 2.0)` or `Test`."""
     if is_test:
         return _("Test")
     if predicted.step == 0:
@@ -117,7 +117,7 @@ def right_text(predicted: Predicted) -> str:
 
 
 def _same(example: Example) -> tuple[str, ...]:
-    """What an example has in every evaluation."""
+    """Return what identifies an example in all evaluations."""
     return example.file, example.where, example.shown
 
 

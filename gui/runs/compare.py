@@ -549,7 +549,7 @@ class ComparePage(QWidget):
         self.difference.setText(difference_text(comparison))
 
     def _show_tabs(self, *, only_tests: bool) -> None:
-        """A test has no curves: what differs is shown alone."""
+        """Hide the curves if only tests are compared, which have none."""
         had_curves = self.tabs.isTabVisible(0)
         self.tabs.setTabVisible(0, not only_tests)
         if not (had_curves or only_tests):
