@@ -34,6 +34,7 @@ from core.options.device_support import DeviceReport, MachineReport
 from core.options.past_runs import RunNotes
 from core.runs.crash import Interrupted
 from core.runs.folder import ExitRecord, RunFolder
+from core.runs.notes import write as write_notes
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStatus, State
 from core.services.chat import LoadVerdict
@@ -287,7 +288,7 @@ class Stage:
             run = self._digits(listed / f"2026-11-19-210{number}-digits", plot, finish, **asked)
             run.model.mkdir()
             (run.model / "model.safetensors").write_bytes(bytes(45_000_000 - 2_000_000 * number))
-            notes.write(run.path, notes)
+            write_notes(run.path, notes)
             others.append(run)
         shown = {
             "live": live,
@@ -500,7 +501,7 @@ class Stage:
 
     def sweep(self, what: int = 0) -> None:
         self.digits()
-        page = self.window.new_run
+        page = self.window.pages.new_run
         wait_until(lambda: page.ready is not None)
         page.try_values()
         sheet = page.findChildren(SweepSheet)[-1]

@@ -327,13 +327,13 @@ def test_a_benchmark_is_queued_shown_and_its_method_used_in_new_run(qtbot, windo
     )
     benchmark = Benchmark(kind=BenchmarkKind.METHODS, name="Methods, tiny", title="Tiny BERT", rows=rows)
     options = dict.fromkeys(("plain", "bf16"), digits_options())
-    window.new_run.benchmark_requested.emit(Plan(benchmark, options))
-    qtbot.waitUntil(lambda: page(window) is window.compare, timeout=5000)
-    assert started == [(run, True) for run in window.compare.runs]
-    assert window.compare.title.text() == "Methods, tiny"
-    window.compare.use_requested.emit(bf16)
-    assert page(window) is window.new_run
-    assert window.new_run.tree()["device"]["precision"] == "bf16"
+    window.pages.new_run.benchmark_requested.emit(Plan(benchmark, options))
+    qtbot.waitUntil(lambda: page(window) is window.pages.compare, timeout=5000)
+    assert started == [(run, True) for run in window.pages.compare.runs]
+    assert window.pages.compare.title.text() == "Methods, tiny"
+    window.pages.compare.use_requested.emit(bf16)
+    assert page(window) is window.pages.new_run
+    assert window.pages.new_run.tree()["device"]["precision"] == "bf16"
 
 
 def test_a_run_opens_by_keyboard_is_renamed_edited_and_moved_to_the_trash(qtbot, listed, tmp_path):
