@@ -93,7 +93,7 @@ class BugReporter(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._dialog: BugDialog | None = None
+        self.dialog: BugDialog | None = None
         self._shown: set[str] = set()
         self.happened.connect(self._show)
         self._recursed.connect(self._report, Qt.ConnectionType.QueuedConnection)
@@ -124,11 +124,11 @@ class BugReporter(QObject):
 
     def _show(self, where: str, text: str) -> None:
         """Show one report at a time, and of each place the first: a timer or a paint event repeats its error."""
-        if self._dialog is None and where not in self._shown:
+        if self.dialog is None and where not in self._shown:
             self._shown.add(where)
-            self._dialog = BugDialog(text, QApplication.activeWindow())
-            self._dialog.destroyed.connect(lambda: setattr(self, "_dialog", None))
-            self._dialog.show()
+            self.dialog = BugDialog(text, QApplication.activeWindow())
+            self.dialog.destroyed.connect(lambda: setattr(self, "dialog", None))
+            self.dialog.show()
 
 
 class BugDialog(Sheet):
@@ -173,12 +173,12 @@ class FormAutosave(QObject):
         if tree is not None:
             page.restore_tree(tree)
         self._saved = page.chosen_tree()
-        self._timer = QTimer(self, singleShot=True, interval=AUTOSAVE_MS)
-        self._timer.timeout.connect(self.save)
-        page.form_changed.connect(lambda: self._timer.isActive() or self._timer.start())
+        self.timer = QTimer(self, singleShot=True, interval=AUTOSAVE_MS)
+        self.timer.timeout.connect(self.save)
+        page.form_changed.connect(lambda: self.timer.isActive() or self.timer.start())
 
     def save(self) -> None:
-        self._timer.stop()
+        self.timer.stop()
         tree = self._page.chosen_tree()
         if tree != self._saved:
             presets.keep(tree)

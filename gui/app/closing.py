@@ -82,7 +82,7 @@ def question_about(
     *,
     is_shutting_down: bool = False,
 ) -> Question[Closing] | None:
-    """The question on closing, if anything goes on; when the computer shuts down, training can't go on."""
+    """Return the question on closing if anything is unfinished. Training can't go on in a shutdown."""
     if not runs:
         return None
     training = [run for run in runs if not (run.is_waiting or run.is_test)]

@@ -71,7 +71,7 @@ class Commands(QObject):
         super().__init__(window)
         self._window, self._pages = window, pages
         self._theme = theme
-        self._menus: list[QMenu] = []
+        self.menus: list[QMenu] = []
         self._conditions: dict[QAction, Callable[[], bool]] = {}
         self.guide: GuideWindow | None = None
         self._add_file()
@@ -95,10 +95,10 @@ class Commands(QObject):
         self._add(_("Open…"), lambda: self._on_new_run(self._pages.new_run.open_file), "Ctrl+O")
         self._add(_("Save as…"), lambda: self._on_new_run(self._pages.new_run.save_file), "Ctrl+Shift+S")
         self._add(_("Import…"), lambda: self._on_new_run(self._pages.new_run.import_options), "Ctrl+I")
-        self._menus[-1].addSeparator()
+        self.menus[-1].addSeparator()
         settings = self._add(_("Settings…"), partial(self._go_to, Place.SETTINGS), "Ctrl+,")
         settings.setMenuRole(QAction.MenuRole.PreferencesRole)
-        self._menus[-1].addSeparator()
+        self.menus[-1].addSeparator()
         self._add(_("Close window"), window.close, "Ctrl+W")
         self._add(_("Quit"), window.close, "Ctrl+Q").setMenuRole(QAction.MenuRole.QuitRole)
 
@@ -119,15 +119,15 @@ class Commands(QObject):
                 lambda keys=keys: keys in self._edits(),  # type: ignore[misc]
             )
             if keys in (Standard.Redo, Standard.Paste):
-                self._menus[-1].addSeparator()
-        self._menus[-1].addSeparator()
+                self.menus[-1].addSeparator()
+        self.menus[-1].addSeparator()
         self._add(_("Find…"), self._find, Standard.Find, lambda: self.searched() is not None)
 
     def _add_view(self) -> None:
         self._open_menu(_("&View"))
         for place, title in place_titles().items():
             self._add(title, partial(self._go_to, place), f"Ctrl+{place.value}")
-        self._menus[-1].addSeparator()
+        self.menus[-1].addSeparator()
         for title, by, keys in (
             (_("Next tab"), 1, Standard.NextChild),
             (_("Previous tab"), -1, Standard.PreviousChild),
@@ -135,11 +135,11 @@ class Commands(QObject):
             turn = self._add(title, partial(self._turn, by), keys, lambda: self._tabs() is not None)
         both = [QKeySequence("Ctrl+Shift+Tab"), QKeySequence("Ctrl+Shift+Backtab")]
         turn.setShortcuts(both)  # the first is shown, X11 sends the second
-        self._menus[-1].addSeparator()
-        sorting = self._menus[-1].addMenu(_("Sort runs by"))
+        self.menus[-1].addSeparator()
+        sorting = self.menus[-1].addMenu(_("Sort runs by"))
         sorting.aboutToShow.connect(lambda: self._pages.runs_page().table.list_columns(sorting))
         self._conditions[sorting.menuAction()] = self._shows_runs
-        self._menus[-1].addSeparator()
+        self.menus[-1].addSeparator()
         self._add(
             _("Full screen"),
             partial(self._switch_state, Qt.WindowState.WindowFullScreen),
@@ -162,7 +162,7 @@ class Commands(QObject):
             (RunAction.COMPARE, RunAction.RENAME, RunAction.REVEAL, RunAction.TRASH),
         )
         for group in groups:
-            self._menus[-1].addSeparator()
+            self.menus[-1].addSeparator()
             for action in group:
                 self._add_run_action(action)
 
@@ -171,21 +171,21 @@ class Commands(QObject):
         self._add(_("User guide"), self.open_chapter, Standard.HelpContents)
         self._add(_("Keyboard shortcuts"), self._show_keys)
         self._add(_("Report a problem…"), self._report_problem)
-        self._menus[-1].addSeparator()
+        self.menus[-1].addSeparator()
         self._add(_("Licences"), partial(self.open_guide, str(NOTICE)))
         self._add(_("About Qt"), QApplication.aboutQt).setMenuRole(QAction.MenuRole.AboutQtRole)
         self._add(_("About Hone"), self.show_about).setMenuRole(QAction.MenuRole.AboutRole)
 
     def _open_menu(self, title: str) -> None:
         menu = self._window.menuBar().addMenu(title)
-        self._menus.append(menu)
+        self.menus.append(menu)
         menu.aboutToShow.connect(partial(self._enable, menu, is_open=True))
         menu.aboutToHide.connect(partial(self._enable, menu, is_open=False))
 
     def _add(
         self, title: str, do: Do, keys: Keys = "", is_possible: Callable[[], bool] = lambda: True
     ) -> QAction:
-        action = self._menus[-1].addAction(_with_letter(title, self._menus[-1].actions()))
+        action = self.menus[-1].addAction(_with_letter(title, self.menus[-1].actions()))
         action.setMenuRole(QAction.MenuRole.NoRole)
         action.setShortcut(QKeySequence(keys))
         action.triggered.connect(lambda: do() if is_possible() else None)
@@ -314,7 +314,7 @@ class Commands(QObject):
     def _show_keys(self) -> None:
         """Show all shortcuts, by menu, in the guide's window."""
         lines = [f"# {_('Keyboard shortcuts')}", "", f"| {_('Command')} | {_('Keys')} |", "|---|---|"]
-        for menu in self._menus:
+        for menu in self.menus:
             lines.append(f"| **{menu.title().replace('&', '')}** | |")
             for action in menu.actions():
                 keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)

@@ -168,7 +168,7 @@ class UnfinishedRuns(QObject):
         self._live: tuple[LiveRun, ...] = ()
         self._waiting: tuple[LiveRun, ...] = ()
         self._card: QueueCard | None = None
-        self.has_request = False  # for a page: then none opens by itself
+        self.has_request = False  # set once the person asked for a page; none opens by itself after that
         self._page: QWidget | None = None  # the first one
         self._opened = time.monotonic()
         self.strip = Notices()

@@ -179,7 +179,7 @@ class Navigator(QStackedWidget):
 
     @property
     def new_run(self) -> NewRunPage:
-        """The page with the form. To make it takes as long as to show the window."""
+        """Return the page with the form, made on first use: that takes as long as showing the window."""
         if self._new_run is None:
             self._new_run = self._added(self.make.new_run())
             self._new_run.welcome_wanted.connect(partial(self.go_to, Place.WELCOME))

@@ -221,15 +221,15 @@ class MachineStrip(QWidget):
         self._view = MachineView()
         self._watch: MachineWatch | None = None
         self._ending: list[MachineWatch] = []
-        self._device = text_label(role=Role.STRONG)
-        self._device.setText(_("This computer"))
+        self.device = text_label(role=Role.STRONG)
+        self.device.setText(_("This computer"))
         self._card = _ReadingLines(theme, "run", _("GPU memory in use"))
         self._memory = _ReadingLines(theme, "run", _("Memory in use"))
         self._duty = _ReadingLines(theme, "activations", _("How busy the device is"))
         self._battery = text_label(role=Role.HINT)
         lines = (*self._card.widgets, *self._memory.widgets, *self._duty.widgets)
         edges = (SPACING + 2, SPACING, SPACING + 2, 0)
-        fill(QVBoxLayout(self), self._device, *lines, self._battery, margins=edges, spacing=SPACING // 2)
+        fill(QVBoxLayout(self), self.device, *lines, self._battery, margins=edges, spacing=SPACING // 2)
         self.show_picture(MachinePicture())
 
     def set_machine(self, machine: MachineReport) -> None:
@@ -237,7 +237,7 @@ class MachineStrip(QWidget):
         device = next((device for device in machine.devices if device.name == machine.automatic), None)
         if device is None or device.name == self._device_name:
             return
-        self._device.setText(device.title)
+        self.device.setText(device.title)
         self._device_name = device.name
         if self._watch is not None:
             self._let_go()
@@ -358,7 +358,7 @@ class Sidebar(QFrame):
         self.setFixedWidth(self.fontMetrics().horizontalAdvance(WIDEST) + 4 * SPACING)
         self.machine = MachineStrip(theme)
         self._place = Place.WELCOME
-        self._buttons: dict[Place, QPushButton] = {}  # in no group, of which Tab would reach one only
+        self.buttons: dict[Place, QPushButton] = {}  # in no group, of which Tab would reach one only
         layout = QVBoxLayout(self)
         layout.setContentsMargins(SPACING + 2, 2 * SPACING, SPACING + 2, 2 * SPACING)
         layout.setSpacing(2)
@@ -371,9 +371,9 @@ class Sidebar(QFrame):
             if place:
                 button.setToolTip(tip_with_keys(f"Ctrl+{place.value}"))
             button.clicked.connect(partial(self.place_chosen.emit, place))
-            self._buttons[place] = button
+            self.buttons[place] = button
             layout.addWidget(button)
-        self._buttons[Place.WELCOME].setToolTip(_("Welcome page"))
+        self.buttons[Place.WELCOME].setToolTip(_("Welcome page"))
         layout.insertSpacing(1, SPACING)
         fill(layout, None, notices, self.machine)
 
@@ -384,12 +384,12 @@ class Sidebar(QFrame):
 
     def show_place(self, place: Place) -> None:
         self._place = place
-        for its_place, button in self._buttons.items():
+        for its_place, button in self.buttons.items():
             button.setChecked(its_place is place)
 
     def show_working(self, training: int, testing: int) -> None:
         """Show the numbers of runs that train, and of tests."""
-        button, tips = self._buttons[Place.RUNS], []
+        button, tips = self.buttons[Place.RUNS], []
         title = _("Runs · {count} testing") if testing else _("Runs")
         if training:
             title = _("Runs · {count} running") if testing else _("Runs · {count} training")

@@ -113,17 +113,17 @@ class MainWindow(InOrder, QMainWindow):
     ) -> None:
         super().__init__()
         self._ask_turn = ask_turn
-        self._theme = theme
+        self.theme = theme
         self._settings = chosen
         self._ask = ask
         self._tools = tools
         self._ask_about_closing = ask_about_closing
-        self._devices: EngineWork[MachineReport] = EngineWork(self, done=self._on_machine)
+        self.devices: EngineWork[MachineReport] = EngineWork(self, done=self._on_machine)
         self.device_check: DeviceCheckDialog | None = None
         self._saves_settings = True
         self._session_ends = False
         self._machine: MachineReport | None = None
-        self._live_runs = LiveRunsThread(self._runs_folder, self)
+        self.live_runs = LiveRunsThread(self._runs_folder, self)
         self.pages = Navigator(
             theme,
             PageMakers(
@@ -136,7 +136,7 @@ class MainWindow(InOrder, QMainWindow):
                 try_it=self._make_try_it,
             ),
         )
-        self.found = UnfinishedRuns(self.pages, self._live_runs, self)
+        self.found = UnfinishedRuns(self.pages, self.live_runs, self)
         self.sidebar = Sidebar(theme, self.found.strip.beside)
         self.gpu = GpuInstaller(parent=self)
         self.gpu.installed.connect(self.ask_for_devices)
@@ -148,9 +148,9 @@ class MainWindow(InOrder, QMainWindow):
         self._lay_out()
         self._notifications = Notifications(self, lambda: self._settings.notify, self.pages.run_on_screen)
         self._notifications.clicked.connect(partial(self.come_forward, ()))
-        self._live_runs.changed.connect(self._notifications.show_live)
-        self._live_runs.changed.connect(self._on_live)
-        self._live_runs.run_ended.connect(self._notifications.notify_end)
+        self.live_runs.changed.connect(self._notifications.show_live)
+        self.live_runs.changed.connect(self._on_live)
+        self.live_runs.run_ended.connect(self._notifications.notify_end)
         for part in (self.menuBar(), self.sidebar, self.found.strip):
             theme.prepare(part)
         theme.changed.connect(self._dress)
@@ -160,16 +160,16 @@ class MainWindow(InOrder, QMainWindow):
             notices.setFocusProxy(self.pages)
         self.sidebar.place_chosen.connect(self.pages.go_to)
         self.pages.place_shown.connect(self.sidebar.show_place)
-        self.pages.run_shown.connect(self._live_runs.follow)
+        self.pages.run_shown.connect(self.live_runs.follow)
         self.pages.run_shown.connect(self.found.strip.leave_out)
         self.pages.run_shown.connect(self._notifications.refresh)
         self.found.working_changed.connect(self.sidebar.show_working)
-        self.sidebar.machine.trains = self._live_runs.trains
+        self.sidebar.machine.trains = self.live_runs.trains
         self.commands = Commands(self, self.pages, theme)
 
     def ask_for_devices(self) -> None:
         """Find out in the background what this machine can do."""
-        self._devices.ask(self._ask, "devices", MachineReport)
+        self.devices.ask(self._ask, "devices", MachineReport)
 
     def work_without_home(self, error: OSError) -> None:
         """Show that Hone's own folder can't be used, and write nothing there from now on."""
@@ -232,7 +232,7 @@ class MainWindow(InOrder, QMainWindow):
         return runs
 
     def _turn_of(self, options: RunOptions) -> BeginTurn:
-        """When a run begins: now if nothing trains on its device; else the person is asked. Elsewhere it may wait."""
+        """Decide whether a run starts now or is queued; ask if its device is busy. Elsewhere it may be queued."""
         if options.device.computers:
             return BeginTurn.WAIT
         awaited = queue.ahead_of(queue.device_held(options))
@@ -303,7 +303,7 @@ class MainWindow(InOrder, QMainWindow):
             event.acceptProposedAction()
             corner = self.pages.mapTo(self, QPoint())
             self.drop_target.setGeometry(QRect(corner, self.pages.size()) - DROP_MARGINS)
-            self._theme.dress(self.drop_target)
+            self.theme.dress(self.drop_target)
             self.drop_target.show()
             self.drop_target.raise_()
 
@@ -320,16 +320,16 @@ class MainWindow(InOrder, QMainWindow):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self.found.note_page()
-        self._live_runs.begin()
+        self.live_runs.begin()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         with QPainter(self) as painter:
-            painter.fillRect(event.rect(), QColor(self._theme.tokens.background))
+            painter.fillRect(event.rect(), QColor(self.theme.tokens.background))
 
     def childEvent(self, event: QChildEvent) -> None:
         super().childEvent(event)
         if event.type() is QEvent.Type.ChildPolished and isinstance(dialog := event.child(), QDialog):
-            self._theme.dress(dialog)
+            self.theme.dress(dialog)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         runs = self._underway()
@@ -361,8 +361,8 @@ class MainWindow(InOrder, QMainWindow):
 
     def end_work(self) -> None:
         self.commands.close_guide()
-        self._devices.close()
-        self._live_runs.stop()
+        self.devices.close()
+        self.live_runs.stop()
         self._sweeps.end_work()
         self.sidebar.machine.stop()
         if self.device_check is not None:
@@ -376,13 +376,13 @@ class MainWindow(InOrder, QMainWindow):
     def _make_new_run(self) -> NewRunPage:
         from gui.new_run.page import NewRunPage
 
-        page = NewRunPage(self._theme, self._ask, self._tools)
+        page = NewRunPage(self.theme, self._ask, self._tools)
         page.start_requested.connect(self.start_run)
         page.quick_try_requested.connect(lambda options: self._start(options, page.show_error))
         page.sweep_requested.connect(self.start_sweep)
         page.benchmark_requested.connect(self.start_benchmark)
         page.check_requested.connect(self.check_device)
-        self._devices.failed.connect(page.show_error)
+        self.devices.failed.connect(page.show_error)
         self._sweeps.failed.connect(page.show_error)
         return page
 
@@ -394,15 +394,15 @@ class MainWindow(InOrder, QMainWindow):
     def _make_runs(self) -> RunsPage:
         from gui.runs.page import RunsPage
 
-        page = RunsPage(self._theme, self._runs_folder)
+        page = RunsPage(self.theme, self._runs_folder)
         self.found.attach(page.queue)
         return page
 
     def _make_run(self) -> RunPage:
         from gui.run.page import RunPage  # brings NumPy and pyqtgraph
 
-        page = RunPage(self._theme)
-        page.run_changed.connect(self._live_runs.poll_soon)
+        page = RunPage(self.theme)
+        page.run_changed.connect(self.live_runs.poll_soon)
         page.test_requested.connect(self.test_run)
         page.move_requested.connect(self.found.move)
         return page
@@ -410,13 +410,13 @@ class MainWindow(InOrder, QMainWindow):
     def _make_compare(self) -> ComparePage:
         from gui.runs.compare import ComparePage  # brings NumPy and pyqtgraph
 
-        return ComparePage(self._theme)
+        return ComparePage(self.theme)
 
     def _make_try_it(self) -> TryPage:
         from gui.try_it.page import TryPage
 
-        page = TryPage(self._theme, self._runs_folder)
-        self._live_runs.run_ended.connect(page.find_runs)
+        page = TryPage(self.theme, self._runs_folder)
+        self.live_runs.run_ended.connect(page.find_runs)
         return page
 
     def _make_settings(self) -> SettingsPage:
@@ -453,7 +453,7 @@ class MainWindow(InOrder, QMainWindow):
         dialogs = self.findChildren(QDialog, options=Qt.FindChildOption.FindDirectChildrenOnly)
         for part in (self.menuBar(), self.sidebar, self.found.strip, self.pages.currentWidget(), *dialogs):
             if part is not None:
-                self._theme.dress(part)
+                self.theme.dress(part)
         self.update()
 
     def _on_live(self, live: tuple[LiveRun, ...]) -> None:
@@ -465,12 +465,12 @@ class MainWindow(InOrder, QMainWindow):
 
     def _underway(self) -> list[Underway]:
         """The unfinished runs; while this computer shuts down, without those that train on others."""
-        found = underway(self._runs_folder(), self._live_runs.known())
+        found = underway(self._runs_folder(), self.live_runs.known())
         return [one for one in found if not (self._session_ends and one.run.connection() is not None)]
 
     def _save_settings(self, chosen: Settings) -> None:
         self._settings = chosen
-        self._theme.set_appearance(chosen.appearance)
+        self.theme.set_appearance(chosen.appearance)
         if not self._saves_settings:
             return
         try:

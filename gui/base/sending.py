@@ -28,8 +28,8 @@ class Sending(QObject):
         self._window = window
         self._asked: Sequence[RunOptions] = ()
         self._then: Callable[[], object] = lambda: None
-        self._checking: EngineWork[SendingRequest] = EngineWork(self, done=self._ask, failed=self.checked)
-        self._checking.failed.connect(self.failed)
+        self.checking: EngineWork[SendingRequest] = EngineWork(self, done=self._ask, failed=self.checked)
+        self.checking.failed.connect(self.failed)
 
     def ask(
         self, asked: Sequence[RunOptions], then: Callable[[], object], chosen: Collection[str] = ()
@@ -44,7 +44,7 @@ class Sending(QObject):
         try:
             parcels = to_ask(asked, chosen)
             if parcels:
-                self._checking.start(lambda _call: request_for(asked, parcels))
+                self.checking.start(lambda _call: request_for(asked, parcels))
                 self.begun.emit()
             else:
                 self._go_on()
@@ -53,8 +53,8 @@ class Sending(QObject):
 
     def drop(self) -> None:
         """Ask no more about what is being checked. Returns at once."""
-        if self._checking.is_running:
-            self._checking.cancel()
+        if self.checking.is_running:
+            self.checking.cancel()
             self.checked.emit()
 
     def _ask(self, request: SendingRequest) -> None:

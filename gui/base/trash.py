@@ -50,7 +50,7 @@ class RunTrash(QObject):
     def __init__(self, window: QWidget, runs_folder: Callable[[], Path], trash: Trash | None = None) -> None:
         super().__init__(window)
         self._runs_folder = runs_folder
-        self._trash = trash
+        self.trash = trash
         self.waiting: tuple[TrashItem, ...] = ()
         self.leaving: frozenset[Path] = frozenset()
         """The folders that wait or are being moved."""
@@ -85,7 +85,7 @@ class RunTrash(QObject):
         """Move the runs that wait. Returns at once."""
         items, self.waiting = self.waiting, ()
         if items:
-            self._remove(items, lambda run: run_trash.move(run, self._trash))
+            self._remove(items, lambda run: run_trash.move(run, self.trash))
 
     def _move(self, plan: TrashPlan, wanted: tuple[RunFolder, ...]) -> None:
         if plan.busy:

@@ -202,7 +202,7 @@ def share_span(drawn: Span) -> Span:
 
 
 def _ticks(low: float, high: float, step: float, *, widens: bool = False) -> tuple[int, int]:
-    """Numbers of the first and the last tick, in steps from 0: inside of a span, or round it."""
+    """Return the first and the last tick as multiples of the step: inside a span, or enclosing it."""
     if widens:
         return math.floor(low / step + NEARLY), math.ceil(high / step - NEARLY)
     return math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6)
@@ -272,7 +272,7 @@ class RoundAxis(pg.AxisItem):
         return texts
 
     def _step(self, low: float, high: float, size: float, *, widens: bool = False) -> float:
-        """Distance between ticks: a smaller one where it gives three, and room for their texts."""
+        """Return the distance between ticks; a smaller one if that gives three ticks whose texts have room."""
         usual = self._most_ticks(size)
         step = 1.0
         for parts in range(usual, max(usual, int(size / (CLOSEST * self.unit.pixels_per_tick))) + 1):
@@ -317,10 +317,10 @@ class Canvas(pg.PlotWidget):
         y_axis.setGrid(255)
         y_axis.setStyle(tickAlpha=255)
         y_axis.setZValue(UNDERMOST)
-        self._view = self.getPlotItem().getViewBox()
-        self._view.setMouseEnabled(x=False, y=False)
-        self._view.disableAutoRange()
-        self._view.setDefaultPadding(0.0)
+        self.view_box = self.getPlotItem().getViewBox()
+        self.view_box.setMouseEnabled(x=False, y=False)
+        self.view_box.disableAutoRange()
+        self.view_box.setDefaultPadding(0.0)
         self.getPlotItem().hideButtons()
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setMouseTracking(True)
@@ -354,24 +354,26 @@ class Canvas(pg.PlotWidget):
 
     def columns(self) -> int:
         """Width of the plot area in pixels."""
-        return max(50, int(self._view.width()))
+        return max(50, int(self.view_box.width()))
 
     def rows(self) -> int:
         """Height of the plot area in pixels."""
-        return max(30, int(self._view.height()))
+        return max(30, int(self.view_box.height()))
 
     def below(self, x: float) -> QPoint:
         """The point of the screen at the bottom of the plot, at a position on the x axis."""
-        at = self._view.mapViewToScene(QPointF(x, 0.0)).x()
-        return self.mapToGlobal(self.mapFromScene(at, self._view.sceneBoundingRect().bottom()))
+        at = self.view_box.mapViewToScene(QPointF(x, 0.0)).x()
+        return self.mapToGlobal(self.mapFromScene(at, self.view_box.sceneBoundingRect().bottom()))
 
     def set_ranges(self, low_x: float, high_x: float, low_y: float, high_y: float) -> None:
         self._fit_left(self.y_axis.texts_between(low_y, high_y, self.rows()))
-        self._view.setRange(xRange=(low_x, high_x), yRange=(low_y, high_y), padding=0, disableAutoRange=True)
+        self.view_box.setRange(
+            xRange=(low_x, high_x), yRange=(low_y, high_y), padding=0, disableAutoRange=True
+        )
 
     def show_values(self, shown: bool) -> None:
         """Show or hide the plot, its grid and the axes' values."""
-        for item in (self.x_axis, self.y_axis, self._view):
+        for item in (self.x_axis, self.y_axis, self.view_box):
             item.setOpacity(1.0 if shown else 0.0)
 
     def set_selection_colour(self, colour: str) -> None:
@@ -380,7 +382,7 @@ class Canvas(pg.PlotWidget):
             line.setPen(pg.mkPen(None))
 
     def _x_of(self, position: QPointF) -> float:
-        return float(self._view.mapSceneToView(self.mapToScene(position.toPoint())).x())
+        return float(self.view_box.mapSceneToView(self.mapToScene(position.toPoint())).x())
 
     def mouseMoveEvent(self, ev: QMouseEvent) -> None:
         x = self._x_of(ev.position())
@@ -447,7 +449,7 @@ CLOCK_SCALE = XScale(CLOCK, float, float)
 
 
 def step_scale(history: RunHistory, kind: XKind) -> XScale:
-    """For series over training steps."""
+    """Return the scale for series over training steps."""
     clock_of, step_at = history.step_clock.between, history.step_clock.inverse
     if kind is XKind.STEP:
         return XScale(STEP, clock_of, step_at, is_over_steps=True)
@@ -470,6 +472,6 @@ def step_scale(history: RunHistory, kind: XKind) -> XScale:
 
 
 def epochs_per_step(history: RunHistory) -> float:
-    """1 if not known yet."""
+    """Return the epochs per step; 1 if not known yet."""
     steps, epochs = history.step_epoch.last_x, history.step_epoch.last
     return epochs / steps if steps and epochs else 1.0

@@ -94,28 +94,28 @@ class RepaintQueue(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._waiting: dict[Redrawn, None] = {}
+        self.waiting: dict[Redrawn, None] = {}
         self._drawn_at: dict[Redrawn, float] = {}
         self._hurried_until = time.monotonic() + HURRY_SECONDS
-        self._turn = QTimer(self, timerType=Qt.TimerType.PreciseTimer, interval=TURN_MS)
-        self._turn.timeout.connect(self._on_turn)
+        self.turn = QTimer(self, timerType=Qt.TimerType.PreciseTimer, interval=TURN_MS)
+        self.turn.timeout.connect(self._on_turn)
 
     def request(self, chart: Redrawn) -> None:
-        self._waiting[chart] = None
-        if not self._turn.isActive():
-            self._turn.start()
+        self.waiting[chart] = None
+        if not self.turn.isActive():
+            self.turn.start()
 
     def hurry(self) -> None:
         """Redraw fast for a while, whatever it costs."""
         self._hurried_until = time.monotonic() + HURRY_SECONDS
-        self._set_interval(min(self._turn.interval(), HURRIED_TURN_MS))
+        self._set_interval(min(self.turn.interval(), HURRIED_TURN_MS))
 
     def _on_turn(self) -> None:
         now = time.monotonic()
-        for chart in list(self._waiting):
+        for chart in list(self.waiting):
             if now - self._drawn_at.get(chart, -math.inf) < PERIOD_SECONDS:
                 continue
-            del self._waiting[chart]
+            del self.waiting[chart]
             if chart.is_shown():
                 self._drawn_at[chart] = now
                 before = time.thread_time()
@@ -125,12 +125,12 @@ class RepaintQueue(QObject):
                 is_hurried = time.monotonic() < self._hurried_until
                 self._set_interval(HURRIED_TURN_MS if is_hurried else min(LONGEST_TURN_MS, usual))
                 return
-        if not self._waiting:
-            self._turn.stop()
+        if not self.waiting:
+            self.turn.stop()
 
     def _set_interval(self, milliseconds: int) -> None:
-        if milliseconds != self._turn.interval():
-            self._turn.setInterval(milliseconds)
+        if milliseconds != self.turn.interval():
+            self.turn.setInterval(milliseconds)
 
 
 @dataclass(frozen=True)
@@ -164,64 +164,64 @@ class Chart(Card):
         self._theme = stage.theme
         self._queue = stage.queue
         self._view = stage.view
-        self._lines: list[DrawnLine] = []
+        self.drawn: list[DrawnLine] = []
         self._is_hovered = self._shows_all = False
         self.can_be_log = can_be_log
         self.is_over: bool | None = False
         super().__init__(title)
         self.explain(meanings_in(title))
-        self._canvas = Canvas(RoundAxis("bottom", self.x_scale().unit), RoundAxis("left", y_unit))
-        self._canvas.setAccessibleName(title)
-        self._canvas.setMinimumHeight(HEIGHT)
-        self._canvas.show_values(False)
-        self._canvas.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        self.canvas = Canvas(RoundAxis("bottom", self.x_scale().unit), RoundAxis("left", y_unit))
+        self.canvas.setAccessibleName(title)
+        self.canvas.setMinimumHeight(HEIGHT)
+        self.canvas.show_values(False)
+        self.canvas.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         self._cursor = pg.InfiniteLine(angle=90, movable=False)
         self._cursor.setZValue(20)
         self.add_decoration(self._cursor)
-        self._mark_items = overlays.MarkItems(self._canvas)
-        self._outliers = overlays.Outliers(self._canvas)
-        self._legend = overlays.Legend()
+        self._mark_items = overlays.MarkItems(self.canvas)
+        self.outliers = overlays.Outliers(self.canvas)
+        self.legend = overlays.Legend()
         if self.legend_lines:
-            self._legend.setWordWrap(True)
-            self._legend.setFixedHeight(self.legend_lines * self._legend.fontMetrics().lineSpacing())
-            self.body.addWidget(self._legend)
+            self.legend.setWordWrap(True)
+            self.legend.setFixedHeight(self.legend_lines * self.legend.fontMetrics().lineSpacing())
+            self.body.addWidget(self.legend)
         else:
-            self.set_trailing(self._legend)
-        self._empty = role_label(Role.MUTED)
-        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        middle = QGridLayout(self._canvas)
-        middle.addWidget(self._empty)
+            self.set_trailing(self.legend)
+        self.empty = role_label(Role.MUTED)
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        middle = QGridLayout(self.canvas)
+        middle.addWidget(self.empty)
         if self.legend_lines:  # as high as in charts with none below the heading
-            middle.setContentsMargins(0, 0, 0, self._legend.height() + self.body.spacing())
-        self.body.addWidget(self._canvas)
+            middle.setContentsMargins(0, 0, 0, self.legend.height() + self.body.spacing())
+        self.body.addWidget(self.canvas)
         self._files = FileWork(self)
         self._files.failed.connect(self._show_error)
         self.menu_button = QToolButton()
         self._menu = ButtonMenu(self.menu_button)
         self._set_up_menu()
         self._heading.addWidget(self.menu_button)
-        self._canvas.hovered.connect(self._on_hovered)
-        self._canvas.selected.connect(self._on_selected)
-        self._canvas.reset.connect(lambda: self._view.zoom(None))
+        self.canvas.hovered.connect(self._on_hovered)
+        self.canvas.selected.connect(self._on_selected)
+        self.canvas.reset.connect(lambda: self._view.zoom(None))
         stage.view.changed.connect(self.refresh)
         stage.theme.changed.connect(self._on_colours)
         self._on_colours()
 
     def add_decoration(self, item: pg.GraphicsObject) -> None:
         """Add an item that is no line to the plot."""
-        self._canvas.addItem(item, ignoreBounds=True)
+        self.canvas.addItem(item, ignoreBounds=True)
 
     @property
     def lines(self) -> list[ChartLine]:
-        return [drawn.line for drawn in self._lines]
+        return [drawn.line for drawn in self.drawn]
 
     @property
     def is_log(self) -> bool:
-        return self._canvas.y_axis.is_log
+        return self.canvas.y_axis.is_log
 
     def set_log(self, is_log: bool) -> None:
-        self._canvas.y_axis.set_unit(self._canvas.y_axis.unit, is_log=is_log and self.can_be_log)
+        self.canvas.y_axis.set_unit(self.canvas.y_axis.unit, is_log=is_log and self.can_be_log)
         self.refresh()
 
     def show_all(self, shows_all: bool) -> None:
@@ -293,18 +293,18 @@ class Chart(Card):
         """
         self._choose_lines()
         scale = self.x_scale()
-        self._canvas.x_axis.set_unit(scale.unit)
+        self.canvas.x_axis.set_unit(scale.unit)
         x = self._x_range(scale)
-        y = self._draw_lines(x, scale, thickness or self._canvas.devicePixelRatioF())
-        self._canvas.set_ranges(*x, *y)
+        y = self._draw_lines(x, scale, thickness or self.canvas.devicePixelRatioF())
+        self.canvas.set_ranges(*x, *y)
         self.decorate(x, y)
         self._mark_items.draw(self.history.marks, scale, x, y)
         empty = self.empty_text()
         if empty and self.is_over is None:
             empty = " "  # the reason is known once all is read
-        self._empty.setText(empty)
-        self._empty.setVisible(bool(empty))
-        self._canvas.show_values(not empty)
+        self.empty.setText(empty)
+        self.empty.setVisible(bool(empty))
+        self.canvas.show_values(not empty)
         cursor = None if self._view.cursor is None or empty else scale.from_clock(self._view.cursor)
         self._cursor.setVisible(cursor is not None and x[0] <= cursor <= x[1])
         position = None
@@ -319,17 +319,17 @@ class Chart(Card):
             values += self._mark_items.texts_near(cursor, x)
             box = overlays.table_html(values, self._theme.tokens)
             # below the plot, whose lines it explains
-            QToolTip.showText(self._canvas.below(cursor), box, self._canvas, QRect(), TIP_MS)
+            QToolTip.showText(self.canvas.below(cursor), box, self.canvas, QRect(), TIP_MS)
         elif self._is_hovered:
             QToolTip.hideText()
 
     def _choose_lines(self) -> None:
         wanted = self.wanted_lines()
         if wanted != self.lines:
-            for drawn in self._lines:
-                self._canvas.removeItem(drawn.item)
-            self._lines = [DrawnLine(line) for line in wanted]
-            for depth, drawn in enumerate(self._lines):
+            for drawn in self.drawn:
+                self.canvas.removeItem(drawn.item)
+            self.drawn = [DrawnLine(line) for line in wanted]
+            for depth, drawn in enumerate(self.drawn):
                 drawn.item.setZValue(depth - 10)
                 drawn.paint_with(self._theme.tokens)
                 self.add_decoration(drawn.item)
@@ -347,8 +347,8 @@ class Chart(Card):
 
     def _draw_lines(self, x: Span, scale: XScale, thickness: float) -> Span:
         """Draw all lines; returns the range of the y axis."""
-        columns, curves, dots = self._canvas.columns(), [NO_POINTS], [NO_POINTS]
-        for drawn in self._lines:
+        columns, curves, dots = self.canvas.columns(), [NO_POINTS], [NO_POINTS]
+        for drawn in self.drawn:
             own = self.line_scale(drawn.line, scale)
             low, high = (own.from_axis(edge) for edge in x)
             if low is not None and high is not None:
@@ -363,7 +363,7 @@ class Chart(Card):
         span: Span = 0.0, 1.0
         beyond: npt.NDArray[np.bool_] = np.zeros(len(values), bool)
         if self.leaves_out and not self.is_log and not self._shows_all:
-            fence = FENCE_KEPT if self._outliers.isVisible() else FENCE
+            fence = FENCE_KEPT if self.outliers.isVisible() else FENCE
             every = [line.series.y for line in self.lines if line.look is Look.DOTS]  # in view or not
             evaluated = np.concatenate((*every, np.empty(0)))
             usual = usual_span(
@@ -374,12 +374,12 @@ class Chart(Card):
         if len(seen := values[~beyond]):
             span = float(seen.min()), float(seen.max())
         shown = span if self.is_log else self.y_span(span)
-        y = self._canvas.y_axis.frame(*shown, float(self._canvas.rows()))
-        room, marked = DOT_ROOM * (y[1] - y[0]) / self._canvas.rows(), np.concatenate(dots, axis=1)[1]
+        y = self.canvas.y_axis.frame(*shown, float(self.canvas.rows()))
+        room, marked = DOT_ROOM * (y[1] - y[0]) / self.canvas.rows(), np.concatenate(dots, axis=1)[1]
         below, above = (room if (np.abs(marked - edge) < room).any() else 0.0 for edge in y)
         y = y[0] - below, y[1] + above
         beyond &= (values < y[0]) | (values > y[1])
-        self._outliers.draw(at[beyond], values[beyond], x, y, self._canvas.y_axis.unit.write)
+        self.outliers.draw(at[beyond], values[beyond], x, y, self.canvas.y_axis.unit.write)
         return y
 
     def _x_range(self, scale: XScale) -> Span:
@@ -395,26 +395,26 @@ class Chart(Card):
         taken = self._title.sizeHint().width() + self.menu_button.sizeHint().width()
         width = self.contentsRect().width() - HEADING_GAPS
         width = self.legend_lines * width if self.legend_lines else width - taken
-        self._legend.show_readings(readings, width, self._theme.tokens)
+        self.legend.show_readings(readings, width, self._theme.tokens)
         text = empty or " · ".join(reading.text for reading in readings)
-        if text != self._canvas.accessibleDescription():
-            self._canvas.setAccessibleDescription(text)
+        if text != self.canvas.accessibleDescription():
+            self.canvas.setAccessibleDescription(text)
 
     def _on_colours(self) -> None:
         tokens = self._theme.tokens
-        self._canvas.setBackground(tokens.surface)
-        self._canvas.set_selection_colour(tokens.accent_soft)
+        self.canvas.setBackground(tokens.surface)
+        self.canvas.set_selection_colour(tokens.accent_soft)
         self._cursor.setPen(pg.mkPen(tokens.muted, width=1, dash=[2, 3]))
         font = QFont(self.font())
         font.setPixelSize(round(AXIS_FONT * QFontInfo(font).pixelSize()))
-        for axis in (self._canvas.x_axis, self._canvas.y_axis):
+        for axis in (self.canvas.x_axis, self.canvas.y_axis):
             axis.setTextPen(pg.mkPen(tokens.muted))
             axis.setTickPen(pg.mkPen(tokens.grid))
             axis.setPen(pg.mkPen(None))
-        self._canvas.set_axis_font(font)
+        self.canvas.set_axis_font(font)
         self._mark_items.paint_with(tokens)
-        self._outliers.paint_with(tokens, font)
-        for drawn in self._lines:
+        self.outliers.paint_with(tokens, font)
+        for drawn in self.drawn:
             drawn.paint_with(tokens)
         self.paint_with(tokens)
         self.refresh()

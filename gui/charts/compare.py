@@ -122,14 +122,14 @@ class CompareChart(Chart):
         return list(self._curve_of)
 
     def x_scale(self) -> XScale:
-        """Positions on the axis themselves, which is what all runs have in common."""
+        """Return the scale of the axis itself, which all runs share."""
         return XScale(UNITS[self._view.x_kind], float, float, is_over_steps=self._view.x_kind is XKind.STEP)
 
     def line_scale(self, line: ChartLine, scale: XScale) -> XScale:
         return self.scale_of(self._curve_of[line].history)
 
     def x_span(self) -> Span:
-        """Up to the end of the longest run."""
+        """Return the range of the x axis: to the end of the longest run."""
         ends = [self._end_of(curve, line.series) for line, curve in self._curve_of.items()]
         shortest = SHORTEST_CLOCK if self.x_scale().unit is CLOCK else 0.0
         return 0.0, MARGIN_AT_END * max([shortest, *ends]) or 1.0
@@ -192,7 +192,7 @@ class CompareMetric(CompareChart):
         self.metric_name = self.quantity = name
         self.set_title(formats.metric_title(name) if name != "eval_loss" else _("Validation loss"))
         self.write = formats.metric_format(name)
-        self._canvas.y_axis.set_unit(SHARES if formats.is_share(name) else VALUES)
+        self.canvas.y_axis.set_unit(SHARES if formats.is_share(name) else VALUES)
         self.refresh()
 
     def series_of(self, history: RunHistory) -> Series | None:
@@ -204,7 +204,7 @@ class CompareMetric(CompareChart):
         return series.up_to(x)
 
     def _value(self, curve: Curve, series: Series, x: float | None) -> float | None:
-        """As `CompareChart` does; without a position that of the model which was kept."""
+        """Return the value at a position, or that of the model that was kept if it is None."""
         return series.up_to(curve.history.model_step) if x is None else super()._value(curve, series, x)
 
     def y_span(self, drawn: Span) -> Span:

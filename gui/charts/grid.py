@@ -70,7 +70,7 @@ def _reading(
     *,
     is_named: bool = False,
 ) -> list[Reading]:
-    """A value as a reading; none if it isn't known."""
+    """Return a value as a list of one reading; an empty list if the value isn't known."""
     value = series.at(x)
     return (
         [Reading(write(value), colour, name, is_named)] if value is not None and math.isfinite(value) else []
@@ -85,9 +85,9 @@ class DeviceChart(ClockChart):
     """
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
-        self._band = PressureBand()
+        self.band = PressureBand()
         super().__init__(_("Device"), stage, history, PERCENT)
-        self.add_decoration(self._band)
+        self.add_decoration(self.band)
 
     @property
     def shown(self) -> DevicePicture:
@@ -124,10 +124,10 @@ class DeviceChart(ClockChart):
     def decorate(self, x: Span, y: Span) -> None:
         spans = [span for span in self.shown.throttled if span[1] >= x[0] and span[0] <= x[1]]
         begins, ends = (np.array([span[edge] for span in spans]) for edge in (0, 1))
-        self._band.draw((begins, ends + 1.0, np.ones(len(spans))), x, y, self._canvas)
+        self.band.draw((begins, ends + 1.0, np.ones(len(spans))), x, y, self.canvas)
 
     def paint_with(self, tokens: Tokens) -> None:
-        self._band.paint_with(tokens)
+        self.band.paint_with(tokens)
 
     def wanted_lines(self) -> list[ChartLine]:
         picture = self.shown
@@ -198,10 +198,10 @@ class MemoryChart(ClockChart):
     """Memory of this run and of other programs: the graphics card's if the run uses it, else the computer's."""
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
-        self._ceiling, self._limit = CeilingLine(0.995), CeilingLine(0.4)
-        self._band = PressureBand()
+        self.ceiling, self.limit = CeilingLine(0.995), CeilingLine(0.4)
+        self.band = PressureBand()
         super().__init__(_("Memory"), stage, history, BYTES)
-        for item in (self._ceiling, self._limit, self._band):
+        for item in (self.ceiling, self.limit, self.band):
             self.add_decoration(item)
 
     @property
@@ -258,20 +258,20 @@ class MemoryChart(ClockChart):
 
     def decorate(self, x: Span, y: Span) -> None:
         memory, picture = self.history.memory, self.shown
-        rows = self._canvas.rows()
+        rows = self.canvas.rows()
         text = _("the GPU has {memory}") if memory.is_of_card else _("the computer has {memory}")
-        self._ceiling.draw(picture.ceiling, _with_memory(text, picture.ceiling), y, rows)
+        self.ceiling.draw(picture.ceiling, _with_memory(text, picture.ceiling), y, rows)
         limit, ceiling = picture.limit, picture.ceiling
         if limit is not None and ceiling is not None and limit >= SAME_CEILING * ceiling:
             limit = None
-        self._limit.draw(limit, _with_memory(_("its GPU may have {memory}"), limit), y, rows)
-        spans = level_spans(*memory.pressure.reduced(*x, self._canvas.columns()))
-        self._band.draw(spans, x, y, self._canvas)
+        self.limit.draw(limit, _with_memory(_("its GPU may have {memory}"), limit), y, rows)
+        spans = level_spans(*memory.pressure.reduced(*x, self.canvas.columns()))
+        self.band.draw(spans, x, y, self.canvas)
 
     def paint_with(self, tokens: Tokens) -> None:
-        self._band.paint_with(tokens)
-        for line in (self._ceiling, self._limit):
-            line.paint_with(tokens, self._canvas.axis_font)
+        self.band.paint_with(tokens)
+        for line in (self.ceiling, self.limit):
+            line.paint_with(tokens, self.canvas.axis_font)
 
     def wanted_lines(self) -> list[ChartLine]:
         picture, swap = self.shown, self.history.memory.swap
@@ -416,8 +416,8 @@ class RunCharts(QWidget):
         self._grid = QGridLayout()
         self._grid.setContentsMargins(0, 0, GUTTER, 0)
         self._grid.setSpacing(GAP)
-        self._area = self._scrolling()
-        fill(QVBoxLayout(self), self.bar, (self._area, 1), margins=(0, SPACING, 0, 0), spacing=SPACING)
+        self.area = self._scrolling()
+        fill(QVBoxLayout(self), self.bar, (self.area, 1), margins=(0, SPACING, 0, 0), spacing=SPACING)
         self._arrange(2)
 
     def refresh(self, total_steps: int | None, *, is_over: bool | None) -> None:

@@ -167,7 +167,7 @@ class RunUpdate:
 
 
 class BatchBuilder:
-    """Collects events, which are added in their order, into batches. Its length is the window's work with them."""
+    """Collects events into batches. `len()` estimates how long the window takes to draw them, in steps."""
 
     def __init__(self) -> None:
         self._clock = WorkClock()

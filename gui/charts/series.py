@@ -196,7 +196,7 @@ class Series:
         return x, np.stack(stats, axis=1)
 
     def _count(self, x: float, side: Literal["left", "right"]) -> int:
-        """Number of points below `x`; with side `right` also those at `x`."""
+        """Count the points below `x`; with side `right` also those at `x`."""
         return int(np.searchsorted(self._x.rows, x, side))
 
     def _visible(self, low: float, high: float) -> tuple[int, int]:

@@ -282,7 +282,7 @@ class MetricsChart(StepChart):
         found = [name for name, series in known.items() if len(series)]
         lead = next((name for name in formats.METRIC_NAMES if name in found), "")
         names = next(([name for name in found if of(name)] for of in self.TOGETHER if of(lead)), [lead])
-        self._canvas.y_axis.set_unit(SHARES if formats.is_share(lead) else VALUES)
+        self.canvas.y_axis.set_unit(SHARES if formats.is_share(lead) else VALUES)
         self.leaves_out = lead in formats.LESS_IS_BETTER
         lines = [
             ChartLine(
@@ -301,7 +301,7 @@ class MetricsChart(StepChart):
         return lines[::-1]
 
     def y_span(self, drawn: Span) -> Span:
-        return share_span(drawn) if self._canvas.y_axis.unit is SHARES else drawn
+        return share_span(drawn) if self.canvas.y_axis.unit is SHARES else drawn
 
     def readings(self, x: float | None) -> list[Reading]:
         return [
@@ -355,9 +355,9 @@ class StepTimeChart(StepChart):
     legend_lines = 2
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
-        self._parts: StackedParts | None = None
-        self._pauses = pg.PlotDataItem(connect="pairs")  # upright lines, cut off at the top
-        self._pauses.setZValue(-5)
+        self.parts: StackedParts | None = None
+        self.pauses = pg.PlotDataItem(connect="pairs")  # upright lines, cut off at the top
+        self.pauses.setZValue(-5)
         self._pause_share = 0.0
         self._bands = [pg.PlotDataItem(fillLevel=0.0, pen=None) for _colour in COLOURS]
         self._part_names = _("data"), _("forward"), _("backward"), _("optimizer"), _("other")
@@ -365,7 +365,7 @@ class StepTimeChart(StepChart):
         for depth, band in enumerate(reversed(self._bands)):  # the whole step is the lowest
             band.setZValue(depth - 30)
             self.add_decoration(band)
-        self.add_decoration(self._pauses)
+        self.add_decoration(self.pauses)
         self.explain(
             _(
                 "Where the time of a step goes. A GPU works asynchronously, so Hone waits for it between the parts in "
@@ -381,15 +381,15 @@ class StepTimeChart(StepChart):
         return 0.0, MARGIN_AT_TOP * drawn[1] if drawn[1] <= SPIKE * usual else 1.5 * usual
 
     def draw_more(self, low: float, high: float, scale: XScale) -> None:
-        self._parts = parts_between(self.history, low, high, self._canvas.columns())
-        x = np.empty(0) if self._parts is None else scale.to_axis(self._parts.x)
+        self.parts = parts_between(self.history, low, high, self.canvas.columns())
+        x = np.empty(0) if self.parts is None else scale.to_axis(self.parts.x)
         for number, band in enumerate(self._bands):
-            band.setData(x, x if self._parts is None else self._parts.tops[number])
+            band.setData(x, x if self.parts is None else self.parts.tops[number])
         pauses = [pause for pause in self.history.pauses if low <= pause.step <= high]
         seconds = np.array([pause.seconds for pause in pauses], float)
         steps = scale.to_axis(np.array([pause.step for pause in pauses], float))
         heights = np.stack((np.zeros(len(pauses)), seconds), axis=1).ravel()
-        self._pauses.setData(np.repeat(steps, 2), heights)
+        self.pauses.setData(np.repeat(steps, 2), heights)
         clock = self.history.step_clock
         duration = (clock.between(high) or 0.0) - (clock.between(low) or 0.0)
         self._pause_share = min(1.0, seconds.sum() / duration) if duration > 0 else 0.0
@@ -407,8 +407,8 @@ class StepTimeChart(StepChart):
         if median is None or extremes is None:
             return []
         readings = [Reading(formats.step_time(median), self._line_colour, _("recently"))]
-        if self._parts is not None:
-            shares = zip(self._part_names, COLOURS, formats.whole_shares(self._parts.shares), strict=True)
+        if self.parts is not None:
+            shares = zip(self._part_names, COLOURS, formats.whole_shares(self.parts.shares), strict=True)
             readings += [
                 Reading(formats.whole_percent(share), colour, name)
                 for name, (colour, _strength), share in sorted(shares, key=lambda part: -part[2])
@@ -434,7 +434,7 @@ class StepTimeChart(StepChart):
         ground = QColor(tokens.surface)
         for band, (name, strength) in zip(self._bands, COLOURS, strict=True):
             band.setFillBrush(pg.mkBrush(mixed(QColor(getattr(tokens, name)), ground, strength)))
-        self._pauses.setPen(pg.mkPen(tokens.gradients, width=1))
+        self.pauses.setPen(pg.mkPen(tokens.gradients, width=1))
 
     def wanted_lines(self) -> list[ChartLine]:
         history = self.history

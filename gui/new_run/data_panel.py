@@ -173,7 +173,7 @@ class FilesSheet(Sheet):
 
     def __init__(self, finding: DataFinding, parent: QWidget) -> None:
         super().__init__(_("Images in question"), parent)
-        self._waiting = list(finding.files)
+        self.waiting = list(finding.files)
         self.list = QListWidget()
         self.list.setAccessibleName(finding.message)
         self.list.setIconSize(QSize(2 * SIDE + SPACING, SIDE))
@@ -195,10 +195,10 @@ class FilesSheet(Sheet):
 
     def _load_next(self) -> None:
         """Decode the pictures of one file, so that the window never waits for all."""
-        if not self._waiting:
+        if not self.waiting:
             self._load.stop()
             return
-        row, file = self.list.count() - len(self._waiting), self._waiting.pop(0)
+        row, file = self.list.count() - len(self.waiting), self.waiting.pop(0)
         both = (file.path, file.picture), (file.like, file.like_picture)
         pictures = [found for path, picture in both if path and not (found := _small(path, picture)).isNull()]
         if pictures:
@@ -497,7 +497,7 @@ class DataViews(QTabWidget):
         WheelGuard(self.tabBar())
 
     def hasHeightForWidth(self) -> bool:  # noqa: N802 - Qt's name
-        """They take the height there is; what is said below them has to be whole."""
+        """Return False: the tabs take the height there is, so that the text below isn't cut."""
         return False
 
     def show_report(self, report: DataReport | None, task: Task, names: Mapping[str, str]) -> None:

@@ -57,7 +57,7 @@ def has_parts(machine: MachineReport | None, device: DeviceReport | None) -> boo
 
 
 def computer_of(device: DeviceReport) -> str:
-    """The name of the other computer whose it is; empty for this one."""
+    """Return the name of the computer that has a device; empty for this computer."""
     return device.name.partition("@")[2]
 
 
@@ -97,7 +97,7 @@ class TogetherSheet(Sheet):
 
     @property
     def value(self) -> str:
-        """CUDA if all that are ticked have it, else their CPUs; empty if fewer than two are ticked."""
+        """Return CUDA if all ticked computers have it, else CPU; empty if fewer than two are ticked."""
         names = [name for name, box in self.boxes.items() if box.isChecked()]
         kind = "cuda" if all("cuda" in self._kinds[name] for name in names) else "cpu"
         return f"{kind}@{'+'.join(names)}" if len(names) > 1 else ""

@@ -82,8 +82,8 @@ class NewRunHeader(QWidget):
         super().__init__()
         self._sources: Sequence[object] = ()
         self._is_of_sources = False
-        self._subtitle = role_label(Role.MUTED)
-        self._subtitle.setTextFormat(Qt.TextFormat.PlainText)  # a run may have any name
+        self.subtitle = role_label(Role.MUTED)
+        self.subtitle.setTextFormat(Qt.TextFormat.PlainText)  # a run may have any name
         self.reset = link_button(
             _("Reset form"),
             self.reset_chosen.emit,
@@ -91,17 +91,17 @@ class NewRunHeader(QWidget):
         )
         self.show_restored(False)
         keep_place(self.reset)
-        subtitle = fill(QHBoxLayout(), self._subtitle, self.reset, None, spacing=SPACING // 2)
+        subtitle = fill(QHBoxLayout(), self.subtitle, self.reset, None, spacing=SPACING // 2)
         titles = fill(QVBoxLayout(), role_label(Role.PAGE_TITLE, _("New run")), subtitle, spacing=2)
         line = fill(QHBoxLayout(), titles, None, spacing=SPACING)
         line.addWidget(self._examples_button(), alignment=Qt.AlignmentFlag.AlignTop)
-        self._tasks = TaskChooser()
-        self._tasks.chosen.connect(self.task_chosen)
-        fill(QVBoxLayout(self), line, self._tasks, margins=FLUSH, spacing=SPACING + 4)
+        self.tasks = TaskChooser()
+        self.tasks.chosen.connect(self.task_chosen)
+        fill(QVBoxLayout(self), line, self.tasks, margins=FLUSH, spacing=SPACING + 4)
 
     def show_task(self, task: Task, sources: Sequence[object]) -> None:
         """Show the task; the line below the title goes once it is of other data or another model."""
-        self._tasks.show_task(task)
+        self.tasks.show_task(task)
         if self._is_of_sources and self._sources != sources:
             self.show_restored(False)
         self._sources = sources
@@ -119,7 +119,7 @@ class NewRunHeader(QWidget):
         """Say what the form holds, with `is_of_sources` until its data or model is another."""
         self._is_of_sources = is_of_sources
         self.reset.hide()
-        self._subtitle.setText(text)
+        self.subtitle.setText(text)
 
     def _examples_button(self) -> QPushButton:
         button = QPushButton(_("Examples"))

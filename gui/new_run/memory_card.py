@@ -348,12 +348,12 @@ class FitCard(Card):
         self.state = state
         self._was_short = False
         self._verdict, self._figures = role_label(Role.VERDICT, " "), text_label(role=Role.MUTED)
-        self._basis = role_label(Role.MUTED)
-        self.set_trailing(self._basis)
-        self._bar = PartsBar(theme, _("Memory of this run"))
-        self._note, self._missing = text_label(role=Role.HINT), text_label(role=Role.MUTED)
-        self._note.hide()
-        self._lookup, self._measure, self.ladder = ButtonLine(), ButtonLine(), Ladder()
+        self.basis = role_label(Role.MUTED)
+        self.set_trailing(self.basis)
+        self.bar = PartsBar(theme, _("Memory of this run"))
+        self.note, self.missing = text_label(role=Role.HINT), text_label(role=Role.MUTED)
+        self.note.hide()
+        self.lookup, self.measure, self.ladder = ButtonLine(), ButtonLine(), Ladder()
         self.run_time = text_label(role=Role.MUTED)  # shown above Start
         self.time, self.fits = TimeBox(), text_label(role=Role.MUTED)
         self.set_steps = link_button(
@@ -361,30 +361,30 @@ class FitCard(Card):
         )
         label = role_label(Role.MUTED, _("I have"))
         label.setBuddy(self.time)
-        self._time_box = QWidget()
+        self.time_box = QWidget()
         line = hbox(label, self.time, self.set_steps, None)
-        fill(QVBoxLayout(self._time_box), line, self.fits, margins=FLUSH, spacing=0)
+        fill(QVBoxLayout(self.time_box), line, self.fits, margins=FLUSH, spacing=0)
         line = QHBoxLayout()
         line.setSpacing(SPACING)
         line.addWidget(self._verdict, 0, Qt.AlignmentFlag.AlignTop)
         line.addWidget(self._figures, 1, Qt.AlignmentFlag.AlignBottom)
         self._known = QWidget()
-        parts = (line, self._bar, self._note, self._measure, self._time_box, self.ladder)
+        parts = (line, self.bar, self.note, self.measure, self.time_box, self.ladder)
         fill(QVBoxLayout(self._known), *parts, margins=FLUSH, spacing=SPACING)
         self._unknown = QWidget()
-        fill(QVBoxLayout(self._unknown), self._missing, self._lookup, None, margins=FLUSH, spacing=SPACING)
+        fill(QVBoxLayout(self._unknown), self.missing, self.lookup, None, margins=FLUSH, spacing=SPACING)
         self._pages = QStackedWidget()  # as high as its highest page: nothing moves when the forecast arrives
         self._pages.addWidget(self._unknown)
         self._pages.addWidget(self._known)
         self.body.addWidget(self._pages)
         state.changed.connect(self.show_state)
-        self._lookup.button.clicked.connect(self._press_lookup)
-        self._measure.button.clicked.connect(self._press_measure)
+        self.lookup.button.clicked.connect(self._press_lookup)
+        self.measure.button.clicked.connect(self._press_measure)
         self.time.valueChanged.connect(self._show_time_box)
         self.time.refused.connect(self.fits.setText)
         self.ladder.opened.connect(self._show_remedies)
-        self._timer = QTimer(self, interval=ROOM_MS)
-        self._timer.timeout.connect(state.read_room)
+        self.timer = QTimer(self, interval=ROOM_MS)
+        self.timer.timeout.connect(state.read_room)
         self.show_state()
 
     @property
@@ -396,37 +396,37 @@ class FitCard(Card):
         super().showEvent(event)
         if not event.spontaneous():
             self.state.resume()
-        self._timer.start()
+        self.timer.start()
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
-        self._timer.stop()
+        self.timer.stop()
 
     def show_state(self) -> None:
         state, forecast = self.state, self.state.forecast
-        had_focus = is_focused(self._lookup.button)
+        had_focus = is_focused(self.lookup.button)
         self._pages.setCurrentWidget(self._unknown if forecast is None else self._known)
         if had_focus and forecast is not None:
-            self._measure.button.setEnabled(True)
-            self._measure.button.setFocus()
-        self._basis.setVisible(forecast is not None)
-        self._missing.setText(state.missing)
+            self.measure.button.setEnabled(True)
+            self.measure.button.setFocus()
+        self.basis.setVisible(forecast is not None)
+        self.missing.setText(state.missing)
         if forecast is not None:
             verdict, figures, role = headline(state, forecast)
             self._verdict.setText(verdict)
             set_role(self._verdict, role)
             self._figures.setText(figures)
-            self._basis.setText(basis_text(state))
-            self._basis.setToolTip(basis_help(state, forecast))
+            self.basis.setText(basis_text(state))
+            self.basis.setToolTip(basis_help(state, forecast))
             room, limits = forecast.room, []
             if room is not None:
                 unused = Part(_("free memory"), room.free, "text", _("What no program uses now."))
                 total = _("All memory of the device, including what other programs use.")
                 limits = [] if is_elsewhere(state) else [unused]
                 limits.append(Part(_("all memory"), room.ceiling, "bad", total))
-            self._bar.show_parts(bar_parts(forecast.parts, is_undivided=state.is_undivided), limits)
-            self._note.setText(state.note)
-            self._note.setVisible(bool(state.note))
+            self.bar.show_parts(bar_parts(forecast.parts, is_undivided=state.is_undivided), limits)
+            self.note.setText(state.note)
+            self.note.setVisible(bool(state.note))
             self._show_ladder()
         self.run_time.setText(time_text(state))
         self._show_measure()
@@ -436,7 +436,7 @@ class FitCard(Card):
     def _show_time_box(self) -> None:
         state, case, timed = self.state, self.state.case, self.state.timed
         if case is None or timed is None or timed.ran_out or timed.pace is None:
-            self._time_box.hide()
+            self.time_box.hide()
             return
         steps, seconds = state.steps_within(self.time.value())
         is_set, text = steps == case.options.training.max_steps, ""
@@ -451,7 +451,7 @@ class FitCard(Card):
         elif seconds < math.inf:
             text = _("Not even one step fits, with its evaluation")
         self.fits.setText(text)
-        self._time_box.show()
+        self.time_box.show()
 
     def _seen(self, share: float, options: RunOptions) -> str:
         """What share of an epoch a run sees, and how it sees more; empty if it sees all."""
@@ -497,8 +497,8 @@ class FitCard(Card):
     def _show_lookup(self) -> None:
         """Show the line about the model's description, where one is missing: in place of that about measuring."""
         state, failure, is_running = self.state, self.state.lookup.failure, self.state.lookup.is_running
-        line = self._lookup if state.forecast is None else self._measure
-        self._lookup.setVisible(bool(state.lookup_source) or is_focused(self._lookup.button))
+        line = self.lookup if state.forecast is None else self.measure
+        self.lookup.setVisible(bool(state.lookup_source) or is_focused(self.lookup.button))
         if not state.lookup_source:
             return
         line.button.setEnabled(True)
@@ -517,14 +517,14 @@ class FitCard(Card):
     def _show_measure(self) -> None:
         """Show what the button does, that it runs, or how long a step took."""
         state, case, measured, timed = self.state, self.state.case, self.state.measured, self.state.timed
-        button, is_running = self._measure.button, state.measuring.is_running
-        set_role(self._measure.label, Role.HINT)
+        button, is_running = self.measure.button, state.measuring.is_running
+        set_role(self.measure.label, Role.HINT)
         button.setEnabled(is_running or state.can_measure or is_focused(button))
         if is_running:
             button.setText(_("Cancel"))
             button.setToolTip("")
             text = _("Running a few steps on your data… {spent}")
-            self._measure.label.setText(
+            self.measure.label.setText(
                 text.format(spent=duration(state.measuring_seconds).replace(" ", "\u00a0"))
             )
             return
@@ -549,7 +549,7 @@ class FitCard(Card):
                 slowed = _("{step}. Slowed: other programs use {share} of the CPU.")
                 text = slowed.format(step=text, share=whole_percent(share))
         button.setToolTip(tip)
-        self._measure.label.setText(text)
+        self.measure.label.setText(text)
 
     def _press_measure(self) -> None:
         if self.state.lookup_source:

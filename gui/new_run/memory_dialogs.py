@@ -136,13 +136,13 @@ class FitSheet(Sheet):
         self.table = TriesTable()
         self.table.itemSelectionChanged.connect(self._show_button)
         tip = _("Change the form to the selected settings. You can undo this.")
-        self._stop = push_button(_("Stop"), tries.stop)
+        self.stop = push_button(_("Stop"), tries.stop)
         self.apply = push_button(_("Apply"), self.accept, tip)
         buttons = self.button_box(QDialogButtonBox.StandardButton.Close, self.apply)
         fill_dialog(
             self,
             text_label(text, Role.MUTED),
-            hbox((self.status, 1), self._stop),
+            hbox((self.status, 1), self.stop),
             self._progress,
             self._time,
             (self.table, 1),
@@ -174,7 +174,7 @@ class FitSheet(Sheet):
         super().done(result)
 
     def _make_tries(self, call: Call) -> None:
-        """In the thread: report each try as it begins and as it ends."""
+        """Report each try as it begins and as it ends. Runs in the thread."""
         self._tries.on_begin(call.tell)
         for trial in self._tries.tries():
             call.tell(trial)
@@ -194,7 +194,7 @@ class FitSheet(Sheet):
         self._clock.stop()
         self._progress.hide()
         self._time.hide()
-        self._stop.hide()
+        self.stop.hide()
         self.table.show_plan(())
         changes, tries = self._tries.changes, self.table.tries
         result = next((trial for trial in tries if changes is not None and trial.changes == changes), None)
@@ -301,7 +301,7 @@ class MemoryActions(QObject):
         return answer is DoesntFitAnswer.ANYWAY
 
     def _question(self, figures: str, remedy: Remedy | None) -> Question[DoesntFitAnswer]:
-        """Return the question; Return never starts what doesn't fit."""
+        """Return the question. The Return key doesn't start a run that doesn't fit."""
         text = _("If memory runs out, the run ends and other programs may become slow.")
         answers = {DoesntFitAnswer.ANYWAY: _("Start anyway")}
         if remedy is not None:

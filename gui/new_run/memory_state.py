@@ -315,7 +315,7 @@ class MemoryState(QObject):
 
     @property
     def timed(self) -> PastMeasurement | None:
-        """The measurement whose step time is that of the run: also of other examples, shorter or longer ones."""
+        """Return the measurement that gives the step time, also one with shorter or longer examples."""
         return self._measured.get(_key(self.case.options)) if self.case else None
 
     @property
@@ -482,7 +482,7 @@ class MemoryState(QObject):
 
     @property
     def _cautious_factor(self) -> float:
-        """The same, unless the formula gives more: once options are changed, it decides whether they fit."""
+        """Return the larger of the correction and `_factor`: whether changed options fit is judged with care."""
         return max(self.correction, self._factor)
 
     def measured_after(self, remedy: Remedy) -> PastMeasurement | None:

@@ -208,13 +208,13 @@ class ModelField(Field):
     def __init__(self, option: Option) -> None:
         super().__init__(option)
         self._task = Task.IMAGE_CLASSIFICATION
-        self.models, self._runs = ModelList(), PastRunList()
+        self.models, self.runs = ModelList(), PastRunList()
         self._text = PathField(option, _("A folder, or a Hub id"), only_folders=True)
         self._text.changed.connect(self.changed)
         self._text.remarked.connect(self.remarked)
         for chooser, tip in (
             (self.models, option.help),
-            (self._runs, _("Continues from the model of a run")),
+            (self.runs, _("Continues from the model of a run")),
         ):
             chooser.setAccessibleName(option.title)
             chooser.setToolTip(tip)
@@ -222,7 +222,7 @@ class ModelField(Field):
         self._places: dict[ModelOrigin, QComboBox | PathField] = {
             ModelOrigin.LIST: self.models,
             ModelOrigin.FOLDER: self._text,
-            ModelOrigin.RUN: self._runs,
+            ModelOrigin.RUN: self.runs,
         }
         self._stack = QStackedWidget()
         for widget in self._places.values():
@@ -233,12 +233,12 @@ class ModelField(Field):
             _("A folder with a model in it, or an id on the Hub."),
             _("The model that one of your runs has trained."),
         )
-        self._place = Segmented(map(Segment, ModelOrigin, titles, tips))
-        self._place.setAccessibleName(_("Source of the model"))
-        self._place.chosen.connect(self._on_place)
+        self.place = Segmented(map(Segment, ModelOrigin, titles, tips))
+        self.place.setAccessibleName(_("Source of the model"))
+        self.place.chosen.connect(self._on_place)
         self.hub = push_button(_("Find one on the Hub…"), self.hub_wanted.emit)
         keep_place(self.hub)
-        lines = fill(QVBoxLayout(), self._place, self._stack, spacing=SPACING)
+        lines = fill(QVBoxLayout(), self.place, self._stack, spacing=SPACING)
         lines.addWidget(self.hub, 0, Qt.AlignmentFlag.AlignLeading)
         self._row.addLayout(lines, 1)
         self.models.reload()
@@ -247,8 +247,8 @@ class ModelField(Field):
     def set_task(self, task: Task) -> None:
         if task is not self._task:
             before, self._task = self.value(), task
-            self.models.task = self._runs.task = task
-            self._runs.clear()
+            self.models.task = self.runs.task = task
+            self.runs.clear()
             self.models.reload()
             self.set_value(before)
 
@@ -264,7 +264,7 @@ class ModelField(Field):
         self._text.set_value(source if place is ModelOrigin.FOLDER else "")
         self.models.choose(source if place is ModelOrigin.LIST else "")
         if place is ModelOrigin.RUN:
-            self._runs.choose(source)
+            self.runs.choose(source)
         self._show_place(place)
 
     @property
@@ -274,7 +274,7 @@ class ModelField(Field):
 
     @property
     def is_run(self) -> bool:
-        return self._stack.currentWidget() is self._runs
+        return self._stack.currentWidget() is self.runs
 
     def facts(self, parameters: int | None = None) -> str:
         """Return size, download and licence of a model of the list; empty for others."""
@@ -282,10 +282,10 @@ class ModelField(Field):
         return model.facts(parameters) if model is not None else ""
 
     def _show_place(self, place: ModelOrigin) -> None:
-        self._place.set_value(place.value)
+        self.place.set_value(place.value)
         widget = self._places[place]
         self._stack.setCurrentWidget(widget)
-        self.hub.setVisible(widget is not self._runs)
+        self.hub.setVisible(widget is not self.runs)
         self.setFocusProxy(self._text.line if widget is self._text else widget)
 
     def _on_place(self, value: str) -> None:

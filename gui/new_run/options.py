@@ -264,16 +264,16 @@ class OptionsColumn(QWidget):
             self.cards.append(OptionsCard(title, self.form, sections, self.fields.by_path))
             layout.addWidget(self.cards[-1])
         layout.addStretch(1)
-        self._model_card, self._data_card, self._device_card, memory_card, _training = self.cards
-        self._split = SplitChoice(self.form)
-        self._data_card.insert_below(TRAIN, self._split)
+        self._model_card, self._data_card, self.device_card, memory_card, _training = self.cards
+        self.split = SplitChoice(self.form)
+        self._data_card.insert_below(TRAIN, self.split)
         self._data_card.insert_below(TRAIN, self.data)
-        self._check = check = link_button(
+        self.check = check = link_button(
             _("Check this device…"),
             lambda: self.check_requested.emit(str(self.fields.device.value())),
             _("Compare its results with those of the CPU"),
         )
-        self._device_card.insert_below("device.name", self._indented(check, LINK_PADDING, None))
+        self.device_card.insert_below("device.name", self._indented(check, LINK_PADDING, None))
         advice = Note(_("Help me choose"))
         lines = [
             _("{condition}: {advice}").format(condition=item.condition, advice=item.advice)
@@ -288,9 +288,9 @@ class OptionsColumn(QWidget):
                 control.installEventFilter(self)
         self.form.changed.connect(self._on_change)
         self.form.fix_chosen.connect(self.fix_chosen)
-        self._device_card.more.toggled.connect(self._hide_rows)
+        self.device_card.more.toggled.connect(self._hide_rows)
         self.form.revealed.connect(self._on_revealed)
-        self._split.changed.connect(self.changed)
+        self.split.changed.connect(self.changed)
         self.data.views.rows.use_chosen.connect(self.guesses.choose)
         self.data.views.labels.named.connect(self._name_label)
         self.data.findings.fix_chosen.connect(self.fix_chosen)
@@ -328,7 +328,7 @@ class OptionsColumn(QWidget):
         with suppress(ValueError):
             self._set_task(Task(str(tree.get("task"))))
         self._revealed.clear()
-        self._split.reset()
+        self.split.reset()
         self.form.load(tree)
         self.guesses.reset()
         self._follow(frozenset())
@@ -371,7 +371,7 @@ class OptionsColumn(QWidget):
         """Show the data, and below some fields what the values of the form mean, None if they can't be read."""
         names = self.form.row(LABEL_NAMES)
         self.data.show_state(self.form.task, self.guesses.columns, self.guesses.guessed, names)
-        self._split.update_from(self._reading.report)
+        self.split.update_from(self._reading.report)
         self._hide_rows()
         for card in self.cards:
             card.show_changed()
@@ -417,7 +417,7 @@ class OptionsColumn(QWidget):
     def show_gpu(self, panel: QWidget) -> None:
         """Put the offer of PyTorch with CUDA below the choice of the device."""
         panel.setContentsMargins(field_indent(self), 0, 0, 0)
-        self._device_card.insert_below("device.name", panel)
+        self.device_card.insert_below("device.name", panel)
 
     def _hide_rows(self) -> None:
         model, reading, form = self.fields.model, self._reading, self.form
@@ -426,14 +426,14 @@ class OptionsColumn(QWidget):
         shown = {path for path in PATHS if has_no_table and form.field(path).value()} | self._revealed
         device = find_device(self._machine, str(self.fields.device.value())) if self._machine else None
         is_cpu, processes = device is not None and device.kind == "cpu", "device.processes"
-        is_wanted = has_parts(self._machine, device) and (not is_cpu or self._device_card.more.isChecked())
+        is_wanted = has_parts(self._machine, device) and (not is_cpu or self.device_card.more.isChecked())
         is_wanted |= processes in self._revealed or form.field(processes).value() != 1
-        self._device_card.hide_rows(() if is_wanted else {processes})
-        self._data_card.hide_rows(set(PATHS) - shown | self._split.hidden)  # columns are chosen in the table
+        self.device_card.hide_rows(() if is_wanted else {processes})
+        self._data_card.hide_rows(set(PATHS) - shown | self.split.hidden)  # columns are chosen in the table
 
     def _on_revealed(self, path: str) -> None:
         self._revealed.add(path)
-        self._split.reveal(path)
+        self.split.reveal(path)
         self._hide_rows()
 
     def _on_change(self, paths: Set[str]) -> None:
@@ -468,5 +468,5 @@ class OptionsColumn(QWidget):
         """Offer what the chosen device can do."""
         device = find_device(self._machine, str(self.fields.device.value())) if self._machine else None
         self.form.show_machine(self._machine, device, but=frozenset({"device.name"}))
-        self._check.setEnabled("@" not in str(self.fields.device.value()))
+        self.check.setEnabled("@" not in str(self.fields.device.value()))
         self.form.row("device.name").set_refusals(self.fields.device.show_machine(self._machine))

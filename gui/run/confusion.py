@@ -63,8 +63,8 @@ class ConfusionGrid(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
-        self._shown: ConfusionCounted | None = None
-        self._current = (0, 0)  # row and column of the cell for the keyboard
+        self.shown: ConfusionCounted | None = None
+        self.current = (0, 0)  # row and column of the cell for the keyboard
         self._are_shares = self._opens = False
         self._totals: list[int] = []  # samples of the true label of each row
         self.setMouseTracking(True)
@@ -76,13 +76,13 @@ class ConfusionGrid(QWidget):
         self, confusion: ConfusionCounted, *, are_shares: bool = False, opens: bool = True
     ) -> None:
         """Show a matrix in counts, or in per cent of each row; `opens`: the examples of its cells are kept."""
-        self._shown, self._are_shares, self._opens = confusion, are_shares, opens
+        self.shown, self._are_shares, self._opens = confusion, are_shares, opens
         true = {one.label: one.true for one in confusion.each_label}
         self._totals = [
             true.get(label, sum(row)) for label, row in zip(confusion.labels, confusion.counts, strict=True)
         ]
         last = max(0, len(confusion.labels) - 1)
-        self._current = (min(last, self._current[0]), min(last, self._current[1]))
+        self.current = (min(last, self.current[0]), min(last, self.current[1]))
         self.setCursor(Qt.CursorShape.PointingHandCursor if opens else Qt.CursorShape.ArrowCursor)
         self.setAccessibleName(_("Confusion matrix"))
         size = range(len(confusion.labels))
@@ -101,15 +101,15 @@ class ConfusionGrid(QWidget):
         return self._size_for(SMALLEST_CELL)
 
     def _size_for(self, cell: int) -> QSize:
-        cells = cell * (len(self._shown.labels) if self._shown else 2)
+        cells = cell * (len(self.shown.labels) if self.shown else 2)
         return QSize(LEAST_NAMES + cells + 2 * SPACING, self._top() + cells + 2 * SPACING)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        if self._shown is None:
+        if self.shown is None:
             return
         painter = QPainter(self)
         side, left, top = self._cell(), self._names_width(), self._top()
-        for row, counts in enumerate(self._shown.counts):
+        for row, counts in enumerate(self.shown.counts):
             for column, count in enumerate(counts):
                 box = QRectF(left + column * side, top + row * side, side - 1, side - 1)
                 share, ground = self._share(row, column), self._ground(row, column)
@@ -118,17 +118,17 @@ class ConfusionGrid(QWidget):
                 words = formats.whole_percent(share) if self._are_shares else f"{count:,}"
                 if count and side > max(READABLE, self.fontMetrics().horizontalAdvance(words) + 4):
                     painter.drawText(box, Qt.AlignmentFlag.AlignCenter, words)
-        self._paint_names(painter, self._shown.labels, side, left, top)
+        self._paint_names(painter, self.shown.labels, side, left, top)
         if self.hasFocus():
-            row, column = self._current
+            row, column = self.current
             box = QRectF(left + column * side, top + row * side, side - 1, side - 1)
             painter.setPen(QPen(readable_on(self._ground(row, column)), 2))
             painter.drawRect(box.adjusted(2, 2, -2, -2))
 
     def _share(self, row: int, column: int) -> float:
         """Which share of all samples with the true label of a row is in a cell, 0 to 1."""
-        assert self._shown is not None, "only asked for cells"
-        return self._shown.counts[row][column] / max(1, self._totals[row])
+        assert self.shown is not None, "only asked for cells"
+        return self.shown.counts[row][column] / max(1, self._totals[row])
 
     def _ground(self, row: int, column: int) -> QColor:
         tokens, share = self._theme.tokens, self._share(row, column)
@@ -138,7 +138,7 @@ class ConfusionGrid(QWidget):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         cell = self._cell_at(event.position().toPoint())
         if event.button() is Qt.MouseButton.LeftButton and self._text(*cell):
-            self._current = cell
+            self.current = cell
             self._open()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -150,19 +150,19 @@ class ConfusionGrid(QWidget):
         }
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space):
             self._open()
-        elif (move := moves.get(Qt.Key(event.key()))) is not None and self._shown is not None:
-            last = len(self._shown.labels) - 1
-            row, column = (min(last, max(0, at + by)) for at, by in zip(self._current, move, strict=True))
-            self._current = (row, column)
+        elif (move := moves.get(Qt.Key(event.key()))) is not None and self.shown is not None:
+            last = len(self.shown.labels) - 1
+            row, column = (min(last, max(0, at + by)) for at, by in zip(self.current, move, strict=True))
+            self.current = (row, column)
             self.setAccessibleDescription(self._text(row, column))
             self.update()
         else:
             super().keyPressEvent(event)
 
     def _open(self) -> None:
-        row, column = self._current
-        if self._opens and self._shown is not None and self._shown.counts[row][column]:
-            self.opened.emit(self._shown.labels[row], self._shown.labels[column])
+        row, column = self.current
+        if self._opens and self.shown is not None and self.shown.counts[row][column]:
+            self.opened.emit(self.shown.labels[row], self.shown.labels[column])
         self.update()
 
     def event(self, event: QEvent) -> bool:
@@ -180,7 +180,7 @@ class ConfusionGrid(QWidget):
         return int(row // self._cell()), int(column // self._cell())
 
     def _text(self, row: int, column: int) -> str:
-        shown = self._shown
+        shown = self.shown
         if shown is None or not (0 <= row < len(shown.labels) and 0 <= column < len(shown.labels)):
             return ""
         count = shown.counts[row][column]
@@ -218,13 +218,13 @@ class ConfusionGrid(QWidget):
         return 2 * self.fontMetrics().height() + SPACING
 
     def _cell(self) -> float:
-        count = len(self._shown.labels) if self._shown else 1
+        count = len(self.shown.labels) if self.shown else 1
         room = min(self.width() - self._names_width(), self.height() - self._top()) / count
         return max(SMALLEST_CELL, min(max(LARGEST_CELL, self._names_width()), room))
 
     def _names_width(self) -> int:
         metrics: QFontMetrics = self.fontMetrics()
-        labels = self._shown.labels if self._shown else ()
+        labels = self.shown.labels if self.shown else ()
         widest = max((metrics.horizontalAdvance(" ".join(label.split())) for label in labels), default=0)
         most = min(WIDEST_NAME * metrics.averageCharWidth(), max(LEAST_NAMES, self.width() // 3))
         return min(widest + 2, most) + SPACING  # the exact width elides

@@ -129,23 +129,23 @@ class ExportPlace(QWidget):
         self._name = name
         self._kind = ExportKind.FOLDER
         self.is_own = False
-        self._line = PathLine(_("A new or empty folder"))
-        self._line.textEdited.connect(lambda: setattr(self, "is_own", True))
+        self.line = PathLine(_("A new or empty folder"))
+        self.line.textEdited.connect(lambda: setattr(self, "is_own", True))
         choose = push_button(_("Choose…"), self._choose_folder)
-        self._repo = QLineEdit(placeholderText=_("owner/name, a new one"))
+        self.repo = QLineEdit(placeholderText=_("owner/name, a new one"))
         self._private = QCheckBox(_("Only I can see it"))
         self._private.setChecked(True)
-        self._numbers = ChoiceList()
-        self._folder_row = hbox((self._line, 1), choose)
-        self._repo_row = hbox((self._repo, 1), self._private)
+        self.numbers = ChoiceList()
+        self._folder_row = hbox((self.line, 1), choose)
+        self._repo_row = hbox((self.repo, 1), self._private)
         self._form = QFormLayout(self)
         self._form.setContentsMargins(0, 0, 0, 0)
         self._form.setVerticalSpacing(SPACING)
         self._form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         for title, row, field in (
-            (_("New folder"), self._folder_row, self._line),
-            (_("New repository"), self._repo_row, self._repo),
-            (_("Weights"), self._numbers, self._numbers),
+            (_("New folder"), self._folder_row, self.line),
+            (_("New repository"), self._repo_row, self.repo),
+            (_("Weights"), self.numbers, self.numbers),
         ):
             self._form.addRow(title, row)
             field.setAccessibleName(title)
@@ -153,17 +153,17 @@ class ExportPlace(QWidget):
 
     @property
     def folder(self) -> str:
-        """Empty for the Hub."""
-        return "" if self._kind is ExportKind.HUB else self._line.text().strip()
+        """Return the folder that is typed; empty for the Hub."""
+        return "" if self._kind is ExportKind.HUB else self.line.text().strip()
 
     def wanted(self, run: RunFolder) -> Wanted:
         return Wanted(
             run=str(run.path),
             kind=self._kind,
             folder=self.folder,
-            repo=self._repo.text().strip() if self._kind is ExportKind.HUB else "",
+            repo=self.repo.text().strip() if self._kind is ExportKind.HUB else "",
             private=self._private.isChecked(),
-            numbers=NumberFormat(self._numbers.currentData()),
+            numbers=NumberFormat(self.numbers.currentData()),
         )
 
     def show_offer(self, offer: KindOffer) -> None:
@@ -174,15 +174,15 @@ class ExportPlace(QWidget):
             if one.size:
                 about = _("{format} · about {size}")
                 titles[one.numbers] = about.format(format=titles[one.numbers], size=memory(one.size))
-        self._numbers.set_choices(
+        self.numbers.set_choices(
             Segment(one.numbers.value, titles[one.numbers], refusal=one.refusal)
             for one in offer.formats or (FormatOffer(NumberFormat.AUTO),)
         )
-        if self._numbers.currentData() not in [one.numbers for one in offer.formats if not one.refusal]:
-            self._numbers.choose(NumberFormat.AUTO.value)
+        if self.numbers.currentData() not in [one.numbers for one in offer.formats if not one.refusal]:
+            self.numbers.choose(NumberFormat.AUTO.value)
         self._form.setRowVisible(self._folder_row, kind is not ExportKind.HUB)
         self._form.setRowVisible(self._repo_row, kind is ExportKind.HUB)
-        self._numbers.setEnabled(len(offer.formats) > 1)  # it stays, so that nothing moves
+        self.numbers.setEnabled(len(offer.formats) > 1)  # it stays, so that nothing moves
         if not self.is_own:
             self.propose()
 
@@ -202,7 +202,7 @@ class ExportPlace(QWidget):
         numbered = (f"{name}-{number}" for number in itertools.count(2))
         parent = ExportPlace.last_parent or Path.home()
         paths = (parent / path for path in itertools.chain([name], numbered))
-        self._line.setText(str(next(path for path in paths if not is_there(path))))
+        self.line.setText(str(next(path for path in paths if not is_there(path))))
         self.is_own = False
 
 
@@ -233,8 +233,8 @@ class ExportSheet(Sheet):
         self.place = ExportPlace(run.name)
         self.strip = MessageStrip()
         self._status = role_label(Role.MUTED)
-        self._bar = QProgressBar()
-        self._bar.setAccessibleName(_("Exporting"))
+        self.bar = QProgressBar()
+        self.bar.setAccessibleName(_("Exporting"))
         self.take = push_button(_("Export and upload"), self._begin)
         self.show_folder = push_button(_("Show the folder"), self._reveal)
         self.copy_code = push_button(_("Copy Python code"), self._copy_code, _("To use the exported model"))
@@ -306,7 +306,7 @@ class ExportSheet(Sheet):
             ExportPlace.last_parent = Path(self.place.folder).expanduser().parent
         export = self._export = Export(self.place.wanted(self._run))
         self._status.setText(_("Loading the training libraries…"))
-        self._bar.setRange(0, 0)
+        self.bar.setRange(0, 0)
         self._work.start(lambda call: export.run(call.tell))
         self._refresh()
 
@@ -316,8 +316,8 @@ class ExportSheet(Sheet):
             self._export.kill()
 
     def _show_progress(self, progress: JobProgress) -> None:
-        self._bar.setRange(0, progress.total)
-        self._bar.setValue(progress.done)
+        self.bar.setRange(0, progress.total)
+        self.bar.setValue(progress.done)
         self._status.setText(f"{progress.what}…")
 
     def _show_report(self, report: ExportReport) -> None:
@@ -343,7 +343,7 @@ class ExportSheet(Sheet):
 
     def _refresh(self) -> None:
         is_running = self.is_running
-        for widget in (self._status, self._bar, self.stop):
+        for widget in (self._status, self.bar, self.stop):
             widget.setVisible(is_running)
         self.kinds.setEnabled(not is_running)
         self.place.setEnabled(not is_running)
@@ -378,7 +378,7 @@ class ExportSheet(Sheet):
         self.take.setText(_("Export"))
         content = QWidget()
         fill(QVBoxLayout(content), self.kinds, None, margins=(0, 0, SPACING, 0))
-        progress = hbox(self._status, (self._bar, 1), self.stop)
+        progress = hbox(self._status, (self.bar, 1), self.stop)
         outcome = QWidget()
         fill(QVBoxLayout(outcome), progress, self.strip, None, margins=FLUSH)
         outcome.setMinimumHeight(OUTCOME_HEIGHT)

@@ -49,7 +49,7 @@ class Length:
 
     @property
     def usual_more(self) -> int:
-        """One epoch, or as many steps as were planned, but those of a tenth of an epoch at least; of two figures."""
+        """Propose what to add: an epoch, or the planned steps or a tenth of an epoch, rounded to two figures."""
         plan = self.status.plan
         a_tenth = plan.total_steps / plan.epochs / 10 if plan is not None and plan.epochs else 0.0
         return int(float(f"{max(self.planned_steps, a_tenth):.2g}")) if self.planned_steps else 1
@@ -157,7 +157,7 @@ class ExtendSheet(Sheet):
         if not is_possible:
             self.unit.setText(_("from 1 to {most}").format(most=formats.count(self.more.maximum())))
         self._fit()
-        QTimer.singleShot(0, self, self._fit)  # new rows are shown, and count, only then
+        QTimer.singleShot(0, self, self._fit)  # rows get a size only after they are shown
 
     def _fit(self) -> None:
         layout = self.layout()

@@ -34,17 +34,17 @@ class RunFigures(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._row = FlowLayout(4 * SPACING, SPACING, self)
-        self._shown: list[tuple[str, str]] = []
+        self.shown: list[tuple[str, str]] = []
         self._values: list[QLabel] = []
         self.setFixedHeight(2 * self.fontMetrics().lineSpacing() + 2)
 
     def show_figures(self, figures: list[tuple[str, str]]) -> None:
-        if figures == self._shown:
+        if figures == self.shown:
             return
-        if [title for title, _value in figures] != [title for title, _value in self._shown]:
+        if [title for title, _value in figures] != [title for title, _value in self.shown]:
             clear(self._row)
             self._values = [self._add(title) for title, _value in figures]
-        self._shown = figures
+        self.shown = figures
         self.setToolTip("\n".join(f"{title}: {value}" for title, value in figures))
         for (title, value), label in zip(figures, self._values, strict=True):
             label.setText(value)
@@ -184,8 +184,8 @@ class RunActions(QWidget):
         self._waiting_since: float | None = None
         self._can_skip = self._has_skipped = False
         shown = (RunAction.RESUME, RunAction.PAUSE, RunAction.STOP, RunAction.END, *NEXT)
-        self._buttons = {action: QPushButton(TITLES[action]) for action in shown}
-        self.resume, self.pause, self.stop, self.end, *_next = self._buttons.values()
+        self.buttons = {action: QPushButton(TITLES[action]) for action in shown}
+        self.resume, self.pause, self.stop, self.end, *_next = self.buttons.values()
         self.end.setToolTip(
             _("Ends the process at once. What was trained since the last checkpoint is lost.")
         )
@@ -198,16 +198,16 @@ class RunActions(QWidget):
             "Saves a checkpoint and releases the memory: a run that is queued for this device starts then. Resume "
             "continues exactly there."
         )
-        for action, button in self._buttons.items():
+        for action, button in self.buttons.items():
             if action in ICONS:
                 button.setIcon(icon(ICONS[action]))
             if action in KEYS:
                 button.setToolTip(tip_with_keys(KEYS[action], pauses if action is RunAction.PAUSE else ""))
             button.clicked.connect(partial(self.request, action))
             button.hide()
-        self._buttons[RunAction.TEST].setToolTip(_("Evaluates the model on a file or folder of your own."))
-        self._buttons[RunAction.TRY].setIcon(icon("chat", QPalette.ColorRole.HighlightedText))
-        set_role(self._buttons[RunAction.TRY], Role.PRIMARY)
+        self.buttons[RunAction.TEST].setToolTip(_("Evaluates the model on a file or folder of your own."))
+        self.buttons[RunAction.TRY].setIcon(icon("chat", QPalette.ColorRole.HighlightedText))
+        set_role(self.buttons[RunAction.TRY], Role.PRIMARY)
         places = (self.end, self.resume, self.pause, self.stop, *_next, self.more)
         fill(QHBoxLayout(self), *places, margins=FLUSH, spacing=SPACING)
 
@@ -232,23 +232,23 @@ class RunActions(QWidget):
                 is_button = has_result and (not reason or action is RunAction.COMPARE)
                 is_button &= action is not RunAction.EXTEND or self.resume.isHidden()
                 is_button &= action is not RunAction.COMPARE or not is_narrow
-                self._buttons[action].setVisible(is_button)
-                self._buttons[action].setEnabled(not reason)
+                self.buttons[action].setVisible(is_button)
+                self.buttons[action].setEnabled(not reason)
                 if action is RunAction.COMPARE:
-                    self._buttons[action].setToolTip(reason)
+                    self.buttons[action].setToolTip(reason)
                 entry.setVisible(not is_button)
         if self._visible() != before and self.underMouse():
             ignore_clicks(self)  # another button has come below the pointer
 
     def _visible(self) -> set[RunAction]:
-        return {action for action, button in self._buttons.items() if not button.isHidden()}
+        return {action for action, button in self.buttons.items() if not button.isHidden()}
 
     def request(self, action: RunAction) -> None:
         """Do what the button or the entry of the menu does, unless it is disabled."""
         if action in self.entries:
             self.entries[action].trigger()
             return
-        if not self._buttons[action].isEnabled():
+        if not self.buttons[action].isEnabled():
             return
         with self._keyboard_kept():
             if action in (RunAction.STOP, RunAction.PAUSE):
@@ -257,13 +257,13 @@ class RunActions(QWidget):
                 self.pause.setEnabled(False)
                 self._has_skipped = self._can_skip
             if action in (RunAction.STOP, RunAction.RESUME):
-                self._buttons[action].setEnabled(False)
+                self.buttons[action].setEnabled(False)
         self.requested.emit(action)
 
     def offers(self) -> set[RunAction]:
         """The actions that are possible now."""
         entries = {action for action, entry in self.entries.items() if entry.isEnabled()}
-        return entries | {action for action in self._visible() if self._buttons[action].isEnabled()}
+        return entries | {action for action in self._visible() if self.buttons[action].isEnabled()}
 
     def _show_buttons(self, facts: RunFacts) -> None:
         state, saved, is_working = facts.state, facts.saved_step, not facts.state.is_over
@@ -278,7 +278,7 @@ class RunActions(QWidget):
         if not self.stop.minimumWidth():
             self.stop.ensurePolished()  # its longest text: places stay the same
             self.stop.setMinimumWidth(self.stop.sizeHint().width())
-            tallest = self._buttons[RunAction.TRY]
+            tallest = self.buttons[RunAction.TRY]
             tallest.ensurePolished()
             self.setFixedHeight(tallest.sizeHint().height())
         self.pause.setVisible(is_working)

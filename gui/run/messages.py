@@ -98,10 +98,10 @@ class RunMessages(QWidget):
         super().__init__()
         self._dismissed = dismissed
         self._shown: dict[str, MessageRaised] = {}
-        self._top: MessageRaised | None = None
+        self.top: MessageRaised | None = None
         self.strip = TopMessage()
         self.strip.fix_chosen.connect(self.fix_chosen)
-        self.strip.closed.connect(lambda: self._dismiss(self._top.id) if self._top else None)
+        self.strip.closed.connect(lambda: self._dismiss(self.top.id) if self.top else None)
         self.strip.fitted.connect(self._count_others)
         self.more = link_button("", self.open_panel, flush=True)
         fill(QHBoxLayout(self), (self.strip, 1), self.more, margins=FLUSH, spacing=SPACING)
@@ -109,11 +109,11 @@ class RunMessages(QWidget):
         self.panel.setAttribute(Qt.WidgetAttribute.WA_NoMouseReplay)  # a click on the link closes it
         set_role(self.panel, Role.POPUP)
         all_of_them = QWidget()
-        self._column = fill(QVBoxLayout(all_of_them), margins=FLUSH, spacing=SPACING)
+        self.column = fill(QVBoxLayout(all_of_them), margins=FLUSH, spacing=SPACING)
         self._scroll = PageScroll(all_of_them, most_lines=PANEL_LINES)
         around = fill(QVBoxLayout(self.panel), self._scroll, margins=(SPACING,) * 4)
         around.setSizeConstraint(QLayout.SizeConstraint.SetFixedSize)
-        self._strips: dict[str, MessageStrip] = {}
+        self.strips: dict[str, MessageStrip] = {}
         self.hide()
 
     def show_messages(
@@ -124,15 +124,15 @@ class RunMessages(QWidget):
         left.sort(key=_weight)
         before, self._shown = self._shown, {message.id: _without(message, without) for message in left}
         top = next((one for one in self._shown.values() if _weight(one) < NOTE), None)
-        if (top and top.id) != (self._top and self._top.id) and self.underMouse():
+        if (top and top.id) != (self.top and self.top.id) and self.underMouse():
             ignore_clicks(self)  # meant for the button that was below the pointer
         if top is None:
             self.strip.release_focus()
             self.strip.hide()
-        elif top != self._top:
+        elif top != self.top:
             self.strip.allow_closing(top.id != VERDICT)
             self.strip.show_message(top.level, top.title, top.detail, top.fixes)
-        self._top = top
+        self.top = top
         self._fill_panel(before)
         self._count_others()
         self.setVisible(bool(self._shown))
@@ -142,7 +142,7 @@ class RunMessages(QWidget):
         width = max(PANEL_WIDTH, self.width())
         self._scroll.setFixedWidth(width)
         self.panel.show()
-        self._column.invalidate()  # it was laid out before texts were wrapped
+        self.column.invalidate()  # it was laid out before texts were wrapped
         end = 0 if self.isRightToLeft() else self.width() - width
         screen, at = self.screen().availableGeometry(), self.mapToGlobal(QPoint(end, self.height()))
         left = max(screen.left(), min(at.x(), screen.right() - width))
@@ -153,28 +153,28 @@ class RunMessages(QWidget):
         return [message.title for name, message in self._shown.items() if name != VERDICT]
 
     def _fill_panel(self, before: Mapping[str, MessageRaised]) -> None:
-        for gone in self._strips.keys() - self._shown.keys():
-            self._strips.pop(gone).deleteLater()
+        for gone in self.strips.keys() - self._shown.keys():
+            self.strips.pop(gone).deleteLater()
         for place, (name, message) in enumerate(self._shown.items()):
-            if name not in self._strips:
-                strip = self._strips[name] = MessageStrip(self.panel, closable=name != VERDICT)
+            if name not in self.strips:
+                strip = self.strips[name] = MessageStrip(self.panel, closable=name != VERDICT)
                 strip.fix_chosen.connect(self.panel.close)
                 strip.fix_chosen.connect(self.fix_chosen)
                 strip.closed.connect(partial(self._dismiss, name))
             if before.get(name) != message:
-                self._strips[name].show_message(message.level, message.title, message.detail, message.fixes)
-                for button in self._strips[name].findChildren(QPushButton):
+                self.strips[name].show_message(message.level, message.title, message.detail, message.fixes)
+                for button in self.strips[name].findChildren(QPushButton):
                     button.setAutoDefault(True)  # Return presses it
-            if self._column.indexOf(self._strips[name]) != place:
-                self._column.removeWidget(self._strips[name])
-                self._column.insertWidget(place, self._strips[name])
+            if self.column.indexOf(self.strips[name]) != place:
+                self.column.removeWidget(self.strips[name])
+                self.column.insertWidget(place, self.strips[name])
         if not self._shown:
             self.panel.close()
 
     def _count_others(self) -> None:
         """Say how many messages there are besides the one that is seen, or that it has more to say."""
-        others = [one for one in self._shown.values() if one is not self._top]
-        text = _("{count} more") if self._top else ngettext("{count} note", "{count} notes", len(others))
+        others = [one for one in self._shown.values() if one is not self.top]
+        text = _("{count} more") if self.top else ngettext("{count} note", "{count} notes", len(others))
         self.more.setText(text.format(count=len(others)) if others else _("Details"))
         self.more.setToolTip(plain_tip("\n".join(one.title for one in others)))
         self.more.setVisible(bool(others) or (not self.strip.isHidden() and self.strip.is_cut))
@@ -199,14 +199,14 @@ NOTE = 3
 
 
 def _weight(message: MessageRaised) -> int:
-    """The place of a message: errors, the verdict, warnings, notes."""
+    """Return the sort key of a message: errors first, then the verdict, warnings and notes."""
     if message.id == VERDICT:
         return 1
     return {Level.ERROR: 0, Level.WARNING: 2, Level.INFO: NOTE}[message.level]
 
 
 def cause_of(message: MessageRaised) -> tuple[str, str]:
-    """The id of a message and its title, of which figures and what follows may change unless it is an error."""
+    """Return what stays the same of a message while its figures change: its id, and the start of its title."""
     is_error = message.level is Level.ERROR
     return message.id, message.title if is_error else re.split(r"\d", message.title, maxsplit=1)[0]
 

@@ -79,8 +79,8 @@ class RunView(QWidget):
         super().__init__()
         self.run = run
         self._resume_run = resume or partial(starting.resume, queued=True)
-        self._status = RunStatus()
-        self._history = RunHistory()
+        self.status = RunStatus()
+        self.history = RunHistory()
         self._state: State | None = None
         self._is_read = False
         self._exit_record: ExitRecord | None = None
@@ -95,8 +95,8 @@ class RunView(QWidget):
         self._dismissed = set() if dismissed is None else dismissed
         self.messages = RunMessages(self._dismissed)
         self.figures = RunFigures()
-        self.charts = RunCharts(theme, self._history)
-        self.details = RunDetails(theme, run.path, self.charts, self._history)
+        self.charts = RunCharts(theme, self.history)
+        self.details = RunDetails(theme, run.path, self.charts, self.history)
         self.sharing = RunSharing(run, self)
         self._lay_out()
         self.job = RunFollowerThread(run, begin=begin, parent=self)
@@ -189,9 +189,9 @@ class RunView(QWidget):
         self._refresh()
 
     def _on_update(self, update: RunUpdate) -> None:
-        self._status, self._is_read = update.status, update.is_complete
+        self.status, self._is_read = update.status, update.is_complete
         for batch in update.batches:
-            self._history.add(batch)
+            self.history.add(batch)
         self._refresh()
 
     def _on_end(self, record: ExitRecord) -> None:
@@ -227,7 +227,7 @@ class RunView(QWidget):
 
     def _begin_attempt(self, state: State) -> None:
         """Hide messages about earlier attempts."""
-        self._attempt_left = self._status.attempt
+        self._attempt_left = self.status.attempt
         self._exit_record = None
         if state is not State.QUEUED:  # a queued run has just reported its checkpoint
             self._remains = Remains()
@@ -258,14 +258,14 @@ class RunView(QWidget):
         self._show_facts()
         self._show_messages()
         is_over = self._state.is_over if self._is_read else None
-        self.charts.refresh(self._status.total_steps, is_over=is_over)
+        self.charts.refresh(self.status.total_steps, is_over=is_over)
         has_ended = bool(is_over) and self._state is not State.PAUSED
-        self.details.refresh(self._status, self._options, is_over=has_ended)
+        self.details.refresh(self.status, self._options, is_over=has_ended)
 
     def _facts(self) -> RunFacts:
         assert self._state is not None, "the page is shown once the state is known"
         return RunFacts(
-            status=self._status,
+            status=self.status,
             state=self._state,
             options=self._options,
             exit_record=self._exit_record,
@@ -273,7 +273,7 @@ class RunView(QWidget):
             has_model=self._trained is not None,
             saved_step=self._remains.step,
             crash=self._remains.crash,
-            is_between=self._status.attempt <= self._attempt_left,
+            is_between=self.status.attempt <= self._attempt_left,
             related=self._related,
             connection=self._connection,
         )
@@ -284,7 +284,7 @@ class RunView(QWidget):
         self.figures.show_figures(run_text.summary(facts) or run_text.so_far(facts))
 
     def _verdict(self, state: State) -> MessageRaised | None:
-        judged = verdict(self._status, self._options) if self._is_read and state.is_over else None
+        judged = verdict(self.status, self._options) if self._is_read and state.is_over else None
         if judged is None:
             return None
         level = Level.WARNING if judged.finding in TO_HEED else Level.INFO
@@ -318,11 +318,11 @@ class RunView(QWidget):
             run_text.connection_message(facts, time.time()),
             kept_message(facts.connection),
             self._note,
-            unread_message(self._status),
+            unread_message(self.status),
             self._verdict(facts.state),
         )
         raised = (
-            message for message in self._status.messages.values() if message.attempt > self._attempt_left
+            message for message in self.status.messages.values() if message.attempt > self._attempt_left
         )
         messages = [*own, *raised, *filter(None, notes)]
         state = facts.state
@@ -339,7 +339,7 @@ class RunView(QWidget):
     def resume(self, longer: Extension | None = None) -> None:
         """Resume the run, or train it longer, and follow it here; asks when, if others train on its device."""
         if self._state is State.QUEUED:
-            if starts_now(self._status.awaited, self):
+            if starts_now(self.status.awaited, self):
                 self.move_requested.emit(self.run, queue.Move.NOW)
             self._refresh()
             return
@@ -356,7 +356,7 @@ class RunView(QWidget):
     def _ask_to_extend(self) -> None:
         if self._options is not None:
             starts = self._remains.step is not None, self._trained is not None
-            sheet = ExtendSheet(Length(self._options, self._status, *starts), self)
+            sheet = ExtendSheet(Length(self._options, self.status, *starts), self)
             sheet.chosen.connect(self.resume)
             sheet.new_run_chosen.connect(lambda: self._request_edit(partial(from_its_model, run=self.run)))
             sheet.open()

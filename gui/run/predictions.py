@@ -72,7 +72,7 @@ SAMPLE, MISTAKES, OF_CELL = "sample", "mistakes", "cell"
 
 
 def moment_text(predicted: Predicted, *, is_test: bool) -> str:
-    """When the model was asked: `Before training`, `Step 1,150 (epoch 2.0)`, or in a test of it."""
+    """Name an evaluation: `Before training`, `Step 1,150 (epoch 2.0)` or `Test`."""
     if is_test:
         return _("Test")
     if predicted.step == 0:
@@ -117,7 +117,7 @@ def right_text(predicted: Predicted) -> str:
 
 
 def _same(example: Example) -> tuple[str, ...]:
-    """What an example has in every evaluation."""
+    """Return what identifies an example in all evaluations."""
     return example.file, example.where, example.shown
 
 
@@ -182,7 +182,7 @@ class PredictionsModel(QStandardItemModel):
                 self.item(row, column).setText("" if said is None else mark + said_text(said))
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Images are decoded when they are first seen; of a tile, prediction and label are spoken, too."""
+        """Return the data of a cell. Images are decoded when first seen; their spoken text has the labels."""
         if index.column() == PredictionColumn.GIVEN:
             if role == Qt.ItemDataRole.DecorationRole:
                 return self._icon(index.row())
@@ -254,7 +254,7 @@ class RunPredictions(QWidget):
     def __init__(self, theme: Theme, folder: Path, predictions: PredictionLog) -> None:
         super().__init__()
         self._folder, self._predictions = folder, predictions
-        self._validation: Validation | None = None
+        self.validation: Validation | None = None
         self._cell = ("", "")
         self.filter = Segmented()
         self.filter.chosen.connect(self._show_moment)
@@ -272,7 +272,7 @@ class RunPredictions(QWidget):
         self.slider.setPageStep(1)
         self.slider.setMaximumWidth(280)
         self.slider.valueChanged.connect(self._show_moment)
-        self._moment, self._right = QLabel(), role_label(Role.HINT)
+        self._moment, self.right = QLabel(), role_label(Role.HINT)
         self._whole_texts: list[tuple[str, str]] = []
         self.whole = QPlainTextEdit(readOnly=True)
         self.whole.setFrameShape(QFrame.Shape.NoFrame)
@@ -283,10 +283,10 @@ class RunPredictions(QWidget):
         self.photo, self.seen = Picture(), Picture()
         self._pictured: Example | None = None
         self.bars = ChanceBars(theme)
-        self._empty = text_label(role=Role.MUTED)
-        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.empty = text_label(role=Role.MUTED)
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._stack = QStackedWidget()
-        self._stack.addWidget(self._empty)
+        self._stack.addWidget(self.empty)
         self._stack.addWidget(self._lay_out())
         fill(QVBoxLayout(self), self._stack, margins=FLUSH)
         self._shown: tuple[tuple[Example, ...], list[Predicted], bool] | None = None
@@ -297,7 +297,7 @@ class RunPredictions(QWidget):
         if (shown := (self._predictions.examples, predicted, is_over)) == self._shown:
             return
         self._shown = shown
-        self._empty.setText(_("This run has no predictions.") if is_over else _("Predictions appear here."))
+        self.empty.setText(_("This run has no predictions.") if is_over else _("Predictions appear here."))
         was_at_end = self.slider.value() == self.slider.maximum()
         blocked = self.slider.blockSignals(True)
         self.slider.setMaximum(max(0, len(predicted) - 1))
@@ -308,8 +308,8 @@ class RunPredictions(QWidget):
 
     def show_validation(self, validation: Validation | None) -> None:
         """Offer the examples of the newest evaluation, and show the wrong ones unless others were chosen."""
-        is_first = self._validation is None
-        self._validation = validation
+        is_first = self.validation is None
+        self.validation = validation
         pairs = {(one.example.expected, one.predicted) for one in validation.examples} if validation else ()
         if self._cell not in pairs:
             self._cell = ("", "")
@@ -320,14 +320,14 @@ class RunPredictions(QWidget):
 
     def show_cell(self, true: str, predicted: str) -> None:
         """Show the examples of a cell of the confusion matrix."""
-        if self._validation is not None:
+        if self.validation is not None:
             self._cell = (true, predicted)
             self._show_filters()
             self.filter.set_value(OF_CELL)
         self._show_moment()
 
     def _show_filters(self) -> None:
-        found = self._validation
+        found = self.validation
         segments = [
             Segment(SAMPLE, _("Sample"), _("The same random validation examples at each evaluation."))
         ]
@@ -352,9 +352,9 @@ class RunPredictions(QWidget):
     @property
     def _judged(self) -> tuple[Judged, ...] | None:
         """The examples of the newest evaluation that are shown; None if the sample is."""
-        if self._validation is None or self.filter.value() in ("", SAMPLE):
+        if self.validation is None or self.filter.value() in ("", SAMPLE):
             return None
-        judged = self._validation.examples
+        judged = self.validation.examples
         if self.filter.value() == MISTAKES:
             return tuple(one for one in judged if not one.is_right)
         return tuple(one for one in judged if (one.example.expected, one.predicted) == self._cell)
@@ -372,24 +372,24 @@ class RunPredictions(QWidget):
             self._moment,
             self.slider,
             None,
-            self._right,
+            self.right,
             self.markup,
             margins=(SPACING, 0, SPACING, 0),
             spacing=2 * SPACING,
         )
-        self._views = QStackedWidget()
-        self._views.addWidget(self.table)
-        self._views.addWidget(self.tiles)
+        self.views = QStackedWidget()
+        self.views.addWidget(self.table)
+        self.views.addWidget(self.tiles)
         self._split = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        self._split.addWidget(self._views)
+        self._split.addWidget(self.views)
         selected = QWidget()
-        self._images = QWidget()
-        fill(QHBoxLayout(self._images), (self.photo, 1), (self.seen, 1), margins=FLUSH, spacing=SPACING)
+        self.images = QWidget()
+        fill(QHBoxLayout(self.images), (self.photo, 1), (self.seen, 1), margins=FLUSH, spacing=SPACING)
         beside = fill(QVBoxLayout(), self.bars, (self.whole, 1), spacing=SPACING)
         beside.setAlignment(self.bars, Qt.AlignmentFlag.AlignTop)
         self._beside = fill(
             QBoxLayout(QBoxLayout.Direction.LeftToRight, selected),
-            (self._images, 1),
+            (self.images, 1),
             (beside, 1),
             margins=(SPACING, SPACING, SPACING, 0),
             spacing=2 * SPACING,
@@ -464,20 +464,20 @@ class RunPredictions(QWidget):
     @property
     def view_shown(self) -> QAbstractItemView:
         """The grid or the list."""
-        return self.tiles if self._views.currentWidget() is self.tiles else self.table
+        return self.tiles if self.views.currentWidget() is self.tiles else self.table
 
     @property
     def _chosen(self) -> Predicted | None:
         """The predictions at the slider's moment, or those of the newest evaluation."""
         predicted, judged = self._predictions.predicted, self._judged
-        if judged is not None and self._validation is not None:
+        if judged is not None and self.validation is not None:
             said = tuple(
                 Said(text=one.predicted, sure=one.chances[0].chance, right=one.is_right)
                 for one in judged
                 if one.chances
             )
-            epoch = next((one.epoch for one in predicted if one.step == self._validation.step), 0.0)
-            return Predicted(step=self._validation.step, epoch=epoch, said=said)
+            epoch = next((one.epoch for one in predicted if one.step == self.validation.step), 0.0)
+            return Predicted(step=self.validation.step, epoch=epoch, said=said)
         return predicted[min(self.slider.value(), len(predicted) - 1)] if predicted else None
 
     def _show_moment(self, _value: int | str = 0) -> None:
@@ -497,7 +497,7 @@ class RunPredictions(QWidget):
         both = _("{now} · before training {then}").format(now=now, then=then)
         if not is_sample:
             now = self._kept_text()
-        self._right.setText(both if is_sample and now and chosen is not predicted[0] else now)
+        self.right.setText(both if is_sample and now and chosen is not predicted[0] else now)
         if not self.table.selectionModel().hasSelection():
             again = (row for row, example in enumerate(self._examples) if _same(example) in before)
             self.table.selectRow(next(again, 0))
@@ -507,7 +507,7 @@ class RunPredictions(QWidget):
     def _kept_text(self) -> str:
         """How many of the wrong examples, or of a cell's, are shown; empty if all are."""
         kept, confusion = len(self._examples), self._predictions.confusion
-        count = self._validation.wrong if self._validation else 0
+        count = self.validation.wrong if self.validation else 0
         if self.filter.value() == OF_CELL and confusion is not None:
             try:
                 row, column = map(confusion.labels.index, self._cell)
@@ -525,7 +525,7 @@ class RunPredictions(QWidget):
         has_images = any(example.image or example.file for example in examples)
         self.view.setVisible(has_images)
         is_grid = has_images and self.view.value() == GRID
-        self._views.setCurrentWidget(self.tiles if is_grid else self.table)
+        self.views.setCurrentWidget(self.tiles if is_grid else self.table)
         orientation = Qt.Orientation.Horizontal if is_grid else Qt.Orientation.Vertical
         if orientation is not self._split.orientation():
             self._split.setOrientation(orientation)
@@ -581,7 +581,7 @@ class RunPredictions(QWidget):
         self._pictured = example
         seen = None if example is None else self.model.seen(example)
         own = None if example is None else own_file(example)
-        self._images.setVisible(seen is not None or own is not None)
+        self.images.setVisible(seen is not None or own is not None)
         for shown, path, title in (
             (self.photo, own, example.name if example is not None else ""),
             (self.seen, seen, _("What the model sees")),

@@ -135,17 +135,17 @@ class RunDetails(QTabWidget):
         self.options = TextView(_("Options"))
         self.addTab(charts, _("Charts"))
         self.predictions = RunPredictions(theme, folder, history.predictions)
-        self._predictions_page = _framed(self.predictions)
-        self.addTab(self._predictions_page, _("Predictions"))
+        self.predictions_page = _framed(self.predictions)
+        self.addTab(self.predictions_page, _("Predictions"))
         self.confusion = ConfusionPage(theme, history.predictions)
         self.confusion.opened.connect(self._open_cell)
         self._confusion_page = _framed(self.confusion)
         self.addTab(self._confusion_page, _("Confusion matrix"))
-        self._metrics_table, self._no_metrics = self._table(), role_label(Role.MUTED)
+        self.metrics_table, self._no_metrics = self._table(), role_label(Role.MUTED)
         self._no_metrics.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._no_metrics.setWordWrap(True)
         page = QWidget()
-        fill(QVBoxLayout(page), (self._metrics_table, 1), (self._no_metrics, 1), margins=FLUSH)
+        fill(QVBoxLayout(page), (self.metrics_table, 1), (self._no_metrics, 1), margins=FLUSH)
         self.addTab(_framed(page), _("Metrics"))
         self.addTab(_framed(self._scrolled(self.what_ran, _("What ran"))), _("What ran"))
         self._log_page = _framed(self.log)
@@ -169,9 +169,9 @@ class RunDetails(QTabWidget):
             _("This run was not evaluated.") if is_over else first_evaluation(status, options)
         )
         self._no_metrics.setHidden(bool(self._history.evaluations))
-        self._metrics_table.setVisible(bool(self._history.evaluations))
+        self.metrics_table.setVisible(bool(self._history.evaluations))
         if options is not None and options.task.writes_text:
-            self.setTabText(self.indexOf(self._predictions_page), _("What it writes"))
+            self.setTabText(self.indexOf(self.predictions_page), _("What it writes"))
         self.predictions.refresh(is_over=is_over)
         if self.confusion.refresh(self._no_metrics.text(), RunFolder(self._folder).validation):
             self.predictions.show_validation(self.confusion.validation)
@@ -194,7 +194,7 @@ class RunDetails(QTabWidget):
 
     def _open_cell(self, true: str, predicted: str) -> None:
         self.predictions.show_cell(true, predicted)
-        self.setCurrentWidget(self._predictions_page)
+        self.setCurrentWidget(self.predictions_page)
         self.predictions.view_shown.setFocus()
 
     def _table(self) -> QTableView:

@@ -233,7 +233,7 @@ def _training_text(facts: RunFacts) -> str:
 
 
 def _testing_text(status: RunStatus) -> str:
-    """How far a test is: by its batches, of which one has a number of examples."""
+    """Return how far a test is, in batches."""
     if status.phase is Phase.EVALUATING and status.phase_detail == SAMPLE_PREDICTIONS:
         return _phase_text(status)
     _time, done, batches = status.evaluated[-1] if status.evaluated else (0.0, 0, 0)
@@ -317,7 +317,7 @@ def progress_of(status: RunStatus) -> list[str]:
 
 
 def time_left(facts: RunFacts, now: float) -> str:
-    """Empty unless it trains, or is about to. `now` is unix seconds."""
+    """Return the time left; empty unless the run trains or is about to. `now` is unix seconds."""
     status = facts.status
     if facts.state not in (State.STARTING, State.TRAINING):
         return ""

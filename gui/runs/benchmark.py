@@ -230,8 +230,8 @@ class BenchmarkView(PageScroll):
         self._measured: Measured | None = None
         self.result: Result | None = None
         self.work = FileWork(self)
-        self._again = QTimer(self, interval=REFRESH_MS, singleShot=True)
-        self._again.timeout.connect(self._read)
+        self.again = QTimer(self, interval=REFRESH_MS, singleShot=True)
+        self.again.timeout.connect(self._read)
         self.speed, self.memory = Bars(_("more is better"), theme), Bars(_("less is better"), theme)
         self.table = BenchmarkTable(theme)
         self.published = QCheckBox(_("Show figures published by others"))
@@ -263,11 +263,11 @@ class BenchmarkView(PageScroll):
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
-        self._again.stop()
+        self.again.stop()
 
     def end_work(self) -> None:
         """Stop reading."""
-        self._again.stop()
+        self.again.stop()
         self.work.end_work()
 
     def _read(self) -> None:
@@ -278,7 +278,7 @@ class BenchmarkView(PageScroll):
         self.result = result
         self._show()
         if not result.is_over and self.isVisible():
-            self._again.start()
+            self.again.start()
 
     def _show(self) -> None:
         if (result := self.result) is None:

@@ -48,7 +48,7 @@ class RunColumnKind:
 
 
 def state_of(summary: RunSummary) -> str:
-    """The state; of a run that trains or is paused, with its progress."""
+    """Return the state, with the progress of a run that trains or is paused."""
     how = {"stopped_early": summary.stopped_early, "is_test": summary.is_test}
     title, share = state_title(summary.state, **how), summary.share
     if not share or (summary.state.is_over and summary.state is not State.PAUSED):
@@ -165,7 +165,7 @@ def metric_in_full(row: RunSummary) -> str:
 
 
 def _metric_raw(row: RunSummary) -> float:
-    """Better results are higher: a larger share or a smaller loss."""
+    """Return the sort value of a result: higher is better, so a loss is negated."""
     if row.metric is None or row.result is None:
         return NOTHING
     return row.result if formats.is_share(row.metric) else -row.result

@@ -418,12 +418,12 @@ class ComparePage(QWidget):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
-        self._reader: CompareReader | None = None
+        self.reader: CompareReader | None = None
         self._best: RunSummary | None = None
         self._colours: dict[Path, str] = {}
-        self._runs: tuple[RunFolder, ...] = ()
-        self._histories: list[RunHistory] = []
-        self._titles: tuple[str, ...] = ()
+        self.runs: tuple[RunFolder, ...] = ()
+        self.histories: list[RunHistory] = []
+        self.titles: tuple[str, ...] = ()
         self.has_caught_up = False
         self.title, self.difference = role_label(Role.PAGE_TITLE), ElidedLabel(role=Role.MUTED)
         self.conclusion, self.other = text_label(role=Role.STRONG, selectable=True), ChoiceList()
@@ -447,14 +447,14 @@ class ComparePage(QWidget):
         """Compare these runs; a single one with the one that suits it best, or with all of its benchmark."""
         self.end_work()
         self.has_caught_up = False
-        self._runs = tuple(runs)
+        self.runs = tuple(runs)
         benchmark = shared_benchmark(runs)
         self.tabs.setVisible(benchmark is None)
         self.benchmark.setVisible(benchmark is not None)
         if benchmark is not None:
             self._show_benchmark(benchmark)
             return
-        self._histories, self._titles = [RunHistory() for _run in runs], ()
+        self.histories, self.titles = [RunHistory() for _run in runs], ()
         self.title.setText(_("Compare {count} runs").format(count=formats.count(len(runs))))
         kept = {self._colours[run.path]: run for run in reversed(runs) if run.path in self._colours}
         free = (colour for colour in COLOURS if colour not in kept)
@@ -463,23 +463,23 @@ class ComparePage(QWidget):
             part.hide()
         self.difference.setText("")
         self._name_runs([(run.path, run_title(run)) for run in runs])
-        self._chooser.setVisible(len(runs) <= FEWEST)
+        self.chooser.setVisible(len(runs) <= FEWEST)
         if len(runs) <= FEWEST:
-            self.work.put(partial(_others, self._runs), partial(self._on_others, self._runs))
+            self.work.put(partial(_others, self.runs), partial(self._on_others, self.runs))
         if len(runs) < FEWEST:
             return
-        self._reader = CompareReader(runs, self)
-        self._reader.compared.connect(self._on_comparison)
-        self._reader.batches_read.connect(self._on_batches)
-        self._reader.caught_up.connect(self._on_caught_up)
-        self._reader.start()
+        self.reader = CompareReader(runs, self)
+        self.reader.compared.connect(self._on_comparison)
+        self.reader.batches_read.connect(self._on_batches)
+        self.reader.caught_up.connect(self._on_caught_up)
+        self.reader.start()
 
     def _show_benchmark(self, benchmark: Benchmark) -> None:
         self.title.setText(benchmark.name)
         self.difference.setText(benchmark.title)
-        for part in (self.conclusion, self.open, self.export, self._chooser):
+        for part in (self.conclusion, self.open, self.export, self.chooser):
             part.hide()
-        folder = self._runs[0].path.parent
+        folder = self.runs[0].path.parent
         self.work.put(partial(list_benchmarks, folder), partial(self._on_benchmarks, benchmark))
 
     def _on_benchmarks(self, benchmark: Benchmark, found: Sequence[Measured]) -> None:
@@ -489,8 +489,8 @@ class ComparePage(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        if self._reader is None and self._runs:
-            self.show_runs(self._runs)
+        if self.reader is None and self.runs:
+            self.show_runs(self.runs)
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
@@ -501,17 +501,17 @@ class ComparePage(QWidget):
         self.work.end_work()
         self.benchmark.end_work()
         self.charts.end_work()
-        if self._reader is not None:
-            self._reader.stop()
-            for signal in (self._reader.compared, self._reader.batches_read, self._reader.caught_up):
+        if self.reader is not None:
+            self.reader.stop()
+            for signal in (self.reader.compared, self.reader.batches_read, self.reader.caught_up):
                 signal.disconnect()  # events that are still queued are about other runs
-            self._reader.deleteLater()
-            self._reader = None
+            self.reader.deleteLater()
+            self.reader = None
         for sheet in self.findChildren(ExportSheet):
             sheet.done(0)
 
     def _on_others(self, runs: tuple[RunFolder, ...], others: list[tuple[Path, str]]) -> None:
-        if runs != self._runs or not self.isVisible():
+        if runs != self.runs or not self.isVisible():
             return
         if len(runs) == FEWEST:
             titles = zip(others, distinct_titles(others), strict=True)
@@ -520,15 +520,15 @@ class ComparePage(QWidget):
         elif others:
             self.show_runs([*runs, RunFolder(others[0][0])])
         else:
-            self._chooser.hide()
+            self.chooser.hide()
             self.difference.setText(_("There is no other run of this task to compare with yet."))
 
     def _on_other(self) -> None:
-        self.show_runs([self._runs[0], RunFolder(Path(self.other.currentData()))])
+        self.show_runs([self.runs[0], RunFolder(Path(self.other.currentData()))])
 
     def _on_batches(self, index: int, batches: list[Batch]) -> None:
         for batch in batches:
-            self._histories[index].add(batch)
+            self.histories[index].add(batch)
         self.charts.refresh()
 
     def _on_caught_up(self) -> None:
@@ -538,7 +538,7 @@ class ComparePage(QWidget):
     def _on_comparison(self, comparison: RunComparison) -> None:
         self._name_runs([(summary.run.path, summary.title) for summary in comparison.runs])
         colours = [self._colours[summary.run.path] for summary in comparison.runs]
-        self.table.show_comparison(comparison, self._titles, colours)
+        self.table.show_comparison(comparison, self.titles, colours)
         self.charts.judge_by([summary.metric for summary in comparison.runs])
         self.conclusion.setText(comparison.conclusion)
         self.conclusion.setVisible(bool(comparison.conclusion))
@@ -549,7 +549,7 @@ class ComparePage(QWidget):
         self.difference.setText(difference_text(comparison))
 
     def _show_tabs(self, *, only_tests: bool) -> None:
-        """A test has no curves: what differs is shown alone."""
+        """Hide the curves if only tests are compared, which have none."""
         had_curves = self.tabs.isTabVisible(0)
         self.tabs.setTabVisible(0, not only_tests)
         if not (had_curves or only_tests):
@@ -559,8 +559,8 @@ class ComparePage(QWidget):
         shared = f"{runs[0][1].rpartition(TITLE_JOIN)[0]}{TITLE_JOIN}"
         if all(title.startswith(shared) for _path, title in runs):  # of a sweep
             runs = [(path, title.removeprefix(shared)) for path, title in runs]
-        if self._titles != (unique := tuple(distinct_titles(runs))):
-            self._titles = unique
+        if self.titles != (unique := tuple(distinct_titles(runs))):
+            self.titles = unique
             self.charts.names.show_names(unique, [self._colours[path] for path, _title in runs])
             self._show_curves()
 
@@ -573,8 +573,8 @@ class ComparePage(QWidget):
             ExportSheet(self._best.run, self._best.title, self).open()
 
     def _show_curves(self) -> None:
-        colours = [self._colours[run.path] for run in self._runs]
-        runs = zip(self._titles, colours, self._histories, self.charts.names.shown, strict=True)
+        colours = [self._colours[run.path] for run in self.runs]
+        runs = zip(self.titles, colours, self.histories, self.charts.names.shown, strict=True)
         self.charts.show_curves(
             [Curve(title, colour, history) for title, colour, history, is_shown in runs if is_shown]
         )
@@ -587,9 +587,9 @@ class ComparePage(QWidget):
         self.other.setAccessibleName(label.text())
         self.other.setSizeAdjustPolicy(ChoiceList.SizeAdjustPolicy.AdjustToContents)
         self.other.setMinimumWidth(4 * FEWEST_LETTERS * self.fontMetrics().averageCharWidth())
-        self._chooser = QFrame()
-        self._chooser.setLayout(hbox(label, self.other))
-        top = hbox(self.title, None, self._chooser, self.back)
+        self.chooser = QFrame()
+        self.chooser.setLayout(hbox(label, self.other))
+        top = hbox(self.title, None, self.chooser, self.back)
         layout = vbox(
             top,
             hbox((self.conclusion, 1), self.open, self.export),

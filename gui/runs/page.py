@@ -73,7 +73,7 @@ class RunsPage(QWidget):
         self._runs_folder = runs_folder
         self.model = RunsModel(theme, self)
         self._filter = RunsFilter(self.model, self)
-        self._reader = RunsReader(self)
+        self.reader = RunsReader(self)
         self._again = QTimer(self, interval=REFRESH_MS)
         self.work = FileWork(self)
         self.bin = RunTrash(self, runs_folder, trash)
@@ -108,13 +108,13 @@ class RunsPage(QWidget):
 
     def refresh(self) -> None:
         if self.isVisible():
-            self._reader.read(self._runs_folder())
+            self.reader.read(self._runs_folder())
 
     def end_work(self) -> None:
         self.panel.commit()
         for sheet in self.findChildren(ExportSheet):
             sheet.reject()
-        self._reader.stop()
+        self.reader.stop()
         self.work.end_work()
         self.bin.end_work()
 
@@ -131,7 +131,7 @@ class RunsPage(QWidget):
             self.bin.finish()
             self.strip.hide()
         self._again.stop()
-        self._reader.stop()
+        self.reader.stop()
 
     def _select(self, runs: Collection[RunFolder]) -> None:
         rows = [self._filter.index(row, 0) for row in range(self._filter.rowCount())]
@@ -351,7 +351,7 @@ class RunsPage(QWidget):
 
     def _read_again(self) -> None:
         """Restart the reader, which may have read older files."""
-        self._reader.stop()
+        self.reader.stop()
         self.refresh()
 
     def _summary_at(self, index: QModelIndex) -> RunSummary:
@@ -366,10 +366,10 @@ class RunsPage(QWidget):
             self.menu_for(index).popup(self.table.viewport().mapToGlobal(position))
 
     def _connect(self) -> None:
-        self._reader.some_read.connect(self._show_some)
-        self._reader.runs_read.connect(self._show_runs)
-        self._reader.sizes_counted.connect(self._show_sizes)
-        self._reader.reading_failed.connect(self._on_reading_failed)
+        self.reader.some_read.connect(self._show_some)
+        self.reader.runs_read.connect(self._show_runs)
+        self.reader.sizes_counted.connect(self._show_sizes)
+        self.reader.reading_failed.connect(self._on_reading_failed)
         self._again.timeout.connect(self.refresh)
         self.search.textChanged.connect(self._search)
         self.table.opened.connect(self._open)

@@ -31,17 +31,17 @@ class QueueCard(Card):
 
     def __init__(self) -> None:
         super().__init__(_("Queue"))
-        self._waiting: tuple[LiveRun, ...] = ()
+        self.waiting: tuple[LiveRun, ...] = ()
         self._titles: list[str] = []
         self._buttons: dict[tuple[Path, int], QPushButton] = {}
-        self._rows = QWidget()
-        self.body.addWidget(self._rows)
+        self.rows = QWidget()
+        self.body.addWidget(self.rows)
         self.hide()
 
     def show_waiting(self, waiting: Sequence[LiveRun]) -> None:
         focused = next((at for at, button in self._buttons.items() if button.hasFocus()), None)
-        self._waiting = tuple(waiting)
-        self._titles = distinct_titles([(live.run.path, live.title) for live in self._waiting])
+        self.waiting = tuple(waiting)
+        self._titles = distinct_titles([(live.run.path, live.title) for live in self.waiting])
         self._buttons = {}
         rows = QWidget()
         grid = QGridLayout(rows)
@@ -49,12 +49,12 @@ class QueueCard(Card):
         grid.setHorizontalSpacing(SPACING // 2)
         grid.setVerticalSpacing(0)
         grid.setColumnStretch(1, 1)
-        for place, live in enumerate(self._waiting):
+        for place, live in enumerate(self.waiting):
             self._add_row(grid, place, live)
-        self.body.replaceWidget(self._rows, rows)
-        self._rows.deleteLater()
-        self._rows = rows
-        self.setVisible(bool(self._waiting))
+        self.body.replaceWidget(self.rows, rows)
+        self.rows.deleteLater()
+        self.rows = rows
+        self.setVisible(bool(self.waiting))
         if focused is not None:
             rows.show()  # a hidden button can't have the focus
             self._focus(*focused)
@@ -72,8 +72,8 @@ class QueueCard(Card):
 
     def _needs(self, place: int, other: int) -> bool:
         """Whether a run starts from the model of another one."""
-        awaited = self._waiting[place].awaited
-        return awaited is not None and awaited.is_source and awaited.behind == self._waiting[other].run.name
+        awaited = self.waiting[place].awaited
+        return awaited is not None and awaited.is_source and awaited.behind == self.waiting[other].run.name
 
     def _focus(self, run: Path, column: int) -> None:
         """Focus this button, or the nearest one of the row that is enabled."""
@@ -90,7 +90,7 @@ class QueueCard(Card):
         up = link_button(_("Move up"), partial(self.move_requested.emit, run, Move.UP))
         up.setEnabled(place > 0 and not self._needs(place, place - 1))
         down = link_button(_("Move down"), partial(self.move_requested.emit, run, Move.DOWN))
-        down.setEnabled(place < len(self._waiting) - 1 and not self._needs(place + 1, place))
+        down.setEnabled(place < len(self.waiting) - 1 and not self._needs(place + 1, place))
         start = link_button(_("Start now"), partial(self._start, live))
         start.setEnabled(not (live.awaited and live.awaited.is_source))
         if (link := run.connection()) is not None:

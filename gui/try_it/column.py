@@ -66,8 +66,8 @@ class Transcript(PageScroll):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         set_role(self, Role.INSET)
         self.setAccessibleName(_("Answers"))
-        self._lines = fill(QVBoxLayout(content), None, margins=FLUSH, spacing=SPACING)
-        self._answer: Message | None = None
+        self.messages = fill(QVBoxLayout(content), None, margins=FLUSH, spacing=SPACING)
+        self.answer: Message | None = None
         self._text = ""
         self._follows = True
         self._paint = QTimer(self, interval=PAINT_MS, singleShot=True)
@@ -77,9 +77,9 @@ class Transcript(PageScroll):
     def clear(self, kept: int = 0) -> None:
         """Remove all messages after the first `kept`."""
         self._paint.stop()
-        self._answer = None
-        while self._lines.count() > 1 + kept:
-            item = self._lines.takeAt(kept)
+        self.answer = None
+        while self.messages.count() > 1 + kept:
+            item = self.messages.takeAt(kept)
             if item is not None and (widget := item.widget()) is not None:
                 widget.hide()
                 widget.deleteLater()
@@ -89,14 +89,14 @@ class Transcript(PageScroll):
         asked = self._add(_("Input") if question.as_read else _("You"), Role.SAID)
         asked.words.setText(question.shown)
         asked.show_notes(expected_text(question.expected))
-        self._answer = self._add(name, Role.ANSWER)
+        self.answer = self._add(name, Role.ANSWER)
         self._text = ""
         self._show_text()
         self._follows = True
 
     def take_back(self) -> None:
         """Remove the last question and its answer."""
-        self.clear(max(0, self._lines.count() - 3))
+        self.clear(max(0, self.messages.count() - 3))
 
     def add(self, piece: str) -> None:
         """Append to the answer."""
@@ -109,29 +109,29 @@ class Transcript(PageScroll):
     def finish(self, answered: chat_jobs.Answered) -> None:
         self._text = answered.text if answered.text.strip() else ""
         self._show_text()
-        if self._answer is not None:
+        if self.answer is not None:
             empty = "" if self._text else visible(answered.text)
             ending = ENDINGS.get(answered.ended_by, "")
-            self._answer.speaker.setText(answered.name)
-            self._answer.show_notes(empty, *answered.notes, ending, answered.figures)
+            self.answer.speaker.setText(answered.name)
+            self.answer.show_notes(empty, *answered.notes, ending, answered.figures)
 
     def show_notes(self, *lines: str, role: Role = Role.HINT) -> None:
         """Show lines below the answer."""
         self._show_text()
-        if self._answer is not None:
-            self._answer.show_notes(*lines, role=role)
+        if self.answer is not None:
+            self.answer.show_notes(*lines, role=role)
 
     def _add(self, speaker: str, role: Role) -> Message:
         message = Message(speaker, role)
-        self._lines.insertWidget(self._lines.count() - 1, message)
+        self.messages.insertWidget(self.messages.count() - 1, message)
         return message
 
     def _show_text(self) -> None:
         self._paint.stop()
-        if self._answer is not None:
+        if self.answer is not None:
             breakable = re.sub(r"(\S{40})", "\\1\u200b", self._text)  # long words would widen the column
-            self._answer.words.setText(breakable)
-            self._answer.words.setVisible(bool(self._text))
+            self.answer.words.setText(breakable)
+            self.answer.words.setVisible(bool(self._text))
 
     def _scroll_to_end(self, _minimum: int, maximum: int) -> None:
         if self._follows:

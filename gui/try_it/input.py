@@ -429,7 +429,7 @@ class TryInput(Card):
         self.asked.emit(question)
 
     def pastes(self) -> Callable[[], None] | None:
-        """What pasting does here, apart from text into a field; None if nothing."""
+        """Return what pasting does here besides text into a field; None if it does nothing."""
         content = QGuiApplication.clipboard().mimeData() or QMimeData()  # there is none if nothing was copied
         paths = dropped_paths(content)
         if self._task.reads_images and paths:

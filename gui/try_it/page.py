@@ -56,7 +56,7 @@ class TryPage(QWidget):
         self._runs_folder = runs_folder
         self._room_for = room_for
         self._wanted: RunFolder | None = None
-        self._choice = TryChoice(())
+        self.choice = TryChoice(())
         self._waiting: TryQuestion | None = None  # for the answer about memory, or for the person
         self._on_cpu = False
         self._wants_focus = False  # for the text, once a run is shown
@@ -64,7 +64,7 @@ class TryPage(QWidget):
         self._is_refused = False  # the message says that runs which train need the memory
         self._runs: EngineWork[TryChoice] = EngineWork(self)
         self._room: EngineWork[LoadVerdict] = EngineWork(self)
-        self._idle = QTimer(self, interval=IDLE_MS, singleShot=True)
+        self.idle = QTimer(self, interval=IDLE_MS, singleShot=True)
         self.run_list = ChoiceList()
         self.run_list.setAccessibleName(_("Run"))
         self.shown = Segmented(
@@ -112,7 +112,7 @@ class TryPage(QWidget):
 
     def end_work(self) -> None:
         """End all processes and wait for all threads."""
-        self._idle.stop()
+        self.idle.stop()
         self._runs.close()
         self._room.close()
         for column in self.columns.values():
@@ -121,13 +121,13 @@ class TryPage(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._wants_focus = True
-        self._idle.stop()
+        self.idle.stop()
         self.find_runs()
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Keep the models for some time: the person may come back."""
         super().hideEvent(event)
-        self._idle.start()
+        self.idle.start()
 
     def focusInEvent(self, _event: QFocusEvent) -> None:
         """Focus the text to be written, or where a picture is chosen."""
@@ -152,7 +152,7 @@ class TryPage(QWidget):
         self._runs.done.connect(self._show_choice)
         self._room.done.connect(self._on_verdict)
         self._room.failed.connect(lambda error: self._on_verdict(LoadVerdict((), error.title, error.detail)))
-        self._idle.timeout.connect(self._unload)
+        self.idle.timeout.connect(self._unload)
         self.run_list.currentIndexChanged.connect(self._select_run)
         self.run_list.view().pressed.connect(lambda: setattr(self, "_wants_focus", True))
         self.shown.chosen.connect(self._show_columns)
@@ -182,7 +182,7 @@ class TryPage(QWidget):
             self.show_run(RunFolder(Path(path)))
 
     def _show_choice(self, choice: TryChoice) -> None:
-        before, self._choice = self._choice.chosen, choice
+        before, self.choice = self.choice.chosen, choice
         chosen = choice.chosen
         titles = distinct_titles([(run.run.path, run.title) for run in choice.runs])
         self.run_list.set_choices(
@@ -243,7 +243,7 @@ class TryPage(QWidget):
 
     def _ask(self, question: TryQuestion) -> None:
         """Ask the models; if one has to be loaded, first find out whether there is enough memory."""
-        chosen = self._choice.chosen
+        chosen = self.choice.chosen
         if chosen is None:
             return
         self._hide_message()
@@ -255,7 +255,7 @@ class TryPage(QWidget):
 
     def _load(self) -> None:
         """Load the models that aren't loaded, if there is enough memory; then ask what waits, if anything."""
-        chosen, folder, room_for = self._choice.chosen, self._runs_folder(), self._room_for
+        chosen, folder, room_for = self.choice.chosen, self._runs_folder(), self._room_for
         missing = tuple(which for which in self._selected if not self.columns[which].is_loaded)
         if chosen is not None and missing:
             for which in self._selected if self._waiting else missing:

@@ -158,9 +158,9 @@ class MessageStrip(Strip):
         if closable and not narrow:
             heading.addWidget(link_button(_("Dismiss"), self.dismiss))
         outer.addLayout(heading)
-        self._detail = text_label(role=Role.HINT if narrow else Role.MUTED, selectable=True)
-        outer.addWidget(self._detail)
-        for label in (self._title, self._detail) if narrow else ():  # a long name doesn't make it wider
+        self.detail = text_label(role=Role.HINT if narrow else Role.MUTED, selectable=True)
+        outer.addWidget(self.detail)
+        for label in (self._title, self.detail) if narrow else ():  # a long name doesn't make it wider
             label.setSizePolicy(QSizePolicy.Policy.Ignored, label.sizePolicy().verticalPolicy())
         self._buttons = FlowLayout(SPACING + SPACING // 2 if narrow else SPACING, SPACING // 2)
         outer.addLayout(self._buttons)
@@ -169,9 +169,9 @@ class MessageStrip(Strip):
 
     def _say(self, title: str, text: str, fixes: Sequence[Fix]) -> None:
         self._title.setText(title)
-        self._detail.setText(text)
-        self._detail.setToolTip(tip_of(meanings_in(text)))
-        self._detail.setVisible(bool(text))
+        self.detail.setText(text)
+        self.detail.setToolTip(tip_of(meanings_in(text)))
+        self.detail.setVisible(bool(text))
         clear(self._buttons)
         for fix in fixes:
             make = partial(link_button, flush=True) if self._is_narrow else push_button
@@ -197,15 +197,15 @@ class Note(QWidget):
     def __init__(self, ask: str = "", *, small: bool = True, most_lines: int = 1) -> None:
         super().__init__()
         self._is_small, self._most_lines = small, most_lines
-        self._label = ElidedLabel() if most_lines == 1 else text_label()
-        self._label.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self._label.setAlignment(Qt.AlignmentFlag.AlignLeading | Qt.AlignmentFlag.AlignTop)
-        self._more = self._link(ask or _("Details"), self._open)
+        self.label = ElidedLabel() if most_lines == 1 else text_label()
+        self.label.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self.label.setAlignment(Qt.AlignmentFlag.AlignLeading | Qt.AlignmentFlag.AlignTop)
+        self.more = self._link(ask or _("Details"), self._open)
         self._links, self._links_below = (
             [self._link("", partial(self._choose, place)) for place in range(MOST_LINKS)]
             for _line in range(2)
         )
-        line = hbox(self._label, self._more, *self._links, None, spacing=SPACING)
+        line = hbox(self.label, self.more, *self._links, None, spacing=SPACING)
         below = hbox(*self._links_below, None, spacing=SPACING)
         fill(QVBoxLayout(self), line, below, margins=FLUSH, spacing=0)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
@@ -214,10 +214,10 @@ class Note(QWidget):
     def say(self, lines: Sequence[str], fixes: Sequence[Fix] = (), role: Role | None = Role.HINT) -> None:
         """Show the first line, a large note as much as fits, and beside it the fixes if they are few."""
         self.lines, self._fixes, self._role = tuple(lines), tuple(fixes), role
-        set_role(self._label, role)
-        self._label.setText(" · ".join(lines[:1] if self._is_small else lines))
+        set_role(self.label, role)
+        self.label.setText(" · ".join(lines[:1] if self._is_small else lines))
         self.setToolTip(tip_of(meanings_in("\n".join(lines))))
-        self._more.setAccessibleDescription(" ".join(lines))
+        self.more.setAccessibleDescription(" ".join(lines))
         for links in (self._links, self._links_below):
             for link, fix in zip(links, fixes, strict=False):
                 link.setText(fix.label)
@@ -240,7 +240,7 @@ class Note(QWidget):
         Of a large note they may take what its text leaves, or a line of their own where it is wrapped.
         """
         room, count = self.width(), len(self._fixes)
-        links, text = self._links[:count], self._label.fontMetrics().horizontalAdvance(self._label.text()) + 1
+        links, text = self._links[:count], self.label.fontMetrics().horizontalAdvance(self.label.text()) + 1
         fixes = sum(link.sizeHint().width() + SPACING for link in links)
         is_beside = not self._is_small and text + fixes <= room
         has_fixes = 0 < count <= (1 if self._is_small else MOST_LINKS) and (2 * fixes <= room or is_beside)
@@ -251,26 +251,26 @@ class Note(QWidget):
         is_cut = bool(self.lines) and text > room - has_fixes * fixes
         if self._most_lines > 1:
             is_cut = self._wrap(text, room - has_fixes * fixes)
-        is_rest = self._label.text() != " · ".join(self.lines) or (count and not (has_fixes or is_below))
-        self._more.setVisible(bool(is_cut or is_rest))
+        is_rest = self.label.text() != " · ".join(self.lines) or (count and not (has_fixes or is_below))
+        self.more.setVisible(bool(is_cut or is_rest))
 
     def _wrap(self, text: int, room: int) -> bool:
         """Give the label the width and the lines that its text needs; returns whether there are too few."""
-        line = self._label.fontMetrics().lineSpacing()
+        line = self.label.fontMetrics().lineSpacing()
         most, wide = self._most_lines * line, max(1, room)
-        self._label.setMinimumSize(0, 0)  # it would be the least that heightForWidth returns
-        is_cut = self._label.heightForWidth(wide) > most
+        self.label.setMinimumSize(0, 0)  # it would be the least that heightForWidth returns
+        is_cut = self.label.heightForWidth(wide) > most
         if is_cut:
-            wide = max(1, room - self._more.sizeHint().width() - SPACING)
+            wide = max(1, room - self.more.sizeHint().width() - SPACING)
         width = min(text, wide)
-        self._label.setFixedSize(width, min(most, max(line, self._label.heightForWidth(width))))
+        self.label.setFixedSize(width, min(most, max(line, self.label.heightForWidth(width))))
         return is_cut
 
     def fold(self) -> None:
         """Take the place of one line."""
         for link in self._links_below:
             link.hide()
-        self._label.setFixedHeight(self._label.fontMetrics().lineSpacing())
+        self.label.setFixedHeight(self.label.fontMetrics().lineSpacing())
 
     def unfold(self) -> None:
         """Take the place that the text needs."""

@@ -541,8 +541,8 @@ class PathField(Field):
         self.line.setPlaceholderText(placeholder)
         self.line.setClearButtonEnabled(option.optional)
         self._add_control(self.line, stretch=True)
-        self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
-        self._pause.timeout.connect(self._on_pause)
+        self.pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
+        self.pause.timeout.connect(self._on_pause)
         self._complete = self._seen = ""
         self.line.textChanged.connect(self._on_text)
         self.line.returnPressed.connect(self.finish_typing)
@@ -578,7 +578,7 @@ class PathField(Field):
             self.changed.emit()
 
     def _take(self) -> None:
-        self._pause.stop()
+        self.pause.stop()
         self.remarked.emit("")
         self._complete = self._path()
 
@@ -593,7 +593,7 @@ class PathField(Field):
             self.finish_typing()
         else:
             self.remarked.emit(_("Press Return to use it"))
-            self._pause.start()
+            self.pause.start()
 
     def _on_pause(self) -> None:
         if Path(self._path()).is_file():

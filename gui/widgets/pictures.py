@@ -79,11 +79,11 @@ class Picture(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._pixmap = QPixmap()
-        self._picture, self.caption = QLabel(), text_label(role=Role.HINT)
-        for label in (self._picture, self.caption):
+        self.picture, self.caption = QLabel(), text_label(role=Role.HINT)
+        for label in (self.picture, self.caption):
             label.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        layout = fill(QVBoxLayout(self), None, self._picture, self.caption, None, margins=FLUSH, spacing=2)
-        layout.setAlignment(self._picture, Qt.AlignmentFlag.AlignHCenter)
+        layout = fill(QVBoxLayout(self), None, self.picture, self.caption, None, margins=FLUSH, spacing=2)
+        layout.setAlignment(self.picture, Qt.AlignmentFlag.AlignHCenter)
         layout.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         self.setMinimumSize(LEAST_PICTURE, LEAST_PICTURE)
         self._path = ""
@@ -104,7 +104,7 @@ class Picture(QWidget):
         width, height = size or (self._pixmap.width(), self._pixmap.height())
         text = _("{title}, {width:,} × {height:,}")
         self.caption.setText(text.format(title=title, width=width, height=height))
-        self._picture.setAccessibleName(f"{self.caption.text()} {label}".strip())
+        self.picture.setAccessibleName(f"{self.caption.text()} {label}".strip())
         self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -130,8 +130,8 @@ class Picture(QWidget):
         keep = Qt.AspectRatioMode.KeepAspectRatio
         scaled = self._pixmap.scaled(size, keep, fast if is_tiny else smooth)
         scaled.setDevicePixelRatio(ratio)
-        self._picture.setPixmap(scaled)
-        self._picture.setFixedSize(scaled.deviceIndependentSize().toSize())  # the caption stays below it
+        self.picture.setPixmap(scaled)
+        self.picture.setFixedSize(scaled.deviceIndependentSize().toSize())  # the caption stays below it
 
 
 SIDE, TILE_WIDTH = 72, 116

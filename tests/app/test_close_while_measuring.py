@@ -25,12 +25,12 @@ def test_a_dry_run_ends_with_the_window(qtbot, make_window):
     window = make_window(on_close=lambda _question: pytest.fail("a question"), tools=tools)
     page = window.pages.new_run
     page.set_machine(CPU_ONLY)
-    button = page._outcome.fit._measure.button
+    button = page.outcome.fit.measure.button
     qtbot.waitUntil(lambda: button.isVisible() and button.isEnabled() and button.height() > 0)
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: len(dry_runs()) == 1, timeout=10_000)
     running = dry_runs()
     assert window.close()
-    assert not page._fit.measuring.is_running
+    assert not page.fit.measuring.is_running
     _, alive = psutil.wait_procs(running, timeout=5)
     assert alive == []

@@ -44,11 +44,11 @@ def test_what_is_drawn_has_enough_contrast(qtbot, qapp, tmp_path, make_window, c
     run, plot = make_folder(tmp_path / "runs" / "done"), Plot(steps=16, reached=16)
     finish(run, plot, write_story(run, plot))
     window = make_window(FakeEngine(), is_shown=False, tools=FakeMemory().tools)
-    window._theme.set_appearance(colours)
-    window._theme.apply()
+    window.theme.set_appearance(colours)
+    window.theme.apply()
     window.resize(1280, 800)
     window.show()
-    with qtbot.waitSignal(window._devices.done):
+    with qtbot.waitSignal(window.devices.done):
         window.ask_for_devices()
     low = {}
     try:
@@ -66,7 +66,7 @@ def test_what_is_drawn_has_enough_contrast(qtbot, qapp, tmp_path, make_window, c
 
 def charts_are_drawn(window: QWidget) -> bool:
     """Whether no chart waits for its turn, and one at least of those that are there has values."""
-    is_waiting = any(queue._waiting for queue in window.findChildren(RepaintQueue))
+    is_waiting = any(queue.waiting for queue in window.findChildren(RepaintQueue))
     canvases = seen(window, Canvas)
     return not is_waiting and (not canvases or any(map(has_values, canvases)))
 

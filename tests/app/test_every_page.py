@@ -34,21 +34,21 @@ class Pages:
 
     def edit(self, **options):
         self.window.pages.edit({"task": "text-classification", "data": {"train": str(self.data)}, **options})
-        self.qtbot.waitUntil(lambda: not self.window.pages.new_run._reading.is_waiting)
+        self.qtbot.waitUntil(lambda: not self.window.pages.new_run.reading.is_waiting)
 
     def welcome(self):
         self.window.pages.go_to(Place.WELCOME)
 
     def images(self):
         self.window.pages.go_to(Place.NEW_RUN)
-        self.qtbot.waitUntil(lambda: not self.window.pages.new_run._reading.is_waiting)
+        self.qtbot.waitUntil(lambda: not self.window.pages.new_run.reading.is_waiting)
 
     def texts(self):
         self.edit()
 
     def lora_with_all_options(self):
         self.edit(data={}, model={"source": "", "method": "lora"}, device={"compile": True})
-        for card in self.window.pages.new_run._options.cards:
+        for card in self.window.pages.new_run.options.cards:
             card.open()
         self.window.pages.new_run.apply_preset(presets()[0])
 
@@ -60,18 +60,18 @@ class Pages:
             (model / name).touch()
         self.edit(model={"source": str(model)})
         page = self.window.pages.new_run
-        self.qtbot.waitUntil(lambda: not (page._reading.is_waiting or page._questions.model.is_waiting))
-        page._fit.tools.room.room = Room(free=1 << 30, ceiling=2 << 30)
-        page._fit.read_room()
-        page._fit.add_measurement(page._fit.case.options, MEASURED)
-        assert page._outcome.fit.ladder.is_open
+        self.qtbot.waitUntil(lambda: not (page.reading.is_waiting or page.questions.model.is_waiting))
+        page.fit.tools.room.room = Room(free=1 << 30, ceiling=2 << 30)
+        page.fit.read_room()
+        page.fit.add_measurement(page.fit.case.options, MEASURED)
+        assert page.outcome.fit.ladder.is_open
 
     def conversations(self):
         data = self.folder / "talks.json"
         data.write_text("[]")
         self.window._ask.answers["inspect"] = report_for(Task.CHAT, str(data))
         self.edit(task="chat", data={"train": str(data)})
-        self.qtbot.waitUntil(lambda: bool(self.window.pages.new_run._options.data.findings.summary.text()))
+        self.qtbot.waitUntil(lambda: bool(self.window.pages.new_run.options.data.findings.summary.text()))
 
     def run(self):
         self.window.open_path(self.folder / "runs" / "done")
@@ -143,11 +143,11 @@ def test_every_page_can_be_read_and_reached_and_has_its_colours(qtbot, tmp_path,
     finish(run, plot, write_story(run, plot))
     turn_to(direction)
     window = make_window(FakeEngine(), is_shown=False, tools=FakeMemory().tools)
-    window._theme.set_appearance(colours)
-    window._theme.apply()
+    window.theme.set_appearance(colours)
+    window.theme.apply()
     window.resize(1008, 700)
     window.show()
-    with qtbot.waitSignal(window._devices.done):
+    with qtbot.waitSignal(window.devices.done):
         window.ask_for_devices()
     for open_page in Pages(qtbot, window, tmp_path).all():
         open_page()
@@ -162,7 +162,7 @@ def test_every_page_can_be_read_and_reached_and_has_its_colours(qtbot, tmp_path,
         assert unnamed(page) == [], open_page.__name__
         assert astray(window) == [], open_page.__name__
         assert without_ring(tab_stops(window)) == [], open_page.__name__
-        assert background_beside(window, page) == window._theme.tokens.background, open_page.__name__
+        assert background_beside(window, page) == window.theme.tokens.background, open_page.__name__
 
 
 def background_beside(window: QWidget, page: QWidget) -> str:

@@ -63,7 +63,7 @@ def test_a_run_is_started_watched_stopped_and_exported_with_keys_alone(qtbot, ma
     engine.gate.clear()
     keyboard.tab_to(window.pages.welcome.tiles["messages"], most=3)
     keyboard.press(Qt.Key.Key_Space)
-    start = window.pages.new_run._outcome.start
+    start = window.pages.new_run.outcome.start
     assert start.hasFocus()
     keyboard.press(Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
     assert window.pages.run is None, "the data is still read"
@@ -98,12 +98,12 @@ def test_new_run_begins_at_start_and_not_at_its_reset_and_return_presses_a_link(
     window = make_window()
     window.pages.go_to(Place.RUNS)
     keyboard = Keyboard(qtbot, window)
-    window.pages.new_run._header.show_restored(True)
+    window.pages.new_run.header.show_restored(True)
     window.pages.runs.table.setFocus()
     keyboard.press(Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier)
     assert window.pages.new_run.isVisible()
-    assert window.pages.new_run._outcome.start.hasFocus()
-    link = window.pages.new_run._outcome.sweep
+    assert window.pages.new_run.outcome.start.hasFocus()
+    link = window.pages.new_run.outcome.sweep
     link.setFocus()
     with qtbot.waitSignal(link.clicked):
         keyboard.press(Qt.Key.Key_Return)
@@ -113,8 +113,8 @@ def test_tab_goes_to_the_chosen_one_of_a_few_and_arrows_move_within(qtbot, make_
     window = make_window()
     window.pages.go_to(Place.NEW_RUN)
     keyboard = Keyboard(qtbot, window)
-    task = window.pages.new_run._header._tasks.choices
-    first, second, *_others = window.pages.new_run.findChild(ModelField)._place.buttons().values()
+    task = window.pages.new_run.header.tasks.choices
+    first, second, *_others = window.pages.new_run.findChild(ModelField).place.buttons().values()
     second.click()
     task.setFocus()
     keyboard.tab_to(second, most=5)
@@ -127,10 +127,10 @@ def test_tab_goes_around_also_after_another_task_was_chosen_and_while_data_is_re
     window = make_window(engine)
     assert astray(window) == []
     engine.gate.clear()
-    window.pages.new_run._header.task_chosen.emit(Task.CHAT)
+    window.pages.new_run.header.task_chosen.emit(Task.CHAT)
     assert astray(window) == []
     engine.gate.set()
-    qtbot.waitUntil(lambda: not window.pages.new_run._reading.is_waiting)
+    qtbot.waitUntil(lambda: not window.pages.new_run.reading.is_waiting)
     assert astray(window) == []
 
 
@@ -160,8 +160,8 @@ def test_escape_closes_what_offers_something_only_where_it_has_the_focus(qtbot, 
     window.pages.go_to(Place.NEW_RUN)
     keyboard = Keyboard(qtbot, window)
     window.pages.new_run.setFocus()
-    qtbot.waitUntil(lambda: not window.pages.new_run._reading.is_waiting)
-    offer = window.pages.new_run._offer
+    qtbot.waitUntil(lambda: not window.pages.new_run.reading.is_waiting)
+    offer = window.pages.new_run.offer
     fix = Fix("Batch size 2", {"memory.batch_size": 2})
     offer.show_message(Level.INFO, "These look like texts", "", (fix,))
     keyboard.press(Qt.Key.Key_Escape)
@@ -169,7 +169,7 @@ def test_escape_closes_what_offers_something_only_where_it_has_the_focus(qtbot, 
     next(button for button in offer.findChildren(QPushButton) if button.text() == fix.label).setFocus()
     keyboard.press(Qt.Key.Key_Escape)
     assert not offer.isVisible()
-    assert window.pages.new_run._outcome.start.hasFocus()
+    assert window.pages.new_run.outcome.start.hasFocus()
 
 
 def test_the_keys_of_a_page_lead_to_where_one_writes_or_chooses(qtbot, make_window, tmp_path):
@@ -206,11 +206,11 @@ def test_ctrl_tab_leads_into_the_tabs_of_a_run_and_the_focus_is_seen_there(
     run = make_folder(tmp_path / "runs" / "one")
     finish(run, Plot(), write_story(run, Plot()))
     window = make_window()
-    window._theme.apply()
+    window.theme.apply()
     keyboard = Keyboard(qtbot, window)
     window.open_path(run.path)
     details = window.pages.run.view.details
-    qtbot.waitUntil(lambda: not details._metrics_table.isHidden(), timeout=10_000)
+    qtbot.waitUntil(lambda: not details.metrics_table.isHidden(), timeout=10_000)
     passed = []
     while details.currentIndex() or not passed:
         keyboard.press(Qt.Key.Key_Tab, Qt.KeyboardModifier.ControlModifier)
@@ -227,7 +227,7 @@ def test_ctrl_tab_leads_into_the_tabs_of_a_run_and_the_focus_is_seen_there(
 @pytest.mark.qt_log_ignore("This plugin does not support")
 def test_the_menu_key_offers_to_reset_what_was_changed_and_nothing_else(qtbot, make_window):
     window = make_window()
-    form = window.pages.new_run._options.form
+    form = window.pages.new_run.options.form
     keyboard = Keyboard(qtbot, window)
     changed = ("training.learning_rate", "memory.batch_size", "training.optimizer")
     values = {path: form.value(path) for path in changed}
@@ -259,7 +259,7 @@ def test_home_and_end_choose_the_first_and_the_last_run_and_a_menu_sorts_them(qt
         finish(run, Plot(start=1e9 + place), write_story(run, Plot(start=1e9 + place)))
     window = make_window()
     keyboard = Keyboard(qtbot, window)
-    view = next(menu for menu in window.commands._menus if menu.title() == "&View")
+    view = next(menu for menu in window.commands.menus if menu.title() == "&View")
     sorting = next(action.menu() for action in view.actions() if action.text() == "Sort runs by")
     view.aboutToShow.emit()
     assert not sorting.menuAction().isEnabled()

@@ -108,7 +108,7 @@ def window(make_window):
 
 
 def message(window):
-    strip = window.pages.new_run._strip
+    strip = window.pages.new_run.strip
     assert strip.isVisible()
     return "\n".join(strip.note.lines)
 
@@ -140,7 +140,7 @@ def test_a_wrong_file_is_named_and_leaves_the_form_and_itself_as_they_are(window
     there = tmp_path / "there.csv"
     there.write_text("text,label\n")
     window.open_paths([there])
-    assert not window.pages.new_run._strip.isVisible() or "gone" not in message(window)
+    assert not window.pages.new_run.strip.isVisible() or "gone" not in message(window)
     wrong.write_bytes(b'schema = 99\ntask = "image-classification"\n')
     window.open_path(wrong)
     assert "a newer Hone may read it" in message(window)
@@ -160,7 +160,7 @@ def test_of_several_files_the_first_is_opened_and_the_others_are_named(window, t
     window.open_paths([*paths, paths[0], paths[1]])
     assert window.pages.new_run.tree()["training"]["max_steps"] == 5
     strip = window.found.strip.aside
-    assert strip._detail.text() == "Not opened: b.csv, c.csv, d.csv + 2"
+    assert strip.detail.text() == "Not opened: b.csv, c.csv, d.csv + 2"
     window.open_paths([])
     assert strip.isVisible()
     window.open_paths(paths[:1])
@@ -169,4 +169,4 @@ def test_of_several_files_the_first_is_opened_and_the_others_are_named(window, t
     data.mkdir()
     drop(window, data, paths[0])
     assert window.pages.new_run.tree()["data"]["train"] == str(data)
-    assert "a.hone" in strip._detail.text()
+    assert "a.hone" in strip.detail.text()

@@ -13,9 +13,9 @@ PATIENCE_MS = 300_000
 
 def test_a_run_is_started_watched_stopped_and_found_again(qtbot, make_window):
     window = make_window(ask_real_engine, on_close=lambda _question: Closing.STOP)
-    form = window.pages.new_run._options.form
+    form = window.pages.new_run.options.form
     form.set_values({"data.train": "synthetic:512x32", "training.epochs": 400.0, "device.name": "cpu"})
-    qtbot.mouseClick(window.pages.new_run._outcome.start, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(window.pages.new_run.outcome.start, Qt.MouseButton.LeftButton)
     view = window.pages.run.view
     run = view.run
     qtbot.waitUntil(lambda: read_status(run).step >= 5, timeout=PATIENCE_MS)

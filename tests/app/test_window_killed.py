@@ -54,10 +54,10 @@ def test_the_next_window_shows_the_run_from_its_start(qtbot, tmp_path, make_wind
         )
         view = window.pages.run.view
         qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=5000)
-        seen = len(view._history.loss)
-        qtbot.waitUntil(lambda: len(view._history.loss) > seen + 3, timeout=5000)
-        assert view._history.loss.x[0] == 1
-        assert len(view._history.loss) == view._status.step
+        seen = len(view.history.loss)
+        qtbot.waitUntil(lambda: len(view.history.loss) > seen + 3, timeout=5000)
+        assert view.history.loss.x[0] == 1
+        assert len(view.history.loss) == view.status.step
     finally:
         run.request(Action.STOP)
         qtbot.waitUntil(lambda: run.exit_record() is not None, timeout=10_000)

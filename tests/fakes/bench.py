@@ -22,11 +22,10 @@ from core.runs.events import (
     StepFinished,
     Throttle,
     TurnAwaited,
-    WhatRan,
 )
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.status import State
-from tests.fakes.runs import keep_alive, plan, write_events
+from tests.fakes.runs import keep_alive, plan, what_ran, write_events
 
 GB = 1 << 30
 BEGUN = 1_795_000_000.0
@@ -151,22 +150,10 @@ def make_benchmark(
 
 def write_measured(run: RunFolder, one: Invented, steps: int = 13) -> None:
     """Write the events of a run that has measured what is invented, after one step of warm-up."""
-    ran = WhatRan(
-        time=BEGUN + 1,
-        device="mps",
-        device_name=DEVICE,
-        parameter_dtype="float32",
-        autocast_dtype=None,
-        optimizer="AdamW",
-        optimizer_state_bytes=80,
-        trainable_parameters=10,
-        total_parameters=10,
-        effective_batch=4,
-    )
     told: list[Event] = [
         RunStarted(time=BEGUN, versions=VERSIONS),
         plan(time=BEGUN + 1, total_steps=steps, train_samples=512, effective_batch=4),
-        ran,
+        what_ran(time=BEGUN + 1, device="mps", device_name=DEVICE, effective_batch=4),
     ]
     for number in range(1, steps + 1):
         seconds = one.seconds * (3.0 if number == 1 else 1 + 0.01 * (number % 5))

@@ -20,7 +20,7 @@ class EventHistory(RunHistory):
 
 def legend_of(chart: Chart) -> str:
     chart.redraw()
-    return chart._canvas.accessibleDescription()
+    return chart.canvas.accessibleDescription()
 
 
 def box_at(chart: Chart, x: float) -> dict[str, str]:

@@ -126,15 +126,15 @@ class FakeMemory:
 
 def hurry(page: NewRunPage) -> None:
     """Let a page ask the engine at once, since nobody types here; a trace only once a test wants it."""
-    for question in (page._questions.data, page._questions.model):
+    for question in (page.questions.data, page.questions.model):
         question.delay_ms = 1
-    page._fit.refined.delay_ms = 60_000
+    page.fit.refined.delay_ms = 60_000
 
 
 def let_trace(page: NewRunPage) -> None:
     """Let a page ask for traces at once, the one it waits for first."""
-    page._fit.refined.delay_ms = 1
-    page._fit.refined._delay.setInterval(1)
+    page.fit.refined.delay_ms = 1
+    page.fit.refined._delay.setInterval(1)
 
 
 # --- Stand-ins for the engine and the computer where a command tells of memory

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QComboBox,
     QLabel,
     QLineEdit,
+    QPushButton,
     QScrollArea,
     QTabBar,
     QTextBrowser,
@@ -29,6 +30,11 @@ CONTROLS = (QAbstractButton, QLineEdit, QComboBox, QAbstractSpinBox, QAbstractIt
 
 def seen(root: QWidget, kind: type[QWidget] | tuple[type[QWidget], ...]) -> list[QWidget]:
     return [child for child in root.findChildren(QWidget) if isinstance(child, kind) and child.isVisible()]
+
+
+def press(parent: QWidget, text: str) -> None:
+    """Press the newest button with this text: a strip's earlier ones are deleted later."""
+    [button for button in parent.findChildren(QPushButton) if button.text() == text][-1].click()
 
 
 def is_inner(widget: QWidget) -> bool:
@@ -70,7 +76,7 @@ def cut_off(window: QWidget) -> list[str]:
             continue
         wraps = isinstance(widget, QLabel) and widget.wordWrap()
         note = widget.parentWidget()
-        if isinstance(note, Note) and note._more.isVisible():
+        if isinstance(note, Note) and note.more.isVisible():
             continue  # its link opens the whole text
         if not wraps and widget.sizeHint().width() > widget.width():
             cut.append(described(widget))

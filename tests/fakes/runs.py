@@ -93,6 +93,13 @@ def step(number: int, **changes: Any) -> StepFinished:
     return StepFinished(step=number, **{**known, **changes})
 
 
+def what_ran(**changes: Any) -> WhatRan:
+    """What runs on a CPU in fp32, with AdamW and ten parameters."""
+    names = {"device": "cpu", "device_name": PROCESSOR, "parameter_dtype": "float32", "optimizer": "AdamW"}
+    sizes = {"optimizer_state_bytes": 80, "trainable_parameters": 10, "total_parameters": 10}
+    return WhatRan(**{**names, **sizes, "autocast_dtype": None, "effective_batch": 8, **changes})
+
+
 def record_keeper(run: RunFolder, **changes: Any) -> KeeperRecord:
     """Record this process as a run's keeper, with changes; `started=0.0` makes it one that has ended."""
     record = msgspec.structs.replace(KeeperRecord.of(os.getpid()), **changes)
@@ -310,11 +317,8 @@ def opening(plot: Plot) -> list[Event]:
             labels=tuple("0123456789"),
             device="cpu",
         ),
-        WhatRan(
+        what_ran(
             time=at + 3.2,
-            device="cpu",
-            device_name=PROCESSOR,
-            parameter_dtype="float32",
             autocast_dtype="bfloat16",
             optimizer="AdamW (fused)",
             optimizer_state_bytes=89_453_136,

@@ -10,9 +10,7 @@ from msgspec.structs import replace
 
 from core.monitor.keeper import Watchdog
 from core.options import RunOptions
-from core.options.choices import Task
-from core.options.data import DataOptions
-from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
+from core.options.catalogue import with_changes
 from core.runs.events import (
     BatterySampled,
     CheckpointSaved,
@@ -35,17 +33,12 @@ from core.runs.events import (
     WhatRan,
     split_non_finite,
 )
+from tests.fakes.runs import digits_options, what_ran
 
 GB = 1 << 30
 MB = 1 << 20
 
-OPTIONS = RunOptions(
-    task=Task.IMAGE_CLASSIFICATION,
-    model=ModelOptions(source="torchvision:resnet18", pretrained=False),
-    data=DataOptions(train="builtin:digits"),
-    training=TrainingOptions(learning_rate=1e-3),
-    output=OutputOptions(name="Digits"),
-)
+OPTIONS = with_changes(digits_options(), {"training.learning_rate": 1e-3})
 
 
 @dataclass
@@ -193,18 +186,8 @@ class MadeUpRun:
         self.wait(2.0)
 
     def _what_ran(self) -> WhatRan:
-        return WhatRan(
-            device=self._device,
-            device_name="Processor",
-            parameter_dtype="float32",
-            autocast_dtype="bfloat16",
-            optimizer="AdamW",
-            optimizer_state_bytes=89_453_136,
-            trainable_parameters=11_181_642,
-            total_parameters=11_181_642,
-            effective_batch=32,
-            workers=tuple(range(100, 100 + self._workers)),
-        )
+        workers = tuple(range(100, 100 + self._workers))
+        return what_ran(device=self._device, autocast_dtype="bfloat16", effective_batch=32, workers=workers)
 
 
 class FakeActivity:

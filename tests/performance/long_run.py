@@ -69,7 +69,7 @@ class Opening(QObject):
         self._began = time.perf_counter()
         window.pages.show_run(run)
         self._loss = window.pages.run.view.charts.loss
-        for child in self._loss._canvas.children():
+        for child in self._loss.canvas.children():
             child.installEventFilter(self)
         self._lateness.begin()
         self._timer = QTimer(self, interval=50)
@@ -85,7 +85,7 @@ class Opening(QObject):
     def _drawn(self) -> tuple[np.ndarray, np.ndarray]:
         """The points of the line of the losses."""
         losses = self._loss.history.loss
-        drawn = (one.item.getData() for one in self._loss._lines if one.line.series is losses)
+        drawn = (one.item.getData() for one in self._loss.drawn if one.line.series is losses)
         x, y = next(drawn, (None, None))
         return (np.empty(0), np.empty(0)) if x is None or y is None else (x, y)
 

@@ -60,7 +60,7 @@ def measure(arguments: argparse.Namespace) -> list[Figure]:
         numbers = iter(range(arguments.changes))
 
         def change() -> None:
-            page._options.form.set_values({"memory.batch_size": 8 + next(numbers) % 50})
+            page.options.form.set_values({"memory.batch_size": 8 + next(numbers) % 50})
             application.processEvents()
 
         changes = milliseconds(change, arguments.changes)

@@ -256,7 +256,7 @@ class Stage:
             return False
         if page is self.window.pages.compare and not page.has_caught_up:
             return False
-        return not any(queue._waiting for queue in self.window.findChildren(RepaintQueue))
+        return not any(queue.waiting for queue in self.window.findChildren(RepaintQueue))
 
     # Runs and data
 
@@ -330,7 +330,7 @@ class Stage:
             asked[name] = {**asked.get(name, {}), **values}
         self.window.pages.edit({"task": "text-classification", **asked})
         if shown:
-            for card in self.window.pages.new_run._options.cards:
+            for card in self.window.pages.new_run.options.cards:
                 card.open()
             self.window.pages.new_run.go_to_option(shown)
 
@@ -344,7 +344,7 @@ class Stage:
             tree["data"]["max_length"] = 512
         self.window.pages.edit(tree)
         wait(0.9)
-        self.window.pages.new_run._options.data.views.setCurrentIndex(view)
+        self.window.pages.new_run.options.data.views.setCurrentIndex(view)
 
     def findings(self) -> None:
         self.data(Task.CHAT)
@@ -387,7 +387,7 @@ class Stage:
 
     def together(self) -> None:
         self.device_elsewhere()
-        self.window.pages.new_run._options.fields.device._choose(SEVERAL)
+        self.window.pages.new_run.options.fields.device._choose(SEVERAL)
 
     def elsewhere(self, heard: float, **how: Any) -> None:
         """A run on workshop, which was heard so many seconds ago; 0: it is connected."""

@@ -21,10 +21,10 @@ from core.runs.compare import (
     sweep,
     sweepable,
 )
-from core.runs.events import Evaluated, Outcome, RunFinished, RunStarted, WhatRan
+from core.runs.events import Evaluated, Outcome, RunFinished, RunStarted
 from core.runs.folder import RunFolder
 from core.runs.library import create, create_all, run_title
-from tests.fakes.runs import digits_options, keep_alive, plan, step, write_events
+from tests.fakes.runs import digits_options, keep_alive, plan, step, what_ran, write_events
 
 PLAIN = digits_options()
 OTHER = replace(PLAIN, memory=MemoryOptions(batch_size=4), output=OutputOptions(name="Another"))
@@ -71,25 +71,13 @@ def test_an_option_without_meaning_for_a_run_has_no_value_there_and_is_no_differ
 
 
 def test_results_machines_and_versions_of_two_runs_and_of_an_empty_folder(tmp_path):
-    ran = WhatRan(
-        time=102,
-        device="cpu",
-        device_name="One CPU",
-        parameter_dtype="float32",
-        autocast_dtype=None,
-        optimizer="AdamW",
-        optimizer_state_bytes=80,
-        trainable_parameters=10,
-        total_parameters=10,
-        effective_batch=8,
-    )
     runs = [create(options, tmp_path) for options in (PLAIN, OTHER)]
     for run, torch, device in zip(runs, ("2.13", "2.12"), ("One CPU", "Another CPU"), strict=True):
         write_events(
             run.events_file,
             RunStarted(time=100, versions={"torch": torch, "python": "3.11"}),
             plan(time=101, effective_batch=8),
-            replace(ran, device_name=device),
+            what_ran(time=102, device_name=device),
             step(5, time=103),
             Evaluated(time=104, step=5, epoch=1, metrics={"eval_accuracy": 0.9}, seconds=1),
         )

@@ -37,7 +37,7 @@ from core.runs.events import (
 from core.runs.folder import ExitRecord
 from core.runs.progress import Progress
 from core.runs.status import RunStatus, State
-from tests.fakes.runs import FORECAST, GB, plan, save_checkpoint, step
+from tests.fakes.runs import FORECAST, GB, plan, save_checkpoint, step, what_ran
 
 # --- Out of memory
 
@@ -100,16 +100,11 @@ def test_without_a_forecast_simple_remedies_are_offered():
 
 # --- What ran
 
-PLAIN = WhatRan(
-    device="cpu",
+PLAIN = what_ran(
     device_name="AMD Ryzen 7",
-    parameter_dtype="float32",
-    autocast_dtype=None,
-    optimizer="AdamW, fused",
     optimizer_state_bytes=8 << 20,
     trainable_parameters=1_000_000,
     total_parameters=1_000_000,
-    effective_batch=16,
 )
 
 
@@ -123,9 +118,9 @@ def test_what_ran_on_a_cpu():
         "Computed in": "fp32",
         "Weights": "fp32",
         "Trained": "1,000,000 of 1,000,000 parameters",
-        "Optimizer": "AdamW, fused",
+        "Optimizer": "AdamW",
         "Optimizer state": "8.00 MB",
-        "Effective batch": "16 examples",
+        "Effective batch": "8 examples",
         "Workers": "none: loaded by the training process",
     }
 

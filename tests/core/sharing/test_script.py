@@ -41,7 +41,6 @@ from core.options.choices import (
 from core.options.data import DataOptions
 from core.options.declare import Option, OptionKind
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
-from core.runs.events import WhatRan
 from core.runs.folder import RunFolder
 from core.sharing.script import save_script, save_script_of_run
 from tests.fakes.bare import link_packages, run_bare
@@ -55,7 +54,7 @@ from tests.fakes.models import (
     write_json,
     write_text,
 )
-from tests.fakes.runs import write_events
+from tests.fakes.runs import what_ran, write_events
 from tests.fakes.trained_runs import attempt, story_of
 from tests.fakes.training import run_options, write_data, write_reviews
 
@@ -583,16 +582,9 @@ def test_what_was_chosen_for_a_run_is_stated_in_its_script_and_nothing_else_of_i
 
     run = RunFolder(tmp_path)
     run.options_file.write_text('schema = 1\ntask = "text-classification"\n', encoding="utf-8")
-    ran = WhatRan(
+    ran = what_ran(
         device="cuda:0\"; print('here')  #",
-        device_name="AMD EPYC",
-        parameter_dtype="float32",
         autocast_dtype="bfloat16",
-        optimizer="AdamW",
-        optimizer_state_bytes=0,
-        trainable_parameters=1,
-        total_parameters=1,
-        effective_batch=1,
         attention="eager",
         reasons={"device.precision": "bf16: in hardware", "device.threads": "3; print('here'): why"},
     )

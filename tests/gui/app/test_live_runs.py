@@ -23,6 +23,7 @@ from core.runs.status import RunStatus, State
 from gui.app.live_runs import LiveRunsThread
 from gui.app.sidebar import Place
 from gui.run.words import BeginTurn
+from tests.fakes.on_screen import press
 from tests.fakes.runs import (
     OPTIONS,
     Plot,
@@ -92,15 +93,11 @@ def open_window(qtbot, make_window):
 
     def make(**how):
         window = make_window(is_shown=False, **how)
-        with qtbot.waitSignal(window._live_runs.polled_first, timeout=5000):
+        with qtbot.waitSignal(window.live_runs.polled_first, timeout=5000):
             window.show()
         return window
 
     return make
-
-
-def press(strip, title):
-    next(button for button in strip.findChildren(QPushButton) if button.text() == title).click()
 
 
 # --- The thread
@@ -148,8 +145,8 @@ def test_it_can_be_stopped_and_begun_again_and_follows_a_run_of_another_folder(q
 def test_a_window_that_opens_while_a_run_trains_shows_it(qtbot, open_window, training):
     window = open_window()
     assert window.pages.run.view.run == training
-    assert window.sidebar._buttons[Place.RUNS].text() == "Runs · 1 training"
-    qtbot.waitUntil(lambda: len(window.pages.run.view._history.loss) == 180, timeout=5000)
+    assert window.sidebar.buttons[Place.RUNS].text() == "Runs · 1 training"
+    qtbot.waitUntil(lambda: len(window.pages.run.view.history.loss) == 180, timeout=5000)
 
 
 def test_while_the_form_is_edited_no_run_is_opened(qtbot, make_window, training, monkeypatch):
@@ -159,9 +156,9 @@ def test_while_the_form_is_edited_no_run_is_opened(qtbot, make_window, training,
     field = next(found for found in window.pages.new_run.findChildren(QLineEdit) if found.isVisible())
     field.setFocus()
     qtbot.waitUntil(field.hasFocus, timeout=2000)
-    with qtbot.waitSignal(window._live_runs.polled_first, timeout=5000):
-        window._live_runs.poll_soon()
-    qtbot.waitUntil(lambda: window.sidebar._buttons[Place.RUNS].text() == "Runs · 1 training")
+    with qtbot.waitSignal(window.live_runs.polled_first, timeout=5000):
+        window.live_runs.poll_soon()
+    qtbot.waitUntil(lambda: window.sidebar.buttons[Place.RUNS].text() == "Runs · 1 training")
     assert window.pages.run_on_screen() is None
 
 
@@ -181,7 +178,7 @@ def test_notices_shrink_and_go_as_runs_end_or_are_shown(make_window, training, f
     strip, seen = window.found.strip, []
     strip.seen.connect(lambda: seen.append(True))
     strip.show_interrupted([Interrupted(training, "Digits"), Interrupted(other, "Reviews")])
-    window.found._on_live((LiveRun(training, "Digits", 0.0, State.TRAINING),))
+    window.live_runs.changed.emit((LiveRun(training, "Digits", 0.0, State.TRAINING),))
     strip.show_error(UserError("The queue can't be written", "No space left"))
     assert strip.trouble.accessibleName() == "The queue can't be written"
     assert strip.interrupted.accessibleName() == "“Reviews” crashed"
@@ -197,16 +194,16 @@ def test_the_end_of_a_run_is_told_on_other_pages_until_its_page_is_shown_or_it_i
     window = make_window()
     strip = window.found.strip.ended
     end = EndedRun(training, "Digits", State.PAUSED, RunStatus())
-    window.found._on_end(end)
+    window.live_runs.run_ended.emit(end)
     press(strip, "Show it")
     assert window.pages.run_on_screen() == training
     assert strip.isHidden()
-    window.found._on_end(end)
+    window.live_runs.run_ended.emit(end)
     assert strip.isHidden()
     window.pages.go_to(Place.NEW_RUN)
-    window.found._on_end(end)
+    window.live_runs.run_ended.emit(end)
     assert strip.isVisible()
-    window.found._on_live((LiveRun(training, "Digits", 0.0, State.TRAINING),))
+    window.live_runs.changed.emit((LiveRun(training, "Digits", 0.0, State.TRAINING),))
     assert strip.isHidden()
 
 
@@ -215,7 +212,7 @@ def test_a_notice_of_an_end_moves_no_page(make_window, training):
     strip = window.found.strip
     place = window.pages.geometry()
     for state in (State.FAILED, State.FINISHED):
-        window.found._on_end(EndedRun(training, "Digits", state, RunStatus()))
+        window.live_runs.run_ended.emit(EndedRun(training, "Digits", state, RunStatus()))
         assert strip.ended.isVisible()
         assert window.pages.geometry() == place
 
@@ -225,12 +222,12 @@ def test_the_second_run_of_a_pair_is_shown_when_the_first_finishes_on_screen(qtb
     window = make_window()
     window.pages.show_run(first)
     qtbot.waitUntil(lambda: window.pages.run.view.next_run == second)
-    window.found._on_end(EndedRun(first, "Pip", State.FAILED, RunStatus()))
+    window.live_runs.run_ended.emit(EndedRun(first, "Pip", State.FAILED, RunStatus()))
     assert window.pages.run_on_screen() == first
-    window.found._on_end(EndedRun(first, "Pip", State.FINISHED, RunStatus()))
+    window.live_runs.run_ended.emit(EndedRun(first, "Pip", State.FINISHED, RunStatus()))
     qtbot.waitUntil(lambda: window.pages.run_on_screen() == second)
     window.pages.go_to(Place.NEW_RUN)
-    window.found._on_end(EndedRun(first, "Pip", State.FINISHED, RunStatus()))
+    window.live_runs.run_ended.emit(EndedRun(first, "Pip", State.FINISHED, RunStatus()))
     assert window.found.strip.ended.isVisible()
 
 
@@ -265,7 +262,7 @@ def test_a_run_that_is_resumed_elsewhere_goes_on_where_it_is_shown(qtbot, open_w
     window.pages.show_run(RunFolder(run.path))
     qtbot.waitUntil(lambda: window.pages.run.view.state is State.CRASHED, timeout=5000)
     keep_alive(run, attempt=2)
-    window._live_runs.poll_soon()
+    window.live_runs.poll_soon()
     qtbot.waitUntil(lambda: window.pages.run.view.state is State.STARTING, timeout=5000)
 
 
@@ -278,19 +275,19 @@ def test_waiting_runs_are_listed_in_their_order_moved_and_removed(qtbot, open_wi
     card = window.pages.runs.queue
 
     def buttons(title):
-        return [button for button in card._rows.findChildren(QPushButton) if button.text() == title]
+        return [button for button in card.rows.findChildren(QPushButton) if button.text() == title]
 
-    qtbot.waitUntil(lambda: [live.run for live in card._waiting] == [first, second], timeout=5000)
+    qtbot.waitUntil(lambda: [live.run for live in card.waiting] == [first, second], timeout=5000)
     assert card.isVisible()
     assert [button.isEnabled() for button in buttons("Move up")] == [False, True]
     buttons("Move up")[1].click()
-    qtbot.waitUntil(lambda: [live.run for live in card._waiting] == [second, first], timeout=5000)
+    qtbot.waitUntil(lambda: [live.run for live in card.waiting] == [second, first], timeout=5000)
     buttons("Remove from the queue")[0].click()
     qtbot.waitUntil(lambda: bool(second.open_requests()), timeout=5000)
     assert [request.action for request in second.open_requests()] == [Action.STOP]
     queue.leave(first)
     queue.leave(second)
-    window._live_runs.poll_soon()
+    window.live_runs.poll_soon()
     qtbot.waitUntil(card.isHidden, timeout=5000)
 
 
@@ -310,7 +307,7 @@ def test_a_queued_run_is_started_from_its_page_beside_the_window(
     qtbot.waitUntil(lambda: view.state is State.QUEUED, timeout=5000)
     view.header.buttons.resume.click()
     qtbot.waitUntil(lambda: queue.training() == [training, run], timeout=5000)
-    assert threads == [window._live_runs]
+    assert threads == [window.live_runs]
     view.move_requested.emit(run, queue.Move.NOW)
     trouble = window.found.strip.trouble
     qtbot.waitUntil(lambda: trouble.accessibleName().endswith("is no longer queued"), timeout=5000)

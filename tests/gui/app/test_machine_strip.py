@@ -150,7 +150,7 @@ def test_it_samples_the_device_that_a_run_would_use(qtbot, make_strip):
     qtbot.waitUntil(lambda: made[-1:] == ["cuda:0"])
     strip.stop()
     assert made.count("cuda:0") == 1, "the same report again changes nothing"
-    assert strip._device.text() == "NVIDIA GeForce RTX 4090"
+    assert strip.device.text() == "NVIDIA GeForce RTX 4090"
 
 
 def test_no_gpu_is_woken_where_no_run_would_use_it():

@@ -181,7 +181,7 @@ def test_every_hit_in_the_guide_leads_to_its_line(window):
     for text in ("run", "validation", "F1"):
         guide.search.setText(text)
         for row in range(guide.hits.count()):
-            guide._open_hit(item := guide.hits.item(row))
+            guide.hits.itemActivated.emit(item := guide.hits.item(row))
             assert guide.browser.textCursor().selectedText().lower() == text.lower()
             assert (
                 guide.browser.textCursor().block().text().endswith(item.text().partition(": ")[2].strip("…"))
@@ -189,11 +189,11 @@ def test_every_hit_in_the_guide_leads_to_its_line(window):
 
 
 def test_the_run_menu_does_what_the_selected_runs_allow(qtbot, listed):
-    menu = next(menu for menu in listed.commands._menus if menu.title() == "&Run")
+    menu = next(menu for menu in listed.commands.menus if menu.title() == "&Run")
     listed.pages.runs.table.selectRow(0)
 
     def enabled():
-        listed.commands._enable(menu, is_open=True)
+        menu.aboutToShow.emit()
         return {
             action.text().replace("&", "")
             for action in menu.actions()
@@ -206,7 +206,7 @@ def test_the_run_menu_does_what_the_selected_runs_allow(qtbot, listed):
     assert "Compare" in enabled()
     assert "Rename…" not in enabled()
     listed.pages.runs.table.selectRow(0)
-    listed.commands._enable(menu, is_open=False)
+    menu.aboutToHide.emit()
     shortcut(listed, "F2").trigger()
     assert listed.focusWidget() is listed.pages.runs.panel.name
 
@@ -227,10 +227,10 @@ def test_the_edit_menu_acts_on_the_field_with_the_focus(qtbot, listed):
 def test_the_edit_menu_is_grey_where_it_has_nothing_to_do(listed, place):
     listed.pages.go_to(place)
     listed.pages.currentWidget().setFocus()
-    menu = next(menu for menu in listed.commands._menus if menu.title() == "&Edit")
+    menu = next(menu for menu in listed.commands.menus if menu.title() == "&Edit")
     for action in menu.actions()[:-1]:
         action.trigger()
-    listed.commands._enable(menu, is_open=True)
+    menu.aboutToShow.emit()
     assert not {"Undo", "Cut", "Paste"} & {
         one.text().replace("&", "") for one in menu.actions() if one.isEnabled()
     }
@@ -256,7 +256,7 @@ def test_escape_clears_the_filter_and_leaves_a_comparison_and_keys_turn_its_tabs
 def test_the_keyboard_goes_from_a_closed_message_to_what_the_page_is_for(listed):
     for place, part in (
         (Place.RUNS, listed.pages.runs.table),
-        (Place.NEW_RUN, listed.pages.new_run._outcome.start),
+        (Place.NEW_RUN, listed.pages.new_run.outcome.start),
     ):
         listed.pages.go_to(place)
         listed.found.strip.show_error(UserError("A message"))
@@ -266,7 +266,7 @@ def test_the_keyboard_goes_from_a_closed_message_to_what_the_page_is_for(listed)
 
 
 def test_undo_is_that_of_the_form_where_the_text_with_the_focus_has_nothing_to_undo(qtbot, window):
-    form = window.pages.new_run._options.form
+    form = window.pages.new_run.options.form
     rate, batch = form.field("training.learning_rate").control, form.field("memory.batch_size").control
     form.set_values({"memory.batch_size": 7})
     rate.setFocus()
@@ -283,16 +283,16 @@ def test_undo_is_that_of_the_form_where_the_text_with_the_focus_has_nothing_to_u
 
 def test_what_the_machine_can_do_arrives_in_the_background(qtbot, window):
     window.pages.go_to(Place.SETTINGS)
-    with qtbot.waitSignal(window._devices.done):
+    with qtbot.waitSignal(window.devices.done):
         window.ask_for_devices()
-    assert window.sidebar.machine._device.text() == "Old processor"
+    assert window.sidebar.machine.device.text() == "Old processor"
     assert ("PyTorch", "2.13.0") in window.pages.settings.versions.rows()
 
 
 def test_two_runs_are_compared_and_back_leads_to_the_list(qtbot, listed):
     listed.pages.runs.table.selectAll()
     listed.pages.runs.panel.compare.click()
-    qtbot.waitUntil(lambda: len(listed.pages.compare._histories[1].loss) == 8, timeout=5000)
+    qtbot.waitUntil(lambda: len(listed.pages.compare.histories[1].loss) == 8, timeout=5000)
     assert page(listed) is listed.pages.compare
     listed.pages.compare.back.click()
     assert page(listed) is listed.pages.runs
@@ -304,14 +304,14 @@ def test_a_sweep_is_queued_and_its_comparison_opens_with_all_runs(qtbot, window,
     options = digits_options()
     window.pages.new_run.sweep_requested.emit(options, {"training.learning_rate": "1e-4,1e-3,1e-2"})
     qtbot.waitUntil(lambda: page(window) is window.pages.compare, timeout=5000)
-    assert started == [(run, True) for run in window.pages.compare._runs]
-    assert window.pages.compare._titles == ("lr 0.0001", "lr 0.001", "lr 0.01")
+    assert started == [(run, True) for run in window.pages.compare.runs]
+    assert window.pages.compare.titles == ("lr 0.0001", "lr 0.001", "lr 0.01")
     window.end_work()
     (tmp_path / "runs").rename(tmp_path / "moved")
     (tmp_path / "runs").write_text("a file where the folder should be")
     window.pages.go_to(Place.NEW_RUN)
     window.pages.new_run.sweep_requested.emit(options, {"training.learning_rate": "1e-4,1e-3"})
-    qtbot.waitUntil(window.pages.new_run._strip.isVisible, timeout=5000)
+    qtbot.waitUntil(window.pages.new_run.strip.isVisible, timeout=5000)
 
 
 def test_a_benchmark_is_queued_shown_and_its_method_used_in_new_run(qtbot, window, tmp_path, monkeypatch):
@@ -329,7 +329,7 @@ def test_a_benchmark_is_queued_shown_and_its_method_used_in_new_run(qtbot, windo
     options = dict.fromkeys(("plain", "bf16"), digits_options())
     window.pages.new_run.benchmark_requested.emit(Plan(benchmark, options))
     qtbot.waitUntil(lambda: page(window) is window.pages.compare, timeout=5000)
-    assert started == [(run, True) for run in window.pages.compare._runs]
+    assert started == [(run, True) for run in window.pages.compare.runs]
     assert window.pages.compare.title.text() == "Methods, tiny"
     window.pages.compare.use_requested.emit(bf16)
     assert page(window) is window.pages.new_run
@@ -351,7 +351,7 @@ def test_a_run_opens_by_keyboard_is_renamed_edited_and_moved_to_the_trash(qtbot,
     assert page(window) is window.pages.new_run
     assert window.pages.new_run.tree()["training"]["epochs"] == 9.0
     window.pages.show_run(run)
-    window.pages.runs.bin._trash = lambda path: path.rename(tmp_path / path.name)
+    window.pages.runs.bin.trash = lambda path: path.rename(tmp_path / path.name)
     trash = window.pages.run.view.header.buttons.entries[RunAction.TRASH]
     qtbot.waitUntil(trash.isEnabled, timeout=5000)
     trash.trigger()
@@ -387,9 +387,9 @@ def test_escape_closes_the_message_that_is_shown_and_what_is_dragged_in_has_its_
     qtbot, window, tmp_path
 ):
     window.open_path(tmp_path / "gone.csv")
-    assert window.pages.new_run._strip.isVisible()
-    qtbot.keyClick(window.pages.new_run._header, Qt.Key.Key_Escape)
-    assert not window.pages.new_run._strip.isVisible()
+    assert window.pages.new_run.strip.isVisible()
+    qtbot.keyClick(window.pages.new_run.header, Qt.Key.Key_Escape)
+    assert not window.pages.new_run.strip.isVisible()
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(tmp_path))])
     touched = (data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier)
@@ -407,14 +407,14 @@ def test_errors_are_shown_on_the_page(qtbot, make_window, tmp_path):
     engine = FakeEngine()
     engine.answers["devices"] = EngineCrashed("devices", 1, "ImportError")
     window = make_window(engine)
-    with qtbot.waitSignal(window._devices.failed):
+    with qtbot.waitSignal(window.devices.failed):
         window.ask_for_devices()
-    assert window.pages.new_run._strip.isVisible()
-    window.pages.new_run._strip.hide()
+    assert window.pages.new_run.strip.isVisible()
+    window.pages.new_run.strip.hide()
     (tmp_path / "runs").write_text("a file where the folder should be")
     window.pages.new_run.start()
     assert page(window) is window.pages.new_run
-    assert window.pages.new_run._strip.isVisible()
+    assert window.pages.new_run.strip.isVisible()
 
 
 def test_settings_that_cant_be_saved_are_logged(window, monkeypatch, tmp_path, caplog):
@@ -445,13 +445,13 @@ def test_a_bug_is_logged_whole_and_shown_once(qtbot, caplog, capsys):
     except ZeroDivisionError:
         caught = sys.exc_info()
     reporter.report(*caught)
-    dialog = reporter._dialog
+    dialog = reporter.dialog
     qtbot.addWidget(dialog)
     assert "a bug for the test" in dialog.findChild(QPlainTextEdit).toPlainText()
     assert "ZeroDivisionError" in caplog.text
     assert "ZeroDivisionError" in capsys.readouterr().err
     reporter.report(*caught)
-    assert reporter._dialog is dialog
+    assert reporter.dialog is dialog
 
 
 def test_a_bug_of_a_timer_is_shown_once_and_another_after_it(qtbot, caplog, monkeypatch):
@@ -464,20 +464,20 @@ def test_a_bug_of_a_timer_is_shown_once_and_another_after_it(qtbot, caplog, monk
 
     timer.timeout.connect(fail)
     timer.start()
-    qtbot.waitUntil(lambda: reporter._dialog is not None, timeout=5000)
-    reporter._dialog.close()
-    qtbot.waitUntil(lambda: reporter._dialog is None, timeout=5000)
+    qtbot.waitUntil(lambda: reporter.dialog is not None, timeout=5000)
+    reporter.dialog.close()
+    qtbot.waitUntil(lambda: reporter.dialog is None, timeout=5000)
     count = len(seen)
     qtbot.waitUntil(lambda: len(seen) > count + 5, timeout=5000)
     timer.stop()
-    assert reporter._dialog is None
+    assert reporter.dialog is None
     assert caplog.text.count("ValueError") >= count + 5
     try:
         raise ValueError("elsewhere")
     except ValueError:
         reporter.report(*sys.exc_info())
-    assert not reporter._dialog.isModal()
-    reporter._dialog.close()
+    assert not reporter.dialog.isModal()
+    reporter.dialog.close()
 
 
 @pytest.mark.parametrize("is_in_front", [True, False])
@@ -504,8 +504,8 @@ def test_a_bug_that_recurses_is_shown_too(qtbot, caplog, monkeypatch, capsys):
 
     action.triggered.connect(again)
     again()
-    qtbot.waitUntil(lambda: reporter._dialog is not None, timeout=2000)
-    qtbot.addWidget(reporter._dialog)
+    qtbot.waitUntil(lambda: reporter.dialog is not None, timeout=2000)
+    qtbot.addWidget(reporter.dialog)
     assert "RecursionError" in caplog.text
     assert "sys.excepthook" not in capsys.readouterr().err
 
@@ -568,10 +568,10 @@ def text_colours(page):
 def test_new_colours_reach_the_visible_page_at_once_and_others_when_they_are_shown(
     qapp, qtbot, window, monkeypatch
 ):
-    theme = window._theme
+    theme = window.theme
     theme.apply()
     try:
-        for card in window.pages.new_run._options.cards:
+        for card in window.pages.new_run.options.cards:
             card.open()
         window.pages.go_to(Place.RUNS)
         window.pages.go_to(Place.SETTINGS)
@@ -614,12 +614,12 @@ def test_a_tile_of_the_welcome_page_leads_to_a_form_that_can_be_started(qtbot, w
         "scratch:bert-mini",
         "messages.csv",
     )
-    assert not window.pages.new_run._options.form.changed_from(), "changes are counted from the example"
-    window.pages.new_run._options.form.set_values({"memory.batch_size": 4})
-    assert window.pages.new_run._options.form.changed_from()["memory.batch_size"].value == 8
+    assert not window.pages.new_run.options.form.changed_from(), "changes are counted from the example"
+    window.pages.new_run.options.form.set_values({"memory.batch_size": 4})
+    assert window.pages.new_run.options.form.changed_from()["memory.batch_size"].value == 8
     window.pages.new_run.stack.undo()
     window.pages.new_run.stack.undo()
     assert window.pages.new_run.tree()["data"]["train"] == "builtin:digits"
-    assert not window.pages.new_run._options.form.changed_from(), "counted from the first example again"
+    assert not window.pages.new_run.options.form.changed_from(), "counted from the first example again"
     window.pages.new_run.stack.redo()
-    assert not window.pages.new_run._options.form.changed_from()
+    assert not window.pages.new_run.options.form.changed_from()

@@ -41,9 +41,9 @@ def test_each_turn_redraws_one_visible_chart_in_the_order_of_requests(qtbot):
     for chart in (*charts, charts[0]):
         queue.request(chart)
     assert turns == []
-    queue._turn.timeout.emit()
+    queue.turn.timeout.emit()
     assert turns == ["a"]
-    qtbot.waitUntil(lambda: not queue._turn.isActive())
+    qtbot.waitUntil(lambda: not queue.turn.isActive())
     assert turns == ["a", "b", "d"]
 
 
@@ -53,12 +53,12 @@ def test_a_chart_is_redrawn_ten_times_a_second_at_most_and_does_not_hold_up_othe
     for hundredth in range(100):
         clock.now = 100.0 + hundredth / 100
         queue.request(busy)
-        queue._turn.timeout.emit()
+        queue.turn.timeout.emit()
     assert len(turns) == 10
     queue.request(other)
-    queue._turn.timeout.emit()
+    queue.turn.timeout.emit()
     assert turns[-1] == "other"
-    assert queue._turn.isActive(), "the busy one still waits"
+    assert queue.turn.isActive(), "the busy one still waits"
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_the_cost_of_a_redraw_delays_the_next_one_unless_hurried(qtbot, clock, c
     queue, chart = RepaintQueue(), FakeChart("a", [], clock=clock, cost=cost)
     clock.now += 10.0
     queue.request(chart)
-    queue._turn.timeout.emit()
-    assert queue._turn.interval() == interval
+    queue.turn.timeout.emit()
+    assert queue.turn.interval() == interval
     queue.hurry()
-    assert queue._turn.interval() == HURRIED_TURN_MS
+    assert queue.turn.interval() == HURRIED_TURN_MS
 
 
 def chart_of(qtbot, kind):
@@ -110,14 +110,14 @@ def test_a_run_of_no_step_says_so_and_one_step_is_a_dot(chart):
     for symbol in ("o", None):
         add_steps(chart, [0.4])
         chart.redraw()
-        assert chart._lines[1].item.opts["symbol"] == symbol
+        assert chart.drawn[1].item.opts["symbol"] == symbol
 
 
 def test_a_spike_and_the_newest_step_of_a_long_run_are_drawn(chart):
     add_steps(chart, [*[0.2] * 3000, 64.0, *[0.2] * 3000, 0.3])
     chart.redraw()
-    x, y = chart._lines[0].item.getData()
-    columns = chart._canvas.columns()
+    x, y = chart.drawn[0].item.getData()
+    columns = chart.canvas.columns()
     assert len(x) <= 2 * columns + 1
     assert abs(x[y == 64.0] - 3001).min() <= 2 * 6002 / columns
     assert (x[-1], y[-1]) == pytest.approx((6002, 0.3))
@@ -153,13 +153,13 @@ def test_an_outlier_is_marked_at_the_edge_and_does_not_flatten_the_loss(
         chart.history.apply(StepFinished(time=step, step=step, seconds=0.2, loss=loss, **figures))
     evaluate(chart, [(10 + 60 * place, {"eval_loss": loss}) for place, loss in enumerate(evaluated)])
     highest = max([*losses, *evaluated])
-    assert chart._canvas._view.viewRange()[1][1] <= top
-    assert chart._outliers.isVisible() == bool(marked)
-    assert not marked or list(chart._outliers.data["x"]) == marked
+    assert chart.canvas.view_box.viewRange()[1][1] <= top
+    assert chart.outliers.isVisible() == bool(marked)
+    assert not marked or list(chart.outliers.data["x"]) == marked
     chart.show_all(True)
     chart.redraw()
-    assert chart._canvas._view.viewRange()[1][1] >= highest
-    assert not chart._outliers.isVisible()
+    assert chart.canvas.view_box.viewRange()[1][1] >= highest
+    assert not chart.outliers.isVisible()
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_the_evaluation_chart_shows_the_metric_by_which_a_run_is_judged(qtbot, m
     chart.resize(900, 200)
     assert chart.empty_text() == ""
     assert legend_of(chart) == legend
-    texts = chart._canvas.y_axis.texts_between(*chart._canvas._view.viewRange()[1], 200)
+    texts = chart.canvas.y_axis.texts_between(*chart.canvas.view_box.viewRange()[1], 200)
     assert all(text.endswith(ticks) and ("%" in text) == bool(ticks) for text in texts)
 
 
@@ -191,7 +191,7 @@ def test_a_dot_at_the_edge_of_the_plot_is_not_cut(qtbot, accuracies, is_room):
     chart.resize(400, 200)
     add_steps(chart, [0.2] * 20)
     evaluate(chart, [(step, {"eval_accuracy": one}) for step, one in zip((5, 15), accuracies, strict=True)])
-    high = chart._canvas._view.viewRange()[1][1]
+    high = chart.canvas.view_box.viewRange()[1][1]
     assert (high > 1.0) == is_room
     assert high < 1.1
 
@@ -201,18 +201,18 @@ def test_metrics_are_told_apart_by_shape_and_equal_ones_show_round_each_other(qt
     metrics = {"eval_accuracy": 0.9, "eval_f1": 0.9, "eval_precision": 0.9, "eval_recall": 0.9}
     chart.history.apply(Evaluated(time=1.0, step=1, epoch=1.0, seconds=0.1, metrics=metrics))
     legend_of(chart)
-    looks = [(drawn.item.opts["symbol"], drawn.item.opts["symbolSize"]) for drawn in chart._lines]
+    looks = [(drawn.item.opts["symbol"], drawn.item.opts["symbolSize"]) for drawn in chart.drawn]
     assert len({symbol for symbol, _size in looks}) == len(looks) == 4
     sizes = [size for _symbol, size in looks]
     assert sizes == sorted(sizes, reverse=True)  # the smallest is drawn last, on top
     for shape in "●■◆▼":
-        assert shape in chart._legend.text() or shape in chart._legend.toolTip() or chart.width() < 700
+        assert shape in chart.legend.text() or shape in chart.legend.toolTip() or chart.width() < 700
 
 
 @pytest.mark.parametrize("ratio", [1.0, 2.0])
 def test_a_line_is_as_thick_on_a_fine_screen(qtbot, monkeypatch, ratio):
     chart = chart_of(qtbot, LossChart)
-    monkeypatch.setattr(chart._canvas, "devicePixelRatioF", lambda: ratio)
+    monkeypatch.setattr(chart.canvas, "devicePixelRatioF", lambda: ratio)
     for step in (1, 2, 3):
         chart.history.apply(
             StepFinished(
@@ -220,9 +220,9 @@ def test_a_line_is_as_thick_on_a_fine_screen(qtbot, monkeypatch, ratio):
             )
         )
     chart.redraw()
-    assert {drawn.item.opts["pen"].widthF() for drawn in chart._lines} == {ratio}
+    assert {drawn.item.opts["pen"].widthF() for drawn in chart.drawn} == {ratio}
     assert chart.picture().devicePixelRatio() == 2
-    assert {drawn.item.opts["pen"].widthF() for drawn in chart._lines} == {2.0}
+    assert {drawn.item.opts["pen"].widthF() for drawn in chart.drawn} == {2.0}
 
 
 def test_marks_at_the_same_step_do_not_cover_each_other():
@@ -239,6 +239,6 @@ def test_no_steps_yet_stands_as_high_in_every_chart(qtbot):
         chart.show()
         chart.is_over = False
         chart.redraw()
-        chart._canvas.layout().activate()
-        heights.add(chart._empty.mapTo(chart, chart._empty.rect().center()).y())
+        chart.canvas.layout().activate()
+        heights.add(chart.empty.mapTo(chart, chart.empty.rect().center()).y())
     assert max(heights) - min(heights) <= 1

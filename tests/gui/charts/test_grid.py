@@ -92,7 +92,7 @@ def on_card(qapp, tmp_path_factory):
 
 def x_range(chart):
     chart.redraw()
-    return pytest.approx(tuple(chart._canvas._view.viewRange()[0]), abs=0.5)
+    return pytest.approx(tuple(chart.canvas.view_box.viewRange()[0]), abs=0.5)
 
 
 @pytest.mark.parametrize("kind", XKind)
@@ -130,44 +130,44 @@ def test_the_legend_of_step_times_names_its_line_and_all_parts_of_a_narrow_chart
     chart.resize(363, 200)  # as in a window of 1024 pixels
     chart._show_legend(chart.readings(None), None, "")
     names = ("recently", "backward", "forward", "optimizer", "pauses")
-    shown = chart._legend.text()
+    shown = chart.legend.text()
     assert [name for name in names if f"●</span>&nbsp;{name}" not in shown] == [], shown
-    assert "…" not in chart._legend.text()
+    assert "…" not in chart.legend.text()
 
 
 @pytest.mark.qt_log_ignore("plugin does not support")  # no screen
 def test_parts_of_steps_are_stacked_and_pauses_are_drawn_between(digits):
-    chart, parts = digits.step_time, digits.step_time._parts
+    chart, parts = digits.step_time, digits.step_time.parts
     assert (np.diff(parts.tops, axis=0) >= 0).all()
     assert parts.tops[-1][-1] == pytest.approx(chart.history.step_seconds.last, rel=1e-5)
     assert "backward 5" in legend_of(chart)
     assert {"data", "forward", "backward", "optimizer", "other"} <= box_at(chart, 50.0).keys()
-    assert sorted({*chart._pauses.xData}) == EVALUATED
-    assert chart._pauses.yData.max() == pytest.approx(0.6)  # the longer of evaluation and checkpoint
+    assert sorted({*chart.pauses.xData}) == EVALUATED
+    assert chart.pauses.yData.max() == pytest.approx(0.6)  # the longer of evaluation and checkpoint
     parts = [one for one in chart.readings(None) if one.value.endswith(" %")]
     assert sum(int(one.value.removesuffix(" %")) for one in parts) == 100, "without the pauses"
     assert re.search(r"pauses \d+ % of the whole time", legend_of(chart))
     paused = {"evaluation after it": "600 ms", "checkpoint after it": "200 ms"}
     assert paused.items() <= box_at(chart, 90.0).items()
     assert "evaluation after it" not in box_at(chart, 91.0)
-    digits.loss._on_hovered(90.0)
+    digits.loss.canvas.hovered.emit(90.0)
     digits.loss.redraw()
     assert "checkpoint" in QToolTip.text()
-    digits.loss._on_hovered(None)
+    digits.loss.canvas.hovered.emit(None)
 
 
 def test_a_run_on_a_gpu(on_card, digits):
     step_time, device, throughput = on_card.step_time, on_card.device, on_card.throughput
-    assert 0 < len(step_time._parts.x) < len(step_time.history.step_seconds) / 15
+    assert 0 < len(step_time.parts.x) < len(step_time.history.step_seconds) / 15
     on_card.view.zoom((40.0, 60.0))
     step_time.redraw()
-    assert set(step_time._parts.x % 20) == {0.0}, "only synchronized steps are stacked"
+    assert set(step_time.parts.x % 20) == {0.0}, "only synchronized steps are stacked"
     assert set(box_at(step_time, 21.0)) == {"step", "epoch", "after", "step time", "data"}
     on_card.view.zoom(None)
     device.redraw()
-    power = next(drawn for drawn in device._lines if drawn.line.column == "power_watts")
+    power = next(drawn for drawn in device.drawn if drawn.line.column == "power_watts")
     assert power.item.yData.max() == pytest.approx(100 * 348 / 350, rel=0.01), "in percent of its limit"
-    assert device._band.isVisible()
+    assert device.band.isVisible()
     values = box_at(device, 0.55 * 240)
     assert values["held back by"] == "great heat"
     assert values["power"].endswith("of 350 W")
@@ -175,7 +175,7 @@ def test_a_run_on_a_gpu(on_card, digits):
     assert "examples/s · " in legend_of(throughput)
     throughput.count_tokens(True)
     throughput.redraw()
-    assert throughput._lines[0].item.yData.max() > 5000
+    assert throughput.drawn[0].item.yData.max() > 5000
     digits.throughput.count_tokens(True)
     digits.throughput.redraw()
     assert digits.throughput.empty_text() == "This run has no tokens"
@@ -196,15 +196,17 @@ def test_the_y_axis_fits_what_is_seen_and_may_be_logarithmic(digits):
     digits.view.zoom((history.step_clock.between(300), history.step_clock.between(310)))
     loss.redraw()
     assert (
-        loss._canvas._view.viewRange()[1][1] < 3 * history.loss.y[299:310].max() < history.loss.extremes()[1]
+        loss.canvas.view_box.viewRange()[1][1]
+        < 3 * history.loss.y[299:310].max()
+        < history.loss.extremes()[1]
     )
     digits.view.zoom(None)
     loss.set_log(True)
     loss.redraw()
-    heights, (low, high) = loss._lines[0].item.yData, loss._canvas._view.viewRange()[1]
+    heights, (low, high) = loss.drawn[0].item.yData, loss.canvas.view_box.viewRange()[1]
     assert np.nanmax(heights) == pytest.approx(np.log10(history.loss.extremes()[1]))
     assert low <= np.nanmin(heights)
-    assert "1" in loss._canvas.y_axis.texts_between(low, high, 200)
+    assert "1" in loss.canvas.y_axis.texts_between(low, high, 200)
     digits.memory.set_log(True)
     assert not digits.memory.is_log
 
@@ -268,7 +270,7 @@ def test_the_bar_shows_and_changes_the_view(qtbot, digits):
     assert view.x_kind is XKind.TIME
     qtbot.mouseClick(bar.follow, Qt.MouseButton.LeftButton)
     assert (view.follows, bar.show_all.isVisible()) == (True, True)
-    digits.loss._canvas.selected.emit(10.0, 20.0)
+    digits.loss.canvas.selected.emit(10.0, 20.0)
     assert not bar.follow.isChecked()
     qtbot.mouseClick(bar.show_all, Qt.MouseButton.LeftButton)
     assert view.span is None
@@ -281,11 +283,11 @@ def test_charts_are_drawn_when_they_are_scrolled_into_view(qtbot, digits):
     last = digits.gradient_norm
     qtbot.waitUntil(lambda: not last.is_shown())
     digits.view.zoom((10.0, 20.0))
-    qtbot.waitUntil(lambda: not digits.queue._waiting)
-    before = last._canvas._view.viewRange()[0]
-    bar = digits._area.verticalScrollBar()
+    qtbot.waitUntil(lambda: not digits.queue.waiting)
+    before = last.canvas.view_box.viewRange()[0]
+    bar = digits.area.verticalScrollBar()
     bar.setValue(bar.maximum())
-    qtbot.waitUntil(lambda: last._canvas._view.viewRange()[0] != before)
+    qtbot.waitUntil(lambda: last.canvas.view_box.viewRange()[0] != before)
 
 
 def test_a_live_run_is_shown_large_enough_and_one_that_is_over_to_its_end(digits):

@@ -22,10 +22,8 @@ from core.runs.events import (
     PhaseChanged,
     Pressure,
     RunFinished,
-    RunPlanned,
     RunStarted,
     Source,
-    StepFinished,
     Throttle,
     TurnAwaited,
     TurnCame,
@@ -34,17 +32,15 @@ from core.runs.status import RunStatus
 from gui.charts.history import BatchBuilder, MarkKind, Pause, RunningMedian
 from gui.charts.machine import DeviceHistory, MemoryHistory
 from gui.charts.series import Series
+from tests.fakes import runs
 from tests.fakes.charts import EventHistory
-from tests.fakes.runs import make_folder, write_on_card
+from tests.fakes.runs import make_folder, plan, write_on_card
 
 GB = 1 << 30
 
 
-def step(number, *, at=None, seconds=0.5, **figures):
-    """A step with 8 samples, a tenth of an epoch."""
-    time = float(number if at is None else at)
-    known = {"epoch": number / 10, "learning_rate": 1e-3, "samples": 8}
-    return StepFinished(time=time, step=number, seconds=seconds, **known, **figures)
+def step(number, *, at=None, **figures):
+    return runs.step(number, time=float(number if at is None else at), **figures)
 
 
 def history_of(*events):
@@ -52,11 +48,6 @@ def history_of(*events):
     for event in events:
         history.apply(event)
     return history
-
-
-def planned(device):
-    figures = {"epochs": 1, "train_samples": 3, "eval_samples": 0, "effective_batch": 1}
-    return RunPlanned(total_steps=3, device=device, **figures)
 
 
 def applied(history, *moments):
@@ -196,7 +187,7 @@ def tops(picture):
     return [None if band.last is None else band.last / GB for band in series]
 
 
-CUDA = planned("cuda:0")
+CUDA = plan(device="cuda:0")
 PROCESS, COMPUTER = sample(Source.PROCESS, 3), sample(Source.SYSTEM, 10, of=16)
 SHARED = sample(Source.TORCH, 4, reserved=6, of=11, unified=True)
 OWN = sample(Source.TORCH, 7, reserved=9, of=24, unified=False)
@@ -208,13 +199,13 @@ CARD, CARD_OF_RUN = sample(Source.NVML, 14, of=23), sample(Source.NVML, 14, of=2
     [
         ("CPU", [PROCESS, COMPUTER], False, [None, None, 3, 10], 16, None),
         ("all", [sample(Source.PROCESS, 12), COMPUTER], False, [None, None, 12, 12], 16, None),
-        ("Mac", [planned("mps"), SHARED, PROCESS, COMPUTER], False, [4, 6, 9, 10], 16, 11),
+        ("Mac", [plan(device="mps"), SHARED, PROCESS, COMPUTER], False, [4, 6, 9, 10], 16, 11),
         ("CUDA that shares memory", [CUDA, SHARED, COMPUTER], False, [4, 6, 6, 10], 16, 11),
         ("no driver", [CUDA, OWN], True, [7, 9, 9, None], 24, None),
         ("driver without processes", [CUDA, OWN, CARD], True, [7, 9, 9, 14], 23, None),
         ("card", [CUDA, OWN, PROCESS, CARD_OF_RUN, COMPUTER], True, [7, 9, 10, 14], 23, None),
         ("not planned yet", [CARD, COMPUTER], True, [None, None, None, 14], 23, None),
-        ("CPU beside a card", [CARD, COMPUTER, planned("cpu")], False, [None, None, None, 10], 16, None),
+        ("CPU beside a card", [CARD, COMPUTER, plan(device="cpu")], False, [None, None, None, 10], 16, None),
     ],
 )
 def test_memory_is_drawn_where_the_run_computes(case, events, *, is_of_card, bands, ceiling, limit):
@@ -258,7 +249,7 @@ def gpu(busy=0.9, source=Source.NVML, **figures):
 def test_the_processor_that_trains_is_drawn(device, source, name):
     cpu = DeviceSampled(source=Source.SYSTEM, name="CPU", busy=0.5)
     samples = [cpu] if source is None else [cpu, gpu(source=source)]
-    assert applied(DeviceHistory(), [planned(device)], samples).picture.name == name
+    assert applied(DeviceHistory(), [plan(device=device)], samples).picture.name == name
 
 
 def test_figures_of_a_processor_over_time_with_a_gap_between_attempts():

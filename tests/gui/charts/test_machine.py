@@ -55,20 +55,20 @@ def test_memory_that_is_paged_out(qtbot, chart, tmp_path):
     machine = ["this run", "swap", "free", "other programs", "tensors", "held", "compressed"]
     assert list(values) == ["at", "phase", *machine]
     assert (values["at"], values["phase"], values["swap"]) == ("20 s", "Loading the model", "307 MB")
-    assert chart._ceiling.isVisible()
-    assert chart._ceiling.value() == 16 << 30
-    assert chart._limit.value() == int(10.7 * (1 << 30))
+    assert chart.ceiling.isVisible()
+    assert chart.ceiling.value() == 16 << 30
+    assert chart.limit.value() == int(10.7 * (1 << 30))
 
     picture, areas = chart.history.memory.picture, [line for line in chart.lines if line.look is Look.AREA]
     bands = picture.used, picture.run, picture.held, picture.tensors
     assert [area.series for area in areas] == list(bands), "each is drawn over the larger one"
-    assert chart._band.isVisible()
+    assert chart.band.isVisible()
 
     for hovered in (1.0, 0.5 * SECONDS, 0.99 * SECONDS):
-        chart._canvas.hovered.emit(hovered)
+        chart.canvas.hovered.emit(hovered)
         chart.redraw()
         assert "compressed" in QToolTip.text()
-    chart._canvas.hovered.emit(None)
+    chart.canvas.hovered.emit(None)
     chart.redraw()
     qtbot.waitUntil(lambda: not QToolTip.isVisible(), timeout=2000)
 
@@ -79,9 +79,9 @@ def test_a_card_is_drawn_with_the_computers_memory_as_a_reading(chart, tmp_path)
     draw(chart, tmp_path, write_on_card)
     assert box_at(chart, 60.0)["main memory"] == "9.10 GB"
     assert "swap" not in legend_of(chart)
-    assert chart._ceiling.value() == 24 << 30
-    assert not chart._limit.isVisible()
-    assert not chart._band.isVisible()
+    assert chart.ceiling.value() == 24 << 30
+    assert not chart.limit.isVisible()
+    assert not chart.band.isVisible()
 
 
 def test_the_axis_fits_a_run_that_takes_little_of_the_memory(chart):
@@ -94,8 +94,8 @@ def test_the_axis_fits_a_run_that_takes_little_of_the_memory(chart):
             chart.history.apply(sample)
     chart.refresh()
     chart.redraw()
-    assert chart._canvas._view.viewRange()[1][1] <= 2**30
-    assert not chart._ceiling.isVisible()
+    assert chart.canvas.view_box.viewRange()[1][1] <= 2**30
+    assert not chart.ceiling.isVisible()
     assert "5.20 GB" in legend_of(chart)
 
 

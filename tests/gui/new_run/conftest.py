@@ -50,7 +50,7 @@ def memory(shared):
 def page(shared, engine, memory):
     """The page as it opens."""
     page = shared[0]
-    questions, fit = (page._questions.data, page._questions.model), page._fit
+    questions, fit = (page.questions.data, page.questions.model), page.fit
     for question in (*questions, fit.refined):
         question.set_request(None)
         question.delay_ms = 20
@@ -59,12 +59,12 @@ def page(shared, engine, memory):
     fit._measured.clear()
     fit._timings = {}
     page._guessed_from = page._machine = None
-    page._fit_actions._confirmed = b""
-    page._options.set_machine(None)
-    for card in page._options.cards:
+    page.fit_actions._confirmed = b""
+    page.options.set_machine(None)
+    for card in page.options.cards:
         card.more.setChecked(False)
-    page._outcome.fit.ladder.link.setChecked(False)
-    page._outcome.fit._was_short = False
+    page.outcome.fit.ladder.link.setChecked(False)
+    page.outcome.fit._was_short = False
     page.load_example(presets.find_example("digits"))
     page.show()
     yield page

@@ -2,7 +2,6 @@
 
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QPushButton
 
 TEXTS = "text-classification"
 
@@ -20,51 +19,46 @@ def load(page, task=TEXTS, source=None, data=None, **sections):
 
 def put(page, **values):
     """Set options; a path's dot is written as two underscores."""
-    page._options.form.set_values({path.replace("__", "."): value for path, value in values.items()})
+    page.options.form.set_values({path.replace("__", "."): value for path, value in values.items()})
 
 
 def row(page, path):
-    return page._options.form.row(path)
+    return page.options.form.row(path)
 
 
 def rows(page):
     """What "What will run" says."""
-    return dict(page._outcome.rows.rows())
+    return dict(page.outcome.rows.rows())
 
 
 def checks(page):
-    return [(check.level, check.path) for check in page._outcome.checks.checks]
+    return [(check.level, check.path) for check in page.outcome.checks.checks]
 
 
 def start_text(page):
-    return page._outcome.start.text()
+    return page.outcome.start.text()
 
 
 def settle(qtbot, page):
-    questions = page._questions
+    questions = page.questions
     qtbot.waitUntil(lambda: not (questions.data.is_waiting or questions.model.is_waiting))
 
 
 def drop(page, path):
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(path))])
-    line = page._options.fields.train.line
+    line = page.options.fields.train.line
     where, copy = line.rect().center().toPointF(), Qt.DropAction.CopyAction
     line.dropEvent(QDropEvent(where, copy, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier))
 
 
 def await_reading(qtbot, page):
-    qtbot.waitUntil(lambda: page._reading.report is not None and not page._reading.is_waiting)
-
-
-def press(parent, text):
-    """Press the newest button with this text: a strip's earlier ones are deleted later."""
-    [button for button in parent.findChildren(QPushButton) if button.text() == text][-1].click()
+    qtbot.waitUntil(lambda: page.reading.report is not None and not page.reading.is_waiting)
 
 
 def uses(page):
     """What the table says the columns are used for."""
-    rows = page._options.data.views.rows
+    rows = page.options.data.views.rows
     heads = [
         rows.model.headerData(place, Qt.Orientation.Horizontal) for place in range(rows.model.columnCount())
     ]
@@ -72,7 +66,7 @@ def uses(page):
 
 
 def choose(page, column, use):
-    menu = page._options.data.views.rows.use_menu(list(uses(page)).index(column))
+    menu = page.options.data.views.rows.use_menu(list(uses(page)).index(column))
     next(action for action in menu.actions() if action.data() == use).trigger()
 
 

@@ -41,7 +41,7 @@ def columns(page):
 def test_from_a_dropped_file_to_a_run_that_can_start(qtbot, page, answers, talks, model):
     load(page, source=model)
     drop(page, talks)
-    press(page._offer, CHANGE_TO_CHAT)  # dropped data may propose the task
+    press(page.offer, CHANGE_TO_CHAT)  # dropped data may propose the task
     await_reading(qtbot, page)
     assert page.tree()["task"] == "chat"
     assert page.tree()["data"]["train"] == str(talks)
@@ -54,7 +54,7 @@ def test_from_a_dropped_file_to_a_run_that_can_start(qtbot, page, answers, talks
     await_reading(qtbot, page)
     assert uses(page)["input"] == "System prompt"  # no guess any more
 
-    findings = page._options.data.findings
+    findings = page.options.data.findings
     assert findings.summary.text() == "1 problem, 1 warning"
     assert start_text(page) == "Fix “Training data”"
     put(page, data__roles={"ann": "user"})
@@ -75,9 +75,9 @@ def test_the_engine_has_the_last_word_on_the_task_that_data_is_for(qtbot, page, 
     for path, is_proposed, task in ((table, False, Task.CHAT), (talks, True, Task.TEXT_CLASSIFICATION)):
         answers.answers["inspect"] = lambda body, task=task: msgspec.structs.replace(look(body), suits=task)
         drop(page, path)
-        assert page._offer.isVisible() == is_proposed  # by its name
+        assert page.offer.isVisible() == is_proposed  # by its name
         await_reading(qtbot, page)
-        assert page._offer.isVisible() != is_proposed
+        assert page.offer.isVisible() != is_proposed
 
 
 def test_data_that_cannot_be_read_for_a_task_proposes_the_one_it_is_for(qtbot, page, answers, tmp_path):
@@ -87,17 +87,17 @@ def test_data_that_cannot_be_read_for_a_task_proposes_the_one_it_is_for(qtbot, p
     load(page, "image-classification")
     answers.answers["inspect"] = DataError("prose.txt has no column of images", "")
     drop(page, prose)
-    assert page._offer.isVisible()  # by its ending
+    assert page.offer.isVisible()  # by its ending
     change = Fix("Change to “Text regression”", {"task": "text-regression"})
     advice = Fix("Download or copy the file again")
     answers.answers["inspect"] = DataError("scores.csv has no column of images", "", (advice, change))
     drop(page, scores)
-    qtbot.waitUntil(lambda: page._reading.failure is not None and not page._reading.is_waiting)
-    assert page._offer.isVisible()  # by the engine
+    qtbot.waitUntil(lambda: page.reading.failure is not None and not page.reading.is_waiting)
+    assert page.offer.isVisible()  # by the engine
     assert advice.label in row(page, "data.train").note.lines
-    assert page._options.data.findings.isHidden(), "it is said at the field"
+    assert page.options.data.findings.isHidden(), "it is said at the field"
     assert advice.label not in [button.text() for button in page.findChildren(QPushButton)]
-    press(page._options, change.label)
+    press(page.options, change.label)
     assert page.tree()["task"] == "text-regression"
     assert page.tree()["data"]["train"] == str(scores)
 
@@ -108,8 +108,8 @@ def test_the_untouched_form_takes_the_task_of_the_first_data_and_undo_brings_it_
     first = page.tree()["task"]
     drop(page, talks)
     assert page.tree()["task"] == "chat"
-    assert page._changes.isVisible()
-    press(page._changes, "Undo")
+    assert page.changes.isVisible()
+    press(page.changes, "Undo")
     assert page.tree()["task"] == first
     page.load_example(find_example("digits"))
     scores = tmp_path / "scores.csv"
@@ -123,7 +123,7 @@ def test_the_untouched_form_takes_the_task_of_the_first_data_and_undo_brings_it_
     put(page, training__epochs=2.0)
     drop(page, talks)
     assert page.tree()["task"] == first, "the person has begun to choose"
-    assert page._offer.isVisible()
+    assert page.offer.isVisible()
 
 
 def test_a_file_never_changes_the_task_that_the_person_came_for_in_either_direction(
@@ -137,33 +137,33 @@ def test_a_file_never_changes_the_task_that_the_person_came_for_in_either_direct
     page.load_example(find_example("messages"))
     drop(page, picture)
     assert page.tree()["task"] == "text-classification"
-    press(page._offer, "Keep “Text classification”")
-    assert not page._offer.isVisible()
+    press(page.offer, "Keep “Text classification”")
+    assert not page.offer.isVisible()
     assert page.tree()["task"] == "text-classification"
     drop(page, table)
     picture = picture.with_name("another.jpg")
     picture.touch()
     drop(page, picture)
-    assert page._offer.isVisible()
+    assert page.offer.isVisible()
     drop(page, table)
-    assert not page._offer.isVisible(), "it was about the picture"
+    assert not page.offer.isVisible(), "it was about the picture"
     drop(page, picture)
-    press(page._offer, "Change to “Image classification”")
+    press(page.offer, "Change to “Image classification”")
     assert page.tree()["task"] == "image-classification"
     answers.answers["inspect"] = DataError("ratings.txt has no images", "", (texts,))
     drop(page, table)
-    qtbot.waitUntil(page._offer.isVisible)
+    qtbot.waitUntil(page.offer.isVisible)
     assert page.tree()["task"] == "image-classification"
-    press(page._offer, texts.label)
+    press(page.offer, texts.label)
     assert page.tree()["task"] == "text-classification"
     assert page.tree()["data"]["train"] == str(table)
 
 
 def test_what_is_listed_of_a_former_file_goes_with_it(page, answers, talks, pairs):
     drop(page, talks)
-    assert page._changes.isVisible()
+    assert page.changes.isVisible()
     drop(page, pairs)
-    assert not page._changes.isVisible()
+    assert not page.changes.isVisible()
 
 
 def test_the_form_is_reset_to_the_beginning_of_its_task(page, pairs):
@@ -185,7 +185,7 @@ def test_the_dialog_for_files_offers_what_the_task_reads(page):
 
 
 def test_nothing_changes_by_a_path_that_is_still_typed(qtbot, page, answers, talks):
-    field, folder = page._options.fields.train, talks.parent
+    field, folder = page.options.fields.train, talks.parent
     for name in ("cat", "dog"):
         (folder / name).mkdir()
         (folder / name / "a.png").touch()
@@ -194,7 +194,7 @@ def test_nothing_changes_by_a_path_that_is_still_typed(qtbot, page, answers, tal
     page.stack.clear()
     for path, end in (
         (folder, lambda: qtbot.keyClick(field.line, Qt.Key.Key_Return)),
-        (talks, field._pause.timeout.emit),
+        (talks, field.pause.timeout.emit),
         (folder, lambda: field.line.focusOutEvent(QFocusEvent(QEvent.Type.FocusOut))),
         (folder.parent, page.start),
     ):
@@ -202,9 +202,9 @@ def test_nothing_changes_by_a_path_that_is_still_typed(qtbot, page, answers, tal
         for letter in str(path):
             qtbot.keyClicks(field.line, letter)
             if str(path) != field.line.text():
-                field._pause.timeout.emit()  # a long pause
+                field.pause.timeout.emit()  # a long pause
             assert page.tree() == before
-        assert not page._reading.is_waiting
+        assert not page.reading.is_waiting
         assert len(answers.inspected()) == asked
         end()
         assert page.tree()["data"]["train"] == str(path)
@@ -223,8 +223,8 @@ def test_the_button_back_to_the_task_restores_all_that_an_automatic_change_repla
     answers.answers["inspect"] = DataError("prose.txt can't be used", "", (change,))
     drop(page, prose)
     assert page.tree()["task"] == "causal-lm"
-    qtbot.waitUntil(lambda: page._reading.failure is not None and not page._reading.is_waiting)
-    press(page._options, change.label)
+    qtbot.waitUntil(lambda: page.reading.failure is not None and not page.reading.is_waiting)
+    press(page.options, change.label)
     after = page.tree()
     assert {**after, "data": None} == {**before, "data": None}
     assert after["data"]["train"] == str(prose)
@@ -274,12 +274,12 @@ def test_long_findings_are_whole_and_the_views_make_room(qtbot, page, answers, t
     answers.answers["inspect"] = msgspec.structs.replace(report_for(Task.CHAT, str(talks)), findings=found)
     load(page, "chat", data=talks)
     await_reading(qtbot, page)
-    pane = page._options.data.findings
+    pane = page.options.data.findings
     qtbot.waitUntil(lambda: pane.height() >= pane.heightForWidth(pane.width()))
     said = [label for label in pane.findChildren(QLabel) if "photograph" in label.text()]
     assert len(said) == 5
     qtbot.waitUntil(lambda: all(label.height() >= label.heightForWidth(label.width()) for label in said))
-    assert page._options.data.views.height() >= page._options.data.views.minimumHeight()
+    assert page.options.data.views.height() >= page.options.data.views.minimumHeight()
 
 
 def texts_of(widget):
@@ -292,7 +292,7 @@ def test_validation_data_that_comes_with_chosen_data_is_used_until_it_is_undone_
     dev = {"data.eval": str(pairs.with_name("dev.tsv"))}
     found = msgspec.structs.replace(PAIRS, source=str(pairs))
     answers.answers["inspect"] = with_found(found, Fix("Use dev", dev))
-    form = page._options.form
+    form = page.options.form
     page.load_tree({"task": "text-classification", "data": {"train": str(pairs)}})
     await_reading(qtbot, page)
     assert form.value("data.eval") is None, "a run file keeps its meaning"
@@ -303,7 +303,7 @@ def test_validation_data_that_comes_with_chosen_data_is_used_until_it_is_undone_
         qtbot.waitUntil(lambda: form.value("data.eval") is not None)
 
     choose_again()
-    press(page._changes, "Undo")
+    press(page.changes, "Undo")
     await_reading(qtbot, page)
     assert (form.value("data.eval"), form.value("data.train")) == (None, str(pairs))
     choose_again()
@@ -320,7 +320,7 @@ def test_validation_data_that_comes_with_chosen_data_is_used_until_it_is_undone_
 
 def test_rows_lengths_and_findings_of_conversations(qtbot, page, answers, talks):
     load_chat(qtbot, page, talks)
-    overview = page._options.data
+    overview = page.options.data
     views, findings, lengths = overview.views, overview.findings, overview.views.lengths
     texts = {label.text(): label for label in findings.findChildren(QLabel)}
     assert not any('href="401"' in text for text in texts), "beyond the rows shown"
@@ -345,10 +345,10 @@ def test_rows_lengths_and_findings_of_conversations(qtbot, page, answers, talks)
     assert views.window() is page.window()
     assert views.isVisible()
 
-    link = next(check.path for check in page._outcome.checks.checks if "bob" in check.text)
-    page._outcome.checks.path_chosen.emit(link)
-    viewport = page._scroll.viewport()
-    assert findings.isAncestorOf(page._options.focusWidget())
+    link = next(check.path for check in page.outcome.checks.checks if "bob" in check.text)
+    page.outcome.checks.path_chosen.emit(link)
+    viewport = page.scroll_area.viewport()
+    assert findings.isAncestorOf(page.options.focusWidget())
     qtbot.waitUntil(lambda: viewport.rect().contains(findings.mapTo(viewport, findings.rect().center())))
 
 
@@ -361,12 +361,12 @@ def test_reading_can_be_stopped_and_repeated(qtbot, page, answers, talks, model)
     answers.progress = (JobProgress(done=2, total=5),)
     load(page, "chat", model)
     page.set_data(talks)
-    line = page._options.data.line
+    line = page.options.data.line
     qtbot.waitUntil(lambda: line.text.text() == "Reading and checking: 40 %")
     line.cancel_button.click()
     assert line.text.text() == "The data was not checked."
     answers.gate.set()
-    qtbot.waitUntil(lambda: not page._questions.model.is_waiting)
+    qtbot.waitUntil(lambda: not page.questions.model.is_waiting)
     assert start_text(page) == "Start training"  # the run will report what is wrong
     line.again_button.click()
     await_reading(qtbot, page)
@@ -376,7 +376,7 @@ def test_reading_can_be_stopped_and_repeated(qtbot, page, answers, talks, model)
 def test_recent_data_is_in_the_menu(qtbot, page, answers, talks):
     load_chat(qtbot, page, talks)
     put(page, data__train="builtin:digits")
-    menu = page._options.fields.train.menu
+    menu = page.options.fields.train.menu
     menu.aboutToShow.emit()
     next(action for action in menu.actions() if action.text() == "talks.json").trigger()
     assert page.tree()["data"]["train"] == str(talks)
@@ -404,8 +404,8 @@ def test_steps_follow_an_option_at_once_and_the_report_later(qtbot, page, answer
         "blocks aren't counted yet"
     )
     assert row(page, "memory.batch_size").advice == ()
-    assert page._options.data.line.notes.text() == note
-    assert not any(note in check.text for check in page._outcome.checks.checks)
+    assert page.options.data.line.notes.text() == note
+    assert not any(note in check.text for check in page.outcome.checks.checks)
 
 
 def test_nothing_below_the_data_moves_while_it_is_read(qtbot, page, answers, talks, model):
@@ -413,7 +413,7 @@ def test_nothing_below_the_data_moves_while_it_is_read(qtbot, page, answers, tal
 
     def heights():
         QApplication.sendPostedEvents()  # layouts that wait to be updated
-        form = page._options.form
+        form = page.options.form
         shown = [path for path in form.paths if row(page, path).isVisible()]
         return {path: row(page, path).mapTo(page, QPoint()).y() for path in shown}
 
@@ -428,7 +428,7 @@ def test_nothing_below_the_data_moves_while_it_is_read(qtbot, page, answers, tal
     assert heights() == before
     answers.gate.set()
     await_reading(qtbot, page)
-    assert page._options.data.views.isVisible()
+    assert page.options.data.views.isVisible()
     assert heights() == before
     answers.answers["inspect"] = DataError("It can't be read", "Row 3")
     put(page, data__train=str(bad))
@@ -440,7 +440,10 @@ def test_guesses_stay_guesses(qtbot, page, answers, pairs):
     load(page, data=pairs)
     await_reading(qtbot, page)
     for there_and_back in (
-        lambda: (page._change_task(Task.CHAT), page._change_task(Task.TEXT_CLASSIFICATION)),
+        lambda: (
+            page.header.task_chosen.emit(Task.CHAT),
+            page.header.task_chosen.emit(Task.TEXT_CLASSIFICATION),
+        ),
         lambda: (page.start_afresh(), page.stack.undo()),
     ):
         there_and_back()
@@ -465,7 +468,7 @@ def test_options_of_one_file_are_not_those_of_the_next(qtbot, page, answers, tal
     other = tmp_path / "wizard.json"
     other.write_text("[]")
     drop(page, other)
-    left = {name: page._options.form.field(f"data.{name}").value() for name in chosen}
+    left = {name: page.options.form.field(f"data.{name}").value() for name in chosen}
     assert left == {"columns": {}, "roles": {}, "header": "auto", "eval_split": None}
     text = {"kind": DataColumnKind.TEXT, "distinct": 2, "empty": 0, "examples": ("a",)}
     answers.answers["inspect"] = msgspec.structs.replace(
@@ -501,11 +504,11 @@ def test_what_was_found_for_another_task_is_not_shown_while_the_data_is_read_aga
     qtbot, page, answers, talks
 ):
     load_chat(qtbot, page, talks)
-    assert page._reading.findings
+    assert page.reading.findings
     answers.gate.clear()
-    page._change_task(Task.CAUSAL_LM)
-    assert (page._reading.is_waiting, page._reading.findings) == (True, ())
-    assert page._options.data.findings.isHidden()
+    page.header.task_chosen.emit(Task.CAUSAL_LM)
+    assert (page.reading.is_waiting, page.reading.findings) == (True, ())
+    assert page.options.data.findings.isHidden()
 
 
 def test_labels_are_named_in_boxes_the_rarest_first_and_the_data_is_not_read_again(
@@ -515,8 +518,8 @@ def test_labels_are_named_in_boxes_the_rarest_first_and_the_data_is_not_read_aga
     answers.answers["inspect"] = msgspec.structs.replace(PAIRS, source=str(pairs), labels=counts)
     load(page, data=pairs, of_data={"label_names": {"1": "good", "elsewhere": "other"}})
     settle(qtbot, page)
-    views, asked = page._options.data.views, len(answers.inspected())
-    press(page._options.data, "Name the labels…")
+    views, asked = page.options.data.views, len(answers.inspected())
+    press(page.options.data, "Name the labels…")
     assert views.currentWidget() is views.labels
     boxes = views.labels.boxes
     assert list(boxes) == list(counts)[::-1], "none is hidden, however many there are"
@@ -529,7 +532,7 @@ def test_labels_are_named_in_boxes_the_rarest_first_and_the_data_is_not_read_aga
     boxes["1"].clear()
     boxes["1"].editingFinished.emit()
     assert page.tree()["data"]["label_names"] == {"0": "bad", "elsewhere": "other"}
-    assert not page._reading.is_waiting
+    assert not page.reading.is_waiting
     assert len(answers.inspected()) == asked, "names are only shown"
     page.stack.undo()
     assert boxes["1"].text() == "good"

@@ -228,7 +228,7 @@ def test_one_line_describes_how_data_was_read():
 def test_a_run_is_evaluated_on_one_of_a_share_a_file_and_a_split(page, engine):
     engine.answers["inspect"] = report_for(Task.TEXT_CLASSIFICATION, "x")
     load(page)
-    form, split = page._options.form, page._options._split
+    form, split = page.options.form, page.options.split
 
     def choose(path):
         split.choice.buttons()[path].click()
@@ -258,13 +258,13 @@ def test_a_link_to_an_option_of_the_split_changes_nothing(page):
     assert page.tree()["data"]["eval"] == "/held/out.csv"
     assert [row(page, path).isVisible() for path in (FRACTION, FILE, SPLIT)] == [True, True, False]
     load(page, data="hub:some/pairs", of_data={"eval_split": "validation"})
-    shown = page._options._split.choice.buttons()
+    shown = page.options.split.choice.buttons()
     assert [path for path, button in shown.items() if button.isChecked()] == [SPLIT], "before it is read"
 
 
 def test_prompts_are_lines_with_commas_in_them(page):
     load(page, "chat", output={"prompts": ["Hello, you", "Sing"]})
-    field = page._options.form.field("output.prompts")
+    field = page.options.form.field("output.prompts")
     assert field.edit.toPlainText() == "Hello, you\nSing"
     field.edit.setPlainText("One, two\n\nThree")
     assert page.tree()["output"]["prompts"] == ["One, two", "Three"]
@@ -314,7 +314,7 @@ def test_a_picture_keeps_its_colours_when_selected_and_comes_from_the_engine_whe
     pane = QWidget()
     qtbot.addWidget(pane)
     sheet = FilesSheet(replace(finding, files=files), pane)
-    qtbot.waitUntil(lambda: not sheet._waiting)
+    qtbot.waitUntil(lambda: not sheet.waiting)
     icon, size = sheet.list.item(0).icon(), sheet.list.iconSize()
     shown, selected = (icon.pixmap(size, mode).toImage() for mode in (QIcon.Mode.Normal, QIcon.Mode.Selected))
     assert shown.pixelColor(30, 36) == Qt.GlobalColor.red
@@ -342,7 +342,7 @@ def test_a_picture_of_the_data_has_its_file_and_its_caption_below_it(qtbot, tmp_
     assert pane.after[0].toolTip() == ""
 
     def gaps():
-        parts = ((one.caption.geometry(), one._picture.geometry()) for one in (pane.before, pane.after[0]))
+        parts = ((one.caption.geometry(), one.picture.geometry()) for one in (pane.before, pane.after[0]))
         return [caption.top() - picture.bottom() for caption, picture in parts]
 
     qtbot.waitUntil(lambda: all(0 <= gap < 8 for gap in gaps()))

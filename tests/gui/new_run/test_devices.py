@@ -32,7 +32,7 @@ def with_others(*others):
 
 @pytest.fixture
 def field(page):
-    return page._options.fields.device
+    return page.options.fields.device
 
 
 def choices(field):
@@ -62,7 +62,7 @@ def test_devices_of_other_computers_make_a_list(page, field):
     assert rows(page)["Device"].startswith("CUDA on workshop · NVIDIA RTX 4090")
     assert row(page, "model.method").field.segmented.buttons()["qlora"].toolTip() == "needs bitsandbytes"
     assert start_text(page) == "Start training"
-    assert not page._options._check.isEnabled(), "it checks devices of this computer"
+    assert not page.options.check.isEnabled(), "it checks devices of this computer"
     page.set_machine(CPU_ONLY)
     assert field.value() == "cuda@workshop"
     assert ("error", "device.name") in checks(page)
@@ -102,11 +102,11 @@ def test_processes_are_asked_for_where_there_are_several_cards(page, field):
     processes = row(page, "device.processes")
     page.set_machine(with_others(RTX))
     assert not processes.isVisible()
-    page._options._device_card.open()
+    page.options.device_card.open()
     assert processes.isVisible(), "several processes can share a CPU"
     put(page, device__name="cuda@workshop")
     assert not processes.isVisible()
-    page._options._device_card.more.setChecked(False)
+    page.options.device_card.more.setChecked(False)
     page.set_machine(with_others(RTX, SECOND))
     put(page, device__name="cuda@workshop")
     assert processes.isVisible()

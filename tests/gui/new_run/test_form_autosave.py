@@ -12,7 +12,8 @@ from gui.base.theme import Theme
 from gui.new_run.page import NewRunPage, starting_tree
 from tests.fakes.jobs import FakeEngine
 from tests.fakes.memory import FakeMemory
-from tests.gui.new_run.steps import TEXTS, press
+from tests.fakes.on_screen import press
+from tests.gui.new_run.steps import TEXTS
 
 
 @pytest.fixture
@@ -36,29 +37,29 @@ def test_the_form_is_restored_and_can_be_reset_to_the_beginning_of_its_task(qtbo
     page, autosave = opened()
     autosave.save()
     assert presets.find_last_form() is None, "nothing was changed"
-    assert not page._header.reset.isVisible()
-    autosave._timer.setInterval(0)
-    page._options.form.set_values({"training.epochs": 7.0, "memory.batch_size": 5, "data.train": "/no/more"})
+    assert not page.header.reset.isVisible()
+    autosave.timer.setInterval(0)
+    page.options.form.set_values({"training.epochs": 7.0, "memory.batch_size": 5, "data.train": "/no/more"})
     left = page.tree()
     qtbot.waitUntil(lambda: presets.find_last_form() is not None)
 
     page, _autosave = opened()
     assert page.tree() == left
-    page._header.reset.click()
+    page.header.reset.click()
     tree, beginning = page.tree(), starting_tree(Task.IMAGE_CLASSIFICATION)
     assert (tree["data"]["train"], tree["training"]["epochs"]) == ("", beginning["training"]["epochs"])
-    assert not page._header.reset.isVisible()
-    press(page._changes, "Undo")
+    assert not page.header.reset.isVisible()
+    press(page.changes, "Undo")
     assert page.tree() == left
 
 
 def test_a_changed_example_is_restored_as_that_example(qtbot, opened):
     page, autosave = opened()
-    page._options.form.set_values({"training.epochs": 7.0})
+    page.options.form.set_values({"training.epochs": 7.0})
     autosave.save()
     page, _autosave = opened()
-    assert set(page._options.form.changed_from()) == {"training.epochs"}
-    assert not page._header.reset.isVisible()
+    assert set(page.options.form.changed_from()) == {"training.epochs"}
+    assert not page.header.reset.isVisible()
 
 
 def test_the_window_saves_it_when_hone_ends_without_guessed_columns(qtbot, qapp, pairs, model):

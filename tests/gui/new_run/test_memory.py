@@ -26,7 +26,8 @@ from tests.fakes.jobs import CPU_ONLY, PAIRS, TRACED
 from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT, hurry, let_trace
 from tests.fakes.model_shapes import MODEL
 from tests.fakes.model_shapes import asked as options_of_bert
-from tests.gui.new_run.steps import load, press, put, row, rows, settle, start_text
+from tests.fakes.on_screen import press
+from tests.gui.new_run.steps import load, put, row, rows, settle, start_text
 
 CHECKPOINTING = "Apply: Activation checkpointing"
 
@@ -34,7 +35,7 @@ replace = msgspec.structs.replace
 
 
 def card(page):
-    return page._outcome.fit
+    return page.outcome.fit
 
 
 def run_time(page):
@@ -42,11 +43,11 @@ def run_time(page):
 
 
 def basis(page):
-    return card(page)._basis.text().partition(" at ")[0]
+    return card(page).basis.text().partition(" at ")[0]
 
 
 def parts(page):
-    return {part.name: part.bytes for part in card(page)._bar.parts}
+    return {part.name: part.bytes for part in card(page).bar.parts}
 
 
 def remedies(page):
@@ -55,11 +56,11 @@ def remedies(page):
 
 def set_free(page, memory, size, ceiling=16 * GB):
     memory.room.room = Room(free=round(size), ceiling=ceiling)
-    page._fit.read_room()
+    page.fit.read_room()
 
 
 def measure(qtbot, page):
-    card(page)._measure.button.click()
+    card(page).measure.button.click()
     qtbot.waitUntil(lambda: basis(page) == "measured")
 
 
@@ -75,7 +76,7 @@ def texts(qtbot, page, model, pairs):
 
 def await_refined(qtbot, page):
     let_trace(page)
-    refined = page._fit.refined
+    refined = page.fit.refined
     qtbot.waitUntil(lambda: refined.report is not None and not refined.is_waiting)
 
 
@@ -84,7 +85,7 @@ def test_the_forecast_follows_every_option_at_once(qtbot, texts, engine, memory)
     assert basis(texts) == "estimate"
     before, requests, forecasts = parts(texts), len(engine.requests), memory.forecasts
     assert set(before) >= {"weights", "optimizer", "activations", "overhead"}
-    spoken = card(texts)._bar.accessibleDescription()
+    spoken = card(texts).bar.accessibleDescription()
     assert all(words in spoken for words in ("weights 418 MB", "free memory 8.00 GB", "all memory 16.0 GB"))
     put(texts, memory__batch_size=64)  # no event loop has turned: all of it happened in the change itself
     after = parts(texts)
@@ -98,7 +99,7 @@ def test_the_forecast_follows_every_option_at_once(qtbot, texts, engine, memory)
     put(texts, memory__batch_size=16)
     engine.gate.clear()
     put(texts, model__method="lora")
-    assert texts._questions.model.is_waiting
+    assert texts.questions.model.is_waiting
     assert parts(texts)["optimizer"] < before["optimizer"] / 10, "the shape is still known"
     engine.gate.set()
     settle(qtbot, texts)
@@ -106,10 +107,10 @@ def test_the_forecast_follows_every_option_at_once(qtbot, texts, engine, memory)
 
 def test_the_engine_s_forecast_is_shown_until_something_that_matters_changes(qtbot, texts, engine):
     put(texts, device__precision="fp16")
-    assert not texts._fit.refined.is_waiting, "something is wrong"
-    assert not card(texts)._measure.button.isEnabled()
+    assert not texts.fit.refined.is_waiting, "something is wrong"
+    assert not card(texts).measure.button.isEnabled()
     put(texts, device__precision="auto")
-    texts._fit.correction = 1.25  # by past runs
+    texts.fit.correction = 1.25  # by past runs
     await_refined(qtbot, texts)
     assert parts(texts)["weights"] == 500 * MB
     (request,) = engine.traced()
@@ -121,25 +122,25 @@ def test_the_engine_s_forecast_is_shown_until_something_that_matters_changes(qtb
     await_refined(qtbot, texts)
     assert [request.asked["memory"]["batch_size"] for request in engine.traced()] == [16, 8]
     engine.answers["forecast"] = EngineCrashed("forecast", -11, "Segmentation fault")
-    with qtbot.waitSignal(texts._fit.refined.changed):
+    with qtbot.waitSignal(texts.fit.refined.changed):
         put(texts, memory__batch_size=4)
     assert card(texts).headline.startswith("Fits"), "the formula is left"
-    assert card(texts)._note.isVisible()
+    assert card(texts).note.isVisible()
 
 
 def test_a_forecast_that_assumes_the_maximum_length_replaces_none_with_known_lengths(qtbot, texts, engine):
     engine.answers["forecast"] = replace(
         TRACED, longest_text=None
     )  # a model from scratch has no tokenizer yet
-    before = texts._fit.forecast
-    assert texts._fit.known_length is not None
+    before = texts.fit.forecast
+    assert texts.fit.known_length is not None
     await_refined(qtbot, texts)
-    assert texts._fit.forecast == before
+    assert texts.fit.forecast == before
     assert before.parts != TRACED.parts
 
 
 def test_the_reason_is_given_while_nothing_can_be_forecast(qtbot, page, engine, model, pairs):
-    missing = card(page)._missing
+    missing = card(page).missing
     assert missing.text() == "Checking this computer…"
     page.set_machine(CPU_ONLY)
     for source, batch_size, words in (
@@ -150,8 +151,8 @@ def test_the_reason_is_given_while_nothing_can_be_forecast(qtbot, page, engine, 
     ):
         load(page, source=source, memory={"batch_size": batch_size})
         assert words in missing.text()
-        assert not card(page)._bar.isVisible()
-        assert not card(page)._measure.button.isVisible()
+        assert not card(page).bar.isVisible()
+        assert not card(page).measure.button.isVisible()
     engine.answers["check-model"] = replace(MODEL, shape=None)
     load(page, source=model, data=pairs)
     settle(qtbot, page)
@@ -161,20 +162,20 @@ def test_the_reason_is_given_while_nothing_can_be_forecast(qtbot, page, engine, 
 def test_an_upper_bound_is_not_called_too_large(qtbot, page, engine, model, pairs):
     hurry(page)
     page.set_machine(CPU_ONLY)
-    page._fit.tools.room.room = Room(free=5 * GB, ceiling=16 * GB)
+    page.fit.tools.room.room = Room(free=5 * GB, ceiling=16 * GB)
     engine.answers["inspect"] = replace(PAIRS, lengths=None)  # the tokenizer isn't there
     load(page, source=model, data=pairs, of_data={"max_length": 512}, memory={"batch_size": 64})
     settle(qtbot, page)
-    assert page._fit.is_upper_bound
-    assert (page._fit.verdict, page._fit.forecast.verdict) == (FitVerdict.UNKNOWN, FitVerdict.TOO_LARGE)
+    assert page.fit.is_upper_bound
+    assert (page.fit.verdict, page.fit.forecast.verdict) == (FitVerdict.UNKNOWN, FitVerdict.TOO_LARGE)
     assert not card(page).ladder.is_open
-    most = page._fit.forecast.parts.total
+    most = page.fit.forecast.parts.total
     engine.answers["inspect"] = replace(PAIRS, lengths=replace(PAIRS.lengths, longest=32))
-    page._reading.read_again()
+    page.reading.read_again()
     settle(qtbot, page)
-    assert page._fit.known_length == 32
-    assert page._fit.forecast.parts.total < most / 2
-    assert page._fit.verdict is FitVerdict.FITS
+    assert page.fit.known_length == 32
+    assert page.fit.forecast.parts.total < most / 2
+    assert page.fit.verdict is FitVerdict.FITS
 
 
 @pytest.mark.parametrize(
@@ -209,12 +210,12 @@ def test_free_memory_is_read_again_without_flicker_and_not_while_hidden(qtbot, t
     set_free(texts, memory, 5 * GB)
     assert card(texts).headline.endswith("of 5.00 GB free")
     memory.room.room = None
-    texts._fit.read_room()
+    texts.fit.read_room()
     assert card(texts).headline.startswith("Takes ")
-    assert card(texts)._bar.limits == ()
-    assert card(texts)._timer.isActive()
+    assert card(texts).bar.limits == ()
+    assert card(texts).timer.isActive()
     texts.hide()
-    assert not card(texts)._timer.isActive()
+    assert not card(texts).timer.isActive()
 
 
 class TestLookup:
@@ -248,8 +249,8 @@ class TestLookup:
         return page
 
     def test_a_press_fetches_it_and_the_forecast_appears(self, qtbot, elsewhere, engine, snapshot):
-        line, measuring = card(elsewhere)._lookup, card(elsewhere)._measure
-        assert "isn't on this computer yet" in card(elsewhere)._missing.text()
+        line, measuring = card(elsewhere).lookup, card(elsewhere).measure
+        assert "isn't on this computer yet" in card(elsewhere).missing.text()
         assert all(word in line.label.text() for word in ("config.json", "huggingface.co"))
         assert "fetch-config" not in [job for job, _ in engine.requests]
         engine.gate.clear()
@@ -276,18 +277,18 @@ class TestLookup:
         set_free(elsewhere, memory, 14 * GB)
         load(elsewhere, "causal-lm", "Qwen/Qwen2.5-1.5B", pairs, model={"method": "full"})
         settle(qtbot, elsewhere)
-        assert elsewhere._fit.verdict is FitVerdict.TOO_LARGE
-        remedy = next(each for each in elsewhere._fit.remedies() if each.name == "lora")
-        assert elsewhere._fit.verdict_after(remedy) is not FitVerdict.TOO_LARGE
+        assert elsewhere.fit.verdict is FitVerdict.TOO_LARGE
+        remedy = next(each for each in elsewhere.fit.remedies() if each.name == "lora")
+        assert elsewhere.fit.verdict_after(remedy) is not FitVerdict.TOO_LARGE
         assert "fits" not in card(elsewhere).worth(remedy), "once applied, it only may fit"
-        assert card(elsewhere)._measure.button.text() == "Look up details"
-        card(elsewhere)._measure.button.click()
-        assert elsewhere._fit.lookup.is_running
+        assert card(elsewhere).measure.button.text() == "Look up details"
+        card(elsewhere).measure.button.click()
+        assert elsewhere.fit.lookup.is_running
 
     def test_a_failed_or_cancelled_one_can_be_repeated_unless_hone_is_offline(
         self, qtbot, elsewhere, engine, pairs, monkeypatch
     ):
-        line, lookup = card(elsewhere)._lookup, elsewhere._fit.lookup
+        line, lookup = card(elsewhere).lookup, elsewhere.fit.lookup
         engine.answers["fetch-config"] = UserError("The Hub can't be reached", "Is this computer online?")
         line.button.click()
         qtbot.waitUntil(lambda: not lookup.is_running)
@@ -312,15 +313,15 @@ class TestLookup:
         monkeypatch.setenv("HF_HUB_OFFLINE", "1")
         load(elsewhere, source="org/another", data=pairs)
         assert not line.isVisible()
-        assert "HF_HUB_OFFLINE" in card(elsewhere)._missing.text()
+        assert "HF_HUB_OFFLINE" in card(elsewhere).missing.text()
 
 
 def test_the_memory_is_among_the_checks_in_the_words_of_its_card(qtbot, texts, memory):
     def check():
-        return next((one.text, one.level) for one in texts._outcome.checks.checks if "Memory" in one.text)
+        return next((one.text, one.level) for one in texts.outcome.checks.checks if "Memory" in one.text)
 
     assert check() == ("Memory: Fits", None)
-    set_free(texts, memory, texts._fit.forecast.parts.total * 1.05)
+    set_free(texts, memory, texts.fit.forecast.parts.total * 1.05)
     assert check() == ("Memory: Fits tightly", "warning")
     await_refined(qtbot, texts)
     set_free(texts, memory, GB)
@@ -336,8 +337,8 @@ class TestTime:
         unknown = "Press Measure to see how long it takes."
         assert run_time(texts) == unknown
         past = Timing("Yesterday", 40, 9, 3.0, 600.0, 10.0, 5.0)
-        memory.timings = {(timing_key(texts._fit.case.options), "Old processor"): past}
-        texts._fit.resume()
+        memory.timings = {(timing_key(texts.fit.case.options), "Old processor"): past}
+        texts.fit.resume()
         qtbot.waitUntil(lambda: run_time(texts) != unknown)
         assert run_time(texts) == "Takes about 10 min, estimated from the run “Yesterday”."
         put(texts, training__epochs=6.0)
@@ -366,7 +367,7 @@ class TestTime:
         page.set_machine(CPU_ONLY)
         load(page, "chat", "scratch:llama-tiny", talks)
         settle(qtbot, page)
-        first, second = (timing_key(options) for options in options_of_runs(page._fit.case.options))
+        first, second = (timing_key(options) for options in options_of_runs(page.fit.case.options))
         chat = Timing("Pip", 16, 3, 3.0, 120.0, 0.0, 0.0)
         before = dataclasses.replace(chat, seconds=60.0)
         basis = "estimated from the run “Pip”"
@@ -380,7 +381,7 @@ class TestTime:
         ):
             memory.timings = {(key, "Old processor"): timing for key, timing in past.items()}
             put(page, training__early_stopping_patience=0)
-            page._fit.resume()
+            page.fit.resume()
             qtbot.waitUntil(lambda text=expected: run_time(page) == text.format("about ", basis))
             put(page, training__early_stopping_patience=2)
             assert run_time(page) == expected.format("at most about ", basis)
@@ -388,14 +389,14 @@ class TestTime:
 
 class TestMeasuring:
     def test_it_is_shown_and_kept_while_only_other_options_change(self, qtbot, texts, memory):
-        button, label = card(texts)._measure.button, card(texts)._measure.label
+        button, label = card(texts).measure.button, card(texts).measure.label
         assert texts.known_memory is None  # the run makes the forecast itself
         memory.dry_runs.gate.clear()
         button.click()
         assert button.text() == "Cancel"
         assert label.text().endswith("0\u00a0s")
         readings = memory.room.readings
-        texts._fit.read_room()
+        texts.fit.read_room()
         assert memory.room.readings == readings, "the dry run uses it"
         memory.dry_runs.gate.set()
         qtbot.waitUntil(lambda: basis(texts) == "measured")
@@ -403,7 +404,7 @@ class TestMeasuring:
         assert parts(texts)["weights"] == MEASURED.parts.weights
         assert label.text() == "500 ms a step"
         assert run_time(texts).endswith(", as measured, evaluations estimated.")
-        assert not texts._fit.refined.is_waiting  # there is no better figure
+        assert not texts.fit.refined.is_waiting  # there is no better figure
         assert texts.known_memory.parts == MEASURED.parts
         before = run_time(texts)
         put(texts, training__epochs=300.0)
@@ -414,7 +415,7 @@ class TestMeasuring:
 
     def test_it_is_cancelled_by_its_button_a_change_that_matters_and_a_start(self, qtbot, texts, memory):
         memory.dry_runs.gate.clear()
-        button = card(texts)._measure.button
+        button = card(texts).measure.button
         for killed, cancel in enumerate(
             (button.click, partial(put, texts, memory__batch_size=8), texts.start), start=1
         ):
@@ -423,7 +424,7 @@ class TestMeasuring:
             assert button.text() == "Cancel"
             cancel()
             assert memory.dry_runs.killed == killed
-            assert not texts._fit.measuring.is_running
+            assert not texts.fit.measuring.is_running
             settle(qtbot, texts)
 
     def test_it_says_that_other_programs_slowed_it(self, qtbot, texts, memory):
@@ -432,16 +433,16 @@ class TestMeasuring:
             put(texts, memory__batch_size=8 if share > 0.5 else 16)
             settle(qtbot, texts)
             measure(qtbot, texts)
-            assert words in card(texts)._measure.label.text()
-            assert texts._fit.timed.measurement.was_disturbed == (share > 0.5)
+            assert words in card(texts).measure.label.text()
+            assert texts.fit.timed.measurement.was_disturbed == (share > 0.5)
 
     def test_its_seconds_stay_in_one_line(self, texts, memory, monkeypatch):
         memory.dry_runs.gate.clear()
-        card(texts)._measure.button.click()
-        texts._fit._began -= 61
+        card(texts).measure.button.click()
+        texts.fit._began -= 61
         card(texts).show_state()
-        assert card(texts)._measure.label.text().endswith("1\u00a0min\u00a001\u00a0s")
-        card(texts)._measure.button.click()
+        assert card(texts).measure.label.text().endswith("1\u00a0min\u00a001\u00a0s")
+        card(texts).measure.button.click()
 
     def test_a_failed_dry_run_is_explained(self, qtbot, texts, memory):
         for failure, words in (
@@ -449,9 +450,9 @@ class TestMeasuring:
             (OSError(2, "No such file"), "Hone's engine can't be started."),
         ):
             memory.dry_runs.answer = failure
-            with qtbot.waitSignal(texts._fit.measuring.failed):
-                card(texts)._measure.button.click()
-            assert card(texts)._note.text().startswith(words)
+            with qtbot.waitSignal(texts.fit.measuring.failed):
+                card(texts).measure.button.click()
+            assert card(texts).note.text().startswith(words)
         assert basis(texts) == "estimate"
 
     def test_memory_that_ran_out_is_an_answer_with_remedies(self, qtbot, texts, memory):
@@ -459,7 +460,7 @@ class TestMeasuring:
         assert not card(texts).ladder.is_open
         measure(qtbot, texts)
         assert card(texts).headline == "Doesn't fit · memory ran out at 3.00 GB"
-        assert card(texts)._note.text() == RAN_OUT.out_of_memory
+        assert card(texts).note.text() == RAN_OUT.out_of_memory
         assert card(texts).ladder.is_open
         assert CHECKPOINTING in remedies(texts)
         assert list(parts(texts)) == ["this run"]
@@ -468,7 +469,7 @@ class TestMeasuring:
         assert [text[:8] for text in explained(texts).values()] == ["3.00 GB."]
 
     def test_a_time_box_sets_as_many_steps_as_fit_into_it(self, qtbot, texts):
-        box, time = card(texts)._time_box, card(texts).time
+        box, time = card(texts).time_box, card(texts).time
         assert not box.isVisible()
         measure(qtbot, texts)
         assert explained(texts)["Weights"].startswith("418 MB. ")
@@ -501,7 +502,7 @@ class TestMeasuring:
         put(texts, data__max_train_samples=100)
         settle(qtbot, texts)
         assert basis(texts) == "estimate"
-        assert "500 ms a step" in card(texts)._measure.label.text()
+        assert "500 ms a step" in card(texts).measure.label.text()
 
 
 def explained(page):
@@ -520,8 +521,8 @@ def explained(page):
     ],
 )
 def test_remedies_unfold_where_memory_is_short(texts, memory, *, share, start, end, is_open):
-    set_free(texts, memory, share * texts._fit.forecast.parts.total)
-    assert texts._fit.forecast.parts.total == sum(parts(texts).values())
+    set_free(texts, memory, share * texts.fit.forecast.parts.total)
+    assert texts.fit.forecast.parts.total == sum(parts(texts).values())
     assert card(texts).headline.startswith(f"{start} · ")
     assert card(texts).headline.endswith(end)
     assert card(texts).ladder.is_open == is_open
@@ -536,15 +537,15 @@ def test_each_batch_that_is_offered_fits_by_the_forecast_by_which_another_does_n
     for batch in (16, 64, 20_000):
         put(texts, memory__batch_size=batch, memory__gradient_accumulation_steps=1)
         if measured is not None:
-            figures = scaled(texts._fit.forecast.parts, measured)
+            figures = scaled(texts.fit.forecast.parts, measured)
             found = replace(MEASURED, parts=figures, peak=figures.total)
-            texts._fit.add_measurement(texts._fit.case.options, found)
-        set_free(texts, memory, share * texts._fit.forecast.parts.total)
+            texts.fit.add_measurement(texts.fit.case.options, found)
+        set_free(texts, memory, share * texts.fit.forecast.parts.total)
         hints = [fix.changes for hint in row(texts, size).advice for fix in hint.fixes]
-        steps = [one.changes for one in texts._fit.remedies() if one.name == "batch"]
+        steps = [one.changes for one in texts.fit.remedies() if one.name == "batch"]
         for changes in (*hints, *(one for one in steps if one[size] > 1)):  # nothing is smaller than 1
-            texts._options.form.set_values(changes)
-            assert texts._fit.verdict in (FitVerdict.FITS, FitVerdict.TIGHT), changes
+            texts.options.form.set_values(changes)
+            assert texts.fit.verdict in (FitVerdict.FITS, FitVerdict.TIGHT), changes
 
 
 def test_a_batch_larger_than_the_data_has_the_usual_one_as_remedy_if_that_fits(texts, memory):
@@ -569,7 +570,7 @@ def test_a_remedy_is_applied_and_undone(texts, memory):
     remedy.button.click()
     assert texts.tree()["memory"]["activation_checkpointing"] is True
     assert CHECKPOINTING not in remedies(texts)
-    press(texts._changes, "Undo")
+    press(texts.changes, "Undo")
     assert texts.tree() == before
 
 
@@ -599,10 +600,10 @@ class TestStart:
         assert asked.offered == []  # it fits
         set_free(texts, memory, 3 * GB)
         with qtbot.assertNotEmitted(texts.start_requested):
-            texts._outcome.start.click()
+            texts.outcome.start.click()
         asked.answer = DoesntFitAnswer.ANYWAY
         with qtbot.waitSignal(texts.start_requested):
-            texts._outcome.start.click()
+            texts.outcome.start.click()
         put(texts, training__learning_rate=1e-4)  # it takes as much
         settle(qtbot, texts)
         with qtbot.waitSignal(texts.start_requested):
@@ -614,12 +615,12 @@ class TestStart:
         with qtbot.assertNotEmitted(texts.start_requested):
             texts.start()
         assert len(asked.offered) == 3
-        assert texts._fit.verdict is not FitVerdict.TOO_LARGE
+        assert texts.fit.verdict is not FitVerdict.TOO_LARGE
         set_free(texts, memory, GB)  # no single remedy is enough
         with qtbot.assertNotEmitted(texts.start_requested):
             texts.start()
-        assert texts._fit_actions.sheet is not None
-        texts._fit_actions.close()
+        assert texts.fit_actions.sheet is not None
+        texts.fit_actions.close()
 
     def test_a_run_that_waits_is_compared_with_all_memory(self, qtbot, texts, memory, asked, monkeypatch):
         monkeypatch.setattr(queue, "ahead_of", lambda _device: TurnAwaited(behind="Other", ahead=1))
@@ -627,7 +628,7 @@ class TestStart:
         with qtbot.waitSignal(texts.start_requested):
             texts.start()
         readings = memory.room.readings
-        texts._fit.read_room()
+        texts.fit.read_room()
         assert memory.room.readings == readings, "the run is to have the memory"
         texts.show_error(UserError("The run can't be started"))
         assert memory.room.readings == readings + 1
@@ -654,7 +655,7 @@ class TestFitSheet:
 
     def open(self, qtbot, page):
         card(page).ladder.fit.click()
-        sheet = page._fit_actions.sheet
+        sheet = page.fit_actions.sheet
         qtbot.waitUntil(lambda: not sheet.is_running)
         return sheet
 
@@ -669,25 +670,25 @@ class TestFitSheet:
         sheet.apply.click()
         assert short.tree()["memory"]["batch_size"] == chosen.changes["memory.batch_size"]
         assert basis(short) == "measured"
-        assert short._fit_actions.sheet is None
-        press(short._changes, "Undo")
+        assert short.fit_actions.sheet is None
+        press(short.changes, "Undo")
         assert short.tree() == before
 
     def test_stopping_or_closing_it_ends_the_dry_run_and_the_page_continues(self, qtbot, short, memory):
         memory.dry_runs.gate.clear()
-        for end in ("_stop", "reject"):
+        for end in ("stop", "reject"):
             card(short).ladder.fit.click()
-            sheet = short._fit_actions.sheet
+            sheet = short.fit_actions.sheet
             readings, killed = memory.room.readings, memory.dry_runs.killed
             qtbot.waitUntil(lambda sheet=sheet: sheet.table.rowCount() > 1)
             assert not sheet.table.tries, "they are planned"
-            sheet._stop.click() if end == "_stop" else sheet.reject()
+            sheet.stop.click() if end == "stop" else sheet.reject()
             qtbot.waitUntil(lambda sheet=sheet: not sheet.is_running)
             assert memory.dry_runs.killed == killed + 1
             assert not sheet.apply.isEnabled()
             sheet.reject()
             assert memory.room.readings > readings
-            assert short._fit.refined.is_waiting
+            assert short.fit.refined.is_waiting
 
     def test_a_run_that_fits_or_fails_needs_no_change(self, qtbot, short, memory):
         memory.dry_runs.answer = UserError("The data is gone")
@@ -722,7 +723,7 @@ def test_the_time_of_a_run_has_its_steps_and_a_forward_pass_for_each_validation_
     ],
 )
 def test_a_limit_of_time_makes_no_run_longer_than_its_epochs(qtbot, texts, training, minutes, most):
-    state, options = texts._fit, options_of_bert(memory={"batch_size": 1}, training=training)
+    state, options = texts.fit, options_of_bert(memory={"batch_size": 1}, training=training)
     state.case = dataclasses.replace(state.case, options=options, trained=100, validation=0.0)
     state.add_measurement(options, replace(MEASURED, compile_seconds=5.0, run_seconds=50.0))
     assert state.steps_within(minutes)[0] == most
@@ -734,25 +735,25 @@ def test_a_limit_of_time_leaves_room_for_evaluations_and_says_how_much_of_the_da
     measure(qtbot, texts)
     card(texts).time.setValue(1)
     text = card(texts).fits.text()
-    steps = texts._fit.steps_within(1)[0]
+    steps = texts.fit.steps_within(1)[0]
     assert text == f"Fits with maximum steps {steps}"
     assert steps < 2 * 60 / 1.5, "half a second each, and the evaluations"
     assert "as measured, evaluations estimated" in run_time(texts)
     put(texts, memory__batch_size=2)
     settle(qtbot, texts)
-    card(texts)._measure.button.click()
+    card(texts).measure.button.click()
     qtbot.waitUntil(lambda: "of one epoch" in card(texts).fits.text())
     assert "shorter texts or a smaller model" in card(texts).fits.text()
-    press(card(texts)._time_box, "Set steps")
+    press(card(texts).time_box, "Set steps")
     assert card(texts).fits.text().startswith("The run fits into this time: ")
-    assert sum(seconds for seconds, _title in texts._fit.expected) <= 60
+    assert sum(seconds for seconds, _title in texts.fit.expected) <= 60
 
 
 def test_a_limit_of_time_counts_both_runs_of_a_chat_model_from_scratch(qtbot, page, answers, talks):
     page.set_machine(CPU_ONLY)
     load(page, "chat", "scratch:llama-small", talks, model={"method": "full"})
     settle(qtbot, page)
-    state = page._fit
+    state = page.fit
     state.case = dataclasses.replace(state.case, trained=6400)
     state.add_measurement(state.case.options, replace(MEASURED, total_steps=None, run_seconds=None))
     steps = state.steps_within(20)[0]
@@ -792,7 +793,7 @@ def test_a_chat_model_from_scratch_is_forecast_by_its_larger_run(qtbot, page, an
     load(page, "chat", "scratch:llama-small", talks, model={"method": "full"})
     put(page, data__max_length=512)
     settle(qtbot, page)
-    state = page._fit
+    state = page.fit
     state.lengths = Lengths(unit="tokens", edges=(0, 40, 80), counts=(60, 4), longest=64, median=30)
     for batch, larger in ((4, 0), (64, 1)):  # their text fills six blocks of 512 tokens
         options = with_changes(state.case.options, {"memory.batch_size": batch})

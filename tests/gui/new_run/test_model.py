@@ -18,11 +18,11 @@ LORA = {"method": "lora", "lora_targets": ["q_proj"]}
 
 def test_a_model_is_chosen_where_it_comes_from_and_scratch_models_suit_the_task(page, model):
     load(page, source="scratch:bert-tiny")
-    field = page._options.fields.model
+    field = page.options.fields.model
     assert field.value() == "scratch:bert-tiny"
     assert row(page, "model.vocabulary").isVisible()
     assert not row(page, "model.pretrained").isVisible()
-    field._place.buttons()["folder"].click()
+    field.place.buttons()["folder"].click()
     assert page.tree()["model"]["source"] == ""
     assert not row(page, "model.vocabulary").isVisible()
     put(page, model__source=str(model))
@@ -49,7 +49,7 @@ def test_the_list_has_about_five_pretrained_models_for_each_task_and_says_which_
     load(page, task.value)
     models = [model for model in listed_models(task, 1024) if model.megabytes]
     assert 4 <= len(models) <= 6
-    field = page._options.fields.model
+    field = page.options.fields.model
     assert {model.source for model in models} <= set(offered(field))
     if task.reads_text:
         chosen = models[0]
@@ -77,8 +77,8 @@ def test_a_model_of_the_list_that_is_known_not_to_fit_says_so(page, memory, monk
     load(page, "chat", model={"method": "full"})
     page.set_machine(CPU_ONLY)
     memory.room.room = Room(free=free, ceiling=64 << 30)
-    page._options.fields.model.models.reload()
-    models = page._options.fields.model.models
+    page.options.fields.model.models.reload()
+    models = page.options.fields.model.models
     facts = models.itemData(models.findData("Qwen/Qwen2.5-1.5B-Instruct"), SECOND_LINE)
     assert facts.endswith(badge)
     assert badge or not {"fit", "large"} & set(facts.split())
@@ -92,17 +92,17 @@ def test_only_past_runs_that_suit_the_task_are_offered(qtbot, page, tmp_path):
         for file in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
             (folder / "model" / file).write_text("{}")
     load(page, "chat")
-    runs = page._options.fields.model._runs
+    runs = page.options.fields.model.runs
     runs.reload()
     assert [runs.itemText(index) for index in range(runs.count())] == ["wrote"]
-    page._options.fields.model._place.buttons()["run"].click()
+    page.options.fields.model.place.buttons()["run"].click()
     runs.setCurrentIndex(0)
     runs.activated.emit(0)
     source = page.tree()["model"]["source"]
     assert (source.startswith("run:"), source.endswith("wrote")) == (True, True)
-    page._questions.model.set_request(None)
+    page.questions.model.set_request(None)
     page._refresh()
-    qtbot.waitUntil(lambda: "Model of the run “wrote”" in [one.text for one in page._outcome.checks.checks])
+    qtbot.waitUntil(lambda: "Model of the run “wrote”" in [one.text for one in page.outcome.checks.checks])
 
 
 def test_the_engine_is_asked_once_for_each_model_and_what_matters_to_it(qtbot, page, engine, model, pairs):
@@ -114,7 +114,7 @@ def test_the_engine_is_asked_once_for_each_model_and_what_matters_to_it(qtbot, p
     assert (request.asked["model"]["source"], request.labels) == (str(model), len(PAIRS.labels))
     count = len(engine.looked_at())
     put(page, training__epochs=9.0, memory__batch_size=3)
-    assert not page._questions.model.is_waiting
+    assert not page.questions.model.is_waiting
     row(page, "model.lora_alpha").field.line.setText("many")  # can't be read
     settle(qtbot, page)
     assert len(engine.looked_at()) == count
@@ -122,7 +122,7 @@ def test_the_engine_is_asked_once_for_each_model_and_what_matters_to_it(qtbot, p
     for number, (path, value) in enumerate(
         (("model.method", "full"), ("model.attention", "eager"), ("memory.activation_checkpointing", True)), 1
     ):
-        page._options.form.set_values({path: value})
+        page.options.form.set_values({path: value})
         settle(qtbot, page)
         section, name = path.split(".")
         assert engine.looked_at()[-1].asked[section][name] == value
@@ -152,7 +152,7 @@ def test_its_problems_are_at_their_fields_and_prevent_the_start(qtbot, page, eng
     with qtbot.assertNotEmitted(page.start_requested):
         page.start()
     engine.answers["check-model"] = MODEL
-    page._options.form.set_values(fix.changes)
+    page.options.form.set_values(fix.changes)
     settle(qtbot, page)
     assert start_text(page) == "Start training"
 
@@ -161,7 +161,7 @@ def test_a_start_waits_only_for_an_answer_that_may_refuse_it(qtbot, page, engine
     settle(qtbot, page)
     engine.gate.clear()
     put(page, model__pretrained=True)
-    assert page._questions.model.is_waiting
+    assert page.questions.model.is_waiting
     assert start_text(page) == "Start training"
     put(page, model__method="head")
     assert start_text(page) == "Start once the model is checked"
@@ -197,6 +197,6 @@ def test_an_answer_about_the_same_model_and_method_is_kept(qtbot, page, engine, 
     settle(qtbot, page)
     engine.requests.clear()
     put(page, model__method="lora", model__lora_alpha=3.0, training__learning_rate=0.5)
-    assert page._questions.model.report is not None
+    assert page.questions.model.report is not None
     settle(qtbot, page)
     assert engine.looked_at() == []

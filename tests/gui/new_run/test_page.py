@@ -48,7 +48,7 @@ def test_it_opens_ready_and_its_button_names_what_is_missing_without_moving(qtbo
         page.start()
     assert caught.args[0].data.train == "builtin:digits"
     page.resize(1024, 700)
-    button = page._outcome.start
+    button = page.outcome.start
     qtbot.waitUntil(lambda: button.mapTo(page, button.rect().topLeft()).y() > 600)
     place = button.mapTo(page, button.rect().topLeft())
     load(page, source="")
@@ -114,13 +114,13 @@ def test_problems_of_the_data_are_at_their_fields_with_remedies(qtbot, page, eng
     settle(qtbot, page)
     assert start_text(page) == "Start training"
     engine.answers["inspect"] = UserError("pairs.tsv is empty", "It holds a header only.")
-    page._reading.read_again()
+    page.reading.read_again()
     settle(qtbot, page)
     assert row(page, "data.train").problems[0].message == "pairs.tsv is empty"
-    assert page._options.data.line.text.text() == "It holds a header only."
+    assert page.options.data.line.text.text() == "It holds a header only."
     assert start_text(page) == "Fix “Training data”"
     engine.answers["inspect"] = EngineCrashed("inspect", -11, "Segmentation fault")
-    page._reading.read_again()
+    page.reading.read_again()
     settle(qtbot, page)
     assert start_text(page) == "Start training", "a fault of the engine is no reason not to train"
     assert ("warning", "") in checks(page)
@@ -132,8 +132,8 @@ def test_all_problems_are_listed_at_once_and_lead_to_their_fields(qtbot, page, m
     listed = {path for level, path in checks(page) if level == "error"}
     assert listed == {"data.train", "training.learning_rate", "training.weight_decay"}
     assert start_text(page) == "Fix 3 problems to start"
-    page._outcome.checks.path_chosen.emit("training.weight_decay")
-    control, viewport = row(page, "training.weight_decay").field.control, page._scroll.viewport()
+    page.outcome.checks.path_chosen.emit("training.weight_decay")
+    control, viewport = row(page, "training.weight_decay").field.control, page.scroll_area.viewport()
     assert control.isVisible()  # it was behind "More"
     qtbot.waitUntil(lambda: viewport.rect().contains(control.mapTo(viewport, control.rect().center())))
     assert page.focusWidget() is control
@@ -165,18 +165,18 @@ def test_a_warm_up_longer_than_the_run_and_a_batch_larger_than_the_data(qtbot, p
     put(page, training__epochs=5000.0)
     assert start_text(page) == "Start training"
     put(page, training__epochs=1.0)
-    page._options.form.set_values(problem.fixes[0].changes)
+    page.options.form.set_values(problem.fixes[0].changes)
     assert start_text(page) == "Start training"
     put(page, memory__batch_size=4096)
     (advice,) = row(page, "memory.batch_size").advice
     assert start_text(page) == "Start training"
-    page._options.form.set_values(advice.fixes[0].changes)
+    page.options.form.set_values(advice.fixes[0].changes)
     assert row(page, "memory.batch_size").advice == ()
 
 
 def test_a_machine_without_a_gpu(qtbot, page):
     page.set_machine(CPU_ONLY)
-    buttons = page._options.fields.device.segmented.buttons()
+    buttons = page.options.fields.device.segmented.buttons()
     assert not buttons["mps"].isEnabled()
     assert buttons["mps"].toolTip() == "MPS is the GPU of Apple computers."
     why = row(page, "device.name").refusals
@@ -193,7 +193,7 @@ def test_a_machine_without_a_gpu(qtbot, page):
     assert start_text(page) == "Fix “Device”"
     put(page, device__name="cpu")
     with qtbot.waitSignal(page.check_requested) as caught:
-        press(page._options, "Check this device…")
+        press(page.options, "Check this device…")
     assert caught.args == ["cpu"]
 
 
@@ -204,23 +204,23 @@ def test_another_device_refuses_other_choices(page):
     page.set_machine(MachineReport(devices=(mps, cpu), automatic="mps"))
     button = row(page, "model.method").field.segmented.buttons()["qlora"]
     for name, is_offered in (("auto", False), ("cpu", True), ("mps", False)):
-        page._options.fields.device.segmented.buttons()[name].click()
+        page.options.fields.device.segmented.buttons()[name].click()
         assert button.isEnabled() == is_offered
         assert bool(row(page, "model.method").refusals.summary) != is_offered
 
 
 def test_tab_goes_down_the_rows_also_below_more(qtbot, page, model, pairs):
     load(page, source=model, data=pairs, model={"method": "lora"})
-    for card in page._options.cards:
+    for card in page.options.cards:
         card.open()
-    form = page._options.form
+    form = page.options.form
     controls = [form.field(path).control for path in form.paths if form.applies(options_by_path()[path])]
     order = [stop for stop in tab_stops(page) if stop in controls]
     assert order == [control for control in controls if control in order]
     assert len(order) > 30
 
     def heights() -> list[int]:
-        return [control.mapTo(page._options, control.rect().topLeft()).y() for control in order]
+        return [control.mapTo(page.options, control.rect().topLeft()).y() for control in order]
 
     qtbot.waitUntil(lambda: heights() == sorted(heights()))  # texts that wrap make layouts go round twice
 
@@ -244,7 +244,7 @@ def test_a_run_file_that_calls_its_task_by_its_title_is_opened(page, tmp_path):
     file = tmp_path / "writer.hone"
     file.write_text('task = "text-generation"\n[model]\nsource = "scratch:llama-tiny"\n')
     page.load_file(file)
-    assert page._options.form.task is Task.CAUSAL_LM
+    assert page.options.form.task is Task.CAUSAL_LM
 
 
 def test_a_run_file_with_names_of_earlier_versions_is_opened_and_they_are_told(page, tmp_path, monkeypatch):
@@ -253,7 +253,7 @@ def test_a_run_file_with_names_of_earlier_versions_is_opened_and_they_are_told(p
     file.write_text(f'task = "{TEXTS}"\n[training]\npasses = 7\n')
     page.load_file(file)
     assert page.tree()["training"]["epochs"] == 7
-    said = " ".join(label.text() for label in page._strip.findChildren(QLabel))
+    said = " ".join(label.text() for label in page.strip.findChildren(QLabel))
     assert "training.passes is training.epochs here" in said
 
 
@@ -270,16 +270,16 @@ def test_problems_of_a_run_file_are_shown_and_opening_it_can_be_undone(page, tmp
     before, path = page.tree(), tmp_path / "wrong.hone"
     path.write_text(text)
     page.load_file(path)
-    assert page._strip.isVisible()
+    assert page.strip.isVisible()
     assert (page.tree()["task"] == TEXTS) == is_opened
     if is_opened:
-        page._strip.dismiss()  # it is newer
-        press(page._changes, "Undo")
+        page.strip.dismiss()  # it is newer
+        press(page.changes, "Undo")
     assert page.tree() == before
 
 
 def choose_task(page, task):
-    tasks = page._header._tasks.choices
+    tasks = page.header.tasks.choices
     tasks.setCurrentIndex(tasks.findData(str(task)))
     tasks.activated.emit(tasks.currentIndex())
 
@@ -319,9 +319,9 @@ def test_another_task_keeps_model_and_data_and_brings_back_none_of_earlier(
 def test_a_model_that_another_task_refuses_gives_way_and_undo_brings_it_back(page, source, task, then):
     load(page, source=source)
     choose_task(page, task)
-    assert page._options.form.value("model.source") == then
+    assert page.options.form.value("model.source") == then
     page.stack.undo()
-    assert page._options.form.value("model.source") == source
+    assert page.options.form.value("model.source") == source
 
 
 def test_another_task_by_a_fix_keeps_the_model_unless_one_is_for_texts_and_one_for_images(
@@ -329,16 +329,16 @@ def test_another_task_by_a_fix_keeps_the_model_unless_one_is_for_texts_and_one_f
 ):
     load(page, "causal-lm", "scratch:llama-small")
     drop(page, talks)
-    press(page._offer, "Change to “Chat”")
+    press(page.offer, "Change to “Chat”")
     assert page.tree()["model"]["source"] == "scratch:llama-small"
     assert page.focusWidget() is row(page, "data.train").field.control, "the focus stays in the form"
-    page._change_task(Task.CAUSAL_LM)
-    page._remedies.propose_task()
-    assert not page._offer.isVisible(), "the task that was just left is not offered again"
+    page.header.task_chosen.emit(Task.CAUSAL_LM)
+    page.remedies.propose_task()
+    assert not page.offer.isVisible(), "the task that was just left is not offered again"
     load(page, source="some/bert")
     put(page, data__train="builtin:digits")
-    page._remedies.propose_task()
-    press(page._offer, "Change to “Image classification”")
+    page.remedies.propose_task()
+    press(page.offer, "Change to “Image classification”")
     assert page.tree()["model"]["source"].startswith("torchvision:")
 
 
@@ -353,7 +353,7 @@ def test_a_chat_model_from_scratch_is_pretrained_first(qtbot, page, answers, tal
 
 
 def changes(page):
-    return {change.name: (change.before, change.after) for change in page._changes.changes}
+    return {change.name: (change.before, change.after) for change in page.changes.changes}
 
 
 def test_a_preset_is_applied_listed_and_undone(page):
@@ -362,10 +362,10 @@ def test_a_preset_is_applied_listed_and_undone(page):
     page.apply_preset(preset)
     assert page.tree()["model"]["method"] == "lora"
     assert changes(page)[options_by_path()["model.method"].title] == ("Full", "LoRA")
-    assert page._changes.isVisible()
+    assert page.changes.isVisible()
     put(page, training__seed=7)
-    press(page._changes, "Undo")
-    assert page._changes.isHidden()
+    press(page.changes, "Undo")
+    assert page.changes.isHidden()
     assert page.tree() == {**before, "training": {**before["training"], "seed": 7}}
     page.stack.undo()
     assert page.tree()["model"]["method"] == "lora"
@@ -375,11 +375,11 @@ def test_a_preset_is_applied_listed_and_undone(page):
 
 
 def test_a_message_about_one_option_goes_once_that_is_changed_by_hand(page):
-    page._history.change("Stop after 50 steps", "", {"training.max_steps": 50})
+    page.history.change("Stop after 50 steps", "", {"training.max_steps": 50})
     put(page, training__seed=7)
-    assert page._changes.isVisible()
+    assert page.changes.isVisible()
     put(page, training__max_steps=120)
-    assert page._changes.isHidden()
+    assert page.changes.isHidden()
 
 
 def test_a_preset_of_another_task_changes_the_task_and_undo_returns(page):
@@ -389,7 +389,7 @@ def test_a_preset_of_another_task_changes_the_task_and_undo_returns(page):
     assert presets.changes(page.tree(), preset.tree) == {}
     assert changes(page)["Task"] == ("Image classification", "Text classification")
     assert changes(page)["Batch size"] == ("7", "32")
-    press(page._changes, "Undo")
+    press(page.changes, "Undo")
     assert page.tree() == images
 
 
@@ -406,7 +406,7 @@ def test_the_options_of_a_run_are_listed_in_words_and_its_start_leaves_them_for_
 ):
     data = {"train": str(pairs)}
     page.open_run({"task": TEXTS, "model": {"source": source}, "data": data, "output": {"name": "Reviews"}})
-    assert words in {change.after for change in page._changes.changes}
+    assert words in {change.after for change in page.changes.changes}
     put(page, output__name="Reviews 2")
     page.begin_next("Reviews 2")
     assert page.tree()["output"].get("name") is None
@@ -417,7 +417,7 @@ CHANGES = {
     "an example": lambda page, path: page.load_example(find_example("mrpc")),
     "a preset": lambda page, path: page.apply_preset(find_preset("published-guide")),
     "a run file": lambda page, path: page.load_file(RESOURCES / "examples" / "mrpc.hone"),
-    "a remedy": lambda page, path: page._remedies.apply(
+    "a remedy": lambda page, path: page.remedies.apply(
         Fix("Use it", {"task": "chat", "data.train": str(path)})
     ),
     "another task": lambda page, path: choose_task(page, TEXTS),
@@ -427,20 +427,20 @@ CHANGES = {
     "dropped data": drop,
     "data from outside": lambda page, path: page.set_data(path),
     "a reset": lambda page, path: page.start_afresh(),
-    "a script": lambda page, path: page._history.import_options(import_text("--learning_rate 3e-5")),
+    "a script": lambda page, path: page.history.import_options(import_text("--learning_rate 3e-5")),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_whatever_changes_the_form_is_undone_and_done_again(page, pairs, change):
-    form = page._options.form
+    form = page.options.form
     put(page, memory__batch_size=7)
     before, changed = page.tree(), form.changed_from()
     change(page, pairs)
     after, changed_after = page.tree(), form.changed_from()
     assert after != before
     page.stack.undo()
-    assert (page.tree(), page._header._tasks.choices.currentData()) == (before, before["task"])
+    assert (page.tree(), page.header.tasks.choices.currentData()) == (before, before["task"])
     assert form.changed_from() == changed
     page.stack.redo()
     assert (page.tree(), form.changed_from()) == (after, changed_after)
@@ -453,22 +453,22 @@ def test_an_imported_script_is_laid_over_the_form(qtbot, page, model, pairs):
     load(page, source=model, data=pairs)
     await_reading(qtbot, page)
     arguments = "--learning_rate 3e-5 --use_lora --per_device_train_batch_size 4"
-    page._history.import_options(import_text(arguments))
+    page.history.import_options(import_text(arguments))
     tree = page.tree()
     assert (tree["task"], tree["training"]["learning_rate"]) == (TEXTS, 3e-5)
     assert (tree["memory"]["batch_size"], tree["model"]["method"]) == (4, "lora")
-    assert page._changes.isVisible()
-    page._history.import_options(import_text("--train_file other.tsv --text_columns one,two"))
+    assert page.changes.isVisible()
+    page.history.import_options(import_text("--train_file other.tsv --text_columns one,two"))
     assert page.tree()["data"]["text_columns"] == ["one", "two"], "they came with the other data"
 
 
 def test_the_menu_offers_every_preset_and_example(qtbot, page):
-    buttons = {button.text(): button for button in page._header.findChildren(QPushButton)}
+    buttons = {button.text(): button for button in page.header.findChildren(QPushButton)}
     examples = {action.text(): action for action in buttons["Examples"].menu().actions()}
     assert {preset.title for preset in presets.presets()} <= set(examples)
     for action, signal in (
-        (examples["Fastest"], page._header.preset_chosen),
-        (examples["Recognize handwritten digits"], page._header.example_chosen),
+        (examples["Fastest"], page.header.preset_chosen),
+        (examples["Recognize handwritten digits"], page.header.example_chosen),
     ):
         with qtbot.waitSignal(signal):
             action.trigger()
@@ -479,17 +479,17 @@ def test_own_data_in_place_of_an_example_begins_with_usual_values_and_undo_bring
 ):
     page.load_example(find_example("messages"))
     settle(qtbot, page)
-    subtitle = page._header._subtitle.text()
+    subtitle = page.header.subtitle.text()
     put(page, model__source=str(model))
-    assert page._header._subtitle.text() != subtitle
+    assert page.header.subtitle.text() != subtitle
     assert row(page, "model.vocabulary").problems == ()
     assert "vocabulary" not in page.tree()["model"]
     put(page, data__train=str(pairs))
     await_reading(qtbot, page)
     assert not page.tree()["output"].get("name")
     assert page.tree()["training"]["epochs"] == 3
-    assert "Epochs: 10 → 3" in page._changes.note.lines
-    press(page._changes, "Undo")
+    assert "Epochs: 10 → 3" in page.changes.note.lines
+    press(page.changes, "Undo")
     assert page.tree()["training"]["epochs"] == 10
     put(page, data__train=str(pairs.with_name("others.tsv")))
     settle(qtbot, page)
@@ -511,7 +511,7 @@ def test_own_data_with_the_examples_model_has_usual_values_that_are_not_warned_a
     training = tree["training"]
     assert (training["learning_rate"], training["epochs"], training["warmup"]) == (1e-3, 10, 0.2)
     assert (tree["data"]["max_length"], tree["model"].get("vocabulary", 1024)) == (1024, vocabulary or 1024)
-    assert page._options.form.row("training.learning_rate").advice == ()
+    assert page.options.form.row("training.learning_rate").advice == ()
 
 
 def test_an_untouched_learning_rate_follows_model_and_method(page, model):
@@ -521,7 +521,7 @@ def test_an_untouched_learning_rate_follows_model_and_method(page, model):
                          ({"model__method": "lora"}, 2e-4)):  # fmt: skip
         put(page, **change)
         assert page.tree()["training"]["learning_rate"] == rate
-        assert "training.learning_rate" not in page._options.form.changed_from()
+        assert "training.learning_rate" not in page.options.form.changed_from()
     put(page, training__learning_rate=3e-4)
     put(page, model__method="full")
     assert page.tree()["training"]["learning_rate"] == 3e-4
@@ -561,7 +561,7 @@ def test_a_quick_try_is_offered_where_it_is_one_and_leaves_the_form(qtbot, page,
     engine.answers["inspect"] = replace(report, source=str(pairs))
     load(page, source="scratch:bert-mini", data=pairs, training=training)
     settle(qtbot, page)
-    quick, before = page._outcome.quick, page.tree()
+    quick, before = page.outcome.quick, page.tree()
     assert quick.isVisibleTo(page) == is_offered
     if is_offered:
         with qtbot.waitSignal(page.quick_try_requested) as asked:

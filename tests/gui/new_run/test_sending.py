@@ -62,9 +62,9 @@ def test_what_a_run_file_names_leaves_only_after_a_yes_and_then_without_a_questi
     settle(qtbot, page)
     with qtbot.assertNotEmitted(page.start_requested):
         page.start()
-        assert page._strip.isVisible()
+        assert page.strip.isVisible()
         qtbot.waitUntil(lambda: len(asked) == 1)
-    assert page._strip.isHidden()
+    assert page.strip.isHidden()
     assert asked == [
         (
             "Send these files to workshop (me@10.0.0.7)?",
@@ -119,14 +119,16 @@ def test_a_run_that_needs_no_question_drops_the_one_that_is_prepared(
     page.load_file(stranger)
     settle(qtbot, page)
     go_on = Event()
-    monkeypatch.setattr(asking, "request_for", lambda *_given: go_on.wait() and asking.Request("Send?", ()))
+    monkeypatch.setattr(
+        asking, "request_for", lambda *_given: go_on.wait() and asking.SendingRequest("Send?", ())
+    )
     page.start()
     put(page, device__name="cpu")
     settle(qtbot, page)
     with qtbot.waitSignal(page.start_requested):
         page.start()
     go_on.set()
-    qtbot.waitUntil(lambda: page._sending._checking.is_idle)
+    qtbot.waitUntil(lambda: page.sending.checking.is_idle)
     assert asked == []
 
 
@@ -137,16 +139,18 @@ def test_another_form_drops_the_question_about_what_was_in_it(
     page.load_file(stranger)
     settle(qtbot, page)
     go_on = Event()
-    monkeypatch.setattr(asking, "request_for", lambda *_given: go_on.wait() and asking.Request("Send?", ()))
+    monkeypatch.setattr(
+        asking, "request_for", lambda *_given: go_on.wait() and asking.SendingRequest("Send?", ())
+    )
     page.start()
-    assert page._strip.accessibleName() == asking.CHECKING
+    assert page.strip.accessibleName() == asking.CHECKING
     if how == "a change":
         put(page, training__epochs=7.0)
     else:
         page.load_file(stranger)
-    assert page._strip.isHidden()
+    assert page.strip.isHidden()
     go_on.set()
-    qtbot.waitUntil(lambda: page._sending._checking.is_idle)
+    qtbot.waitUntil(lambda: page.sending.checking.is_idle)
     assert asked == []
 
 
@@ -168,5 +172,5 @@ def test_what_is_no_data_isnt_even_asked_about(qtbot, page, stranger, asked, wro
     wrong.append(Problem("data.eval", "id_rsa is neither a table nor a text"))
     with qtbot.assertNotEmitted(page.start_requested):
         page.start()
-        qtbot.waitUntil(lambda: page._strip.accessibleName() == "1 problem in the request")
+        qtbot.waitUntil(lambda: page.strip.accessibleName() == "1 problem in the request")
     assert asked == []

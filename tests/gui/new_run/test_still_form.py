@@ -9,7 +9,8 @@ from core.options.choices import Method, Task
 from core.runs.events import Level
 from gui.new_run.model_field import ModelOrigin
 from gui.widgets.bars import Part
-from tests.gui.new_run.steps import drop, load, press, put, row, settle
+from tests.fakes.on_screen import press
+from tests.gui.new_run.steps import drop, load, put, row, settle
 
 LONG = (
     "is a sentence with many words that no line of the form has enough room for, at any width of the window"
@@ -22,14 +23,14 @@ def places(qtbot, page):
     """Returns where the rows are on the page now, in pixels, in the smallest window; all cards are open."""
     page.resize(815, 650)
     page.set_machine(None)
-    for card in page._options.cards:
+    for card in page.options.cards:
         card.open()
     settle(qtbot, page)
 
     def look() -> dict[str, int]:
         for _round in range(5):  # texts that wrap make layouts go round twice
             QApplication.processEvents()
-        controls = {path: page._options.form.field(path).control for path in page._options.form.paths}
+        controls = {path: page.options.form.field(path).control for path in page.options.form.paths}
         return {
             path: control.mapTo(page, QPoint()).y()
             for path, control in controls.items()
@@ -37,8 +38,8 @@ def places(qtbot, page):
         }
 
     yield look
-    for path in page._options.form.paths:
-        page._options.form.field(path).remarked.emit("")
+    for path in page.options.form.paths:
+        page.options.form.field(path).remarked.emit("")
     page.resize(1000, 700)
 
 
@@ -83,7 +84,7 @@ def test_no_row_moves_while_values_are_typed(page, places, path, value, note):
 def test_another_source_of_the_model_moves_nothing(page, places):
     heights = set()
     for place in ModelOrigin:
-        page._options.fields.model._place.buttons()[place.value].click()
+        page.options.fields.model.place.buttons()[place.value].click()
         places()
         heights.add(row(page, "model.source").height())
     assert len(heights) == 1
@@ -91,37 +92,37 @@ def test_another_source_of_the_model_moves_nothing(page, places):
 
 def test_notices_move_nothing_and_take_a_few_lines_while_they_are_there(page, places):
     def say_and_hide():
-        for strip in page._strips:
+        for strip in page.strips:
             strip.show_message(Level.ERROR, LONG, "\n".join([LONG] * 9), FIXES)
         yield
-        for strip in page._strips:
+        for strip in page.strips:
             strip.hide()
         places()
 
     [*say_and_hide()]  # that of the example's options has taken more than one line
-    before, area = places(), page._scroll.geometry()
+    before, area = places(), page.scroll_area.geometry()
     saying = say_and_hide()
     next(saying)
     assert places() == before
-    assert page._scroll.geometry().topLeft() == area.topLeft()
-    assert page._scroll.geometry().bottom() < page._strips[0].mapTo(page, QPoint()).y()
-    assert page._strips[0].height() < 4.5 * page.fontMetrics().height()
+    assert page.scroll_area.geometry().topLeft() == area.topLeft()
+    assert page.scroll_area.geometry().bottom() < page.strips[0].mapTo(page, QPoint()).y()
+    assert page.strips[0].height() < 4.5 * page.fontMetrics().height()
     next(saying, None)
-    assert page._scroll.geometry() == area
+    assert page.scroll_area.geometry() == area
 
 
 def test_another_task_leaves_the_form_where_it_is(page, places):
-    page._header.show_restored(True)
-    tops = {(page._scroll.y(), places()["model.source"])}
+    page.header.show_restored(True)
+    tops = {(page.scroll_area.y(), places()["model.source"])}
     for task in Task:
-        page._change_task(task)
-        tops.add((page._scroll.y(), places()["model.source"]))
-    assert page._options.form.task is list(Task)[-1]
+        page.header.task_chosen.emit(task)
+        tops.add((page.scroll_area.y(), places()["model.source"]))
+    assert page.options.form.task is list(Task)[-1]
     assert len(tops) == 1
 
 
 def test_a_card_without_more_options_is_as_high(page, places):
-    card = next(card for card in page._options.cards if card.isAncestorOf(row(page, "model.source")))
+    card = next(card for card in page.options.cards if card.isAncestorOf(row(page, "model.source")))
     seen = {}
     for method in Method.HEAD, Method.LORA:
         put(page, model__method=method)
@@ -131,7 +132,7 @@ def test_a_card_without_more_options_is_as_high(page, places):
 
 
 def test_the_memory_card_keeps_its_height_whatever_its_parts_are(page, places):
-    bar, heights = page._outcome.fit._bar, set()
+    bar, heights = page.outcome.fit.bar, set()
     limits = [Part("free now", 8.0, "text"), Part("in total", 9.0, "bad")]
     for count in range(1, 6):
         bar.show_parts([Part(f"part {number}", 1.0, "run") for number in range(count)], limits)
@@ -142,7 +143,7 @@ def test_the_memory_card_keeps_its_height_whatever_its_parts_are(page, places):
 
 def in_front(page):
     """What is read where the notices are."""
-    front = next(strip for strip in reversed(page._strips) if strip.isVisible() and strip.isEnabled())
+    front = next(strip for strip in reversed(page.strips) if strip.isVisible() and strip.isEnabled())
     middle = QRect(front.mapTo(page, QPoint()), front.size()).center()
     assert front.isAncestorOf(page.childAt(middle)) or page.childAt(middle) is front
     return front.note.lines[0]
@@ -153,15 +154,15 @@ def test_an_older_notice_that_holds_comes_back_when_the_newer_one_is_done(page, 
     drop(page, talks)
     asked = "talks.json looks like data for “Chat”"
     assert in_front(page) == asked
-    page._remedies.apply(Fix("Remove duplicates", {"training.seed": 3}))
+    page.remedies.apply(Fix("Remove duplicates", {"training.seed": 3}))
     assert in_front(page) == "Remove duplicates"
     press(page, "1 more")
     assert in_front(page) == asked
     press(page, "1 more")
-    press(page._changes, "Undo")
+    press(page.changes, "Undo")
     assert in_front(page) == asked
-    press(page._offer, "✕")
-    assert page._offer.isHidden()
+    press(page.offer, "✕")
+    assert page.offer.isHidden()
 
 
 @pytest.mark.qt_log_ignore("This plugin does not support")

@@ -19,13 +19,13 @@ def ready(qtbot, page, memory):
     memory.room.room = Room(free=64 * GB, ceiling=64 * GB)
     page.set_machine(CPU_ONLY)
     settle(qtbot, page)
-    qtbot.waitUntil(lambda: page.ready is not None and page._fit.case is not None)
+    qtbot.waitUntil(lambda: page.ready is not None and page.fit.case is not None)
     return page
 
 
 @pytest.fixture
 def sheet(ready):
-    ready._outcome.sweep.click()
+    ready.outcome.sweep.click()
     (sheet,) = ready.findChildren(SweepSheet)
     yield sheet
     for left in ready.findChildren(SweepSheet):
@@ -87,18 +87,18 @@ def test_the_two_options_differ(sheet):
 
 def test_it_says_how_long_all_runs_take_and_which_may_not_fit(ready, sheet, memory):
     assert sheet.status.text() == "3 runs."
-    ready._fit.add_measurement(ready._fit.case.options, MEASURED)
+    ready.fit.add_measurement(ready.fit.case.options, MEASURED)
     assert sheet.status.text().startswith("3 runs, about ")  # the measurement came while it was open
     choose(sheet, 0, "training.epochs")
     sheet.rows[0][1].setText("5, 15")
-    own = sum(seconds for seconds, _title in ready._fit.expected)
-    assert ready._fit.outlook({"": ready.ready})[0] == pytest.approx(own)
-    seconds, large = ready._fit.outlook(sweep(ready.ready, sheet.values()))
+    own = sum(seconds for seconds, _title in ready.fit.expected)
+    assert ready.fit.outlook({"": ready.ready})[0] == pytest.approx(own)
+    seconds, large = ready.fit.outlook(sweep(ready.ready, sheet.values()))
     assert (seconds, large) == (pytest.approx(4 * own), [])
     assert sheet.status.text().startswith("2 runs, about ")
     choose(sheet, 0, SIZE)
     memory.room.room = Room(free=2 * GB, ceiling=2 * GB)
-    ready._fit.read_room()
+    ready.fit.read_room()
     sheet.rows[0][1].setText("8, 65536")
     assert sheet.status.text().endswith("May not fit into memory: batch 65,536.")
     assert sheet.start.isEnabled()
@@ -162,6 +162,6 @@ def test_there_are_no_benchmarks_until_the_machine_is_known(qtbot, ready):
 
 def test_it_can_be_opened_once_the_form_is_complete(qtbot, ready):
     put(ready, data__train="")
-    assert not ready._outcome.sweep.isEnabled()
+    assert not ready.outcome.sweep.isEnabled()
     ready.try_values()
     assert not ready.findChildren(SweepSheet)

@@ -24,6 +24,7 @@ from gui.run import header as run_header
 from gui.run import page as run_page
 from gui.run.header import RunAction
 from gui.runs.columns import RunColumn, RunRow, columns
+from tests.fakes.on_screen import press
 from tests.fakes.runs import OPTIONS, Plot, finish, link, pause, write_events, write_story
 
 ELSEWHERE = replace(OPTIONS, device=DeviceOptions(name="cpu@workshop"))
@@ -92,10 +93,6 @@ def test_nothing_is_said_about_the_connection_of_a_run_that_has_ended(qtbot, run
     assert "CPU on workshop, bf16" in view.header.state_line.text()
 
 
-def press(view, text):
-    next(button for button in view.messages.findChildren(QPushButton) if button.text() == text).click()
-
-
 def test_a_lost_connection_is_tried_at_once_or_given_up(qtbot, monkeypatch, run, show):
     train(run, connected=False, heard=time.time() - 60)
     view = show(State.TRAINING)
@@ -105,7 +102,7 @@ def test_a_lost_connection_is_tried_at_once_or_given_up(qtbot, monkeypatch, run,
     assert "Give up…" not in offered, "it may come back soon"
     tried = []
     monkeypatch.setattr(starting, "follow_again", lambda *given, **how: tried.append((given, how)))
-    press(view, "Try now")
+    press(view.messages, "Try now")
     qtbot.waitUntil(lambda: tried == [((run,), {"at_once": True})], timeout=5000)
     link(run, connected=False, heard=time.time() - 400)
     qtbot.waitUntil(
@@ -114,9 +111,9 @@ def test_a_lost_connection_is_tried_at_once_or_given_up(qtbot, monkeypatch, run,
     )
     answers = iter((False, True))
     monkeypatch.setattr(run_page.Question, "ask", lambda self, otherwise: next(answers))
-    press(view, "Give up…")
+    press(view.messages, "Give up…")
     assert not run.open_requests()
-    press(view, "Give up…")
+    press(view.messages, "Give up…")
     qtbot.waitUntil(lambda: bool(run.open_requests()), timeout=5000)
     assert run.open_requests()[0].action is Action.KILL
 
@@ -196,7 +193,7 @@ def test_resuming_tells_that_what_would_be_sent_is_checked(refusal, qtbot, run, 
         go_on.wait()
         if refusal:
             raise DataError("It isn't sent", refusal)
-        return asking.Request("Send?", ())
+        return asking.SendingRequest("Send?", ())
 
     monkeypatch.setattr(asking, "request_for", check)
     monkeypatch.setattr(

@@ -136,13 +136,13 @@ def test_kinds_that_cant_be_exported_come_last_with_the_reason(sheet):
 
 
 def test_an_export_shows_its_progress_and_how_the_two_models_agree(qtbot, sheet, exports, tmp_path):
-    numbers = sheet.place._numbers
+    numbers = sheet.place.numbers
     assert numbers.itemText(1) == "fp32: 4 bytes each · about 3.00 MB"
     assert not numbers.model().item(3).isEnabled()
     assert numbers.model().item(3).toolTip() == "Only GGUF is quantized."
     numbers.setCurrentIndex(2)
     begin(qtbot, sheet)
-    assert sheet._bar.value() == 2
+    assert sheet.bar.value() == 2
     assert not sheet.take.isEnabled()
     assert not sheet.kinds.isEnabled()
     folder = tmp_path / "reviews-folder"
@@ -161,14 +161,14 @@ def test_an_export_shows_its_progress_and_how_the_two_models_agree(qtbot, sheet,
 
 
 def test_the_hub_takes_a_repository_and_a_typed_folder_stays(qtbot, sheet, exports, tmp_path):
-    sheet.place._line.clear()
-    qtbot.keyClicks(sheet.place._line, "/elsewhere/mine")
+    sheet.place.line.clear()
+    qtbot.keyClicks(sheet.place.line, "/elsewhere/mine")
     sheet.kinds.choose(ExportKind.ONNX)
     assert sheet.place.folder == "/elsewhere/mine"
     assert sheet.place.wanted(RunFolder(tmp_path)).numbers is NumberFormat.AUTO
-    assert not sheet.place._numbers.isEnabled()
+    assert not sheet.place.numbers.isEnabled()
     sheet.kinds.choose(ExportKind.HUB)
-    sheet.place._repo.setText(" me/mine ")
+    sheet.place.repo.setText(" me/mine ")
     export(qtbot, sheet, exports)
     assert (exports.wanted.repo, exports.wanted.private, exports.wanted.folder) == ("me/mine", True, "")
     assert "https://huggingface.co/me/mine" in message(sheet)

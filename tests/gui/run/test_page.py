@@ -144,7 +144,7 @@ def words(view):
 
 def fixes(view):
     """The buttons of the messages by their text."""
-    shown = [button for strip in view.messages._strips.values() for button in strip.findChildren(QPushButton)]
+    shown = [button for strip in view.messages.strips.values() for button in strip.findChildren(QPushButton)]
     return {button.text(): button for button in shown if button.text() not in ("", "Dismiss")}
 
 
@@ -357,7 +357,7 @@ def test_list_title_notification_page_and_buttons_agree_on_the_state(qtbot, run,
 
 
 def figures_of(view):
-    return ", ".join(f"{title} {value}" for title, value in view.figures._shown)
+    return ", ".join(f"{title} {value}" for title, value in view.figures.shown)
 
 
 def test_a_training_run_shows_how_far_it_is_and_what_would_help(qtbot, run, show):
@@ -372,7 +372,7 @@ def test_a_training_run_shows_how_far_it_is_and_what_would_help(qtbot, run, show
     assert "Accuracy 87.0 %" in figures_of(view)
     qtbot.waitUntil(lambda: "train" in legend_of(view.charts.loss), timeout=3000)
     assert legend_of(view.charts.metrics) == "Accuracy 87.0 % · F1 86.6 %"
-    assert all(chart._canvas.accessibleName() for chart in view.charts.charts)
+    assert all(chart.canvas.accessibleName() for chart in view.charts.charts)
     opened = []
     view.edit_requested.connect(opened.append)
     next(button for title, button in fixes(view).items() if "batch size" in title).click()
@@ -392,7 +392,7 @@ def test_nothing_is_offered_before_the_state_is_known(run, show):
     assert not header.buttons.more.isEnabled()
     for chart in view.charts.charts:
         chart.redraw()
-        assert chart._empty.text() == " "
+        assert chart.empty.text() == " "
 
 
 def test_before_the_first_step_the_phase_is_shown(qtbot, run, show):
@@ -446,20 +446,20 @@ def test_a_paused_run_is_resumed_on_the_same_page(qtbot, run, show):
     )
     buttons = view.header.buttons
     assert buttons.entries[RunAction.EXTEND].toolTip() == "Pause the run first."
-    qtbot.waitUntil(lambda: len(view._history.loss) > 2, timeout=5000)
+    qtbot.waitUntil(lambda: len(view.history.loss) > 2, timeout=5000)
     buttons.pause.setFocus()
     buttons.pause.click()
     assert not buttons.pause.isEnabled()
     assert view.window().focusWidget() is buttons, "a second press of the space bar must not stop it"
     qtbot.waitUntil(lambda: view.state is State.PAUSED, timeout=10_000)
     qtbot.waitUntil(lambda: view.window().focusWidget() is buttons.resume, timeout=5000)
-    paused_at = view._status.step
+    paused_at = view.status.step
     assert view.header.state_line.text().startswith(f"Paused, memory released · step {paused_at} of 3")
     assert view.header.progress.isVisible()
     buttons.resume.click()
-    qtbot.waitUntil(lambda: view.state is State.TRAINING and view._status.step > paused_at, timeout=10_000)
-    assert view._status.attempt == 2
-    assert view._history.loss.x[: paused_at + 1].tolist() == list(range(1, paused_at + 2))
+    qtbot.waitUntil(lambda: view.state is State.TRAINING and view.status.step > paused_at, timeout=10_000)
+    assert view.status.attempt == 2
+    assert view.history.loss.x[: paused_at + 1].tolist() == list(range(1, paused_at + 2))
     buttons.stop.click()
     qtbot.waitUntil(lambda: view.state is State.STOPPED, timeout=10_000)
 
@@ -559,14 +559,14 @@ def test_the_worst_message_is_shown_the_others_are_counted_and_what_is_dismissed
     page.show_run(run)
     messages = page.view.messages
     qtbot.waitUntil(lambda: messages.titles() == ["Slow", "No header", "Copies"], timeout=5000)
-    assert messages._top.id == VERDICT, "what came of it is more important than what was slow"
+    assert messages.top.id == VERDICT, "what came of it is more important than what was slow"
     assert messages.more.text() == "3 more"
     messages.more.click()
     assert messages.panel.isVisible()
-    assert messages._column.itemAt(0).widget() is messages._strips[VERDICT]
-    assert {name for name, strip in messages._strips.items() if not strip.is_closable} == {VERDICT}
-    messages._strips["Copies"].dismiss()
-    messages._strips["Slow"].dismiss()
+    assert messages.column.itemAt(0).widget() is messages.strips[VERDICT]
+    assert {name for name, strip in messages.strips.items() if not strip.is_closable} == {VERDICT}
+    messages.strips["Copies"].dismiss()
+    messages.strips["Slow"].dismiss()
     assert (messages.more.text(), messages.titles()) == ("1 more", ["No header"])
     messages.panel.close()
     page.end_work()
@@ -691,9 +691,9 @@ def test_messages_of_an_earlier_attempt_go_when_it_is_resumed(qtbot, run, show):
     qtbot.waitUntil(lambda: view.state is State.STARTING, timeout=5000)
     assert view.messages.titles() == []
     assert view.header.state_line.text().startswith("Starting")
-    assert len(view._history.loss) == 100
+    assert len(view.history.loss) == 100
     write_events(run.events_file, RunStarted(time=time.time(), pid=1, from_step=90), attempt=2)
-    qtbot.waitUntil(lambda: len(view._history.loss) == 90, timeout=5000)
+    qtbot.waitUntil(lambda: len(view.history.loss) == 90, timeout=5000)
 
 
 @pytest.mark.parametrize("options", [None, "task = ["])
@@ -782,11 +782,11 @@ def test_a_dismissed_warning_stays_so_with_other_figures_but_not_with_another_ca
     raise_one("slowed", "Steps take 8.9 s instead of 1.1 s (rustc)")
     raise_one("disk", "The disk is nearly full")
     qtbot.waitUntil(lambda: titles() == ["The disk is nearly full"], timeout=5000)
-    page.view.messages._strips["disk"].dismiss()
+    page.view.messages.strips["disk"].dismiss()
     raise_one("disk", "The disk has no space for the next checkpoint")
     raise_one("failed", "Stopped at step 5", Level.ERROR)
     qtbot.waitUntil(lambda: len(titles()) == 2, timeout=5000)
-    page.view.messages._strips["failed"].dismiss()
+    page.view.messages.strips["failed"].dismiss()
     raise_one("failed", "Stopped at step 6", Level.ERROR)
     qtbot.waitUntil(lambda: "Stopped at step 6" in titles(), timeout=5000)
     assert "The disk has no space for the next checkpoint" in titles()

@@ -90,7 +90,7 @@ def test_the_slider_follows_the_newest_predictions_until_it_is_moved(page):
     assert cell(page, 0, PredictionColumn.AFTER) == "✓  yes  90 %"
     assert cell(page, 0, PredictionColumn.BEFORE) == "✗  no  90 %"
     assert not page.table.isColumnHidden(PredictionColumn.EXPECTED)
-    assert page._right.text() == "2 of 2 right · before training 1 of 2 right"
+    assert page.right.text() == "2 of 2 right · before training 1 of 2 right"
     page.table.selectRow(1)
     words = page.whole.toPlainText()
     assert words.index("Poor story.") < words.index("Step 10") < words.index("Before training")
@@ -121,9 +121,9 @@ def test_long_texts_are_compared_below_the_table(page):
 def test_without_predictions_the_page_says_why(qtbot, tmp_path):
     page = RunPredictions(Theme(Appearance.LIGHT), tmp_path, PredictionLog())
     qtbot.addWidget(page)
-    assert "appear here" in page._empty.text()
+    assert "appear here" in page.empty.text()
     page.refresh(is_over=True)
-    assert "no predictions" in page._empty.text()
+    assert "no predictions" in page.empty.text()
 
 
 def test_texts_are_shown_on_one_line_and_empty_ones_in_words():
@@ -206,13 +206,13 @@ def test_a_cell_of_the_matrix_opens_its_examples_and_the_wrong_ones_come_first(q
     grid.setFocus()
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Down, Qt.Key.Key_Return):
         qtbot.keyClick(grid, key)
-    assert details.currentWidget() is details._predictions_page
+    assert details.currentWidget() is details.predictions_page
     assert [cell(page, row, PredictionColumn.GIVEN) for row in range(page.model.rowCount())] == ["A dog"]
     assert page.bars.bars[0].name == "dog"
-    assert page._right.text() == "1 of 34 were kept"
+    assert page.right.text() == "1 of 34 were kept"
     for key in (Qt.Key.Key_Up, Qt.Key.Key_Return):
         qtbot.keyClick(grid, key)
-    assert page._right.text() == "", "it has no other"
+    assert page.right.text() == "", "it has no other"
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_click_opens_a_cell_and_beside_the_matrix_does_nothing(qtbot, column, 
     x, y = grid._names_width() + (column + 0.5) * side, grid._top() + (row + 0.5) * side
     qtbot.mouseClick(grid, button, pos=QPoint(int(x), int(y)))
     assert heard == opened
-    assert all(place in (0, 1) for place in grid._current), "the frame stays in the matrix"
+    assert all(place in (0, 1) for place in grid.current), "the frame stays in the matrix"
 
 
 def judged(tmp_path, count=3):
@@ -268,7 +268,7 @@ def photos(qtbot, tmp_path):
 
 
 def test_wrong_images_are_a_grid_with_names_and_labels_or_a_list(photos):
-    assert photos._views.currentWidget() is photos.tiles
+    assert photos.views.currentWidget() is photos.tiles
     assert [cell(photos, row, PredictionColumn.GIVEN) for row in range(3)] == [
         f"IMG_{row}.png" for row in range(3)
     ]
@@ -280,7 +280,7 @@ def test_wrong_images_are_a_grid_with_names_and_labels_or_a_list(photos):
         == photos.tiles.visualRect(photos.model.index(0, 0)).top()
     )
     photos.view.buttons()["list"].click()
-    assert photos._views.currentWidget() is photos.table
+    assert photos.views.currentWidget() is photos.table
 
 
 def test_the_photograph_is_beside_what_the_model_sees(photos):
@@ -293,7 +293,7 @@ def test_the_photograph_is_beside_what_the_model_sees(photos):
     photos.tiles.setCurrentIndex(photos.model.index(1, 0))
     assert (photos.photo.isHidden(), photos.seen.isHidden()) == (False, True)
     photos.tiles.setCurrentIndex(photos.model.index(2, 0))
-    assert photos._images.isHidden(), "its file is gone"
+    assert photos.images.isHidden(), "its file is gone"
     assert "IMG_2.png" in photos.whole.toPlainText()
 
 
@@ -322,7 +322,7 @@ def test_a_file_is_offered_by_a_right_click_and_opened_by_a_double_click(qtbot, 
 
 def test_a_new_evaluation_leaves_the_selected_example_and_the_place_in_the_list(photos, tmp_path):
     photos.tiles.setCurrentIndex(photos.model.index(1, 0))
-    before = photos._validation.examples
+    before = photos.validation.examples
     photos.show_validation(Validation(step=9, wrong=3, examples=(before[2], before[0], before[1])))
     assert [index.row() for index in photos.table.selectionModel().selectedRows()] == [2]
     assert photos.photo.caption.text().startswith("IMG_1.png")
@@ -367,7 +367,7 @@ def test_each_label_has_its_figures_the_worst_first_and_every_evaluation_its_mat
     for event in (first, later):
         log.apply(event)
     assert page.refresh("", lambda: kept)
-    assert page.grid._shown == first, "the examples and the model of the first are kept"
+    assert page.grid.shown == first, "the examples and the model of the first are kept"
 
     def rows():
         figures = page.figures
@@ -382,7 +382,7 @@ def test_each_label_has_its_figures_the_worst_first_and_every_evaluation_its_mat
     assert "Only the examples of step 5 are kept." in page.words.text()
     heard = []
     page.opened.connect(lambda *labels: heard.append(labels))
-    page.grid._current = (0, 1)
+    page.grid.current = (0, 1)
     qtbot.keyClick(page.grid, Qt.Key.Key_Return)
     assert not heard, "there are no examples of it"
     page.slider.setValue(0)
@@ -391,12 +391,12 @@ def test_each_label_has_its_figures_the_worst_first_and_every_evaluation_its_mat
     page.slider.setValue(1)
     log.apply(ConfusionCounted(step=12, labels=("cat", "dog"), counts=((4, 0), (0, 4)), is_kept=False))
     assert page.refresh("", lambda: kept)
-    assert page.grid._shown == later, "the slider stays where it was put"
+    assert page.grid.shown == later, "the slider stays where it was put"
     page.slider.setValue(0)
     newest = ConfusionCounted(step=15, labels=("cat", "dog"), counts=((4, 0), (0, 4)))
     log.apply(newest)
     assert page.refresh("", lambda: kept)
-    assert page.grid._shown == newest, "but follows what is kept"
+    assert page.grid.shown == newest, "but follows what is kept"
     assert "Click" not in page.words.text(), "the examples are those of another step"
     page.table.sortByColumn(Figure.COUNT, Qt.SortOrder.DescendingOrder)
     log.apply(RunStarted(from_step=4))
@@ -484,7 +484,7 @@ def test_a_cell_without_examples_is_no_filter_any_more(photos):
     photos.show_validation(Validation(step=9, wrong=0, examples=()))
     assert photos.filter.value() == "sample"
     photos.filter.buttons()["mistakes"].click()
-    assert photos._right.text() == "Nothing is wrong."
+    assert photos.right.text() == "Nothing is wrong."
     photos.show_validation(None)
     assert photos.filter.value() == "sample"
 

@@ -123,7 +123,7 @@ def test_in_a_small_window_compare_is_in_the_menu_and_the_name_has_room(run, sho
         QApplication.processEvents()
         view._show_facts()
         buttons = view.header.buttons
-        assert buttons._buttons[RunAction.COMPARE].isHidden() is not is_button
+        assert buttons.buttons[RunAction.COMPARE].isHidden() is not is_button
         assert buttons.entries[RunAction.COMPARE].isVisible() is not is_button
 
 
@@ -165,8 +165,8 @@ def test_dismissing_a_warning_leaves_the_menu_as_it_is(qtbot, run, page):
     warn(run)
     page.show_run(run)
     view = page.view
-    qtbot.waitUntil(lambda: bool(view.messages._strips), timeout=5000)
-    for strip in list(view.messages._strips.values()):
+    qtbot.waitUntil(lambda: bool(view.messages.strips), timeout=5000)
+    for strip in list(view.messages.strips.values()):
         strip.dismiss()
     gc.collect()
     assert all(map(shiboken6.isValid, view.header.buttons.entries.values()))

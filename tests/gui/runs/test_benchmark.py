@@ -36,7 +36,7 @@ def test_one_run_of_a_benchmark_shows_all_of_it(qtbot, page, tmp_path):
     measured = make_benchmark(tmp_path)
     view = show(qtbot, page, [measured.runs["bf16"]])
     assert (page.title.text(), page.difference.text()) == ("Methods, BERT-large", measured.benchmark.title)
-    assert (view.isVisible(), page.tabs.isVisible(), page._chooser.isVisible()) == (True, False, False)
+    assert (view.isVisible(), page.tabs.isVisible(), page.chooser.isVisible()) == (True, False, False)
     assert view.table.items.rowCount() == len(LADDER)
     assert texts(view, 3)[:4] == ["bf16", "1 min 29 s", "694 ms", "5.77"]
     refused = next(place for place, one in enumerate(LADDER) if one.row.refusal)
@@ -75,13 +75,13 @@ def test_devices_have_speed_ups_and_published_figures(qtbot, page, tmp_path):
 def test_the_figures_of_runs_that_go_on_come_by_themselves(qtbot, page, tmp_path):
     measured = make_benchmark(tmp_path, done=2)
     view = show(qtbot, page, [*measured.runs.values()])
-    view._again.setInterval(20)
+    view.again.setInterval(20)
     assert texts(view, 3)[:2] == ["bf16", "queued"]
-    assert view._again.isActive()
+    assert view.again.isActive()
     write_measured(measured.runs["bf16"], LADDER[3])
     qtbot.waitUntil(lambda: texts(view, 3)[3] == "5.77", timeout=5000)
     page.hide()
-    assert not view._again.isActive()
+    assert not view.again.isActive()
 
 
 def test_a_row_is_opened_used_and_the_table_copied(qtbot, page, tmp_path):

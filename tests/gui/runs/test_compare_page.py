@@ -64,8 +64,8 @@ def page(qtbot):
 @pytest.fixture
 def shown(qtbot, page, runs):
     page.show_runs(runs)
-    qtbot.waitUntil(page._reader.isFinished, timeout=5000)
-    qtbot.waitUntil(lambda: len(page._histories[0].loss) == 60, timeout=5000)
+    qtbot.waitUntil(page.reader.isFinished, timeout=5000)
+    qtbot.waitUntil(lambda: len(page.histories[0].loss) == 60, timeout=5000)
     for chart in page.charts.charts:
         chart.redraw()
     return page
@@ -83,7 +83,7 @@ def test_curves_of_all_runs_lie_on_the_same_axes_over_steps_time_and_epochs(qtbo
 
     def ends():
         loss.redraw()
-        return [drawn.item.getData()[0].max() for drawn in loss._lines]
+        return [drawn.item.getData()[0].max() for drawn in loss.drawn]
 
     assert [(line.name, line.colour) for line in loss.lines] == list(
         zip(NAMES, ("curve1", "curve2"), strict=True)
@@ -99,7 +99,7 @@ def test_curves_of_all_runs_lie_on_the_same_axes_over_steps_time_and_epochs(qtbo
     assert view.span is None, "a range of steps is none of epochs"
     assert ends() == pytest.approx([3.0, 1.5])
     view.set_x_kind(XKind.TIME)
-    assert ends() == pytest.approx([history.step_clock.last for history in shown._histories])
+    assert ends() == pytest.approx([history.step_clock.last for history in shown.histories])
     for button in charts.bar.x_kind.buttons().values():
         qtbot.waitUntil(lambda button=button: button.width() >= button.sizeHint().width(), timeout=2000)
 
@@ -108,7 +108,7 @@ def test_the_cursor_reads_each_run_by_name_and_a_click_on_a_name_hides_it(shown)
     loss = shown.charts.loss
     shown.charts.view.set_smoothing(Smoothing.OFF)
     shown.charts.view.set_cursor(12.0)
-    first, second = (history.loss.at(12.0) for history in shown._histories)
+    first, second = (history.loss.at(12.0) for history in shown.histories)
     assert legend_of(loss) == f"{loss.write(first)} · {loss.write(second)} · step 12"
     assert box_at(loss, 12.0)[NAMES[0]] == loss.write(first)
     assert NAMES[1] not in box_at(loss, 45.0)  # it ended at step 30
@@ -146,7 +146,7 @@ def test_the_best_run_can_be_opened_and_exported_and_is_best_so_far_while_anothe
 def test_the_list_of_metrics_is_filled_again_only_if_they_change(qtbot, shown, runs):
     with qtbot.assertNotEmitted(shown.charts.metrics.model().rowsAboutToBeRemoved):
         shown._on_comparison(compare(runs))
-    shown._histories[0].metrics["eval_f1"] = shown._histories[0].eval_loss
+    shown.histories[0].metrics["eval_f1"] = shown.histories[0].eval_loss
     shown._on_comparison(compare(runs))
     assert shown.charts.metrics.findData("eval_f1") >= 0
 
@@ -154,7 +154,7 @@ def test_the_list_of_metrics_is_filled_again_only_if_they_change(qtbot, shown, r
 def test_a_run_keeps_its_colour_and_is_drawn_when_all_are_read_again_in_another_order(qtbot, shown, runs):
     for order in (runs, runs[::-1]):
         shown.show_runs(order)
-        qtbot.waitUntil(shown._reader.isFinished, timeout=5000)
+        qtbot.waitUntil(shown.reader.isFinished, timeout=5000)
         qtbot.waitUntil(lambda: len(shown.charts.loss.lines) == 2, timeout=5000)
         qtbot.waitUntil(
             lambda: all(len(line.series) for line in shown.charts.loss.wanted_lines()), timeout=5000
@@ -172,9 +172,7 @@ def test_a_test_has_no_point_among_curves_of_training(qtbot, page, runs, tmp_pat
     end = RunFinished(time=103, state=Outcome.FINISHED, steps=0)
     write_events(test.events_file, RunStarted(time=100), plan(time=101, total_steps=0), result, end)
     page.show_runs([runs[0], test])
-    qtbot.waitUntil(
-        lambda: page.has_caught_up and "eval_accuracy" in page._histories[1].metrics, timeout=5000
-    )
+    qtbot.waitUntil(lambda: page.has_caught_up and "eval_accuracy" in page.histories[1].metrics, timeout=5000)
     assert [line.name for line in page.charts.evaluation.wanted_lines()] == [NAMES[0]]
 
 
@@ -229,10 +227,10 @@ def test_a_single_run_is_compared_at_once_and_another_partner_can_be_chosen(qtbo
     )
     page.show_runs(runs[:1])
     qtbot.waitUntil(lambda: page.other.count() == 2, timeout=5000)
-    assert page._runs == tuple(runs)
+    assert page.runs == tuple(runs)
     page.other.setCurrentIndex(1)
     page.other.activated.emit(1)
-    assert page._runs == (runs[0], RunFolder(tmp_path / "unlike"))
+    assert page.runs == (runs[0], RunFolder(tmp_path / "unlike"))
 
 
 @pytest.mark.parametrize(
@@ -280,12 +278,12 @@ def test_a_hidden_page_reads_no_runs(qtbot, page, tmp_path):
     keep_alive(live)
     write_story(live, Plot(reached=30, start=time.time() - 60))
     page.show_runs([live, make_folder(tmp_path / "other")])
-    qtbot.waitUntil(lambda: len(page._histories[0].loss) == 30, timeout=5000)
+    qtbot.waitUntil(lambda: len(page.histories[0].loss) == 30, timeout=5000)
     page.hide()
-    assert page._reader is None
+    assert page.reader is None
     page.show()
-    assert page._reader is not None
-    qtbot.waitUntil(lambda: len(page._histories[0].loss) == 30, timeout=5000)
+    assert page.reader is not None
+    qtbot.waitUntil(lambda: len(page.histories[0].loss) == 30, timeout=5000)
 
 
 def test_after_a_table_is_filled_again_a_menu_has_its_own_actions(qtbot, runs):

@@ -49,7 +49,7 @@ def test_a_run_is_started_now_after_a_warning_but_not_before_the_model_it_needs(
     ahead = TurnAwaited(ahead=1, behind="x", title="X")
     needs = replace(FIRST, awaited=TurnAwaited(ahead=1, behind="b", is_source=True))
     card.show_waiting((needs, replace(SECOND, awaited=ahead)))
-    blocked, start = (one for one in card._rows.findChildren(QPushButton) if one.text() == "Start now")
+    blocked, start = (one for one in card.rows.findChildren(QPushButton) if one.text() == "Start now")
     assert not blocked.isEnabled()
     asked, moved = [], []
     card.move_requested.connect(lambda run, to: moved.append((run, to)))
@@ -73,6 +73,6 @@ def test_the_queue_of_another_computer_is_not_changed_from_here(card, tmp_path):
     elsewhere = RunFolder(tmp_path)
     elsewhere.record_connection(Connection(computer="workshop"))
     card.show_waiting((FIRST, replace(SECOND, run=elsewhere)))
-    start = [one for one in card._rows.findChildren(QPushButton) if one.text() == "Start now"]
+    start = [one for one in card.rows.findChildren(QPushButton) if one.text() == "Start now"]
     assert [one.isEnabled() for one in start] == [True, False]
     assert start[1].toolTip() == "It waits on workshop, in the queue there."

@@ -83,7 +83,7 @@ def settle(qtbot, page):
     page.panel.commit()
     page.work.end_work()
     page.refresh()
-    qtbot.waitUntil(lambda: not page._reader.isRunning(), timeout=2000)
+    qtbot.waitUntil(lambda: not page.reader.isRunning(), timeout=2000)
 
 
 # --- The list
@@ -136,7 +136,7 @@ def test_without_runs_or_a_readable_folder_the_page_says_why(qtbot, page, tmp_pa
         page.refresh()
         qtbot.waitUntil(lambda: "Permission denied" in page.words.text(), timeout=2000)
     assert not page.table.isVisible()
-    qtbot.waitUntil(lambda: not page._reader.isRunning(), timeout=2000)
+    qtbot.waitUntil(lambda: not page.reader.isRunning(), timeout=2000)
     page.refresh()
     qtbot.waitUntil(page.table.isVisible, timeout=2000)
 
@@ -337,7 +337,7 @@ def test_without_a_trash_a_question_offers_to_delete(qtbot, page, folder):
     def refuse(path):
         raise PermissionError(13, "No bin here", str(path))
 
-    page.bin._trash = refuse
+    page.bin.trash = refuse
     page.table.selectRow(1)
     page.panel.bin.click()
     qtbot.waitUntil(lambda: bool(page.bin.waiting), timeout=2000)

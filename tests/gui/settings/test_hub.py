@@ -218,16 +218,16 @@ def test_offline_only_what_is_here_can_be_used(qtbot, engine):
 
 def test_the_form_takes_the_chosen_model_or_data_with_its_subset(qtbot, page, engine):
     page.load_tree({"task": "chat", "model": {"source": ""}, "data": {"train": ""}})
-    page._options.fields.model.hub.click()
+    page.options.fields.model.hub.click()
     sheet = page.hub_sheet
     qtbot.waitUntil(lambda: sheet.results.rowCount() == 1)
     sheet.use.click()
-    assert page._options.fields.model.value() == "org/cached"
+    assert page.options.fields.model.value() == "org/cached"
     assert page.hub_sheet is None
     engine.answers["hub-search"] = SearchAnswer(
         found=(Found(id="org/rows", kind=RepoKind.DATASET, complete=True),)
     )
-    page._options.fields.train.hub_wanted.emit()
+    page.options.fields.train.hub_wanted.emit()
     sheet = page.hub_sheet
     search(qtbot, sheet, "rows")
     assert asked(engine, "hub-search", SearchRequest)[-1].kind is RepoKind.DATASET
@@ -238,7 +238,7 @@ def test_the_form_takes_the_chosen_model_or_data_with_its_subset(qtbot, page, en
         sheet.use.click()
     subset = DownloadRequest(id="org/rows", kind=RepoKind.DATASET, subset="mrpc")
     assert asked(engine, "hub-download", DownloadRequest) == [subset]
-    assert page._options.fields.train.value() == "hub:org/rows/mrpc"
+    assert page.options.fields.train.value() == "hub:org/rows/mrpc"
 
 
 def test_the_place_of_the_token_and_its_owner(qtbot, engine):

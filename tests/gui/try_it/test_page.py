@@ -93,7 +93,7 @@ def page(qtbot, folder, models):
 
 def choose(qtbot, page, run):
     page.show_run(RunFolder(run))
-    qtbot.waitUntil(lambda: page._choice.chosen is not None and page._choice.chosen.run.path == run)
+    qtbot.waitUntil(lambda: page.choice.chosen is not None and page.choice.chosen.run.path == run)
 
 
 def is_busy(page):
@@ -116,7 +116,7 @@ def press(page, words):
 
 def messages(page, which):
     """The messages of a column: who speaks, and what."""
-    lines = page.columns[which].transcript._lines
+    lines = page.columns[which].transcript.messages
     parts = [lines.itemAt(place).widget() for place in range(lines.count() - 1)]
     return [(part.speaker.text(), part.words.text()) for part in parts]
 
@@ -393,7 +393,7 @@ def test_a_model_that_is_gone_shows_why_and_the_other_one_answers(qtbot, page, f
     choose(qtbot, page, folder / "1-chat")
     ask(qtbot, page, "Hello")
     assert messages(page, Which.TRAINED)[1][1].startswith("Answer 1")
-    notes = page.columns[Which.BEFORE].transcript._answer.below.text()
+    notes = page.columns[Which.BEFORE].transcript.answer.below.text()
     assert "The model before training is gone" in notes
     assert "Put it back" in notes
     assert is_loaded(page) == [True, False]
@@ -423,7 +423,7 @@ def test_a_question_is_shown_at_once_with_what_it_waits_for(qtbot, page, folder,
     column, button = page.columns[Which.TRAINED], page.input.button
 
     def shown():
-        return button.text(), messages(page, Which.TRAINED)[-2:], column.transcript._answer.below.text()
+        return button.text(), messages(page, Which.TRAINED)[-2:], column.transcript.answer.below.text()
 
     asked, waits = (
         [("You", "Hello"), ("Handwritten digits", "")],
@@ -486,12 +486,12 @@ def test_models_are_unloaded_when_a_run_trains_and_some_time_after_the_page_was_
     page.take_live(())
     ask(qtbot, page, "Hello")
     page.hide()
-    assert (page._idle.isActive(), page._idle.interval()) == (True, 300_000)
+    assert (page.idle.isActive(), page.idle.interval()) == (True, 300_000)
     page.show()
-    assert not page._idle.isActive()
+    assert not page.idle.isActive()
     assert is_loaded(page) == [True, True]
     page.hide()
-    page._idle.timeout.emit()
+    page.idle.timeout.emit()
     assert is_loaded(page) == [False, False]
 
 

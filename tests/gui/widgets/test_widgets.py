@@ -116,7 +116,7 @@ def test_a_notice_has_as_many_lines_as_its_text(qtbot):
         Level.INFO, "Leave out all examples that can't be used", "Skip invalid examples: Off → On"
     )
     strip.show()
-    label = strip.note._label
+    label = strip.note.label
     line, long = label.fontMetrics().lineSpacing(), label.fontMetrics().horizontalAdvance(label.text())
     heights = []
     for width in (long // 2, 2 * long, long // 2, 2 * long):

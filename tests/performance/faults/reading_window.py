@@ -82,7 +82,7 @@ class Window:
         self._window.pages.go_to(Place.RUNS)
         page = self._window.pages.runs
         page.refresh()
-        self._wait(lambda: not page._reader.isRunning())
+        self._wait(lambda: not page.reader.isRunning())
         self._settle()
         parent, model = QModelIndex(), page.model
         for row in range(model.rowCount(parent)):

@@ -10,15 +10,12 @@ from core.engine.environment import torch_settings
 from core.engine.reporter import Reporter
 from core.engine.training.what_ran import OPTIMIZERS, differences, report_mps_fallbacks
 from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Precision, Toggle
-from core.runs.events import Event, MessageRaised, WhatRan
+from core.runs.events import Event, MessageRaised
 from tests.fakes.models import save_tiny_bert
+from tests.fakes.runs import what_ran
 from tests.fakes.training import TinyRun, options_of, train
 
-RAN = WhatRan(
-    device="cpu",
-    device_name="a CPU",
-    parameter_dtype="float32",
-    autocast_dtype=None,
+RAN = what_ran(
     optimizer="AdamW, fused",
     optimizer_state_bytes=800,
     optimizer_state={"float32": 800},
@@ -27,8 +24,6 @@ RAN = WhatRan(
     effective_batch=16,
     decayed_parameters=0,
 )
-
-
 LION = OPTIMIZERS[Optimizer.LION_8BIT]
 LORA = {"adapter": "LoRA, rank 16 on 12 layers", "trainable_parameters": 10}
 ZERO_2 = {"deepspeed": DeepSpeed.ZERO_2}
