@@ -86,6 +86,9 @@ def test_a_formula_has_the_numbers_of_the_run_even_of_a_measured_figure():
     assert formulas["optimizer"] == "109 million trained weights × 8 bytes"
     assert formulas["activations"].startswith("32 examples × 128 tokens × 12 blocks × ")
     assert formulas["gradients"].startswith("at another moment")
+    half = asked(device={"precision": "bf16"}, memory={"batch_size": 64})
+    temporary = explain_parts(half, BERT, CUDA, estimate.forecast(half, BERT, CUDA))[4]
+    assert temporary.formula.startswith("85.6 million multiplied weights × 2 bytes + ")
     measured = Forecast(basis=Basis.MEASURED, device="cpu", parts=Parts(weights=5, activations=7), length=80)
     weights, *_, activations = (
         next(part for part in explain_parts(asked(), BERT, CPU, measured) if part.name == name)

@@ -1,7 +1,6 @@
 """A disk that fills pauses a run, and is noticed before it trains if it can be."""
 
 import errno
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -15,14 +14,14 @@ import pytest
 from core.base.errors import FixAction
 from core.base.processes import CANT_WRITE
 from core.engine.reporter import Reporter
-from core.engine.run.attempt import report_failure
-from core.engine.run.failures import CantSave, disk_space_needed, writing
+from core.engine.run.failures import CantSave, disk_space_needed, require_disk_space, writing
 from core.engine.training.failures import saved_bytes
 from core.options.sections import OutputOptions
 from core.runs.events import CheckpointSaved, Event, MessageRaised, Outcome, StepFinished
 from core.runs.folder import RunFolder
 from core.runs.models import trained_model
 from tests.fakes.models import save_tiny_bert
+from tests.fakes.runs import save_checkpoint
 from tests.fakes.trained_runs import attempt, in_attempts, story_of
 from tests.fakes.training import run_options, write_reviews
 
@@ -108,6 +107,30 @@ def test_the_space_demanded_is_what_is_really_written(whole, options):
     assert saved[-1].bytes <= need.checkpoint <= saved[-1].bytes + (1 << 20)
 
 
+@pytest.mark.parametrize(
+    ("changes", "copies"),
+    [
+        ({"keep_checkpoints": 0}, 0),
+        ({"keep_checkpoints": 3}, 4),  # one is written before the oldest is removed
+        ({"keep_checkpoints": 3, "keep_best": True}, 5),
+        ({"keep_checkpoints": 0, "keep_best": True}, 3),
+        ({"keep_checkpoints": 3, "epochs": 2.0}, 2),
+    ],
+)
+def test_how_many_checkpoints_there_are_at_one_time(changes, copies):
+    asked = run_options(**{"epochs": 9.0, **changes})
+    assert disk_space_needed(1000, 10, asked, []).copies == copies
+
+
+def test_a_run_that_is_resumed_on_a_full_disk_pauses_again(options, tmp_path, monkeypatch):
+    run = RunFolder(tmp_path / "run")
+    save_checkpoint(run, 2)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1 << 40, 0, 0))
+    with pytest.raises(CantSave, match="too full") as raised:
+        require_disk_space(run, 1000, 10, options)
+    assert FixAction.RESUME in [fix.action for fix in raised.value.fixes]
+
+
 def test_a_run_that_only_measures_saves_nothing_and_needs_no_space(options, tmp_path, monkeypatch):
     run = RunFolder(tmp_path / "run")
     output = OutputOptions(keep_checkpoints=0, save_model=False)
@@ -164,14 +187,3 @@ def test_events_that_can_not_be_written_end_the_run_and_it_goes_on_later(whole, 
         assert attempt(run.path, options, {3: fill}) == CANT_WRITE
     assert [path.name for path in run.checkpoints.glob("checkpoint-*")] == ["checkpoint-2"]
     assert in_attempts(run.path, options).steps == whole.steps
-
-
-def test_a_process_of_several_that_pauses_itself_is_no_success_for_their_agent(tmp_path, monkeypatch):
-    told = tmp_path / "error.json"
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "one")
-    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(told))
-    full = CantSave("Paused: the disk is full")
-    status = report_failure(full, RunFolder(tmp_path), Reporter(None, writes=False), lambda _error: None)
-    assert status == 1, "with 0 the others would be found to fail, by a lost connection"
-    assert json.loads(told.read_text())["hone"]["outcome"] == Outcome.PAUSED
