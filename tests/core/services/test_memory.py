@@ -17,7 +17,7 @@ from core.options import RunOptions
 from core.options.choices import Task
 from core.options.sections import DeviceOptions, MemoryOptions
 from core.services import memory
-from core.services.memory import DryRun
+from core.services.memory import DryRun, GuardedJob
 from tests.fakes.runs import FAKES
 
 MB, GB = 1 << 20, 1 << 30
@@ -90,6 +90,12 @@ def test_what_the_kernel_ended_for_lack_of_memory_is_out_of_memory(monkeypatch):
 def test_all_else_that_ends_it_is_raised(scenario, device, error, message):
     with pytest.raises(error, match=message):
         dry_run(scenario, SMALL if scenario == "grow" else ROOMY, device=device).run()
+
+
+def test_what_is_measured_on_another_computer_may_take_more_than_is_free_here():
+    command = [sys.executable, "-P", str(FAKES / "measuring_job.py"), "grow"]
+    job = GuardedJob("measure", "cpu@workshop", SMALL, command=command, system=lambda: EMPTY)
+    assert job.ask(b"", timeout=60) == b"", "it grew to its end"
 
 
 def test_it_can_be_ended_from_another_thread_also_before_it_has_begun():
