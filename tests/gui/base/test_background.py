@@ -7,7 +7,7 @@ import shiboken6
 from PySide6.QtCore import QObject
 
 from core.base.errors import UserError
-from core.base.jobs import EngineCrashed, JobProgress
+from core.base.jobs import EngineCrashed, JobCancelled, JobProgress
 from core.jobs.inspect import DataReport, InspectRequest
 from core.options.device_support import MachineReport
 from gui.base.background import Broken, EngineWork, FileWork, end_left
@@ -125,6 +125,17 @@ def test_work_may_be_deleted_before_it_is_done(qtbot):
     end_left()
     qtbot.wait(1)
     assert ended == [1]
+
+
+def test_work_whose_process_somebody_else_has_killed_has_no_result(qtbot, closing):
+    def work(_call):
+        raise JobCancelled("chat")
+
+    emitted = []
+    working = closing(EngineWork(done=emitted.append, failed=emitted.append))
+    with qtbot.waitSignal(working.settled):
+        working.start(work)
+    assert emitted == []
 
 
 def test_cancelled_work_emits_nothing_more(qtbot, closing):

@@ -104,6 +104,12 @@ def test_it_stops_early_and_keeps_the_best(tmp_path):
     assert newest_first(tmp_path / "run" / "checkpoints")
 
 
+def test_a_run_that_took_its_last_step_has_not_stopped_early(tmp_path):
+    assert attempt(tmp_path / "run", options(early_stopping_patience=2)) == 0
+    last = story_of(RunFolder(tmp_path / "run")).last
+    assert (last.state, last.steps, last.waited) == (Outcome.FINISHED, 24, 0)
+
+
 def test_a_loss_that_is_no_number_fails_the_run_with_the_remedy(tmp_path):
     assert attempt(tmp_path / "run", options(learning_rate=1e308)) == 1
     assert "no longer a number" in story_of(RunFolder(tmp_path / "run")).messages["failed"].title
