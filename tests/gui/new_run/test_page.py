@@ -28,13 +28,13 @@ from gui.widgets.layout import tab_stops
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import CPU_ONLY, PAIRS, FakeEngine
 from tests.fakes.memory import FakeMemory
+from tests.fakes.on_screen import press
 from tests.gui.new_run.steps import (
     TEXTS,
     await_reading,
     checks,
     drop,
     load,
-    press,
     put,
     row,
     settle,
