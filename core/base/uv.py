@@ -337,5 +337,6 @@ if __name__ == "__main__":
     try:
         print(fetch(Path(sys.argv[1]), index()))
     except (OSError, LookupError, ValueError) as error:
-        place = host(index()) or "UV_FIND_LINKS"
-        sys.exit(f"error: uv {VERSION} couldn't be downloaded from {place}: {error}")
+        source = index()
+        place = f"{urlsplit(source).scheme}://{host(source)}" if source else "UV_FIND_LINKS"
+        sys.exit(f"error: uv {VERSION} couldn't be downloaded from {place} ({error})")
