@@ -40,7 +40,7 @@ def test_benchmarks_are_found_by_their_runs_the_newest_first(tmp_path):
         first.benchmark.name: set(first.runs),
     }
     plain, bf16 = first.runs["plain"], first.runs["bf16"]
-    assert shared_benchmark([plain, bf16]) == first.benchmark
+    assert shared_benchmark([plain, bf16]) == first
     assert shared_benchmark([plain, second.runs["bf16"]]) is shared_benchmark([plain, other]) is None
 
 
@@ -48,7 +48,7 @@ def test_nothing_is_left_where_a_folder_cant_be_made(tmp_path, monkeypatch):
     def refuse(_folder, _notes):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("core.runs.compare.past_runs.write", refuse)
+    monkeypatch.setattr("core.runs.compare.notes.write", refuse)
     with pytest.raises(OSError, match="No space"):
         make_benchmark(tmp_path)
     assert list_runs(tmp_path) == []
