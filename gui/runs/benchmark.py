@@ -222,7 +222,9 @@ class BenchmarkView(PageScroll):
     """The figures of a benchmark, which are read in a thread until all its runs are over."""
 
     run_opened = Signal(object)  # a `core.runs.folder.RunFolder`
-    use_requested = Signal(object)  # the `core.benchmark.plan.Row` whose options are to be used in New run
+    use_requested = Signal(
+        object
+    )  # the `core.benchmark.plan.BenchmarkRow` whose options are to be used in New run
 
     def __init__(self, theme: Theme) -> None:
         content = self._content = QWidget()
@@ -287,7 +289,8 @@ class BenchmarkView(PageScroll):
         self.published.setVisible(result.benchmark.has_published)
         self.published.setToolTip(SOURCES[kind])
         note = _(
-            "{mark} Measured beside other work, or with a reduced clock: on a quiet machine it is faster."
+            "{mark} Heat or a power cap reduced the clock, or other programs took much of the CPU while steps took "
+            "twice as long as usual, or from the start of a run on the CPU. Less isn't noticed."
         )
         notes = [note.format(mark=MARK)] if any(one.is_disturbed for one in result.measured) else []
         notes += [SOURCES[kind]] if shows_published else []

@@ -50,6 +50,7 @@ def test_one_run_of_a_benchmark_shows_all_of_it(qtbot, page, tmp_path):
     assert view.conclusion.text().startswith("Fastest, with the least memory: LoRA, bf16, 2.84 times as fast")
     assert view.speed.texts[:2] == ["3.04", "2.74"]
     assert "2.84 †" in view.speed.texts, "it was slowed down"
+    assert view.note.text().startswith("† Heat or a power cap reduced the clock, or other programs")
     assert view.memory.texts[0] == "14.6 GB"
     assert "LoRA, bf16: 8.62" in view.speed.plot.accessibleName()
     others = [run for name, run in measured.runs.items() if name != "bf16"]
