@@ -324,7 +324,7 @@ class CompareNames(QWidget):
 
 
 COLOURS = tuple(f"curve{index + 1}" for index in range(MOST))
-"""The fields of `gui.base.theme.Tokens` that are the colours of compared runs."""
+"""The fields of `gui.base.tokens.Tokens` that are the colours of compared runs."""
 
 NARROWEST_LETTERS = 18
 """Least width of a run's column; if there is less space, the table scrolls."""
@@ -416,7 +416,9 @@ class ComparePage(QWidget):
 
     left = Signal()
     run_opened = Signal(object)  # a `RunFolder`
-    use_requested = Signal(object)  # the `core.benchmark.plan.Row` whose options are to be used in New run
+    use_requested = Signal(
+        object
+    )  # the `core.benchmark.plan.BenchmarkRow` whose options are to be used in New run
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
