@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -207,6 +208,17 @@ def test_links_and_images_of_pages_lead_to_files_in_git():
         if "://" not in target and (page.parent / target).resolve() not in kept
     }
     assert not broken
+
+
+def test_a_class_name_has_one_owner():
+    """In a search or a traceback, `Column` of five modules says nothing."""
+    owners = Counter(
+        node.name
+        for file in python_files("core", "gui")
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in owners.items() if count > 1] == []
 
 
 def test_the_map_names_every_large_module():

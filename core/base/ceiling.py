@@ -1,8 +1,8 @@
-"""Limit memory and time of code that reads a stranger's data, model or template.
+"""Limits memory and time of code that reads untrusted data, models or templates.
 
 Only another process can enforce it: an endless loop in a template, or a slow regular expression, holds Python's lock.
-The reading process writes what it reads into a small file (`say`); its parent, who made the file, checks that and the
-memory several times a second (`Ceiling`).
+The reading process writes what it reads into a small file (`say`). Its parent, which made the file, checks the file
+and the memory several times a second (`Ceiling`).
 """
 
 import contextlib
@@ -59,7 +59,7 @@ _now = ("", Pace.OPEN)
 
 
 def say(place: str = "", pace: Pace = Pace.OPEN) -> None:
-    """Report what this process reads from now on, such as "row 17 of a.csv"; empty: nothing of a stranger's."""
+    """Reports which untrusted input this process reads from now on, such as "row 17 of a.csv"; empty: none."""
     global _said, _now  # noqa: PLW0603 - a process reads one thing at a time
     _now = (place, pace)
     if path := os.environ.get(READING):
@@ -71,7 +71,7 @@ def say(place: str = "", pace: Pace = Pace.OPEN) -> None:
 
 @contextlib.contextmanager
 def reading(place: str, pace: Pace = Pace.SLOW) -> Iterator[None]:
-    """Report a place while `with` lasts."""
+    """Reports a place while `with` lasts."""
     before = _now
     say(place, pace)
     try:
@@ -97,7 +97,7 @@ class RanOut(OutOfMemory):
 
 
 def room_for_reading(memory: SystemMemory) -> int:
-    """Bytes that a process may take: the free memory less a reserve. A Mac has more than it reports, by compression."""
+    """Returns the bytes that a process may take: free memory less a reserve. A Mac has more than it reports."""
     free = memory.total - memory.used
     if sys.platform == "darwin":
         free = max(free, memory.total // 2)
@@ -105,7 +105,7 @@ def room_for_reading(memory: SystemMemory) -> int:
 
 
 def but_a_reserve(free: int) -> int:
-    """Free memory less the reserve for other programs."""
+    """Returns the free memory less the reserve for other programs."""
     return free - round(min(RESERVE, RESERVE_SHARE * free))
 
 
@@ -144,17 +144,17 @@ class Ceiling:
         return {READING: str(self._file)}
 
     def hear(self) -> None:
-        """Restart the timeout: the process has made progress."""
+        """Restarts the timeout: the process has made progress."""
         self._sign = time.monotonic()
 
     def close(self) -> None:
-        """Delete the file."""
+        """Deletes the file."""
         with contextlib.suppress(OSError):
             self._file.unlink()
 
     @contextlib.contextmanager
     def over_process(self, pid: int, end: Callable[[], None]) -> Iterator[None]:
-        """Check a process while `with` lasts, and call `end` if it exceeds a limit."""
+        """Checks a process while `with` lasts, and calls `end` if it exceeds a limit."""
         ended = threading.Event()
 
         def watch() -> None:
@@ -173,7 +173,7 @@ class Ceiling:
             self.close()
 
     def look(self, pid: int) -> UserError | None:
-        """Check the process once; returns why it is to be ended, or None."""
+        """Checks the process once; returns why it is to be ended, or None."""
         pace, place = self._said()
         if not place and self.seconds is None:
             return None

@@ -26,9 +26,9 @@ from core.base.language import _, ngettext
 
 class FixAction(StrEnum):
     """What a fix does with a run: stop, pause or end it, go on with it, train it longer, show its folder,
-    or the run whose model it tests.
+    or show the run whose model it tests.
 
-    Of a run on another computer that isn't reached: try now, follow it no longer.
+    For a run on another computer that isn't reached: try to connect now, or stop following it.
     """
 
     STOP = "stop"

@@ -45,7 +45,7 @@ _TOML = re.compile(
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write to a temporary file beside `path`, flush it to disk, then rename it over `path`.
+    """Writes to a temporary file beside `path`, flushes it to disk, then renames it over `path`.
 
     The file gets the permissions of the person's new files. If it fails, no temporary file is left.
     """
@@ -57,7 +57,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` for a new file, which is renamed over `path` at the end or deleted on failure.
+    """Yields a temporary path beside `path` for a new file, which is renamed over `path` or, on failure, deleted.
 
     For files too large for memory. The file isn't flushed to disk.
     """
@@ -72,14 +72,14 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, if there is one."""
+    """Deletes a file, if there is one."""
     _patiently(lambda: path.unlink(missing_ok=True))
 
 
 def open_plain(path: Path) -> BufferedReader:
-    """Open an ordinary file to read its bytes.
+    """Opens an ordinary file to read its bytes.
 
-    A stranger's folder may hold pipes, which block, and links to devices, which have no end. Files in /proc, some of
+    An untrusted folder may hold pipes, which block, and links to devices, which have no end. Files in /proc, some of
     which block, too (/proc/kmsg), have no length: an empty file isn't opened.
 
     Raises:
@@ -94,7 +94,7 @@ def open_plain(path: Path) -> BufferedReader:
 
 
 def read_small(path: Path, largest: int = LARGEST_SMALL) -> bytes:
-    """All bytes of an ordinary file.
+    """Returns all bytes of an ordinary file.
 
     Raises:
         OSError: It can't be read, is no ordinary file, or is larger than `largest` bytes.
@@ -107,7 +107,7 @@ def read_small(path: Path, largest: int = LARGEST_SMALL) -> bytes:
 
 
 def read_record(path: Path, kind: type[Record]) -> Record | None:
-    """What a small JSON file holds; None if it is missing or damaged."""
+    """Returns what a small JSON file holds; None if it is missing or damaged."""
     try:
         return msgspec.json.decode(read_small(path), type=kind)
     except (OSError, ValueError, RecursionError):  # ValueError: no JSON, other fields, or no UTF-8
@@ -115,7 +115,7 @@ def read_record(path: Path, kind: type[Record]) -> Record | None:
 
 
 def file_inside(folder: Path, name: str) -> Path | None:
-    """An ordinary file of a folder by a relative path that a stranger may have written.
+    """Returns an ordinary file of a folder by an untrusted relative path.
 
     Returns None if it is no file, or lies outside of the folder once links are followed.
     """
@@ -128,7 +128,7 @@ def file_inside(folder: Path, name: str) -> Path | None:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """A path in a folder by a relative one with slashes that another computer may have written; nothing is followed.
+    """Returns a path in a folder by a relative one with slashes, which isn't trusted; links aren't followed.
 
     Raises:
         UserError: It would lead elsewhere, here or on Windows.
@@ -142,7 +142,7 @@ def inside(folder: Path, name: str) -> Path:
 
 
 def read_text(path: Path) -> str:
-    """Read a text in UTF-8, or in UTF-16 with a byte order mark, which `>` writes in Windows PowerShell 5.1.
+    """Reads a text in UTF-8, or in UTF-16 with a byte order mark, which `>` writes in Windows PowerShell 5.1.
 
     Raises:
         OSError: It can't be read, or is larger than any run file.
@@ -155,7 +155,7 @@ def read_text(path: Path) -> str:
 
 
 def load_toml(text: str) -> dict[str, Any]:
-    """Parse a TOML text that a stranger may have written.
+    """Parses an untrusted TOML text.
 
     Raises:
         ValueError: It isn't TOML, or has a key of fifty parts: tomllib takes time by the square of their number.
@@ -167,7 +167,7 @@ def load_toml(text: str) -> dict[str, Any]:
 
 
 def changed_at(path: Path) -> int:
-    """When a file or folder was last written to, in unix nanoseconds; 0 if that can't be found out."""
+    """Returns when a file or folder was last written to, in unix nanoseconds; 0 if that can't be found out."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -175,7 +175,7 @@ def changed_at(path: Path) -> int:
 
 
 def free_bytes(path: Path) -> int | None:
-    """Bytes that are free on the disk where `path` is or would be; None if that can't be found out."""
+    """Returns the bytes that are free on the disk where `path` is or would be; None if that can't be found out."""
     for place in (path, *path.parents):
         with contextlib.suppress(OSError):
             return shutil.disk_usage(place).free
@@ -183,22 +183,22 @@ def free_bytes(path: Path) -> int | None:
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is a file or folder at `path`; False if that can't be found out."""
+    """Returns whether there is a file or folder at `path`; False if that can't be found out."""
     return os.path.exists(path)  # noqa: PTH110 - pathlib's raises what a disk reports
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is a folder at `path`, or a link to one; False if that can't be found out."""
+    """Returns whether there is a folder at `path`, or a link to one; False if that can't be found out."""
     return os.path.isdir(path)  # noqa: PTH112 - as above
 
 
 def place_of(path: Path) -> str:
-    """Where a file or folder is once links are followed, in signs that JSON can hold."""
+    """Returns where a file or folder is once links are followed, in characters that JSON can hold."""
     return os.fsencode(path.resolve()).decode(errors="backslashreplace")
 
 
 def is_link(path: Path) -> bool:
-    """Whether a path is a symbolic link, or on Windows a junction."""
+    """Returns whether a path is a symbolic link, or on Windows a junction."""
     try:
         found = path.lstat()
     except (OSError, ValueError):
@@ -208,7 +208,7 @@ def is_link(path: Path) -> bool:
 
 
 def is_plain(path: Path) -> bool:
-    """Whether `path` is a file, a folder or nothing, and no pipe, socket or device."""
+    """Returns whether `path` is a file, a folder or nothing, and no pipe, socket or device."""
     try:
         kind = path.stat().st_mode
     except (OSError, ValueError):
@@ -222,7 +222,7 @@ def in_unicode(path: Path) -> str:
 
 
 def why_missing(path: Path, kind: str = "") -> str:
-    """Why `path` can't be used, such as "there is no file or folder at ..."; empty if it can."""
+    """Returns why `path` can't be used, such as "there is no file or folder at ..."; empty if it can."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -260,7 +260,7 @@ def remove_left_over() -> None:
 
 
 def without_tilde(text: str) -> Path:
-    """A path with `~` and `~name` expanded; unchanged if there is no such user (`~notes.csv`)."""
+    """Returns a path with `~` and `~name` expanded; unchanged if there is no such user (`~notes.csv`)."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
@@ -268,7 +268,7 @@ def without_tilde(text: str) -> Path:
 
 
 def _patiently(action: Callable[[], object]) -> None:
-    """Retry for a while what Windows refuses while another process reads the file."""
+    """Retries for a while what Windows refuses while another process reads the file."""
     deadline = time.monotonic() + (PATIENCE_SECONDS if os.name == "nt" else 0.0)
     while True:
         try:
@@ -299,7 +299,7 @@ _TAKEN = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
 @contextlib.contextmanager
 def locked(folder: Path, seconds: float = LOCK_SECONDS, name: str = LOCK_FILE) -> Iterator[None]:
-    """Lock a folder against other processes and threads. On disks without locks (some network folders) it does nothing.
+    """Locks a folder against other processes and threads; on disks without locks (some network folders) does nothing.
 
     Raises:
         TimeoutError: The lock was held all the time.
@@ -318,7 +318,7 @@ def locked(folder: Path, seconds: float = LOCK_SECONDS, name: str = LOCK_FILE) -
 
 
 def is_locked(folder: Path, name: str) -> bool:
-    """Whether a lock on a folder is held; False if that can't be found out."""
+    """Returns whether a lock on a folder is held; False if that can't be found out."""
     try:
         file = os.open(folder / name, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
@@ -389,7 +389,7 @@ OTHER_FOLDER = Fix(_("Name a file in another folder"))
 
 
 def new_file(path: Path) -> Path:
-    """The path of a file that doesn't exist yet, in a folder that does; checked before any work is done for it.
+    """Returns the path of a file that doesn't exist yet, in a folder that does; checked before any work is done for it.
 
     Raises:
         TargetError: It exists already, or the folder doesn't.
@@ -403,7 +403,7 @@ def new_file(path: Path) -> Path:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Translate OSErrors around code that does nothing but write the file at `path`.
+    """Translates OSErrors around code that does nothing but write the file at `path`.
 
     Raises:
         TargetError: The file can't be written there, but elsewhere.

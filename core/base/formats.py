@@ -57,33 +57,33 @@ METRIC_TITLES = {metric.name: metric.title for metric in METRICS}
 
 
 def metric_words(name: str) -> str:
-    """What a metric is called within a sentence: `eval_mae` is `mean absolute error`."""
+    """Returns what a metric is called within a sentence: `eval_mae` is `mean absolute error`."""
     return METRIC_TITLES.get(name, name.removeprefix("eval_").replace("_", " "))
 
 
 def metric_title(name: str) -> str:
-    """What a metric is called on its own: `eval_mae` is `Mean absolute error`."""
+    """Returns what a metric is called on its own: `eval_mae` is `Mean absolute error`."""
     words = metric_words(name)
     return words[:1].upper() + words[1:]
 
 
 def is_share(metric: str) -> bool:
-    """Whether a metric of this name is a share of 1, the more the better."""
+    """Returns whether a metric of this name is a share of 1, the more the better."""
     return any(word in metric for word in ("accuracy", "f1", "precision", "recall"))
 
 
 def metric_format(name: str) -> Callable[[float | None], str]:
-    """The format of a metric: shares as percent, losses and errors as numbers."""
+    """Returns the format of a metric: shares as percent, losses and errors as numbers."""
     return share if is_share(name) else loss
 
 
 def metric(name: str, value: float | None) -> str:
-    """A metric with its title, such as `accuracy 0.9611`."""
+    """Formats a metric with its title, such as `accuracy 0.9611`."""
     return f"{metric_words(name)} {number(value)}"
 
 
 def metrics(values: dict[str, float | None]) -> str:
-    """Metrics in their usual order, then other scores."""
+    """Formats metrics in their usual order, then other scores."""
     known = [name for name in METRIC_TITLES if name in values]
     others = sorted(name for name in values if name not in METRIC_TITLES)
     return ", ".join(metric(name, values[name]) for name in (*known, *others))
@@ -104,7 +104,7 @@ _DAY = 86_400
 
 
 def three_figures(value: float) -> str:
-    """About three significant figures, without an exponent where it can be: 0.0213, 1.31, 48.2, 1,204."""
+    """Formats about three significant figures, if possible without an exponent: 0.0213, 1.31, 48.2, 1,204."""
     if not math.isfinite(value):
         return not_finite(value)
     size = abs(value)
@@ -117,7 +117,7 @@ def three_figures(value: float) -> str:
 
 
 def of_limit(value: float, limit: float | None, unit: str) -> str:
-    """A figure and the most it may be, if that is known: `61.2 of 70.0 W`."""
+    """Formats a figure and the most it may be, if that is known: `61.2 of 70.0 W`."""
     if limit is None:
         return f"{three_figures(value)} {unit}"
     words = _("{value} of {limit} {unit}")
@@ -129,7 +129,7 @@ def not_finite(value: float) -> str:
 
 
 def loss(value: float | None) -> str:
-    """A loss in three figures: `1.31`, `0.0042`, `not a number`."""
+    """Formats a loss in three figures: `1.31`, `0.0042`, `not a number`."""
     if value is None:
         return MISSING
     if value == 0:
@@ -138,12 +138,12 @@ def loss(value: float | None) -> str:
 
 
 def count(value: int | None) -> str:
-    """A count with its thousands set apart: `1,797`."""
+    """Formats a count with its thousands set apart: `1,797`."""
     return MISSING if value is None else f"{value:,}"
 
 
 def compact_count(value: int) -> str:
-    """A large count in three figures: `11.2 million`; one below 100,000 in full."""
+    """Formats a large count in three figures: `11.2 million`; one below 100,000 in full."""
     units = (10**9, _("{count} billion")), (10**6, _("{count} million")), (1000, _("{count} thousand"))
     for unit, template in units:
         if value >= max(unit, 100_000):
@@ -152,7 +152,7 @@ def compact_count(value: int) -> str:
 
 
 def share(value: float | None) -> str:
-    """A share of 1 in percent: `95.3 %`."""
+    """Formats a share of 1 in percent: `95.3 %`."""
     if value is None:
         return MISSING
     if not math.isfinite(value):
@@ -161,7 +161,7 @@ def share(value: float | None) -> str:
 
 
 def whole_percent(value: float) -> str:
-    """A share of 1 in whole percent: `4 %`."""
+    """Formats a share of 1 in whole percent: `4 %`."""
     return f"{value * 100:.0f} %"
 
 
@@ -178,7 +178,7 @@ def whole_shares(shares: Sequence[float]) -> list[float]:
 
 
 def memory(value: float | None) -> str:
-    """Bytes: `912 MB`, `9.6 GB`, `134 GB`."""
+    """Formats bytes: `912 MB`, `9.6 GB`, `134 GB`."""
     if value is None:
         return MISSING
     for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "KB")):
@@ -188,14 +188,14 @@ def memory(value: float | None) -> str:
 
 
 def rate(samples_per_second: float | None) -> str:
-    """Examples a second: `152 examples/s`."""
+    """Formats a number of examples a second: `152 examples/s`."""
     if samples_per_second is None:
         return MISSING
     return _("{speed} examples/s").format(speed=three_figures(samples_per_second))
 
 
 def step_time(seconds: float | None) -> str:
-    """The time of one step: `42.1 ms`, `1.93 s`, `2 min 05 s`."""
+    """Formats the time of one step: `42.1 ms`, `1.93 s`, `2 min 05 s`."""
     if seconds is None:
         return MISSING
     if not math.isfinite(seconds):
@@ -208,7 +208,7 @@ def step_time(seconds: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time: `8 s`, `2 min 05 s`, `1 h 20 min`, `2 d 3 h`."""
+    """Formats a length of time: `8 s`, `2 min 05 s`, `1 h 20 min`, `2 d 3 h`."""
     if seconds is None:
         return MISSING
     whole = max(0, round(seconds))
@@ -222,7 +222,7 @@ def duration(seconds: float | None) -> str:
 
 
 def about(seconds: float) -> str:
-    """A forecast length of time, no finer than it can be known: `25 s`, `8 min`, `2 h 10 min`, `5 days`."""
+    """Formats a forecast length of time, no finer than it can be known: `25 s`, `8 min`, `2 h 10 min`, `5 days`."""
     for span, unit in ((365 * _DAY, _("years")), (_DAY, _("days"))):
         if seconds >= 3 * span:
             return f"{round(seconds / span):,} {unit}"
@@ -238,7 +238,7 @@ def about(seconds: float) -> str:
 
 
 def moment(unix_seconds: float | None) -> str:
-    """A point in time, local: `21 Nov, 14:05`; of another year the day: `21 Nov 2025`."""
+    """Formats a local point in time: `21 Nov, 14:05`, or the day if it is in another year: `21 Nov 2025`."""
     if unix_seconds is None:
         return MISSING
     then = time.localtime(unix_seconds)
@@ -247,24 +247,24 @@ def moment(unix_seconds: float | None) -> str:
 
 
 def epochs(value: float) -> str:
-    """Passes over the data: `3`, `0.9`."""
+    """Formats a number of epochs: `3`, `0.9`."""
     return f"{value:,.1f}".removesuffix(".0")
 
 
 def step_time_tick(seconds: float) -> str:
-    """A tick of an axis of step times: `0`, `250 ms`, `1.5 s`."""
+    """Formats a tick of an axis of step times: `0`, `250 ms`, `1.5 s`."""
     if seconds == 0:
         return "0"
     return f"{seconds:,.4g} s" if seconds >= 0.9995 else f"{1000 * seconds:.4g} ms"
 
 
 def percent_tick(value: float) -> str:
-    """A tick of an axis of percent: `50 %`."""
+    """Formats a tick of an axis of percent: `50 %`."""
     return f"{value:.10g} %"
 
 
 def memory_tick(value: float) -> str:
-    """A tick of an axis of bytes: `0`, `0.5 GB`, `16 GB`; tenths of a unit stay in that unit."""
+    """Formats a tick of an axis of bytes: `0`, `0.5 GB`, `16 GB`; tenths of a unit stay in that unit."""
     for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "KB")):
         size = value / 1024**power
         if size >= 0.9995 or (size > 0.05 and abs(size - round(size, 1)) < 1e-6):
@@ -280,7 +280,7 @@ def _scaled(value: float) -> str:
 
 
 def counted(count: float, noun: str) -> str:
-    """A count with one of these nouns: `1 step`, `1,797 examples`, `2.5 epochs`."""
+    """Formats a count with one of these nouns: `1 step`, `1,797 examples`, `2.5 epochs`."""
     whole = count if isinstance(count, int) else 1 if count == 1 else 2
     template = {
         "core": ngettext("{count} core", "{count} cores", whole),
@@ -307,7 +307,7 @@ def counted(count: float, noun: str) -> str:
 
 
 def places(row_word: str, numbers: Sequence[int], count: int = 1) -> str:
-    """Where `count` rows are: `row 17`, `lines 4, 17`."""
+    """Returns where `count` rows are: `row 17`, `lines 4, 17`."""
     template = {
         "image": ngettext("image {numbers}", "images {numbers}", count),
         "line": ngettext("line {numbers}", "lines {numbers}", count),
@@ -318,21 +318,21 @@ def places(row_word: str, numbers: Sequence[int], count: int = 1) -> str:
 
 
 def full_moment(unix_seconds: float | None) -> str:
-    """A local date and time to the minute."""
+    """Formats a local date and time to the minute."""
     if unix_seconds is None:
         return MISSING
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(unix_seconds))
 
 
 def number(value: float | None) -> str:
-    """A loss or score in about four figures, or `not a number`."""
+    """Formats a loss or score in about four figures, or `not a number`."""
     if value is None:
         return MISSING
     return f"{value:.4g}" if math.isfinite(value) else not_finite(value)
 
 
 def plain_number(value: float) -> str:
-    """A float without padding: `3`, `0.001`, `2e-5`."""
+    """Formats a float without padding: `3`, `0.001`, `2e-5`."""
     text = f"{value:.10g}"
     mantissa, exponential, exponent = text.partition("e")
     return f"{mantissa}e{int(exponent)}" if exponential else text
@@ -345,7 +345,7 @@ _UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\
 
 
 def visible(text: str) -> str:
-    """Text of data, models or names that is safe in a terminal: control characters become `\\u001b`.
+    """Returns text of data, models or names that is safe in a terminal: control characters become `\\u001b`.
 
     JSON stays the same value. New lines and tabs stay.
     """
@@ -353,7 +353,7 @@ def visible(text: str) -> str:
 
 
 def table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Columns lined up under their titles, two spaces apart."""
+    """Returns columns lined up under their titles, two spaces apart."""
     shown = [tuple(map(visible, row)) for row in (titles, *rows)]
     widths = [max(len(row[column]) for row in shown) for column in range(len(titles))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in shown]
@@ -361,6 +361,6 @@ def table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def markdown(text: str) -> str:
-    """Text escaped for Markdown; lines stay."""
+    """Returns text escaped for Markdown; lines stay."""
     escaped = re.sub(r"([\\`*_{}\[\]#|~!])", r"\\\1", text.replace("\r\n", "\n").replace("\r", "\n"))
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -59,7 +59,7 @@ def gpu_python() -> Path:
 
 
 def gpu_environment() -> GpuEnvironment | None:
-    """The installed environment; None if there is none, or it isn't complete."""
+    """Returns the installed environment; None if there is none, or it isn't complete."""
     return read_record(gpu_marker(), GpuEnvironment) if gpu_python().is_file() else None
 
 
@@ -121,7 +121,7 @@ class JobCancelled(Exception):  # noqa: N818 - somebody changed their mind; noth
 
 
 def engine_command(*arguments: str) -> list[str]:
-    """The command of the engine, with arguments such as `("train", RUN_DIR)`."""
+    """Returns the command of the engine, with arguments such as `("train", RUN_DIR)`."""
     # -P: no torch.py of the working folder is imported as torch; -s: nor one of the person's own site-packages
     if not is_frozen():
         return [sys.executable, "-P", "-m", "core.engine", *arguments]
@@ -174,7 +174,7 @@ class JobProcess:
         return int(self._process.pid)
 
     def kill(self) -> None:
-        """End it at once; may be called from another thread while an answer is awaited."""
+        """Ends the process at once; may be called from another thread while an answer is awaited."""
         self._killed = True
         kill_with_children(self._process)
         self._ceiling.close()
@@ -197,7 +197,7 @@ class EngineJob(JobProcess):
     def ask(
         self, request: bytes = b"", timeout: float = ASK_SECONDS, tell: TellProgress | None = None
     ) -> bytes:
-        """Send the request and wait for the answer; may be called once.
+        """Sends the request and waits for the answer; may be called once.
 
         Args:
             timeout: Timeout without output, in seconds, while the job reports reading nothing.
@@ -232,7 +232,7 @@ class EngineJob(JobProcess):
         return answer
 
     def _ran_out(self) -> bool:
-        """Whether it ended for lack of memory. macOS counts no such endings: a killed process was most likely one."""
+        """Returns whether memory ran out; on macOS, which doesn't count such ends, whether the process was killed."""
         code, kills = self._process.returncode, out_of_memory_kills()
         if kills is None and sys.platform == "darwin" and signal_name(code) == "SIGKILL":
             return True
@@ -257,7 +257,7 @@ def run_job(
     *,
     timeout: float = ASK_SECONDS,
 ) -> Answer:
-    """Run a job of the engine in a process of its own and wait for the answer.
+    """Runs a job of the engine in a process of its own and waits for the answer.
 
     Args:
         timeout: Timeout without output, in seconds.
@@ -272,7 +272,7 @@ def run_job(
 
 
 def decoded(job: str, answer: bytes, kind: type[Answer]) -> Answer:
-    """Decode the answer of a job.
+    """Decodes the answer of a job.
 
     Raises:
         EngineCrashed: It is something else.

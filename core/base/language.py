@@ -16,7 +16,7 @@ ngettext = _catalogue.ngettext
 
 
 def isolated(name: str) -> str:
-    """Return a name that goes into a line: one that is read from right to left turns nothing beside it.
+    """Returns a name that goes into a line: one that is read from right to left turns nothing beside it.
 
     Others stay as they are: the marks come from another font, which would move the line.
     """

@@ -26,13 +26,13 @@ def find_converter() -> Path | None:
 
 
 def find_quantizer() -> str | None:
-    """Find llama.cpp's program that quantizes GGUF files."""
+    """Finds llama.cpp's program that quantizes GGUF files."""
     built = [str(folder / inside) for folder in _llama_folders() for inside in (".", "build/bin")]
     return shutil.which(QUANTIZER, path=os.pathsep.join((*built, os.environ.get("PATH", ""))))
 
 
 def find_python() -> str:
-    """The Python that runs the converter: of an environment in llama.cpp's folder, else Hone's; may be empty.
+    """Returns the Python that runs the converter: of an environment in llama.cpp's folder, else Hone's; may be empty.
 
     A bundled program isn't Python: it takes one on the PATH, if there is one.
     """
@@ -56,7 +56,7 @@ MISSING = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 
 
 def why_not_converted(python: str, converter: Path, hold: Hold) -> str:
-    """Start the converter, which takes seconds; why it can't be used, empty if it can."""
+    """Starts the converter, which takes seconds; returns why it can't be used, empty if it can."""
 
     def start() -> Started:
         return subprocess.Popen(
@@ -104,7 +104,7 @@ def lacks_module(python: str, module: str) -> str:
 
 
 def own_environment() -> str:
-    """The command that gives llama.cpp its requirements: in an environment of its own, as they may replace Hone's."""
+    """Returns the command that installs llama.cpp's requirements, in an environment apart: they may replace Hone's."""
     if os.name == "nt":
         both = r"py -m venv .venv && .venv\Scripts\python -m pip install -r requirements.txt"
         return f'cmd /c "{both}"'  # PowerShell 5 knows no &&

@@ -24,7 +24,7 @@ from core.base.system import CONTROL_GROUPS, control_groups
 
 @contextlib.contextmanager
 def awake() -> Iterator[bool]:
-    """Keep the computer from going to sleep by itself, if the settings say so.
+    """Keeps the computer from going to sleep by itself, if the settings say so.
 
     The operating system ends it with this process. Closing the lid or choosing Sleep still puts the computer to sleep.
     If it isn't possible, standard error says why.
@@ -95,13 +95,13 @@ GPU_HELD_UP = "impactinginteractivity"
 """In what Metal prints and raises, in lower case (kIOGPUCommandBufferCallbackErrorImpactingInteractivity)."""
 
 DISPLAY_CAME_FIRST = _(
-    "macOS stopped the GPU's work because it held up the display. Let the display sleep while it trains: "
-    "then macOS doesn't do that."
+    "macOS stopped the GPU's work because it held up the display. macOS doesn't do that while the display sleeps: "
+    "let it sleep while the run trains."
 )
 
 
 def signal_name(code: int | None) -> str | None:
-    """The signal behind a negative exit status as Python gives it, such as `SIGKILL`; None for others."""
+    """Returns the signal behind a negative exit status as Python gives it, such as `SIGKILL`; None for others."""
     if code is None or code >= 0:
         return None
     try:
@@ -111,7 +111,7 @@ def signal_name(code: int | None) -> str | None:
 
 
 def is_out_of_memory(code: int, *, kills: bool) -> bool:
-    """Whether a process that ended with `code` was ended for lack of memory.
+    """Returns whether a process that ended with `code` was ended for lack of memory.
 
     Args:
         kills: Whether any process was ended for that while it ran (see `out_of_memory_kills`).
@@ -120,7 +120,7 @@ def is_out_of_memory(code: int, *, kills: bool) -> bool:
 
 
 def describe(code: int, *, out_of_memory: bool = False, log: str = "") -> str:
-    """Why a process that ended with `code` ended, as far as the status and the end of its log tell."""
+    """Returns why a process that ended with `code` ended, as far as the status and the end of its log tell."""
     name = signal_name(code)
     if name == "SIGKILL" and out_of_memory:
         return OUT_OF_MEMORY
@@ -138,7 +138,7 @@ def describe(code: int, *, out_of_memory: bool = False, log: str = "") -> str:
 
 
 def log_tail(path: Path, lines: int = TAIL_LINES) -> str:
-    """The last lines of a log; empty if there is none. Of a progress bar, only its last state counts."""
+    """Returns the last lines of a log; empty if there is none. Of a progress bar, only its last state counts."""
     try:
         with open_plain(path) as file:
             file.seek(max(0, path.stat().st_size - TAIL_BYTES))
@@ -150,7 +150,7 @@ def log_tail(path: Path, lines: int = TAIL_LINES) -> str:
 
 
 def out_of_memory_kills(root: Path = Path("/")) -> int | None:
-    """How often the operating system has ended a process for lack of memory; None if unknown.
+    """Returns how often the operating system has ended a process for lack of memory; None if unknown.
 
     Linux counts for this control group (v2 or v1) if that has a count of its own, else for the whole machine. See the
     kernel's documentation of `memory.events`, `memory.oom_control` and `/proc/vmstat`, here below `root`. macOS writes
@@ -169,7 +169,7 @@ def out_of_memory_kills(root: Path = Path("/")) -> int | None:
 
 
 def _jetsam_reports(root: Path) -> int | None:
-    """The number of macOS's jetsam event reports, one for each process ended for lack of memory; None elsewhere.
+    """Counts macOS's jetsam event reports, one for each process ended for lack of memory; None elsewhere.
 
     By documentation, untested: a report may come too late to be counted; the reason given is then that of the signal.
     """
@@ -187,7 +187,7 @@ SOURCE_ROOT = Path(core.__file__).resolve().parents[1]
 
 
 def source_files() -> dict[str, Path]:
-    """This Hone's own files, core and resources, by their relative paths."""
+    """Returns this Hone's own files, core and resources, by their relative paths."""
     files = (path for part in ("core", "resources") for path in (SOURCE_ROOT / part).rglob("*"))
     own = (path for path in files if path.is_file() and path.suffix != ".pyc")
     return dict(sorted((path.relative_to(SOURCE_ROOT).as_posix(), path) for path in own))
@@ -195,7 +195,7 @@ def source_files() -> dict[str, Path]:
 
 @functools.cache
 def source_digest() -> str:
-    """The SHA-256 of this Hone's own files: two computers with the same one run the same code."""
+    """Returns the SHA-256 of this Hone's own files: two computers with the same one run the same code."""
     found = hashlib.sha256()
     for name, path in source_files().items():
         found.update(f"{name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
@@ -220,24 +220,24 @@ else:
 
 
 def is_frozen() -> bool:
-    """Whether this is the bundled program and not Python on source files."""
+    """Returns whether this is the bundled program and not Python on source files."""
     return bool(getattr(sys, "frozen", False))
 
 
 def own_program() -> str:
-    """The executable of the bundle; on Windows the one of the two that has standard streams."""
+    """Returns the executable of the bundle; on Windows the one of the two that has standard streams."""
     with_streams = Path(sys.executable).with_name("hone-cli.exe")
     return str(with_streams) if sys.platform == "win32" and with_streams.is_file() else sys.executable
 
 
 def command_line(*arguments: str | Path) -> str:
-    """A command quoted for this system's terminal."""
+    """Returns a command quoted for this system's terminal."""
     words = [str(argument) for argument in arguments]
     return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
 
 
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of Hone's own child processes.
+    """Returns the environment of Hone's own child processes.
 
     They are the same program, so library paths of a bundle stay. A source checkout that isn't installed is made
     importable, since `-P` leaves out the working folder.
@@ -260,7 +260,7 @@ _OF_A_BUNDLE = (
 
 
 def foreign_environment() -> dict[str, str]:
-    """The environment for other programs, without the variables that a bundle sets for itself.
+    """Returns the environment for other programs, without the variables that a bundle sets for itself.
 
     PyInstaller saves the original value of a variable as `…_ORIG`
     (https://pyinstaller.org/en/stable/runtime-information.html#ld-library-path-libpath-considerations).
@@ -277,7 +277,7 @@ def foreign_environment() -> dict[str, str]:
 
 
 def start_detached(command: Sequence[str], log: Path, folder: Path) -> subprocess.Popen[bytes]:
-    """Start a process in `folder` that outlives this one and appends its output to `log`.
+    """Starts a process in `folder` that outlives this one and appends its output to `log`.
 
     Raises:
         OSError: It can't be started.
@@ -308,7 +308,7 @@ def start_detached(command: Sequence[str], log: Path, folder: Path) -> subproces
 
 
 def _environment_for(program: str, extra: Mapping[str, str] | None) -> dict[str, str]:
-    """The environment of a worker; the Python of a GPU pack must not load a bundle's libraries."""
+    """Returns the environment of a worker; the Python of a GPU pack must not load a bundle's libraries."""
     if is_frozen() and program not in (sys.executable, own_program()):
         return {**foreign_environment(), "PYTHONUTF8": "1", **(extra or {})}
     return child_environment(extra)
@@ -323,7 +323,7 @@ def start_worker(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a child in a process group of its own, at lower priority than the window.
+    """Starts a child in a process group of its own, at lower priority than the window.
 
     Raises:
         OSError: It can't be started.
@@ -345,7 +345,7 @@ def start_worker(
 
 
 def converse(process: subprocess.Popen[bytes], request: bytes, on_line: Callable[[bytes], None]) -> bytes:
-    """Send a worker its request and read its output until it ends; returns the last line, its answer.
+    """Sends a worker its request and reads its output until it ends; returns the last line, its answer.
 
     Args:
         process: Started with pipes for input and output; it is killed if anything is raised here (Ctrl-C).
@@ -382,7 +382,7 @@ def kill_with_children(process: subprocess.Popen[bytes]) -> None:
 
 
 def end_group(pid: int) -> None:
-    """Kill what a worker left running (data loaders outlive a killed engine). POSIX only."""
+    """Kills what a worker left running (data loaders outlive a killed engine). POSIX only."""
     if sys.platform != "win32":
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)

@@ -40,7 +40,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def home() -> Path:
-    """The folder for settings and runs: HONE_HOME, or the operating system's place for an application's data.
+    """Returns the folder for settings and runs: HONE_HOME, or the operating system's place for an application's data.
 
     Raises:
         UserError: Its name isn't UTF-8, which neither a run's files nor the libraries can hold.
@@ -59,7 +59,7 @@ def home() -> Path:
 
 
 def load() -> Settings:
-    """The saved settings; the defaults if there are none or the file is damaged.
+    """Returns the saved settings; the defaults if there are none or the file is damaged.
 
     Raises:
         OSError: As `read`.
@@ -68,7 +68,7 @@ def load() -> Settings:
 
 
 def read() -> tuple[Settings, UserError | None]:
-    """The settings, and a message if the file is damaged, which is then copied to settings.damaged.json.
+    """Returns the settings, and a message if the file is damaged, which is then copied to settings.damaged.json.
 
     Raises:
         OSError: The file exists and can't be read.
@@ -93,13 +93,13 @@ def read() -> tuple[Settings, UserError | None]:
 
 
 def save(settings: Settings) -> None:
-    """Write the settings, whole or not at all."""
+    """Writes the settings, whole or not at all."""
     home().mkdir(parents=True, exist_ok=True)
     write_atomically(home() / "settings.json", msgspec.json.format(msgspec.json.encode(settings)))
 
 
 def hub_cache() -> Path:
-    """The cache of the Hub's models (https://huggingface.co/docs/huggingface_hub/guides/manage-cache)."""
+    """Returns the cache of the Hub's models (https://huggingface.co/docs/huggingface_hub/guides/manage-cache)."""
     users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     home = Path(os.environ.get("HF_HOME") or users / "huggingface").expanduser()
     return Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()

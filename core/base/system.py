@@ -22,7 +22,7 @@ class SystemMemory:
 
 
 def system_memory() -> SystemMemory:
-    """Read the memory of the whole computer; caches count as free."""
+    """Reads the memory of the whole computer; caches count as free."""
     memory = psutil.virtual_memory()
     return SystemMemory(used=memory.total - memory.available, total=memory.total, swap=_swap_used())
 
@@ -35,7 +35,7 @@ def _swap_used() -> int | None:
 
 
 def gpu_memory_spills(kernel: str = "", gpu_of_wsl: Path = Path("/dev/dxg")) -> bool:
-    """Whether NVIDIA's driver goes on in the computer's memory where a card is full: that of Windows, also in WSL.
+    """Returns whether NVIDIA's driver uses the computer's memory once a card is full: on Windows, also in WSL.
 
     WSL's kernels are named after Microsoft; in any kernel there, the GPU is `/dev/dxg`.
     """
@@ -45,7 +45,7 @@ def gpu_memory_spills(kernel: str = "", gpu_of_wsl: Path = Path("/dev/dxg")) -> 
 
 
 def process_tree(pid: int) -> list[psutil.Process]:
-    """A process and all it started, the process first; empty once it has ended."""
+    """Returns a process and all it started, the process first; empty once it has ended."""
     try:
         root = psutil.Process(pid)
         return [root, *root.children(recursive=True)]
@@ -54,7 +54,7 @@ def process_tree(pid: int) -> list[psutil.Process]:
 
 
 def resident_bytes(processes: Iterable[psutil.Process], *, without_files: bool = False) -> int | None:
-    """Resident bytes of processes together; None if all of them have ended.
+    """Returns the resident bytes of processes together; None if all of them have ended.
 
     Shared pages count for each process. `without_files` leaves out pages of mapped files, where known (Linux).
     """
@@ -81,7 +81,7 @@ class ProcessorTimes:
 
 
 def processor_times() -> ProcessorTimes:
-    """Read the processor times; waiting for a disk counts as idle."""
+    """Reads the processor times; waiting for a disk counts as idle."""
     times = psutil.cpu_times()
     idle = times.idle + getattr(times, "iowait", 0.0)
     # guest time is already within user time on Linux
@@ -97,7 +97,7 @@ class ProcessorLoad:
         self._before: ProcessorTimes | None = None
 
     def read(self) -> float | None:
-        """The share of time the cores were busy since the last call; None if that was too recent."""
+        """Returns the share of time the cores were busy since the last call; None if that was too recent."""
         now = processor_times()
         if self._before is not None and 0 <= now.total - self._before.total < self._shortest:
             return None
@@ -124,7 +124,7 @@ class GroupMemory:
 
 
 def group_memory(root: Path = Path("/")) -> GroupMemory | None:
-    """The tightest limit of this process's control groups; None if there is none.
+    """Returns the tightest limit of this process's control groups; None if there is none.
 
     Inactive cached files count as free, as in `docker stats` (`inactive_file`).
     Source: https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files, and v1's memory.txt.
@@ -134,7 +134,7 @@ def group_memory(root: Path = Path("/")) -> GroupMemory | None:
 
 
 def control_groups(root: Path) -> list[Path]:
-    """The folders of this process's groups that limit memory, from its own to the outermost."""
+    """Returns the folders of this process's groups that limit memory, from its own to the outermost."""
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -193,7 +193,7 @@ class ProcessTree:
         self._next = clock()
 
     def read(self) -> list[psutil.Process]:
-        """The processes, the first of all first; some may have gone meanwhile."""
+        """Returns the processes, the first of all first; some may have gone meanwhile."""
         if self._pid is not None and self._clock() >= self._next:
             before = self._cpu()
             self._found = process_tree(self._pid)

@@ -51,7 +51,7 @@ SECONDS = 15.0
 
 
 def read(address: str) -> bytes:
-    """Download a file; raises OSError."""
+    """Downloads a file; raises OSError."""
     from urllib.request import Request, urlopen  # slow to import
 
     request = Request(address, headers={"User-Agent": "Hone"})
@@ -60,7 +60,7 @@ def read(address: str) -> bytes:
 
 
 def fetch(folder: Path, index: str, read: Callable[[str], bytes] = read) -> Path:
-    """Download uv into a folder, unless it is there, in one version that is checked against its hash.
+    """Downloads uv into a folder, unless it is there, in one version that is checked against its hash.
 
     Args:
         folder: Made if it isn't there.
@@ -95,12 +95,12 @@ def fetch(folder: Path, index: str, read: Callable[[str], bytes] = read) -> Path
 
 
 def wheel() -> tuple[str, str]:
-    """Name and SHA-256 of the wheel for this system; empty if there is none."""
+    """Returns name and SHA-256 of the wheel for this system; empty if there is none."""
     return WHEELS.get((sys.platform, platform.machine().lower()), ("", ""))
 
 
 def index() -> str:
-    """The package index that uv and pip install from."""
+    """Returns the package index that uv and pip install from."""
     return {**environment(), **os.environ}.get("UV_DEFAULT_INDEX", PYPI)
 
 
@@ -131,12 +131,12 @@ BEFORE_TURING = "cu126"
 
 
 def torch_backend(capability: tuple[int, int] | None) -> str:
-    """The value of uv's `--torch-backend` for an NVIDIA card: `auto` looks at its driver alone."""
+    """Returns the value of uv's `--torch-backend` for an NVIDIA card: `auto` looks at its driver alone."""
     return BEFORE_TURING if capability is not None and capability < OLDEST_OF_CUDA_13 else "auto"
 
 
 def capability_of(printed: str) -> tuple[int, int] | None:
-    """The lowest compute capability that `CAPABILITY_QUERY` printed; None if there is none."""
+    """Returns the lowest compute capability that `CAPABILITY_QUERY` printed; None if there is none."""
     found = re.findall(r"^(\d{1,2})\.(\d)\s*$", printed, re.MULTILINE | re.ASCII)
     return min(((int(major), int(minor)) for major, minor in found), default=None)
 
@@ -155,7 +155,7 @@ OF_PIP = {
 
 
 def environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Variables for uv, but for those already set: `SETTINGS`, the system's proxies, and what pip is told."""
+    """Returns variables for uv that aren't set already: `SETTINGS`, the system's proxies, and what pip is told."""
     from urllib.request import getproxies  # slow to import
 
     told = pip_settings(environ)
@@ -170,7 +170,7 @@ def environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def pip_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What pip's files and variables say of `OF_PIP` (https://pip.pypa.io/en/stable/topics/configuration/)."""
+    """Returns what pip's files and variables say of `OF_PIP` (https://pip.pypa.io/en/stable/topics/configuration/)."""
     found = {}
     for file in _pip_files(environ):
         config = configparser.RawConfigParser(strict=False)
@@ -189,7 +189,7 @@ def pip_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 
 def _pip_files(environ: Mapping[str, str]) -> list[Path]:
-    """Where pip looks, what counts most last."""
+    """Returns where pip looks, what counts most last."""
     home = Path.home()
     if sys.platform == "win32":
         folders = [Path(environ[name], "pip") for name in ("PROGRAMDATA", "APPDATA") if name in environ]
@@ -248,7 +248,7 @@ Damage comes last: uv prints "Failed to extract" for broken connections and full
 
 
 def why_not_installed(output: str) -> tuple[str, str, tuple[str, ...]]:
-    """The cause and a fix, empty if unknown, and the last lines of what uv printed."""
+    """Returns the cause and a fix, empty if unknown, and the last lines of what uv printed."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"(error|cause|×|├|╰)|.*\bError\b", line, re.IGNORECASE)]
     for text in ("\n".join(errors), output):

@@ -70,7 +70,7 @@ class Pair:
 
 
 def pair_of(machine: MachineReport, sides: Sides | None = None) -> Pair:
-    """The settings to compare on this machine.
+    """Returns the settings to compare on this machine.
 
     With `sides` None, these are the CPU and the accelerator; without an accelerator, two precisions if the CPU has
     bf16 instructions or a single core, otherwise two numbers of threads.
@@ -135,7 +135,7 @@ def devices_plan(
     steps: int | None = None,
     sides: Sides | None = None,
 ) -> Plan:
-    """Plan the benchmark for this machine, which takes milliseconds.
+    """Plans the benchmark for this machine, which takes milliseconds.
 
     Args:
         models: Names of torchvision models or of `SIZES`. Default: the article's five and the text models.
@@ -185,7 +185,7 @@ def devices_plan(
     benchmark = Benchmark(
         kind=BenchmarkKind.DEVICES,
         name=pair.title,
-        title=_("{title}: epochs of {there}, batches of {listed}").format(
+        title=_("{title}: epochs of {there}, batch sizes {listed}").format(
             title=pair.title, there=counted(count, noun), listed=listed
         ),
         rows=tuple(row for row, _options in made),
@@ -206,7 +206,7 @@ def default_models(machine: MachineReport, pair: Pair) -> tuple[str, ...]:
 
 
 def rows_of_epoch(options: RunOptions) -> int:
-    """The number of rows per epoch, as far as known before the data is read."""
+    """Returns the number of rows per epoch, as far as known before the data is read."""
     random, limit = parse_synthetic(options.data.train), options.data.max_train_samples
     count = random[0] if random else COUNT_OF_DIGITS if options.data.train == DIGITS else sys.maxsize
     return min(limit or count, count)

@@ -52,7 +52,7 @@ class Figures:
     """What the run of a row has measured so far.
 
     Attributes:
-        state: That of the run; None: it is refused, or its folder is gone.
+        state: The run's; None: it is refused, or its folder is gone.
         seconds: Durations of the timed steps, without compiling: those after the warm-up with a full batch.
         samples: Rows of a step.
         rows: Rows of an epoch.
@@ -86,7 +86,7 @@ class Figures:
 
     @property
     def step_seconds(self) -> Spread | None:
-        """Of all timed steps. Quartiles, because the slowest step depends on what else the computer did."""
+        """The spread over all timed steps: quartiles, because the slowest depends on what else the computer did."""
         return Spread.of(self.seconds)
 
     @property
@@ -109,7 +109,7 @@ class Figures:
         return self.peak / other.peak if self.peak and other.peak else None
 
     def is_faster(self, other: "Figures") -> bool:
-        """Whether it is faster and the interquartile ranges of both don't overlap."""
+        """Returns whether it is faster and the interquartile ranges of both don't overlap."""
         mine, theirs = self.samples_per_second, other.samples_per_second
         return mine is not None and theirs is not None and mine.lowest > theirs.highest
 
@@ -130,19 +130,19 @@ class Result:
         return all(row.state is None or row.state.is_over for row in self.rows)
 
     def baseline(self, figures: Figures) -> Figures:
-        """The first row of a row's group."""
+        """Returns the first row of a row's group."""
         return next(first for first in self.rows if first.row.group == figures.row.group)
 
 
 def read_result(measured: Measured) -> Result:
-    """Read what the runs of a benchmark have measured so far."""
+    """Reads what the runs of a benchmark have measured so far."""
     found = measured.benchmark
     rows = (read_figures(row, measured.runs.get(row.name), found.warm_up) for row in found.rows)
     return Result(found, tuple(rows))
 
 
 def read_figures(row: BenchmarkRow, run: RunFolder | None, warm_up: int) -> Figures:
-    """Read the figures of a row from its run's files, leaving out the first `warm_up` steps of each attempt."""
+    """Reads the figures of a row from its run's files, leaving out the first `warm_up` steps of each attempt."""
     if run is None:
         return Figures(row)
     status = status_at_end(run, and_beginning=True)
@@ -174,7 +174,7 @@ def read_figures(row: BenchmarkRow, run: RunFolder | None, warm_up: int) -> Figu
 
 
 def _timed(steps: Sequence[StepFinished], warm_up: int) -> Iterator[StepFinished]:
-    """The steps after the warm-up of each attempt; the last one of an epoch may have fewer rows and isn't timed."""
+    """Yields the steps after the warm-up of each attempt, without the last of an epoch, which may have fewer rows."""
     done, full = Counter[int](), max((step.samples for step in steps), default=0)
     for step in steps:
         done[step.attempt] += 1
@@ -183,7 +183,7 @@ def _timed(steps: Sequence[StepFinished], warm_up: int) -> Iterator[StepFinished
 
 
 def _disturbances(samples: Sequence[Event], meanwhile: Sequence[Event]) -> Iterator[str]:
-    """What the run's keeper has said of other programs, and what slowed the processor down."""
+    """Yields what the run's keeper has said of other programs, and what slowed the processor down."""
     for event in samples:
         if isinstance(event, MessageRaised) and event.id == SLOWED:
             yield event.title
@@ -205,7 +205,7 @@ def _remarks(samples: Sequence[Event]) -> Iterator[str]:
 
 
 def _problem(run: RunFolder, status: RunStatus, state: State) -> str:
-    """Why a run has no figures, or not all; empty if it has finished, or goes on."""
+    """Returns why a run has no figures, or not all; empty if it has finished, or goes on."""
     errors = [message for message in status.messages.values() if message.level is Level.ERROR]
     if errors:
         return " ".join(f"{errors[0].title.rstrip('.:')}. {errors[0].detail}".split())

@@ -77,7 +77,7 @@ class Size:
         return self.built.parameters(VOCABULARY, POSITIONS) + LABELS * (self.built.hidden + 1)
 
     def bytes(self, rows: int, length: int, kind: str) -> int:
-        """Approximate memory of a plain run (fp32, AdamW, eager attention) on a kind of device, in bytes.
+        """Returns the approximate memory of a plain run (fp32, AdamW, eager attention) on a kind of device, in bytes.
 
         Weights, gradients, AdamW's two moments, and activations per layer as in V. Korthikanti et al., Reducing
         Activation Recomputation in Large Transformer Models, 2022, section 4.1, in fp32 and with dropout's masks.
@@ -88,7 +88,7 @@ class Size:
         return OVERHEAD + 16 * self.parameters + model.layers * (linear + attention)
 
     def flops(self, rows: int, length: int) -> float:
-        """FLOPs of a step on `rows` rows of `length` tokens.
+        """Returns the FLOPs of a step on `rows` rows of `length` tokens.
 
         6 per weight and token, and 12 per pair of tokens, width and layer in attention (J. Kaplan et al., Scaling Laws
         for Neural Language Models, 2020, table 1).
@@ -111,7 +111,7 @@ SIZES = {
 
 
 def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> tuple[Size, str]:
-    """The largest size whose plain run fits, with steps of tolerable length on a CPU; and the reason as a sentence."""
+    """Returns the largest size whose plain run fits (on a CPU with tolerably long steps), and the reason in words."""
     free = _(", and {free} are free").format(free=formats.memory(room.free)) if room else ""
     reason = ""
     for size in SIZES.values():
@@ -135,7 +135,7 @@ def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> t
 
 
 def cpu_seconds(size: Size, plain: RunOptions, device: DeviceReport) -> float | None:
-    """Estimated duration of a plain step on a CPU; None for other devices."""
+    """Returns estimated duration of a plain step on a CPU; None for other devices."""
     if device.name != "cpu":
         return None
     return size.flops(plain.effective_batch, plain.data.max_length) / (CPU_FLOPS * cores_of(device))
@@ -202,7 +202,7 @@ def methods_plan(
     with_compile: bool = True,
     room: Room | None = None,
 ) -> Plan:
-    """Plan the benchmark for this machine, which takes milliseconds.
+    """Plans the benchmark for this machine, which takes milliseconds.
 
     Args:
         size: One of `SIZES`. Default: the largest that suits the machine.
@@ -260,7 +260,7 @@ def methods_plan(
 def _rows(
     plain: RunOptions, machine: MachineReport, device: DeviceReport, *, with_compile: bool, is_guide: bool
 ) -> list[tuple[BenchmarkRow, RunOptions]]:
-    """The rows that apply to the task and model; those that the machine can't run have a refusal."""
+    """Returns the rows that apply to the task and model; those that the machine can't run have a refusal."""
     rows: list[tuple[BenchmarkRow, RunOptions]] = []
 
     def applies(changes: Changes) -> bool:
@@ -341,7 +341,7 @@ def _rows(
 
 
 def _counts_of_processes(machine: MachineReport, device: DeviceReport) -> Iterator[int]:
-    """2, 4, ...: as many as there are GPUs; on a processor at most 4, as they share its cores."""
+    """Yields 2, 4, ...: as many as there are GPUs; on a CPU at most 4, as they share its cores."""
     count, most = 2, min(4, cores_of(device)) if device.kind == "cpu" else 0
     if device.kind == "cuda":
         most = sum(one.available and one.kind == "cuda" for one in machine.devices)
@@ -362,7 +362,7 @@ def _guides() -> RunOptions:
 
 
 def _own(options: RunOptions) -> RunOptions:
-    """A person's own options as a plain run with their model, data, batch size and method."""
+    """Returns a person's own options as a plain run with their model, data, batch size and method."""
     rate: Changes = {}
     if options.training.learning_rate > LARGEST_RATE:  # suits SGD only; it doesn't affect the time
         rate = {"training.learning_rate": TrainingOptions().learning_rate}

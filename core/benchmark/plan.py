@@ -68,7 +68,7 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: What its runs are called, with a number if there are others of that name.
         title: What is measured, in full.
-        warm_up: Number of steps that are not timed, at the begin of each attempt.
+        warm_up: Number of steps that are not timed, at the beginning of each attempt.
         has_published: Whether others have published figures for its rows.
     """
 
@@ -99,8 +99,8 @@ class Plan:
         text = text.format(runs=runs, count=shown)
         if refused := len(self.benchmark.rows) - len(self.options):
             more = ngettext(
-                "One more is left out, with its reason.",
-                "{count} more are left out, with reasons.",
+                "One more is left out; the table says why.",
+                "{count} more are left out; the table says why.",
                 refused,
             )
             text += " " + more.format(count=refused)
@@ -114,7 +114,7 @@ OUTPUT = OutputOptions(keep_checkpoints=0, save_model=False, predictions=0)
 
 
 def changed(options: RunOptions, changes: Changes) -> RunOptions:
-    """Change options, and reset those that no longer apply, such as LoRA's rank, to their defaults."""
+    """Changes options, and resets those that no longer apply, such as LoRA's rank, to their defaults."""
     options = with_changes(options, changes)
     unused = {option.path: option.default for option in all_options() if not option.applies_to(options)}
     return with_changes(options, unused)
@@ -132,7 +132,7 @@ def make_row(
     refusal: str = "",
     **more: Any,
 ) -> tuple[BenchmarkRow, RunOptions]:
-    """Make a row of a change of `baseline`, with the reason if the machine or the rules between options refuse it.
+    """Makes a row of a change of `baseline`, with the reason if the machine or the rules between options refuse it.
 
     `data` are options of the data that the method needs, which don't count as `changes`. Cautions about the device are
     appended to `note`. `more` are other fields of `BenchmarkRow`.
@@ -153,7 +153,7 @@ def make_row(
 
 
 def make_plan(benchmark: Benchmark, options: Mapping[str, RunOptions], computer: str) -> Plan:
-    """Make the plan of a benchmark whose runs train on another computer; empty: on this one."""
+    """Makes the plan of a benchmark whose runs train on another computer; empty: on this one."""
     allowed = {row.name: options[row.name] for row in benchmark.rows if not row.refusal}
     at = f"@{computer}" if computer else ""
     return Plan(
@@ -163,19 +163,19 @@ def make_plan(benchmark: Benchmark, options: Mapping[str, RunOptions], computer:
 
 
 def problems(machine: MachineReport, options: RunOptions) -> tuple[Problem, ...]:
-    """What is wrong with options on a machine: limits, rules between options, and what the machine can't do."""
+    """Returns what is wrong with options on a machine: limits, rules between options, and what the machine can't do."""
     return (*check_tree(msgspec.to_builtins(options))[1], *machine_problems(machine, options))
 
 
 def _in_full(options: RunOptions, problem: Problem) -> str:
-    """The message of a problem, preceded by the value if a form would show it next to the value."""
+    """Returns the message of a problem, preceded by the value if a form would show it next to the value."""
     if problem.message.startswith(("is ", "moves ")):
         return f"{text_of(value_of(options, problem.path))} {problem.message}"
     return problem.message
 
 
 def there(machine: MachineReport, computer: str) -> MachineReport:
-    """What another computer supports, with its devices named as on it; empty: what this one supports."""
+    """Returns what another computer supports, with its devices named as on it; empty: what this one supports."""
     if not computer:
         return machine
     place, rename = f"@{computer}", msgspec.structs.replace
@@ -190,7 +190,7 @@ def there(machine: MachineReport, computer: str) -> MachineReport:
 
 
 def cores_of(device: DeviceReport) -> int:
-    """The default number of threads of a CPU; 1 if unknown."""
+    """Returns the default number of threads of a CPU; 1 if unknown."""
     threads = device.automatic.get("device.threads")
     return int(threads.value) if threads is not None else 1
 
@@ -217,7 +217,7 @@ class Measured:
 
 
 def create(plan: Plan, runs_folder: Path) -> Measured:
-    """Make the folders of a plan's runs, which get a tag of their own, such as `methods-1`.
+    """Makes the folders of a plan's runs, which get a tag of their own, such as `methods-1`.
 
     Raises:
         UserError: A folder can't be made; then none is left.
@@ -235,7 +235,7 @@ def create(plan: Plan, runs_folder: Path) -> Measured:
 
 
 def part_of(run: RunFolder) -> Membership | None:
-    """Which row of which benchmark a run is; None for any other run."""
+    """Returns which row of which benchmark a run is; None for any other run."""
     try:
         return msgspec.json.decode(read_small(run.path / FILE), type=Membership)
     except (OSError, ValueError, RecursionError):  # ValueError: no JSON, other fields, or no UTF-8
@@ -243,14 +243,14 @@ def part_of(run: RunFolder) -> Membership | None:
 
 
 def shared_benchmark(runs: Sequence[RunFolder]) -> Benchmark | None:
-    """The benchmark that all of these runs are rows of; None if there is none."""
+    """Returns the benchmark that all of these runs are rows of; None if there is none."""
     parts = [part_of(run) for run in runs]
     found = {part.benchmark.name: part.benchmark for part in parts if part is not None}
     return next(iter(found.values())) if len(found) == 1 and None not in parts else None
 
 
 def list_benchmarks(runs_folder: Path) -> list[Measured]:
-    """All benchmarks with runs in a folder, the newest first."""
+    """Returns all benchmarks with runs in a folder, the newest first."""
     found: dict[str, Measured] = {}
     for run in list_runs(runs_folder):
         if (part := part_of(run)) is not None:

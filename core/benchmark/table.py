@@ -37,12 +37,12 @@ SOURCES = {
 
 @lru_cache(1)
 def published() -> Mapping[str, Mapping[str, Mapping[str, float]]]:
-    """The figures published by others, by kind and by name, see `resources/published.toml`."""
+    """Returns the figures published by others, by kind and by name, see `resources/published.toml`."""
     return tomllib.loads(PUBLISHED.read_text(encoding="utf-8"))
 
 
 def published_row(kind: BenchmarkKind, row: BenchmarkRow) -> Mapping[str, float] | None:
-    """What others have published of a row; None if nothing."""
+    """Returns what others have published of a row; None if nothing."""
     if kind is BenchmarkKind.DEVICES:
         return published()[kind].get(row.group)
     half, _rest, rest = row.name.partition("-")
@@ -100,7 +100,7 @@ class ResultTable:
         return "\n".join([table, *([""] if notes else []), *notes])
 
     def markdown(self) -> list[str]:
-        """The lines of the table in Markdown, an empty one at the end."""
+        """Returns the lines of the table in Markdown, an empty one at the end."""
         titles = [*(column.title for column in self.columns), _("Notes")]
         sides = [*("---:" if column.is_figure else "---" for column in self.columns), "---"]
         rows = ([*self._texts(line), line.note] for line in self.lines)
@@ -115,7 +115,7 @@ class ResultTable:
 def columns_of(
     result: Result, *, with_published: bool = False, all_of_them: bool = False
 ) -> list[FigureColumn]:
-    """The columns after the title; `all_of_them` includes optional ones without values."""
+    """Returns the columns after the title; `all_of_them` includes optional ones without values."""
     kind = result.benchmark.kind
     is_methods = kind is BenchmarkKind.METHODS
     against = _("vs. {row}").format(row=_("baseline") if is_methods else result.benchmark.rows[0].side)
@@ -155,7 +155,7 @@ def columns_of(
         ),
     ]  # fmt: skip
     if not is_methods:
-        tip = _("The loss of the first step: where a model has no dropout, devices agree in it")
+        tip = _("The loss of the first step, equal on all devices if the model has no dropout")
         columns.append(
             FigureColumn("first_loss", _("First loss"), lambda one, _first: one.first_loss, formats.loss, tip)
         )
@@ -174,7 +174,7 @@ def columns_of(
 
 
 def table_of(result: Result, *, with_published: bool = False) -> ResultTable:
-    """The table of a result."""
+    """Returns the table of a result."""
     is_methods = result.benchmark.kind is BenchmarkKind.METHODS
     title = FigureColumn(
         "", _("Method") if is_methods else _("Model"), lambda one, _first: one, is_figure=False
@@ -201,7 +201,7 @@ def _line(one: Figures, result: Result, columns: Sequence[FigureColumn]) -> Tabl
 
 
 def reason_of(one: Figures) -> str:
-    """Why a row has no figures, or the state of its run that is still to measure them."""
+    """Returns why a row has no figures, or the state of its run that is still to measure them."""
     if one.row.refusal:
         return _("not measured: {reason}").format(reason=_one_line(one.row.refusal))
     if one.problem:
@@ -219,7 +219,7 @@ def _details(one: Figures) -> Iterator[str]:
 
 
 def records(result: Result) -> list[dict[str, Any]]:
-    """The rows in SI units by the names of columns; each has time and device, so that files can be put together."""
+    """Returns the rows in SI units by column; each has time and device, so that files can be put together."""
     columns = [column for column in columns_of(result, all_of_them=True) if column.name]
     return [
         {
@@ -241,7 +241,7 @@ def records(result: Result) -> list[dict[str, Any]]:
 
 
 def csv(result: Result) -> str:
-    """A line per row; see `records`."""
+    """Returns a line per row; see `records`."""
     text, lines = io.StringIO(), records(result)
     writer = csv_files.DictWriter(text, list(lines[0]), lineterminator="\n")
     writer.writeheader()
@@ -250,7 +250,7 @@ def csv(result: Result) -> str:
 
 
 def markdown(result: Result, *, with_published: bool = False) -> str:
-    """The table with its conclusion and how it was measured, in Markdown."""
+    """Returns the table with its conclusion and how it was measured, in Markdown."""
     lines = [f"### {escaped(result.benchmark.title)}", ""]
     lines += table_of(result, with_published=with_published).markdown()
     lines += [f"{escaped(conclusion(result))}\n"]
@@ -259,14 +259,14 @@ def markdown(result: Result, *, with_published: bool = False) -> str:
 
 
 def text(result: Result, *, with_published: bool = False) -> str:
-    """The same for a terminal."""
+    """Returns the table with its conclusion for a terminal."""
     table = table_of(result, with_published=with_published).text()
     facts = how_measured(result, with_published=with_published)
     return "\n".join([result.benchmark.title, "", table, "", conclusion(result), "", *facts])
 
 
 def how_measured(result: Result, *, with_published: bool = False) -> list[str]:
-    """Sentences on devices, versions and time, and the notes of the benchmark."""
+    """Returns sentences on devices, versions and time, and the notes of the benchmark."""
     devices = ", ".join(dict.fromkeys(one.device for one in result.measured if one.device))
     versions = {f"{name} {number}": None for one in result.measured for name, number in one.versions.items()}
     counts = [len(one.seconds) for one in result.measured] or [0]
@@ -292,7 +292,7 @@ def how_measured(result: Result, *, with_published: bool = False) -> list[str]:
 
 
 def times(factor: float) -> str:
-    """A factor: `1.90 ×`."""
+    """Returns a factor: `1.90 ×`."""
     decimals = 2 if factor < 9.995 else 1 if factor < 99.95 else 0
     return f"{factor:,.{decimals}f} ×"
 
@@ -307,7 +307,7 @@ def _range(spread: Spread) -> str:
 
 
 def _published(kind: BenchmarkKind, one: Figures, first: Figures) -> str | None:
-    """The guide's speed and memory, or the article's time and device, which may not be this machine's."""
+    """Returns the guide's speed and memory, or the article's time and device, which may not be this machine's."""
     found = published_row(kind, one.row)
     if found is None:
         return None
@@ -332,7 +332,7 @@ LESS = 0.95
 
 
 def conclusion(result: Result) -> str:
-    """The conclusion in a few sentences, without disturbed rows."""
+    """Returns the conclusion in a few sentences, without disturbed rows."""
     if not result.measured:
         return _("Nothing has been measured.")
     quiet = [row for row in result.measured if not row.is_disturbed]
@@ -341,8 +341,8 @@ def conclusion(result: Result) -> str:
     )
     if len(quiet) < len(result.measured):
         words = _(
-            "{count} of {rows} rows were measured beside other work, or while heat or a power cap reduced the clock, "
-            "and are left out here. Close other programs and measure again."
+            "{count} of {rows} rows were measured while other programs worked, or heat or a power cap reduced the "
+            "clock, and are left out here. Close other programs and measure again."
         )
         count = len(result.measured) - len(quiet)
         sentences.append(words.format(count=count, rows=len(result.measured)))
@@ -390,7 +390,7 @@ def _of_methods(result: Result, quiet: list[Figures]) -> Iterator[str]:
 
 
 def _compared(row: Figures, plain: Figures) -> str:
-    """`bf16, 2.91 times as fast as the baseline, with 45 % of its memory`."""
+    """Returns `bf16, 2.91 times as fast as the baseline, with 45 % of its memory`."""
     if plain.is_faster(row) or row.is_faster(plain):
         words = _("{title}, {times} times as fast as the baseline, with {memory} of its memory")
     else:
@@ -401,13 +401,13 @@ def _compared(row: Figures, plain: Figures) -> str:
 
 
 def _is_small(row: Figures, plain: Figures) -> bool:
-    """Whether a row trains only few weights, and plain doesn't."""
+    """Returns whether a row trains only few weights, and plain doesn't."""
     mine, theirs = (each.options.model.method if each.options else Method.FULL for each in (row, plain))
     return mine not in (theirs, Method.FULL)
 
 
 def _data(row: Figures) -> object:
-    """The training data; dynamic padding is measured with other texts."""
+    """Returns the training data; dynamic padding is measured with other texts."""
     return row.options and row.options.data.train
 
 

@@ -34,7 +34,7 @@ LARGEST_NUMBER = 1_000_000
 
 
 def add_commands(commands: CommandParsers) -> None:
-    """Add `bench methods`, `bench devices` and `bench results`."""
+    """Adds `bench methods`, `bench devices` and `bench results`."""
     command = commands.add(
         "bench",
         None,
@@ -48,24 +48,26 @@ def add_commands(commands: CommandParsers) -> None:
     )
     kinds = command.add_subparsers(required=True, metavar="WHAT")
     methods = kinds.add_parser(
-        "methods", help=_("the ladder of methods: accumulation, half precision, LoRA, ...")
+        "methods", help=_("the ladder of methods: accumulation, half precision, LoRA, …")
     )
     what = methods.add_mutually_exclusive_group()
-    sizes = _("{names}; default: the largest that suits").format(names=", ".join(SIZES))
+    sizes = _("{names}; default: the largest that suits this computer").format(names=", ".join(SIZES))
     what.add_argument("--model", choices=list(SIZES), metavar="SIZE", help=sizes)
     what.add_argument("--run", dest="file", type=Path, metavar="RUN.hone", help=_("your own model and data"))
-    methods.add_argument("--device", default="auto", metavar="NAME", help=_("as `hone devices` names it"))
+    methods.add_argument("--device", default="auto", metavar="NAME", help=_("a name from `hone devices`"))
     add_flag(methods, "--no-compile", _("leave out torch.compile, which takes longest"))
     _add_measuring(methods, _methods)
 
     devices = kinds.add_parser("devices", help=_("the CPU against the accelerator, on several models"))
-    models = _("default: vision models and models of texts")
+    models = _("default: vision models and text models")
     devices.add_argument("--models", type=_names, metavar="A,B", help=models)
     images = _("default: {count:,}").format(count=IMAGES)
     devices.add_argument("--images", type=_count, default=IMAGES, metavar="N", help=images)
     devices.add_argument("--batch", type=_counts, default=BATCHES, metavar="N,N", help=_("default: 4,64"))
     devices.add_argument("--data", metavar="DIR", help=_("images; default: the digits that come with Hone"))
-    devices.add_argument("--sides", choices=[sides.value for sides in Sides], help=_("default: what suits"))
+    devices.add_argument(
+        "--sides", choices=[sides.value for sides in Sides], help=_("default: what suits this computer")
+    )
     _add_measuring(devices, _devices)
 
     results = kinds.add_parser("results", help=_("list what was measured, newest first; or show one"))
@@ -78,7 +80,7 @@ def add_commands(commands: CommandParsers) -> None:
 def _add_measuring(
     command: argparse.ArgumentParser, make_plan: Callable[[argparse.Namespace, MachineReport], Plan]
 ) -> None:
-    steps = _("timed steps of each run; default: by the model")
+    steps = _("timed steps of each run; default: depends on the model")
     command.add_argument("--steps", type=_count, metavar="N", help=steps)
     add_flag(command, "--yes", SEND_HELP)
     _add_output(command)
@@ -127,12 +129,12 @@ def _devices(arguments: argparse.Namespace, machine: MachineReport) -> Plan:
 def measure(
     make_plan: Callable[[argparse.Namespace, MachineReport], Plan], arguments: argparse.Namespace
 ) -> int:
-    """Queue the runs of a benchmark, show each until it ends, and then the result; returns the exit status.
+    """Queues the runs of a benchmark, shows each until it ends, and then the result; returns the exit status.
 
     Raises:
         OptionsError: The request is wrong.
     """
-    note(_("Checking what this computer supports ..."))
+    note(_("Checking what this computer supports…"))
     plan = make_plan(arguments, with_computers(run_job("devices", None, MachineReport)))
     ask_to_send([*plan.options.values()], is_agreed=arguments.yes)
     note(f"{plan.benchmark.title}: {plan.amount}")
@@ -145,7 +147,7 @@ def measure(
 
 
 def show(result: Result, arguments: argparse.Namespace) -> None:
-    """Print a result in the form that was asked for."""
+    """Prints a result in the form that was asked for."""
     match arguments.form:
         case "json":
             print_json(table.records(result))
@@ -158,7 +160,7 @@ def show(result: Result, arguments: argparse.Namespace) -> None:
 
 
 def show_results(arguments: argparse.Namespace) -> int:
-    """List what was measured, or show one of the list.
+    """Lists what was measured, or shows one of the list.
 
     Raises:
         OptionsError: There is no such number.
@@ -176,7 +178,7 @@ def show_results(arguments: argparse.Namespace) -> int:
         print_json({result.benchmark.name: table.records(result) for result in results})
         return 0
     if not results:
-        say(_("Nothing was measured yet. `hone bench methods` and `hone bench devices` do."))
+        say(_("Nothing was measured yet. `hone bench methods` and `hone bench devices` measure."))
         return 0
     rows = []
     for number, result in enumerate(results, 1):

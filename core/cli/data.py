@@ -63,7 +63,7 @@ OPENING, CLOSING = "⟦", "⟧"
 def add_commands(commands: CommandParsers) -> None:
     _add_new(commands)
     command = commands.add("options", options, summary=_("explain every option of a run file"), example="")
-    add_flag(command, "--markdown", _("as the page docs/options.md"))
+    add_flag(command, "--markdown", _("print the page docs/options.md"))
     _add_inspect(commands)
     _add_devices(commands)
 
@@ -110,7 +110,7 @@ def _add_new(commands: CommandParsers) -> None:
 
 
 def _task_word(word: str) -> str:
-    """The name of a task that a word means; other words as they are, which argparse refuses."""
+    """Returns the name of a task that a word means; other words as they are, which argparse refuses."""
     try:
         return Task(word).value
     except ValueError:
@@ -130,7 +130,7 @@ def new(arguments: argparse.Namespace) -> int:
 
 
 def print_or_write(text: str, output: Path | None) -> None:
-    """Print a text, or write it to `output`, which must be new.
+    """Prints a text, or writes it to `output`, which must be new.
 
     Raises:
         TargetError: It exists already, or it can't be written there.
@@ -238,7 +238,7 @@ def inspect(arguments: argparse.Namespace) -> int:
 
 
 def data_lines(report: DataReport, options: RunOptions) -> Iterator[str]:
-    """The report for a terminal; `options` are those of the request, with the task the report is about."""
+    """Yields the report for a terminal; `options` are those of the request, with the task the report is about."""
     yield report.source
     yield f"  {_summary(report)}"
     yield f"  {_task_text(report, options.task)}"
@@ -361,7 +361,7 @@ def _sample_text(parts: Sequence[SeenPart]) -> str:
 
 
 def problem_lines(report: DataReport) -> Iterator[str]:
-    """What would stop a run, with the rows and what to do."""
+    """Yields what would stop a run, with the rows and what to do."""
     for problem in report.problems:
         yield _("Problem: {problem}").format(problem=problem)
         yield from map(fix_text, problem.fixes)
@@ -385,7 +385,7 @@ def _finding_lines(report: DataReport) -> Iterator[str]:
 
 
 def _shorten(text: str) -> str:
-    """A text on one line, no wider than a column of a table."""
+    """Returns a text on one line, no wider than a column of a table."""
     line = formats.visible(" ".join(text.split()))
     return line if len(line) <= WIDEST_CELL else f"{line[: WIDEST_CELL - 3]}..."
 
@@ -406,7 +406,7 @@ def _add_devices(commands: CommandParsers) -> None:
     )
     add_flag(command, "--check", _("check that a device computes correctly"))
     command.add_argument(
-        "--device", default="auto", metavar="NAME", help=_("with --check: as `hone devices` names it")
+        "--device", default="auto", metavar="NAME", help=_("with --check: a name from `hone devices`")
     )
     add_flag(command, "--short", _("with --check: the main comparisons, a few seconds"))
     add_json(command)
@@ -419,7 +419,7 @@ def devices(arguments: argparse.Namespace) -> int:
         print_answer(machine, lines, as_json=arguments.json)
         return 0
     if not arguments.json:
-        note(_("Comparing ..."))
+        note(_("Comparing…"))
     request = DeviceCheckRequest(device=arguments.device, short=arguments.short)
     report = run_job("check-device", request, DeviceCheckReport, timeout=CHECK_SECONDS)
     print_answer(report, _check_lines(report), as_json=arguments.json)
@@ -449,7 +449,7 @@ def _device_text(device: DeviceReport) -> str:
 
 
 def _limit_rows(device: DeviceReport) -> list[tuple[str, str]]:
-    """What can't be chosen on a device, and what to know before choosing."""
+    """Returns what can't be chosen on a device, and what to know before choosing."""
     return [
         (_limited(path, value), template.format(reason=reason))
         for template, limits in (
@@ -481,7 +481,7 @@ def _check_lines(report: DeviceCheckReport) -> Iterator[str]:
 
 
 def _comparison_row(comparison: DeviceComparison) -> tuple[str, ...]:
-    """Errors are relative to a tensor's largest value."""
+    """Returns a row of the table; errors are relative to a tensor's largest value."""
     error = comparison.worst_error
     unknown = _("no number") if comparison.differs else formats.MISSING
     return (
@@ -515,7 +515,7 @@ def gpu(arguments: argparse.Namespace) -> int:
 
 
 def gpu_lines(state: gpu_install.GpuState) -> Iterator[str]:
-    """What is installed or can be, and how; nothing if there is neither."""
+    """Yields what is installed or can be, and how; nothing if there is neither."""
     if text := gpu_install.state_text(state):
         yield text
     if held := state.installed.size if state.installed else state.begun:

@@ -52,10 +52,10 @@ def add_commands(commands: CommandParsers) -> None:
     usual = Computer(name="", address="").folder
     new.add_argument("--folder", default=usual, metavar="DIR", help=folder.format(folder=usual))
     add_json(new)
-    add_json(add("check", check, _("look what is there and what it can train on")))
-    add_json(add("install", bring, _("bring this very version of Hone there, or update it")))
+    add_json(add("check", check, _("check what is there and what it can train on")))
+    add_json(add("install", bring, _("install this version of Hone there, or update to it")))
     removing = add("remove", remove, _("delete Hone and all its runs there, and forget the computer"))
-    add_flag(removing, "--here-only", _("only forget it: it is gone, or Hone stays there"))
+    add_flag(removing, "--here-only", _("only forget the computer, without deleting anything there"))
     add_flag(removing, "--yes", _("don't ask"))
 
 
@@ -109,9 +109,9 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def _check(computer: Computer, *, as_json: bool) -> int:
-    """Check a computer and print what was found; returns 1 if nothing can be trained there."""
+    """Checks a computer and prints what was found; returns 1 if nothing can be trained there."""
     if not as_json:
-        note(_("Checking {name} ...").format(name=computer.name))
+        note(_("Checking {name}…").format(name=computer.name))
     checked = install.check(computer)
     obstacles = install.obstacles(computer, checked)
     print_answer(checked, _lines(checked, obstacles), as_json=as_json)

@@ -39,7 +39,7 @@ first steps:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command in `arguments`, the command line without the program's name; returns the exit status."""
+    """Runs the command in `arguments`, the command line without the program's name; returns the exit status."""
     for stream in (sys.stdout, sys.stderr):  # terminals of Windows may lack letters of names and paths
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
             reconfigure(encoding="utf-8", errors="replace")
@@ -94,7 +94,7 @@ def _parser() -> tuple[Parser, CommandParsers]:
 
 
 def _report(error: Exception) -> int:
-    """Print what ended the command, and log what the person can't mend; returns the exit status."""
+    """Prints what ended the command, and logs what the person can't mend; returns the exit status."""
     match error:
         case UserError():
             note(_("error: {text}").format(text=error_text(error)))
@@ -110,7 +110,7 @@ def _report(error: Exception) -> int:
 
 
 def _log(error: Exception, message: str) -> None:
-    """Print a message and write the traceback to Hone's log; where that can't be written, a bug's is printed."""
+    """Prints a message and writes the traceback to Hone's log; where that can't be written, a bug's is printed."""
     report = "".join(traceback.format_exception(error))
     log = settings.home() / "hone.log"
     try:

@@ -103,7 +103,7 @@ def add_commands(commands: CommandParsers) -> None:
         summary=_("test lighter settings until a run fits"),
         example="mine.hone --output smaller.hone",
         details=_(
-            "Tests your settings, then lighter ones (smaller batches, half precision, ...) in at most 6 short runs, "
+            "Tests your settings, then lighter ones (smaller batches, half precision, …) in at most 6 short runs, "
             "and writes the fastest that fits with 10 % to spare to a new run file. Settings that may change the "
             "result come last. A run that already fits is written only with --output. The exit status is 3 if nothing "
             "fits."
@@ -137,7 +137,7 @@ class _Request:
         return correction(self.device.title)
 
     def remedies(self, forecast: Forecast, verdict: FitVerdict) -> tuple[Remedy, ...]:
-        """What would need less memory, by the same forecast: the formula is scaled to what that says."""
+        """Returns changes that need less memory, with the formula scaled to this forecast."""
         if verdict is FitVerdict.FITS or self.model.shape is None:
             return ()
         length, total = forecast.unpadded_length, forecast.parts.total
@@ -150,7 +150,7 @@ class _Request:
         return ladder(self.options, self.model, self.device, self.room, length=length, correction=factor)
 
     def forecast(self, *, with_data: bool = True) -> Forecast:
-        """The forecast for the longest row of the data, or for the longest allowed if the data can't be read."""
+        """Returns the forecast for the longest row of the data, or the longest allowed if the data can't be read."""
         if with_data:
             try:
                 result = run_job("forecast", options_request(self.options), Forecast)
@@ -185,14 +185,14 @@ def _read_request(arguments: argparse.Namespace, *, needs_weights: bool) -> _Req
 
 
 def _find_model(options: RunOptions, file: Path, *, needs_weights: bool, offline: bool) -> ModelReport:
-    """The model of a run file. Unless its weights are needed, a missing config.json is downloaded, which is noted."""
+    """Finds the model of a run file. Unless weights are needed, downloads a missing config.json and prints a note."""
     source = options.model.source
     report = _check_model(options)
     if not needs_weights and report == ModelReport() and hub.may_be_there(options):
         if offline or hub.is_forbidden():
             raise hub.not_here(source, "--offline" if offline else "")
         note(
-            _("Downloading {config} (a few KB) of {source} from {host} ...").format(
+            _("Downloading {config} (a few KB) of {source} from {host}…").format(
                 config=hub.CONFIG, source=source, host=hub.host()
             )
         )
@@ -225,7 +225,7 @@ def _check_model(options: RunOptions) -> ModelReport:
 
 def forecast(arguments: argparse.Namespace) -> int:
     if not arguments.json:
-        note(_("Checking the model and this computer ..."))
+        note(_("Checking the model and this computer…"))
     request = _read_request(arguments, needs_weights=False)
     problems, is_read = list[str](), not arguments.quick
     if is_read and scheme_of(request.options.data.train) in (
@@ -298,7 +298,7 @@ def forecast_lines(found: Forecast) -> Iterator[str]:
 
 
 def remedy_lines(remedies: tuple[Remedy, ...]) -> list[str]:
-    """What to do, a line for each remedy, the one that loses least first."""
+    """Returns what to do, a line for each remedy, the one that loses least first."""
     rows = []
     for remedy in remedies:
         cells: tuple[str, ...] = (*[formats.MISSING] * 3, remedy.help)
@@ -321,7 +321,7 @@ def remedy_lines(remedies: tuple[Remedy, ...]) -> list[str]:
 def measure(arguments: argparse.Namespace) -> int:
     request = _read_request(arguments, needs_weights=True)
     if not arguments.json:
-        note(_("Running a few steps on your data ..."))
+        note(_("Running a few steps on your data…"))
     # a device by name instead of "auto": the memory guard has to know whose memory it watches
     options = with_changes(request.options, {"device.name": request.device.name})
     measurement = DryRun(options, request.room).run()

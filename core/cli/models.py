@@ -111,7 +111,7 @@ def _add_try(commands: CommandParsers) -> None:
         metavar="FILE",
         help=_("with --file: a new CSV file with all answers; default, and -: print it"),
     )
-    add_flag(command, "--cpu", _("on the CPU, even while a run trains"))
+    add_flag(command, "--cpu", _("answer on the CPU, even while a run trains"))
     add_json(command, _("print answers as JSON, a line each"))
     group, default = command.add_argument_group(_("for text generation and chat")), chat_jobs.Writing()
     group.add_argument("--system", default="", metavar="TEXT", help=_("the system prompt"))
@@ -154,7 +154,7 @@ def try_run(arguments: argparse.Namespace) -> int:
     which = chat_jobs.Which.BEFORE if arguments.before else chat_jobs.Which.TRAINED
     verdict = chat.room_for(run, (which,), settings.runs_folder(), on_cpu=arguments.cpu)
     if not verdict.allowed:
-        hint = _("With --cpu it is tried all the same, on the CPU.") if verdict.cpu_helps else ""
+        hint = _("--cpu tries the model on the CPU all the same.") if verdict.cpu_helps else ""
         raise OutOfMemory(verdict.title, f"{verdict.detail} {hint}".rstrip())
     is_one = len(files) == 1 and options.task.reads_images and not files[0].is_dir() and not arguments.output
     process = chat.TryProcess(chat_jobs.Load(run=str(run.path.absolute()), which=which, on_cpu=arguments.cpu))
@@ -207,7 +207,7 @@ def _questions(
 def _talk(
     process: chat.TryProcess, arguments: argparse.Namespace, questions: Iterator[chat_jobs.Given]
 ) -> int:
-    """Ask all questions and print the answers; returns the exit status."""
+    """Asks all questions and prints the answers; returns the exit status."""
     writing = chat_jobs.Writing(
         max_tokens=arguments.max_tokens,
         temperature=arguments.temperature,
@@ -261,7 +261,7 @@ def _talk(
 
 
 def answer_lines(answered: chat_jobs.Answered, text: str = "") -> list[str]:
-    """An answer about `text` for a terminal; of a written one, which is printed already, the end of its line."""
+    """Formats an answer about `text`. Generated text was streamed already, so only its line end is returned."""
     if answered.chances:
         return [f"{label.chance:>7.1%}  {visible(label.label)}" for label in answered.chances[:SHOWN_LABELS]]
     if answered.number is not None:
@@ -306,7 +306,7 @@ def _add_export(commands: CommandParsers) -> None:
     )
     model.add_argument("--checkpoint", default="", metavar="NAME", help=_("export this checkpoint"))
     model.add_argument("--repo", default="", metavar="OWNER/NAME", help=_("with --to hub: a new repository"))
-    add_flag(model, "--public", _("with --to hub: everybody sees it"))
+    add_flag(model, "--public", _("with --to hub: everybody can see the repository"))
     pushed = [kind for kind in kinds if kind != ExportKind.HUB]
     model.add_argument(
         "--as", dest="pushed", choices=pushed, metavar="KIND", help=_("with --to hub: what is uploaded")
@@ -348,7 +348,7 @@ def export(arguments: argparse.Namespace) -> int:
 
 
 def list_formats(run: RunFolder, *, as_json: bool) -> int:
-    """Print what a run's model can be exported to, and why not the rest."""
+    """Prints what a run's model can be exported to, and why not the rest."""
     source = find_source(run)
     offered = offers(source)
     lines = [f"{source.checkpoint_text}\n"] if source.checkpoint_text else []
@@ -381,7 +381,7 @@ def export_lines(report: ExportReport) -> Iterator[str]:
 
 
 def export_metrics(run: RunFolder, what: What, target: str) -> int:
-    """Write one table of a run to a new file; missing figures are empty, a loss that isn't finite NaN, inf or -inf."""
+    """Writes one table of a run to a new file; missing figures are empty, a loss that isn't finite NaN, inf or -inf."""
     table = MetricsTable(run, what)
     if target == "-":
         count = write_csv(table, sys.stdout)
@@ -431,7 +431,7 @@ def _add_hub(commands: CommandParsers) -> None:
         ),
     )
     command.add_argument(
-        "words", nargs="*", metavar="WORDS", help=_("search names; none: the most downloaded")
+        "words", nargs="*", metavar="WORDS", help=_("words in names; default: the most downloaded")
     )
     action, name = command.add_mutually_exclusive_group(), "OWNER/NAME"
     action.add_argument("--download", metavar=name, help=_("download a model, or with --data a data set"))
@@ -472,7 +472,7 @@ def use_hub(arguments: argparse.Namespace) -> int:
 
 
 def search(words: str, kind: hub.RepoKind, task: str, *, as_json: bool) -> int:
-    """Print models or data sets by words in their names, the most downloaded first; returns 1 if there are none."""
+    """Prints models or data sets by words in their names, the most downloaded first; returns 1 if there are none."""
     matches = run_job(
         "hub-search", hub_jobs.SearchRequest(words=words, kind=kind, task=task), hub_jobs.SearchAnswer
     ).found
@@ -519,7 +519,7 @@ def download(request: hub_jobs.DownloadRequest, *, as_json: bool) -> int:
 
 
 def _cache_lines(report: hub_jobs.CacheReport) -> Iterator[str]:
-    """What is in the cache, the largest first."""
+    """Yields what is in the cache, the largest first."""
     if not report.repos:
         yield _("Nothing from the Hub is in {folder}.").format(folder=report.folder)
         return

@@ -34,17 +34,17 @@ OFFLINE_HELP = _("download nothing; the same as HF_HUB_OFFLINE=1")
 
 
 def say(text: object, stream: TextIO | None = None, *, end: str = "\n") -> None:
-    """Print to standard output or `stream`, with control characters from data and names made visible."""
+    """Prints to standard output or `stream`, with control characters from data and names made visible."""
     print(visible(str(text)), file=stream or sys.stdout, end=end, flush=True)
 
 
 def note(text: object) -> None:
-    """Print to standard error."""
+    """Prints to standard error."""
     say(text, sys.stderr)
 
 
 def print_no_more() -> None:
-    """Throw away what a stream still holds that nobody reads, and all that is printed to it from now on.
+    """Throws away what a stream still holds that nobody reads, and all that is printed to it from now on.
 
     Python would try again as the program ends, and make its exit status 120.
     """
@@ -60,7 +60,7 @@ def print_json(value: Any) -> None:
 
 
 def print_answer(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print an answer as JSON or as lines of text; the lines are only computed if they are printed."""
+    """Prints an answer as JSON or as lines of text; the lines are only computed if they are printed."""
     if as_json:
         print_json(value)
     else:
@@ -68,7 +68,7 @@ def print_answer(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
 
 
 def refuse(message: str) -> NoReturn:
-    """Reject a request.
+    """Rejects a request.
 
     Raises:
         OptionsError: Always.
@@ -77,7 +77,7 @@ def refuse(message: str) -> NoReturn:
 
 
 def confirm(question: str) -> bool:
-    """Ask in the terminal; anything but yes is no.
+    """Asks in the terminal; anything but yes is no.
 
     Raises:
         OptionsError: There is no terminal.
@@ -88,7 +88,7 @@ def confirm(question: str) -> bool:
 
 
 def ask_to_send(asked: Sequence[RunOptions], *, is_agreed: bool, chosen: Collection[str] = ()) -> None:
-    """Ask whether the files of these runs may leave for other computers, unless that was agreed to before.
+    """Asks whether the files of these runs may leave for other computers, unless that was agreed to before.
 
     Args:
         is_agreed: Whether `--yes` is the answer.
@@ -99,7 +99,7 @@ def ask_to_send(asked: Sequence[RunOptions], *, is_agreed: bool, chosen: Collect
         UserError: The answer is no, or something can't be sent.
     """
     if parcels := to_ask(asked, chosen):
-        note(_("Checking what would be sent ..."))
+        note(_("Checking what would be sent…"))
         request = request_for(asked, parcels)
         if not is_agreed and not sys.stdin.isatty():
             refuse("\n".join((request.title, *request.lines, _("not a terminal, use --yes"))))
@@ -131,7 +131,7 @@ class JobOutput:
         self.close()
 
     def close(self) -> None:
-        """Remove the bar."""
+        """Removes the bar."""
         if self._bar is not None:
             self._bar.close()
 
@@ -190,7 +190,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """A sentence that suggests the most similar of `names`; empty if none is similar."""
+    """Returns a sentence that suggests the most similar of `names`; empty if none is similar."""
     close = difflib.get_close_matches(name, list(names), 1)
     return _("Did you mean {name}?").format(name=close[0]) if close else ""
 
@@ -214,7 +214,7 @@ class CommandParsers:
         example: str,
         details: str = "",
     ) -> argparse.ArgumentParser:
-        """Add a command.
+        """Adds a command.
 
         Args:
             run: Takes the parsed arguments and returns the exit status; None: its subcommands do.
@@ -232,7 +232,7 @@ class CommandParsers:
 
 
 def add_flag(to: argparse._ActionsContainer, name: str, summary: str) -> None:
-    """Add a flag, which is off by default."""
+    """Adds a flag, which is off by default."""
     to.add_argument(name, action="store_true", help=summary)
 
 
@@ -249,12 +249,12 @@ def add_repeated(to: argparse._ActionsContainer, name: str, metavar: str, summar
 
 
 def named_in(overrides: Iterable[str]) -> set[str]:
-    """The options that `--set` names."""
+    """Returns the options that `--set` names."""
     return {override.partition("=")[0].strip() for override in overrides}
 
 
 def add_set(command: argparse.ArgumentParser) -> None:
-    """Add `--set`, which overrides options of a run file."""
+    """Adds `--set`, which overrides options of a run file."""
     command.add_argument(
         "--set",
         action="append",

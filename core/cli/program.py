@@ -23,7 +23,7 @@ def run(
     open_window: Callable[[], int],
     complain: Callable[[str], None] | None = None,
 ) -> int:
-    """Start the part of the program that the arguments name and return the exit status.
+    """Starts the part of the program that the arguments name; returns the exit status.
 
     Args:
         arguments: The command line without the program's name.
@@ -72,19 +72,19 @@ def run(
 
 
 def opens_window(arguments: Sequence[str]) -> bool:
-    """Whether the window is asked for: no arguments, `open`, or files and folders to open in it."""
+    """Returns whether the window is asked for: no arguments, `open`, or files and folders to open in it."""
     if any(argument.startswith("-") for argument in arguments):
         return False
     return not arguments or arguments[0] == "open" or _is_to_open(arguments[0])
 
 
 def files_to_open(arguments: Sequence[str]) -> list[str]:
-    """The files and folders among arguments for which `opens_window` is true."""
+    """Returns the files and folders among arguments for which `opens_window` is true."""
     return list(arguments[1:] if arguments[:1] == ["open"] else arguments)
 
 
 def _is_to_open(first: str) -> bool:
-    """Whether it is plainly a path, there or not, or the name of an existing file that is no command."""
+    """Returns whether it is plainly a path, there or not, or the name of an existing file that is no command."""
     from core.options.presets import DATA_ENDINGS
     from core.options.run_file import ENDINGS
 
@@ -99,14 +99,14 @@ def _is_to_open(first: str) -> bool:
 
 
 def _is_for_python(arguments: Sequence[str]) -> bool:
-    """Whether a library means to run Python: in a bundle `sys.executable` is Hone."""
+    """Returns whether a library means to run Python: in a bundle `sys.executable` is Hone."""
     first = arguments[0] if arguments else ""
     is_flag = first.startswith("-") and not first.startswith("--") and first != "-h"  # -c, -m, -B -c, ...
     return is_flag or Path(first).suffix.lower() in (".py", ".pyc")
 
 
 def _open_missing_streams() -> None:
-    """Open the null device for closed standard streams, in this process and in those it starts."""
+    """Opens the null device for closed standard streams, in this process and in those it starts."""
     for number, flags in {0: os.O_RDONLY, 1: os.O_WRONLY, 2: os.O_WRONLY}.items():
         try:
             os.fstat(number)

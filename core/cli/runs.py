@@ -99,7 +99,7 @@ def add_commands(commands: CommandParsers) -> None:
     action = command.add_mutually_exclusive_group()
     add_flag(action, "--compare", _("compare the runs named"))
     add_flag(action, "--delete", _("move the runs named to the trash"))
-    add_flag(command, "--permanently", _("with --delete: not to the trash"))
+    add_flag(command, "--permanently", _("with --delete: delete at once, not to the trash"))
     add_flag(command, "--yes", _("with --delete: don't ask"))
     add_json(command)
 
@@ -212,7 +212,7 @@ def _list_lines(folder: Path, summaries: list[RunSummary]) -> Iterator[str]:
 
 
 def _row(summary: RunSummary, *, with_id: bool) -> tuple[str, ...]:
-    """The cells of `TITLES`; `with_id`: the folder's name beside the run's."""
+    """Returns the cells of `TITLES`; `with_id`: the folder's name beside the run's."""
     total = summary.total_steps
     is_partly = total is not None and summary.steps < total
     return (
@@ -244,7 +244,7 @@ def _as_plain(summary: RunSummary) -> dict[str, Any]:
 
 
 def delete(names: list[str], *, agreed: bool, permanently: bool) -> int:
-    """Move runs to the trash, or delete them; returns 0 if all of them are gone."""
+    """Moves runs to the trash, or deletes them; returns 0 if all of them are gone."""
     if not names:
         refuse(_("name the runs to delete"))
     named = [find_run(name, is_whole=True) for name in names]
@@ -296,7 +296,7 @@ def _delete_here(run: RunFolder, *, agreed: bool, permanently: bool) -> bool:
 
 
 def compare_runs(names: list[str], *, as_json: bool) -> int:
-    """Print the results of runs, the options in which they differ, and what else differs."""
+    """Prints the results of runs, the options in which they differ, and what else differs."""
     if not FEWEST <= len(names) <= MOST:
         refuse(
             _("name {least} to {most} runs to compare, not {count}").format(
@@ -343,7 +343,7 @@ def compare_runs(names: list[str], *, as_json: bool) -> int:
 
 
 def _value_text(option: Option, value: Any) -> str:
-    """A value as in a run file, a share in percent."""
+    """Returns a value as in a run file, a share in percent."""
     match option.kind, value:
         case _, Absent.NO_MEANING:
             return formats.MISSING
@@ -425,7 +425,7 @@ def change_notes(run: RunFolder, arguments: argparse.Namespace) -> int:
 
 
 def write_support_file(run: RunFolder, target: str) -> int:
-    """Write a run's support file, or print its content."""
+    """Writes a run's support file, or prints its content."""
     if target == "-":
         for file in support.collect(run):
             say(f"===== {file.name}{f' ({file.note})' if file.note else ''}\n{file.text}")
@@ -437,7 +437,7 @@ def write_support_file(run: RunFolder, target: str) -> int:
 
 
 def show_predictions(run: RunFolder, *, as_json: bool) -> int:
-    """Print each example with its label and the first and last prediction."""
+    """Prints each example with its label and the first and last prediction."""
     log, reader = PredictionLog(), EventReader(run.events_file)
     log.apply_all(reader.read_all())
     if reader.trouble:

@@ -51,6 +51,7 @@ from core.options.device_support import (
     model_may_refuse,
 )
 from core.options.presets import DATA_ENDINGS
+from core.options.sections import DeviceOptions
 from core.options.sources import is_scratch, scheme_of
 from core.runs import queue
 from core.runs import start as runs_start
@@ -126,13 +127,13 @@ class Interrupts:
         self._woken.put(None)
 
     def wait(self, seconds: float) -> None:
-        """Wait, or until a signal comes; on Windows to the end."""
+        """Waits that long, or until a signal comes; on Windows always that long."""
         with suppress(Empty):
             self._woken.get(timeout=seconds)
 
     @contextmanager
     def unless_unread(self) -> Iterator[None]:
-        """Count what is printed in here and nobody reads any more as a first Ctrl-C: `hone train --json | head -1`."""
+        """Counts what is printed in here and nobody reads any more as a first Ctrl-C: `hone train --json | head -1`."""
         try:
             yield
         except BrokenPipeError:
@@ -147,7 +148,7 @@ def attend(
     *,
     as_json: bool = False,
 ) -> int:
-    """Show a run's progress until it ends, or until Ctrl-C leaves it alone; returns the exit status.
+    """Shows a run's progress until it ends, or until Ctrl-C leaves it alone; returns the exit status.
 
     Args:
         interrupts: Counts Ctrl-C, entered already.
@@ -202,7 +203,7 @@ def attend(
 
 
 def _polls(follower: RunFollower, wait: Callable[[float], object] = time.sleep) -> Iterator[Sequence[Event]]:
-    """A run's events from its beginning until it is over or its folder removed, a list for each poll."""
+    """Yields a run's events from its beginning until it is over or its folder removed, a list for each poll."""
     runs_start.follow_again(follower.run)
     while not (follower.is_over or follower.run.is_removed):
         events = follower.poll()
@@ -212,7 +213,7 @@ def _polls(follower: RunFollower, wait: Callable[[float], object] = time.sleep) 
 
 
 def _conclude(follower: RunFollower) -> int:
-    """Print how a run ended; returns the exit status, 0 if it ended as requested."""
+    """Prints how a run ended; returns the exit status, 0 if it ended as requested."""
     if follower.run.is_removed:
         note(REMOVED)
         return 1
@@ -249,7 +250,7 @@ def _add_train(commands: CommandParsers) -> None:
         "--run-dir", type=Path, metavar="DIR", help=_("where to save the run: a new or empty folder")
     )
     add_set(command)
-    sweeping = _("train a run for each of these values, and compare them; twice for pairs of two options")
+    sweeping = _("train a run for each value and compare them; give it twice to try all pairs of two options")
     add_repeated(command, "--sweep", "SECTION.OPTION=VALUE,VALUE", sweeping)
     add_flag(command, "--queue", QUEUE)
     add_flag(
@@ -334,7 +335,7 @@ def test(arguments: argparse.Namespace) -> int:
 def start_and_show(
     arguments: argparse.Namespace, runs: Sequence[RunFolder], *, forced: bool, are_alone: bool = False
 ) -> int:
-    """Start the runs and show each until it ends; returns the exit status of the first that doesn't finish.
+    """Starts the runs and shows each until it ends; returns the exit status of the first that doesn't finish.
 
     The others are stopped then. Those that `are_alone`, as in a sweep, need none before them: they are queued, and only
     Ctrl-C stops them.
@@ -367,14 +368,14 @@ def _check_machine(asked: Sequence[RunOptions], file: Path) -> MachineReport | N
 
 
 def _check_model(asked: Sequence[RunOptions], file: Path) -> None:
-    """Check that the model suits the task and options, if it is on this computer. A failing check is only noted."""
+    """Checks that the model suits the task and options, if it is on this computer. A failing check is only noted."""
     questions = []
     for options in asked:
         is_in_doubt = options.task.reads_text and not is_scratch(options.model.source)
         question = model.question_about(options) if is_in_doubt or model_may_refuse(options) else None
         questions += [] if question is None or question in questions else [question]
     for question in questions:
-        note(_("Checking the model ..."))
+        note(_("Checking the model…"))
         try:
             problems = run_job("check-model", question, ModelReport).problems
         except (UserError, EngineCrashed) as error:
@@ -385,7 +386,7 @@ def _check_model(asked: Sequence[RunOptions], file: Path) -> None:
 
 
 def _check_data(asked: Sequence[RunOptions]) -> None:
-    """Check the conversations of chat runs that come after pretraining, which would be for nothing.
+    """Checks the conversations of chat runs that come after pretraining, which would be for nothing.
 
     Raises:
         DataError: They can't be used.
@@ -398,7 +399,7 @@ def _check_data(asked: Sequence[RunOptions]) -> None:
     for place, request in enumerate(requests):
         if request in requests[:place]:
             continue
-        note(_("Checking the data ..."))
+        note(_("Checking the data…"))
         if problems := list(problem_lines(run_job("inspect", request, DataReport))):
             raise DataError(_("The chat run would stop at its data"), "\n".join(problems))
 
@@ -500,7 +501,7 @@ def _add_pause(commands: CommandParsers) -> None:
 
 
 def pause(arguments: argparse.Namespace) -> int:
-    """Pause a run, or save a checkpoint of it, and wait until that is done."""
+    """Pauses a run, or saves a checkpoint of it, and waits until that is done."""
     run = find_run(arguments.name)
     state = summarize(run).state
     if state is State.PAUSED and not arguments.save_only:
@@ -561,7 +562,7 @@ def _add_queue(commands: CommandParsers) -> None:
 
 
 def change_queue(arguments: argparse.Namespace) -> int:
-    """Move a waiting run, if one is named; print the runs that train and those that wait."""
+    """Moves a waiting run, if one is named; prints the runs that train and those that wait."""
     if arguments.move:
         name, place = arguments.move
         if not queue.move(find_run(name), _place(place)):
@@ -598,10 +599,20 @@ def _row(place: str, summary: RunSummary) -> tuple[str, ...]:
         state_word(summary),
         summary.model or _("(unreadable)"),
         summary.data or formats.MISSING,
-        queue.device_of(summary.run),
+        _device(summary),
     )
 
 
 def _as_plain(summary: RunSummary) -> dict[str, str]:
-    device = queue.device_of(summary.run)
-    return {"folder": str(summary.run.path), "title": summary.title, "state": summary.state, "device": device}
+    return {
+        "folder": str(summary.run.path),
+        "title": summary.title,
+        "state": summary.state,
+        "device": _device(summary),
+    }
+
+
+def _device(summary: RunSummary) -> str:
+    """Returns the device that a run asks for."""
+    options = summary.run.readable_options()
+    return (options.device if options else DeviceOptions()).name

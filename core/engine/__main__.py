@@ -16,7 +16,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn, TextIO, TypeVar
+from typing import Any, NamedTuple, NoReturn, TextIO, TypeVar
 
 import msgspec
 import psutil
@@ -60,7 +60,7 @@ LOCK_SECONDS = 2.0
 
 
 def main(arguments: list[str]) -> int:
-    """Run one job.
+    """Runs one job.
 
     Returns:
         0: done, 1: failed with a reported error, 2: no such job.
@@ -90,7 +90,7 @@ def _no_such_job(name: str) -> int:
 
 
 def exit_with_parent() -> None:
-    """Exit, with all children, when the process named in the environment is gone; watched in a thread."""
+    """Exits, with all children, when the process named in the environment is gone; watched in a thread."""
 
     def watch(pid: int) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -161,17 +161,24 @@ def _pytorch(options: RunOptions) -> TrainRun:
     return train_run
 
 
-ENGINES: dict[str, Callable[[RunOptions], TrainRun]] = {"pytorch": _pytorch}
-"""Each prepares this process for a run and imports an engine."""
+class Engine(NamedTuple):
+    """An engine: whether it trains a run, and a function that prepares this process for one and imports it."""
+
+    trains: Callable[[RunOptions], bool]
+    load: Callable[[RunOptions], TrainRun]
+
+
+ENGINES = [Engine(lambda _options: True, _pytorch)]
+"""The first one that trains a run is its engine; PyTorch, which trains any, is the last."""
 
 
 def engine_of(options: RunOptions) -> TrainRun:
-    """Returns the engine of a run; only here one is chosen, and so far there is one."""
-    return ENGINES["pytorch"](options)
+    """Loads the engine of a run; only here one is chosen."""
+    return next(engine for engine in ENGINES if engine.trains(options)).load(options)
 
 
 def _train_here(run: RunFolder) -> int:
-    """Train in this process, alone or as a rank; rank 0 finds the checkpoint and writes the events."""
+    """Trains in this process, alone or as a rank; rank 0 finds the checkpoint and writes the events."""
     from core.engine.devices.capabilities import versions
 
     start = find_checkpoint(run) if rank() == 0 else StartPoint()
@@ -211,7 +218,7 @@ class Channel:
         return msgspec.json.decode(sys.stdin.buffer.read(), type=kind)
 
     def progress(self, done: int, total: int, what: str = "") -> None:
-        """Write a line of progress; thread-safe."""
+        """Writes a line of progress; thread-safe."""
         line = msgspec.json.encode(JobProgress(done=done, total=total, what=what)) + b"\n"
         with self._lock:
             os.write(self.descriptor, line)
@@ -240,7 +247,7 @@ class Channel:
 
 
 def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
-    """Run the job of that name, without network access; returns None if there is none."""
+    """Runs the job of that name, without network access; returns None if there is none."""
     match name:
         case "devices":
             number_by_slot()
@@ -333,7 +340,7 @@ def _checked(tree: Tree) -> RunOptions:
 
 
 def _prepare_for(tree: Tree) -> RunOptions:
-    """Prepare this process to build the model of these options, offline.
+    """Prepares this process to build the model of these options, offline.
 
     Raises:
         OptionsError: An option is wrong.
@@ -345,7 +352,7 @@ def _prepare_for(tree: Tree) -> RunOptions:
 
 
 def _answer(name: str, channel: Channel) -> int:
-    """Run a job and write its result, or the error, as JSON; returns the exit status."""
+    """Runs a job and writes its result, or the error, as JSON; returns the exit status."""
     status = 1
     result: msgspec.Struct | None
     try:
@@ -366,7 +373,7 @@ def _answer(name: str, channel: Channel) -> int:
 
 
 def _exit_now(status: int) -> NoReturn:
-    """Exit without finalising the interpreter, which takes a second and in which threads of Arrow can abort."""
+    """Exits without finalizing the interpreter, which takes a second and in which threads of Arrow can abort."""
     atexit._run_exitfuncs()
     for stream in filter(None, (sys.stdout, sys.stderr)):
         with contextlib.suppress(OSError, ValueError):  # its reader is gone

@@ -25,7 +25,7 @@ RUNS_CODE_FROM_THE_HUB = "kernels"
 
 
 def prepare(options: RunOptions, *, offline: bool = True) -> None:
-    """Prepare this process to build a model; call before torch and transformers are imported.
+    """Prepares this process to build a model; call before torch and transformers are imported.
 
     Args:
         options: Those of the run that builds it.
@@ -39,7 +39,7 @@ def prepare(options: RunOptions, *, offline: bool = True) -> None:
 
 
 def prepare_environment(options: RunOptions) -> None:
-    """Set the variables that torch, transformers and accelerate read at import.
+    """Sets the variables that torch, transformers and accelerate read at import.
 
     One CUDA device is left visible: with several and no launcher, Trainer would wrap the model in DataParallel. torch
     then calls it `cuda:0`. See https://docs.pytorch.org/docs/stable/mps_environment_variables.html for MPS.
@@ -57,7 +57,7 @@ def prepare_environment(options: RunOptions) -> None:
         HF_DATASETS_DISABLE_PROGRESS_BARS="1",  # redrawn bars fill a log
         HF_HUB_DISABLE_TELEMETRY="1",
         DISABLE_SAFETENSORS_CONVERSION="1",  # or transformers asks a server to convert models without safetensors
-        TORCH_FORCE_WEIGHTS_ONLY_LOAD="1",  # never unpickle objects: a run's folder may come from a stranger
+        TORCH_FORCE_WEIGHTS_ONLY_LOAD="1",  # never unpickle objects: a run's folder isn't trusted
         USE_HUB_KERNELS="0",  # no compiled code from the Hub, in data loader workers neither
     )
     major = platform.mac_ver()[0].partition(".")[0]
@@ -74,7 +74,7 @@ def prepare_environment(options: RunOptions) -> None:
 
 
 def mps_watermarks(limit: float) -> tuple[float, float]:
-    """The high and the low watermark of torch's MPS allocator, as multiples of what macOS recommends for the GPU.
+    """Returns the high and low watermark of torch's MPS allocator, as multiples of what macOS recommends.
 
     torch refuses a low watermark above the high one (`setLowWatermarkRatio` in its `MPSAllocator.mm`; not tried on a
     Mac). `limit_memory` in `devices/memory.py` lowers the high one where the Mac has less memory.
@@ -86,12 +86,12 @@ def mps_watermarks(limit: float) -> tuple[float, float]:
 
 
 def stay_offline() -> None:
-    """Load models from the Hub's cache only."""
+    """Loads models from the Hub's cache only."""
     os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 def hide_libraries(options: RunOptions) -> None:
-    """Make libraries that this run doesn't need look absent; call before torch and transformers are imported.
+    """Makes libraries that this run doesn't need look absent; call before torch and transformers are imported.
 
     Without PEFT, which imports bitsandbytes, the process starts a second sooner. Both `import` and `find_spec` take
     None in `sys.modules` for an absent module.
@@ -108,7 +108,7 @@ def hide_libraries(options: RunOptions) -> None:
 
 
 def apply(options: RunOptions) -> None:
-    """Set the threads that compute on the CPU. Trainer sets TF32 and determinism from its own arguments."""
+    """Sets the threads that compute on the CPU. Trainer sets TF32 and determinism from its own arguments."""
     if options.device.threads is not None:
         import torch
 
@@ -116,7 +116,7 @@ def apply(options: RunOptions) -> None:
 
 
 def torch_settings(kind: str) -> dict[str, Any]:
-    """Torch's global settings for a device of this kind (`cuda`, `mps`, `cpu`), by the fields of `WhatRan`.
+    """Reads torch's global settings for a kind of device (`cuda`, `mps`, `cpu`), by the fields of `WhatRan`.
 
     Since torch 2.9 `fp32_precision` decides ("none" is fp32); the older `allow_tf32` may contradict it.
     """
@@ -144,11 +144,11 @@ except RuntimeError:  # it was built for another PyTorch; without these names, t
     for name in ("nms", "qnms"):
         torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 """
-"""The same, as code for people without Hone."""
+"""`prepare_torchvision` as code for people without Hone."""
 
 
 def prepare_torchvision() -> None:
-    """Declare torchvision's operators where its compiled ones can't be loaded: its import needs them."""
+    """Declares torchvision's operators where its compiled ones can't be loaded: its import needs them."""
     if _libraries or _compiled_operators_load():
         return
     import torch

@@ -42,12 +42,12 @@ from core.runs.summary import current_attempt, status_at_end
 
 
 def rank() -> int:
-    """The number of this process among those that train one model; a cluster sets RANK for others, too."""
+    """Returns the number of this process among those that train one model; a cluster sets RANK for others, too."""
     return int(os.environ["RANK"]) if is_rank() else 0
 
 
 def is_rank() -> bool:
-    """Whether this process was started by an agent."""
+    """Returns whether this process was started by an agent."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
@@ -61,7 +61,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tell_agent(failure: Failure) -> None:
-    """Write a rank's failure into the file that torchrun reads, in its format and with all of Hone's."""
+    """Writes a rank's failure into the file that torchrun reads, in its format and with all of Hone's."""
     told = {"message": failure.error.title, "extraInfo": {"timestamp": str(int(time.time()))}}
     written = {"message": told, "hone": msgspec.to_builtins(failure)}
     write_atomically(Path(os.environ["TORCHELASTIC_ERROR_FILE"]), json.dumps(written).encode())
@@ -103,7 +103,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def launch_of(options: RunOptions, rendezvous: Rendezvous | None = None) -> Launch:
-    """The processes that these options ask for; one where this computer refuses more, which that one reports."""
+    """Returns the processes that the options ask for; one if this computer refuses more, which that one reports."""
     number, there = options.device.processes, options.device.there
     on_mac = there == "mps" or (there == "auto" and sys.platform == "darwin")
     if on_mac or sys.platform == "win32":
@@ -125,7 +125,7 @@ CONSEQUENCES = {-ENDS_RANKS, -signal.SIGABRT}
 
 
 def lead(run: RunFolder, launch: Launch) -> int:
-    """Start the ranks and wait until they have ended; write why, unless rank 0 did.
+    """Starts the ranks and waits until they have ended; writes why, unless rank 0 did.
 
     Returns:
         The engine's exit status.
@@ -159,7 +159,7 @@ def lead(run: RunFolder, launch: Launch) -> int:
 
 
 def make_agent(launch: Launch) -> None:
-    """Prepare this process to start the ranks."""
+    """Prepares this process to start the ranks."""
     number_by_slot()
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // launch.processes)))
     os.environ[ASKER] = str(os.getpid())
@@ -181,7 +181,7 @@ def make_agent(launch: Launch) -> None:
 
 
 def run_ranks(launch: Launch) -> Failure | None:
-    """Start the ranks and wait until they have ended; returns why, if they failed."""
+    """Starts the ranks and waits until they have ended; returns why, if they failed."""
     from torch.distributed import run as torchrun
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
@@ -212,7 +212,7 @@ def _failed(title: str, detail: str, fixes: tuple[Fix, ...] = (), *, known: bool
 
 
 def _reason(failures: dict[int, Any], launch: Launch, *, out_of_memory: bool) -> Failure:
-    """The reason among torchrun's failures by rank: one that was killed, then what a rank told, the known ones first.
+    """Finds the reason in torchrun's failures by rank: first a kill, then what ranks told, known reasons first.
 
     Those that the agent ended itself had none.
     """
@@ -234,7 +234,7 @@ def _reason(failures: dict[int, Any], launch: Launch, *, out_of_memory: bool) ->
 
 
 def _write(run: RunFolder, attempt: int, failure: Failure, step: int) -> None:
-    """Write the end of a run whose rank 0 couldn't."""
+    """Writes the end of a run whose rank 0 couldn't."""
     error = failure.error
     raised = MessageRaised(
         id=failure.message_id, level=Level.ERROR, title=error.title, detail=error.detail, fixes=error.fixes
@@ -260,7 +260,7 @@ END_SECONDS = 15.0
 
 
 def _meeting(rendezvous: Rendezvous) -> list[str]:
-    """Arguments of torchrun to meet the other computers.
+    """Returns arguments of torchrun to meet the other computers.
 
     With the rendezvous of c10d, ranks follow the order of the addresses. Events and checkpoints are the first
     computer's, so that it must have rank 0 in each attempt, as with the static one; and there it is the host, too.
@@ -276,7 +276,7 @@ def _meeting(rendezvous: Rendezvous) -> list[str]:
 
 
 def interface_to(host: str) -> str:
-    """The network interface by which this computer reaches another, or has that address; empty if unknown."""
+    """Returns the network interface by which this computer reaches another, or has that address; empty if unknown."""
     try:
         family, _kind, _protocol, _name, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as asked:
@@ -322,7 +322,7 @@ class Heartbeat:
         threading.Thread(target=self._watch, name="silence", daemon=True).start()
 
     def leave(self, failure: Failure | None) -> Failure | None:
-        """The ranks here have ended: tell the others, who wait for no sign of life any more; returns the reason.
+        """Tells the others that the ranks here have ended, so that they expect no sign of life; returns the reason.
 
         A rank whose peer has gone fails, too: then the reason is what the other computer tells, or its silence.
         """
@@ -340,7 +340,7 @@ class Heartbeat:
         return self._cause(failure) or failure
 
     def _cause(self, failure: Failure | None) -> Failure | None:
-        """Why the run ended, as far as it is certain."""
+        """Returns why the run ended, as far as it is certain."""
         if self._silent:
             return self._silence()
         if failure is not None and failure.known:
@@ -360,7 +360,7 @@ class Heartbeat:
         if len(self._heard) < len(meeting.names) - 1:
             title = _("{names} did not join within {seconds} s").format(names=names, seconds=seconds)
             detail = _(
-                "Another run may train there, which was started first. Or they don't reach each other: they meet at "
+                "Another run, started first, may train there. Or they don't reach each other: they meet at "
                 "{host}, port {port}, and no firewall may be closed between them."
             ).format(host=meeting.host, port=meeting.port)
         else:
@@ -379,7 +379,7 @@ class Heartbeat:
         while not self._over.is_set():
             try:
                 if store is None:
-                    # of the first computer it is the server, too, which torchrun closes before the others have told
+                    # the first computer's is the server, too, which torchrun closes before the others have told
                     store = TCPStore(
                         meeting.host,
                         meeting.port,
@@ -412,7 +412,7 @@ class Heartbeat:
                 self._end_ranks()
 
     def _silent_for(self, seconds: float) -> list[str]:
-        """The computers from which nothing came for so long, though their ranks haven't ended."""
+        """Returns the computers from which nothing came for so long, though their ranks haven't ended."""
         now, silent = time.monotonic(), []
         for rank, name in enumerate(self._rendezvous.names):
             heard, is_over = self._heard.get(rank), rank in self._beats and self._beats[rank].over

@@ -36,7 +36,7 @@ READ_IN = {
     Phase.LOADING_MODEL: _("The model {detail}"),
     Phase.TOKENIZING: _("Tokenizing"),
 }
-"""What of a stranger's is read in each phase."""
+"""Which untrusted input each phase reads."""
 
 
 MANY_IN_BOTH = 0.1
@@ -67,7 +67,7 @@ class Reporter:
         self._log = Progress(self.status, sys.stderr) if writes else None
 
     def write(self, *events: Event) -> None:
-        """Append events, with one access to the file; thread-safe."""
+        """Appends events, with one access to the file; thread-safe."""
         with self._lock:
             events = tuple(
                 msgspec.structs.replace(event, worked=time.monotonic() - self._start)
@@ -89,7 +89,7 @@ class Reporter:
         self.write(RunStarted(from_step=from_step, pid=os.getpid(), versions=versions))
 
     def phase(self, phase: Phase, detail: str = "") -> None:
-        """Report what the engine is doing from now on, if that changes."""
+        """Reports what the engine is doing from now on, if that changes."""
         say(READ_IN.get(phase, "").format(detail=detail))
         if (phase, detail) != (self.status.phase, self.status.phase_detail):
             self.write(PhaseChanged(phase=phase, detail=detail))
@@ -101,7 +101,7 @@ class Reporter:
         self.write(MessageRaised(id=message_id, level=Level.WARNING, title=title, detail=detail, fixes=fixes))
 
     def warn_if_in_both(self, in_both: int, evaluated: int, options: RunOptions) -> None:
-        """Warn if many of the `evaluated` examples are also trained on; a few hardly change the result."""
+        """Warns if many of the `evaluated` examples are also trained on; a few hardly change the result."""
         if in_both and in_both >= MANY_IN_BOTH * evaluated:
             title = _("{count:,} of {all:,} validation examples are also trained on")
             if options.only_evaluates:  # a part of it may have been held out
@@ -115,11 +115,11 @@ class Reporter:
             )
 
     def pause(self, error: UserError) -> None:
-        """Report why the run can't go on for now, and end the attempt as paused."""
+        """Reports why the run can't go on for now, and ends the attempt as paused."""
         self._end(error, PAUSED_ITSELF, Outcome.PAUSED)
 
     def fail(self, error: UserError, *, known: bool = True) -> None:
-        """Report why the run can't go on, and end it as failed; `known` unless Hone has no sentence for it."""
+        """Reports why the run can't go on, and ends it as failed; `known` unless Hone has no sentence for it."""
         self._end(error, DOESNT_FIT if isinstance(error, DoesntFit) else "failed", Outcome.FAILED, known)
 
     def _end(self, error: UserError, message_id: str, outcome: Outcome, known: bool = True) -> None:

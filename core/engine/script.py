@@ -130,7 +130,7 @@ class Code(str):
 
 
 def write_script(request: ScriptRequest, options: RunOptions) -> Script:
-    """Write the script of a run and its examples into `request.folder`, which is there and empty.
+    """Writes the script of a run and its examples into `request.folder`, which is there and empty.
 
     The model isn't loaded: its config on torch's meta device tells all that the script needs.
 
@@ -194,7 +194,7 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
 
 
 def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
-    """What the script does differently, each with whether it applies."""
+    """Returns what the script does differently, each with whether it applies."""
     task, data = options.task, options.data
     best, in_hone = _best_metric(options)
     flash = options.model.attention in (Attention.FLASH_2, Attention.FLASH_3)
@@ -242,7 +242,7 @@ def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def comment(text: str) -> list[str]:
-    """A sentence as lines of a comment; control characters are removed, so that nothing leaves them."""
+    """Returns a sentence as lines of a comment; control characters are removed, so that nothing leaves them."""
     plain = re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", text)
     return textwrap.wrap(
         plain, 110, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False
@@ -250,7 +250,7 @@ def comment(text: str) -> list[str]:
 
 
 def _packages(imports: list[str], options: RunOptions, versions: dict[str, str]) -> Iterator[str]:
-    """What the script imports, and what transformers needs for it, each in the version of the run or of Hone."""
+    """Yields what the script imports, and what transformers needs for it, each in the version of the run or of Hone."""
     text = "\n".join(imports)
     names = [
         package
@@ -273,7 +273,7 @@ def _packages(imports: list[str], options: RunOptions, versions: dict[str, str])
 
 
 def _imports(body: str, device: str, options: RunOptions) -> Iterator[str]:
-    """The imports that `body` needs, after what must be set before torch is loaded."""
+    """Yields the imports that `body` needs, after what must be set before torch is loaded."""
     used = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
     kind, _, number = device.partition(":")
     if kind == "cuda" and options.device.processes > 1:  # each process takes the GPU of its number
@@ -294,7 +294,7 @@ def _imports(body: str, device: str, options: RunOptions) -> Iterator[str]:
 
 
 def _of_options(options: RunOptions) -> dict[str, Any]:
-    """The template's values that come from the options alone."""
+    """Returns the template's values that come from the options alone."""
     data, model, task, training = options.data, options.model, options.task, options.training
     numbers = {
         "lr": training.learning_rate,
@@ -338,7 +338,7 @@ def _of_options(options: RunOptions) -> dict[str, Any]:
 
 
 def _of_model(options: RunOptions, prepared: Prepared, into: Path) -> dict[str, Any]:
-    """Where the model's weights are; writes its config and tokenizer beside the script, and an adapter's model merged.
+    """Writes config, tokenizer and an adapter's merged model beside the script; returns where the weights are.
 
     Raises:
         ModelError: A past run, or its adapter's base model, is gone.
@@ -375,7 +375,7 @@ def _of_model(options: RunOptions, prepared: Prepared, into: Path) -> dict[str, 
 
 
 def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any]) -> dict[str, Any]:
-    """The trainer, what is given to it, and the source of Hone's own functions and classes for it."""
+    """Returns the trainer, what is given to it, and the source of Hone's own functions and classes for it."""
     task, method, by = options.task, options.model.method, trained_by(options, prepared)
     is_network, collate = bool(values["network"]), prepared.collator
     lacks = method is not Method.FULL and not (options.starts_random or is_network)
@@ -441,7 +441,7 @@ def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any])
 
 
 def _write_examples(prepared: Prepared, options: RunOptions, into: Path) -> bool:
-    """Write what the run trains on and is judged by as Parquet files; returns whether images in files stay there."""
+    """Writes what the run trains on and is judged by as Parquet files; returns whether images in files stay there."""
     has_paths = False
     for name, samples in (("train", prepared.train), ("validation", prepared.eval)):
         if not samples:
@@ -458,7 +458,7 @@ def _write_examples(prepared: Prepared, options: RunOptions, into: Path) -> bool
 
 
 def _pictures(samples: ImageSet) -> pa.Table:
-    """The path of each image, or its bytes, and the number of its label; HEIC, which needs a plugin, becomes PNG."""
+    """Returns path or bytes of each image, and its label's number; HEIC, which needs a plugin, becomes PNG."""
     paths, contents = [], []
     for place in samples.chosen:
         stored = samples.images.encoded(place)
@@ -476,7 +476,7 @@ def _pictures(samples: ImageSet) -> pa.Table:
 def _arguments(
     options: RunOptions, device: str, values: dict[str, Any], prepared: Prepared
 ) -> dict[str, Any]:
-    """Trainer's arguments: the engine's, and those for what Hone does with callbacks."""
+    """Returns Trainer's arguments: the engine's, and those for what Hone does with callbacks."""
     task, output, compiler = options.task, options.output, options.device
     resolved = ResolvedRun(options, DeviceReport(name=device, title="", available=True), requested=device)
     given = arguments.trainer_arguments(resolved, Path("checkpoints"), has_eval=values["has_eval"])
@@ -514,7 +514,7 @@ def _arguments(
 
 
 def _best_metric(options: RunOptions) -> tuple[BestMetric, BestMetric]:
-    """What evaluations are compared by: in the script, which has fewer metrics, and in Hone."""
+    """Returns what evaluations are compared by: in the script, which has fewer metrics, and in Hone."""
     task, asked = options.task, options.training.metric_for_best_model
     if asked is BestMetric.AUTO:
         asked = METRICS_OF_TASKS[task][0]

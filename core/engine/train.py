@@ -53,7 +53,7 @@ from core.runs.words import ONLY_IF_IT_FITS
 def train_run(
     run: RunFolder, options: RunOptions, reporter: Reporter, checkpoint: Checkpoint | None = None
 ) -> int:
-    """Train and report into the run's folder; returns the exit status, as `attempt` does."""
+    """Trains and reports into the run's folder; returns the exit status, as `attempt` does."""
 
     def train() -> None:
         # before the precision is chosen: it measures how fast bf16 is
@@ -111,7 +111,7 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
 def _load(
     run: RunFolder, resolved: ResolvedRun, log: RunLog, step: StepFigures, requests: RequestBox
 ) -> tuple[Prepared, WatchedTrainer]:
-    """Load the data and the model, and build a trainer with its callbacks."""
+    """Loads the data and the model, and builds a trainer with its callbacks."""
     reporter, options = log.reporter, resolved.options
     fell_back = report_mps_fallbacks(reporter) if resolved.kind == "mps" else []
     only_if_it_fits = ONLY_IF_IT_FITS in os.environ
@@ -160,7 +160,7 @@ def _load(
 
 
 def _predict(trainer: WatchedTrainer, predictor: Predictor, should_stop: ShouldStop) -> tuple[Said, ...]:
-    """Predict the examples with the current weights: on rank 0, or on all ranks that have a part of them."""
+    """Predicts the examples with the current weights: on rank 0, or on all ranks that have a part of them."""
     if rank() and not trainer.is_divided:
         return ()
     if trainer.is_divided and world_size() > 1:
@@ -176,7 +176,7 @@ def _predict(trainer: WatchedTrainer, predictor: Predictor, should_stop: ShouldS
 
 
 def _learn(trainer: WatchedTrainer, requests: RequestBox, checkpoint: Checkpoint | None) -> Outcome:
-    """Train until the end, or until a request ends it, and save a checkpoint then.
+    """Trains until the end, or until a request ends it, and saves a checkpoint then.
 
     Raises:
         ModelError: The checkpoint isn't a state of this run.
@@ -200,7 +200,7 @@ def _learn(trainer: WatchedTrainer, requests: RequestBox, checkpoint: Checkpoint
 def _save_model(
     run: RunFolder, resolved: ResolvedRun, reporter: Reporter, prepared: Prepared, trainer: WatchedTrainer
 ) -> int:
-    """Save the trained model; an earlier one stays until the new one is complete.
+    """Saves the trained model; an earlier one stays until the new one is complete.
 
     Returns:
         The step whose weights it has.

@@ -66,12 +66,12 @@ class Computer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def computers() -> tuple[Computer, ...]:
-    """All known computers, in the order in which they were added."""
+    """Returns all known computers, in the order in which they were added."""
     return read_record(home() / "computers.json", tuple[Computer, ...]) or ()
 
 
 def find(name: str) -> Computer:
-    """The computer of that name.
+    """Returns the computer of that name.
 
     Raises:
         UserError: None has it.
@@ -88,12 +88,12 @@ def find(name: str) -> Computer:
 
 
 def _place(computer: Computer) -> tuple[str, PurePosixPath]:
-    """Equal for `hone` and `hone/`, too."""
+    """Returns a place that is equal for `hone` and `hone/`, too."""
     return computer.address, PurePosixPath(computer.folder)
 
 
 def save(computer: Computer) -> None:
-    """Add a computer, or replace the one of its name.
+    """Adds a computer, or replaces the one of its name.
 
     Raises:
         UserError: Its name, address or folder can't be used.
@@ -139,7 +139,7 @@ def _write(known: tuple[Computer, ...]) -> None:
 
 
 def ssh_command(computer: Computer, script: str) -> list[str]:
-    """The command that runs a script of POSIX sh in the home folder of another computer.
+    """Returns the command that runs a script of POSIX sh in the home folder of another computer.
 
     ssh neither asks (BatchMode) nor accepts an unknown host key; a dead connection ends it within 15 s. What the
     person's settings open for a terminal (keys of the agent, ports, another command) stays closed. The login shell
@@ -161,7 +161,7 @@ def ssh_command(computer: Computer, script: str) -> list[str]:
 
 
 def python_command(computer: Computer, *arguments: str) -> list[str]:
-    """The command that runs a module of the Hone installed there, such as `("core.engine", "devices")`.
+    """Returns the command that runs a module of the Hone installed there, such as `("core.engine", "devices")`.
 
     In Hone's folder there, `env` is its environment, `source` its source, `home` its HONE_HOME with the runs.
     """
@@ -288,11 +288,11 @@ _OF_THE_COMPUTER = (
         INSTALL_IT,
     ),
 )
-"""The same of what the shell, or a program, prints there."""
+"""The same for what the shell or a program prints there."""
 
 
 def explain(computer: Computer, stderr: str, code: int) -> ComputerError:
-    """The error of a command for another computer.
+    """Returns the error of a command for another computer.
 
     Args:
         stderr: What it printed; if ssh couldn't be started, the OSError as text.

@@ -83,7 +83,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Hello(_Asked, frozen=True, kw_only=True):
-    """Who is there?"""
+    """Asks who is there."""
 
 
 class Greeting(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ class Greeting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Missing(_Asked, frozen=True, kw_only=True):
-    """Which of these files lack, and how much of each is there already? Answered with bytes by hash."""
+    """Asks which of these files are missing, and how much of each is there; answered with bytes by hash."""
 
     files: tuple[Digest, ...]
 
@@ -147,7 +147,7 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reach(_Asked, frozen=True, kw_only=True):
-    """Which of these addresses answer at that port?"""
+    """Asks which of these addresses answer at that port."""
 
     addresses: tuple[str, ...]
     port: int
@@ -167,7 +167,7 @@ class MoveCheckpoint(_Asked, frozen=True, kw_only=True, tag="Place"):
 
 
 class Watch(_Asked, frozen=True, kw_only=True):
-    """What is new in the files of a run? Waits up to `wait` seconds for something.
+    """Asks what is new in the files of a run; waits up to `wait` seconds for something.
 
     `sizes` are what is known of `STREAMS`, `stamps` the size and date of its small files.
     """
@@ -286,7 +286,7 @@ def size_of(path: Path) -> int:
 
 
 def _blocks(source: BinaryIO, size: int) -> Iterator[bytes]:
-    """So many bytes, as they come.
+    """Yields so many bytes, as they come.
 
     Raises:
         EOFError: There are fewer.
@@ -302,7 +302,7 @@ def _blocks(source: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def _receive(source: BinaryIO, digest: str, offset: int, size: int) -> bool:
-    """Store what follows of a file; returns whether it is whole and right.
+    """Stores what follows of a file; returns whether it is whole and right.
 
     Raises:
         OSError: It can't be written, or another session has sent a part of it meanwhile.
@@ -331,7 +331,7 @@ def _receive(source: BinaryIO, digest: str, offset: int, size: int) -> bool:
 
 
 def _live(seconds: int) -> None:
-    """End this process unless this is called again within so many seconds."""
+    """Ends this process unless this is called again within so many seconds."""
     if hasattr(signal, "alarm"):
         signal.alarm(seconds)
 
@@ -341,7 +341,7 @@ def _live(seconds: int) -> None:
 
 @singledispatch
 def answer(asked: Any, _source: BinaryIO) -> Any:
-    """What a request is answered with; with bytes that follow, a pair of both."""
+    """Answers a request; returns the answer, or a pair of the answer and the bytes that follow it."""
     raise NotImplementedError(asked)
 
 
@@ -511,7 +511,7 @@ def _watch(asked: Watch, _source: BinaryIO) -> tuple[Watched, BinaryIO]:
 
 
 def _pieces(run: RunFolder, asked: Watch) -> Iterator[tuple[Piece, bytes]]:
-    """What is new: whole lines of events, as one that isn't complete may be taken back, and changed small files."""
+    """Yields what is new: complete lines of events (others may be taken back), and changed small files."""
     for name, offset in asked.sizes.items():
         content, limit = b"", PIECE_BYTES
         size = size_of(inside(run.path, name))
@@ -543,7 +543,7 @@ def _hashes(asked: Hashes, _source: BinaryIO) -> dict[str, str]:
 
 
 def hash_of(path: Path, size: int | None = None) -> str:
-    """The SHA-256 of a file, or of its first bytes; empty if it has fewer."""
+    """Returns the SHA-256 of a file, or of its first bytes; empty if it has fewer."""
     hashed, left = hashlib.sha256(), size_of(path) if size is None else size
     if left:
         with open_plain(path) as file:
@@ -607,7 +607,7 @@ def _remove(asked: Remove, _source: BinaryIO) -> None:
 
 
 def serve(source: BinaryIO, target: BinaryIO) -> None:
-    """Answer requests until there are no more.
+    """Answers requests until there are no more.
 
     Raises:
         OSError: The answers can't be written, or not what is being sent: of that the rest can't be told from a request.
@@ -643,7 +643,7 @@ def serve(source: BinaryIO, target: BinaryIO) -> None:
 
 
 def run_job(name: str) -> int:
-    """Run a job of the engine with these standard streams; it is ended when the other end has gone."""
+    """Runs a job of the engine with these standard streams; it is ended when the other end has gone."""
     process = start_worker(
         engine_command(name),
         stdin=sys.stdin.fileno(),

@@ -1,4 +1,4 @@
-"""Hone on another computer: what is there (`check`), this very version brought there (`install`), taken away again.
+"""Checks what another computer has (`check`), installs this version of Hone there (`install`), and removes it.
 
 Only Hone's folder there is changed. It contains `env` (the environment), `source` (core and resources of this Hone),
 `home` (its runs), `cache` and `python` (of uv), `hone.txt` (whose folder it is), and `installed.json`, written last.
@@ -64,7 +64,7 @@ WINDOW_PACKAGES = frozenset({"pyqtgraph", "pyside6-essentials", "send2trash", "w
 
 
 def requirements() -> tuple[list[str], list[str]]:
-    """The engine's requirements and constraints, as pip takes them.
+    """Returns the engine's requirements and constraints, as pip takes them.
 
     Raises:
         UserError: This Hone has no list of its libraries.
@@ -84,13 +84,13 @@ def requirements() -> tuple[list[str], list[str]]:
 
 
 def name_of(requirement: str) -> str:
-    """The normalized name of a requirement's package."""
+    """Returns the normalized name of a requirement's package."""
     found = re.match(r"[\w.-]+", requirement, re.ASCII)
     return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
 
 
 def _archive(texts: dict[str, str]) -> bytes:
-    """The source and some texts as a tar."""
+    """Returns the source and some texts as a tar."""
     files = {name: path.read_bytes() for name, path in source_files().items()}
     files |= {name: text.encode() for name, text in texts.items()}
     archive = io.BytesIO()
@@ -213,7 +213,7 @@ def _run(
     watch: Callable[[str], None] = lambda line: None,
     seconds: float | None = None,
 ) -> tuple[int, str]:
-    """Run a script there; returns its exit status and its output.
+    """Runs a script there; returns its exit status and its output.
 
     Args:
         content: Its input, which ends when the script does.
@@ -287,7 +287,7 @@ def _last_line(output: IO[bytes]) -> str:
 
 
 def check(computer: Computer, watch: Callable[[str], None] = lambda line: None) -> CheckedComputer:
-    """Look what is there; kept with the computer, if it is a known one, as is a failure.
+    """Checks the computer; stores the result, or the error, with it if it is in the list.
 
     Args:
         watch: Called about once a second while it isn't reached yet; what it raises ends the check.
@@ -355,7 +355,7 @@ def _look(computer: Computer, watch: Callable[[str], None] = lambda line: None) 
 
 
 def obstacles(computer: Computer, checked: CheckedComputer) -> list[ComputerError]:
-    """Why nothing can be trained there yet, most important first; empty if it can."""
+    """Returns why nothing can be trained there yet, most important first; empty if it can."""
     words = {"name": computer.name, "folder": computer.folder}
     if checked.problem or not checked.time:
         check_it = Fix(_("Check it in Settings, or with `hone hosts check {name}`").format(**words))
@@ -366,7 +366,9 @@ def obstacles(computer: Computer, checked: CheckedComputer) -> list[ComputerErro
     found = []
     if not checked.writable:
         title = _("Hone can't use the folder {folder} on {name}").format(**words)
-        detail = _("You may not write there, it holds other files already, or it is on no disk, as /proc is.")
+        detail = _(
+            "You may not write there, it holds other files already, or it isn't on a disk (such as /proc)."
+        )
         found.append(ComputerError("not-writable", title, detail, (Fix(_("Choose another folder")),)))
     if not checked.python and not checked.uv and not checked.source:
         title = _("{name} has no Python that Hone can use").format(**words)
@@ -403,7 +405,7 @@ INSTALLABLE = ("no-hone", "other-version")
 
 
 def differences(first: Computer, second: Computer) -> list[str]:
-    """Libraries of two checked computers that differ in version, such as `torch: 2.13.0 on workshop, ...`."""
+    """Lists libraries of two checked computers that differ in version, such as `torch: 2.13.0 on workshop, ...`."""
     one, other = ((each.checked or CheckedComputer(time=0.0)).versions for each in (first, second))
     return [
         _("{library}: {one} on {first}, {other} on {second}").format(
@@ -419,7 +421,7 @@ def differences(first: Computer, second: Computer) -> list[str]:
 
 
 def with_computers(machine: MachineReport) -> MachineReport:
-    """The devices of this computer, and those of the other known ones by names such as `cuda:0@workshop`.
+    """Returns the devices of this computer, and those of the other known ones by names such as `cuda:0@workshop`.
 
     Titles stay as they are, as past runs on the device have them. Those of a computer on which nothing can be trained
     yet have the reason. If its devices are unknown, one device called `auto@workshop` stands for them.
@@ -441,7 +443,7 @@ def with_computers(machine: MachineReport) -> MachineReport:
 
 
 def install(computer: Computer, tell: TellProgress) -> CheckedComputer:
-    """Bring this very version there, or only its source if the libraries are there; what it found at the end.
+    """Installs this version there, or only its source if the libraries are there; returns the check at the end.
 
     Args:
         tell: Called about once a second; what it raises ends the installation, here and there.
@@ -513,7 +515,7 @@ def refuse_while_busy(computer: Computer) -> None:
 
 
 def uninstall(computer: Computer) -> None:
-    """Delete what Hone put there, if it put anything there, with all runs there.
+    """Deletes what Hone put there, if it put anything there, with all runs there.
 
     Raises:
         ComputerError: It can't be reached, a run is at work there, or something can't be deleted.

@@ -36,26 +36,26 @@ Tell = Callable[[str, int, int], None]
 """Told what is being sent, and how many bytes of how many."""
 
 ANSWER_SECONDS, SLOW_SECONDS = 60.0, 3600.0
-"""Until an answer is there: of a question, and of one for which whole models are hashed or copied there."""
+"""Timeouts of an answer, and of one for which the other computer hashes or copies whole models."""
 _SLOW = (far.MakeTree, far.Newest, far.MoveCheckpoint, far.Put, far.Remove, far.Results)
 
 BLOCK_SECONDS = 60.0
-"""Until a block of what follows an answer is there; one that is sent may wait for what is hashed there first."""
+"""Timeout of each block that follows an answer, or is sent: there, something else may be hashed first."""
 
 LINE_BYTES, SMALL_BYTES, MESSAGES_BYTES = 4 << 20, 1 << 20, 4 << 20
-"""The longest answer (of a longer question twice that length more), the largest small file, and how much may be
-printed there meanwhile.
+"""The longest answer (plus twice the length of a longer question), the largest small file, and the most that may
+be printed there meanwhile.
 """
 
 WORDS_SHOWN, DETAIL_SHOWN = 300, 4000
 """Letters of a message from there."""
 
 LOOK_SECONDS = 0.2
-"""How often it is looked whether the time is over, or the person wants to end the session."""
+"""How often a session checks whether its time is over, or the person wants to end it."""
 
 ENDING_SECONDS = 5.0
 NOISE_LINES = 200
-"""Of what a shell there prints before the first answer so many lines are skipped."""
+"""Lines that a shell there may print before the first answer, which are skipped."""
 
 FILES_AT_ONCE = 200
 
@@ -121,7 +121,7 @@ class Link:
         self._messages.close()
 
     def require_this_hone(self) -> None:
-        """Refuse a computer that has another version of Hone.
+        """Refuses a computer that has another version of Hone.
 
         Raises:
             ComputerError: It has.
@@ -151,7 +151,7 @@ class Link:
     # --- Questions and answers
 
     def ask(self, asked: far.Asked, kind: type[Answer] | Any = None, sent: Iterable[bytes] = ()) -> Any:
-        """Ask for something that fits into a line, with bytes `sent` after it; returns the answer.
+        """Asks for something that fits into a line, with bytes `sent` after it; returns the answer.
 
         Raises:
             UserError: It is refused.
@@ -187,7 +187,7 @@ class Link:
         """Returns which of these files, sizes by hash, are not there, and how much of each is there already."""
         found = self.ask(far.Missing(files=tuple(sizes)), dict[str, far.Size])
         if any(digest not in sizes or part > sizes[digest] for digest, part in found.items()):
-            raise self.wrong(_("It lacks other files than those it was asked for."))
+            raise self.wrong(_("It asks for files that it wasn't offered."))
         return dict(found)
 
     def decoded(self, content: bytes | msgspec.Raw, kind: type[Answer]) -> Answer:
@@ -254,7 +254,7 @@ class Link:
 
     @contextlib.contextmanager
     def _within(self, seconds: float) -> Iterator[None]:
-        """Cut the connection if what is done in it takes longer."""
+        """Cuts the connection if what is done in it takes longer."""
         self._deadline = time.monotonic() + seconds
         try:
             yield
@@ -264,7 +264,7 @@ class Link:
             self._deadline = math.inf
 
     def _watch(self) -> None:
-        """Cut the connection when it is time: what waits for the pipes finds them closed, on every system."""
+        """Cuts the connection when it is time: what waits for the pipes finds them closed, on every system."""
         name = self.computer.name
         while not self._is_closed.wait(LOOK_SECONDS):
             if time.monotonic() > self._deadline:
@@ -298,7 +298,7 @@ class Link:
     # --- Sources
 
     def send_sources(self, options: RunOptions, tell: Tell) -> RunOptions:
-        """Send the data and the model of a run; returns its options with the paths there.
+        """Sends the data and the model of a run; returns its options with the paths there.
 
         What the Hub, torchvision or Hone itself has is fetched there.
 
@@ -319,7 +319,7 @@ class Link:
         return with_changes(options, changes)
 
     def _send(self, files: dict[str, Path], tell: Tell) -> str:
-        """Send files by their names there; returns the folder that has them."""
+        """Sends files by their names there; returns the folder that has them."""
         sizes = {name: path.stat().st_size for name, path in files.items()}
         total, done = sum(sizes.values()), 0
         digests: dict[str, str] = {}
@@ -341,7 +341,7 @@ class Link:
                     file.seek(missing[digest])
                     while left:
                         tell(_("Sending {name}").format(name=path.name), done, total)
-                        # of a file that became shorter something else is sent, and its hash refused there
+                        # if a file became shorter, something else is sent, whose hash is refused there
                         block = file.read(min(left, far.PIECE_BYTES)) or bytes(min(left, far.PIECE_BYTES))
                         left -= len(block)
                         done += len(block)

@@ -80,7 +80,7 @@ ARRIVING = ".arriving"
 """The folder of files that are being brought back; one of which a part is here goes on from there."""
 
 PASSING = frozenset({"closed", "no-answer", "no-name", "no-server", "no-ssh", "failed"})
-"""Errors of a computer that may be gone at the next attempt; with others a run isn't started."""
+"""Errors worth retrying. On any other a run that hasn't begun is given up."""
 
 
 class _GivenUp(Exception):  # noqa: N818 - nothing is wrong
@@ -117,7 +117,7 @@ class Mirror:
         self._end_asked: float | None = None
 
     def keep(self) -> None:
-        """Follow the run until it is over, through any number of connections; writes `exit.json` last of all."""
+        """Follows the run until it is over, through any number of connections; writes `exit.json` last of all."""
         try:
             self._wait_for_source()
             while not self._connection.over:
@@ -140,7 +140,7 @@ class Mirror:
                 self._give_up(str(end), end.request)
 
     def _finish(self) -> None:
-        """The run has ended there."""
+        """Records here how the run ended there, and closes its requests."""
         self._end_others()
         if self._ending is None:
             self._end(
@@ -159,7 +159,7 @@ class Mirror:
         self._others.end(lambda: self._wants_end() or self._end_asked is not None)
 
     def _try_again(self, error: UserError | OSError) -> None:
-        """Wait until the connection may be tried again.
+        """Waits until the connection may be tried again.
 
         Raises:
             _GivenUp: It makes no sense to, or the person doesn't want it.
@@ -197,7 +197,7 @@ class Mirror:
     # --- Before it begins there, and while it is out of reach
 
     def _wait_for_source(self) -> None:
-        """Wait until the run is over whose model this one starts from: it is sent."""
+        """Waits until the run is over whose model this one starts from: it is sent."""
         source = queue.source_of(self._run)
         while not self._has_begun and (awaited := queue.ahead_of("", source)) and awaited.is_source:
             self._tell(doing=_("Waits for the model of “{run}”").format(run=awaited.title))
@@ -210,7 +210,7 @@ class Mirror:
             time.sleep(LOOK_SECONDS)
 
     def _look_for_end(self, *, at_once: bool = False) -> None:
-        """End the run here if the person wants that, `at_once` or when the computer hasn't obeyed in time.
+        """Ends the run here if the person wants that, `at_once` or when the computer hasn't obeyed in time.
 
         Before it has begun there, stopping and pausing do so, too, and always at once.
 
@@ -239,7 +239,7 @@ class Mirror:
         raise _GivenUp(reason.format(name=self._connection.computer), wanted[0])
 
     def _wants_end(self) -> bool:
-        """Whether the session is to be cut, whatever it waits for."""
+        """Returns whether the session is to be cut, whatever it waits for."""
         try:
             self._look_for_end()
         except _GivenUp:
@@ -294,7 +294,7 @@ class Mirror:
     # --- Follow
 
     def _follow(self, link: Link) -> None:
-        """Copy what is new until the run is over and all of it is here."""
+        """Copies what is new until the run is over and all of it is here."""
         self._cut_what_is_only_here()
         self._verify(link)
         name, blame_at = self._connection.folder, 0.0
@@ -330,7 +330,7 @@ class Mirror:
             time.sleep(max(0.0, begun + PACE_SECONDS - time.monotonic()))
 
     def _verify(self, link: Link) -> bool:
-        """Set aside what is here of files that don't begin with it there; returns whether there was none."""
+        """Sets aside what is here of files that don't begin with it there; returns whether there was none."""
         sizes = {name: far.size_of(self._run.path / name) for name in far.STREAMS}
         there = link.ask(far.Hashes(run=self._connection.folder, sizes=sizes), dict[str, str])
         others = [
@@ -343,9 +343,9 @@ class Mirror:
         return not others
 
     def _cut_what_is_only_here(self) -> None:
-        """Take off the last line if a power cut left only a part of it, and requests that were answered here.
+        """Takes off the last line if a power cut left only a part of it, and requests that were answered here.
 
-        What is there, too, is new then.
+        Those of them that the other computer has are fetched again.
         """
         for path in (self._run.events_file, self._run.machine_file):
             cut_torn_line(path)
@@ -359,14 +359,14 @@ class Mirror:
             file.truncate(end)
 
     def _set_aside(self, link: Link, name: str) -> None:
-        """Keep what is here of a file that is another one there; all of that one is new then."""
+        """Sets aside a file that is another one there, which is then fetched whole."""
         path = self._run.path / name
         if not far.size_of(path):
             return
         places = [path.with_name(f"{name}.before-{number}") for number in range(1, MOST_KEPT + 1)]
         place = next((place for place in places if not is_there(place)), None)
         if place is None:
-            raise link.wrong(_("{name} is another file again and again.").format(name=name))
+            raise link.wrong(_("It has replaced {name} too often.").format(name=name))
         path.replace(place)
         self._tell(kept=(*self._connection.kept, place.name))
 
@@ -413,7 +413,7 @@ class Mirror:
     # --- The end
 
     def _bring_results(self, link: Link) -> None:
-        """Bring the model back, or the checkpoint that is newer; what is here already isn't fetched again."""
+        """Brings the model back, or the checkpoint that is newer; what is here already isn't fetched again."""
         kind = dict[str, tuple[far.Size, far.Digest]]
         listed = link.ask(far.Results(run=self._connection.folder), kind)
         folders = {parent.as_posix() for name in listed for parent in PurePosixPath(name).parents}
@@ -454,7 +454,7 @@ class Mirror:
         shutil.rmtree(arriving, ignore_errors=True)
 
     def _name_base_model(self, adapter: Path) -> None:
-        """Let an adapter name its base model as it is called here: what is called so there may be anything here."""
+        """Lets an adapter name its base model by its path here: the path it had there may be anything here."""
         config = read_record(adapter, dict[str, Any])
         beside = adapter.with_name("base").absolute()
         source = str(beside) if beside.is_dir() else self._options.model.source
@@ -469,9 +469,9 @@ class Mirror:
 
 
 def removal_there(run: RunFolder) -> Callable[[], str]:
-    """What deletes a run on the computers it trained on, once it is deleted here; it returns what stays there, and why.
+    """Returns a function to call once the run is deleted here: it deletes it there and returns what stays, and why.
 
-    What a copy, a link or a stranger's folder names stays: it belongs to another folder here, or to somebody else.
+    A run that a copy, a link or an untrusted folder names stays: it belongs to another folder, or to somebody else.
     """
     connection = run.connection()
     if connection is None or not connection.folder:

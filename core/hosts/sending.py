@@ -64,7 +64,7 @@ class Parcel:
         return place_of(self.path)
 
     def files(self) -> dict[str, Path]:
-        """Its files by their names there.
+        """Returns the parcel's files by their names there.
 
         Raises:
             DataError: Some of it can't be sent.
@@ -75,14 +75,14 @@ class Parcel:
             return files_in(self.path)
         if not self.path.is_dir() or what_lacks(self.path, needs_weights=True) is not None:
             raise _refused(
-                self.path, _("An adapter names it as its base model, and it is no model's folder.")
+                self.path, _("An adapter names it as its base model, but it isn't a model folder.")
             )
         below = files_in(self.path)
         return {f"{self.into}/{name.partition('/')[2]}": path for name, path in below.items()}
 
 
 def parcels_of(options: RunOptions) -> tuple[Parcel, ...]:
-    """What a run takes along: none of what the Hub, torchvision or Hone itself has."""
+    """Returns what a run takes along: none of what the Hub, torchvision or Hone itself has."""
     return tuple(parcel for option in SOURCES for parcel in _parcels(option, value_of(options, option) or ""))
 
 
@@ -105,7 +105,7 @@ def _refused(path: Path, why: str) -> DataError:
 
 @contextlib.contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Translate OSErrors around code that reads a file to send it.
+    """Translates OSErrors around code that reads a file to send it.
 
     Raises:
         DataError: It can't be read.
@@ -117,7 +117,7 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def files_in(path: Path, home: Path | None = None) -> dict[str, Path]:
-    """A file, or all files of a folder but hidden ones, by their names relative to its parent.
+    """Returns a file, or all files of a folder but hidden ones, by their names relative to its parent.
 
     Args:
         home: The folder that no link may lead out of; None: itself.
@@ -172,7 +172,7 @@ def files_in(path: Path, home: Path | None = None) -> dict[str, Path]:
 
 
 def _files_of_run(folder: Path) -> dict[str, Path]:
-    """What another run needs of one whose model it starts from."""
+    """Returns what another run needs of one whose model it starts from."""
     found = {**files_in(folder / "run.toml", folder), **files_in(folder / "model", folder)}
     if (ended := folder / "exit.json").is_file():  # nobody there needs to wait for it
         found |= files_in(ended, folder)
@@ -183,14 +183,14 @@ def _files_of_run(folder: Path) -> dict[str, Path]:
 
 
 def unasked(options: RunOptions) -> tuple[Parcel, ...]:
-    """What a run takes along to a computer to which the person hasn't agreed to send it."""
+    """Returns what a run takes along to a computer to which the person hasn't agreed to send it."""
     computers = [find(name) for name in options.device.computers]
     parcels = parcels_of(options) if computers else ()
     return tuple(one for one in parcels if any(_is_unasked(one, computer) for computer in computers))
 
 
 def agree(asked: Iterable[RunOptions]) -> None:
-    """Record that the person lets runs take along to their computers what they name now.
+    """Records that the person lets runs take along to their computers what they name now.
 
     Raises:
         UserError: It can't be written, or a computer isn't known.
@@ -206,7 +206,7 @@ def agree(asked: Iterable[RunOptions]) -> None:
 
 
 def refuse_unasked(parcels: Sequence[Parcel], computer: Computer) -> None:
-    """Refuse to send what the person hasn't agreed to.
+    """Refuses to send what the person hasn't agreed to.
 
     Raises:
         UserError: Some of it is that.
@@ -227,7 +227,7 @@ def _is_unasked(parcel: Parcel, computer: Computer) -> bool:
 
 
 def _is_known_model(folder: Path) -> bool:
-    """Whether a folder is in the Hub's cache, or a model of a past run."""
+    """Returns whether a folder is in the Hub's cache, or a model of a past run."""
     runs = settings.runs_folder().resolve()
     if folder.is_relative_to(settings.hub_cache().resolve()):
         return True
@@ -235,7 +235,7 @@ def _is_known_model(folder: Path) -> bool:
 
 
 def _agreed() -> dict[str, tuple[str, ...]]:
-    """The places by the addresses of computers, which are those of a computer even if it gets another name."""
+    """Returns the agreed places by the computers' addresses, which stay if a computer gets another name."""
     return read_record(_file(), dict[str, tuple[str, ...]]) or {}
 
 

@@ -39,7 +39,7 @@ BLAME_SECONDS = 40.0
 
 
 def start_others(first: Link, options: RunOptions, start: far.Start, tell: Tell) -> far.Start:
-    """Start a run on all its computers but the first; returns how to start that one, for which they wait.
+    """Starts a run on all its computers but the first; returns how to start that one, for which they wait.
 
     Raises:
         UserError: They can't train together.
@@ -109,7 +109,7 @@ def _refuse_differences(links: Sequence[Link], options: RunOptions) -> None:
 
 
 def _meeting_point(first: Link, others: Sequence[Link]) -> tuple[str, int]:
-    """An address and a port of the first computer that all can reach, tried out."""
+    """Returns an address and a port of the first computer that all can reach, tried out."""
     listening = first.ask(far.Listen(), far.Listening)
     reach = far.Reach(addresses=listening.addresses, port=listening.port)
     for other in (first, *others):
@@ -129,7 +129,7 @@ def _meeting_point(first: Link, others: Sequence[Link]) -> tuple[str, int]:
 def _copy_checkpoint(
     first: Link, other: Link, run: str, files: dict[str, tuple[int, str]], tell: Tell
 ) -> None:
-    """Copy the newest checkpoint from the first computer to another one, by way of this one."""
+    """Copies the newest checkpoint from the first computer to another one, by way of this one."""
     if not files:
         return
     sizes = {digest: size for size, digest in files.values()}
@@ -151,7 +151,7 @@ def _copy_checkpoint(
 
 
 def _end_now(link: Link, run: str) -> None:
-    """End a run there, and wait until nothing works on it any more."""
+    """Ends a run there, and waits until nothing works on it any more."""
     until = time.monotonic() + GRACE_SECONDS
     while _look(link, run).is_alive and time.monotonic() < until:
         ask_to_end(link, run)
@@ -185,7 +185,7 @@ class Others:
         self._grace = GRACE_SECONDS
 
     def watch(self, run: str) -> None:
-        """Begin, unless that was done."""
+        """Begins, unless that was done."""
         if not self._threads:
             self._threads = [
                 threading.Thread(target=self._watch, args=(name, run), name=f"watch-{name}", daemon=True)
@@ -195,7 +195,7 @@ class Others:
                 thread.start()
 
     def end(self, is_hurried: Callable[[], bool]) -> None:
-        """The first computer's part has ended, so that the others have to; waits until they have, or can't be reached.
+        """Lets the others end after the first computer's part; waits until they have, or can't be reached.
 
         One that can't be reached from here ends itself, as it hears nothing from the first one either.
 
@@ -235,7 +235,7 @@ class Others:
 
 
 def _why_failed(link: Link, run: str) -> str:
-    """Why the newest attempt failed there, in words; empty if it didn't."""
+    """Returns why the newest attempt failed there, in words; empty if it didn't."""
     ended = link.record(run, "exit.json", ExitRecord)
     lines = link.small(run, "events.jsonl").splitlines()
     said = [link.decoded(line, MessageRaised) for line in lines if b'"message_raised"' in line]

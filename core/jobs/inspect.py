@@ -88,7 +88,7 @@ class InspectRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def inspect_request(options: RunOptions, *, any_task: bool = False) -> InspectRequest:
-    """The request for a report on the data of `options`, with only the options that matter."""
+    """Returns the request for a report on the data of `options`, with only the options that matter."""
     tree = msgspec.to_builtins(options)
     model = {name: tree["model"][name] for name in ("source", "vocabulary")}
     data = {name: value for name, value in tree["data"].items() if name not in _WITHOUT_EFFECT}

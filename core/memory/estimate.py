@@ -288,12 +288,12 @@ class Case:
         return self.shape.kept.get(key, Kept())
 
     def size(self, tensors: Iterable[KeptTensor]) -> float:
-        """Bytes of saved tensors for the batch."""
+        """Returns the bytes of saved tensors for the batch."""
         return self.rows * sum(tensor.count * tensor.size(self.row_places) for tensor in tensors)
 
 
 def case_of(options: RunOptions, shape: ModelShape, device: DeviceReport, length: int | None = None) -> Case:
-    """The case of a run, with automatic options resolved for `device`.
+    """Returns the case of a run, with automatic options resolved for `device`.
 
     `length` are tokens of the longest row; None: as many as the options and the model allow. Ignored for images.
     """
@@ -323,7 +323,7 @@ def forecast(
     room: Room | None = None,
     correction: float = 1.0,
 ) -> Forecast:
-    """Forecast the memory of a run on `device`. Takes well under a millisecond.
+    """Forecasts the memory of a run on `device`. Takes well under a millisecond.
 
     Args:
         options: The run's options; automatic ones are resolved for `device`.
@@ -350,7 +350,7 @@ def forecast(
 
 
 def corrected(forecast: Forecast, factor: float) -> Forecast:
-    """`forecast` with the correction `factor` in place of its own; measured ones are returned unchanged."""
+    """Returns `forecast` with the correction `factor` in place of its own; a measured one unchanged."""
     change = factor / forecast.correction
     if forecast.basis is Basis.MEASURED or change == 1.0:
         return forecast
@@ -358,7 +358,7 @@ def corrected(forecast: Forecast, factor: float) -> Forecast:
 
 
 def together(parts: Parts, copies: int) -> Parts:
-    """The parts of processes that share the memory, with the one that starts them."""
+    """Returns the parts of processes that share the memory, with the one that starts them."""
     found = scaled(parts, copies)
     return msgspec.structs.replace(found, overhead=found.overhead + AGENT) if copies > 1 else found
 
@@ -368,7 +368,7 @@ def scaled(parts: Parts, factor: float) -> Parts:
 
 
 def unused_heap_bytes(case: Case, tensors: int, recommended: int | None) -> int:
-    """Half of the last of Metal's heaps, less where memory is short; macOS recommends so many bytes for the GPU.
+    """Returns half of Metal's last heap, less where memory is short; macOS recommends so many bytes for the GPU.
 
     Whole heaps would be closer, but what a remedy saves would come in steps of 1 GiB.
     """
@@ -380,7 +380,7 @@ def unused_heap_bytes(case: Case, tensors: int, recommended: int | None) -> int:
 
 
 def moments(case: Case) -> Iterator[Parts]:
-    """The parts at each moment of a step that can be the peak, from the second step on."""
+    """Yields the parts at each moment of a step that can be the peak, from the second step on."""
     gradients, casts = added_up(gradient_terms(case), case.shards), cast_bytes(case)
     lasting = Parts(
         weights=added_up(weight_terms(case), weight_shards(case)),
@@ -431,7 +431,7 @@ def added_up(terms: Iterable[Term], shards: int) -> int:
 
 
 def weight_terms(case: Case) -> tuple[Term, ...]:
-    """The model's weights, with LoRA's matrices, or with the reference model: quantized, in 16 bits, in full."""
+    """Returns terms of the weights, with LoRA's matrices or the reference model: quantized, in 16 bits, in full."""
     shape = case.shape
     if case.zero is not DeepSpeed.OFF:
         live = min(shape.parameters, MOST_LIVE) if _fetches(case) else shape.parameters
@@ -443,12 +443,12 @@ def weight_terms(case: Case) -> tuple[Term, ...]:
 
 
 def _fetches(case: Case) -> bool:
-    """Whether weights are brought to the device where they are used."""
+    """Returns whether weights are brought to the device where they are used."""
     return case.offloads and case.zero is DeepSpeed.ZERO_3
 
 
 def weight_shards(case: Case) -> int:
-    """Parts into which the weights are divided."""
+    """Returns parts into which the weights are divided."""
     return 1 if case.zero is DeepSpeed.ZERO_2 or _fetches(case) else case.shards
 
 
@@ -457,22 +457,22 @@ def _packed_number(case: Case) -> float:
 
 
 def stored_number(case: Case) -> int:
-    """Bytes of a weight that isn't quantized: 4, or with DeepSpeed on a GPU those of the precision."""
+    """Returns the bytes of a weight that isn't quantized: 4, or with DeepSpeed on a GPU those of the precision."""
     return case.number if case.zero is not DeepSpeed.OFF and case.kind != "cpu" else NUMBER
 
 
 def _added(case: Case) -> int:
-    """Weights LoRA adds: its matrices, and a trained copy of the classifier."""
+    """Returns weights LoRA adds: its matrices, and a trained copy of the classifier."""
     return case.lora_weights + case.shape.head if case.has_lora else 0
 
 
 def gradient_terms(case: Case) -> tuple[Term, ...]:
-    """Gradients of all trained weights. With offloading, ZeRO moves them at once."""
+    """Returns terms of the gradients of all trained weights. With offloading, ZeRO moves them at once."""
     return () if case.offloads else (Term(case.trainable, stored_number(case)),)
 
 
 def _first_block_gradients(case: Case, gradients: int) -> int:
-    """The gradients that are computed last: of a transformer's first block and its embeddings."""
+    """Returns the gradients that are computed last: of a transformer's first block and its embeddings."""
     if case.method is not Method.FULL or not case.is_text:
         return gradients
     block = (case.trainable - case.trained_tables) // max(1, case.shape.layers)
@@ -480,7 +480,7 @@ def _first_block_gradients(case: Case, gradients: int) -> int:
 
 
 def state_terms(case: Case) -> tuple[Term, ...]:
-    """The optimizer's state, that of embeddings which an 8-bit optimizer keeps in 32 bits, and DeepSpeed's copies."""
+    """Returns terms of the optimizer's state, embeddings kept in 32 bits by an 8-bit one, and DeepSpeed's copies."""
     if is_elsewhere(case):
         return ()
     apart = tables_apart(case)
@@ -492,7 +492,7 @@ def state_terms(case: Case) -> tuple[Term, ...]:
 
 
 def _state_each(case: Case) -> float:
-    """Bytes of state per trained weight, except embeddings with 32-bit state."""
+    """Returns the bytes of state per trained weight, except embeddings with 32-bit state."""
     training = case.options.training
     if training.optimizer is Optimizer.SGD and not training.momentum:
         return 0.0
@@ -502,7 +502,7 @@ def _state_each(case: Case) -> float:
 
 
 def tables_apart(case: Case) -> int:
-    """Number of weights with 32-bit state with an 8-bit optimizer."""
+    """Returns the number of weights with 32-bit state with an 8-bit optimizer."""
     return case.trained_tables if case.options.training.optimizer in TABLES_IN_32_BITS else 0
 
 
@@ -511,7 +511,7 @@ def is_elsewhere(case: Case) -> bool:
 
 
 def step_bytes(case: Case) -> int:
-    """Temporary memory of the optimizer step, for the weight that needs most.
+    """Returns temporary memory of the optimizer step, for the weight that needs most.
 
     Adafactor's update is computed out of place (`transformers.optimization.Adafactor.step`). bitsandbytes on a CPU
     makes copies. Fused kernels need none.
@@ -528,7 +528,7 @@ def step_bytes(case: Case) -> int:
 
 
 def whole_bytes(case: Case) -> int:
-    """What FSDP2 puts together of divided weights, and their gradients before they are divided.
+    """Returns what FSDP2 puts together of divided weights, and their gradients before they are divided.
 
     Two blocks, as the next one is sent while one computes, and the output layer, whose weights stay until the backward
     pass; of gradients the largest layer's and, in fp32, what is being added up of it and of the layer before. Source:
@@ -549,7 +549,7 @@ def whole_bytes(case: Case) -> int:
 
 
 def kept_bytes(case: Case) -> int:
-    """Saved tensors at the end of the forward pass."""
+    """Returns saved tensors at the end of the forward pass."""
     if case.method is Method.HEAD:
         return 0
     inside = case.places * case.kept.entering if case.recomputes else _blocks_bytes(case)
@@ -557,7 +557,7 @@ def kept_bytes(case: Case) -> int:
 
 
 def outside_bytes(case: Case) -> float:
-    """Saved tensors outside of the blocks, with the logits' or, for images, with a step's other batches."""
+    """Returns saved tensors outside of the blocks, with the logits' or, for images, with a step's other batches."""
     if case.is_text:
         return case.size(case.kept.outside) + case.places * _logits_per_place(case)
     batches = case.options.memory.gradient_accumulation_steps  # and one prefetched
@@ -565,7 +565,7 @@ def outside_bytes(case: Case) -> float:
 
 
 def _blocks_bytes(case: Case) -> float:
-    """Saved tensors of all blocks, with the inputs of LoRA's matrices and the masks of its dropout."""
+    """Returns saved tensors of all blocks, with the inputs of LoRA's matrices and the masks of its dropout."""
     kept = case.size(case.kept.blocks)
     if not case.has_lora:
         return kept
@@ -577,24 +577,24 @@ def _blocks_bytes(case: Case) -> float:
 
 
 def block_bytes(case: Case) -> int:
-    """Saved tensors of the largest block."""
+    """Returns saved tensors of the largest block."""
     return round(case.kept.largest * _blocks_bytes(case))
 
 
 def _last_kept_bytes(case: Case) -> int:
-    """Saved tensors when the backward pass has reached the first block; not counted for vision models."""
+    """Returns saved tensors when the backward pass has reached the first block; not counted for vision models."""
     if case.method is Method.HEAD or not case.is_text:
         return 0
     return block_bytes(case) + round(case.size(case.kept.outside))
 
 
 def _logits_per_place(case: Case) -> int:
-    """Bytes of fp32 log probabilities that the loss saves per place; TRL saves none."""
+    """Returns the bytes of fp32 log probabilities that the loss saves per place; TRL saves none."""
     return 0 if case.options.task.reads_conversations else NUMBER * case.shape.vocabulary
 
 
 def logits_bytes(case: Case) -> int:
-    """Temporary fp32 memory of the gradients of log probabilities and logits.
+    """Returns temporary fp32 memory of the gradients of log probabilities and logits.
 
     TRL computes them in tiles, which need a tile of logits and the gradient of the output layer.
     """
@@ -608,7 +608,7 @@ def logits_bytes(case: Case) -> int:
 
 
 def passing_bytes(case: Case) -> int:
-    """Temporary memory at the widest layer, besides saved tensors.
+    """Returns temporary memory at the widest layer, besides saved tensors.
 
     In the backward pass these are the incoming and the outgoing gradient. Those of attention scores are larger, but
     come after the saved tensors of the MLP are freed. Without saved tensors, the peak is in the forward pass: in
@@ -626,7 +626,7 @@ def passing_bytes(case: Case) -> int:
 
 
 def _widest(case: Case) -> tuple[float, float]:
-    """Bytes of the widest tensors that grow linearly and quadratically with the length."""
+    """Returns the bytes of the widest tensors that grow linearly and quadratically with the length."""
     blocks = case.kept.blocks
     linear = max((tensor.each for tensor in blocks if not tensor.square), default=0.0)
     quadratic = max((tensor.size(case.row_places) for tensor in blocks if tensor.square), default=0.0)
@@ -634,7 +634,7 @@ def _widest(case: Case) -> tuple[float, float]:
 
 
 def cast_bytes(case: Case) -> int:
-    """Autocast's 16-bit copies of weights, which make up the guide's 6 bytes per weight of mixed precision.
+    """Returns the bytes of autocast's 16-bit weights, part of the guide's 6 bytes per weight of mixed precision.
 
     Layers without gradients keep none. With dropout, DoRA multiplies a second time by each weight, whose copy in 16
     bits, or unpacked, is kept as well.
@@ -654,12 +654,12 @@ def cast_bytes(case: Case) -> int:
 
 
 def overhead_bytes(case: Case) -> int:
-    """Everything but tensors; a Mac's GPU shares its memory with the process."""
+    """Returns everything but tensors; a Mac's GPU shares its memory with the process."""
     return CUDA_CONTEXT if case.kind == "cuda" else process_bytes(case) + unused_bytes(case)
 
 
 def process_bytes(case: Case) -> int:
-    """Main memory of the process besides tensors; images other than random ones are not counted."""
+    """Returns the main memory of the process besides tensors; the only images counted are random ones."""
     random = parse_synthetic(case.options.data.train)
     held = libraries_bytes(case.options) + FIRST_USE
     if not case.is_text:
@@ -675,7 +675,7 @@ def libraries_bytes(options: RunOptions) -> int:
 
 
 def unused_bytes(case: Case) -> int:
-    """Gaps in glibc's heap at the peak of a CPU run; 0 with other allocators."""
+    """Returns gaps in glibc's heap at the peak of a CPU run; 0 with other allocators."""
     if case.kind != "cpu" or not uses_glibc():
         return 0
     largest = case.largest_trained
@@ -689,7 +689,7 @@ def uses_glibc() -> bool:
 
 
 def _gaps(case: Case) -> float:
-    """Gaps among the saved tensors of blocks; for a vision model, among all saved tensors."""
+    """Returns gaps among the saved tensors of blocks; for a vision model, among all saved tensors."""
     tensors = case.kept.blocks if case.is_text else (*case.kept.blocks, *case.kept.outside)
     whole = _blocks_bytes(case) + (0 if case.is_text else case.size(case.kept.outside))
     large = case.size(one for one in tensors if case.rows * one.size(case.row_places) >= MAPPED_FROM)

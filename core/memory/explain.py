@@ -46,7 +46,7 @@ class PartExplained(NamedTuple):
 def explain_parts(
     options: RunOptions, shape: ModelShape, device: DeviceReport, forecast: Forecast
 ) -> tuple[PartExplained, ...]:
-    """Explain each part of a run's `forecast` on `device`, in the order of `Parts`."""
+    """Explains each part of a run's `forecast` on `device`, in the order of `Parts`."""
     case = case_of(options, shape, device, forecast.length)
     explanations = {
         "weights": _weights(case),
@@ -65,7 +65,7 @@ def explain_parts(
 
 
 def _together(case: Case, name: str, one: Explanation) -> Explanation:
-    """The explanation of a part where several processes train, each with its own."""
+    """Returns the explanation of a part where several processes train, each with its own."""
     if case.copies > 1:
         formula = _("{count} processes × ({formula})").format(count=case.copies, formula=one.formula)
         return one._replace(formula=formula)
@@ -81,7 +81,7 @@ def _together(case: Case, name: str, one: Explanation) -> Explanation:
 
 
 def _added(terms: Iterable[Term], product: str, shards: int) -> str:
-    """The sum of terms, each by `product`, divided among so many processes; "0 bytes" of none."""
+    """Returns the sum of terms, each by `product`, divided among so many processes; "0 bytes" of none."""
     products = [
         product.format(count=compact_count(term.numbers), each=f"{term.each:.3g}")
         for term in terms
@@ -126,7 +126,7 @@ def _gradients(case: Case, forecast: Forecast) -> Explanation:
     found = forecast.parts.gradients / case.copies / forecast.correction
     if forecast.basis is not Basis.MEASURED and 0 < found < ALL * estimate.added_up(terms, case.shards):
         return Explanation(
-            _("The gradients at this run's peak: those of the first block and of embeddings come last."),
+            _("The gradients at this run's peak: the first block and embeddings get theirs last."),
             _("at most {formula}").format(formula=formula),
             ANATOMY,
         )
@@ -148,8 +148,8 @@ def _optimizer(case: Case) -> Explanation:
     sentence = _("The state of {optimizer} for each trained weight.")
     if case.zero is not DeepSpeed.OFF:
         sentence = _("The state of {optimizer} for each trained weight, and DeepSpeed's copy of it in fp32.")
-    if estimate.tables_apart(case):
-        sentence = _("The state of {optimizer} for each trained weight, that of embeddings in 32 bits.")
+    elif estimate.tables_apart(case):
+        sentence = _("The state of {optimizer} for each trained weight; for embeddings in 32 bits.")
     return Explanation(sentence.format(optimizer=name.label), formula, source)
 
 
@@ -219,7 +219,7 @@ def _temporary(case: Case, forecast: Forecast) -> Explanation:
     if not forecast.parts.activations:
         return Explanation(
             _("Temporary buffers of the optimizer step."),
-            _("{largest} numbers of the largest weight × a few copies of {number} bytes").format(
+            _("largest weight: {largest} numbers × {number} bytes, a few copies").format(
                 largest=compact_count(case.largest_trained), number=NUMBER
             ),
             _("source of transformers.optimization and torch.optim"),

@@ -46,7 +46,7 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def remember(run: PastRun) -> None:
-    """Append a run, so that two runs may end at the same time. Failure is ignored."""
+    """Appends a run, so that two runs may end at the same time. Failure is ignored."""
     with contextlib.suppress(OSError):
         _file().parent.mkdir(parents=True, exist_ok=True)
         with _file().open("ab") as file:
@@ -57,7 +57,7 @@ def remember(run: PastRun) -> None:
 
 
 def read() -> tuple[PastRun, ...]:
-    """All past runs, oldest first, without damaged lines."""
+    """Returns all past runs, oldest first, without damaged lines."""
     runs = []
     with contextlib.suppress(OSError):
         for line in _file().read_bytes().splitlines():
@@ -67,7 +67,7 @@ def read() -> tuple[PastRun, ...]:
 
 
 def correction(device: str, past: Iterable[PastRun] | None = None) -> float:
-    """The factor for forecasts on the device titled `device`; 1 until it is known.
+    """Returns the factor for forecasts on the device titled `device`; 1 until it is known.
 
     It is the median ratio of measured to uncorrected forecast peaks, within limits. `past` is read if it is None.
     """
@@ -80,13 +80,13 @@ def correction(device: str, past: Iterable[PastRun] | None = None) -> float:
 
 
 def typical_error(past: Sequence[PastRun]) -> float | None:
-    """The median of the absolute relative errors. Returns None without past runs."""
+    """Returns the median of the absolute relative errors; None without past runs."""
     errors = [abs(one.error) for one in teaching(past)]
     return statistics.median(errors) if errors else None
 
 
 def teaching(past: Iterable[PastRun]) -> tuple[PastRun, ...]:
-    """The runs that count: forecast by this version, not measured in a dry run."""
+    """Returns the runs that count: forecast by this version, not measured in a dry run."""
     return tuple(one for one in past if one.basis is not Basis.MEASURED and one.version == VERSION)
 
 

@@ -21,7 +21,7 @@ from core.options.validate import TASK_RULES
 
 
 def can_be_made(options: RunOptions, changes: Changes, device: DeviceReport) -> bool:
-    """Whether `changes` have an effect, apply, are supported by `device`, and break no further rule."""
+    """Returns whether `changes` have an effect, apply, are supported by `device`, and break no further rule."""
     changed = with_changes(options, changes)
     return (
         changed != options
@@ -137,12 +137,12 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
         return self.length if self.longest_text is None else self.longest_text
 
     def correction_to(self, total: int) -> float:
-        """The correction with which the formula would have given `total` bytes, measured or of a better forecast."""
+        """Returns the correction with which the formula gives `total` bytes, measured or by a better forecast."""
         return self.correction * total / max(1, self.parts.total)
 
 
 def verdict(total: int, room: Room | None) -> FitVerdict:
-    """Whether `total` bytes fit into the free memory."""
+    """Returns whether `total` bytes fit into the free memory."""
     if room is None:
         return FitVerdict.UNKNOWN
     if total > room.free:
@@ -237,19 +237,19 @@ OF_TRAINING = ("optimizer", "momentum", "max_grad_norm", "deterministic", "prefe
 
 
 def matters(path: str) -> bool:
-    """Whether the option at `path` affects memory or step time."""
+    """Returns whether the option at `path` affects memory or step time."""
     section, _dot, name = path.partition(".")
     return section != "output" and (section != "training" or name in OF_TRAINING)
 
 
 def that_matter(options: RunOptions) -> RunOptions:
-    """`options` with those that don't matter at their defaults."""
+    """Returns `options` with those that don't matter at their defaults."""
     training = TrainingOptions(**{name: getattr(options.training, name) for name in OF_TRAINING})
     return msgspec.structs.replace(options, training=training, output=OutputOptions())
 
 
 def key_of(options: RunOptions) -> bytes:
-    """A key that is equal for options that differ only in what doesn't matter."""
+    """Returns a key that is equal for options that differ only in what doesn't matter."""
     return msgspec.json.encode(that_matter(options))
 
 
@@ -264,7 +264,7 @@ class KeptTensor(msgspec.Struct, frozen=True, array_like=True):
     count: int = 1
 
     def size(self, places: int) -> float:
-        """Bytes of one tensor for one row."""
+        """Returns the bytes of one tensor for one row."""
         return places * (self.each + self.square * places)
 
 
@@ -286,7 +286,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
     @staticmethod
     def key(*, frozen: bool, half: bool) -> str:
-        """The key in `ModelShape.kept`: frozen or trained weights, half or single precision."""
+        """Returns the key in `ModelShape.kept`: frozen or trained weights, half or single precision."""
         return f"{'frozen' if frozen else 'full'}{'-half' if half else ''}"
 
 
@@ -321,7 +321,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a model without its weights. Without anything, it isn't on this computer yet.
+    """What is known of a model without its weights; empty if it isn't on this computer yet.
 
     `architecture` is its class, such as `BertForSequenceClassification`. `total_parameters` and
     `trainable_parameters` depend on the method and include LoRA's. `layers` counts blocks, or a vision model's linear
@@ -343,7 +343,7 @@ class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def question_about(options: RunOptions, labels: int = 2) -> OptionsRequest | None:
-    """The request to check the model of `options`. Returns None if the model isn't on this computer.
+    """Returns the request to check the model of `options`; None if the model isn't on this computer.
 
     Options that don't matter are left at their defaults, so that equal requests compare equal. `labels` is the number
     of labels of the data, 2 if unknown.

@@ -102,7 +102,7 @@ class RemedyRequest:
         return self.length is None or self.length < padded
 
     def forecast(self, changes: Mapping[str, Any]) -> Forecast:
-        """The memory of the run with `changes`."""
+        """Returns the memory of the run with `changes`."""
         options = with_changes(self.options, changes)
         length = None if self.length is None else min(self.length, options.data.max_length)
         return estimate.forecast(
@@ -110,7 +110,7 @@ class RemedyRequest:
         )
 
     def allows(self, changes: Mapping[str, Any]) -> bool:
-        """Whether the device and the rules allow `changes`; always true for none."""
+        """Returns whether the device and the rules allow `changes`; always true for none."""
         return not changes or can_be_made(self.options, changes, self.device)
 
 
@@ -123,7 +123,7 @@ def request_of(
     length: int | None = None,
     correction: float = 1.0,
 ) -> RemedyRequest | None:
-    """Resolve a request. Returns None if the model's shape is unknown."""
+    """Resolves a request. Returns None if the model's shape is unknown."""
     if report.shape is None:
         return None
     return RemedyRequest(settle(device, options), report, report.shape, device, room, length, correction)
@@ -144,7 +144,7 @@ def dynamic_padding(request: RemedyRequest) -> Iterator[RemedyStep]:
 
 
 def shorter_rows(request: RemedyRequest) -> Iterator[RemedyStep]:
-    """A maximum length that truncates nothing."""
+    """Yields a maximum length that truncates nothing."""
     if request.length is None or not request.pads_needlessly:
         return
     enough = -(-request.length // ROUND_TOKENS) * ROUND_TOKENS
@@ -160,7 +160,7 @@ def shorter_rows(request: RemedyRequest) -> Iterator[RemedyStep]:
 
 
 def smaller_batches(request: RemedyRequest) -> Iterator[RemedyStep]:
-    """Half the batch size, a quarter, down to 1, with accumulation to about as many samples per step."""
+    """Yields half the batch size, a quarter, down to 1, with accumulation to about as many samples per step."""
     memory, processes, halvings = request.options.memory, max(1, request.options.device.processes), 0
     size, before = memory.batch_size, memory.batch_size * memory.gradient_accumulation_steps
     while size > 1:
@@ -184,7 +184,7 @@ def smaller_batches(request: RemedyRequest) -> Iterator[RemedyStep]:
 
 
 def half_precision(request: RemedyRequest) -> Iterator[RemedyStep]:
-    """bf16, or fp16 if the device has no bf16 or only emulates it."""
+    """Computes in bf16, or in fp16 if the device has no bf16 or only emulates it."""
     value = half_of(request.device)
     if value is None or request.options.device.precision not in (Precision.FP32, Precision.TF32):
         return
@@ -225,7 +225,7 @@ def checkpointing(request: RemedyRequest) -> Iterator[RemedyStep]:
 
 
 def dividing(request: RemedyRequest) -> Iterator[RemedyStep]:
-    """Divide the model among all NVIDIA GPUs; the effective batch stays where it can be divided, too."""
+    """Divides the model among all NVIDIA GPUs; the effective batch stays where it can be divided, too."""
     options, automatic = request.options, request.device.automatic.get("device.processes")
     before = max(1, options.device.processes)
     count = max(before, int(automatic.value) if automatic else 1)
@@ -308,7 +308,7 @@ def qlora(request: RemedyRequest) -> Iterator[RemedyStep]:
 
 
 def offloading(request: RemedyRequest) -> Iterator[RemedyStep]:
-    """Offload to main memory, which only NVIDIA GPUs don't share."""
+    """Offloads to main memory, which only NVIDIA GPUs don't share."""
     if request.kind != "cuda":
         return
     if not request.options.memory.offload_optimizer:
@@ -338,7 +338,7 @@ def offloading(request: RemedyRequest) -> Iterator[RemedyStep]:
 
 
 def shorter_or_smaller_samples(request: RemedyRequest) -> Iterator[RemedyStep]:
-    """Truncate texts or shrink images, which loses some of the data."""
+    """Truncates texts or shrinks images, which loses some of the data."""
     data = request.options.data
     if request.options.task.reads_text:
         longest = min(data.max_length, *filter(None, (request.length, request.report.max_length)), 1 << 30)
@@ -408,14 +408,14 @@ class Candidate:
         return max((LOSSES.get(step.name, 0) for step in self.steps), default=0)
 
     def goes_further_than(self, other: "Candidate") -> bool:
-        """Whether it has all steps of `other` and batches no larger, so that it is hardly faster."""
+        """Returns whether it has all steps of `other` and batches no larger, so that it is hardly faster."""
         mine, others = ({step.title for step in each.steps if step.name != "batch"} for each in (self, other))
         size, other_size = (each.changes.get("memory.batch_size", math.inf) for each in (self, other))
         return mine >= others and size <= other_size
 
 
 def candidates(request: RemedyRequest) -> list[Candidate]:
-    """All allowed combinations in the order in which to try them: by loss, then by speed. The first is unchanged."""
+    """Returns all allowed combinations in the order to try them: by loss, then by speed. The first is unchanged."""
     found = []
     for chosen in product(*([None, *axis(request)] for axis in AXES)):
         steps = tuple(step for step in chosen if step is not None)
@@ -426,7 +426,7 @@ def candidates(request: RemedyRequest) -> list[Candidate]:
 
 
 def together(steps: tuple[RemedyStep, ...]) -> dict[str, Any]:
-    """The changes of several steps; the last one counts."""
+    """Returns the changes of several steps; the last one counts."""
     return {path: value for step in steps for path, value in step.changes.items()}
 
 
@@ -490,7 +490,7 @@ def ladder(
     length: int | None = None,
     correction: float = 1.0,
 ) -> tuple[Remedy, ...]:
-    """The remedies for a run, the one that loses least first. Takes a few milliseconds.
+    """Returns the remedies for a run, the one that loses least first. Takes a few milliseconds.
 
     Args:
         report: The report on its model; without a shape there are no remedies.
@@ -514,12 +514,12 @@ def ladder(
 
 
 def fits(forecast: Forecast, room: Room | None) -> bool:
-    """Whether a run fits with 10 % to spare; False if `room` is unknown."""
+    """Returns whether a run fits with 10 % to spare; False if `room` is unknown."""
     return room is not None and forecast.parts.total <= TIGHT * room.free
 
 
 def _one_batch(request: RemedyRequest, steps: list[RemedyStep]) -> list[RemedyStep]:
-    """The largest batch size that fits, else the smallest; without a known room, half the batch size."""
+    """Returns the largest batch size that fits, else the smallest; without a known room, half the batch size."""
     if request.room is None or not steps:
         return steps[:1]
     fitting = (step for step in steps if fits(request.forecast(step.changes), request.room))

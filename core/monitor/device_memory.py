@@ -14,7 +14,7 @@ LEFT_TO_MACOS, LEAST_LEFT = 1 / 8, 2 << 30
 
 
 def mps_ceiling(device: DeviceReport, limit: float = MPS_LIMIT) -> int | None:
-    """The most bytes that a run may take on an Apple GPU; None if macOS recommends nothing.
+    """Returns the most bytes that a run may take on an Apple GPU; None if macOS recommends nothing.
 
     Metal recommends two thirds to three quarters of the Mac's memory, with which the GPU doesn't become slower
     (`recommendedMaxWorkingSetSize`). `limit` is `device.mps_memory_limit`, a factor of that; 0 is none.
@@ -29,7 +29,7 @@ def mps_ceiling(device: DeviceReport, limit: float = MPS_LIMIT) -> int | None:
 def room_of(
     device: DeviceReport, *, gpu: NvidiaGpu | None = None, mps_limit: float = MPS_LIMIT
 ) -> Room | None:
-    """The free memory of a device, and its total.
+    """Returns the free memory of a device, and its total.
 
     A CPU has that of the computer or of its control group. A Mac's GPU shares it, up to `mps_ceiling`. An NVIDIA GPU
     has its own, or (GB10) that of the computer. Of another computer's device only the total is known.
@@ -60,7 +60,7 @@ def room_of(
 
 
 def shared_room(system: SystemMemory, group: GroupMemory | None) -> Room:
-    """The computer's memory, limited by the control group of this process."""
+    """Returns the computer's memory, limited by the control group of this process."""
     free = system.total - system.used
     if group is None or group.limit >= system.total:
         return Room(free=free, ceiling=system.total)

@@ -45,6 +45,7 @@ from core.monitor.recent import MonitorFinding, Recent
 from core.monitor.sampler import Sampler
 from core.monitor.system_rules import Activity, OtherPrograms, Paging
 from core.options import RunOptions
+from core.options.sections import DeviceOptions
 from core.runs import models, queue
 from core.runs.event_log import EventReader, EventWriter
 from core.runs.events import (
@@ -123,7 +124,7 @@ class Watchdog:
         self._stays_until: dict[str, float] = {}
 
     def take(self, events: Iterable[Event], now: float, wall: float | None = None) -> list[Event]:
-        """Add the events since the last call, about a second ago; returns the messages to write.
+        """Adds the events since the last call, about a second ago; returns the messages to write.
 
         Args:
             events: The events, with times of the computer's clock.
@@ -148,7 +149,7 @@ class Watchdog:
         return list(self._apply_rules()) if self._has_begun else []
 
     def end(self) -> list[Event]:
-        """The run is over: withdraw messages that no longer matter."""
+        """Withdraws messages that no longer matter, once the run is over."""
         self._has_begun = False
         over = set(OF_THE_MOMENT)
         if self._recent.failure is not None:
@@ -205,11 +206,10 @@ class Keeper:
         self._queued = queued
         self._command = command
         self._options = run.readable_options()  # the engine reports it where they are wrong
-        self._device = queue.device_of(run)
         self._events = EventReader(run.events_file)
         self._events.start_at_end()  # events of earlier attempts, which may be many
         self._writer = EventWriter(run.machine_file, attempt=current_attempt(run))
-        self._turn = queue.Turn(run, self._device, self._writer.attempt)
+        self._turn = queue.Turn(run, queue.device_held(self._options), self._writer.attempt)
         with contextlib.suppress(OSError):  # space for `exit.json`; zeros may take none on some disks
             write_atomically(run.spare_file, os.urandom(SPARE_BYTES))
         self._kills_before = out_of_memory_kills()
@@ -217,11 +217,11 @@ class Keeper:
         self._wants_stop = False
 
     def request_stop(self) -> None:
-        """Let the engine stop at its next step. Safe to call from a signal handler."""
+        """Lets the engine stop at its next step. Safe to call from a signal handler."""
         self._wants_stop = True
 
     def keep(self) -> ExitRecord:
-        """Wait for the run's turn, start the engine, watch it until it ends, and write `exit.json`."""
+        """Waits for the run's turn, starts the engine, watches it until it ends, and writes `exit.json`."""
         with contextlib.suppress(OSError):  # who started this has done so, too, or is gone before it could
             self._run.record_keeper(os.getpid(), self._writer.attempt)
         with awake():  # while it waits, too: another run trains then, and between the two nothing must sleep
@@ -265,8 +265,9 @@ class Keeper:
         return self._exit_record(engine.returncode, ceiling.over)
 
     def _watch(self, engine: subprocess.Popen[bytes], ceiling: Ceiling) -> None:
-        processes = self._options.device.processes if self._options else 1
-        sampler = Sampler(engine.pid, partial(gpu_of, self._device, processes), folder=self._run.path)
+        device = self._options.device if self._options else DeviceOptions()
+        gpu = partial(gpu_of, device.name, device.processes)
+        sampler = Sampler(engine.pid, gpu, folder=self._run.path)
         others = OtherPrograms(engine.pid, os.cpu_count() or 1)
         watchdog = Watchdog(self._options, activity=Activity(engine.pid), others=others)
         next_sample = time.monotonic()
@@ -296,7 +297,7 @@ class Keeper:
             sampler.let_gpu_sleep()  # the run computes elsewhere
 
     def _new_events(self) -> list[Event]:
-        """The engine's events of this attempt since the last call; none while the folder can't be reached."""
+        """Returns the engine's events of this attempt since the last call; none while the folder can't be reached."""
         found: list[Event] = []
         with contextlib.suppress(OSError):
             while read := self._events.read():
@@ -321,7 +322,7 @@ class Keeper:
             self._writer.write(event)
 
     def _fail(self, error: UserError) -> None:
-        """Report in place of the engine why the run can't continue."""
+        """Reports in place of the engine why the run can't continue."""
         kept = models.newest(self._run)
         message = MessageRaised(
             id="failed", level=Level.ERROR, title=error.title, detail=error.detail, fixes=error.fixes
@@ -347,7 +348,7 @@ class Keeper:
 
 
 def write_exit_record(run: RunFolder, record: ExitRecord) -> None:
-    """Write `exit.json` into the space reserved for it, if necessary without the end of the log."""
+    """Writes `exit.json` into the space reserved for it, if necessary without the end of the log."""
     deadline = time.monotonic() + EXIT_RECORD_SECONDS
     while not run.is_removed:
         with contextlib.suppress(OSError):
@@ -366,7 +367,7 @@ def write_exit_record(run: RunFolder, record: ExitRecord) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a keeper for the folder in the first argument; with `--queue` after it, the run waits for its turn."""
+    """Runs a keeper for the folder in the first argument; with `--queue` after it, the run waits for its turn."""
     if len(arguments) not in (1, 2) or [*arguments[1:]] not in ([], [QUEUE_FLAG]):
         print(f"usage: --keeper RUN_DIR [{QUEUE_FLAG}]", file=sys.stderr)
         return 2

@@ -19,7 +19,7 @@ LOST_LOSS, EXPLODING_LOSS, STANDING_LOSS = "lost-loss", "exploding-loss", "stand
 
 
 def lost_loss(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find a loss that was NaN or infinite, unless many finite ones have followed."""
+    """Finds a loss that was NaN or infinite, unless many finite ones have followed."""
     bad, good = recent.bad_loss, recent.good_checkpoint
     if bad is None or recent.failure is not None or bad.finite_since >= FINITE_AGAIN:
         return None
@@ -74,7 +74,7 @@ FLAT_LEFT = 0.2  # with less than this share of the run left it isn't worth a me
 
 
 def standing_loss(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find a loss that has never fallen, or one that has stopped falling while evaluations don't improve."""
+    """Finds a loss that has never fallen, or one that has stopped falling while evaluations don't improve."""
     options, total = recent.options, recent.plan.total_steps if recent.plan is not None else 0
     warmup = options.training.warmup if options is not None else 0.0
     begin = max(recent.from_step, round(warmup * total if warmup < 1.0 else warmup))
@@ -146,7 +146,7 @@ LOWEST_STEPS = 10  # the lowest loss is an average of so many steps
 
 
 def exploding_loss(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find a loss that has been far above its lowest for some steps, or very far for a few."""
+    """Finds a loss that has been far above its lowest for some steps, or very far for a few."""
     if lost_loss(recent, raised="") is not None:  # which says more, and what can still be saved
         return None
     last = list(recent.last_losses)

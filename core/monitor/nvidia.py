@@ -50,7 +50,7 @@ class NvidiaGpu:
         self.name = name.decode() if isinstance(name, bytes) else name or _("NVIDIA GPU")
 
     def _get(self, name: str, *arguments: Any, **options: Any) -> Any:
-        """The result of `nvmlDeviceGet{name}`; None if it fails."""
+        """Returns the result of `nvmlDeviceGet{name}`; None if it fails."""
         if name in self._dropped:
             return None
         try:
@@ -64,17 +64,17 @@ class NvidiaGpu:
         return None if found is None else float(found) * scale
 
     def capability(self) -> tuple[int, int] | None:
-        """NVIDIA's compute capability: (8, 0) is Ampere, (9, 0) Hopper."""
+        """Returns NVIDIA's compute capability: (8, 0) is Ampere, (9, 0) Hopper."""
         found = self._get("CudaComputeCapability")
         return None if found is None else (int(found[0]), int(found[1]))
 
     def memory(self) -> GpuMemory | None:
-        """Memory of the GPU; None if it has none of its own but shares the computer's (GB10)."""
+        """Returns the memory of the GPU; None if it has none of its own but shares the computer's (GB10)."""
         info = self._get("MemoryInfo", version=self._nvml.nvmlMemory_v2)
         return GpuMemory(int(info.used), int(info.total - info.reserved)) if info and info.total else None
 
     def memory_of(self, processes: Collection[int]) -> int | None:
-        """Bytes of the GPU's memory in use by these processes together, including CUDA's context.
+        """Returns the bytes of the GPU's memory in use by these processes together, including CUDA's context.
 
         None if the driver doesn't report it (Windows, WSL2, MIG) or uses other process ids (in a container).
         """
@@ -98,7 +98,7 @@ class NvidiaGpu:
         )
 
     def _throttled(self) -> tuple[Throttle, ...] | None:
-        """Why the clock is throttled: empty if it isn't, None if unknown."""
+        """Returns why the clock is throttled: empty if it isn't, None if unknown."""
         mask = self._get("CurrentClocksEventReasons")
         if mask is None:  # its name in drivers before 530
             mask = self._get("CurrentClocksThrottleReasons")
@@ -147,7 +147,7 @@ class SeveralGpus(NvidiaGpu):
 
 
 def find_gpu(name: str = "0", nvml: Any = pynvml) -> NvidiaGpu | None:
-    """The GPU with this number (in the driver's order) or UUID; None if there is no such GPU or no driver."""
+    """Returns the GPU with this number (in the driver's order) or UUID; None if there is no such GPU or no driver."""
     try:
         nvml.nvmlInit()
         if name.isdecimal():
@@ -162,7 +162,7 @@ CARDS = "HONE_CARDS"
 
 
 def cards(visible: str | None, nvml: Any = pynvml) -> tuple[str, ...]:
-    """The NVIDIA GPUs, by number or UUID, in CUDA_VISIBLE_DEVICES; all if that is None."""
+    """Returns the NVIDIA GPUs, by number or UUID, in CUDA_VISIBLE_DEVICES; all if that is None."""
     if visible is not None:
         return tuple(name.strip() for name in visible.split(",") if name.strip())
     try:
@@ -173,7 +173,7 @@ def cards(visible: str | None, nvml: Any = pynvml) -> tuple[str, ...]:
 
 
 def driver_version(nvml: Any = pynvml) -> int | None:
-    """The driver's major version, such as 580; None if unknown. NVML must be initialized: call `find_gpu` first."""
+    """Returns the driver's major version, such as 580; None if unknown. Call `find_gpu` first: it starts NVML."""
     try:
         version = nvml.nvmlSystemGetDriverVersion()
     except nvml.NVMLError:
@@ -195,7 +195,7 @@ class NvidiaSource:
         self._processes = processes
 
     def read(self) -> list[Event] | None:
-        """Sample the GPU's memory, if it has its own, and its load; None if sampling has ended."""
+        """Samples the GPU's memory, if it has its own, and its load; None if sampling has ended."""
         find = self.find
         if find is None:
             return None
@@ -214,12 +214,12 @@ class NvidiaSource:
 
 
 def number_by_slot(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Let CUDA number GPUs in the driver's order; call before torch is imported."""
+    """Lets CUDA number GPUs in the driver's order; call before torch is imported."""
     environment["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
 
 
 def gpu_for(device: str, visible: str | None) -> str:
-    """The GPU that a run on `device` uses.
+    """Returns the GPU that a run on `device` uses.
 
     Args:
         device: Value of `device.name`: `auto`, `cuda`, `cuda:1`, `mps` or `cpu`; another computer's uses none here.
@@ -238,7 +238,7 @@ def gpu_for(device: str, visible: str | None) -> str:
 
 
 def gpu_of(device: str, processes: int = 1) -> NvidiaGpu | None:
-    """The GPU that a run on `device` would use, or all of those of its processes (0: of every one); None without."""
+    """Finds the GPU that a run on `device` would use, or those of all its processes (0: one per GPU); None without."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if processes != 1 and device in ("auto", "cuda"):
         found = [gpu for name in cards(visible)[: processes or None] if (gpu := find_gpu(name))]

@@ -129,17 +129,17 @@ class LossCurve:
         return self._blocks[-1].last if self._blocks else 0
 
     def since(self, step: int) -> list[LossBlock]:
-        """The complete blocks from `step` on."""
+        """Returns the complete blocks from `step` on."""
         return [block for block in self._blocks if block.first >= step and block.count == self._size]
 
     def at(self, step: int) -> float | None:
-        """Average loss of the steps around `step`; None if unknown."""
+        """Returns the average loss of the steps around `step`; None if unknown."""
         width = max(1, -(-FIRST_LOSSES // self._size))
         near = [block for block in self._blocks if block.first <= step][-width:]
         return sum(block.total for block in near) / sum(block.count for block in near) if near else None
 
     def lowest(self, steps: int) -> Low | None:
-        """The lowest average over at least `steps` consecutive steps; None before there are as many."""
+        """Returns the lowest average over at least `steps` consecutive steps; None before there are as many."""
         width = -(-steps // self._size)
         blocks = [block for block in self._blocks if block.count == self._size]
         if len(blocks) < width:
@@ -150,7 +150,7 @@ class LossCurve:
 
 
 def trend(blocks: Sequence[LossBlock]) -> Trend:
-    """Change along the least-squares line through at least three blocks of equal size, within two standard errors."""
+    """Returns the change along the least-squares line through three or more blocks, within two standard errors."""
     steps = [(block.first + block.last) / 2 for block in blocks]
     losses = [block.mean for block in blocks]
     slope, intercept = statistics.linear_regression(steps, losses)
@@ -246,7 +246,7 @@ class Recent:
         return max(1, self.options.output.keep_checkpoints if self.options is not None else 1)
 
     def tick(self, now: float) -> None:
-        """Set the time of a monotonic clock; to be called about once a second."""
+        """Sets the time of a monotonic clock; to be called about once a second."""
         slept = now - self.now
         if self.now and slept > SLEPT_SECONDS:
             self.last_progress = min(self.last_progress + slept, now)

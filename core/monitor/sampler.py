@@ -1,4 +1,4 @@
-"""Sample the computer, a process tree and a GPU as events.
+"""Samples the computer, a process tree and a GPU as events.
 
 What can't be read has no event or is None, never zero.
 """
@@ -91,7 +91,7 @@ class Background:
         self._thread: Thread | None = None
 
     def read(self) -> list[Event]:
-        """Return the samples read since the last call, with the times of their readings, and start the next reading."""
+        """Returns the samples read since the last call, each with its time, and starts the next reading."""
         if self._source is not None and self._clock() >= self._next:
             self._next = self._clock() + self._every
             self._thread = Thread(target=self._work, args=(self._source,), name="machine source", daemon=True)
@@ -100,7 +100,7 @@ class Background:
         return [self._found.get_nowait() for _rest in range(self._found.qsize())]
 
     def finish(self, seconds: float | None = None) -> None:
-        """Wait for the current reading, at most `seconds`."""
+        """Waits for the current reading, at most `seconds`."""
         if self._thread is not None:
             self._thread.join(seconds)
 
@@ -143,13 +143,13 @@ def memory_pressure(system: str = sys.platform) -> Query[Pressure]:
 
 
 def mac_pressure(value: bytes) -> Pressure | None:
-    """The pressure for a value of sysctl, a little-endian C `int` on every Mac."""
+    """Returns the pressure for a value of sysctl, a little-endian C `int` on every Mac."""
     is_number = len(value) == ctypes.sizeof(ctypes.c_int32)
     return MAC_LEVELS.get(int.from_bytes(value, "little", signed=True)) if is_number else None
 
 
 def linux_pressure(text: str) -> Pressure | None:
-    """The pressure for the content of `/proc/pressure/memory`: the 10 s average of the time in which some task waited.
+    """Returns the pressure by `/proc/pressure/memory`: the 10 s average of the time in which some task waited.
 
     Source: https://docs.kernel.org/accounting/psi.html.
 
@@ -167,7 +167,7 @@ def linux_pressure(text: str) -> Pressure | None:
 
 
 def sysctl(name: str) -> bytes:
-    """A value of macOS's sysctl, read without starting a program, which takes long on a Mac that pages.
+    """Returns a value of macOS's sysctl, read without starting a program, which takes long on a Mac that pages.
 
     Raises:
         OSError: There is no value of this name, or it has more than 64 bytes.
@@ -207,7 +207,7 @@ class Processor:
         self._temperature = processor_temperature()
 
     def read(self) -> list[Event]:
-        """One sample; none the first time, since the load is an average since the last reading."""
+        """Returns one sample; none the first time, since the load is an average since the last reading."""
         busy = self._load.read()
         if busy is None:
             return []
@@ -265,7 +265,7 @@ def _text(file: Path) -> str:
 
 
 def battery() -> Callable[[], list[Event]]:
-    """Samples the computer's battery, if it has one."""
+    """Returns samples the computer's battery, if it has one."""
     # psutil lacks the function on some systems
     query = Query(getattr(psutil, "sensors_battery", lambda: None), OSError, RuntimeError, ValueError)
 
@@ -343,12 +343,12 @@ class AppleSource:
         return Query(lambda: read(self._run(command)), OSError, ValueError, subprocess.CalledProcessError)
 
     def compressed(self) -> int | None:
-        """Bytes of memory that macOS keeps compressed, as of the last reading; may be called from any thread."""
+        """Returns the bytes that macOS keeps compressed, as of the last reading; may be called from any thread."""
         known = self._compressed
         return known[1] if known is not None and self._clock() - known[0] <= COMPRESSED_SECONDS else None
 
     def read(self) -> list[Event]:
-        """Sample the memory in use by the GPU, and its load, power and thermal pressure."""
+        """Samples the memory in use by the GPU, and its load, power and thermal pressure."""
         now = self._clock()
         if now >= self._next_slow:
             self._next_slow = now + PROGRAM_SECONDS
@@ -371,7 +371,7 @@ class AppleSource:
         return found
 
     def _power(self) -> float | None:
-        """Mean power of the GPU in watts since the last call; None for the first call."""
+        """Returns the mean power of the GPU in watts since the last call; None for the first call."""
         energy = self._energy()
         if energy is None:
             return None
@@ -382,7 +382,7 @@ class AppleSource:
         return (energy - before[1]) / 1000 / (now - before[0])
 
     def _read_energy(self) -> int | None:
-        """Energy in millijoules since an arbitrary moment."""
+        """Reads the energy in millijoules since an arbitrary moment."""
         if self._energy_monitor is None:
             self._energy_monitor = self._load(POWER_LIBRARY).AppleEnergyMonitor()
         found = self._energy_monitor.get_cumulative_energy().gpu_mj
@@ -390,20 +390,20 @@ class AppleSource:
 
 
 def compressed_bytes(text: bytes) -> int | None:
-    """Bytes in use by the memory compressor, from the output of `vm_stat`; None if it has no such line."""
+    """Returns the bytes in use by the memory compressor, from the output of `vm_stat`; None if it has no such line."""
     words = text.decode(errors="replace")
     size, pages = _PAGE_SIZE.search(words), _COMPRESSOR.search(words)
     return int(size[1]) * int(pages[1]) if size and pages else None
 
 
 def thermal_level(text: bytes) -> int | None:
-    """Thermal pressure from 0 (nominal) to 4 (sleeping), from the output of `notifyutil -g`; None if unknown."""
+    """Reads thermal pressure, 0 (nominal) to 4 (sleeping), in the output of `notifyutil -g`; None if unknown."""
     found = _LEVEL.search(text.decode(errors="replace"))
     return int(found[1]) if found else None
 
 
 def read_gpu(plist: bytes) -> AppleGpu | None:
-    """The first GPU in the output of `ioreg -a`; None if there is none, or none with figures.
+    """Returns the first GPU in the output of `ioreg -a`; None if there is none, or none with figures.
 
     Raises:
         ValueError: `plist` is not a property list.
@@ -470,7 +470,7 @@ class MachineView:
         self._least_swap: int | None = None
 
     def take(self, events: Iterable[Event]) -> None:
-        """Add events in the order of time; those that aren't samples are ignored."""
+        """Adds events in the order of time; those that aren't samples are ignored."""
         for event in events:
             match event:
                 case MemorySampled() | DeviceSampled():
@@ -482,7 +482,7 @@ class MachineView:
                 self._least_swap = min(event.swap, least)
 
     def picture(self, now: float) -> MachinePicture:
-        """The samples that are current at `now` (unix seconds)."""
+        """Returns the samples that are current at `now` (unix seconds)."""
 
         def newest(kind: type[Sample], source: Source | None = None) -> Sample | None:
             found = self._newest.get((kind, source))
@@ -548,7 +548,7 @@ class Sampler:
         self._nvidia.find = None
 
     def sample(self) -> list[Event]:
-        """The current samples in the order of time; of those of memory, the computer's is last."""
+        """Returns the current samples in the order of time; of those of memory, the computer's is last."""
         found = [event for source in self._background for event in source.read()]
         held = resident_bytes(self._processes.read())
         if held is not None:
@@ -567,6 +567,6 @@ class Sampler:
         return sorted([*found, *self._processor.read()], key=attrgetter("time"))
 
     def finish(self, seconds: float | None = None) -> None:
-        """Wait for all readings in the background, at most `seconds` for each."""
+        """Waits for all readings in the background, at most `seconds` for each."""
         for source in self._background:
             source.finish(seconds)

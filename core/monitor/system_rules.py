@@ -50,7 +50,7 @@ UNPLUGGED_SECONDS = 10.0  # a plug that is moved from one socket to the next is 
 
 
 def battery(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find that the computer is unplugged: a note, or a warning once little is left."""
+    """Finds that the computer is unplugged: a note, or a warning once little is left."""
     since, battery = recent.unplugged_since, recent.battery
     if battery is None or since is None or (not raised and recent.now - since < UNPLUGGED_SECONDS):
         return None
@@ -85,7 +85,7 @@ WEIGHT_BYTES = {"float64": 8, "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1
 
 
 def disk_space(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find that little is free: less than an operating system wants, or than two checkpoints take."""
+    """Finds that little is free: less than an operating system wants, or than two checkpoints take."""
     if recent.disk is None:
         return None
     checkpoint, sentences = 0, [_("{free} of {total} are free where the run is saved.")]
@@ -161,7 +161,7 @@ class Activity:
         self._readings: deque[tuple[float, float]] = deque(maxlen=10)
 
     def read(self) -> float | None:
-        """The share since the tenth call before, or since `reset`; None for the first call, and if it can't be read."""
+        """Returns the share since the tenth call before, or since `reset`; None at first, and if it can't be read."""
         used: list[float] = []
         for process in process_tree(self._pid):
             try:
@@ -181,7 +181,7 @@ class Activity:
 
 
 def silence(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find that no step has finished for longer than steps take, or that another phase does nothing.
+    """Finds that no step has finished for longer than steps take, or that another phase does nothing.
 
     In training a process may be busy and stuck: only a step counts. In other phases nothing is reported until they are
     over, so a process that computes isn't reported.
@@ -255,7 +255,7 @@ class OtherPrograms:
         self._readings: deque[tuple[float, dict[int, float]]] = deque(maxlen=10)
 
     def read(self) -> dict[str, float]:
-        """Shares by what a person knows the program as, since the tenth call before, or since `reset`."""
+        """Returns shares by the program's known name, since the tenth call before, or since `reset`."""
         own = {0, os.getpid(), os.getppid(), *(process.pid for process in process_tree(self._pid))}
         names: dict[int, str] = {}
         used: dict[int, float] = {}
@@ -281,7 +281,7 @@ class OtherPrograms:
 
 
 def title_of(pid: int, name: str) -> str:
-    """What a person knows a process as: another run of Hone, another part of it, or by its name."""
+    """Returns what a person knows a process as: another run of Hone, another part of it, or by its name."""
     flags = keeper_command(Path())[1:-1]
     with contextlib.suppress(psutil.Error):
         process = psutil.Process(pid)
@@ -294,25 +294,25 @@ def title_of(pid: int, name: str) -> str:
 
 
 def is_slow(recent: Recent, *, raised: bool) -> bool:
-    """Whether steps take much longer than usual; `raised`: the warning has been raised."""
+    """Returns whether steps take much longer than usual; `raised`: the warning has been raised."""
     pace, usual = pace_of(recent.pace), recent.usual_seconds
     return pace is not None and usual is not None and pace >= (SLOW_OVER if raised else SLOW_FROM) * usual
 
 
 def depends_on_others(recent: Recent, *, raised: str) -> bool:
-    """Whether it matters now what other programs do; to find out isn't free."""
+    """Returns whether it matters now what other programs do; to find out isn't free."""
     return raised == FROM_START or _is_beginning(recent) or is_slow(recent, raised=bool(raised))
 
 
 def _is_beginning(recent: Recent) -> bool:
-    """Whether a run on the CPU trains for so short a time that its own usual pace isn't known for certain."""
+    """Returns whether a run on the CPU trains for so short a time that its own usual pace isn't known for certain."""
     if recent.trains_since is None or recent.plan is None or not recent.plan.device.startswith("cpu"):
         return False
     return recent.usual_seconds is None or recent.now - recent.trains_since < BEGINNING[1]
 
 
 def slowed(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find that other programs use the CPU while steps take much longer than usual, or from a run's first step on."""
+    """Finds that other programs use the CPU while steps take much longer than usual, or from a run's first step on."""
     share, pace, usual = sum(recent.others.values()), pace_of(recent.pace), recent.usual_seconds
     if share < (OTHERS_OVER if raised else OTHERS_SHARE):
         return None
@@ -340,7 +340,7 @@ def slowed(recent: Recent, *, raised: str) -> MonitorFinding | None:
 
 
 def _is_pace_new(recent: Recent, said: float, pace: float) -> bool:
-    """Whether a pace isn't the one that was said; a quicker one that comes and goes isn't new."""
+    """Returns whether a pace isn't the one that was said; a quicker one that comes and goes isn't new."""
     spent = accumulate(reversed(recent.pace), initial=0.0)
     minute = sorted(
         one for one, before in zip(reversed(recent.pace), spent, strict=False) if before < PACE_SECONDS
@@ -355,7 +355,7 @@ def _has_just_begun(recent: Recent) -> bool:
 
 
 def _is_cpu_full(recent: Recent) -> bool:
-    """Whether other programs take what the run would use: the CPU has no more to give."""
+    """Returns whether other programs take what the run would use: the CPU has no more to give."""
     busy = [sample.busy for sample in recent.devices.get(Source.SYSTEM, ()) if sample.busy is not None][-10:]
     return bool(busy) and statistics.fmean(busy) >= CPU_FULL
 
@@ -369,7 +369,7 @@ MANY_WORKERS = 4  # from so many workers on, more of them don't help
 
 
 def starving(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find that much of the last steps was spent waiting for data."""
+    """Finds that much of the last steps was spent waiting for data."""
     waiting = _share_waiting(recent)
     if waiting is None or waiting <= (STARVING_OVER if raised else STARVING_SHARE):
         return None
@@ -402,7 +402,7 @@ def starving(recent: Recent, *, raised: str) -> MonitorFinding | None:
 
 
 def _share_waiting(recent: Recent) -> float | None:
-    """Share of the last steps' time spent waiting for data; None before enough steps were timed."""
+    """Returns the share of the last steps' time spent waiting for data; None before enough steps were timed."""
     seconds = waited = 0.0
     for steps, (lasted, data) in enumerate(reversed(recent.timed), start=1):
         seconds, waited = seconds + lasted, waited + data
@@ -420,7 +420,7 @@ ROUND_MULTIPLE, EMPTY_STEPS = 64, 50  # offered
 
 
 def growing(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find that torch's allocator holds more and more GPU memory while what is used of it stays the same.
+    """Finds that torch's allocator holds more and more GPU memory while what is used of it stays the same.
 
     On MPS, torch 2.13 keeps a buffer for each size it has seen (pytorch pull request 188045).
     """
@@ -483,7 +483,7 @@ SLOWED_FROM = THERMAL_NAMES.index("heavy")
 
 
 def held_back(sample: DeviceSampled) -> tuple[str, ...]:
-    """Why a processor is slower than it should be: `Throttle` or the words of a newer driver; empty if it isn't."""
+    """Returns why a processor is slowed down: `Throttle`, or the words of a newer driver; empty if it isn't."""
     if sample.thermal is not None and sample.thermal >= SLOWED_FROM:
         return (Throttle.PRESSURE,)
     if sample.busy is not None and sample.busy < BUSY:
@@ -498,7 +498,7 @@ def held_back(sample: DeviceSampled) -> tuple[str, ...]:
 
 
 def throttling(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Find a processor that was held back for most of the last half minute."""
+    """Finds a processor that was held back for most of the last half minute."""
     share = THROTTLED_OVER if raised else THROTTLED_SHARE
     for source, kept in recent.devices.items():
         samples = [sample for sample in kept if sample.time > recent.now - THROTTLED_SECONDS]
@@ -626,7 +626,7 @@ class Paging:
             self._usual_seconds.append(seconds)
 
     def _cause(self, begun: float) -> str:
-        """Sentences on why the run pages, by the samples since the last one before `begun`; empty if it doesn't."""
+        """Explains why the run pages, by the samples since the last one before `begun`; empty if it doesn't."""
         later = [sample for sample in self._samples if sample[0] > begun]
         samples: Sequence[tuple[float, int | None, str]] = list(self._samples)[-len(later) - 1 :]
         swaps = [swap for _time, swap, _full in samples if swap is not None]
@@ -657,7 +657,7 @@ class Paging:
 
 
 def _full_memory(sample: MemorySampled) -> str:
-    """A sentence that memory which can page is full; empty if it isn't, or that is unknown."""
+    """Returns a sentence that memory which can page is full; empty if it isn't, or that is unknown."""
     template = ""
     if sample.source is Source.SYSTEM:
         template = _("{share} of the memory ({ceiling}) was in use.")

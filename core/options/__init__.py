@@ -35,7 +35,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def starts_random(self) -> bool:
-        """Whether the model has random weights at the start. That of a past run has the run's, always."""
+        """Whether the model has random weights at the start; the model of a past run never has."""
         source = self.model.source
         return is_scratch(source) or not (self.model.pretrained or scheme_of(source) is Scheme.RUN)
 
@@ -46,18 +46,23 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.task is Task.CHAT and is_scratch(self.model.source) and not is_random
 
     @property
+    def only_measures(self) -> bool:
+        """Whether a run keeps no model: each step is then timed alone, and nothing else may train meanwhile."""
+        return not self.output.save_model
+
+    @property
     def only_evaluates(self) -> bool:
         """Whether nothing is trained: with 0 epochs the model is evaluated, and not saved."""
         return not self.training.epochs and self.training.max_steps is None
 
     @property
     def tells_of_training(self) -> bool:
-        """Whether what is found in the training data is told: not where the model is evaluated on other data only."""
+        """Whether findings in the training data are told: not if the model is only evaluated, on other data."""
         return not (self.only_evaluates and (self.data.eval or self.data.eval_split))
 
     @property
     def data_name(self) -> str:
-        """The name of the data that the run is about: where nothing is trained, of what is evaluated."""
+        """The name of the training data, or of the evaluated data if nothing is trained."""
         return Path((self.only_evaluates and self.data.eval) or self.data.train).name
 
     @property

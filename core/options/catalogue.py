@@ -23,13 +23,13 @@ TASK = Option(None, _("Task"), _("What the model learns to do."), path="task", v
 
 @cache
 def all_options() -> tuple[Option, ...]:
-    """Every option in the order of the run file, `task` first."""
+    """Returns every option in the order of the run file, `task` first."""
     return (TASK, *(option for name, struct in SECTIONS.items() for option in options_in(struct, name)))
 
 
 @cache
 def options_by_path() -> dict[str, Option]:
-    """Every option by its path, such as `memory.batch_size`."""
+    """Returns every option by its path, such as `memory.batch_size`."""
     return {option.path: option for option in all_options()}
 
 
@@ -41,19 +41,19 @@ def options_of(section: str) -> tuple[Option, ...]:
 
 
 def copied(tree: Tree) -> Tree:
-    """A copy with its own sections."""
+    """Returns a copy with its own sections."""
     return {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
 
 
 def value_at(tree: Tree, path: str, default: Any = None) -> Any:
-    """The value at `section.option` or at a top-level key, `default` if it is missing."""
+    """Returns the value at `section.option` or at a top-level key, `default` if it is missing."""
     section, _dot, name = path.rpartition(".")
     values = tree.get(section) if section else tree
     return values.get(name, default) if isinstance(values, dict) else default
 
 
 def put(tree: Tree, values: Mapping[str, Any]) -> None:
-    """Set values by path. Entries that should be sections but are not, are left for validation to report."""
+    """Sets values by path. Entries that should be sections but are not, are left for validation to report."""
     for path, value in values.items():
         section, _dot, name = path.rpartition(".")
         target = tree.setdefault(section, {}) if section else tree
@@ -62,12 +62,12 @@ def put(tree: Tree, values: Mapping[str, Any]) -> None:
 
 
 def value_of(options: RunOptions, path: str) -> Any:
-    """The value at `path`; raises AttributeError for an unknown path."""
+    """Returns the value at `path`; raises AttributeError for an unknown path."""
     return attrgetter(path)(options)
 
 
 def row_multiple(options: RunOptions) -> int:
-    """The multiple that rows are padded to, up to the maximum length; 1 if it isn't resolved or has no effect."""
+    """Returns the multiple that rows are padded to, up to the maximum length; 1 if unresolved or without effect."""
     applies = options_by_path()["data.pad_to_multiple_of"].applies_to(options)
     return (options.data.pad_to_multiple_of or 1) if applies else 1
 
@@ -77,7 +77,7 @@ Changes = Mapping[str, Any]
 
 
 def with_changes(options: RunOptions, changes: Changes) -> RunOptions:
-    """A copy of `options` with `changes`, whose values may be plain or of the option's type."""
+    """Returns a copy of `options` with `changes`, whose values may be plain or of the option's type."""
     for path, value in changes.items():
         section, _dot, name = path.partition(".")
         value_type = options_by_path()[path].value_type
@@ -91,7 +91,7 @@ EMPTY: tuple[object, ...] = ("", None, (), [], {})
 
 
 def is_changed(option: Option, value: object, start: object) -> bool:
-    """Whether a value differs from a start. Never true for options without a default, such as the model."""
+    """Returns whether a value differs from a start. Never true for options without a default, such as the model."""
     has_default = option.advanced or option.default not in EMPTY
     as_lists = (list(one) if isinstance(one, tuple) else one for one in (value, start))
     return has_default and next(as_lists) != next(as_lists)
@@ -112,7 +112,7 @@ ZEROS = {
 
 
 def value_text(option: Option, value: Any) -> str:
-    """A value as the form shows it: `16`, `On`, `LoRA`, `2e-5`, `not set`; an invalid value as `str` formats it."""
+    """Formats a value as the form does: `16`, `On`, `LoRA`, `2e-5`, `not set`; an invalid one as `str` does."""
     if value in EMPTY:
         return _("not set")
     if value == 0 and option.path in ZEROS:
@@ -134,14 +134,14 @@ def value_text(option: Option, value: Any) -> str:
 
 
 def number_words(option: Option, value: float) -> str:
-    """A number such as `1,024`, `0.001` or `2e-5`; a share in percent."""
+    """Returns a number such as `1,024`, `0.001` or `2e-5`; a share in percent."""
     if _is_share(option, value):
         return f"{plain_number(round(100 * value, 8))} %"
     return f"{value:,}" if isinstance(value, int) else plain_number(value)
 
 
 def unit_of(option: Option, value: Any) -> str:
-    """The unit of a value, such as `batches`, or `batch` for 1; empty if the title says it, and after a percentage."""
+    """Returns a value's unit, such as `batches`, or `batch` for 1; empty if the title says it, and after percent."""
     is_word = value == 0 and option.path in ZEROS
     if (
         option.unit is None
@@ -155,12 +155,12 @@ def unit_of(option: Option, value: Any) -> str:
 
 
 def unit_beside(option: Option, value: Any) -> str:
-    """The unit behind a field: that of a share of the run is `of the run`."""
+    """Returns the unit behind a field: that of a share of the run is `of the run`."""
     return _("of the run") if option.share_below_one and _is_share(option, value) else unit_of(option, value)
 
 
 def with_unit(option: Option, value: Any) -> str:
-    """A value with its unit: `8 steps`, `1 batch`, `5 %`."""
+    """Returns a value with its unit: `8 steps`, `1 batch`, `5 %`."""
     text = value_text(option, value)
     return text if value in EMPTY else f"{text} {unit_of(option, value)}".rstrip()
 
@@ -184,7 +184,7 @@ On the command line an option is set as `--set section.option=value`.
 
 
 def as_text() -> str:
-    """Every option on two lines, for a terminal."""
+    """Returns every option on two lines, for a terminal."""
     lines = []
     for option in all_options():
         default = _("default: {value}").format(value=_default(option))
@@ -196,7 +196,7 @@ def as_text() -> str:
 
 
 def as_markdown() -> str:
-    """The reference page: a heading per section, a table row per option, and the values of choices."""
+    """Returns the reference page: a heading per section, a table row per option, and the values of choices."""
     lines = [_HEAD.rstrip(), "", "## task", "", *_choices(all_options()[0])]
     for section, struct in SECTIONS.items():
         lines += ["", f"## {section}", "", (struct.__doc__ or "").strip(), ""]
@@ -221,7 +221,7 @@ def _only_with(option: Option) -> str:
 
 
 def needs_of(option: Option) -> str:
-    """The options that this one needs, such as "`model.method` lora or qlora"."""
+    """Returns the options that this one needs, such as "`model.method` lora or qlora"."""
     return _(" and ").join(f"`{path}` {_either(values)}" for path, values in option.needs.items())
 
 
@@ -249,7 +249,7 @@ def _default(option: Option) -> str:
 
 
 def use(path: str, value: Any, name: str = "") -> Fix:
-    """The fix that gives an option this value, called `name` or by the value itself."""
+    """Returns the fix that gives an option this value, called `name` or by the value itself."""
     match value:
         case bool():
             text = str(value).lower()

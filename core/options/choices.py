@@ -14,7 +14,7 @@ class Described(StrEnum):
     help: str
 
     def __new__(cls, value: str, label: str = "", help: str = "") -> Self:
-        """Create a member; type checkers see `Task("chat")` as a call of this, hence the defaults."""
+        """Creates a member; type checkers see `Task("chat")` as a call of this, hence the defaults."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.label, member.help = label, help
@@ -58,7 +58,7 @@ class Task(Described):
 
     @classmethod
     def _missing_(cls, value: object) -> "Task | None":
-        """Accept a task's title, which windows and guides call it by, such as `text-generation` for `causal-lm`."""
+        """Accepts a task's title, which windows and guides call it by, such as `text-generation` for `causal-lm`."""
         title = str(value).replace("-", " ").casefold()
         return next((task for task in cls if task.label.casefold() == title), None)
 
@@ -391,7 +391,7 @@ DEVICE_KINDS = {"cuda": "CUDA", "mps": "MPS", "cpu": "CPU"}
 
 
 def device_title(name: str) -> str:
-    """A device's kind and index: `CUDA 1`, `CUDA on workshop`; an unknown kind is returned unchanged."""
+    """Returns a device's kind and index: `CUDA 1`, `CUDA on workshop`; an unknown kind is returned unchanged."""
     there, _at, computers = name.partition("@")
     kind, _colon, index = there.partition(":")
     title = f"{DEVICE_KINDS[kind]} {index}".rstrip() if kind in DEVICE_KINDS else there
@@ -401,6 +401,6 @@ def device_title(name: str) -> str:
 
 
 def model_title(short_name: str) -> str:
-    """The title of a model that Hone knows; other names are returned unchanged."""
+    """Returns the title of a model that Hone knows; other names are returned unchanged."""
     known = VISION_MODELS.get(short_name) or HUB_MODELS.get(short_name) or SCRATCH_MODELS.get(short_name)
     return known.title if known else short_name

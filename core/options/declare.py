@@ -194,23 +194,23 @@ class Option:
         return self.maximum is not None and self.maximum < 1 and round(self.maximum, 3) == self.maximum
 
     def applies(self, value_at: Callable[[str], Any]) -> bool:
-        """Whether the option applies, given the values of other options by path."""
+        """Returns whether the option applies, given the values of other options by path."""
         return all(value_at(path) in values for path, values in self.needs.items())
 
     def applies_to(self, options: msgspec.Struct) -> bool:
-        """Whether the option applies in a run's `RunOptions`."""
+        """Returns whether the option applies in a run's `RunOptions`."""
         return self.applies(lambda path: attrgetter(path)(options))
 
     def suits(self, source: str) -> bool:
-        """Whether the option is for such a model, given its source (see `of_scratch`)."""
+        """Returns whether the option is for such a model, given its source (see `of_scratch`)."""
         return self.of_scratch in (None, is_scratch(source))
 
     def acts_in(self, options: msgspec.Struct) -> bool:
-        """Whether the option applies in a run's `RunOptions`, and to its model."""
+        """Returns whether the option applies in a run's `RunOptions`, and to its model."""
         return self.suits(attrgetter("model.source")(options)) and self.applies_to(options)
 
     def expectation(self) -> str:
-        """What a value must be, such as "a whole number of 1 or more"."""
+        """Returns what a value must be, such as "a whole number of 1 or more"."""
         if self.kind is OptionKind.CHOICE:
             return _("one of {values}").format(values=", ".join(choice.value for choice in self.choices))
         if self.above is not None and self.maximum is not None:
@@ -224,11 +224,11 @@ class Option:
         return text.format(kind=self.kind.value, above=self.above, minimum=self.minimum, maximum=self.maximum)
 
     def number_text(self, value: float) -> str:
-        """A number with its digits; a fraction in percent."""
+        """Returns a number with its digits; a fraction in percent."""
         return percent_tick(100 * value) if self.is_share else f"{value:,.10g}"
 
     def broken_limit(self, value: float) -> str:
-        """The limit that a number breaks, such as "must be 1 or more"; empty if it breaks none."""
+        """Returns the limit that a number breaks, such as "must be 1 or more"; empty if it breaks none."""
         if self.above is not None and value <= self.above:
             return _("must be above {limit}").format(limit=self.number_text(self.above))
         if self.minimum is not None and value < self.minimum:
@@ -263,7 +263,7 @@ class Section(msgspec.Struct, metaclass=_SectionMeta, frozen=True, kw_only=True)
 
 
 def options_in(section: type[Section], name: str) -> list[Option]:
-    """The options of a section with this name, in the order of their declaration."""
+    """Returns the options of a section with this name, in the order of their declaration."""
     hints = typing.get_type_hints(section)
     options = []
     for key, declared in _DECLARED[section].items():

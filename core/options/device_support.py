@@ -43,7 +43,7 @@ OF_MODELS = ("model.method", "model.attention", "memory.activation_checkpointing
 
 
 def machine_may_refuse(options: RunOptions) -> bool:
-    """Whether `options` must be checked against this machine."""
+    """Returns whether `options` must be checked against this machine."""
     return any(
         value_of(options, path) not in (options_by_path()[path].default, *values)
         for path, values in OF_MACHINES.items()
@@ -51,7 +51,7 @@ def machine_may_refuse(options: RunOptions) -> bool:
 
 
 def model_may_refuse(options: RunOptions) -> bool:
-    """Whether `options` must be checked against the model."""
+    """Returns whether `options` must be checked against the model."""
     return any(value_of(options, path) != options_by_path()[path].default for path in OF_MODELS)
 
 
@@ -123,7 +123,7 @@ MORE_THAN = ">"
 
 
 def find_device(machine: MachineReport, name: str) -> DeviceReport | None:
-    """The device that a value of `device.name` selects, that of the first computer if it names several.
+    """Returns the device that a value of `device.name` selects, that of the first computer if it names several.
 
     Returns None if there is no such device.
     """
@@ -138,19 +138,19 @@ def find_device(machine: MachineReport, name: str) -> DeviceReport | None:
 
 
 def why_automatic(name: str) -> str:
-    """Why the automatic device is the one called `name` (`cuda:0`, `mps`, `cpu`)."""
+    """Returns why the automatic device is the one called `name` (`cuda:0`, `mps`, `cpu`)."""
     kind = name.partition(":")[0]
     reasons = {"cuda": _("there is an NVIDIA GPU"), "mps": _("there is an Apple GPU")}
     return reasons.get(kind, _("there is no GPU here that PyTorch can use"))
 
 
 def refusal(device: DeviceReport, path: str, value: object) -> str:
-    """Why the device doesn't support `value` for the option at `path`; empty if it does."""
+    """Returns why the device doesn't support `value` for the option at `path`; empty if it does."""
     return _entry(device.refusals, path, value)
 
 
 def caution(device: DeviceReport, path: str, value: object) -> str:
-    """What to know about `value` for the option at `path`; empty for most values."""
+    """Returns what to know about `value` for the option at `path`; empty for most values."""
     return _entry(device.cautions, path, value)
 
 
@@ -165,19 +165,19 @@ def _entry(table: dict[str, dict[str, str]], path: str, value: object) -> str:
 
 
 def text_of(value: object) -> str:
-    """A value as a key of `refusals`: `true`, `bf16`, `4`."""
+    """Returns a value as a key of `refusals`: `true`, `bf16`, `4`."""
     return str(value.value if isinstance(value, Enum) else value).lower() if value is not None else ""
 
 
 def half_precision(device: DeviceReport) -> Precision | None:
-    """bf16, or fp16 if the device has no bf16 or only emulates it. Returns None if it has neither."""
+    """Returns bf16, or fp16 if the device has no bf16 or only emulates it; None if it has neither."""
     path = "device.precision"
     offered = [value for value in (Precision.BF16, Precision.FP16) if not refusal(device, path, value)]
     return min(offered, key=lambda value: bool(caution(device, path, value)), default=None)
 
 
 def machine_problems(machine: MachineReport, options: RunOptions) -> Iterator[Problem]:
-    """The options that this machine doesn't support, or one of several computers, with fixes."""
+    """Yields the options that this machine doesn't support, or one of several computers, with fixes."""
     there, refused = options.device.there, set()
     for name in [f"{there}@{computer}" for computer in options.device.computers] or [there]:
         device = find_device(machine, name)
@@ -214,7 +214,7 @@ def machine_problems(machine: MachineReport, options: RunOptions) -> Iterator[Pr
 
 
 def cautions(machine: MachineReport, options: RunOptions) -> Iterator[Problem]:
-    """What to know about options that work on this machine."""
+    """Yields what to know about options that work on this machine."""
     device = find_device(machine, options.device.name)
     if device is not None and device.available:
         for option, value in _applicable(options):
@@ -230,7 +230,7 @@ def _applicable(options: RunOptions) -> Iterator[tuple[Option, object]]:
 
 
 def _reset(option: Option, value: object) -> tuple[Fix, ...]:
-    """A fix that sets the default, or, if that is refused, resets the option that this one needs."""
+    """Returns a fix that sets the default, or, if that is refused, resets the option that this one needs."""
     if value != option.default:
         if option.default == "auto":
             return (Fix(_("Let Hone choose"), {option.path: option.default}),)
@@ -250,7 +250,7 @@ LARGE_TILE_GPUS = ("A100", "H100", "H200", "GH200", "B100", "B200", "GB200")
 
 
 def hints(options: RunOptions, machine: MachineReport | None) -> tuple[Problem, ...]:
-    """Advice about options that work, each with fixes as suggestions. `machine` is None until it is known."""
+    """Returns advice about options that work, each with fixes as suggestions. `machine` is None until it is known."""
     device = find_device(machine, options.device.name) if machine else None
     general = (
         *_pretraining(options),
@@ -283,7 +283,7 @@ def _pretraining(options: RunOptions) -> Iterator[Problem]:
 
 
 def _batch_multiples(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:
-    """NVIDIA's GPUs multiply fastest with sizes that are multiples of 8; A100 and later, in fp16, of 64.
+    """Advises sizes with which NVIDIA's GPUs multiply fastest: multiples of 8; on A100 and later, in fp16, of 64.
 
     Source: NVIDIA, "Matrix Multiplication Background User's Guide": tensor cores want 16 bytes, on A100 128. Batches
     below 4 are left alone.
@@ -321,7 +321,7 @@ def _batch_norm(options: RunOptions) -> Iterator[Problem]:
 
 
 def settled_beside(settled: Settled, options: RunOptions) -> Settled:
-    """The value of an automatic option, given the other options."""
+    """Returns the value of an automatic option, given the other options."""
     for other in settled.instead:
         if text_of(value_of(options, other.path)) == other.when:
             return Settled(other.value, other.reason)
@@ -329,13 +329,13 @@ def settled_beside(settled: Settled, options: RunOptions) -> Settled:
 
 
 def settle(device: DeviceReport, options: RunOptions) -> RunOptions:
-    """Resolve automatic options for `device`."""
+    """Resolves automatic options for `device`."""
     automatic = automatic_paths(device, options)
     return with_changes(options, {path: settled.value for path, settled in automatic.items()})
 
 
 def automatic_paths(device: DeviceReport, options: RunOptions) -> dict[str, Settled]:
-    """The automatic options among `options`, by path, with their values on `device`."""
+    """Returns the automatic options among `options`, by path, with their values on `device`."""
     return {
         path: settled_beside(settled, options)
         for path, settled in device.automatic.items()

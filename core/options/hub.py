@@ -70,7 +70,7 @@ class Standing(NamedTuple):
 def standing(
     files: Collection[str], *, tags: Collection[str] = (), config: Mapping[str, Any] | None = None
 ) -> Standing:
-    """Whether Hone can train a model; `config` is its config.json as far as the Hub tells."""
+    """Returns whether Hone can train a model; `config` is its config.json as far as the Hub tells."""
     if "custom_code" in tags or (config or {}).get("auto_map"):
         return Standing(
             _(
@@ -99,7 +99,7 @@ def standing(
 
 
 def weights(files: Iterable[str]) -> list[str]:
-    """The files of a model's weights as transformers looks for them: one file, or the parts that an index names."""
+    """Returns the files of a model's weights as transformers finds them: one, or the parts that an index names."""
     names = set(files)
     if WHOLE in names:
         return [WHOLE]
@@ -109,14 +109,14 @@ def weights(files: Iterable[str]) -> list[str]:
 
 
 def has_all_weights(files: Iterable[str]) -> bool:
-    """Whether there are as many parts as their names say."""
+    """Returns whether there are as many parts as their names say."""
     parts = weights(files)
     part = PART.fullmatch(parts[0]) if parts else None
     return bool(parts) and (part is None or len(parts) == int(part[1]))
 
 
 def wanted(files: Iterable[str]) -> list[str]:
-    """The files of a model that a run needs: safetensors, config, tokenizer; never code or pickled weights."""
+    """Returns the files of a model that a run needs: safetensors, config, tokenizer; never code or pickled weights."""
     top = {file for file in files if "/" not in file}
     describing = {
         file
@@ -129,17 +129,17 @@ def wanted(files: Iterable[str]) -> list[str]:
 
 
 def suits(purpose: str, task: str) -> bool:
-    """Whether a model with this `pipeline_tag` can learn a task, or any task if `task` is empty."""
+    """Returns whether a model with this `pipeline_tag` can learn a task, or any task if `task` is empty."""
     return any(purpose in known for name, known in PURPOSES.items() if task in (name, ""))
 
 
 def weight_bytes(parameters: Mapping[str, int]) -> int:
-    """Bytes of weights, from their number by format (`{"F32": 66955010}`)."""
+    """Returns the bytes of weights, from their number by format (`{"F32": 66955010}`)."""
     return int(sum(count * _BYTES.get(form, 1) for form, count in parameters.items()))
 
 
 def page_of(name: str, kind: RepoKind) -> str:
-    """The address of a model's or data set's page."""
+    """Returns the address of a model's or data set's page."""
     return f"{PUBLIC}/{'' if kind is RepoKind.MODEL else 'datasets/'}{name}"
 
 
@@ -151,12 +151,12 @@ PARTIAL = ".hone.incomplete"
 
 
 def repo_folder(name: str, kind: RepoKind) -> Path:
-    """The folder of a repository in the cache, whether it exists or not."""
+    """Returns the folder of a repository in the cache, whether it exists or not."""
     return settings.hub_cache() / f"{kind}s--{name.replace('/', '--')}"
 
 
 def snapshot(name: str, kind: RepoKind) -> Path | None:
-    """The folder with the newest files of a repository. Returns None if there are none."""
+    """Returns the folder with the newest files of a repository; None if there are none."""
     folder = repo_folder(name, kind)
     try:
         commit = (folder / "refs" / "main").read_text(encoding="ascii").strip()
@@ -167,7 +167,7 @@ def snapshot(name: str, kind: RepoKind) -> Path | None:
 
 
 def names_here(name: str, kind: RepoKind) -> dict[str, int]:
-    """Sizes of the finished files by their names in the repository (`data/train.csv`)."""
+    """Returns sizes of the finished files by their names in the repository (`data/train.csv`)."""
     folder = snapshot(name, kind)
     if folder is None:
         return {}
@@ -193,13 +193,13 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
 def may_be_there(options: RunOptions) -> bool:
-    """Whether the model's source could be an id on the Hub."""
+    """Returns whether the model's source could be an id on the Hub."""
     source = options.model.source
     return is_name(source) and not Path(source).is_dir()
 
 
 def is_name(source: str) -> bool:
-    """Whether this is a valid id on the Hub: `model` or `owner/model`."""
+    """Returns whether this is a valid id on the Hub: `model` or `owner/model`."""
     return _NAME.fullmatch(source) is not None
 
 
@@ -208,7 +208,7 @@ def is_forbidden() -> bool:
 
 
 def forbidden_by() -> str:
-    """The setting or variable that forbids connections to the Hub; empty if none does.
+    """Returns the setting or variable that forbids connections to the Hub; empty if none does.
 
     The variables are read as by huggingface_hub and transformers
     (https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables).
@@ -223,13 +223,13 @@ def forbidden_by() -> str:
 
 
 def forbid() -> None:
-    """Let the libraries of this process and its children know if connections to the Hub are forbidden."""
+    """Lets the libraries of this process and its children know if connections to the Hub are forbidden."""
     if is_forbidden():
         os.environ[VARIABLE] = "1"
 
 
 def not_here(source: str, by: str = "") -> ModelError:
-    """The error where a model isn't on this computer and `by`, the setting or the variable forbids its download."""
+    """Returns the error for a model that isn't here and whose download `by`, a setting or variable, forbids."""
     by = by or forbidden_by()
     return ModelError(
         _("{source} isn't on this computer, or not all of it").format(source=source),
@@ -244,7 +244,7 @@ def not_here(source: str, by: str = "") -> ModelError:
 
 
 def host() -> str:
-    """The Hub's host: huggingface.co, or the mirror in `HF_ENDPOINT`."""
+    """Returns the Hub's host: huggingface.co, or the mirror in `HF_ENDPOINT`."""
     return urlsplit(os.environ.get("HF_ENDPOINT") or PUBLIC).netloc
 
 
@@ -252,7 +252,7 @@ def host() -> str:
 
 
 def is_at_hand(options: RunOptions) -> bool:
-    """Whether the model's architecture is known without a connection."""
+    """Returns whether the model's architecture is known without a connection."""
     source = options.model.source
     if options.task.reads_images and Scheme.TORCHVISION.name_of(source):
         return True
@@ -265,7 +265,7 @@ def is_at_hand(options: RunOptions) -> bool:
 
 
 def is_complete(options: RunOptions) -> bool:
-    """Whether all files of the model that a run needs are on this computer, weights of torchvision aside."""
+    """Returns whether all files of the model that a run needs are on this computer, weights of torchvision aside."""
     if not may_be_there(options):
         return True
     files = names_here(options.model.source, RepoKind.MODEL)

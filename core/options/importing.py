@@ -30,7 +30,7 @@ COMPUTED: Any = object()
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """Names and values in JSON, Python or a command line. Empty if there are none; nothing is run."""
+    """Returns names and values in JSON, Python or a command line. Empty if there are none; nothing is run."""
     text = text.replace("\r\n", "\n").strip()
     return _from_json(text) or _from_python(text) or _from_command_line(text)
 
@@ -48,7 +48,7 @@ def _from_json(text: str) -> dict[str, Any]:
 
 
 def _from_python(text: str) -> dict[str, Any]:
-    """Keyword arguments of calls of `...Arguments`, `...Config` and `from_pretrained`."""
+    """Returns keyword arguments of calls of `...Arguments`, `...Config` and `from_pretrained`."""
     try:
         module = ast.parse(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -73,7 +73,7 @@ def _from_python(text: str) -> dict[str, Any]:
 
 
 def _lora_name(name: str) -> str:
-    """PEFT's `r` as `lora_r`; names that are known anyway are returned unchanged."""
+    """Returns PEFT's `r` as `lora_r`; names that are known anyway are returned unchanged."""
     return f"lora_{name}" if translate(name, None) is None and translate(f"lora_{name}", None) else name
 
 
@@ -150,7 +150,7 @@ class Imported:
 
 
 def import_file(path: Path) -> Imported:
-    """As `import_text`, from a file.
+    """Imports options from a file, as `import_text` does.
 
     Raises:
         OptionsError: The file can't be read, or holds no options.
@@ -165,7 +165,7 @@ def import_file(path: Path) -> Imported:
 
 
 def import_text(text: str) -> Imported:
-    """Import options from JSON, Python or a command line.
+    """Imports options from JSON, Python or a command line.
 
     Raises:
         OptionsError: The text is none of the three, or holds no known name.
@@ -235,7 +235,7 @@ def _task(arguments: Mapping[str, Any]) -> Task:
 
 
 def _parsed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by path in the types of their options where they were texts, such as those of a command line."""
+    """Returns values by path in the types of their options where they were texts, such as those of a command line."""
     parsed = {
         path: parse_value(path, value) if isinstance(value, str) else value for path, value in values.items()
     }

@@ -43,7 +43,7 @@ class Advice(NamedTuple):
 
 
 def big_model_advice() -> tuple[Advice, ...]:
-    """What to do about models of increasing size; the first condition that holds counts.
+    """Returns what to do about models of increasing size; the first condition that holds counts.
 
     Source: the decision tree in the guides "Efficient training on a single GPU" and "DeepSpeed" of transformers.
     """
@@ -104,7 +104,7 @@ class Extent:
 
 
 def extent(options: RunOptions, rows: int) -> Extent:
-    """Count samples and steps as Trainer does; rows that will be skipped are not known yet.
+    """Counts samples and steps as Trainer does; rows that will be skipped are not known yet.
 
     A last, smaller batch counts as one, and so do batches left over from accumulation.
     """
@@ -117,20 +117,20 @@ def extent(options: RunOptions, rows: int) -> Extent:
 
 
 def steps_of(options: RunOptions, trained: int) -> tuple[int, int]:
-    """The steps of a run on so many samples, and those of an epoch."""
+    """Returns the steps of a run on so many samples, and those of an epoch."""
     batches = math.ceil(trained / (options.memory.batch_size * max(1, options.device.processes)))
     per_epoch = max(1, math.ceil(batches / options.memory.gradient_accumulation_steps))
     return options.training.max_steps or math.ceil(options.training.epochs * per_epoch), per_epoch
 
 
 def with_batch_within(options: RunOptions, rows: int) -> RunOptions:
-    """The options with a batch size of at most `rows`, which is what takes memory."""
+    """Returns the options with a batch size of at most `rows`, which is what takes memory."""
     batch = max(1, min(options.memory.batch_size, rows))
     return msgspec.structs.replace(options, memory=msgspec.structs.replace(options.memory, batch_size=batch))
 
 
 def batch_hint(options: RunOptions, trained: int) -> Problem | None:
-    """A hint if the batch size exceeds the `trained` samples, with the usual size."""
+    """Returns a hint if the batch size exceeds the `trained` samples, with the usual size."""
     if options.memory.batch_size <= trained:
         return None
     usual = min(starting_options(options.task).memory.batch_size, trained)
@@ -141,18 +141,18 @@ def batch_hint(options: RunOptions, trained: int) -> Problem | None:
 
 
 def most_epochs(options: RunOptions) -> float:
-    """The number of useful epochs, at least those of `options`."""
+    """Returns the number of useful epochs, at least those of `options`."""
     most = MOST_EPOCHS_FROM_SCRATCH if options.starts_random else MOST_EPOCHS
     return max(most, options.training.epochs)
 
 
 def useful_steps(options: RunOptions, trained: int) -> int:
-    """The steps of `most_epochs` on so many samples."""
+    """Returns the steps of `most_epochs` on so many samples."""
     return math.ceil(most_epochs(options) * steps_of(options, trained)[1])
 
 
 def steps_hint(options: RunOptions, trained: int) -> Problem | None:
-    """A hint if `training.max_steps` exceeds the useful steps on `trained` samples."""
+    """Returns a hint if `training.max_steps` exceeds the useful steps on `trained` samples."""
     steps, useful = options.training.max_steps or 0, useful_steps(options, trained)
     if steps <= useful:
         return None
@@ -165,7 +165,7 @@ def steps_hint(options: RunOptions, trained: int) -> Problem | None:
 
 
 def warmup_problem(options: RunOptions, steps: int) -> Problem | None:
-    """The problem of a warm-up that is no shorter than a run by epochs; `steps` are counted as by Trainer."""
+    """Returns the problem of a warm-up that is no shorter than a run by epochs; `steps` are counted as by Trainer."""
     by_epochs = options.training.max_steps is None and not options.only_evaluates
     return _long_warmup(options, steps) if by_epochs else None
 
@@ -198,7 +198,7 @@ class UsualRate(NamedTuple):
 
 
 def usual_rate(options: RunOptions) -> UsualRate:
-    """The learning rate that is usual for a model, task, method and optimizer.
+    """Returns the learning rate that is usual for a model, task, method and optimizer.
 
     Source: BERT's paper (2e-5 to 5e-5), LoRA's (2e-4), TRL's examples of DPO; SGD takes about 1e-2, Lion a tenth of
     AdamW's rate.
@@ -232,7 +232,7 @@ WORTH_TRYING = 2.0
 
 
 def rate_hint(options: RunOptions) -> Problem | None:
-    """A hint if the learning rate is far above the usual one, or so far below it that the model would learn little."""
+    """Yields a hint if the learning rate is far above the usual one, or so far below that the model learns little."""
     rate, usual, path = options.training.learning_rate, usual_rate(options), "training.learning_rate"
     if rate > FAR_OFF * usual.value and not options.starts_random:
         message = _("{rate} is high for {what}; {usual} is usual")
@@ -271,7 +271,7 @@ def rate_fixes(options: RunOptions, *factors: float) -> tuple[Fix, ...]:
 
 
 def starting_options(task: Task) -> RunOptions:
-    """Options for a first run of `task`, with example names of data files."""
+    """Returns options for a first run of `task`, with example names of data files."""
     match task:
         case Task.CAUSAL_LM:
             data = DataOptions(train="text.txt", max_length=256)
@@ -301,7 +301,7 @@ def starting_options(task: Task) -> RunOptions:
 
 
 def pretrained_fix(task: Task, label: str) -> Fix:
-    """A small pretrained model that generates text, with its usual options, in place of one from scratch."""
+    """Returns a small pretrained model that generates text, with its usual options, in place of one from scratch."""
     usual = starting_options(task)
     training = ("training.learning_rate", "training.epochs", "training.max_steps", "data.max_length")
     paths = ("model.source", "model.method", *training, *BATCH_PATHS)
@@ -413,7 +413,7 @@ def _frozen_random_weights(options: RunOptions) -> Iterator[Problem]:
 
 
 def _offloaded_optimizer(options: RunOptions) -> Iterator[Problem]:
-    """Torchao offloads gradients before they could be clipped or unscaled (its README says so of clipping)."""
+    """Refuses what torchao can't do: it offloads gradients before they are clipped or unscaled (see its README)."""
     path, training = "memory.offload_optimizer", options.training
     if not options.memory.offload_optimizer:
         return
@@ -475,7 +475,7 @@ def _zero(options: RunOptions) -> Iterator[Problem]:
 
 
 def _shards(options: RunOptions) -> Iterator[Problem]:
-    """What FSDP2 can't divide: tried with torch 2.13 and accelerate 1.15 on two processes of a CPU."""
+    """Yields what FSDP2 can't divide: tried with torch 2.13 and accelerate 1.15 on two processes of a CPU."""
     path = "memory.fsdp"
     if not options.memory.fsdp:
         return
@@ -504,7 +504,7 @@ def _shards(options: RunOptions) -> Iterator[Problem]:
 
 
 def _compiled_batch_norm(options: RunOptions) -> Iterator[Problem]:
-    """With torch 2.13 the compiled recomputation reads statistics that the forward pass has already changed."""
+    """Refuses recomputing compiled batch norms: torch 2.13 would read statistics that the forward pass has changed."""
     path, name = "memory.activation_checkpointing", Scheme.TORCHVISION.name_of(options.model.source) or ""
     limits = VISION_MODELS.get(name)
     recomputes = options.memory.activation_checkpointing and options.device.compile
@@ -516,7 +516,7 @@ def _compiled_batch_norm(options: RunOptions) -> Iterator[Problem]:
 
 
 def _single_answers(options: RunOptions) -> Iterator[Problem]:
-    """KTO compares the answers of a batch with each other (its KL term); of one alone nothing would be left."""
+    """Refuses batches of one answer: KTO compares the answers of a batch with each other (its KL term)."""
     path = "memory.batch_size"
     if options.preference is PreferenceLoss.KTO and options.memory.batch_size == 1:
         message = _("KTO compares an answer with another one of its batch, so it needs a batch size of 2")

@@ -49,7 +49,7 @@ class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(folder: Path) -> RunNotes:
-    """The notes of the run in `folder`, cut to the limits; empty if the file is missing, damaged or too long."""
+    """Reads the notes of the run in `folder`, cut to the limits; empty if missing, damaged or too long."""
     path = folder / FILE
     try:
         status = path.stat()
@@ -72,7 +72,7 @@ def _read(path: Path, _modified: int, _size: int) -> RunNotes:
 
 
 def unique_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """The tags without repetitions, ignoring case; the first spelling stays."""
+    """Returns the tags without repetitions, ignoring case; the first spelling stays."""
     by_key: dict[str, str] = {}
     for tag in tags:
         by_key.setdefault(tag.casefold(), tag)
@@ -83,7 +83,7 @@ def unique_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def names_in(folder: Path) -> tuple[str, str, str]:
-    """`output.name`, `model.source` and `data.train` of a run file; empty if it can't be read."""
+    """Reads `output.name`, `model.source` and `data.train` of a run file; empty if it can't be read."""
     path = folder / "run.toml"
     try:
         return _names_in_file(path, path.stat().st_mtime_ns)
@@ -107,7 +107,7 @@ CLOSE = 3
 
 
 def folder_called(name: str) -> Path | None:
-    """The run folder of this name, else that of the only run which was given this name."""
+    """Returns the run folder of this name, else that of the only run which was given this name."""
     if not name:
         return None
     folder = settings.runs_folder() / name
@@ -118,12 +118,12 @@ def folder_called(name: str) -> Path | None:
 
 
 def folders_given(name: str) -> list[Path]:
-    """The folders of all runs that were given this name, newest first."""
+    """Returns the folders of all runs that were given this name, newest first."""
     return [folder for folder in run_folders() if name and given_name(folder) == name]
 
 
 def run_folders() -> list[Path]:
-    """All run folders, newest first by their names."""
+    """Returns all run folders, newest first by their names."""
     return _folders(settings.runs_folder())
 
 
@@ -135,12 +135,12 @@ def _folders(parent: Path) -> list[Path]:
 
 
 def given_name(folder: Path) -> str:
-    """The name that a person gave the run in `folder`; empty if there is none or its run file can't be read."""
+    """Returns the name that a person gave the run in `folder`; empty if there is none or its run file can't be read."""
     return read(folder).title or names_in(folder)[0]
 
 
 def close_to(name: str, folders: list[Path]) -> list[Path]:
-    """At most `CLOSE` of the folders: those with the same name or given name, then similar ones, then longer ones."""
+    """Returns at most `CLOSE` of the folders: those with the name, then with similar names, then with longer ones."""
     names = {folder: {folder.name, given_name(folder) or folder.name} for folder in folders}
     similar = difflib.get_close_matches(name, {each for both in names.values() for each in both}, CLOSE, 0.5)
     ranked = [folder for each in (name, *similar) for folder in folders if each in names[folder]]
@@ -156,7 +156,7 @@ def is_run(source: str) -> bool:
 
 
 def run_folder(source: str) -> Path | None:
-    """The folder of `run:NAME`, whether it exists or not. Returns None for other sources."""
+    """Returns the folder of `run:NAME`, whether it exists or not; None for other sources."""
     name = Scheme.RUN.name_of(source)
     if name is None:
         return None
@@ -166,13 +166,13 @@ def run_folder(source: str) -> Path | None:
 
 
 def model_folder(source: str) -> Path | None:
-    """The model folder of `run:NAME`, whether it exists or not. Returns None for other sources."""
+    """Returns the model folder of `run:NAME`, whether it exists or not; None for other sources."""
     folder = run_folder(source)
     return None if folder is None else folder / "model"
 
 
 def with_run_path(options: RunOptions) -> RunOptions:
-    """The options with the absolute path of a past run in place of its name."""
+    """Returns the options with the absolute path of a past run in place of its name."""
     folder = run_folder(options.model.source)
     if folder is None:
         return options
@@ -181,7 +181,7 @@ def with_run_path(options: RunOptions) -> RunOptions:
 
 
 def task_of(folder: Path) -> Task | None:
-    """The task of a run. Returns None if its run file can't be read."""
+    """Returns the task of a run; None if its run file can't be read."""
     try:
         return Task(load_toml(read_text(folder / "run.toml"))["task"])
     except (OSError, ValueError, KeyError, RecursionError):
@@ -189,12 +189,12 @@ def task_of(folder: Path) -> Task | None:
 
 
 def holds_adapter(folder: Path) -> bool:
-    """Whether a run's model folder holds a LoRA adapter instead of a whole model."""
+    """Returns whether a run's model folder holds a LoRA adapter instead of a whole model."""
     return (folder / "adapter_config.json").is_file()
 
 
 def problem_with(source: str, task: Task) -> Problem | None:
-    """Why the model of the past run `source` can't be trained on `task`. Returns None if it can."""
+    """Returns why the model of the past run `source` can't be trained on `task`; None if it can."""
     folder = run_folder(source)
     assert folder is not None, "for runs only"
     if not Scheme.RUN.name_of(source) or not folder.is_dir():
@@ -204,12 +204,12 @@ def problem_with(source: str, task: Task) -> Problem | None:
 
 
 def _unfit(folder: Path, task: Task) -> str:
-    """Why the model of the run in `folder` can't be trained on `task`; empty if it can."""
+    """Returns why the model of the run in `folder` can't be trained on `task`; empty if it can."""
     model, learned = folder / "model", task_of(folder)
     if not model.is_dir():
-        return _("the run {name} has no model: it has not finished, or its model was deleted").format(
-            name=folder.name
-        )
+        return _(
+            "the run {name} has no model: it has not finished, it was not to keep one, or its model was deleted"
+        ).format(name=folder.name)
     if learned is None:
         return _("the task of {name} is unknown: its run file can't be read").format(name=folder.name)
     if learned.reads_images != task.reads_images or (task.writes_text and not learned.writes_text):
@@ -233,7 +233,7 @@ def _unfit(folder: Path, task: Task) -> str:
 
 
 def _no_run(name: str, folder: Path) -> Problem:
-    """No run, or several, have this name; suggests those with similar names."""
+    """Returns the problem that no run, or several, have this name; suggests those with similar names."""
     siblings = _folders(folder.parent) if Path(name).is_absolute() else run_folders()
     with_model = [path for path in siblings if (path / "model").is_dir()]
     namesakes = folders_given(name)

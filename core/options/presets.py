@@ -32,7 +32,7 @@ log = logging.getLogger("hone")
 
 
 def keep(tree: Tree) -> None:
-    """Save the values of the form; failure is only logged."""
+    """Saves the values of the form; failure is only logged."""
     try:
         content = tomli_w.dumps(tree).encode()
         _last_form_file().parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def keep(tree: Tree) -> None:
 
 
 def find_last_form() -> Tree | None:
-    """The values saved last. Returns None if there are none, or the file is damaged or of another schema."""
+    """Returns the values saved last; None if there are none, or the file is damaged or of another schema."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
         tree = tomllib.loads(_last_form_file().read_text(encoding="utf-8"))
         if tree.get("schema") == SCHEMA and tree.get("task") in [task.value for task in Task]:
@@ -72,18 +72,18 @@ class Preset:
 
 @cache
 def presets() -> tuple[Preset, ...]:
-    """All presets, in the order of the numbers in their file names."""
+    """Returns all presets, in the order of the numbers in their file names."""
     folder = RESOURCES / "presets"
     return tuple(_read(path, path.stem.partition("-")[2]) for path in sorted(folder.glob("*.hone")))
 
 
 def find_preset(name: str) -> Preset | None:
-    """The preset of a name such as `fits-in-8-gb`. Returns None if there is none."""
+    """Returns the preset of a name such as `fits-in-8-gb`; None if there is none."""
     return next((preset for preset in presets() if preset.name == name), None)
 
 
 def changes(tree: Tree, wanted: Tree) -> dict[str, Any]:
-    """The values of `wanted` by path that `tree` doesn't have, in which missing options have their defaults."""
+    """Returns the values of `wanted` by path that `tree` doesn't have, in which missing options have their defaults."""
     values = {path: value_at(wanted, path) for path in options_by_path()}
     return {
         path: value
@@ -94,18 +94,18 @@ def changes(tree: Tree, wanted: Tree) -> dict[str, Any]:
 
 @cache
 def examples() -> tuple[Preset, ...]:
-    """All examples, by name. Their paths are absolute; files that don't come with Hone don't exist."""
+    """Returns all examples, by name. Their paths are absolute; files that don't come with Hone don't exist."""
     paths = sorted((RESOURCES / "examples").glob("*.hone"))
     return tuple(replace(_read(path, path.stem), tree=run_file.read_tree(path)) for path in paths)
 
 
 def find_example(name: str) -> Preset:
-    """The example of a name such as `digits`; raises KeyError if there is none."""
+    """Returns the example of a name such as `digits`; raises KeyError if there is none."""
     return {example.name: example for example in examples()}[name]
 
 
 def comes_complete(example: Preset) -> bool:
-    """Whether neither data nor a model is missing on a computer with nothing but Hone."""
+    """Returns whether neither data nor a model is missing on a computer with nothing but Hone."""
     data, model = value_at(example.tree, "data.train"), value_at(example.tree, "model.source")
     is_pretrained = scheme_of(model) is Scheme.TORCHVISION and value_at(
         example.tree, "model.pretrained", True
@@ -126,13 +126,13 @@ MOST_RECENT = 8
 
 
 def recent() -> tuple[str, ...]:
-    """Recent values of `data.train`, newest first, without files that no longer exist or come with Hone."""
+    """Returns recent values of `data.train`, newest first, without files that no longer exist or come with Hone."""
     own = (source for source in _saved() if not Path(source).is_relative_to(RESOURCES))
     return tuple(source for source in own if scheme_of(source) or Path(source).exists())
 
 
 def remember(source: str) -> None:
-    """Put a file, folder or data set of the Hub first; other sources are not saved."""
+    """Puts a file, folder or data set of the Hub first; other sources are not saved."""
     is_path = scheme_of(source) is None and Path(source).is_absolute()
     before = _saved()
     sources = [source, *(other for other in before if other != source)][:MOST_RECENT]
@@ -191,7 +191,7 @@ _WHATSAPP_SHARE = 0.5
 
 
 def find_task(source: str) -> Task | None:
-    """The task that a source suits by its name and beginning.
+    """Returns the task that a source suits by its name and beginning.
 
     Returns None if unknown, as for a table, whose columns may hold anything, or a file that can't be read.
     """
@@ -205,7 +205,7 @@ def find_task(source: str) -> Task | None:
 
 
 def _of_folder(folder: Path) -> Task | None:
-    """The task that most files suit among the first in a folder and in its subfolders.
+    """Returns the task that most files suit among the first in a folder and in its subfolders.
 
     Images have class folders, unless all that is beside them is a table of their labels.
     """
@@ -249,7 +249,7 @@ def _beginning(path: Path) -> str:
 
 
 def _of_text(text: str) -> Task | None:
-    """Tables and lists of words may end in `.txt` like prose."""
+    """Returns the task of a text file: tables and lists of words may end in `.txt` like prose."""
     if text.lstrip("\ufeff \r\n").startswith(("{", "[")):
         return None
     lines = text.splitlines()
@@ -267,7 +267,7 @@ def _of_text(text: str) -> Task | None:
 
 
 def is_whatsapp(text: str) -> bool:
-    """Whether a text begins as a chat that WhatsApp exports, with two people or more in it."""
+    """Returns whether a text begins as a chat that WhatsApp exports, with two people or more in it."""
     lines = [line for line in text[:SAMPLED_BYTES].splitlines() if line.strip("\ufeff\u200e ")]
     found = list(filter(None, (WHATSAPP_LINE.match(line.lstrip("\ufeff")) for line in lines)))
     names = {match["name"] for match in found if match["name"]}

@@ -28,7 +28,7 @@ _NOT_TOML = (ValueError, RecursionError)
 
 
 def read(path: Path, overrides: tuple[str, ...] = ()) -> RunOptions:
-    """Read a run file, with overrides as the command line's `--set` takes them, and check it.
+    """Reads a run file, with overrides as the command line's `--set` takes them, and checks it.
 
     Raises:
         OptionsError: The file can't be read, is no run file, or has problems; all of them are listed.
@@ -42,7 +42,7 @@ def read(path: Path, overrides: tuple[str, ...] = ()) -> RunOptions:
 
 
 def read_tree(path: Path) -> Tree:
-    """The plain values of a run file, with absolute paths, otherwise unchecked.
+    """Returns the plain values of a run file, with absolute paths, otherwise unchecked.
 
     Raises:
         OptionsError: The file can't be read, isn't TOML, or holds no option.
@@ -71,7 +71,7 @@ def read_tree(path: Path) -> Tree:
 
 
 def in_todays_names(tree: Tree) -> tuple[Tree, tuple[str, ...]]:
-    """Replace names of earlier versions and of Trainer in a copy of a run file.
+    """Replaces names of earlier versions and of Trainer in a copy of a run file.
 
     Returns:
         The copy, and a note for each name that was replaced or left out. A former name beside today's is left where it
@@ -94,7 +94,7 @@ def in_todays_names(tree: Tree) -> tuple[Tree, tuple[str, ...]]:
 
 
 def _backslash_hint(text: str) -> str:
-    """What to do if the backslashes of Windows paths are all that is wrong with a TOML file."""
+    """Returns what to do if the backslashes of Windows paths are all that is wrong with a TOML file."""
     try:
         load_toml(text.replace("\\", "\\\\"))
     except _NOT_TOML:
@@ -103,7 +103,7 @@ def _backslash_hint(text: str) -> str:
 
 
 def with_absolute_paths(tree: Tree, base: Path) -> Tree:
-    """A copy of `tree` with relative paths resolved against `base`."""
+    """Returns a copy of `tree` with relative paths resolved against `base`."""
     resolved = copied(tree)
     for option in all_options():
         values = resolved.get(option.section)
@@ -115,7 +115,7 @@ def with_absolute_paths(tree: Tree, base: Path) -> Tree:
 
 
 def absolute(value: str, base: Path, *, must_exist: bool) -> str:
-    """Make a path absolute; leave schemes (`builtin:digits`) and, with `must_exist`, Hub ids as they are."""
+    """Makes a path absolute; leaves schemes (`builtin:digits`) and, with `must_exist`, Hub ids as they are."""
     if not value or scheme_of(value) is not None:
         return value
     path = without_tilde(value)
@@ -129,7 +129,7 @@ def absolute(value: str, base: Path, *, must_exist: bool) -> str:
 
 
 def apply_overrides(tree: Tree, overrides: tuple[str, ...], base: Path) -> list[Problem]:
-    """Set `section.option=value` pairs in `tree`, replacing its values.
+    """Sets `section.option=value` pairs in `tree`, replacing its values.
 
     Names of earlier versions and of Trainer are understood as in a file.
 
@@ -147,7 +147,7 @@ def apply_overrides(tree: Tree, overrides: tuple[str, ...], base: Path) -> list[
 
 
 def _parse_overrides(overrides: tuple[str, ...]) -> tuple[Tree, list[Problem]]:
-    """The pairs as a tree of their own; the last pair of an option counts."""
+    """Returns the pairs as a tree of their own; the last pair of an option counts."""
     tree: Tree = {}
     problems: list[Problem] = []
     for override in overrides:
@@ -176,7 +176,7 @@ def _parse_overrides(overrides: tuple[str, ...]) -> tuple[Tree, list[Problem]]:
 
 
 def renamings(path: Path, overrides: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Notes on replaced names (`in_todays_names`) in a run file and in `--set`. Empty for a file that can't be read."""
+    """Returns notes on names replaced (`in_todays_names`) in a run file and `--set`; empty if it can't be read."""
     try:
         tree = load_toml(read_text(path))
     except (OSError, *_NOT_TOML):
@@ -185,7 +185,7 @@ def renamings(path: Path, overrides: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 
 def parse_value(path: str, text: str) -> Any:
-    """Parse an option's value by the option's kind, else as TOML. Text that can't be parsed is returned unchanged."""
+    """Parses an option's value by the option's kind, else as TOML. Text that can't be parsed is returned unchanged."""
     option = options_by_path().get(path)
     kind = option.kind if option else None
     text = text.lstrip() if kind is OptionKind.TEXT else text.strip()  # a path may end in a space
@@ -207,13 +207,13 @@ def parse_value(path: str, text: str) -> Any:
 
 
 def pairs(text: str) -> dict[str, str]:
-    """Parse `name=value, name=value`; a part without `=` gets an empty value."""
+    """Parses `name=value, name=value`; a part without `=` gets an empty value."""
     parts = (part.partition("=") for part in text.split(",") if part.strip())
     return {name.strip(): value.strip() for name, _equals, value in parts}
 
 
 def to_tree(options: RunOptions) -> Tree:
-    """Plain values of all options except those that are None (TOML has no null)."""
+    """Returns plain values of all options except those that are None (TOML has no null)."""
     tree = msgspec.to_builtins(options)
     ordered: Tree = {"schema": tree["schema"], "task": tree["task"]}
     for section in SECTIONS:
@@ -222,7 +222,7 @@ def to_tree(options: RunOptions) -> Tree:
 
 
 def applied(options: RunOptions) -> tuple[list[str], list[str]]:
-    """The options that apply to this task and method, as lines of TOML: those that were changed, and the others."""
+    """Returns the options that apply to the task and method, as lines of TOML: the changed ones, and the others."""
     tree = to_tree(options)
     lines: tuple[list[str], list[str]] = ([], [])
     for option in all_options():
@@ -240,7 +240,7 @@ def dumps(options: RunOptions) -> str:
 
 
 def dumps_with_help(options: RunOptions) -> str:
-    """The options of this task as TOML, each with its help as a comment above."""
+    """Returns the options of this task as TOML, each with its help as a comment above."""
     tree = to_tree(options)
     lines = [f"schema = {tree['schema']}", f'task = "{tree["task"]}"']
     for section in SECTIONS:
@@ -253,7 +253,7 @@ def dumps_with_help(options: RunOptions) -> str:
 
 
 def _line(name: str, value: Any) -> str:
-    """An option on one line; `tomli_w` would write a table of texts as a section."""
+    """Returns an option on one line; `tomli_w` would write a table of texts as a section."""
     if value is None:
         return f"# {name} ="
     if isinstance(value, dict):
@@ -263,6 +263,6 @@ def _line(name: str, value: Any) -> str:
 
 
 def write(options: RunOptions, path: Path, comment: str = "") -> None:
-    """Write a run file atomically, with an optional comment line at its top."""
+    """Writes a run file atomically, with an optional comment line at its top."""
     printable = "".join(letter if letter.isprintable() else "?" for letter in comment)  # as TOML requires
     write_atomically(path, (f"# {printable}\n\n" * bool(comment) + dumps(options)).encode())

@@ -31,7 +31,7 @@ from core.options.declare import (
 )
 
 DEVICE_NAME = re.compile(r"(auto|cpu|mps|cuda(?::[0-9]+)?)(?:@([\w.-]+(?:\+[\w.-]+)*))?", re.ASCII)
-"""A value of `device.name`: a device, and the other computers whose it is, such as `cuda@workshop+attic`."""
+"""A value of `device.name`: a device, and the other computers it belongs to, such as `cuda@workshop+attic`."""
 
 
 class DeviceOptions(Section, frozen=True, kw_only=True):

@@ -47,7 +47,7 @@ class Lack(Enum):
 
 
 def what_lacks(folder: Path, *, needs_weights: bool) -> Lack | None:
-    """What is missing in a model folder. Returns None if it is complete.
+    """Returns what is missing in a model folder; None if it is complete.
 
     Raises:
         OSError: The folder can't be read.
@@ -74,7 +74,7 @@ class _Index(msgspec.Struct):
 
 
 def names_safe_parts(index: Path, folder: Path | None = None) -> bool:
-    """Whether an index names only .safetensors files of its own folder, all of them in `folder` if that is given.
+    """Returns whether an index names only .safetensors files of its own folder, all there if `folder` is given.
 
     transformers loads whatever an index names: pickled files, and files of other folders.
     """
@@ -91,7 +91,7 @@ def names_safe_parts(index: Path, folder: Path | None = None) -> bool:
 
 
 def _names_kind(config: Path) -> bool:
-    """Whether a config.json is that of a model. True for a damaged one: loading it gives the reason."""
+    """Returns whether a config.json is that of a model. True for a damaged one: loading it gives the reason."""
     try:
         content = json.loads(read_small(config))
     except (ValueError, RecursionError):
@@ -116,47 +116,47 @@ class Scheme(StrEnum):
     RUN = "run"
 
     def name_of(self, source: str) -> str | None:
-        """What follows this scheme in `source`. Returns None for other sources."""
+        """Returns what follows this scheme in `source`; None for other sources."""
         return source.removeprefix(f"{self}:") if source.startswith(f"{self}:") else None
 
     def of(self, name: str) -> str:
-        """The source with this scheme, such as `torchvision:resnet18`."""
+        """Returns the source with this scheme, such as `torchvision:resnet18`."""
         return f"{self}:{name}"
 
 
 def scheme_of(source: str) -> Scheme | None:
-    """The scheme of a source. Returns None for a path or an id on the Hub."""
+    """Returns the scheme of a source; None for a path or an id on the Hub."""
     head, colon, _name = source.partition(":")
     return Scheme(head) if colon and head in list(Scheme) else None
 
 
 def unknown_scheme(source: str) -> str:
-    """The scheme of a source that is neither a path nor has a known scheme; empty for other sources."""
+    """Returns the scheme of a source that is neither a path nor has a known scheme; empty for other sources."""
     head, colon, _name = source.partition(":")
     is_scheme = colon and len(head) > 1 and head.isalpha() and not Path(source).is_absolute()
     return head if is_scheme and scheme_of(source) is None else ""
 
 
 def hub_data(name: str) -> tuple[str, str]:
-    """The data set and its subset (empty for the first) of what follows `hub:`: OWNER/NAME or OWNER/NAME/SUBSET."""
+    """Splits what follows `hub:`, OWNER/NAME or OWNER/NAME/SUBSET, into data set and subset (empty: the first)."""
     parts = name.split("/", 2)
     return "/".join(parts[:2]), parts[2] if len(parts) == 3 else ""
 
 
 def parse_synthetic(source: str) -> tuple[int, int] | None:
-    """Samples and maximum length of `synthetic:512x128` or `synthetic:512x64-128`. Returns None for other sources."""
+    """Returns samples and maximum length of `synthetic:512x128` or `synthetic:512x64-128`; None for other sources."""
     sizes = _synthetic_sizes(source)
     return (sizes[0], sizes[2]) if sizes else None
 
 
 def synthetic_lengths(source: str) -> tuple[int, int] | None:
-    """Minimum and maximum length of random samples. Returns None for other sources."""
+    """Returns minimum and maximum length of random samples; None for other sources."""
     sizes = _synthetic_sizes(source)
     return sizes[1:] if sizes else None
 
 
 def _synthetic_sizes(source: str) -> tuple[int, int, int] | None:
-    """Samples, minimum and maximum length."""
+    """Returns samples, minimum and maximum length."""
     match = re.fullmatch(
         r"([0-9]{1,18})x([0-9]{1,18})(?:-([0-9]{1,18}))?", Scheme.SYNTHETIC.name_of(source) or ""
     )
@@ -167,13 +167,13 @@ def _synthetic_sizes(source: str) -> tuple[int, int, int] | None:
 
 
 def synthetic(samples: int, length: int, shortest: int | None = None) -> str:
-    """The source of random samples of `length` tokens or pixels, or of `shortest` to `length`."""
+    """Returns the source of random samples of `length` tokens or pixels, or of `shortest` to `length`."""
     lengths = str(length) if shortest in (None, length) else f"{shortest}-{length}"
     return Scheme.SYNTHETIC.of(f"{samples}x{lengths}")
 
 
 def short_name(source: str) -> str:
-    """What follows the scheme, or the last part of a path or id; for a folder called `model`, its parent's name."""
+    """Returns what follows the scheme, or the last part of a path or id; of a folder `model`, its parent's name."""
     scheme = scheme_of(source)
     if scheme in (None, Scheme.RUN):  # a run may be named by its path
         path = Path(source.removeprefix(f"{Scheme.RUN}:"))
@@ -280,7 +280,7 @@ class ScratchModel:
     inner: int
 
     def parameters(self, vocabulary: int, positions: int = LEAST_POSITIONS) -> int:
-        """Number of weights without a classifier."""
+        """Returns the number of weights without a classifier."""
         hidden, inner = self.hidden, self.inner
         if self.writes:
             block = 4 * hidden * hidden + 3 * hidden * inner + 2 * hidden
@@ -309,16 +309,16 @@ TIMED_MODELS = {
 
 
 def is_scratch(source: str) -> bool:
-    """Whether a model's source is `scratch:NAME`, known or not."""
+    """Returns whether a model's source is `scratch:NAME`, known or not."""
     return Scheme.SCRATCH.name_of(source) is not None
 
 
 def scratch_model(source: str) -> ScratchModel | None:
-    """The model of `scratch:NAME`. Returns None for other sources and unknown names."""
+    """Returns the model of `scratch:NAME`; None for other sources and unknown names."""
     name = Scheme.SCRATCH.name_of(source) or ""
     return SCRATCH_MODELS.get(name) or TIMED_MODELS.get(name)
 
 
 def positions_of(max_length: int) -> int:
-    """Positions of a model from scratch for texts of `max_length` tokens."""
+    """Returns positions of a model from scratch for texts of `max_length` tokens."""
     return max(LEAST_POSITIONS, max_length)

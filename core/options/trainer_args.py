@@ -167,7 +167,7 @@ class Translation(NamedTuple):
 
 
 def translate(name: str, value: Any) -> Translation | None:
-    """Translate an argument. Returns None if its name is unknown."""
+    """Translates an argument. Returns None if its name is unknown."""
     path = _paths_by_name().get(name)
     if name in SWITCHES:
         values = dict(SWITCHES[name]) if is_true(value) else {}
@@ -183,7 +183,7 @@ def translate(name: str, value: Any) -> Translation | None:
 
 
 def _convert(name: str, path: str, value: Any) -> Any:
-    """Convert the value of an argument to one of the option at `path`. Returns None if it sets nothing."""
+    """Converts the value of an argument to one of the option at `path`. Returns None if it sets nothing."""
     match name, value:
         # as many as there are epochs; no warm-up
         case ("max_steps", -1 | "-1") | ("warmup_steps", 0 | "0" | "0.0"):
@@ -206,7 +206,7 @@ def _convert(name: str, path: str, value: Any) -> Any:
             return "on" if value == "group_by_length" else "off"
         case "deepspeed", {"zero_optimization": {"stage": 3}}:
             return "zero-3"
-        case "deepspeed", _value:  # of a file with settings, which isn't read, the stage is unknown
+        case "deepspeed", _value:  # a file with settings isn't read: the stage is unknown
             return "zero-2" if value else None
         case "fsdp", _value:  # older ones name the kind of division
             return bool(value)
@@ -214,18 +214,18 @@ def _convert(name: str, path: str, value: Any) -> Any:
 
 
 def spelling(path: str, value: Any) -> Any:
-    """The name that Hone uses for a value of the option at `path`; other values are returned unchanged."""
+    """Returns the name that Hone uses for a value of the option at `path`; other values are returned unchanged."""
     return str(SPELLINGS.get(path, {}).get(value, value)) if isinstance(value, str) else value
 
 
 def is_true(value: Any) -> bool:
-    """Whether a switch of JSON, TOML or a command line is on."""
+    """Returns whether a switch of JSON, TOML or a command line is on."""
     return value is True or str(value).lower() in ("true", "1", "yes", "on")
 
 
 @cache
 def _paths_by_name() -> dict[str, str]:
-    """Paths of options by alias, and by their own name if only one option has it."""
+    """Returns paths of options by alias, and by their own name if only one option has it."""
     options = all_options()[1:]
     names = [option.name for option in options]
     unique = {option.name: option.path for option in options if names.count(option.name) == 1}
@@ -236,7 +236,7 @@ def _paths_by_name() -> dict[str, str]:
 
 
 def rename_arguments(tree: Tree) -> tuple[Tree, tuple[str, ...]]:
-    """Replace Trainer's names and values in a copy of a run file.
+    """Replaces Trainer's names and values in a copy of a run file.
 
     Returns:
         The copy, and a note for each name that was replaced. Names that contradict another entry or that Hone doesn't
@@ -264,7 +264,7 @@ def rename_arguments(tree: Tree) -> tuple[Tree, tuple[str, ...]]:
 
 
 def explain_argument(tree: Tree, section: str, name: str) -> str:
-    """Explain why an argument of Trainer can't be used in a run file. Empty if it can, or if its name is unknown."""
+    """Explains why an argument of Trainer can't be used in a run file. Empty if it can, or if its name is unknown."""
     translation = translate(name, (tree[section] if section else tree)[name])
     if translation is None or name in _option_names():
         return ""
@@ -280,7 +280,7 @@ def explain_argument(tree: Tree, section: str, name: str) -> str:
 
 
 def _foreign_names(tree: Tree) -> Iterator[tuple[str, str]]:
-    """Section and name of each entry whose name is not that of an option; the section is empty at the top level."""
+    """Yields section and name of each entry whose name is no option's; the section is empty at the top level."""
     for key, value in tree.items():
         if key in SECTIONS:
             names = value if isinstance(value, dict) else ()

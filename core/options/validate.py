@@ -50,7 +50,7 @@ DEFAULT_FRACTION = DataOptions().eval_fraction
 
 
 def splits(options: RunOptions) -> Iterator[Problem]:
-    """Validation data is given in one way only, and differs from the training data."""
+    """Checks that validation data is given in one way only, and differs from the training data."""
     data = options.data
     name = Path(data.eval or "").name
     split = _("the split {name}").format(name=data.eval_split)
@@ -83,7 +83,7 @@ def splits(options: RunOptions) -> Iterator[Problem]:
 
 
 def _sources(options: RunOptions) -> Iterator[tuple[str, str]]:
-    """The data sources that are given, each with the path of its option."""
+    """Yields the data sources that are given, each with the path of its option."""
     for path in ("data.train", EVAL):
         source = value_of(options, path)
         if source:
@@ -108,7 +108,7 @@ def _data_chosen(options: RunOptions) -> Iterator[Problem]:
 
 
 def _data_fits_task(options: RunOptions) -> Iterator[Problem]:
-    """Images are for image tasks; random samples are for timing only, and rows of one text have one length."""
+    """Checks that images are for image tasks, random samples for timing only, and rows of one text of one length."""
     task = options.task
     for path, source in _sources(options):
         if source == DIGITS and not task.reads_images:
@@ -240,7 +240,7 @@ def _vocabulary(options: RunOptions) -> Iterator[Problem]:
 
 
 def _image_size(options: RunOptions) -> Iterator[Problem]:
-    """Images must be large enough for the model; with batch norm a single small image is not enough."""
+    """Checks that images are large enough for the model; with batch norm a single small image is not enough."""
     name = Scheme.TORCHVISION.name_of(options.model.source) or ""
     limits = VISION_MODELS.get(name)
     if options.task.reads_text or limits is None:
@@ -294,7 +294,7 @@ def _device(options: RunOptions) -> Iterator[Problem]:
 
 
 def _without_effect(options: RunOptions) -> Iterator[Problem]:
-    """Options that were set and have no effect together with the others."""
+    """Yields options that were set and have no effect together with the others."""
     for option in all_options():
         if not option.applies_to(options) and value_of(options, option.path) != option.default:
             message = _("is only for {options} and has no effect here; remove it").format(
@@ -332,7 +332,7 @@ TASK_RULES: tuple[Rule, ...] = (
 
 
 def problems_of(options: RunOptions, *, task_is_known: bool = True) -> tuple[Problem, ...]:
-    """The problems of options that don't go together. `TASK_RULES` are left out if the task isn't known."""
+    """Returns the problems of options that don't go together. `TASK_RULES` are left out if the task isn't known."""
     rules = (*RULES, *TASK_RULES) if task_is_known else RULES
     return tuple(problem for rule in rules for problem in rule(options))
 
@@ -345,7 +345,7 @@ SHOWN_CHARACTERS = 80
 
 
 def check_tree(tree: Tree) -> tuple[RunOptions | None, tuple[Problem, ...]]:
-    """Turn plain values into options and check whether they go together.
+    """Turns plain values into options and checks whether they go together.
 
     Returns:
         The options, or None if a value is invalid, and all problems: unknown names, wrong types, values out of range,
@@ -359,7 +359,7 @@ def check_tree(tree: Tree) -> tuple[RunOptions | None, tuple[Problem, ...]]:
 
 
 def read_options(tree: Tree) -> tuple[RunOptions | None, tuple[Problem, ...]]:
-    """Turn plain values into options without checking files or combinations.
+    """Turns plain values into options without checking files or combinations.
 
     Returns:
         The options, or None if a value is invalid, and the problems of names and values.
@@ -370,7 +370,7 @@ def read_options(tree: Tree) -> tuple[RunOptions | None, tuple[Problem, ...]]:
 
 
 def _read(tree: Tree) -> tuple[Task | None, dict[str, Any], list[Problem], list[Problem]]:
-    """The task (None if invalid), the sections without invalid values, unknown names, and invalid values."""
+    """Returns the task (None if invalid), the sections without invalid values, unknown names, and invalid values."""
     invalid: list[Problem] = []
     if (schema := tree.get("schema", SCHEMA)) != SCHEMA:
         message = _(
@@ -427,7 +427,7 @@ class _InvalidValue(Exception):  # noqa: N818 - carries a problem and is always 
 
 
 def _convert(option: Option, value: object) -> Any:
-    """The value in the option's type; raises _InvalidValue."""
+    """Returns the value in the option's type; raises _InvalidValue."""
     if value is None:
         if option.optional:
             return None

@@ -78,7 +78,7 @@ class RunComparison:
 
 
 def compare(runs: Sequence[RunFolder]) -> RunComparison:
-    """Compare two or more runs."""
+    """Compares two or more runs."""
     facts = []
     statuses = [status_at_end(run, and_beginning=True) for run in runs]
     for status in statuses:
@@ -113,12 +113,12 @@ def compare(runs: Sequence[RunFolder]) -> RunComparison:
 
 
 def _validation(count: int, options: RunOptions | None) -> tuple[int, object]:
-    """The number of validation examples, and the options that decide which they are."""
+    """Returns the number of validation examples, and the options that decide which they are."""
     return count, options and _evaluated_on(options)
 
 
 def _evaluated_on(options: RunOptions) -> object:
-    """The options that decide which examples are for validation."""
+    """Returns the options that decide which examples are for validation."""
     data, split = options.data, (options.data.eval_fraction, options.data.train_split, options.training.seed)
     is_given = bool(data.eval or data.eval_split)
     return options.task, data.eval or data.train, data.eval_split, not is_given and split
@@ -187,7 +187,7 @@ def _conclusion(
 
 
 def partners(run: RunFolder) -> list[RunFolder]:
-    """The runs to compare one with, best first.
+    """Returns the runs to compare one with, best first.
 
     It starts with the one whose model this one began with and those that began with its model; then all of its task,
     those with a model first, by how few options differ, the newest first. Reads all runs beside it.
@@ -206,7 +206,7 @@ def partners(run: RunFolder) -> list[RunFolder]:
 
 
 def differing_options(options: Sequence[RunOptions | None]) -> tuple[OptionDifference, ...]:
-    """The options in which runs differ, in the order of a run file; None: a run's options can't be read.
+    """Returns the options in which runs differ, in the order of a run file; None: a run's options can't be read.
 
     How a run that only evaluates would train is no difference, nor is an option that has no meaning in a run: the one
     that gives it a meaning differs.
@@ -226,7 +226,7 @@ def _value(option: Option, options: RunOptions | None) -> Any:
 
 
 def _differ(values: tuple[Any, ...], unknown: tuple[Any, ...]) -> bool:
-    """Whether any two that are known differ."""
+    """Returns whether any two that are known differ."""
     known = [value for value in values if value not in unknown]
     return any(value != known[0] for value in known[1:])
 
@@ -257,7 +257,7 @@ TRIED_KINDS = (OptionKind.WHOLE, OptionKind.NUMBER, OptionKind.CHOICE, OptionKin
 
 
 def sweepable(options: RunOptions) -> dict[str, Option]:
-    """The options of which several values can be tried, by path; first those that people try most."""
+    """Returns the options of which several values can be tried, by path; first those that people try most."""
     found = {
         option.name: option
         for option in all_options()
@@ -269,7 +269,7 @@ def sweepable(options: RunOptions) -> dict[str, Option]:
 
 
 def sweep(options: RunOptions, values: Mapping[str, str]) -> dict[str, RunOptions]:
-    """The options of a run for each value, or each combination of values of several options, by these in words.
+    """Returns the options of a run for each value, or each combination of values of several options, by these in words.
 
     Args:
         values: Values separated by commas, each as `--set` takes it, by the path of their option.
@@ -288,7 +288,7 @@ def sweep(options: RunOptions, values: Mapping[str, str]) -> dict[str, RunOption
         text = _("that makes {count} runs; at most {most} can be compared")
         problems.append(Problem("", text.format(count=formats.count(count), most=MOST)))
     if options.pretrains:
-        text = _("this takes two runs; let the first one finish, then try values in a run from its model")
+        text = _("a new chat model takes two runs; finish the first, then try values in runs from its model")
         problems.append(Problem("model.source", text))
     for chosen in () if problems else itertools.product(*lists):
         tree = run_file.to_tree(options)
@@ -317,14 +317,14 @@ def sweep(options: RunOptions, values: Mapping[str, str]) -> dict[str, RunOption
 
 
 def create_sweep(options: RunOptions, values: Mapping[str, str], runs_folder: Path) -> list[RunFolder]:
-    """Make the folders of the runs of a `sweep`, which get a tag of their own, such as `sweep-1`; see `create`."""
+    """Makes the folders of the runs of a `sweep`, which get a tag of their own, such as `sweep-1`; see `create`."""
     return create_tagged([*sweep(numbered(options, runs_folder), values).values()], "sweep", runs_folder)
 
 
 def create_tagged(
     asked: Sequence[RunOptions], word: str, runs_folder: Path, files: Sequence[Mapping[str, bytes]] = ()
 ) -> list[RunFolder]:
-    """Make the folders of runs that get a tag of their own, `word` and a number; see `create`.
+    """Makes the folders of runs that get a tag of their own, `word` and a number; see `create`.
 
     Args:
         files: More files by name to be put into the folder of each run.

@@ -52,13 +52,13 @@ class Crash:
 
 
 def saved_step(run: RunFolder, status: RunStatus) -> int | None:
-    """From which step a run can go on: that of its newest complete checkpoint, of a run elsewhere of the one there."""
+    """Returns the step of the newest complete checkpoint, on the computer that trains: the run can go on from it."""
     checkpoint = models.newest(run) if run.connection() is None else status.last_checkpoint
     return None if checkpoint is None else checkpoint.step
 
 
 def crash_of(run: RunFolder, status: RunStatus, record: ExitRecord | None) -> Crash:
-    """What is known of a crash, with how its engine ended as far as its keeper saw it; reads a small file or two."""
+    """Returns what is known of a crash, with how the engine ended if the keeper saw it; reads a small file or two."""
     step = saved_step(run, status)
     if record is not None:
         title = _("The training process ended before the run was over.")
@@ -91,7 +91,7 @@ def crash_of(run: RunFolder, status: RunStatus, record: ExitRecord | None) -> Cr
 
 
 def crash_before(run: RunFolder, status: RunStatus, record: ExitRecord | None) -> Crash | None:
-    """How the newest attempt that trained crashed, where another waited since and never began; `record` is of that."""
+    """Returns how the newest attempt that trained crashed, if a later one only waited; `record` is of the later one."""
     before = record.of_engine if record is not None and record.code is None else None
     if before is None or status.finished is not None or before.attempt < status.attempt:
         return None
@@ -112,7 +112,7 @@ class Interrupted:
 
 
 def find(folder: Path, since: float) -> list[Interrupted]:
-    """The runs of a folder that have crashed since then (unix seconds), the newest first.
+    """Returns the runs of a folder that have crashed since then (unix seconds), the newest first.
 
     If there are none, the run that wrote last, if it is paused.
 
@@ -138,12 +138,12 @@ def find(folder: Path, since: float) -> list[Interrupted]:
 
 
 def seen_until() -> float:
-    """Until when all crashes have been shown, in unix seconds."""
+    """Returns until when all crashes have been shown, in unix seconds."""
     return changed_at(_mark()) / 1e9 or time.time() - FIRST_SECONDS
 
 
 def mark_seen() -> None:
-    """Don't show earlier crashes again.
+    """Records that earlier crashes were shown, so that they aren't shown again.
 
     Raises:
         OSError: The mark can't be written.

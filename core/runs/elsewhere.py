@@ -1,6 +1,6 @@
 """Which runs this Hone has started on other computers, and from which folders here.
 
-A run's folder may be a stranger's, or a copy of another one, and its `connection.json` may say anything. So it is kept
+A run's folder isn't trusted: it may be a copy, and its `connection.json` may say anything. So it is kept
 outside of the folders, a small file for each run, which folder here a run there belongs to: only that one is followed
 by itself, and only with that one the run there is deleted.
 """
@@ -27,7 +27,7 @@ class _Started(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim(path: Path, computer: str, folder: str) -> None:
-    """Record that the run `folder` on `computer` belongs to the run's folder at `path` here.
+    """Records that the run `folder` on `computer` belongs to the run's folder at `path` here.
 
     Raises:
         OSError: It can't be written.
@@ -39,7 +39,7 @@ def claim(path: Path, computer: str, folder: str) -> None:
 
 
 def is_own(path: Path, computer: str, folder: str) -> bool:
-    """Whether the run `folder` on `computer` belongs to the run's folder at `path`, which may have been renamed."""
+    """Returns whether the run `folder` on `computer` belongs to the one at `path`, which may have been renamed."""
     started = read_record(_file(computer, folder), _Started)
     if started is None:
         return False
@@ -48,13 +48,13 @@ def is_own(path: Path, computer: str, folder: str) -> bool:
 
 
 def owner(computer: str, folder: str) -> Path | None:
-    """The folder here from which a run there was started last, whether it still exists or not."""
+    """Returns the folder here from which a run there was started last, whether it still exists or not."""
     started = read_record(_file(computer, folder), _Started)
     return None if started is None else Path(started.path)
 
 
 def release(computer: str, folder: str) -> None:
-    """Forget a run that was deleted.
+    """Forgets a run that was deleted.
 
     Raises:
         OSError: The record can't be deleted.

@@ -34,7 +34,7 @@ class EventReader:
     """Reads a growing file of events from its beginning.
 
     An incomplete last line is left for the next call. Lines that are no events, or of unknown type, are counted in
-    `skipped`. A file that doesn't exist has no events; of one that can't be opened, `trouble` says why. `is_at_end`:
+    `skipped`. A file that doesn't exist has no events; if it can't be opened, `trouble` says why. `is_at_end`:
     whether the last call reached the end.
     """
 
@@ -47,12 +47,12 @@ class EventReader:
         self._is_amid_line = False
 
     def start_at_end(self) -> None:
-        """Skip all existing lines."""
+        """Skips all existing lines."""
         with contextlib.suppress(OSError):
             self._offset, _ = _end_of_lines(self.path)
 
     def read(self, limit: int = 1 << 20) -> list[Event]:
-        """The events completed since the last call, from at most about `limit` bytes."""
+        """Returns the events completed since the last call, from at most about `limit` bytes."""
         try:
             with open_plain(self.path) as file:
                 file.seek(self._offset)
@@ -114,7 +114,7 @@ class EventWriter:
         self._file: BinaryIO = path.open("ab", buffering=0)
 
     def write(self, *events: Event) -> None:
-        """Append events, stamped with this writer's attempt: all of the lines or nothing.
+        """Appends events, stamped with this writer's attempt: all of the lines or nothing.
 
         Raises:
             OSError: They can't be written (the disk is full, the folder is gone).
@@ -149,7 +149,7 @@ def cut_torn_line(path: Path) -> None:
 
 
 def _end_of_lines(path: Path) -> tuple[int, bytes]:
-    """The offset of the end of the last complete line, and what follows it; searched from the end.
+    """Returns the offset of the end of the last complete line, and what follows it; searched from the end.
 
     Raises:
         OSError: It can't be read, or is no ordinary file.
@@ -176,7 +176,7 @@ class _Stream:
         self.waiting: list[Event] = []
 
     def take(self, until: float | None) -> list[Event]:
-        """The events up to a time; None: all."""
+        """Returns the events up to a time; None: all."""
         index = len(self.waiting) if until is None else bisect.bisect_right(self.waiting, until, key=_TIME)
         taken, self.waiting = self.waiting[:index], self.waiting[index:]
         return taken
@@ -202,7 +202,7 @@ class RunFollower:
         self._next_look = 0.0
 
     def poll(self, piece: int = PIECE_BYTES) -> list[Event]:
-        """The events written since the last poll, in the order of time; refreshes `status` and `state`.
+        """Returns the events written since the last poll, in the order of time; refreshes `status` and `state`.
 
         So many bytes of each file are read at most, and a whole line at least.
         """
@@ -242,7 +242,7 @@ class RunFollower:
         return not self._is_alive and self.state.is_over
 
     def look_again(self) -> None:
-        """Check the run's processes again at the next poll, even if it was over."""
+        """Checks the run's processes again at the next poll, even if it was over."""
         self._is_alive, self._next_look, self.exit_record = True, 0.0, None
 
     def _check_processes(self) -> None:

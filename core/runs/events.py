@@ -115,7 +115,7 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     """`validation.json`: examples of the newest evaluation, or of the best if that is kept, the wrong ones first.
 
     Up to a bound all are included, else the wrong ones that the model was surest of, and the right ones that it was
-    least sure of; of each cell of the confusion matrix one comes before the second of any other.
+    least sure of; the first of each cell of the confusion matrix comes before the second of any.
     """
 
     step: Count
@@ -190,7 +190,7 @@ class ConfusionCounted(Event, frozen=True, kw_only=True):
         )
 
     def within_limits(self) -> "ConfusionCounted":
-        """A copy with at most `MOST_LABELS` labels and a square matrix: a file from elsewhere may have any."""
+        """Returns a copy with at most `MOST_LABELS` labels and a square matrix: a file from elsewhere may have any."""
         labels = self.labels[:MOST_LABELS]
         side = range(len(labels))
         rows = [dict(enumerate(row)) for row in self.counts[: len(labels)]]
@@ -357,7 +357,7 @@ class RunStarted(Event, frozen=True, kw_only=True):
     versions: dict[str, str] = {}
 
     def undoes(self, step: int) -> bool:
-        """Whether what an earlier attempt did at `step` no longer counts."""
+        """Returns whether what an earlier attempt did at `step` no longer counts."""
         return step > self.from_step
 
 
@@ -562,6 +562,7 @@ class RunFinished(Event, frozen=True, kw_only=True):
     improvement after which it stopped early, 0 if it didn't.
     `peak_bytes` is the peak of main memory, of several processes the sum, `peak_device_bytes` of GPU memory (torch's
     allocator; None on a CPU). `worked` is the duration of the attempt including loading, by a monotonic clock.
+    `keeps_model`: a model was to be written.
     """
 
     state: Outcome
@@ -574,11 +575,13 @@ class RunFinished(Event, frozen=True, kw_only=True):
     peak_bytes: Count | None = None
     peak_device_bytes: Count | None = None
     worked: Seconds | None = None
+    keeps_model: bool = True
 
     @property
     def wrote_model(self) -> bool:
         """Whether the attempt has written the trained model; one that was stopped while loading hasn't."""
-        return self.state is Outcome.FINISHED or (self.state is Outcome.STOPPED and self.seconds > 0)
+        has_trained = self.state is Outcome.FINISHED or (self.state is Outcome.STOPPED and self.seconds > 0)
+        return has_trained and self.keeps_model
 
 
 _TYPES = Event.__subclasses__()
@@ -595,19 +598,19 @@ class _Tag(msgspec.Struct):
 
 
 def split_non_finite(value: float | None) -> tuple[float | None, NonFinite | None]:
-    """A number for JSON, which has no NaN: the number if it is finite, and the name of what it is otherwise."""
+    """Returns a number for JSON, which has no NaN: the number if it is finite, and the name of what it is otherwise."""
     if value is None or math.isfinite(value):
         return value, None
     return None, "nan" if math.isnan(value) else "inf"
 
 
 def encode(event: Event) -> bytes:
-    """One JSON line, newline included."""
+    """Returns one JSON line, newline included."""
     return _ENCODER.encode(event) + b"\n"
 
 
 def decode(line: bytes) -> Event | None:
-    """Read one line; None for a type this version doesn't know.
+    """Reads one line; None for a type this version doesn't know.
 
     Raises:
         msgspec.MsgspecError: The line is not JSON, or a known type with wrong fields.
@@ -625,7 +628,7 @@ def decode(line: bytes) -> Event | None:
 
 
 def decode_all(block: bytes) -> list[Event]:
-    """Read whole lines, all of them or none; three times as fast as one by one.
+    """Reads whole lines, all of them or none; three times as fast as one by one.
 
     Raises:
         msgspec.MsgspecError: One of them is not JSON, of a type that this version doesn't know, or has wrong fields.

@@ -49,7 +49,7 @@ class ExportSource:
 
 
 def find_source(run: RunFolder, checkpoint: str = "") -> ExportSource:
-    """Find a run's model: `checkpoint`, or by default the newest weights.
+    """Finds a run's model: `checkpoint`, or by default the newest weights.
 
     Raises:
         UserError: There is no such model, or the run file can't be read.
@@ -74,7 +74,10 @@ def find_source(run: RunFolder, checkpoint: str = "") -> ExportSource:
         if newest is None:
             title = _("{name} has no model to export").format(name=run.name)
             raise UserError(
-                title, _("It has not finished, or its model was deleted; it has no checkpoint either.")
+                title,
+                _(
+                    "It has not finished, was not to keep one, or its model was deleted; it has no checkpoint either."
+                ),
             )
         folder = newest.folder
     is_adapter = holds_adapter(folder)
@@ -88,12 +91,12 @@ def find_source(run: RunFolder, checkpoint: str = "") -> ExportSource:
 
 
 def base_name(folder: Path) -> str:
-    """An adapter's base model: a folder, an id on the Hub, or `torchvision:NAME`."""
+    """Returns an adapter's base model: a folder, an id on the Hub, or `torchvision:NAME`."""
     return str(_read(folder / "adapter_config.json").get("base_model_name_or_path") or "")
 
 
 def base_folder(folder: Path) -> Path | None:
-    """The folder of an adapter's base model. Returns None if it isn't on this computer, or is torchvision's."""
+    """Returns the folder of an adapter's base model; None if it isn't on this computer, or is torchvision's."""
     named = base_name(folder)
     cached = snapshot(named, RepoKind.MODEL) if hub.is_name(named) else None
     places = (folder / "base", Path(named), cached)
@@ -101,7 +104,7 @@ def base_folder(folder: Path) -> Path | None:
 
 
 def config_of(folder: Path) -> dict[str, Any]:
-    """A model folder's config.json; empty if it can't be read."""
+    """Returns a model folder's config.json; empty if it can't be read."""
     return _read(folder / "config.json")
 
 

@@ -94,7 +94,7 @@ class KeeperRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, pid: int, attempt: int = 1) -> "KeeperRecord":
-        """The record of a process of this computer.
+        """Returns the record of a process of this computer.
 
         Raises:
             psutil.Error: There is no such process.
@@ -189,7 +189,7 @@ class Rendezvous(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_same_process(pid: int, started: float, booted: float | None = None) -> bool:
-    """Whether process `pid` lives, isn't a zombie, and is the one that started at `started` (unix seconds).
+    """Returns whether process `pid` lives, isn't a zombie, and is the one that started at `started` (unix seconds).
 
     Linux counts a process's start from the boot, so that setting the clock moves both; elsewhere it stays. `booted` is
     the boot as recorded with `started`; None: the clock was not set since.
@@ -207,7 +207,7 @@ def is_same_process(pid: int, started: float, booted: float | None = None) -> bo
 
 
 def clock_moved(booted: float) -> float:
-    """Seconds by which the clock was set forward since it had the boot at `booted`."""
+    """Returns the seconds by which the clock was set forward since it had the boot at `booted`."""
     moved = float(psutil.boot_time()) - booted
     return moved if abs(moved) >= 1.0 else 0.0
 
@@ -260,7 +260,7 @@ class RunFolder:
         return all(map(_is_gone, (self.options_file, self.keeper_file, self.exit_file)))
 
     def options(self) -> RunOptions:
-        """The options in `run.toml`. Data and model are not checked: they may be gone, or on a dead disk.
+        """Returns the options in `run.toml`. Data and model are not checked: they may be gone, or on a dead disk.
 
         Raises:
             OptionsError: `run.toml` is missing or damaged.
@@ -271,31 +271,31 @@ class RunFolder:
         return options
 
     def readable_options(self) -> RunOptions | None:
-        """The options; None if they can't be read."""
+        """Returns the options; None if they can't be read."""
         try:
             return self.options()
         except OptionsError:
             return None
 
     def forecast(self) -> Forecast | None:
-        """The memory forecast or measurement made before the start."""
+        """Returns the memory forecast or measurement made before the start."""
         return read_record(self.forecast_file, Forecast)
 
     def validation(self) -> Validation | None:
-        """Examples of a classifier's newest evaluation."""
+        """Returns examples of a classifier's newest evaluation."""
         return read_record(self.validation_file, Validation)
 
     def rendezvous(self) -> Rendezvous | None:
-        """Where the computers of a run on several meet; None for a run on one."""
+        """Returns where the computers of a run on several meet; None for a run on one."""
         return read_record(self.rendezvous_file, Rendezvous)
 
     def exit_record(self) -> ExitRecord | None:
-        """How the engine of the newest attempt ended; None while it runs, or if that was never written."""
+        """Returns how the engine of the newest attempt ended; None while it runs, or if that was never written."""
         record = self.last_exit_record()
         return None if record is None or record.attempt < self.attempt_kept() else record
 
     def last_exit_record(self) -> ExitRecord | None:
-        """The same, even if another attempt has begun since."""
+        """Returns the same, even if another attempt has begun since."""
         return read_record(self.exit_file, ExitRecord)
 
     def record_exit(self, record: ExitRecord) -> None:
@@ -305,12 +305,12 @@ class RunFolder:
         return read_record(self.keeper_file, KeeperRecord)
 
     def attempt_kept(self) -> int:
-        """The number of the newest attempt by `keeper.json`; 0 if there was none."""
+        """Returns the number of the newest attempt by `keeper.json`; 0 if there was none."""
         record = self.keeper_record()
         return 0 if record is None else record.attempt
 
     def record_keeper(self, pid: int, attempt: int = 1) -> None:
-        """Record the keeper's process. From now on the run's state is that of this attempt.
+        """Records the keeper's process. From now on the run's state is that of this attempt.
 
         Raises:
             OSError: It can't be written.
@@ -319,18 +319,18 @@ class RunFolder:
         write_atomically(self.keeper_file, msgspec.json.encode(KeeperRecord.of(pid, attempt)))
 
     def connection(self) -> Connection | None:
-        """The link to the computer that the run trains on; None for a run of this one."""
+        """Returns the link to the computer that the run trains on; None for a run of this one."""
         return read_record(self.connection_file, Connection)
 
     def record_connection(self, connection: Connection) -> None:
         write_atomically(self.connection_file, msgspec.json.encode(connection))
 
     def is_own(self, connection: Connection) -> bool:
-        """Whether this Hone has started the run on the other computer, from this very folder."""
+        """Returns whether this Hone has started the run on the other computer, from this very folder."""
         return elsewhere.is_own(self.path, connection.computer, connection.folder)
 
     def goes_on_elsewhere(self) -> bool:
-        """Whether this Hone has begun the newest attempt on another computer, and doesn't know of its end yet."""
+        """Returns whether this Hone began the newest attempt on another computer, and knows of no end yet."""
         connection = self.connection()
         return (
             connection is not None
@@ -345,18 +345,18 @@ class RunFolder:
         return record is not None and record.is_alive
 
     def clock_moved(self) -> float:
-        """Seconds by which this computer's clock was set forward since the keeper started, or is ahead of the run's."""
+        """Returns by how many seconds the clock was set forward since the keeper started, or is ahead of the run's."""
         if (connection := self.connection()) is not None:
             return connection.clock
         record = self.keeper_record()
         return clock_moved(record.booted) if record is not None and record.is_here else 0.0
 
     def is_worked_on(self) -> bool:
-        """Whether a keeper or an engine of this computer works on the run; an engine may have lost its keeper."""
+        """Returns whether a keeper or an engine (which may have lost its keeper) works on the run on this computer."""
         return self.keeper_is_alive() or is_locked(self.path, ENGINE_LOCK)
 
     def is_alive(self) -> bool:
-        """Whether a process works on the run; for a run of another computer (a shared folder) its files show it.
+        """Returns whether a process works on the run; on another computer (a shared folder), by the files.
 
         A run that this Hone began elsewhere goes on there, whether or not its keeper here follows it.
         """
@@ -371,7 +371,7 @@ class RunFolder:
         return time.time() - newest / 1e9 < SILENCE_SECONDS
 
     def state(self, status: RunStatus) -> State:
-        """State of the run by its events, exit record, requests and processes."""
+        """Returns the state of the run by its events, exit record, requests and processes."""
         has_ended = self.exit_record() is not None
         return status.state(
             engine_ended=has_ended,
@@ -381,10 +381,10 @@ class RunFolder:
         )
 
     def request(self, action: Action) -> Request:
-        """Write a request.
+        """Writes a request.
 
         Raises:
-            OSError: It can't be written, or would be written elsewhere: a stranger's folder may hold links.
+            OSError: It can't be written, or would be written elsewhere: an untrusted folder may hold links.
         """
         if is_link(self.requests):
             raise OSError(errno.ELOOP, _("It is a link, which leads elsewhere"), str(self.requests))
@@ -394,7 +394,7 @@ class RunFolder:
         return request
 
     def open_requests(self, *, clean: bool = False) -> list[Request]:
-        """Requests that aren't answered yet, oldest first; `clean` deletes files that are no requests."""
+        """Returns unanswered requests, oldest first; `clean` deletes files that are no requests."""
         found: list[tuple[float, Request]] = []
         with contextlib.suppress(OSError):  # a folder that can't be read
             for path in self.requests.glob("*.json"):
@@ -415,12 +415,12 @@ class RunFolder:
         remove(self.requests / f"{request.id}.json")
 
     def requested(self) -> frozenset[Action]:
-        """The actions of all requests that aren't answered yet."""
+        """Returns the actions of all requests that aren't answered yet."""
         return frozenset(request.action for request in self.open_requests())
 
 
 def _read_request(path: Path) -> Request | None:
-    """The request in a file that bears its id.
+    """Returns the request in a file that bears its id.
 
     Raises:
         OSError: It can't be read.
@@ -433,7 +433,7 @@ def _read_request(path: Path) -> Request | None:
 
 
 def _is_gone(path: Path) -> bool:
-    """Whether the file certainly doesn't exist; other errors of a disk may be temporary."""
+    """Returns whether the file certainly doesn't exist; other errors of a disk may be temporary."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -35,7 +35,7 @@ from core.runs.status import RunStatus
 def create(
     options: RunOptions, runs_folder: Path, path: Path | None = None, forecast: Forecast | None = None
 ) -> RunFolder:
-    """Make the folder of a new run and write its options into it.
+    """Makes the folder of a new run and writes its options into it.
 
     Args:
         runs_folder: The folder of all runs; the new one is named after the run and the date.
@@ -68,7 +68,7 @@ def create(
 
 
 def options_of_test(run: RunFolder, data: str) -> RunOptions:
-    """The options of a run that only evaluates the model of `run` on a file or folder.
+    """Returns the options of a run that only evaluates the model of `run` on a file or folder.
 
     How data is read, and how the model computes, is as in that run.
 
@@ -101,7 +101,7 @@ def options_of_test(run: RunFolder, data: str) -> RunOptions:
 
 
 def newest_test(run: RunFolder) -> RunFolder | None:
-    """The newest run that only evaluates the model of `run`, if there is one."""
+    """Returns the newest run that only evaluates the model of `run`, if there is one."""
     source = Scheme.RUN.of(str(run.path.absolute()))
     later = (other for other in list_runs(run.path.parent) if names_in(other.path)[1] == source)
     options = ((other, other.readable_options()) for other in later)
@@ -111,7 +111,7 @@ def newest_test(run: RunFolder) -> RunFolder | None:
 def create_all(
     options: RunOptions, runs_folder: Path, path: Path | None = None, forecast: Forecast | None = None
 ) -> tuple[RunFolder, ...]:
-    """Make the folders of all runs that the options ask for, in their order; see `create`.
+    """Makes the folders of all runs that the options ask for, in their order; see `create`.
 
     It is one run, except that a chat model from scratch takes two: text generation on the text of the conversations,
     and chat, which starts from the first run's model. With a `path`, the first is in a folder beside it. A name that
@@ -131,7 +131,7 @@ def create_all(
 
 
 def options_of_runs(options: RunOptions) -> tuple[RunOptions, ...]:
-    """The options of each run of `create_all`; of two, the second still has the model of the first as its source."""
+    """Returns the options of each run of `create_all`; the second of two still has the first's model as source."""
     if not options.pretrains:
         return (options,)
     name, replace = asked_title(options), msgspec.structs.replace
@@ -150,7 +150,7 @@ def options_of_runs(options: RunOptions) -> tuple[RunOptions, ...]:
 
 
 def pretraining_pair(run: RunFolder) -> tuple[RunFolder, RunFolder] | None:
-    """Both runs of `create_all` for a chat model from scratch, by one of them. Returns None for any other run."""
+    """Returns both runs of `create_all` for a chat model from scratch, by one of them; None for any other run."""
     options = run.readable_options()
     if options is not None and options.task is Task.CAUSAL_LM and options.starts_random:
         source = Scheme.RUN.of(str(run.path.absolute()))
@@ -170,7 +170,7 @@ TITLE_JOIN = " · "
 
 
 def numbered(options: RunOptions, runs_folder: Path) -> RunOptions:
-    """The options with a name that no other run or sweep has: `Digits`, then `Digits 2`, `Digits 3`."""
+    """Returns the options with a name that no other run or sweep has: `Digits`, then `Digits 2`, `Digits 3`."""
     name, titles = asked_title(options), {title_in(run.path) for run in list_runs(runs_folder)}
     taken = titles | {title.partition(TITLE_JOIN)[0] for title in titles}
     if not name or name not in taken:
@@ -183,7 +183,7 @@ def numbered(options: RunOptions, runs_folder: Path) -> RunOptions:
 
 
 def _refuse_left_behind(folder: Path | None) -> None:
-    """Refuse to start from a run whose newest weights aren't those of its model."""
+    """Refuses to start from a run whose newest weights aren't those of its model."""
     run = RunFolder(folder) if folder else None
     newest = trained_model(run) if run and is_left_behind(run) else None
     if run is not None and newest is not None:
@@ -195,7 +195,7 @@ def _refuse_left_behind(folder: Path | None) -> None:
 
 
 def _make_folder(wanted: Path) -> Path:
-    """Make `wanted`, or `wanted-2`, `wanted-3`, … where other runs have taken the name, an empty folder included."""
+    """Makes `wanted`, or `wanted-2`, `wanted-3`, … where other runs have taken the name, an empty folder included."""
     wanted.parent.mkdir(parents=True, exist_ok=True)
     for number in count(1):
         candidate = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
@@ -206,14 +206,14 @@ def _make_folder(wanted: Path) -> Path:
 
 
 def folder_name(options: RunOptions) -> str:
-    """A folder name that sorts by date and is safe on every operating system; letters lose their accents."""
+    """Returns a folder name that sorts by date and is safe on every operating system; letters lose their accents."""
     plain = unicodedata.normalize("NFKD", asked_title(options).casefold()).encode("ascii", "ignore").decode()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:48]
     return f"{time.strftime('%Y-%m-%d-%H%M')}-{slug or 'run'}"
 
 
 def list_runs(runs_folder: Path) -> list[RunFolder]:
-    """All runs in a folder, newest first. A folder whose run file is damaged or lost is a run all the same."""
+    """Returns all runs in a folder, newest first. A folder whose run file is damaged or lost is a run all the same."""
     if not runs_folder.is_dir():
         return []
     created = [(_created_at(path), path) for path in runs_folder.iterdir() if path.is_dir()]
@@ -221,25 +221,25 @@ def list_runs(runs_folder: Path) -> list[RunFolder]:
 
 
 def unfinished_on(computer: str, runs_folder: Path) -> list[RunFolder]:
-    """The runs that this Hone trains on another computer, or that were not brought back whole."""
+    """Returns the runs that this Hone trains on another computer, or that were not brought back whole."""
     links = [(run, run.connection()) for run in list_runs(runs_folder)]
     at_work = [(run, link) for run, link in links if link and link.computer == computer and not link.over]
     return [run for run, link in at_work if elsewhere.owner(link.computer, link.folder) is not None]
 
 
 def _created_at(path: Path) -> int:
-    """When the run in `path` was created, in unix nanoseconds; 0 if there is no run."""
+    """Returns when the run in `path` was created, in unix nanoseconds; 0 if there is no run."""
     files = (path / name for name in ("run.toml", "events.jsonl", "exit.json"))
     return next(filter(None, map(changed_at, files)), 0)
 
 
 def run_title(run: RunFolder) -> str:
-    """What a run is called (`core.runs.notes.title_of`); reads its files."""
+    """Returns what a run is called (`core.runs.notes.title_of`); reads its files."""
     return title_of(run.path, run.readable_options())
 
 
 def read_status(run: RunFolder) -> RunStatus:
-    """Fold all of a run's events and machine samples, in the order of time."""
+    """Folds all of a run's events and machine samples, in the order of time."""
     status = RunStatus()
     readers = [EventReader(path) for path in (run.events_file, run.machine_file)]
     status.apply_all(heapq.merge(*(reader.read_all() for reader in readers), key=attrgetter("time")))

@@ -131,7 +131,7 @@ class MetricsTable:
         return sum(reader.skipped for reader in self._readers)
 
     def rows(self) -> Iterator[Row]:
-        """The rows in the order of time.
+        """Yields the rows in the order of time.
 
         Raises:
             RunFolderError: The run can't be read.
@@ -148,7 +148,7 @@ class MetricsTable:
                 yield cells
 
     def _cells(self, event: Event, when: Row) -> Row | None:
-        """The cells of an event; None if it has no row in this table."""
+        """Returns the cells of an event; None if it has no row in this table."""
         match self._what, event:
             case What.MACHINE, MemorySampled() | DeviceSampled() | BatterySampled() | DiskSampled():
                 cells = _sample_cells(event)
@@ -188,7 +188,7 @@ def _column_name(kind: type, figure: str) -> str:
 
 
 def _plain_kind(hint: object) -> type:
-    """The type of cells for a field with this type hint: `str` for everything that isn't a number or bool."""
+    """Returns the type of cells for a field with this type hint: `str` for everything that isn't a number or bool."""
     kinds = [kind for kind in (get_args(hint) or (hint,)) if kind is not NoneType]
     return kinds[0] if len(kinds) == 1 and kinds[0] in (int, float, bool) else str
 
@@ -207,7 +207,7 @@ def _sample_cells(event: Sample) -> dict[str, Cell]:
 
 
 def write_csv(table: MetricsTable, stream: TextIO) -> int:
-    """Write a table as CSV with a header; returns the number of rows."""
+    """Writes a table as CSV with a header; returns the number of rows."""
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([csv_cell(column.name) for column in table.columns])
     count = 0
@@ -217,7 +217,7 @@ def write_csv(table: MetricsTable, stream: TextIO) -> int:
 
 
 def write_columns(columns: Mapping[str, Any], path: Path) -> None:
-    """Write numpy arrays of equal length as a CSV file; NaN becomes an empty cell.
+    """Writes numpy arrays of equal length as a CSV file; NaN becomes an empty cell.
 
     Raises:
         OSError: It can't be written.
@@ -230,14 +230,14 @@ def write_columns(columns: Mapping[str, Any], path: Path) -> None:
 
 
 def csv_cell(cell: Cell) -> Cell:
-    """A cell for CSV; text that a spreadsheet would run as a formula is quoted (OWASP, CSV Injection)."""
+    """Returns a cell for CSV; text that a spreadsheet would run as a formula is quoted (OWASP, CSV Injection)."""
     if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{cell}"
     return "NaN" if isinstance(cell, float) and math.isnan(cell) else cell
 
 
 def save_csv(table: MetricsTable, path: Path) -> int:
-    """Save a table as CSV atomically, replacing what is at `path`; returns the number of rows.
+    """Saves a table as CSV atomically, replacing what is at `path`; returns the number of rows.
 
     Raises:
         RunFolderError: The run can't be read.
@@ -253,7 +253,7 @@ def save_csv(table: MetricsTable, path: Path) -> int:
 
 
 def save_parquet(table: MetricsTable, path: Path) -> int:
-    """Save a table as Parquet; see `save_csv`."""
+    """Saves a table as Parquet; see `save_csv`."""
     import pyarrow as pa  # here, as no other command needs it
     from pyarrow import parquet
 

@@ -1,7 +1,7 @@
 """Checkpoints of a run and its trained model.
 
 A checkpoint is complete if its marker, written last, lists all files with size and hash and each has its size. Nothing
-is loaded here. A run's folder may come from a stranger: names in the marker that lead out of the checkpoint, and links,
+is loaded here. A run's folder isn't trusted: names in the marker that lead out of the checkpoint, and links,
 make it incomplete.
 """
 
@@ -54,12 +54,12 @@ class Checkpoint:
 
 
 def newest(run: RunFolder) -> Checkpoint | None:
-    """The checkpoint a run would be resumed from, by names and sizes alone; None if it would start again."""
+    """Returns the checkpoint a run would be resumed from, by names and sizes alone; None if it would start again."""
     return next(iter(newest_first(run.checkpoints)), None)
 
 
 def newest_first(folder: Path) -> list[Checkpoint]:
-    """All complete checkpoints of a folder, the newest first; none if it is a link."""
+    """Returns all complete checkpoints of a folder, the newest first; none if it is a link."""
     found = []
     for path in _candidates(folder):
         entries = _complete_files(path)
@@ -69,17 +69,17 @@ def newest_first(folder: Path) -> list[Checkpoint]:
 
 
 def incomplete(folder: Path) -> list[Path]:
-    """The folders of incomplete checkpoints; links are left out."""
+    """Returns the folders of incomplete checkpoints; links are left out."""
     return [path for path in _candidates(folder) if not is_complete(path)]
 
 
 def is_complete(path: Path) -> bool:
-    """Whether the marker is there and every file it lists has its size."""
+    """Returns whether the marker is there and every file it lists has its size."""
     return bool(_complete_files(path))
 
 
 def is_undamaged(path: Path) -> bool:
-    """Whether every file of a complete checkpoint has the hash it was saved with. It reads all of it."""
+    """Returns whether every file of a complete checkpoint has the hash it was saved with. It reads all of it."""
     entries = _complete_files(path)
     try:
         for name, entry in entries.items():
@@ -92,13 +92,13 @@ def is_undamaged(path: Path) -> bool:
 
 
 def step_of(path: Path) -> int:
-    """The step in a checkpoint's name."""
+    """Returns the step in a checkpoint's name."""
     match = _NAME.fullmatch(path.name)
     return int(match[1]) if match else -1
 
 
 def _candidates(folder: Path) -> list[Path]:
-    """Folders named as checkpoints are."""
+    """Returns the folders that are named as checkpoints are."""
     with contextlib.suppress(OSError):  # there is none, or it can't be read
         if not is_link(folder):
             named = (path for path in folder.iterdir() if _NAME.fullmatch(path.name))
@@ -107,7 +107,7 @@ def _candidates(folder: Path) -> list[Path]:
 
 
 def _complete_files(path: Path) -> dict[str, FileEntry]:
-    """The files that the marker lists if all of them exist with their size; none otherwise."""
+    """Returns the files that the marker lists if all of them exist with their size; none otherwise."""
     marker = path / MARKER
     try:
         entries = (
@@ -120,7 +120,7 @@ def _complete_files(path: Path) -> dict[str, FileEntry]:
 
 
 def _has_size(folder: Path, name: str, size: int) -> bool:
-    """Whether a file that the marker lists is within the checkpoint, without links, in full."""
+    """Returns whether a file that the marker lists is within the checkpoint, without links, in full."""
     path = inside(folder, name)
     return not set("\\:") & set(name) and path.is_file() and path.stat().st_size == size
 
@@ -145,7 +145,7 @@ class TrainedModel:
 
 
 def trained_model(run: RunFolder) -> TrainedModel | None:
-    """The newest weights of a run; None if it has neither a model nor a complete checkpoint."""
+    """Returns the newest weights of a run; None if it has neither a model nor a complete checkpoint."""
     saved = newest(run)
     has_model = any(run.model.glob(WEIGHTS))
     if saved is None:
@@ -160,7 +160,7 @@ def trained_model(run: RunFolder) -> TrainedModel | None:
 
 
 def is_left_behind(run: RunFolder) -> bool:
-    """Whether `model/` is older than the newest checkpoint."""
+    """Returns whether `model/` is older than the newest checkpoint."""
     newest = trained_model(run)
     return newest is not None and newest.is_checkpoint and any(run.model.glob(WEIGHTS))
 
@@ -195,7 +195,7 @@ MOST_DIMENSIONS = 16
 
 
 def name_of(run: RunFolder, options: RunOptions, which: Which) -> str:
-    """The name of a run's model as shown with its answers."""
+    """Returns the name of a run's model as shown with its answers."""
     if which is Which.BEFORE:
         name = model_title(short_title(options.model.source))
         return _("{name} (untrained)").format(name=name) if options.starts_random else name
@@ -206,10 +206,10 @@ def name_of(run: RunFolder, options: RunOptions, which: Which) -> str:
 
 
 def lacks_model(run: RunFolder) -> str:
-    """Why a run has no trained model to try; empty if it has one."""
+    """Returns why a run has no trained model to try; empty if it has one."""
     newest = trained_model(run)
     if newest is None:
-        return _("It has no model: it has not finished, or its model was deleted.")
+        return _("It has no model: it has not finished, it was not to keep one, or its model was deleted.")
     if newest.is_checkpoint and not is_left_behind(run):
         return _(
             "Its newest weights are in the checkpoint of step {step:,}: resume the run to write its model, or export "
@@ -219,7 +219,7 @@ def lacks_model(run: RunFolder) -> str:
 
 
 def count_weights(files: Iterable[Path]) -> int:
-    """Count the numbers in safetensors files (https://huggingface.co/docs/safetensors); unreadable files count 0."""
+    """Counts the numbers in safetensors files (https://huggingface.co/docs/safetensors); unreadable files count 0."""
     total = 0
     for path in files:
         try:

@@ -28,7 +28,7 @@ from core.options.sources import HUB_MODELS, Scheme, scheme_of, short_name
 
 
 def write(folder: Path, notes: RunNotes) -> None:
-    """Write the notes of the run in `folder`.
+    """Writes the notes of the run in `folder`.
 
     Raises:
         OptionsError: A text is too long, or there are too many tags.
@@ -53,12 +53,12 @@ def write(folder: Path, notes: RunNotes) -> None:
 
 
 def tags_in(text: str) -> tuple[str, ...]:
-    """The tags in a text, separated by spaces or commas, with or without a leading `#`."""
+    """Returns the tags in a text, separated by spaces or commas, with or without a leading `#`."""
     return unique_tags(filter(None, (word.lstrip("#") for word in TAG_SEPARATORS.split(text))))
 
 
 def retagged(notes: RunNotes, add: Iterable[str] = (), remove: Iterable[str] = ()) -> RunNotes:
-    """The notes with tags added and removed, ignoring case."""
+    """Returns the notes with tags added and removed, ignoring case."""
     removed = {tag.casefold() for tag in remove}
     remaining = [tag for tag in notes.tags if tag.casefold() not in removed]
     return msgspec.structs.replace(notes, tags=unique_tags([*remaining, *add]))
@@ -69,7 +69,7 @@ MOST_GENERATIONS = 3
 
 
 def title_of(folder: Path, options: RunOptions | None) -> str:
-    """The name of a run: the one given later or at its start, else model and data, else its folder's name.
+    """Returns the name of a run: the one given later or at its start, else model and data, else its folder's name.
 
     `options` are the run's, None if they can't be read.
     """
@@ -77,21 +77,21 @@ def title_of(folder: Path, options: RunOptions | None) -> str:
 
 
 def asked_title(options: RunOptions) -> str:
-    """The name of a run by its options: `output.name`, or model and data. Empty if it has none of these."""
+    """Returns the name of a run by its options: `output.name`, or model and data. Empty if it has none of these."""
     if options.output.name or not (options.model.source or options.data.train):
         return options.output.name or ""
     return _made_title(options.model.source, options.data.train)
 
 
 def source_title(source: str) -> str:
-    """The model of a source in words: its title or short name; of a past run, the run's name."""
+    """Returns the model of a source in words: its title or short name; of a past run, the run's name."""
     if is_run(source):
         return _("of the run “{run}”").format(run=short_title(source))
     return model_title(source if source in HUB_MODELS else short_name(source))
 
 
 def short_title(source: str, generations: int = MOST_GENERATIONS) -> str:
-    """A model's short name: what follows a scheme, or the last part of its path or id; of a past run, its title."""
+    """Returns a model's short name: what follows a scheme, the last part of a path or id, or a past run's title."""
     name = Scheme.RUN.name_of(source)
     if not name or not generations:
         return short_name(source)
@@ -99,7 +99,7 @@ def short_title(source: str, generations: int = MOST_GENERATIONS) -> str:
 
 
 def title_in(folder: Path, generations: int = MOST_GENERATIONS) -> str:
-    """The name of the run in `folder`, as `title_of` without its options; empty if they can't be read."""
+    """Returns the name of the run in `folder`, as `title_of` without its options; empty if they can't be read."""
     own, model, data = names_in(folder)
     if not own and model and data:
         own = _made_title(model, data, generations - 1)
@@ -114,6 +114,6 @@ def _made_title(source: str, data: str, generations: int = MOST_GENERATIONS) -> 
 
 
 def data_name(source: str) -> str:
-    """The short name of data: what follows a scheme, or the file's name without its ending."""
+    """Returns the short name of data: what follows a scheme, or the file's name without its ending."""
     name = short_name(source)
     return name if scheme_of(source) else Path(name).stem

@@ -130,7 +130,7 @@ class Progress:
             self._show_tenth(text, step, total)
 
     def _show_tenth(self, text: str, done: int, total: int) -> None:
-        """Say how far it is, if another tenth is done."""
+        """Says how far the run is, if another tenth is done."""
         if done * LINES_WITHOUT_A_BAR // total <= self._printed:
             return
         self._printed = done * LINES_WITHOUT_A_BAR // total

@@ -22,7 +22,7 @@ from core.base import settings
 from core.base.errors import UserError
 from core.base.files import ENGINE_LOCK, changed_at, is_locked, locked, read_small, write_atomically
 from core.base.language import _, isolated
-from core.options import past_runs
+from core.options import RunOptions, past_runs
 from core.options.sections import DeviceOptions
 from core.runs.events import Action, Event, RequestAnswered, TurnAwaited, TurnCame
 from core.runs.folder import KeeperRecord, Request, RunFolder
@@ -76,7 +76,7 @@ class LiveRuns:
         return tuple(sorted(self._live.values(), key=lambda live: live.begun, reverse=True))
 
     def follow(self, run: RunFolder, *, starts: bool = False) -> None:
-        """Track a run anywhere; one that `starts` now is reported even if it is over at the first update."""
+        """Tracks a run anywhere; one that `starts` now is reported even if it is over at the first update."""
         if run.path in self._live:
             return
         state = run.state(status_at_end(run))
@@ -88,7 +88,7 @@ class LiveRuns:
             self._live[run.path] = LiveRun(run, run_title(run), begun, state, is_test=is_test)
 
     def look(self, folder: Path) -> list[EndedRun]:
-        """Search `folder` for new runs and update all that are tracked; returns those that have ended."""
+        """Searches `folder` for new runs and updates all that are tracked; returns those that have ended."""
         for run in self._changed(folder):
             self.follow(run)
         ended = [end for live in list(self._live.values()) if (end := self._update(live)) is not None]
@@ -98,7 +98,7 @@ class LiveRuns:
         return ended
 
     def _update(self, live: LiveRun) -> EndedRun | None:
-        """Update a run; returns how it ended, if it did."""
+        """Updates a run; returns how it ended, if it did."""
         run, keeper = live.run, live.run.keeper_record()
         title = past_runs.read(run.path).title or live.title
         attempt = 0 if keeper is None else keeper.attempt
@@ -119,7 +119,7 @@ class LiveRuns:
         return None
 
     def _changed(self, folder: Path) -> Iterator[RunFolder]:
-        """Runs that may have begun to train since the last update."""
+        """Yields runs that may have begun to train since the last update."""
         dates: list[tuple[str, int]] = []
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             dates = [(entry.path, entry.stat().st_mtime_ns) for entry in entries if entry.is_dir()]
@@ -178,7 +178,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return self.keeper.is_here and self.trains
 
     def blocks(self, device: str) -> bool:
-        """Whether it takes a device that another run on this computer requests; runs elsewhere wait there."""
+        """Returns whether it takes a device that another run on this computer requests; runs elsewhere wait there."""
         if "@" in device:
             return False
         devices = {"cuda:0" if one == "cuda" else one for one in (self.device, device)}
@@ -186,7 +186,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def waiting() -> list[RunFolder]:
-    """The runs that wait, in their order; reads one small file."""
+    """Returns the runs that wait, in their order; reads one small file."""
     return [RunFolder(Path(entry.run)) for entry in _entries() if entry.waits_here]
 
 
@@ -194,20 +194,19 @@ def training() -> list[RunFolder]:
     return [RunFolder(Path(one.run)) for one in _entries() if one.trains_here]
 
 
-def device_of(run: RunFolder) -> str:
-    """The device that a run requests; the default if its options can't be read.
+def device_held(options: RunOptions | None) -> str:
+    """Returns the device that a run holds while it trains; the default if its options can't be read.
 
-    It is "auto", which waits for every device, for several GPUs, and for a run that only measures: whatever else trains
-    would make its figures useless.
+    It is "auto", which stands for every device, for several GPUs, and for a run that only measures: whatever else
+    trains would make its figures useless.
     """
-    options = run.readable_options()
     device = options.device if options else DeviceOptions()
-    measures = options is not None and not options.output.save_model
-    return "auto" if measures or (device.name == "cuda" and device.processes != 1) else device.name
+    has_several = device.name == "cuda" and device.processes != 1
+    return "auto" if has_several or (options is not None and options.only_measures) else device.name
 
 
 def move(run: RunFolder, to: Move | int) -> bool:
-    """Move a waiting run in the order; returns whether it waits at all. It stays behind the run whose model it needs.
+    """Moves a waiting run in the order; returns whether it waits at all. It stays behind the run whose model it needs.
 
     Args:
         to: Where to; a number is its new position among those that wait on this computer, from 1 on.
@@ -238,7 +237,7 @@ def move(run: RunFolder, to: Move | int) -> bool:
 
 
 def enter(run: RunFolder, device: str, keeper: KeeperRecord) -> None:
-    """Add a run to the end of the queue, unless its keeper has entered it.
+    """Adds a run to the end of the queue, unless its keeper has entered it.
 
     Raises:
         OSError: It can't be written.
@@ -248,7 +247,7 @@ def enter(run: RunFolder, device: str, keeper: KeeperRecord) -> None:
 
 
 def hold(run: RunFolder, device: str, keeper: KeeperRecord) -> None:
-    """Enter a run as training, whether it has waited or not.
+    """Enters a run as training, whether it has waited or not.
 
     Raises:
         OSError: It can't be written.
@@ -259,7 +258,7 @@ def hold(run: RunFolder, device: str, keeper: KeeperRecord) -> None:
 
 
 def leave(run: RunFolder) -> None:
-    """Remove a run.
+    """Removes a run.
 
     Raises:
         OSError: It can't be written.
@@ -269,7 +268,7 @@ def leave(run: RunFolder) -> None:
 
 
 def ahead_of(device: str, source: str = "", run: RunFolder | None = None) -> TurnAwaited | None:
-    """What a run from the model of the run `source` would wait for; None if it would start at once.
+    """Returns what a run from the model of the run `source` would wait for; None if it would start at once.
 
     `run` is one that is resumed: its keeper may not have left yet.
     """
@@ -284,7 +283,7 @@ def is_entered(run: RunFolder) -> bool:
 def take_turn(
     run: RunFolder, device: str, keeper: KeeperRecord, *, has_waited: bool = False
 ) -> TurnAwaited | None:
-    """Enter a run as training if it is its turn. Check and entry are atomic, so that no two runs can both start.
+    """Enters a run as training if it is its turn. Check and entry are atomic, so that no two runs can both start.
 
     Args:
         has_waited: Whether it was entered before. If it no longer is, the file was lost with all entries ahead: it
@@ -315,7 +314,7 @@ def take_turn(
 
 
 def source_of(run: RunFolder) -> str:
-    """The folder of the run whose model this one starts from; empty if there is none."""
+    """Returns the folder of the run whose model this one starts from; empty if there is none."""
     options = run.readable_options()
     folder = past_runs.run_folder(options.model.source) if options else None
     return str(folder.absolute()) if folder else ""
@@ -326,13 +325,13 @@ def _entry(run: RunFolder, device: str, keeper: KeeperRecord) -> Entry:
 
 
 def _put(entries: list[Entry], entry: Entry) -> None:
-    """Append a run unless the same attempt is entered."""
+    """Appends a run unless the same attempt is entered."""
     if not any(other.run == entry.run and other.keeper.pid == entry.keeper.pid for other in entries):
         entries[:] = [*(other for other in entries if other.run != entry.run), entry]
 
 
 def _ahead(entries: list[Entry], name: str, device: str, source: str) -> TurnAwaited | None:
-    """What this run waits for: the run whose model it starts from, runs that train, and earlier ones that wait."""
+    """Returns what this run waits for: its model's run, runs that train, and earlier ones that wait."""
     if source and (state := _state_before(source, entries)) is not None:
         last = RunFolder(Path(source))
         is_paused = state is State.PAUSED
@@ -353,7 +352,7 @@ def _ahead(entries: list[Entry], name: str, device: str, source: str) -> TurnAwa
 
 
 def _state_before(source: str, entries: list[Entry]) -> State | None:
-    """The state of a run whose model another one waits for; None if it has ended, with a model or without."""
+    """Returns the state of a run whose model another one waits for; None if it has ended, with a model or without."""
     run = RunFolder(Path(source))
     state = state_at_end(run)
     if state is State.PAUSED:
@@ -374,7 +373,7 @@ def _file() -> Path:
 
 @contextlib.contextmanager
 def _changing() -> Iterator[list[Entry]]:
-    """The entries, under a lock; they are written if they were changed.
+    """Yields the entries, under a lock; they are written if they were changed.
 
     Raises:
         OSError: The queue's folder can't be written to, or is gone with its home, which was moved or unmounted.
@@ -391,7 +390,7 @@ def _changing() -> Iterator[list[Entry]]:
 
 
 def _entries() -> list[Entry]:
-    """All entries of live processes, in order. Damaged lines are skipped."""
+    """Returns all entries of live processes, in order. Damaged lines are skipped."""
     try:
         lines = read_small(_file()).splitlines()
     except OSError:
@@ -436,7 +435,7 @@ class Turn:
         self._awaited: TurnAwaited | None = None
 
     def wait(self, tell: Callable[[Event], object], wants_stop: Callable[[], bool]) -> str | None:
-        """Wait until the run may train, or the keeper itself was asked to end; returns why it won't train, if so.
+        """Waits until the run may train, or the keeper itself was asked to end; returns why it won't train, if so.
 
         `tell` writes events: what is ahead whenever that changes, and answers to requests.
         """
@@ -465,7 +464,7 @@ class Turn:
             time.sleep(LOOK_SECONDS)
 
     def _take(self) -> TurnAwaited | None:
-        """Take the turn if it has come. The file is read when it was changed, and every `LIFE_SECONDS`."""
+        """Takes the turn if it has come. The file is read when it was changed, and every `LIFE_SECONDS`."""
         changed = changed_at(_file())
         if self._awaited is None or changed != self._changed_at or time.monotonic() >= self._next_check:
             self._changed_at = changed
@@ -492,11 +491,11 @@ class Turn:
             hold(self._run, self._device, self._keeper)
 
     def look_after(self) -> None:
-        """Enter the run again if the queue's file was lost; checks every `CHECK_SECONDS`."""
+        """Enters the run again if the queue's file was lost; checks every `CHECK_SECONDS`."""
         if time.monotonic() < self._next_check:
             return
         self._next_check = time.monotonic() + CHECK_SECONDS
-        with contextlib.suppress(OSError):  # of the home, or of the folder, which has no name any more
+        with contextlib.suppress(OSError):  # the home, or the folder, has no name any more
             self._follow_renaming()
             changed = changed_at(_file())
             if not changed or changed != self._changed_at:
@@ -505,7 +504,7 @@ class Turn:
                     self.hold()
 
     def _follow_renaming(self) -> None:
-        """Remove the entry of the folder's former name."""
+        """Removes the entry of the folder's former name."""
         here = RunFolder(self._run.path.absolute())
         if here != self._entered:
             leave(self._entered)

@@ -29,7 +29,7 @@ class Related:
 
 
 def related_to(run: RunFolder) -> Related:
-    """Find the run that belongs to `run`; reads the names of all runs beside it, and the files of one."""
+    """Finds the run that belongs to `run`; reads the names of all runs beside it, and the files of one."""
     is_only = len(list_runs(run.path.parent)) == 1
     relation, other = _other(run)
     return Related(relation, summarize(other), is_only) if other is not None else Related(is_only=is_only)

@@ -52,7 +52,7 @@ class Extension:
 
 
 def keeper_command(run_dir: Path, *, queued: bool = False) -> list[str]:
-    """The command of the keeper of the run in `run_dir`; a `queued` run waits for its turn."""
+    """Returns the command of the keeper of the run in `run_dir`; a `queued` run waits for its turn."""
     flags = [QUEUE_FLAG] if queued else []
     if is_frozen():
         return [own_program(), "--keeper", str(run_dir), *flags]
@@ -62,7 +62,7 @@ def keeper_command(run_dir: Path, *, queued: bool = False) -> list[str]:
 def start(
     run: RunFolder, command: Sequence[str] | None = None, *, queued: bool = False
 ) -> subprocess.Popen[bytes]:
-    """Start a run's keeper, which starts the engine; both outlive this process.
+    """Starts a run's keeper, which starts the engine; both outlive this process.
 
     Args:
         command: The command of the keeper, if it isn't Hone's own.
@@ -79,7 +79,7 @@ def start(
 
 
 def start_all(runs: Sequence[RunFolder], *, queued: bool = False) -> list[subprocess.Popen[bytes]]:
-    """Start new runs each of which starts from the model of the one before: all but the first wait. See `start`."""
+    """Starts new runs each of which starts from the model of the one before: all but the first wait. See `start`."""
     return [start(run, queued=queued or run != runs[0]) for run in runs]
 
 
@@ -90,7 +90,7 @@ def resume(
     longer: Extension | None = None,
     queued: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Resume a run that is over from its newest complete checkpoint, or train it longer; see `start`.
+    """Resumes a run that is over from its newest complete checkpoint, or trains it longer; see `start`.
 
     Args:
         longer: Its new length, which is written to `run.toml`; also for a finished run.
@@ -126,7 +126,7 @@ def _cant_resume(where: str = "") -> Iterator[None]:
 
 
 def _check(run: RunFolder, *, is_longer: bool) -> tuple[RunOptions, RunStatus]:
-    """The options and status of a run that can be resumed."""
+    """Returns the options and status of a run that can be resumed."""
     status = status_at_end(run, and_beginning=True)
     state = run.state(status)
     if not state.is_over or run.is_alive():
@@ -145,7 +145,7 @@ def _check(run: RunFolder, *, is_longer: bool) -> tuple[RunOptions, RunStatus]:
 
 
 def _extended(options: RunOptions, status: RunStatus, longer: Extension) -> RunOptions:
-    """The options with the new length; of a run that evaluates, also to keep the best model, as longer may be worse.
+    """Returns the options with the new length, and with the best model kept if it evaluates: longer may be worse.
 
     Raises:
         OptionsError: It isn't larger than what was done or requested before. What was requested and isn't done may be
@@ -184,7 +184,7 @@ def _extended(options: RunOptions, status: RunStatus, longer: Extension) -> RunO
 
 
 def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> subprocess.Popen[bytes]:
-    """Start the keeper of the next attempt; see `start`. If that fails, there was no attempt."""
+    """Starts the keeper of the next attempt; see `start`. If that fails, there was no attempt."""
     if run.is_worked_on():
         raise CantResume(_("The run is under way already"), str(run.path))
     _refuse_links(run)
@@ -204,7 +204,9 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
             elsewhere.claim(path, link.computer, link.folder)
             run.record_connection(msgspec.structs.replace(link, problem="", doing="", over=False))
         waits = queued and link is None  # a run elsewhere always waits for its turn there
-        awaited = queue.ahead_of(queue.device_of(run), queue.source_of(run)) if waits else None
+        awaited = (
+            queue.ahead_of(queue.device_held(run.readable_options()), queue.source_of(run)) if waits else None
+        )
         if awaited is not None:
             _tell(run, attempt, awaited)  # as its keeper will, once it has begun
         # log.txt of a run elsewhere is a copy of the one there
@@ -216,7 +218,7 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
             record = run.keeper_record()
         # in the order in which they are started, not in that of their keepers
         if waits and record is not None:
-            queue.enter(run, queue.device_of(run), record)
+            queue.enter(run, queue.device_held(run.readable_options()), record)
     except (OSError, psutil.Error) as error:
         if keeper is not None:
             keeper.kill()
@@ -229,7 +231,7 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
 
 
 def _link_of(run: RunFolder) -> Connection | None:
-    """The link to the computers that the options name, with a folder there; None for a run of this one.
+    """Returns the link to the computers that the options name, with a folder there; None for a run of this one.
 
     Raises:
         CantResume: The folder is a copy of the run's own, which is still there.
@@ -258,9 +260,9 @@ def _link_of(run: RunFolder) -> Connection | None:
 
 
 def follow_again(run: RunFolder, *, at_once: bool = False) -> bool:
-    """Start the keeper again of a run that trains elsewhere, if it has lost it; returns whether it was started.
+    """Starts the keeper again of a run that trains elsewhere, if it has lost it; returns whether it was started.
 
-    Only where this Hone has begun the run there, from this folder: to look at a stranger's, or a copy, starts nothing.
+    Only if this Hone began the run there from this folder: looking at an untrusted folder or a copy starts nothing.
 
     Args:
         at_once: End one that waits before it tries to connect again, so that it is tried now.
@@ -283,7 +285,7 @@ def follow_again(run: RunFolder, *, at_once: bool = False) -> bool:
 
 
 def _end_waiting(run: RunFolder) -> bool:
-    """End the keeper of a run elsewhere that waits before it tries to connect; returns whether it was ended."""
+    """Ends the keeper of a run elsewhere that waits before it tries to connect; returns whether it was ended."""
     connection, record = run.connection(), run.keeper_record()
     if connection is None or connection.connected or not run.is_own(connection):
         return False
@@ -297,14 +299,14 @@ def _end_waiting(run: RunFolder) -> bool:
 
 
 def _tell(run: RunFolder, attempt: int, event: Event) -> None:
-    """Write an event for a keeper that doesn't run yet."""
+    """Writes an event for a keeper that doesn't run yet."""
     writer = EventWriter(run.machine_file, attempt=attempt)
     writer.write(event)
     writer.close()
 
 
 def _refuse_links(run: RunFolder) -> None:
-    """Refuse a stranger's folder with links, through which a run would write elsewhere, or pipes, which block."""
+    """Refuses an untrusted folder with links, through which a run would write elsewhere, or pipes, which block."""
     for folder in (run.path, run.checkpoints, run.tensorboard, run.path / "examples"):
         entries: list[Path] = []
         if not is_link(folder):
@@ -320,7 +322,7 @@ def _refuse_links(run: RunFolder) -> None:
 
 
 def _not_started(run: RunFolder, before: bytes | None, cause: Exception) -> RunFolderError:
-    """Restore keeper.json, or record why a new run has not begun; returns the error to raise."""
+    """Restores keeper.json, or records why a new run has not begun; returns the error to raise."""
     failure = RunFolderError(_("The run can't be started"), str(cause))
     try:
         if before is not None:

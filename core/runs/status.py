@@ -45,8 +45,8 @@ from core.runs.events import (
 RECENT_STEPS = 50
 TIMED_STEPS = 300
 TIMED_BATCHES = 60  # reports of an evaluation, one a second
-PARTS_SEARCHED = 10_000  # of a long past so many steps are searched for some that were timed in parts
-EVEN = 0.2  # evaluations are evenly spaced but for so much of a space
+PARTS_SEARCHED = 10_000  # newest steps of a long run that are searched for some timed in parts
+EVEN = 0.2  # evaluations may be this share of an interval off
 DOESNT_FIT = "doesnt-fit"
 """The id of the message that a run has ended before it trained, as it would take too much memory."""
 IN_BOTH = "in-both"
@@ -71,11 +71,11 @@ class ByStep(list[Kept]):
     """What happened at steps, in order: the newest of each step, without what a resumed run takes back."""
 
     def with_(self, event: Kept) -> "ByStep[Kept]":
-        """These and an event, in place of one of the same step."""
+        """Returns a copy with an event, in place of one of the same step."""
         return ByStep([*(one for one in self if one.step != event.step), event])
 
     def resumed(self, started: RunStarted) -> "ByStep[Kept]":
-        """Those that still count when an attempt begins."""
+        """Returns the events that still count when an attempt begins."""
         return ByStep(one for one in self if not started.undoes(one.step))
 
 
@@ -122,7 +122,7 @@ class PredictionLog:
 
 
 def chosen_examples(events_file: Path) -> tuple[Example, ...]:
-    """The examples that a run chose last; a file of a million lines isn't decoded."""
+    """Returns the examples that a run chose last; a file of a million lines isn't decoded."""
     found: tuple[Example, ...] = ()
     with contextlib.suppress(OSError), open_plain(events_file) as file:
         for line in file:
@@ -141,7 +141,7 @@ CHANGED = 2.0  # times as slow or as quick: less may be batches of another lengt
 
 
 def pace_of(seconds: Iterable[float]) -> float | None:
-    """A run's pace: median seconds of its steps of the last minute, of five at least; None without a step.
+    """Returns a run's pace: median seconds of its steps of the last minute, of five at least; None without a step.
 
     A status keeps `TIMED_STEPS`: a minute of steps that take 200 ms or more, and 3 s of steps of 10 ms.
     If the median of the last 20 s is half or twice as much, the pace has changed, and that is the pace.
@@ -177,21 +177,21 @@ class WorkClock:
         self._last = 0.0
 
     def begins_with(self, event: Event) -> bool:
-        """Whether an attempt begins with this event; some are also written while no engine works."""
+        """Returns whether an attempt begins with this event; some are also written while no engine works."""
         at_rest = (TurnAwaited, TurnCame, RequestAnswered, MessageRaised, MessageWithdrawn)
         return event.attempt > self._attempt and not isinstance(event, at_rest)
 
     def begin(self, event: Event) -> None:
-        """Begin an attempt with this event."""
+        """Begins an attempt with this event."""
         worked = 0.0 if self._attempt < 0 else self._last - self.origin
         self._attempt, self.origin, self._last = event.attempt, event.time - worked, event.time
 
     def at(self, event: Event) -> float:
-        """Active time in seconds at this event; constant while the next attempt waits."""
+        """Returns the active time in seconds at this event; constant while the next attempt waits."""
         return (self._last if event.attempt > self._attempt else event.time) - self.origin
 
     def go_on(self, events: Sequence[Event]) -> None:
-        """Add events of the current attempt."""
+        """Adds events of the current attempt."""
         for event in events:
             if event.attempt <= self._attempt:
                 self._last = max(self._last, event.time)
@@ -204,7 +204,7 @@ MOST_SHARE = 0.99
 
 
 def share_done(step: int, total: int | None) -> float | None:
-    """Which share of a run that isn't over is done, 0 to 1; None before it is planned."""
+    """Returns which share of a run that isn't over is done, 0 to 1; None before it is planned."""
     return min(MOST_SHARE, step / total) if total else None
 
 
@@ -369,7 +369,7 @@ class RunStatus:
                     self.model_step = event.steps
 
     def apply_all(self, events: Iterable[Event]) -> None:
-        """Add events, as `apply` does one by one; many steps in a row cost little."""
+        """Adds events, as `apply` does one by one; many steps in a row cost little."""
         steps: list[StepFinished] = []
         for event in events:
             if isinstance(event, StepFinished):
@@ -416,14 +416,14 @@ class RunStatus:
             self.last_checkpoint = None
 
     def _register(self, event: Event) -> None:
-        """Register the attempt and time of an engine's event: of a long file only the ends may have been read."""
+        """Registers the attempt and time of an engine's event: of a long file only the ends may have been read."""
         if event.attempt > self.attempt:
             self._reset(event.attempt)
         # many steps are added after later events
         self.last_event_time = max(event.time, self.last_event_time or event.time)
 
     def _reset(self, attempt: int) -> None:
-        """Reset what belongs to earlier attempts."""
+        """Resets what belongs to earlier attempts."""
         self.seconds_before = self.seconds_spent() or 0.0
         self.attempt_started, self.last_event_time = None, None
         self.attempt = attempt
@@ -541,7 +541,7 @@ class RunStatus:
         return shares | {"rest": max(0.0, 1.0 - sum(shares.values()))}
 
     def seconds_spent(self, until: float | None = None) -> float | None:
-        """Total time of all attempts' engines, without pauses; None if none has started.
+        """Returns the total time of all attempts' engines, without pauses; None if none has started.
 
         Args:
             until: The end of the newest attempt, or now (unix seconds); None: its engine's last event.
@@ -556,7 +556,7 @@ class RunStatus:
     def state(
         self, *, engine_ended: bool, keeper_alive: bool, requested: Collection[Action] = (), attempt: int = 0
     ) -> State:
-        """The state of the run.
+        """Returns the state of the run.
 
         Args:
             engine_ended: Whether `exit.json` exists.

@@ -41,7 +41,7 @@ class RunSizes:
         self._known: dict[Path, tuple[tuple[int, ...], int]] = {}
 
     def of(self, run: RunFolder) -> int:
-        """Bytes of all files of a run; links count as nothing, and what can't be read isn't counted.
+        """Returns the bytes of all files of a run; links count as nothing, and what can't be read isn't counted.
 
         A run whose folders and growing files have the same dates as at the last count isn't counted again.
         """
@@ -54,7 +54,7 @@ class RunSizes:
 
 
 def _file_sizes(folder: Path) -> Iterator[int]:
-    """The sizes of all files below a folder, no link followed."""
+    """Yields the sizes of all files below a folder, no link followed."""
     for path, _folders, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
@@ -64,7 +64,7 @@ def _file_sizes(folder: Path) -> Iterator[int]:
 
 
 def stamp(run: RunFolder) -> tuple[int, ...]:
-    """Modification times of a run's files: a run that is over is read again only if one has changed."""
+    """Returns modification times of a run's files: a run that is over is read again only if one has changed."""
     return tuple(
         map(changed_at, (run.events_file, run.options_file, run.path / past_runs.FILE, run.keeper_file))
     )
@@ -82,7 +82,7 @@ _SUMMARIZED = re.compile(rb'\{"type":"(?:evaluated|run_started|run_planned|what_
 
 
 def status_at_end(run: RunFolder, *, and_beginning: bool = False, and_between: bool = True) -> RunStatus:
-    """The status by the ends of a run's files: its newest step, and how it ended.
+    """Returns the status by the ends of a run's files: its newest step, and how it ended.
 
     Args:
         and_beginning: Whether to read how it began, too: plan, forecast, what ran; and all evaluations.
@@ -98,12 +98,12 @@ def status_at_end(run: RunFolder, *, and_beginning: bool = False, and_between: b
 
 
 def state_at_end(run: RunFolder) -> State:
-    """Where a run stands, by the ends of its files alone: quick, and right for one that is over."""
+    """Returns where a run stands, by the ends of its files alone: quick, and right for one that is over."""
     return run.state(status_at_end(run))
 
 
 def current_attempt(run: RunFolder) -> int:
-    """The number of the attempt under way, for its keeper and its engine.
+    """Returns the number of the attempt under way, for its keeper and its engine.
 
     It is in `keeper.json`, or one more than the newest attempt in the events.
     """
@@ -119,7 +119,7 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[Event]:
 
 
 def _lines(path: Path, and_beginning: bool, and_between: bool) -> Iterator[bytes]:
-    """Complete lines of a file: of its last block, or of its first one, its tail, and of evaluations and attempts.
+    """Returns complete lines of a file: its last block, or its first one, its tail, and evaluations and attempts.
 
     The line before each attempt is included: it has the time at which the attempt before it ended.
     """
@@ -192,7 +192,7 @@ class RunSummary:
 
 
 def summarize(run: RunFolder) -> RunSummary:
-    """Read what the list shows of `run`; never fails, a damaged folder is summed up as far as it can be read."""
+    """Reads what the list shows of `run`; never fails, a damaged folder is summed up as far as it can be read."""
     status = status_at_end(run, and_beginning=True)
     status.clock_moved = run.clock_moved()
     state = run.state(status)
@@ -243,13 +243,13 @@ def summarize(run: RunFolder) -> RunSummary:
 
 
 def _data_of(options: RunOptions) -> str:
-    """The short name of the data that a run is about."""
+    """Returns the short name of the data that a run is about."""
     data = options.data
     return short_name(data.eval if options.only_evaluates and data.eval else data.train)
 
 
 def _pace(status: RunStatus) -> float | None:
-    """Samples a second: what the engine reported at the end, else of the last steps."""
+    """Returns samples a second: what the engine reported at the end, else of the last steps."""
     if status.finished is not None and status.finished.samples_per_second is not None:
         return status.finished.samples_per_second
     if status.plan is None or not status.step_seconds:
@@ -258,7 +258,7 @@ def _pace(status: RunStatus) -> float | None:
 
 
 def seconds_spent(status: RunStatus, state: State, ended: ExitRecord | None, now: float) -> float | None:
-    """How long a run has been worked on in all its attempts, each from its engine's start to its end.
+    """Returns how long a run has been worked on in all its attempts, each from its engine's start to its end.
 
     It is the one number for that, wherever it is shown: loading counts, waiting and pauses don't. `now` is in unix
     seconds.
@@ -281,12 +281,12 @@ def seconds_spent(status: RunStatus, state: State, ended: ExitRecord | None, now
 
 MOST_TIMED = 60
 UNTIMED = "device.name data.text_columns data.label_column data.label_names data.image_column data.columns data.roles"
-"""Options that make no difference to it: of the device the title counts, of the data its file."""
+"""Options that don't change the time; a device counts by its title only, data by its file."""
 ROUGH = (
     "memory.batch_size memory.gradient_accumulation_steps data.max_train_samples data.max_eval_samples "
     "data.eval_fraction"
 )
-"""Options of which time per example hardly depends."""
+"""Options on which the time per example hardly depends."""
 
 
 @dataclass(frozen=True)
@@ -303,13 +303,13 @@ class Timing:
     batch: int = 0
 
     def seconds_of(self, options: RunOptions) -> float:
-        """How long it takes with more or fewer steps or evaluations."""
+        """Returns how long it takes with more or fewer steps or evaluations."""
         steps, evaluations = steps_and_evaluations(options, self.examples)
         longer = (steps - self.steps) * self.per_step
         return self.seconds + longer + (evaluations - self.evaluations) * self.per_evaluation
 
     def roughly(self, options: RunOptions, examples: int) -> float | None:
-        """How long it takes with another batch size or of so many examples, by the time per example.
+        """Returns how long it takes with another batch size or of so many examples, by the time per example.
 
         None if the batch sizes are far apart: a step also takes what doesn't grow with its batch.
         """
@@ -331,7 +331,7 @@ device by `rough_key`, too."""
 
 
 def timing_key(options: RunOptions) -> bytes:
-    """A key that is equal for options with which a step takes as long; a past run's model counts as what it was."""
+    """Returns a key equal for options with the same step time; a past run's model counts as what it was."""
     source = options.model.source
     for _generation in range(notes.MOST_GENERATIONS):
         source = names_in(folder)[1] if (folder := run_folder(source)) else source
@@ -340,14 +340,14 @@ def timing_key(options: RunOptions) -> bytes:
 
 
 def rough_key(options: RunOptions) -> bytes:
-    """A key that is equal for options with which an example takes about as long."""
+    """Returns a key that is equal for options with which an example takes about as long."""
     return b"rough" + timing_key(
         with_changes(options, {path: options_by_path()[path].default for path in ROUGH.split()})
     )
 
 
 def timings(runs: Sequence[RunFolder]) -> Timings:
-    """How long the first run of each kind took that ended by itself and was never resumed."""
+    """Returns how long the first run of each kind took that ended by itself and was never resumed."""
     found: Timings = {}
     for key, rough, device, timing in filter(None, (_timing(run, stamp(run)) for run in runs[:MOST_TIMED])):
         found.setdefault((key, device), timing)
@@ -381,6 +381,6 @@ def _timing(run: RunFolder, _stamp: tuple[int, ...]) -> tuple[bytes, bytes, str,
 
 
 def steps_and_evaluations(options: RunOptions, examples: int) -> tuple[int, float]:
-    """How many of each a run on so many training examples has."""
+    """Returns how many of each a run on so many training examples has."""
     (steps, per_epoch), every = steps_of(options, examples), options.training.eval_steps
     return steps, 1 / every if 0 < every < 1 else steps / (every or per_epoch)

@@ -59,7 +59,7 @@ class TrashPlan:
 
 
 def plan(runs: Sequence[RunFolder], runs_folder: Path) -> TrashPlan:
-    """Find out which runs can be removed, and which others start from their models. Reads many files."""
+    """Finds out which runs can be removed, and which others start from their models. Reads many files."""
     free = [run for run in runs if state_at_end(run).is_over]
     going = {run.path.absolute() for run in free}
     needed_by: dict[Path, list[str]] = {}
@@ -82,7 +82,7 @@ def plan(runs: Sequence[RunFolder], runs_folder: Path) -> TrashPlan:
 
 
 def move(run: RunFolder, trash: Trash | None = None) -> None:
-    """Move a run to the trash; by default, with send2trash.
+    """Moves a run to the trash; by default, with send2trash.
 
     Raises:
         NoTrashError: It can't be moved to the trash.
@@ -93,7 +93,7 @@ def move(run: RunFolder, trash: Trash | None = None) -> None:
 
 
 def move_path(path: Path, trash: Trash | None = None) -> None:
-    """Move any file or folder to the trash; see `move`.
+    """Moves any file or folder to the trash; see `move`.
 
     Raises:
         NoTrashError: It can't be moved to the trash.
@@ -117,7 +117,7 @@ def move_path(path: Path, trash: Trash | None = None) -> None:
 
 
 def delete(run: RunFolder) -> None:
-    """Delete a run permanently. Of a link to a run's folder only the link is deleted.
+    """Deletes a run permanently. Of a link to a run's folder only the link is deleted.
 
     Raises:
         RunFolderError: It trains, waits for its turn, doesn't exist any more, or not all of it can be deleted.
@@ -135,7 +135,7 @@ def delete(run: RunFolder) -> None:
 
 @contextlib.contextmanager
 def _kept_from_starting(run: RunFolder) -> Iterator[None]:
-    """Lock a run so that it can't be started while it is removed; it may have been resumed since `plan`."""
+    """Locks a run so that it can't be started while it is removed; it may have been resumed since `plan`."""
     with contextlib.ExitStack() as held:
         try:
             if run.path.is_dir():

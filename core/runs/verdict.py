@@ -43,7 +43,7 @@ def best_evaluation(evaluations: Sequence[Metrics], by: BestMetric) -> int | Non
 
 
 def _values(evaluations: Sequence[Metrics], metric: Metric) -> list[float]:
-    """The values of a metric, NaN where there is none."""
+    """Returns the values of a metric, NaN where there is none."""
     return [math.nan if (value := one.get(metric.name)) is None else value for one in evaluations]
 
 
@@ -75,10 +75,10 @@ CONSTANT = 0.95
 UNWRITTEN = 0.7
 """A loss above this share of the first one is of a model from scratch that can't write sentences yet."""
 LEAST_TEXTS = 3
-"""Of fewer generated texts it means nothing that they are the same."""
+"""If there are fewer generated texts, it means nothing that they are the same."""
 HIGHER_RATE, LOWER_RATE = 5.0, 0.1
 MUCH_LONGER = 5
-"""Pretraining that has taught a model nothing is to be so many times as long."""
+"""How many times as long pretraining should be that has taught a model nothing."""
 RESUME = Fix(_("Resume"), action=FixAction.RESUME)
 LONGER = Fix(_("Train longer"), action=FixAction.EXTEND)
 OPEN_TESTED = Fix(_("Open the run that was tested"), action=FixAction.TESTED)
@@ -106,7 +106,7 @@ class RunVerdict:
 
 
 def verdict(status: RunStatus, options: RunOptions | None) -> RunVerdict | None:
-    """Judge a run that has ended by its recorded facts; None before the end, or if it has no result.
+    """Judges a run that has ended by its recorded facts; None before the end, or if it has no result.
 
     The validation metric is compared with that of a constant prediction, or the loss with that of the first step.
     What an older run hasn't recorded is not compared.
@@ -183,7 +183,7 @@ def verdict(status: RunStatus, options: RunOptions | None) -> RunVerdict | None:
 
 
 def _was_stopped(status: RunStatus) -> bool:
-    """Whether a person ended the run before its last step."""
+    """Returns whether a person ended the run before its last step."""
     ended, total = status.finished, status.total_steps
     return ended is not None and ended.state is Outcome.STOPPED and (total is None or ended.steps < total)
 
@@ -201,22 +201,22 @@ def _not_evaluated(status: RunStatus, options: RunOptions | None) -> RunVerdict:
 
 
 def _kept(status: RunStatus, metric: str) -> str:
-    """Which step the model is of, if not of the last one."""
+    """Returns the sentence on the model's step, if that isn't the last one."""
     finished = status.finished
     assert finished is not None, "it has ended"
     model_step = finished.model_step or finished.steps
     if finished.waited:
         return ngettext(
-            "Stopped early at step {last:,}: no better for {count} evaluation; the model is that of step {best:,}.",
-            "Stopped early at step {last:,}: no better for {count} evaluations; the model is that of step {best:,}.",
+            "Stopped early at step {last:,}: no better for {count} evaluation; the model is from step {best:,}.",
+            "Stopped early at step {last:,}: no better for {count} evaluations; the model is from step {best:,}.",
             finished.waited,
         ).format(count=finished.waited, last=finished.steps, best=model_step)
     if model_step >= finished.steps:
         return ""
     end = status.evaluations[-1]
     if end.step == model_step:
-        return _("The model is that of step {step:,}, the last that was evaluated.").format(step=model_step)
-    kept = _("The model is that of step {step:,}, the best evaluation; that of step {last:,} gave {value}.")
+        return _("The model is from step {step:,}, the last that was evaluated.").format(step=model_step)
+    kept = _("The model is from step {step:,}, the best evaluation; step {last:,} gave {value}.")
     value = formats.metric_format(metric)(end.metrics.get(metric))
     return kept.format(step=model_step, last=end.step, value=value)
 
@@ -254,7 +254,7 @@ class _Course:
 
 
 def _course(evaluations: Sequence[Evaluated]) -> _Course | None:
-    """The course of a validation loss that has risen; None if it hasn't, or if that may be chance.
+    """Returns the course of a validation loss that has risen; None if it hasn't, or if that may be chance.
 
     The last evaluation has to be far enough from the lowest one, and the one before it, if less than an epoch earlier,
     as high.
@@ -270,7 +270,7 @@ def _course(evaluations: Sequence[Evaluated]) -> _Course | None:
 
 
 def _still_falling(status: RunStatus) -> str:
-    """That the validation loss was falling when training ended; empty if it wasn't."""
+    """Returns the sentence that the validation loss was falling when training ended; empty if it wasn't."""
     evaluations: Sequence[Evaluated] = status.evaluations
     was_stopped = _was_stopped(status)
     if was_stopped and len(evaluations) > 2:
@@ -302,7 +302,7 @@ def _still_falling(status: RunStatus) -> str:
 
 
 def _gap(status: RunStatus, step: int) -> str:
-    """That the model does much better on what it has trained on, by the evaluation at a step; empty if it doesn't."""
+    """Returns the sentence that the model does much better on its training data, by one evaluation; else empty."""
     losses = [
         (one.metrics.get("eval_loss"), one.train_loss) for one in status.evaluations if one.step == step
     ]
@@ -316,7 +316,7 @@ def _gap(status: RunStatus, step: int) -> str:
 
 
 def _monotony(status: RunStatus) -> str:
-    """Why the generated texts of the last evaluation are worth nothing; empty if they differ."""
+    """Returns why the generated texts of the last evaluation are worth nothing; empty if they differ."""
     texts = [set(one.text.split()) for one in status.said]
     if not texts or (any(texts) and (len(texts) < LEAST_TEXTS or any(text != texts[0] for text in texts))):
         return ""
@@ -328,7 +328,7 @@ def _monotony(status: RunStatus) -> str:
 
 
 def _to_generate(found: str, options: RunOptions, onward: Fix) -> tuple[str, tuple[Fix, ...]]:
-    """What was found and its cause, and what makes a model generate text; `onward` trains it longer."""
+    """Returns what was found and its cause, and what makes a model generate text; `onward` trains it longer."""
     if not options.starts_random and not run_folder(options.model.source):
         return f"{found} {_('Training longer may help.')}", (onward,)
     cause = _(
@@ -340,7 +340,7 @@ def _to_generate(found: str, options: RunOptions, onward: Fix) -> tuple[str, tup
 
 
 def _longer_pair(options: RunOptions) -> Fix | None:
-    """Pretraining and chat once more, and longer; None for a model that no run of Hone has pretrained."""
+    """Offers to pretrain and chat again, and longer; None for a model that no run of Hone has pretrained."""
     folder = run_folder(options.model.source)
     before = None if folder is None else RunFolder(folder).readable_options()
     if before is None or not before.starts_random:
@@ -355,7 +355,7 @@ def _longer_pair(options: RunOptions) -> Fix | None:
 
 
 def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bool]:
-    """The result, what it is compared with, and whether it is no better than chance."""
+    """Returns the result, what it is compared with, and whether it is no better than chance."""
     metrics, baseline = status.metrics, status.evaluations[-1].baseline
     count = status.plan.eval_samples if status.plan is not None else 0
     if (accuracy := metrics.get("eval_accuracy")) is not None:
@@ -419,15 +419,15 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
 
 
 _A_REWARD = _(
-    "A reward is how much likelier an answer is than before training; that of a liked answer should be above what "
-    "unrelated answers gained, that of another below it."
+    "A reward is how much likelier an answer is than before training. Liked answers should gain more than unrelated "
+    "answers, others less."
 )
 _PREFERRED = {
     PreferenceLoss.DPO: (
         _("It leans more towards the better answer than before training in {share} of the evaluated pairs"),
         _(
-            "Changes at random would do so in 50 % of cases. In how many pairs the better answer is the likelier "
-            "one isn't measured."
+            "Random changes would do so in 50 % of cases. How often the better answer is the likelier one isn't "
+            "measured."
         ),
         _(
             "The reward margin, by how much more it leans towards the better answer than before training, is {margin} "
@@ -456,38 +456,38 @@ _PREFERRED = {
         ),
     ),
 }
-"""What is said of the reward accuracy, what it is compared with, and of a reward margin, and of a negative one."""
+"""Sentences on the reward accuracy, on what it is compared with, on a reward margin, and on a negative one."""
 
 LARGEST_EXPONENT = 100.0
-"""Of a perplexity that is worth showing."""
+"""The largest exponent of a perplexity that is worth showing."""
 
 
 def _exceeds(accuracy: float, baseline: float, count: int) -> bool:
-    """Whether an accuracy on `count` examples is better than a baseline by more than chance."""
+    """Returns whether an accuracy on `count` examples is better than a baseline by more than chance."""
     error = math.sqrt(baseline * (1 - baseline) / count) if count else 0.0
     return accuracy - baseline > max(LEAST_GAIN * (1 - baseline), CERTAIN * error) or accuracy == 1.0
 
 
 def _follows(correlation: float | None, count: int) -> bool:
-    """Whether a correlation of answers with the truth, on `count` examples, is more than chance."""
+    """Returns whether a correlation of answers with the truth, on `count` examples, is more than chance."""
     return correlation is not None and correlation > max(LEAST_CORRELATION, CERTAIN / math.sqrt(count or 1))
 
 
 def _lowest(evaluations: Sequence[Evaluated]) -> Evaluated:
-    """The evaluation with the lowest validation loss."""
+    """Returns the evaluation with the lowest validation loss."""
     losses = [one.metrics.get("eval_loss") for one in evaluations]
     return evaluations[losses.index(min((loss for loss in losses if loss is not None), default=None))]
 
 
 def _metric(evaluations: Sequence[Evaluated], options: RunOptions | None) -> str:
-    """The name of what evaluations are compared by."""
+    """Returns the name of what evaluations are compared by."""
     by = options.training.metric_for_best_model if options is not None else BestMetric.AUTO
     metric = judged_by([one.metrics for one in evaluations], by)
     return "eval_loss" if metric is None else metric.name
 
 
 def _is_better(course: _Course, metric: str) -> bool:
-    """Whether the last evaluation is better by `metric` than that with the lowest loss."""
+    """Returns whether the last evaluation is better by `metric` than that with the lowest loss."""
     before, now = (one.metrics.get(metric) for one in (course.lowest, course.last))
     if before is None or now is None:
         return False

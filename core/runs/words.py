@@ -67,7 +67,7 @@ def awaited_text(awaited: TurnAwaited | None) -> str:
 
 
 def state_word(run: RunSummary) -> str:
-    """The state of a run in the terminal and in reports: that of a test is no training."""
+    """Returns the state of a run in the terminal and in reports: that of a test is no training."""
     if run.stopped_early:
         return _("stopped early")
     return _("testing") if run.is_test and run.state is State.TRAINING else run.state.value
@@ -87,7 +87,7 @@ def phase_title(phase: Phase) -> str:
 
 
 def phase_text(phase: Phase, detail: str, examples: int) -> str:
-    """A phase with its file or model; `examples` is how many have their predictions recorded."""
+    """Returns a phase with its file or model; `examples` is how many have their predictions recorded."""
     if phase is Phase.EVALUATING and detail == SAMPLE_PREDICTIONS:
         return ngettext(
             "Making {count} sample prediction…", "Making {count} sample predictions…", examples
@@ -112,7 +112,7 @@ SPILLING = _(
 def out_of_memory(
     options: RunOptions, forecast: MemoryForecast | None, report: str = "", *, limit: int | None = None
 ) -> OutOfMemory:
-    """The error to show; without a forecast, memory ran out before it was made.
+    """Returns the error to show; without a forecast, memory ran out before it was made.
 
     `report` is that of torch or the operating system, which may name the one allocation that failed; `limit` as in
     `WhatRan.memory_limit`.
@@ -143,7 +143,7 @@ def out_of_memory(
 
 
 def first_aid(options: RunOptions) -> Iterator[Fix]:
-    """Remedies where neither model nor device is known: those that suit nearly all."""
+    """Yields remedies where neither model nor device is known: those that suit nearly all."""
     model = ModelReport(activation_checkpointing=True)
     device = DeviceReport(name="", title="", available=True)
     request = RemedyRequest(options, model, ModelShape(parameters=0), device)
@@ -161,7 +161,7 @@ def first_aid(options: RunOptions) -> Iterator[Fix]:
 
 
 def forecast_sentences(forecast: MemoryForecast | None, *, before: bool = False) -> Iterator[str]:
-    """The forecast, free memory, and the largest part, in sentences; nothing without a forecast.
+    """Yields the forecast, free memory, and the largest part, in sentences; nothing without a forecast.
 
     `before`: the run hasn't started yet.
     """
@@ -204,7 +204,7 @@ def statements(
     versions: Mapping[str, str] | None = None,
     status: RunStatus | None = None,
 ) -> tuple[Statement, ...]:
-    """All that is known of what ran; what isn't known has no line, and each reason is given once.
+    """Returns all that is known of what ran; what isn't known has no line, and each reason is given once.
 
     `status` has the error of the memory forecast, once that is known.
     """
@@ -216,7 +216,7 @@ def statements(
 
 
 def dtypes(names: str) -> str:
-    """PyTorch's names of number formats in short: `float32 + bfloat16` is `fp32 + bf16`."""
+    """Shortens PyTorch's names of number formats: `float32 + bfloat16` is `fp32 + bf16`."""
     return " + ".join(DTYPES.get(name, name) for name in names.removeprefix("torch.").split(" + "))
 
 
@@ -356,7 +356,7 @@ def _of_memory(ran: WhatRan, status: RunStatus | None) -> Iterator[_Line]:
 
 
 def _split(reason: str) -> tuple[str, str]:
-    """Value and explanation of a reason: `bf16: this GPU computes it` begins with the value; others have none."""
+    """Splits a reason into value and explanation: `bf16: this GPU computes it` begins with one, others don't."""
     value, colon, why = reason.partition(": ")
     return (value, why) if colon and " " not in value else ("", reason)
 
@@ -385,7 +385,7 @@ _LEVELS = {
 
 
 def message_text(message: MessageRaised, run: Path | None = None, *, is_over: bool = False) -> str:
-    """A message with its detail and its fixes, a line each.
+    """Returns a message with its detail and its fixes, a line each.
 
     In commands `RUN` stands for a run that isn't given; one that is over can't be ended.
     """
@@ -396,7 +396,7 @@ def message_text(message: MessageRaised, run: Path | None = None, *, is_over: bo
 
 
 def error_text(error: UserError) -> str:
-    """An error with its detail and its fixes; of a wrong request every problem with its own fixes."""
+    """Returns an error with its detail and its fixes; a wrong request has every problem with its own fixes."""
     lines = [error.title]
     if isinstance(error, OptionsError) and not error.where and len(error.problems) == 1:
         lines = [str(error.problems[0]), *map(fix_text, error.problems[0].fixes)]
@@ -410,7 +410,7 @@ def error_text(error: UserError) -> str:
 
 
 def fix_text(fix: Fix, run: Path | None = None) -> str:
-    """What to try, with the options it sets as `--set` takes them, or the command that does it."""
+    """Returns what to try, with the options it sets as `--set` takes them, or the command that does it."""
     how = changes_text(fix.changes) if fix.action is None else _action_text(fix.action, run)
     return f"  Try: {fix.label}" + (f" ({how})" if how else "")
 
@@ -429,7 +429,7 @@ def _action_text(action: FixAction, run: Path | None) -> str:
 
 
 def changes_text(changes: Mapping[str, Any]) -> str:
-    """Changed options, as `--set` takes them."""
+    """Formats changed options as `--set` takes them."""
     return " ".join(f"--set {shlex.quote(f'{path}={_value(value)}')}" for path, value in changes.items())
 
 
@@ -442,7 +442,7 @@ def _value(value: Any) -> str:
 
 
 def unread_message(status: RunStatus) -> MessageRaised | None:
-    """A message about events of a run that can't be read."""
+    """Returns a message about events of a run that can't be read."""
     left_out = ngettext(
         "{count} line can't be read and is left out.",
         "{count} lines can't be read and are left out.",
@@ -464,7 +464,7 @@ def kept_message(connection: Connection | None) -> MessageRaised | None:
 
 
 def time_spent_text(shares: Mapping[str, float] | None) -> str:
-    """Where the time of the last steps went; empty if none was timed in parts."""
+    """Returns where the time of the last steps went; empty if none was timed in parts."""
     if shares is None:
         return ""
     titles = {"data": _("waiting for data"), "rest": _("the rest")}
@@ -478,7 +478,7 @@ NOTEWORTHY, LEAST_SHARE = 0.2, 0.005
 
 
 def evaluations_text(status: RunStatus, seconds: float | None) -> str:
-    """What share of a run's time evaluations and sample predictions took; empty if it is small, and of a test."""
+    """Says which share of the time evaluations and sample predictions took; empty if small, and for a test."""
     spent = status.evaluating + status.predicting
     if status.is_test or not seconds or spent <= NOTEWORTHY * seconds:
         return ""
@@ -494,7 +494,7 @@ def evaluations_text(status: RunStatus, seconds: float | None) -> str:
 
 
 def what_ran_text(status: RunStatus) -> str:
-    """What actually ran as a table, with the reason where Hone chose; long values take several lines."""
+    """Returns what actually ran as a table, with the reason where Hone chose; long values take several lines."""
     rows: list[tuple[str, str, str]] = []
     for statement in statements(status.what_ran, status.versions, status):
         lines = textwrap.wrap(statement.value, VALUE_WIDTH, break_long_words=False, break_on_hyphens=False)
@@ -504,7 +504,7 @@ def what_ran_text(status: RunStatus) -> str:
 
 
 def ending_text(run: RunFolder, status: RunStatus, state: State, record: ExitRecord | None) -> str:
-    """How a run that is over ended: its figures and its model, or why it has none; and how to resume it."""
+    """Returns how a run that is over ended: its figures and its model, or why it has none; and how to resume it."""
     return "\n".join((*_ending(run, status, state, record), *_resuming(run, status, state)))
 
 
@@ -570,7 +570,7 @@ def _figures(status: RunStatus, finished: RunFinished, record: ExitRecord | None
 
 
 def queued_text(run: RunFolder, status: RunStatus) -> str:
-    """Where a queued run will go on from; empty for one that has never begun."""
+    """Returns where a queued run will go on from; empty for one that has never begun."""
     if not status.attempt:
         return ""
     step = saved_step(run, status)
@@ -609,7 +609,7 @@ def _evidence(run: RunFolder, crash: Crash) -> Iterator[str]:
 
 
 def _resuming(run: RunFolder, status: RunStatus, state: State) -> Iterator[str]:
-    """How to resume a run that ended before it was done, and from where."""
+    """Yields how to resume a run that ended before it was done, and from where."""
     if not state.can_resume:
         return
     try:
@@ -628,12 +628,12 @@ def _resuming(run: RunFolder, status: RunStatus, state: State) -> Iterator[str]:
 
 
 def name_of(run: RunFolder) -> str:
-    """What `hone show` and its like call a run: its name among all runs, else its folder."""
+    """Returns what `hone show` and its like call a run: its name among all runs, else its folder."""
     return run.name if run.path.parent == settings.runs_folder() else str(run.path)
 
 
 def said_text(predicted: Predicted, place: int) -> str:
-    """The prediction on an example, such as `seven (95%) ✓`."""
+    """Returns the prediction on an example, such as `seven (95%) ✓`."""
     if place >= len(predicted.said):
         return formats.MISSING
     said = predicted.said[place]
@@ -647,6 +647,6 @@ FIGURES_OF_LABEL = (_("Label"), _("Precision"), _("Recall"), _("F1"), _("Count")
 
 
 def figures_of(one: LabelCounted) -> tuple[str, ...]:
-    """A label with its figures: `cat`, `50.0 %`, `40.4 %`, `44.7 %`, `52`."""
+    """Returns a label with its figures: `cat`, `50.0 %`, `40.4 %`, `44.7 %`, `52`."""
     shares = (one.precision, one.recall, one.f1)
     return " ".join(one.label.split()), *map(formats.share, shares), formats.count(one.true)

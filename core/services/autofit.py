@@ -122,14 +122,14 @@ class Fitting:
         self._on_begin = callback
 
     def stop(self) -> None:
-        """End the current try and make no other; may be called from any thread."""
+        """Ends the current try and makes no other; may be called from any thread."""
         with self._lock:
             self._stopped = True
             if self._running is not None:
                 self._running.kill()
 
     def tries(self) -> Iterator[Try]:
-        """Make one dry run after the other until a combination fits."""
+        """Makes one dry run after the other until a combination fits."""
         if self._request is None:
             self.reason = _("The model can't be inspected before its run, so its memory can't be estimated.")
             return
@@ -161,7 +161,7 @@ class Fitting:
         self.is_too_large = True
 
     def _plan(self) -> list[Candidate]:
-        """The next tries if each fails to fit: those that have hope, and at last the smallest."""
+        """Returns the next tries if each fails to fit: those that have hope, and at last the smallest."""
         left, plan = self._left, list[Candidate]()
         while left and self._count + len(plan) < MOST_TRIES:
             smallest = min(left, key=lambda one: (one.total, one.loss, -len(one.steps)))
@@ -171,7 +171,7 @@ class Fitting:
         return plan
 
     def _try(self, candidate: Candidate, then: Sequence[str] = ()) -> Try | None:
-        """Make one dry run; `then` are the titles of those that may follow. Returns None if it was stopped."""
+        """Makes one dry run; `then` are the titles of those that may follow. Returns None if it was stopped."""
         changes = {"device.name": self._device.name, **candidate.changes}
         with self._lock:
             if self._stopped:
@@ -200,7 +200,7 @@ class Fitting:
         self.result, self.changes = with_changes(self._options, done.changes), done.changes
 
     def _try_rival(self, found: Candidate, done: Try) -> Iterator[Try]:
-        """Measure a candidate that loses as little without only adding changes; choose it if it is faster."""
+        """Measures a candidate that loses as little without only adding changes; chooses it if it is faster."""
         if not found.steps or done.measurement is None or self._count == MOST_TRIES:
             return
         self._learn(found, done.measurement)
@@ -224,7 +224,7 @@ class Fitting:
 
 
 def verdict_of(measurement: Measurement | None, room: Room | None) -> FitVerdict:
-    """Whether a measured run fits. If `room` is None, every run fits that didn't run out of memory."""
+    """Returns whether a measured run fits. If `room` is None, every run fits that didn't run out of memory."""
     if measurement is None:
         return FitVerdict.UNKNOWN
     if measurement.out_of_memory:

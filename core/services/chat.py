@@ -38,7 +38,7 @@ from core.services.memory import probable_device
 
 
 def parameters_of(run: RunFolder, options: RunOptions, which: Which) -> int | None:
-    """Number of weights of a run's model, from the headers of its files. Returns None if they aren't found."""
+    """Returns the number of weights of a run's model, from the headers of its files; None if they aren't found."""
     own = count_weights(run.model.glob(WEIGHTS))
     if not holds_adapter(run.model):
         return own or None  # as many as before training
@@ -73,11 +73,11 @@ class TryProcess(JobProcess):
         self.say(load)
 
     def say(self, said: Said) -> None:
-        """Send a message without waiting; does nothing once the process has ended."""
+        """Sends a message without waiting; does nothing once the process has ended."""
         self._outbox.put(msgspec.json.encode(said) + b"\n")
 
     def lines(self) -> Iterator[Told]:
-        """Yield messages until the process ends as it was asked to, then clean up.
+        """Yields messages until the process ends as it was asked to, then cleans up.
 
         Raises:
             UserError: The model can't be loaded, or the system ended the process.
@@ -111,7 +111,7 @@ class TryProcess(JobProcess):
             self._messages.close()
 
     def close(self) -> None:
-        """Ask the process to end, even while it is writing an answer."""
+        """Asks the process to end, even while it is writing an answer."""
         self.say(Close())
         self._outbox.put(None)
 
@@ -166,7 +166,7 @@ class LoadVerdict:
 
 
 def room_for(run: RunFolder, wanted: Sequence[Which], folder: Path, *, on_cpu: bool = False) -> LoadVerdict:
-    """Which models of a run may be loaded now.
+    """Returns which models of a run may be loaded now.
 
     Args:
         wanted: Its models, the most wanted first.
@@ -182,7 +182,7 @@ def room_for(run: RunFolder, wanted: Sequence[Which], folder: Path, *, on_cpu: b
 
 
 def memory_needed(run: RunFolder, options: RunOptions, which: Which) -> int | None:
-    """Bytes of main memory that a model of a run takes. Returns None if unknown."""
+    """Returns the bytes of main memory that a model of a run takes; None if unknown."""
     parameters = parameters_of(run, options, which)
     if parameters is None:
         return None
@@ -200,7 +200,7 @@ def memory_needed(run: RunFolder, options: RunOptions, which: Which) -> int | No
 
 
 def that_train(folder: Path) -> tuple[RunFolder, ...]:
-    """The runs in a folder or elsewhere that take memory now, which queued ones don't."""
+    """Returns the runs in a folder or elsewhere that take memory now, which queued ones don't."""
     alive = [run for run in _runs(folder) if run.exit_record() is None and run.keeper_is_alive()]
     known = {run.path.absolute() for run in alive}
     alive += [run for run in queue.training() if run.path not in known]
@@ -216,7 +216,7 @@ def judge(
     on_cpu: bool = False,
     has_gpu: bool = True,
 ) -> LoadVerdict:
-    """Which models fit into memory.
+    """Returns which models fit into memory.
 
     Args:
         needed: Bytes by model, the most wanted first; None is taken to fit.
@@ -290,7 +290,7 @@ class TryChoice:
 
 
 def look(folder: Path, wanted: RunFolder | None) -> TryChoice:
-    """Find the runs of a folder that can be tried, and choose `wanted`, or the newest if that is None."""
+    """Finds the runs of a folder that can be tried, and chooses `wanted`, or the newest if that is None."""
     runs = [each for run in _runs(folder) if (each := triable(run)) is not None]
     if wanted is None:
         chosen = runs[0] if runs else None
@@ -307,7 +307,7 @@ def look(folder: Path, wanted: RunFolder | None) -> TryChoice:
 
 
 def reads_pairs(run: RunFolder) -> bool:
-    """Whether a run was trained on pairs of texts, by its columns or its examples."""
+    """Returns whether a run was trained on pairs of texts, by its columns or its examples."""
     options = run.readable_options()
     if options is None or options.task not in (Task.TEXT_CLASSIFICATION, Task.TEXT_REGRESSION):
         return False

@@ -76,12 +76,12 @@ _USES: dict[Task, tuple[ColumnUse, ...]] = {
 
 
 def uses_for(task: Task) -> tuple[ColumnUse, ...]:
-    """The uses of columns for a task, the most important first."""
+    """Returns the uses of columns for a task, the most important first."""
     return _USES[task]
 
 
 def chosen_columns(task: Task, value_at: Callable[[str], Any]) -> Columns:
-    """The columns that options name; `value_at` returns an option's value by path."""
+    """Returns the columns that options name; `value_at` returns an option's value by path."""
     if task.reads_conversations or (task is Task.CAUSAL_LM and not value_at(TEXT_COLUMNS)):
         return dict(value_at(COLUMNS) or {})
     return _known(task, value_at(TEXT_COLUMNS) or (), value_at(LABEL_COLUMN), value_at(IMAGE_COLUMN))
@@ -100,7 +100,7 @@ def _known(task: Task, texts: Sequence[str], label: str | None, image: str | Non
 
 
 def with_use(columns: Mapping[str, str], column: str, key: str) -> Columns:
-    """The columns after `column` was given the use `key` (empty: none).
+    """Returns the columns after `column` was given the use `key` (empty: none).
 
     The column that had this use gets the previous use of `column`. A second text without a first becomes the first.
     """
@@ -117,7 +117,7 @@ def with_use(columns: Mapping[str, str], column: str, key: str) -> Columns:
 
 
 def options_of_columns(task: Task, columns: Mapping[str, str]) -> dict[str, Any]:
-    """Values by path of the options that name these columns."""
+    """Returns values by path of the options that name these columns."""
     if task.reads_conversations:
         return {COLUMNS: dict(columns)}
     if task is Task.CAUSAL_LM:

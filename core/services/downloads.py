@@ -27,20 +27,20 @@ class DownloadPace:
 
     @property
     def speed(self) -> float | None:
-        """Bytes per second. None if not known yet."""
+        """Bytes per second; None if not known yet."""
         if len(self._marks) < 2:
             return None
         (begin, before), (end, after) = self._marks[0], self._marks[-1]
         return (after - before) / (end - begin) if end > begin else None
 
     def left(self, progress: JobProgress) -> float | None:
-        """Seconds until the end. None if not known yet."""
+        """Returns the seconds until the end; None if not known yet."""
         speed = self.speed
         return (progress.total - progress.done) / speed if speed else None
 
 
 def progress_text(progress: JobProgress, pace: DownloadPace) -> str:
-    """Return how far a download is: `120 MB of 268 MB · 12.1 MB/s · 12 s left`."""
+    """Returns how far a download is: `120 MB of 268 MB · 12.1 MB/s · 12 s left`."""
     done, total = formats.memory(progress.done), formats.memory(progress.total)
     parts = [_("{done} of {total}").format(done=done, total=total)]
     speed, left = pace.speed, pace.left(progress)

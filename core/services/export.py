@@ -69,7 +69,7 @@ class Export:
         self._is_killed = False
 
     def run(self, tell: TellProgress | None = None) -> ExportReport:
-        """Export, leaving nothing behind on failure.
+        """Exports, leaving nothing behind on failure.
 
         Raises:
             OptionsError: The target isn't new or empty, or the repository's name is invalid.
@@ -118,7 +118,7 @@ class Export:
             shutil.rmtree(staging, ignore_errors=True)
 
     def kill(self) -> None:
-        """End it at once, also before it has begun."""
+        """Ends the export at once, also before it has begun."""
         with self._lock:
             self._is_killed = True
             if self._process is not None:
@@ -131,7 +131,7 @@ class Export:
         return decoded(job, asked.ask(msgspec.json.encode(request), tell=tell), kind)
 
     def _hold(self, start: Callable[[], Process]) -> Process:
-        """Start a process that `kill` ends."""
+        """Starts a process that `kill` ends."""
         with self._lock:
             if self._is_killed:
                 raise JobCancelled("export")
@@ -140,7 +140,7 @@ class Export:
 
 
 def _written_kind(wanted: Wanted, source: ExportSource, hold: Hold) -> ExportKind:
-    """The kind that the engine writes; raises if it is refused."""
+    """Returns the kind that the engine writes; raises if it is refused."""
     kind = wanted.kind
     if wanted.kind is ExportKind.HUB:
         if not (hub.is_name(wanted.repo) and "/" in wanted.repo):
@@ -163,7 +163,7 @@ def _written_kind(wanted: Wanted, source: ExportSource, hold: Hold) -> ExportKin
 
 
 def _target(wanted: Wanted) -> Path:
-    """The folder of the export; a temporary one for the Hub. Raises OptionsError if it isn't new or empty."""
+    """Returns the folder of the export; a temporary one for the Hub. Raises OptionsError if it isn't new or empty."""
     if wanted.kind is ExportKind.HUB:
         return settings.home() / "cache" / "exports" / wanted.repo.replace("/", "--")
     target = Path(wanted.folder).expanduser().absolute()
@@ -185,7 +185,7 @@ def _check_disk(needed: int, target: Path) -> None:
 
 
 def _make_staging(target: Path) -> Path:
-    """A new folder beside the target; those of processes that no longer exist are deleted."""
+    """Returns a new folder beside the target; those of processes that no longer exist are deleted."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         for path in target.parent.glob(f".{glob.escape(target.name)}.*.{UNFINISHED}"):

@@ -71,7 +71,7 @@ class NvidiaCard:
 
 @dataclass(frozen=True)
 class GpuState:
-    """Why nothing can be installed (`refusal`), or what is; `begun` is bytes of an unfinished installation."""
+    """What is installed, or why nothing can be (`refusal`); `begun` counts bytes of an unfinished installation."""
 
     refusal: str = ""
     card: NvidiaCard | None = None
@@ -90,7 +90,7 @@ class GpuState:
 
 
 def state_text(state: GpuState) -> str:
-    """Return what is installed or can be, in sentences."""
+    """Returns what is installed or can be, in sentences."""
     installed, card = state.installed, state.card
     if state.is_used and installed is not None:
         text = _("Hone uses PyTorch {torch} with CUDA {cuda} on {device}.")
@@ -123,7 +123,7 @@ def state_text(state: GpuState) -> str:
 
 
 def look() -> GpuState:
-    """Inspect this computer; slow if a driver hangs."""
+    """Inspects this computer; slow if a driver hangs."""
     refusal, card = unsupported(sys.platform, platform.machine(), frozen=is_frozen()), None
     if not refusal:
         card = find_card()
@@ -134,13 +134,13 @@ def look() -> GpuState:
 
 
 def find_card(nvml: Any = pynvml) -> NvidiaCard | None:
-    """The first NVIDIA card. Returns None without a card or a driver."""
+    """Returns the first NVIDIA card; None without a card or a driver."""
     gpu = find_gpu(nvml=nvml)
     return None if gpu is None else NvidiaCard(gpu.name, gpu.capability(), driver_version(nvml))
 
 
 def unsupported(system: str, processor: str, *, frozen: bool) -> str:
-    """Why nothing can be installed on this system; empty if it can."""
+    """Returns why nothing can be installed on this system; empty if it can."""
     if system == "darwin":
         return _("Macs have no CUDA: Hone trains on their GPU (MPS) without it.")
     if processor.lower() not in ("x86_64", "amd64", "aarch64"):
@@ -149,7 +149,7 @@ def unsupported(system: str, processor: str, *, frozen: bool) -> str:
 
 
 def why_not(card: NvidiaCard | None) -> str:
-    """Why PyTorch with CUDA can't run on this card; empty if it can.
+    """Returns why PyTorch with CUDA can't run on this card; empty if it can.
 
     CUDA 12 needs driver 525, but has no code for Blackwell; CUDA 13 needs 580
     (https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html).
@@ -174,7 +174,7 @@ class Install:
         self._is_killed = False
 
     def run(self, tell: TellProgress) -> GpuEnvironment:
-        """Install, reporting progress about once a second.
+        """Installs, reporting progress about once a second.
 
         Raises:
             UserError: The installation failed.
@@ -216,13 +216,13 @@ class Install:
             raise explain(f"{error.filename or folder}: {error.strerror or error}") from error
 
     def kill(self) -> None:
-        """End it; may be called from any thread, also before it has begun."""
+        """Ends the installation; may be called from any thread, also before it has begun."""
         with self._lock:
             self._is_killed = True
             self._end()
 
     def _find_uv(self) -> str:
-        """Download the tested version of uv, or find one on the PATH if that fails."""
+        """Downloads the tested version of uv, or finds one on the PATH if that fails."""
         with self._starting():
             job = jobs.EngineJob("fetch-uv")
             self._end = job.kill
@@ -244,7 +244,7 @@ class Install:
         return GpuEnvironment(hone=VERSION, size=size_of(gpu_folder()), **answer)
 
     def _run(self, command: list[str], watch: Callable[[], None] = lambda: None) -> str:
-        """Run a program and append its output to the log; returns the last 64 KiB of the output.
+        """Runs a program and appends its output to the log; returns the last 64 KiB of the output.
 
         Raises:
             UserError: The program failed.
@@ -286,7 +286,7 @@ class Install:
 
 
 def installation(state: GpuState | None = None) -> Install:
-    """The installation for this computer.
+    """Returns the installation for this computer.
 
     Raises:
         UserError: It is impossible here, or Hone works offline.
@@ -305,7 +305,7 @@ def installation(state: GpuState | None = None) -> Install:
 
 
 def remove() -> int:
-    """Delete the environment and all downloads; returns the freed bytes.
+    """Deletes the environment and all downloads; returns the freed bytes.
 
     Raises:
         UserError: The environment is in use, or can't be deleted completely.
@@ -324,12 +324,12 @@ def remove() -> int:
 
 
 def log_file() -> Path:
-    """Output of uv and of the check."""
+    """Returns the log's path: output of uv and of the check."""
     return gpu_folder() / "install.log"
 
 
 def copy_source() -> None:
-    """Copy Hone's source into the environment, apart from the libraries of the bundle."""
+    """Copies Hone's source into the environment, apart from the libraries of the bundle."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     libraries = gpu_folder() / "env" / ("Lib" if os.name == "nt" else f"lib/{version}") / "site-packages"
     ignored = shutil.ignore_patterns("*.pyc", "__pycache__")
@@ -338,7 +338,7 @@ def copy_source() -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files in a folder, hard links (between uv's cache and the environment) counted once."""
+    """Returns the bytes of all files in a folder, hard links (between uv's cache and the environment) counted once."""
     seen: dict[tuple[int, int], int] = {}
     for parent, _folders, names in os.walk(folder):
         for name in names:
@@ -350,7 +350,7 @@ def size_of(folder: Path) -> int:
 
 @contextlib.contextmanager
 def _exclusive() -> Iterator[None]:
-    """Lock the environment against other processes of Hone; fails while an engine runs from it."""
+    """Locks the environment against other processes of Hone; fails while an engine runs from it."""
     home().mkdir(parents=True, exist_ok=True)
     inside = f"{gpu_folder() / 'env'}{os.sep}"
     try:
@@ -371,13 +371,13 @@ def _exclusive() -> Iterator[None]:
 
 
 def _uv_environment() -> dict[str, str]:
-    """Uv's variables, with Python and downloads in Hone's folder."""
+    """Returns uv's variables, with Python and downloads in Hone's folder."""
     own = {"UV_CACHE_DIR": str(gpu_folder() / "cache"), "UV_PYTHON_INSTALL_DIR": str(gpu_folder() / "python")}
     return {"UV_MANAGED_PYTHON": os.environ.get("UV_MANAGED_PYTHON", "1"), **uv.environment(), **own}
 
 
 def explain(output: str) -> UserError:
-    """The error of a failed program, from the end of its output."""
+    """Returns the error of a failed program, from the end of its output."""
     cause, fix, lines = uv.why_not_installed(output)
     shown = "\n".join(filter(None, (cause, *lines, f"Log: {log_file()}")))
     return UserError(TITLE, shown, (*((Fix(fix),) if fix else ()), AGAIN))

@@ -61,7 +61,7 @@ class GuardedJob:
         tell: TellProgress | None = None,
         begun: Callable[[int], None] = lambda _pid: None,
     ) -> bytes:
-        """Start the job, send the request and wait for the answer.
+        """Starts the job, sends the request and waits for the answer.
 
         Args:
             timeout: Timeout without output, in seconds.
@@ -89,21 +89,21 @@ class GuardedJob:
             raise
 
     def kill(self) -> None:
-        """End the job; may be called from another thread, also before it has begun."""
+        """Ends the job; may be called from another thread, also before it has begun."""
         with self._lock:
             self._cancelled = True
             if self._job is not None:
                 self._job.kill()
 
     def _limit(self, _memory: SystemMemory) -> int | None:
-        """The limit in bytes. None for a GPU with its own memory, where torch raises an error, and elsewhere."""
+        """Returns the limit in bytes; None for another computer, and a GPU with its own memory: there torch raises."""
         if self._room is None or self._device.startswith("cuda") or "@" in self._device:
             return None
         return but_a_reserve(self._room.free)
 
 
 def too_large(options: RunOptions, room: Room | None, ran_out: RanOut) -> str:
-    """Why a run of `options` didn't fit, with the memory it took and the free memory."""
+    """Returns why a run of `options` didn't fit, with the memory it took and the free memory."""
     text = _("A batch of {rows} didn't fit. It took {held} in the end. {why}")
     if room:
         text = _(
@@ -119,7 +119,7 @@ def too_large(options: RunOptions, room: Room | None, ran_out: RanOut) -> str:
 
 
 def probable_device(options: RunOptions) -> str:
-    """The device's name; for `auto`, the one that is chosen if all libraries suit this computer."""
+    """Returns the device's name; for `auto`, the one that is chosen if all libraries suit this computer."""
     name = options.device.name
     if name != "auto":
         return name
@@ -154,7 +154,7 @@ class DryRun(GuardedJob):
         self._options = options
 
     def run(self) -> Measurement:
-        """Measure. A run that is ended because of its memory is a measurement, too.
+        """Measures. A run that is ended because of its memory is a measurement, too.
 
         Raises:
             UserError: The engine reported an error.
@@ -177,7 +177,7 @@ class DryRun(GuardedJob):
         return msgspec.structs.replace(decoded("measure", answer, Measurement), room=self._room)
 
     def _elsewhere(self) -> RunOptions:
-        """Send data and model to the computer that measures; returns the options with the paths there."""
+        """Sends data and model to the computer that measures; returns the options with the paths there."""
 
         def tell(_what: str, _done: int, _total: int) -> None:
             if self._cancelled:

@@ -96,7 +96,7 @@ class KindOffer:
 
 
 def offers(source: ExportSource, hold: llama_cpp.Hold = lambda start: start()) -> tuple[KindOffer, ...]:
-    """Every kind, with refusals and cautions: first what can be made here, last what doesn't suit this model.
+    """Returns every kind, with refusals and cautions: first what can be made here, last what doesn't suit this model.
 
     `hold` starts llama.cpp's converter, which is asked whether it works.
     """
@@ -119,7 +119,7 @@ def _formats(source: ExportSource, kind: ExportKind) -> Iterator[FormatOffer]:
 
 
 def numbers_refusal(kind: ExportKind, numbers: NumberFormat) -> str:
-    """Why an export of this kind can't have weights of this format; empty if it can."""
+    """Returns why an export of this kind can't have weights of this format; empty if it can."""
     if not numbers.is_quantized:
         return ""
     if kind is not ExportKind.GGUF:
@@ -133,12 +133,12 @@ def numbers_refusal(kind: ExportKind, numbers: NumberFormat) -> str:
 
 
 def refusal(source: ExportSource, kind: ExportKind, hold: llama_cpp.Hold = lambda start: start()) -> str:
-    """Why a model can't be exported as `kind`; empty if it can."""
+    """Returns why a model can't be exported as `kind`; empty if it can."""
     return unsuited(source, kind) or lacking(kind, hold)
 
 
 def unsuited(source: ExportSource, kind: ExportKind) -> str:
-    """Why `kind` is not for this model, on any computer; empty if it is."""
+    """Returns why `kind` is not for this model, on any computer; empty if it is."""
     task = source.options.task
     match kind:
         case ExportKind.FOLDER if source.is_adapter:
@@ -161,7 +161,7 @@ def unsuited(source: ExportSource, kind: ExportKind) -> str:
 
 
 def lacking(kind: ExportKind, hold: llama_cpp.Hold) -> str:
-    """Why nothing can be exported as `kind` on this computer; empty if it can."""
+    """Returns why nothing can be exported as `kind` on this computer; empty if it can."""
     match kind:
         case ExportKind.GGUF:
             return _lacking_for_gguf(hold)
@@ -200,7 +200,7 @@ def _lacking_for_gguf(hold: llama_cpp.Hold) -> str:
 
 
 def caution(source: ExportSource, kind: ExportKind) -> str:
-    """What to know before a model is exported as `kind`; empty for most."""
+    """Returns what to know before a model is exported as `kind`; empty for most."""
     if kind is ExportKind.MERGED and source.is_packed:
         return _(
             "It was trained with quantized weights; the merged ones are not quantized and answer slightly differently."
@@ -211,7 +211,7 @@ def caution(source: ExportSource, kind: ExportKind) -> str:
 
 
 def default_pushed(source: ExportSource) -> ExportKind:
-    """What is sent to the Hub by default: the adapter if its base is on the Hub, too, else the whole model."""
+    """Returns what is sent to the Hub by default: the adapter if its base is on the Hub, too, else the whole model."""
     if not source.is_adapter:
         return ExportKind.FOLDER
     return ExportKind.ADAPTER if is_on_hub(base_name(source.folder)) else ExportKind.MERGED
@@ -236,7 +236,7 @@ BITS = {
 
 
 def size_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> int:
-    """Approximate size of an export's weights."""
+    """Returns the approximate size of an export's weights."""
     base = None if kind is ExportKind.ADAPTER or not source.is_adapter else base_folder(source.folder)
     files = [*(base or source.folder).glob(WEIGHTS)]
     if kind is ExportKind.ADAPTER:
@@ -255,7 +255,7 @@ def size_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> in
 
 
 def bytes_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> int:
-    """Approximate space an export takes; a GGUF file's includes the folder, and the 16-bit file, it is made from."""
+    """Estimates an export's bytes; for a GGUF file with the folder, and the 16-bit file, that it is made from."""
     if kind is not ExportKind.GGUF:
         return size_of(source, kind, numbers) + SMALL_FILES
     folder = NumberFormat.AUTO if numbers.is_quantized else numbers

@@ -29,7 +29,7 @@ class SendingRequest:
 
 
 def to_ask(asked: Sequence[RunOptions], chosen: Collection[str] = ()) -> tuple[Parcel, ...]:
-    """What has to be asked about before these runs start; reads small files.
+    """Returns what has to be asked about before these runs start; reads small files.
 
     Args:
         chosen: Options whose values the person has chosen here, which is an answer. The base model that an adapter
@@ -45,7 +45,7 @@ def to_ask(asked: Sequence[RunOptions], chosen: Collection[str] = ()) -> tuple[P
 
 
 def request_for(asked: Sequence[RunOptions], parcels: Sequence[Parcel]) -> SendingRequest:
-    """What is asked about these parcels of runs, all of which were found to be what they are said to be. Takes long.
+    """Returns what to ask about these parcels, after checking that each is what it is said to be. Takes long.
 
     Raises:
         UserError: Some of it is no data, no model, or lies elsewhere than asked about.
@@ -66,7 +66,7 @@ def request_for(asked: Sequence[RunOptions], parcels: Sequence[Parcel]) -> Sendi
 
 
 def agree_to_new(runs: Sequence[RunFolder]) -> None:
-    """Record what new runs may take along: the second of a pair takes the model of the first, which has a folder now.
+    """Records what new runs may take along: the second of a pair takes the model of the first, which has a folder now.
 
     Raises:
         UserError: It can't be written. The folders of the runs, which never began, are removed.
@@ -80,7 +80,7 @@ def agree_to_new(runs: Sequence[RunFolder]) -> None:
 
 
 def _line(parcel: Parcel) -> str:
-    """What a parcel is, where it lies, and how large it is."""
+    """Returns what a parcel is, where it lies, and how large it is."""
     if parcel.kind is ParcelKind.DATA and (reason := _no_data(parcel.path)):
         choose_it = _(
             "If you want to send it, choose a copy of it in the form, or name it in the terminal with --set "
@@ -102,10 +102,10 @@ def _line(parcel: Parcel) -> str:
 
 
 def _no_data(path: Path) -> str:
-    """Why a file or folder that somebody else names is no data by its name; empty if it may be."""
+    """Returns why a file or folder that somebody else names is no data by its name; empty if it may be."""
     place = path.resolve()
     if any(part.startswith(".") for part in place.parts) and not place.is_relative_to(hub_cache().resolve()):
         return _("It lies in a hidden folder.")
     if place.is_file() and Path(place.name.lower().removesuffix(".gz")).suffix not in DATA_ENDINGS:
-        return _("Its name doesn't end as that of data does, such as .csv or .txt.")
+        return _("Its name has no ending of a data file, such as .csv or .txt.")
     return ""

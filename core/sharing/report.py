@@ -64,7 +64,7 @@ class Markup(str):
 
 
 def save_report(run: RunFolder, path: Path) -> None:
-    """Write the page atomically, over whatever is at `path`.
+    """Writes the page atomically, over whatever is at `path`.
 
     Raises:
         OptionsError: Its suffix isn't .html.
@@ -81,7 +81,7 @@ def save_report(run: RunFolder, path: Path) -> None:
 
 
 def page_of(run: RunFolder) -> str:
-    """The page; a damaged folder is shown as far as it can be read."""
+    """Returns the page; a damaged folder is shown as far as it can be read."""
     status, history, summary = read_status(run), read_history(run), summarize(run)
     options = run.readable_options()
     home = str(Path.home())
@@ -117,12 +117,12 @@ def page_of(run: RunFolder) -> str:
 
 
 def code(sentence: str) -> Markup:
-    """A sentence as HTML: text between backticks becomes code."""
+    """Returns a sentence as HTML: text between backticks becomes code."""
     return Markup(re.sub(r"`([^`\n]+)`", r"<code>\1</code>", html.escape(sentence)))
 
 
 def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]], numbers: Iterable[int] = ()) -> str:
-    """A table, right-aligned in the columns `numbers`; empty if it has no rows."""
+    """Returns a table, right-aligned in the columns `numbers`; empty if it has no rows."""
     right = set(numbers)
 
     def line(tag: str, row: tuple[str, ...]) -> str:
@@ -151,7 +151,7 @@ class History:
 
 
 def read_history(run: RunFolder) -> History:
-    """Read a run's events and machine samples once; unreadable lines are skipped."""
+    """Reads a run's events and machine samples once; unreadable lines are skipped."""
     history, clock = History(), WorkClock()
     files = (EventReader(path).read_all() for path in (run.events_file, run.machine_file))
     for event in heapq.merge(*files, key=attrgetter("time")):
@@ -204,7 +204,7 @@ def _facts(summary: RunSummary, status: RunStatus) -> Iterator[tuple[str, str]]:
 
 
 def _options(options: RunOptions | None) -> str:
-    """Options that differ from their defaults in a table, the others in a sentence."""
+    """Returns options that differ from their defaults in a table, the others in a sentence."""
     if options is None:
         message = _("The run file can't be read.")
         return f"<p>{message}</p>\n"
@@ -364,7 +364,7 @@ def chart(
     limit: float | None = None,
     low: float = math.inf,
 ) -> str:
-    """One or two lines as SVG; empty without figures.
+    """Returns one or two lines as SVG; empty without figures.
 
     Args:
         limit: A horizontal line, the forecast.
@@ -416,7 +416,7 @@ def chart(
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Three to seven round numbers between two bounds."""
+    """Returns three to seven round numbers between two bounds."""
     rough = (high - low) / 6
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
@@ -424,7 +424,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def thinned(points: Points, most: int = WIDTH) -> Points:
-    """The lowest and highest point of each of `most` intervals; NaN where an interval has no figure."""
+    """Returns the lowest and highest point of each of `most` intervals; NaN where an interval has no figure."""
     if len(points) <= 2 * most:
         return points
     found: Points = []

@@ -39,12 +39,12 @@ _DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]{1,3})?")
 
 
 def ask_engine(job: str, request: bytes) -> bytes:
-    """Run the job in its own process; raises as `EngineJob.ask`."""
+    """Runs the job in its own process; raises as `EngineJob.ask`."""
     return jobs.EngineJob(job).ask(request)
 
 
 def save_script_of_run(run: RunFolder, folder: Path, ask: Ask = ask_engine) -> str:
-    """Write the script of a run, as it ran, and its examples into a new folder; returns its text.
+    """Writes the script of a run, as it ran, and its examples into a new folder; returns its text.
 
     Raises:
         OptionsError: `run.toml` is missing or damaged.
@@ -73,7 +73,7 @@ def save_script_of_run(run: RunFolder, folder: Path, ask: Ask = ask_engine) -> s
 
 
 def save_script(options: RunOptions, folder: Path, ask: Ask = ask_engine, title: str = "") -> str:
-    """Write the script of a run file, as it would run on this computer; raises as `save_script_of_run`."""
+    """Writes the script of a run file, as it would run on this computer; raises as `save_script_of_run`."""
     return _asked(with_run_path(options), folder, ask, title=title or asked_title(options))
 
 

@@ -59,7 +59,7 @@ _SECRETS = tuple(
         r"(?i)(?P<keep>\bwandb:[^\n]{0,80}?\bkey\b\W{1,4}|\bwandb login\s+)\w+",
     )
 )
-"""Of a match, `keep` stays. With a group `named` the value is secret because of its name, unless it is a number."""
+"""The group `keep` stays. With a group `named` the value is secret because of its name, unless it is a number."""
 
 _OPENING = re.compile(r"\\*[\"']")
 _NUMBER = re.compile(r"[\"']?[+-]?[\d.,]+[\"']?|null|None|true|false", re.IGNORECASE)
@@ -126,7 +126,7 @@ class Redactor:
 
 
 def _spellings(text: str) -> Iterator[str]:
-    """A text as it is, in JSON and Python, with slashes instead of backslashes, and in an address."""
+    """Yields a text as it is, in JSON and Python, with slashes instead of backslashes, and in an address."""
     yield from (text, text.replace("\\", "/"), text.replace("\\", "\\\\"))
     yield from (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
     yield from (quote(text), quote(text.replace("\\", "/")))
@@ -148,7 +148,7 @@ def _without_path(match: re.Match[str]) -> str:
 
 
 def _redactor_of(run: RunFolder) -> Redactor:
-    """A redactor for this person and computer, and for the places and labels of a run."""
+    """Returns a redactor for this person and computer, and for the places and labels of a run."""
     home, keeper, options = Path.home(), run.keeper_record(), run.readable_options()
     places = [str(home), str(home.resolve())]
     sources = (options.data.train, options.data.eval, options.model.source) if options else ()
@@ -170,7 +170,7 @@ def _redactor_of(run: RunFolder) -> Redactor:
 
 
 FIRST_BYTES, LAST_BYTES = 256 << 10, 768 << 10
-"""Of a longer file, only this much of its start and end is included."""
+"""How much of the start and the end of a longer file is included."""
 
 HOLDS_DATA = ("examples_chosen", "predicted")
 """Events with examples and predictions."""
@@ -197,7 +197,7 @@ class SupportFile:
 
 
 def collect(run: RunFolder, redact: Callable[[str], str] | None = None) -> tuple[SupportFile, ...]:
-    """Read and redact a run's files; missing ones are skipped.
+    """Reads and redacts a run's files; missing ones are skipped.
 
     Args:
         run: The run; its folder may be damaged.
@@ -223,7 +223,7 @@ def collect(run: RunFolder, redact: Callable[[str], str] | None = None) -> tuple
 
 
 def save(files: Iterable[SupportFile], path: Path) -> None:
-    """Write the files as one zip, atomically, over whatever is at `path`.
+    """Writes the files as one zip, atomically, over whatever is at `path`.
 
     Raises:
         TargetError: It can't be written there.
@@ -242,7 +242,7 @@ def save(files: Iterable[SupportFile], path: Path) -> None:
 
 
 def _read(path: Path) -> tuple[bytes, str] | None:
-    """Read a file, only the start and end of a huge one, and a note on that; None if there is none.
+    """Reads a file, only start and end of a huge one; returns it with a note on that, or None if there is no file.
 
     Links are skipped: whoever asks for this file may have put links to other files of the person into the run.
     """
@@ -269,7 +269,7 @@ def _plain(content: bytes) -> Content:
 
 
 def _options(content: bytes) -> Content:
-    """The run file without the person's own prompts."""
+    """Returns the run file without the person's own prompts."""
     text = content.decode("utf-8", "backslashreplace")
     try:
         tree = load_toml(text)
@@ -283,7 +283,7 @@ def _options(content: bytes) -> Content:
 
 
 def _events(content: bytes) -> Content:
-    """Events without those that hold data; of lines that are no events, only the length."""
+    """Returns the events without those that hold data; lines that are no events are replaced by their length."""
     lines, data, broken = [], 0, 0
     for line in content.splitlines():
         try:

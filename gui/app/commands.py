@@ -80,7 +80,7 @@ class Commands(QObject):
         self._add_run()
         if sys.platform == "darwin":
             self._open_menu(_("Window"))
-            self._add(_("Minimise"), window.showMinimized, "Ctrl+M")
+            self._add(_("Minimize"), window.showMinimized, "Ctrl+M")
             self._add(_("Zoom"), partial(self._switch_state, Qt.WindowState.WindowMaximized))
         self._add_help()
 

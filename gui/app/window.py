@@ -235,7 +235,7 @@ class MainWindow(InOrder, QMainWindow):
         """Decide whether a run starts now or is queued; ask if its device is busy. Elsewhere it may be queued."""
         if options.device.computers:
             return BeginTurn.WAIT
-        awaited = queue.ahead_of(options.device.name)
+        awaited = queue.ahead_of(queue.device_held(options))
         return BeginTurn.NOW if awaited is None else self._ask_turn(awaited, self)
 
     def open_paths(self, paths: Sequence[Path]) -> None:

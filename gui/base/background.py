@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -266,6 +267,8 @@ class FileWork(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._done: dict[Call, Callable[[Any], object]] = {}
+        self._waiting: deque[Call] = deque()
+        self._running: Call | None = None
 
     @property
     def is_running(self) -> bool:
@@ -277,24 +280,25 @@ class FileWork(QObject):
         call = Call(lambda _call: work())
         call.over.connect(self._on_over)
         self._done[call] = done
-        self._start_next()
+        self._waiting.append(call)
+        if self._running is None:
+            self._start_next()
 
     def end_work(self) -> None:
         """Wait until all of it is done."""
-        for call in self._left():
-            call.start()
-            call.wait()
-
-    def _left(self) -> list[Call]:
-        return [call for call in self._done if not call.isFinished()]
+        while self._running is not None:
+            self._running.wait()
+            self._start_next()
 
     def _start_next(self) -> None:
-        for call in self._left()[:1]:
-            call.start()
+        self._running = self._waiting.popleft() if self._waiting else None
+        if self._running is not None:
+            self._running.start()
 
     def _on_over(self, call: Call) -> None:
         done = self._done.pop(call)
-        self._start_next()
+        if call is self._running:
+            self._start_next()
         if call.failure is not None:
             self.failed.emit(call.failure)
         elif not call.is_cancelled:

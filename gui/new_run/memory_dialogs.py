@@ -284,7 +284,7 @@ class MemoryActions(QObject):
         if case is None or forecast is None or FitVerdict.TOO_LARGE not in (state.verdict, forecast.verdict):
             return True
         key = key_of(case.options)
-        waits = not state.ran_out and queue.ahead_of(case.options.device.name) is not None
+        waits = not state.ran_out and queue.ahead_of(queue.device_held(case.options)) is not None
         fits_alone = state.room is not None and forecast.parts.total <= state.room.ceiling
         if key == self._confirmed or (waits and fits_alone):
             return True

@@ -253,10 +253,10 @@ class LabelFigures(QStandardItemModel):
         self.setSortRole(SORTED_BY)
         tips = (
             "",
-            _("How many of those that were predicted as it have this label."),
-            _("How many of those with this label were predicted as it."),
+            _("The share of examples predicted as this label that have it."),
+            _("The share of examples with this label that were predicted as it."),
             _("The harmonic mean of precision and recall."),
-            _("How many of all that were evaluated have this label."),
+            _("The number of evaluated examples with this label."),
         )
         for column, title, tip in zip(Figure, FIGURES_OF_LABEL, tips, strict=True):
             self.setHeaderData(column, Qt.Orientation.Horizontal, title)
@@ -307,7 +307,9 @@ class ConfusionPage(QWidget):
         self.unit = Segmented(
             (
                 Segment(COUNTS, _("Counts")),
-                Segment(SHARES, _("Per cent"), _("Of all that have the true label of the row.")),
+                Segment(
+                    SHARES, _("Per cent"), _("The share of all examples with the true label of the row.")
+                ),
             )
         )
         self.unit.setAccessibleName(_("Cells"))

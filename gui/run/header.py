@@ -134,7 +134,7 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
                 return ""
             if state in (State.STARTING, State.TRAINING, State.QUEUED):
                 return _("There is nothing to save before the first step.")
-            return _("The run isn’t training.")
+            return _("The run isn't training.")
         case RunAction.COMPARE if facts.related.is_only:
             return _("There is no other run to compare with yet.")
         case RunAction.TRASH if not is_over:
@@ -142,7 +142,7 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
         case RunAction.EXTEND if not is_over:
             return _("Pause the run first.")
         case RunAction.TEST if facts.options is None:
-            return _("Its run.toml can’t be read.")
+            return _("Its run.toml can't be read.")
         case RunAction.TEST if facts.options is not None and facts.options.has_reference:
             return sentence(NO_TEST)
         case RunAction.TRY | RunAction.TEST | RunAction.EXPORT:
@@ -162,7 +162,7 @@ def refusal(action: RunAction, facts: RunFacts) -> str:
         case RunAction.EXTEND if facts.saved_step is None and not facts.has_model:
             return _("There is no checkpoint to continue from.")
         case RunAction.EXTEND | RunAction.SCRIPT | RunAction.RESUME if facts.options is None:
-            return _("Its run.toml can’t be read.")
+            return _("Its run.toml can't be read.")
     return ""
 
 

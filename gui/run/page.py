@@ -344,7 +344,7 @@ class RunView(QWidget):
             self._refresh()
             return
         options = self._options
-        awaited = queue.ahead_of(options.device.name, run=self.run) if options is not None else None
+        awaited = queue.ahead_of(queue.device_held(options), run=self.run) if options is not None else None
         turn = BeginTurn.WAIT if awaited is None else ask_turn(awaited, self)
         if turn is BeginTurn.NEVER:
             self._refresh()

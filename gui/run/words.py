@@ -284,9 +284,11 @@ def connection_message(facts: RunFacts, now: float) -> MessageRaised | None:
     if link.heard:
         title = _("Connection to {computer} lost")
         heard = _("Last heard {duration} ago.").format(duration=formats.about(now - link.heard))
-    goes_on = _("The run goes on there; Hone tries again. Pause and Stop reach it then.")
+    goes_on = _(
+        "The run goes on there; Hone keeps trying to connect. Pause and Stop reach it once connected."
+    )
     if not link.attempt:
-        goes_on = _("The run begins once it is reached; Hone tries again.")
+        goes_on = _("The run begins once it is reached; Hone keeps trying to connect.")
     fixes = [Fix(_("Try now"), action=FixAction.RECONNECT)]
     if now - link.heard > GONE_SECONDS:
         fixes.append(Fix(_("Give up…"), action=FixAction.GIVE_UP))

@@ -289,7 +289,7 @@ class BenchmarkView(PageScroll):
         self.published.setVisible(result.benchmark.has_published)
         self.published.setToolTip(SOURCES[kind])
         note = _(
-            "{mark} Measured beside other work, or with a reduced clock: on a quiet machine it is faster."
+            "{mark} Measured while other programs worked, or with a reduced clock: on a quiet machine it is faster."
         )
         notes = [note.format(mark=MARK)] if any(one.is_disturbed for one in result.measured) else []
         notes += [SOURCES[kind]] if shows_published else []

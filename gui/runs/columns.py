@@ -89,7 +89,7 @@ def columns() -> dict[RunColumn, RunColumnKind]:
             lambda row: _metric_raw(row.summary),
             is_number=True,
             sample="100.0 % (best)",
-            help=_("Of the model that is kept; while the run trains, of the last evaluation"),
+            help=_("The result of the model that is kept; while the run trains, that of the last evaluation"),
         ),
         RunColumn.TIME: RunColumnKind(
             _("Time"),

@@ -20,7 +20,7 @@ class Download(QObject):
     """One download at a time, `request`. If it doesn't run, it is paused or has failed, and can be resumed."""
 
     changed = Signal()
-    finished = Signal(object)  # the finished `core.services.hub.DownloadRequest`
+    finished = Signal(object)  # the finished `core.jobs.hub.DownloadRequest`
 
     def __init__(self, ask: Ask, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -173,7 +173,9 @@ DIALOGS = {
         modifier=Qt.KeyboardModifier.ControlModifier,  # alone it begins a line
     ),
     "sweep": Dialog(
-        lambda stage: SweepSheet(OPTIONS, lambda _values: "3 runs.", stage.parent), "Add to queue", "Values"
+        lambda stage: SweepSheet(OPTIONS, lambda _values: "3 runs.", None, stage.parent),
+        "Add to queue",
+        "Values",
     ),
     "several computers": Dialog(
         lambda stage: TogetherSheet({"a": ["cpu"], "b": ["cpu"]}, ["a", "b"], stage.parent), "Use them", "a"

@@ -179,7 +179,7 @@ def test_the_keys_of_a_page_lead_to_where_one_writes_or_chooses(qtbot, make_wind
     text = window.pages.try_it.input.text
     qtbot.waitUntil(text.hasFocus)
     window.pages.try_it.run_list.setFocus()
-    keyboard.press(Qt.Key.Key_4, Qt.KeyboardModifier.ControlModifier)
+    keyboard.press(Qt.Key.Key_3, Qt.KeyboardModifier.ControlModifier)
     assert text.hasFocus()
 
 

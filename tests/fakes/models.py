@@ -131,7 +131,7 @@ def save_tiny_vision(
     std: Sequence[float] = (0.5, 0.5, 0.5),
     **config: object,
 ) -> Path:
-    """Write config, weights for two labels and, unless `mean` is None, what says how images are normalised."""
+    """Write config, weights for two labels and, unless `mean` is None, what says how images are normalized."""
     prepare_torchvision()
     from transformers import AutoConfig, AutoModelForImageClassification, set_seed
 

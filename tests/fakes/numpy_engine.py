@@ -32,6 +32,8 @@ from core.runs.models import STATE, Checkpoint
 COMMAND = [sys.executable, "-m", "tests.fakes.numpy_engine"]
 ROWS, FEATURES, BATCH, AN_EPOCH = 128, 6, 16, 8
 WEIGHTS = "model.safetensors"
+DATA = f"synthetic:{ROWS}x{FEATURES}"
+"""Runs with this data are trained by this engine."""
 
 
 def train_run(
@@ -193,7 +195,9 @@ def main(job: str, run_dir: str) -> int:
     if job == "keep":
         os.chdir(run_dir)
         return Keeper(RunFolder(Path()), [*COMMAND, "train", "."]).keep().code or 0
-    engine.ENGINES["pytorch"] = lambda _options: train_run
+    engine.ENGINES.insert(
+        0, engine.Engine(lambda options: options.data.train == DATA, lambda _options: train_run)
+    )
     return engine.main([job, run_dir])
 
 

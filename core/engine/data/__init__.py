@@ -16,7 +16,7 @@ UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 
 
 def decoded(tokenizer: Any, ids: Sequence[int], **options: Any) -> str:
-    """Decode tokens for people to read, without a character at either end of which a part is missing.
+    """Decodes tokens for people to read, without a character at either end of which a part is missing.
 
     `options` are those of the tokenizer's `decode`.
     """
@@ -24,5 +24,5 @@ def decoded(tokenizer: Any, ids: Sequence[int], **options: Any) -> str:
 
 
 def decoded_whole(tokenizer: Any, ids: Sequence[int]) -> str:
-    """The same, as the model sees it: with special tokens, and spaces as they are."""
+    """Decodes tokens as the model sees them: with special tokens, and spaces as they are."""
     return decoded(tokenizer, ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)

@@ -9,15 +9,15 @@ from PIL import Image, ImageOps
 LEAST_SIDE = 64
 """Pixels; smaller images, such as digits, are alike without being the same."""
 SIDE = 16
-"""The look of an image are the differences between neighbours among so many times so many pixels."""
+"""The look of an image is the differences between neighbours among this many times this many pixels."""
 LEAST_STEP = 6
 """Levels of 255; smaller differences are those of an even background, or of the compression."""
 LEAST_STEPS = 80
-"""Of 512; drawings and things on a plain background have fewer, and are alike without being the same."""
+"""Out of 512; drawings and things on a plain background have fewer, and are alike without being the same."""
 MOST_DIFFERENT = 0.12
 """Share of the differences of two images that are in one of them only."""
 LEAST_CORRELATION = 0.99
-"""Of 32 x 32 pixels of two images whose looks are alike: by their looks alone, 3 of 180 enlarged digits are alike."""
+"""Correlation of the 32 x 32 pixels of images with similar looks, which 3 of 180 enlarged digits have by chance."""
 MOST_STRETCHED = 1.05
 """How much longer, for its width, one of two images may be: a copy in another size has the same shape."""
 WORDS = 2 * SIDE * SIDE // 64
@@ -37,21 +37,21 @@ def look_of(image: Any) -> bytes:
 
 
 def _grey(image: Any, size: tuple[int, int]) -> Any:
-    """Decode a PIL image, upright, as an array of grey levels."""
+    """Decodes a PIL image, upright, as an array of grey levels."""
     image.draft("L", (4 * SIDE, 4 * SIDE))  # a JPEG is decoded at a fraction of its size
     ImageOps.exif_transpose(image, in_place=True)
     return np.asarray(image.convert("L").resize(size, Image.Resampling.BOX))
 
 
 def are_alike(one: Any, other: Any) -> bool:
-    """Whether two PIL images of which the looks are alike are so themselves."""
+    """Returns whether two PIL images with similar looks are similar themselves."""
     pixels = [_grey(image, (2 * SIDE, 2 * SIDE)).ravel() for image in (one, other)]
     flat, tall = sorted(image.width / image.height for image in (one, other))  # upright by now
     return tall / flat <= MOST_STRETCHED and bool(np.corrcoef(pixels)[0, 1] >= LEAST_CORRELATION)
 
 
 def pairs_alike(looks: Sequence[bytes], others: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-    """Yields the places of `looks` that are like one of `others`, each with that of the most similar one."""
+    """Yields the places in `looks` of those like one of `others`, each with the place of the most similar one."""
     known = [place for place, look in enumerate(others) if look]
     if not known:
         return

@@ -26,7 +26,7 @@ BY_TOKEN = ("input_ids", "token_type_ids", "attention_mask")
 
 
 def stack(samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-    """Collate samples of equal size: pixel_values [batch, 3, H, W] and labels [batch]."""
+    """Collates samples of equal size: pixel_values [batch, 3, H, W] and labels [batch]."""
     return {
         "pixel_values": torch.stack([sample["pixel_values"] for sample in samples]),
         "labels": torch.tensor([sample["labels"] for sample in samples]),
@@ -34,7 +34,7 @@ def stack(samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
 
 
 def _padded(rows: Iterable[Any], width: int, value: int = 0, *, on_left: bool = False) -> torch.Tensor:
-    """Pad rows to int64 [rows, width]."""
+    """Pads rows to int64 [rows, width]."""
     rows = list(rows)
     padded: Any = np.full((len(rows), width), value, dtype=np.int64)
     for row, values in zip(padded, rows, strict=True):
@@ -62,7 +62,7 @@ class PadTexts:
     most: int = 0
 
     def __call__(self, samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        """Columns that aren't by token become tensors [batch] of their own type."""
+        """Returns columns that aren't by token become tensors [batch] of their own type."""
         longest = max(self.length or 0, *(len(sample["input_ids"]) for sample in samples))
         width = max(longest, min(-(-longest // self.multiple) * self.multiple, self.most))
         padding = {"input_ids": self.pad_id, "token_type_ids": self.pad_type, "labels": NO_LABEL}
@@ -77,7 +77,7 @@ class PadTexts:
 
 
 def pad_as(tokenizer: Any, length: int | None = None, **rounding: int) -> PadTexts:
-    """Return the collator that pads as this tokenizer does."""
+    """Returns the collator that pads as this tokenizer does."""
     on_left = tokenizer.padding_side == "left"
     return PadTexts(tokenizer.pad_token_id, tokenizer.pad_token_type_id, on_left, length, **rounding)
 
@@ -131,7 +131,7 @@ class PadPairs(PadTexts):
         return self.collate([*rows, *((sample["prompt_ids"], sample["rejected_ids"]) for sample in samples)])
 
     def collate(self, rows: list[tuple[list[int], list[int]]]) -> dict[str, torch.Tensor]:
-        """Collate prompts with their answers."""
+        """Collates prompts with their answers."""
         batch = PadTexts.__call__(self, [{"input_ids": [*prompt, *answer]} for prompt, answer in rows])
         width = batch["input_ids"].shape[1]
         attended = (np.ones(len(prompt) + len(answer)) for prompt, answer in rows)
@@ -173,7 +173,7 @@ REFUSED = "refused"
 
 
 def start_method(system: str) -> str:
-    """Return how workers are started: `forkserver` or `spawn`, never `fork`.
+    """Returns how workers are started: `forkserver` or `spawn`, never `fork`.
 
     By the time there are workers, the engine runs threads (OpenMP, tokenizers, Arrow) and holds a CUDA context or a
     Metal device: a fork copies their locks without the threads that would release them. Trainer would fork on MPS.
@@ -217,7 +217,7 @@ class SentCollator:
 
 
 def received(batch: dict[str, Any]) -> dict[str, Any]:
-    """Return the batch.
+    """Returns the batch, or raises the error that a worker sent in its place.
 
     Raises:
         UserError: The worker sent one instead.
@@ -229,7 +229,7 @@ def received(batch: dict[str, Any]) -> dict[str, Any]:
 
 
 def begin_worker(_worker: int) -> None:
-    """Set up a worker process, with the seed Trainer would set; Trainer's own function would import transformers."""
+    """Sets up a worker process, with the seed Trainer would set; Trainer's own function would import transformers."""
     signal.signal(signal.SIGTERM, _ignore_once)
     threading.Thread(target=_exit_with_engine, name="exit-with-engine", daemon=True).start()
     seed = torch.initial_seed() % 2**32
@@ -239,12 +239,12 @@ def begin_worker(_worker: int) -> None:
 
 
 def _ignore_once(number: int, _frame: FrameType | None) -> None:
-    """Ignore the first SIGTERM: at shutdown every process gets one, but the engine needs its workers to save."""
+    """Ignores the first SIGTERM: at shutdown every process gets one, but the engine needs its workers to save."""
     signal.signal(number, signal.SIG_DFL)
 
 
 def _exit_with_engine() -> None:
-    """Exit when the engine does.
+    """Exits when the engine does.
 
     torch's own watchdog watches the worker's parent: the fork server, which outlives a killed engine.
     """

@@ -108,7 +108,7 @@ class TokenizedTable:
         return (*self.tally.findings(), *one_rating)
 
     def check(self, options: RunOptions) -> None:
-        """Refuse rows with problems, or a table without usable rows.
+        """Refuses rows with problems, or a table without usable rows.
 
         Raises:
             DataError: All problems with their rows and fixes, or why every row was left out.
@@ -142,7 +142,7 @@ def tokenize_table(
     keep_first: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> TokenizedTable:
-    """Read, check and tokenize all rows of a table.
+    """Reads, checks and tokenizes all rows of a table.
 
     Args:
         renderer: The tokenizer with its template; None counts lengths in characters.
@@ -193,7 +193,7 @@ def tokenize_table(
 
 
 def _rendered(row: ChatRow, renderer: Renderer, result: TokenizedTable) -> Rendered | None:
-    """Tokenize and cut a row; returns None, and counts the row, if nothing of it can be trained on."""
+    """Tokenizes and cuts a row; returns None, and counts the row, if nothing of it can be trained on."""
     tally, limit = result.tally, f"{result.length:,}"
     try:
         whole = renderer.render(row)
@@ -221,7 +221,7 @@ def _rendered(row: ChatRow, renderer: Renderer, result: TokenizedTable) -> Rende
 
 
 def _characters(row: ChatRow) -> int:
-    """Return the length of a row, of a pair with the longer answer."""
+    """Returns the length of a row; a pair counts with its longer answer."""
     prompt, chosen, rejected = (
         sum(len(message["content"]) + len(message.get("reasoning_content", "")) for message in messages)
         for messages in (row.messages, row.chosen, row.rejected)
@@ -230,7 +230,7 @@ def _characters(row: ChatRow) -> int:
 
 
 def _as_dataset(samples: Iterable[dict[str, list[int] | bool]]) -> "Dataset":
-    """Store samples in Arrow's memory, at 4 bytes a number instead of about 40 in Python's lists."""
+    """Stores samples in Arrow's memory, at 4 bytes a number instead of about 40 in Python's lists."""
     from datasets import Dataset
     from datasets.table import InMemoryTable
 
@@ -244,7 +244,7 @@ def _as_dataset(samples: Iterable[dict[str, list[int] | bool]]) -> "Dataset":
 
 
 def unpaired(pairs: "Dataset") -> "Dataset":
-    """Samples for KTO: of all pairs the better answers, which are liked, then the worse ones; others are unchanged."""
+    """Turns pairs into samples for KTO: all better answers, which are liked, then all worse ones. Others stay."""
     if CHOSEN not in pairs.column_names:
         return pairs
     return _as_dataset(
@@ -258,7 +258,7 @@ def unpaired(pairs: "Dataset") -> "Dataset":
 
 
 def kto_weights(liked: int, others: int) -> tuple[float, float]:
-    """Weights of liked and other answers that bring their ratio within 1 and 4/3 (arXiv 2402.01306, equation 8)."""
+    """Returns weights of liked and other answers with a ratio from 1 to 4/3 (arXiv 2402.01306, equation 8)."""
     ratio = liked / others if liked and others else 1.0
     return (1 / ratio, 1.0) if ratio < 1 else (1.0, max(1.0, ratio * 3 / 4))
 
@@ -287,7 +287,7 @@ class Conversations:
 
 
 def load_conversations(options: RunOptions, renderer: Renderer, length: int) -> Conversations:
-    """Read, check, tokenize and split the data of a run.
+    """Reads, checks, tokenizes and splits the data of a run.
 
     Args:
         length: Tokens at which rows are cut.
@@ -341,7 +341,7 @@ CANDIDATES = 128
 
 
 def longest_conversation(options: RunOptions, tokenizer: Any, most: int) -> tuple[int, int, int]:
-    """Return the tokens of the longest row (0 if no row is usable), the bytes of all texts, and the number of rows.
+    """Returns the tokens of the longest row (0 if no row is usable), the bytes of all texts, and the number of rows.
 
     Args:
         tokenizer: The model's, which gets the chosen template; None counts bytes only.
@@ -364,7 +364,7 @@ def longest_conversation(options: RunOptions, tokenizer: Any, most: int) -> tupl
 
 
 def _text_bytes(column: Any) -> Any:
-    """Return the bytes of the texts in each cell, including those in nested lists and objects."""
+    """Returns the bytes of the texts in each cell, including those in nested lists and objects."""
     kind = column.type
     if is_text(kind):
         return pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(float)

@@ -96,7 +96,7 @@ class TemplateRefused(DataError):  # noqa: N818 - a template refuses, it doesn't
 
 
 def set_template(tokenizer: Any, choice: ChatTemplate = ChatTemplate.AUTO) -> ChatTemplate:
-    """Give a tokenizer the chosen template, which is saved with it.
+    """Gives a tokenizer the chosen template, which is saved with it.
 
     Returns:
         AUTO if the model's own is used, else CHATML.
@@ -111,13 +111,13 @@ def set_template(tokenizer: Any, choice: ChatTemplate = ChatTemplate.AUTO) -> Ch
 
 
 def has_chatml(tokenizer: Any) -> bool:
-    """Whether `set_template` gave a tokenizer ChatML."""
+    """Returns whether `set_template` gave a tokenizer ChatML."""
     template = str(tokenizer.chat_template or "").removeprefix("{{- bos_token }}\n")
     return template in (CHATML, CHATML.replace(" and loop.last", ""))
 
 
 def chatml_end(tokenizer: Any) -> int | None:
-    """The id of `<|im_end|>`, if that is one token: generation can stop at it."""
+    """Returns the id of `<|im_end|>`, if that is one token: generation can stop at it."""
     return next(
         (
             number
@@ -129,7 +129,7 @@ def chatml_end(tokenizer: Any) -> int | None:
 
 
 def as_plain_text(row: ChatRow) -> str:
-    """A conversation in ChatML, as the text that a model learns to generate; the end of text is not part of it."""
+    """Returns a conversation in ChatML, as the text that a model learns to generate, without the end of text."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
     if row.text is not None:
@@ -154,7 +154,7 @@ def render_chat(
     add_generation_prompt: bool = False,
     marked: bool = False,
 ) -> tuple[str, list[Span]]:
-    """Write a conversation as one text with the tokenizer's chat template.
+    """Writes a conversation as one text with the tokenizer's chat template.
 
     Args:
         add_generation_prompt: Add what the model is given before it answers.
@@ -194,7 +194,7 @@ def render_chat(
 
 
 def _with_json_arguments(message: Message) -> Message:
-    """Write the arguments of calls as JSON, as a few templates require."""
+    """Writes the arguments of calls as JSON, as a few templates require."""
     calls = []
     for call in message.get("tool_calls", ()):
         arguments = call["function"]["arguments"]
@@ -243,12 +243,12 @@ class Rendered:
         return [sum(tokens.trained) for tokens in self.sequences]
 
     def first(self, length: int | None) -> "Rendered":
-        """Cut the row after `length` tokens; None keeps all."""
+        """Cuts the row after `length` tokens; None keeps all."""
         cut = tuple(TokenIds(tokens.ids[:length], tokens.trained[:length]) for tokens in self.sequences)
         return replace(self, sequences=cut)
 
     def columns(self) -> dict[str, list[int] | bool]:
-        """Return the row as TRL's collators take it; the first token has no loss, as nothing precedes it."""
+        """Returns the row as TRL's collators take it; the first token has no loss, as nothing precedes it."""
         first = self.sequences[0]
         if self.liked is not None:
             prompt = first.trained.index(True)
@@ -295,7 +295,7 @@ class Renderer:
             )
 
     def render(self, row: ChatRow) -> Rendered:
-        """Tokenize a whole row; `Rendered.first` cuts it.
+        """Tokenizes a whole row; `Rendered.first` cuts it.
 
         Raises:
             TemplateRefused: The chat template can't write the conversation.
@@ -319,7 +319,7 @@ class Renderer:
         return Rendered((TokenIds(ids, trained),), written.skipped, written.is_whole)
 
     def _render_pair(self, row: ChatRow) -> Rendered:
-        """Tokenize the answers after the prompt, to which their common beginning (such as the header) belongs."""
+        """Tokenizes the answers after the prompt, to which their common beginning (such as the header) belongs."""
         answers, is_whole = [], True
         for messages in filter(None, (row.chosen, row.rejected)):
             written = self._write((*row.messages, *messages), row.tools)
@@ -335,7 +335,7 @@ class Renderer:
         return Rendered(tuple(sequences), is_whole=is_whole, liked=row.liked)
 
     def _write(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> _Written:
-        """Write a conversation as one text, and find its answers."""
+        """Writes a conversation as one text, and finds its answers."""
         places = [place for place, message in enumerate(messages) if message["role"] == Speaker.ASSISTANT]
         spans: list[Span | None]
         if marks_answers(self.tokenizer, tools):
@@ -364,7 +364,7 @@ class Renderer:
     def _span(
         self, whole: str, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], place: int
     ) -> Span | None:
-        """Find the answer at `place` by the prefixes of `whole`; returns None if its bounds are uncertain."""
+        """Finds the answer at `place` by the prefixes of `whole`; returns None if its bounds are uncertain."""
 
         def prefix(part: Sequence[Message]) -> str | None:
             text = self._text(part, tools) if part else ""
@@ -405,13 +405,13 @@ class Renderer:
 
 
 def _contains(text: str, message: Message) -> bool:
-    """Whether a text has what an answer says after its reasoning, and each function it calls."""
+    """Returns whether a text has what an answer says after its reasoning, and each function it calls."""
     content = message["content"].rpartition("</think>")[2].strip()
     return content in text and all(call["function"]["name"] in text for call in message.get("tool_calls", ()))
 
 
 def _in_answers(written: _Written, offsets: Sequence[Span]) -> list[bool]:
-    """Whether each token is in an answer; one that extends beyond it is if it has only white space there."""
+    """Returns whether each token is in an answer; one that extends beyond it is if it has only white space there."""
     trained = [False] * len(offsets)
     answers = iter(written.answers)
     answer = next(answers, None)
@@ -430,7 +430,7 @@ def _in_answers(written: _Written, offsets: Sequence[Span]) -> list[bool]:
 
 
 def preview_row(renderer: Renderer, row: ChatRow, max_length: int | None = None) -> Seen:
-    """Return a row as it will be trained on, in stretches with and without loss; of a pair both answers.
+    """Returns a row as it will be trained on, in stretches with and without loss; a pair has both answers.
 
     Raises:
         TemplateRefused: The chat template can't write the conversation.

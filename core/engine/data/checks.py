@@ -142,7 +142,7 @@ UNREAD = {
     UnreadCode.LINE_BREAK: FindingKind(
         UnreadCode.LINE_BREAK,
         _PROBLEM,
-        _("{rows}: pieces of longer ones, as a text has a line break in it."),
+        _("{rows}: pieces of longer rows, split at a line break in a text."),
         noun="row",
     ),
     UnreadCode.WIDTH: FindingKind(
@@ -160,7 +160,7 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def tally_of(table: Table, *, skip: bool) -> Tally:
-    """A tally of the rows of a table, with those that could not be read; `skip` as for `Tally`."""
+    """Returns a tally of the rows of a table, with those that could not be read; `skip` as for `Tally`."""
     tally = Tally(table.row_word, skip=skip)
     for unread in table.unread:
         for number in unread.numbers:
@@ -170,7 +170,7 @@ def tally_of(table: Table, *, skip: bool) -> Tally:
 
 
 def complete_rows(tally: Tally, numbers: Any, blanks: Mapping[str, Flags]) -> Flags:
-    """Which rows have a value in every column; counts those that lack some, and those that have none.
+    """Returns which rows have a value in every column; counts those that lack some, and those that have none.
 
     Args:
         numbers: Of the rows, in the file.
@@ -186,7 +186,7 @@ def complete_rows(tally: Tally, numbers: Any, blanks: Mapping[str, Flags]) -> Fl
 
 
 def offered(findings: Iterable[DataFinding]) -> tuple[DataFinding, ...]:
-    """The findings with the fix that leaves out all rows that would stop a run."""
+    """Returns the findings with the fix that leaves out all rows that would stop a run."""
     findings = tuple(findings)
     problems = [finding for finding in findings if finding.level is FindingLevel.PROBLEM]
     fix = Fix(_("Leave out all examples that can't be used"), SKIP_PROBLEMS)
@@ -199,7 +199,7 @@ def offered(findings: Iterable[DataFinding]) -> tuple[DataFinding, ...]:
 
 
 def refuse_problems(path: Path, findings: Iterable[DataFinding], usable: int) -> None:
-    """Raise DataError with all problems among the findings, their rows and remedies; `usable` counts the other rows."""
+    """Raises DataError with all problems among the findings, with rows and remedies; `usable` counts the other rows."""
     problems = [finding for finding in findings if finding.level is FindingLevel.PROBLEM]
     if not problems:
         return
@@ -219,7 +219,7 @@ def refuse_problems(path: Path, findings: Iterable[DataFinding], usable: int) ->
 
 
 def noted(findings: Iterable[DataFinding]) -> tuple[str, ...]:
-    """The notes of a run about rows that it leaves out."""
+    """Returns the notes of a run about rows that it leaves out."""
     return tuple(
         f"{finding.message} ({finding.where})"
         for finding in findings
@@ -228,7 +228,7 @@ def noted(findings: Iterable[DataFinding]) -> tuple[str, ...]:
 
 
 def repeats(count: int) -> tuple[str, ...]:
-    """The note about repeated rows that were left out; none if there were none."""
+    """Returns the note about repeated rows that were left out; none if there were none."""
     if not count:
         return ()
     rows = formats.counted(count, "example")
@@ -247,7 +247,7 @@ LARGE = 100.0
 
 
 def check_text_columns(table: Table, guess: Guess) -> None:
-    """Raise DataError if a column of texts is missing, or holds something else."""
+    """Raises DataError if a column of texts is missing, or holds something else."""
     if not guess.text:
         raise _no_column(table, _("texts"), _("None of them contains text."))
     likely = guess_columns(table).text
@@ -260,7 +260,7 @@ def check_text_columns(table: Table, guess: Guess) -> None:
 
 
 def check_label_column(table: Table, guess: Guess) -> None:
-    """Raise DataError if the column of labels is missing, empty, or has nearly as many values as there are rows."""
+    """Raises DataError if the column of labels is missing, empty, or has nearly as many values as there are rows."""
     if guess.label is None:
         raise _no_column(table, _("labels"), _("A label column has a few values that repeat."))
     likely = guess_columns(table).label
@@ -271,7 +271,7 @@ def check_label_column(table: Table, guess: Guess) -> None:
         raise DataError(
             _("Column “{name}” has too many different values to be a label").format(name=column.name),
             _(
-                "{path}: {distinct:,} different values in {examples:,} examples ({values}, ...). "
+                "{path}: {distinct:,} different values in {examples:,} examples ({values}, …). "
                 "A label repeats from example to example, and there are at most {most:,} of them."
             ).format(
                 path=table.path,
@@ -285,7 +285,7 @@ def check_label_column(table: Table, guess: Guess) -> None:
 
 
 def other_label(table: Table, guess: Guess) -> tuple[Fix, ...]:
-    """Remedies if the labels can't be learned: another column that may be meant, and another task."""
+    """Returns remedies if the labels can't be learned: another column that may be meant, and another task."""
     others = (other for other in describe(table) if other.name not in (*guess.text, guess.label))
     likely = [other for other in others if may_be_label(other, table.rows.num_rows)]
     best = min(likely, key=lambda other: other.distinct, default=None)
@@ -296,13 +296,13 @@ def other_label(table: Table, guess: Guess) -> tuple[Fix, ...]:
 def refuse_labels_of(
     table: Table, guess: Guess, counts: Mapping[str, int], fixes: tuple[Fix, ...] = ()
 ) -> None:
-    """Raise DataError if the labels of the usable examples, or of their words, can't be learned."""
+    """Raises DataError if the labels of the usable examples, or of their words, can't be learned."""
     where = _("Column “{label}” of {name}").format(label=guess.label, name=table.path.name)
     refuse_labels(counts, where, (*fixes, *other_label(table, guess)))
 
 
 def check_score_column(table: Table, guess: Guess) -> None:
-    """Raise DataError if the column of numbers is missing, empty, or holds no numbers at all."""
+    """Raises DataError if the column of numbers is missing, empty, or holds no numbers at all."""
     if guess.label is None:
         error = _no_column(table, _("numbers"), _("None of them contains a number to learn."))
         raise DataError(error.title, error.detail, (*error.fixes, CLASSIFY))
@@ -317,7 +317,7 @@ def check_score_column(table: Table, guess: Guess) -> None:
 
 
 def check_tag_columns(table: Table, guess: Guess) -> None:
-    """Raise DataError if a column of words or tags is missing, there are two of words, or one holds no lists."""
+    """Raises DataError if a column of words or tags is missing, there are two of words, or one holds no lists."""
     needed = _(
         "Token classification needs a list of words and a list of as many labels in each example, or a CoNLL file."
     )
@@ -339,7 +339,7 @@ def check_tag_columns(table: Table, guess: Guess) -> None:
 
 
 def check_eval_columns(table: Table, columns: Guess, held_out: HeldOut) -> None:
-    """Raise DataError if evaluation data lacks a column of the training data, or one of texts holds something else."""
+    """Raises DataError if evaluation data lacks a column of the training data, or one of texts holds something else."""
     _check_eval_names(table, columns, held_out)
     for name in columns.text:
         if kind_of(table.rows[name]) is not DataColumnKind.TEXT:
@@ -349,7 +349,7 @@ def check_eval_columns(table: Table, columns: Guess, held_out: HeldOut) -> None:
 
 
 def check_eval_tags(table: Table, columns: Guess, held_out: HeldOut) -> None:
-    """Raise DataError if evaluation data lacks the words or tags of the training data."""
+    """Raises DataError if evaluation data lacks the words or tags of the training data."""
     _check_eval_names(table, columns, held_out)
     check_tag_columns(table, columns)
 
@@ -398,7 +398,7 @@ def _as_chat(table: Table) -> tuple[Fix, ...]:
 def refuse_missing(
     table: Table, name: str, option: str, likely: Sequence[str] = (), chosen: tuple[str, ...] = ()
 ) -> None:
-    """Raise DataError if a chosen column isn't there.
+    """Raises DataError if a chosen column isn't there.
 
     Args:
         likely: What else it may be if no column has nearly the same name.
@@ -419,13 +419,13 @@ def refuse_missing(
 
 
 def use(option: str, value: str | list[str], name: str = "") -> Fix:
-    """The fix that gives an option of columns this value; it says `name`, or else the value."""
+    """Returns the fix that gives an option of columns this value; it says `name`, or else the value."""
     names = [name] if name else [value] if isinstance(value, str) else value
     return catalogue.use(option, value, listed(names))
 
 
 def _wrong_values(table: Table, name: str, what: str, needed: str, fixes: tuple[Fix, ...]) -> DataError:
-    """The error for a column that holds something else than it should."""
+    """Returns the error for a column that holds something else than it should."""
     return DataError(
         _("Column “{name}” of {file} doesn't hold {what}").format(name=name, file=table.path.name, what=what),
         _("{path}, {row} and on: {examples}. {needed}").format(
@@ -439,7 +439,7 @@ def _wrong_values(table: Table, name: str, what: str, needed: str, fixes: tuple[
 
 
 def refuse_sparse(table: Table, name: str, option: str, fixes: tuple[Fix, ...] = ()) -> None:
-    """Raise DataError if (almost) all of a column that `option` names is empty."""
+    """Raises DataError if (almost) all of a column that `option` names is empty."""
     column, rows = find_column(table, name), table.rows.num_rows
     if column.empty < rows * SPARSE:
         return
@@ -457,7 +457,7 @@ def refuse_sparse(table: Table, name: str, option: str, fixes: tuple[Fix, ...] =
 
 
 def other_score(table: Table, guess: Guess) -> tuple[Fix, ...]:
-    """Another column of numbers that may be meant."""
+    """Offers another column of numbers that may be meant."""
     others = (
         column.name
         for column in describe(table)
@@ -472,7 +472,7 @@ def other_score(table: Table, guess: Guess) -> tuple[Fix, ...]:
 def refuse_constant(
     table: Table, guess: Guess, least: float, most: float, fixes: tuple[Fix, ...] = ()
 ) -> None:
-    """Raise DataError if every row has the same number."""
+    """Raises DataError if every row has the same number."""
     if least == most:
         raise DataError(
             _("Column “{label}” of {name} has the same number in every example").format(
@@ -484,7 +484,7 @@ def refuse_constant(
 
 
 def large_numbers(largest: float, guess: Guess) -> tuple[str, ...]:
-    """A note about numbers far from 0."""
+    """Returns a note about numbers far from 0."""
     if largest <= LARGE:
         return ()
     return (
@@ -531,7 +531,7 @@ class RowHashes:
         return np.frombuffer(self._texts, np.int64)
 
     def repeated(self) -> Repeated:
-        """The rows whose text an earlier one has."""
+        """Returns the rows whose text an earlier one has."""
         ordered = np.sort(self.texts)
         shared = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
         suspects = np.flatnonzero(_are_among(self.texts, shared))
@@ -544,19 +544,19 @@ class RowHashes:
         return Repeated(suspects[~is_new], suspects[is_later & is_new])
 
     def also_in(self, other: "RowHashes") -> Places:
-        """Places of the rows whose text the other rows have, too."""
+        """Returns places of the rows whose text the other rows have, too."""
         return np.flatnonzero(_are_among(self.texts, np.sort(other.texts)))
 
 
 def first_of_equals(texts: Iterable[Hashable], answers: Iterable[Hashable]) -> Places:
-    """Places of the rows that repeat no earlier one."""
+    """Returns places of the rows that repeat no earlier one."""
     hashes = RowHashes()
     hashes.add(texts, answers)
     return np.setdiff1d(np.arange(len(hashes.texts)), hashes.repeated().same, assume_unique=True)
 
 
 def _are_among(hashes: Hashes, ordered: Hashes) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which numbers are among others, which are sorted; `np.isin` would take five times the memory."""
+    """Returns which numbers are among others, which are sorted; `np.isin` would take five times the memory."""
     if not len(ordered):
         return np.zeros(len(hashes), dtype=bool)
     places: Any = np.searchsorted(ordered, hashes)
@@ -576,13 +576,13 @@ NAMED = 5
 
 
 def few_rows(usable: int, row_word: str) -> Iterator[DataFinding]:
-    """A warning if there is hardly anything to learn from."""
+    """Yields a warning if there is hardly anything to learn from."""
     if 0 < usable < FEWEST_ROWS:
         yield FEW_ROWS.finding(usable, row_word)
 
 
 def check_labels(labels: Mapping[str, int], noun: str = "example") -> Iterator[DataFinding]:
-    """Warnings about the names and counts of labels; `noun` is what has a label."""
+    """Yields warnings about the names and counts of labels; `noun` is what has a label."""
     groups: dict[str, list[str]] = {}
     for name in labels:
         groups.setdefault(" ".join(name.split()).casefold(), []).append(name)
@@ -616,7 +616,7 @@ USUAL_LENGTHS = tuple(2**power for power in range(6, 15))
 
 
 def longer(lengths: Sequence[int], length: int, longest: int) -> tuple[Fix, ...]:
-    """The fix that raises the maximum length to a usual one that holds 99 % of `lengths`, or to the model's `longest`.
+    """Offers a maximum length that holds 99 % of `lengths`, rounded to a usual one, or the model's `longest`.
 
     Empty if the maximum `length` is as large already.
     """

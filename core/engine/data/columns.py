@@ -33,12 +33,12 @@ Cells: TypeAlias = Any
 
 
 def as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values as texts; missing ones and NaN stay missing, and 1.0 becomes "1" if all values are whole."""
+    """Returns the values as texts; missing ones and NaN stay missing, and 1.0 becomes "1" if all values are whole."""
     return text_reader(column)(column)
 
 
 def text_reader(column: pa.ChunkedArray) -> Callable[[Cells], pa.ChunkedArray]:
-    """A function for parts of a column that returns the same texts as `as_text` for all of it."""
+    """Returns a function for parts of a column that returns the same texts as `as_text` for all of it."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         reader = text_reader(column.cast(kind.value_type))
@@ -60,7 +60,7 @@ def _chunked(cells: Cells) -> pa.ChunkedArray:
 
 
 def _are_whole(numbers: pa.Array) -> bool:
-    """Whether all of them can be written without a point."""
+    """Returns whether all numbers can be written without a point."""
     numbers = numbers.filter(pc.invert(pc.is_nan(numbers)))
     is_whole = pc.and_(pc.equal(numbers, pc.floor(numbers)), pc.less(pc.abs(numbers), EXACT_FLOAT))
     return pc.all(is_whole).as_py() is not False
@@ -85,7 +85,7 @@ def _each(write: Callable[[Any], str]) -> Callable[[Cells], pa.ChunkedArray]:
 
 
 def _written(value: Any) -> str:
-    """Bytes as Python writes them, long ones by their beginning and a checksum; anything else by `str`."""
+    """Returns bytes as Python writes them, long ones by their beginning and a checksum; anything else by `str`."""
     if not isinstance(value, bytes):
         return str(value)
     if len(value) <= EXAMPLE_CHARACTERS:
@@ -94,7 +94,7 @@ def _written(value: Any) -> str:
 
 
 def is_blank(texts: Cells) -> Cells:
-    """Whether each text is missing, empty, or white space."""
+    """Returns whether each text is missing, empty, or white space."""
     return pc.equal(pc.fill_null(pc.utf8_trim_whitespace(texts), ""), "")
 
 
@@ -109,7 +109,7 @@ _DESCRIBED: WeakKeyDictionary[Table, tuple[DataColumn, ...]] = WeakKeyDictionary
 
 
 def describe(table: Table) -> tuple[DataColumn, ...]:
-    """Every column: its kind, how many values differ, how many are empty, and the first few."""
+    """Returns every column: its kind, how many values differ, how many are empty, and the first few."""
     if table not in _DESCRIBED:
         _DESCRIBED[table] = tuple(_describe(name, table.rows[name]) for name in table.columns)
     return _DESCRIBED[table]
@@ -150,7 +150,7 @@ def _filled(texts: Cells) -> Cells:
 
 
 def kind_of(column: pa.ChunkedArray) -> DataColumnKind:
-    """Text, numbers (also written as text), or something else."""
+    """Returns text, numbers (also written as text), or something else."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return kind_of(column.cast(kind.value_type))
@@ -185,7 +185,7 @@ class Guess:
 
 
 def guess_columns(table: Table, text: tuple[str, ...] = (), label: str | None = None) -> Guess:
-    """Complete the columns that were chosen.
+    """Completes the columns that were chosen.
 
     The label is a column with a name of labels, else the one with the fewest distinct values. The texts are two columns
     whose names differ in 1 and 2 or a and b, else a column with a name of texts, else the longest texts.
@@ -202,14 +202,14 @@ def guess_columns(table: Table, text: tuple[str, ...] = (), label: str | None = 
 
 
 def guess_text(table: Table) -> tuple[str, ...]:
-    """The likely column of texts if nothing is a label; none if there are no texts."""
+    """Returns the likely column of texts if nothing is a label; none if there are no texts."""
     return _best_text(
         table, [column.name for column in describe(table) if column.kind is DataColumnKind.TEXT]
     )
 
 
 def _best_text(table: Table, texts: list[str]) -> tuple[str, ...]:
-    """Of those that are filled, the one with a name of texts, else the one with the longest."""
+    """Returns the filled column with a name of texts, else the one with the longest texts."""
     empty = {column.name: column.empty for column in describe(table)}
     fewest = min((empty[name] for name in texts), default=0)
     texts = [name for name in texts if empty[name] - fewest <= table.rows.num_rows / 2]
@@ -219,7 +219,7 @@ def _best_text(table: Table, texts: list[str]) -> tuple[str, ...]:
 
 
 def may_be_label(column: DataColumn, rows: int) -> bool:
-    """Whether labels can have as many distinct values as a column has, and enough rows have one."""
+    """Returns whether labels can have as many distinct values as a column has, and enough rows have one."""
     filled = rows - column.empty
     is_filled = filled > rows * (1 - SPARSE)
     return is_filled and 2 <= column.distinct <= MOST_LABELS and not are_too_many(column.distinct, filled)
@@ -242,7 +242,7 @@ def _guess_label(columns: tuple[DataColumn, ...], text: tuple[str, ...], rows: i
 
 
 def guess_pair(texts: list[str]) -> tuple[str, ...]:
-    """The first two names that differ in 1 and 2 or a and b only, or are known to belong together; else empty."""
+    """Returns the first two names that differ only in 1 and 2 or a and b, or are a known pair; else empty."""
     alike: dict[str, list[str]] = {}
     for name in texts:
         alike.setdefault(_SIDE.sub("", name), []).append(name)
@@ -276,7 +276,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def as_number(text: str) -> float:
-    """The number in a cell; NaN if there is none that a model can compute with."""
+    """Returns the number in a cell; NaN if there is none that a model can compute with."""
     try:
         number = float(text)
     except ValueError:
@@ -294,24 +294,24 @@ def has_decimal_comma(texts: Sequence[str]) -> bool:
 
 
 def first_cells(table: Table, name: str) -> list[str]:
-    """The first cells that aren't blank, as texts."""
+    """Returns the first cells that aren't blank, as texts."""
     return _filled(as_text(table.rows[name].slice(0, SCORE_ROWS))).to_pylist()
 
 
 def holds_numbers(table: Table, name: str) -> bool:
-    """Whether most cells of a column are numbers, also with a decimal comma."""
+    """Returns whether most cells of a column are numbers, also with a decimal comma."""
     cells = first_cells(table, name)
     return sum(is_number(cell.strip().replace(",", ".", 1)) for cell in cells) > len(cells) * MOST
 
 
 def guess_score_columns(table: Table, text: tuple[str, ...] = (), score: str | None = None) -> Guess:
-    """Complete the columns that were chosen; `score` is the number to learn."""
+    """Completes the columns that were chosen; `score` is the number to learn."""
     score = score or guess_score(table, text)
     return Guess(text or guess_columns(table, label=score).text, score)
 
 
 def guess_score(table: Table, text: tuple[str, ...]) -> str | None:
-    """A column of numbers with a name of scores, else one of fractions, else any that doesn't count rows."""
+    """Returns a column of numbers with a name of scores, else one of fractions, else any that doesn't count rows."""
     others = [column for column in describe(table) if column.name not in text]
     numbers = [column for column in others if column.kind is DataColumnKind.NUMBER]
     mostly = [column for column in others if column not in numbers and holds_numbers(table, column.name)]
@@ -329,7 +329,7 @@ def guess_score(table: Table, text: tuple[str, ...]) -> str | None:
 
 
 def counts_rows(column: DataColumn, rows: int) -> bool:
-    """Whether a column of numbers looks like one that numbers the rows."""
+    """Returns whether a column of numbers looks like one that numbers the rows."""
     name = column.name.strip().lower()
     is_whole = not any("." in example for example in column.examples)
     return (
@@ -351,13 +351,13 @@ class BadList:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether a column holds lists of texts or numbers, not lists of objects."""
+    """Returns whether a column holds lists of texts or numbers, not lists of objects."""
     has_lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     return has_lists and not pa.types.is_nested(kind.value_type)
 
 
 def read_lists(column: pa.ChunkedArray) -> tuple[pa.ListArray, list[BadList]]:
-    """Every row as a list of texts; a missing one is empty, as are those cells that can't be read."""
+    """Returns every row as a list of texts; a missing one is empty, as are those cells that can't be read."""
     kind = pa.list_(pa.string())
     if is_list(column.type):
         lists = column.cast(pa.list_(column.type.value_type)).combine_chunks().cast(kind)
@@ -373,7 +373,7 @@ def read_lists(column: pa.ChunkedArray) -> tuple[pa.ListArray, list[BadList]]:
 
 
 def _split(text: str) -> list[str | None] | None:
-    """The words of a cell, separated by white space or written as a list; None for a list that can't be read."""
+    """Splits a cell into words, separated by white space or written as a list; None if the list can't be read."""
     if not (text.startswith("[") and text.endswith("]")):
         return list(text.split())
     try:
@@ -398,7 +398,7 @@ TAG_ROWS = 100
 
 
 def guess_tag_columns(table: Table, text: tuple[str, ...] = (), tags: str | None = None) -> Guess:
-    """Complete the columns that were chosen: by their names, else two with lists of equal lengths."""
+    """Completes the columns that were chosen: by their names, else two with lists of equal lengths."""
     names = {name.strip().lower(): name for name in table.columns}
     words = text or tuple(names[name] for name in WORD_NAMES if name in names and names[name] != tags)[:1]
     tags = tags or next(
@@ -415,7 +415,7 @@ def guess_tag_columns(table: Table, text: tuple[str, ...] = (), tags: str | None
 
 
 def tag_names(table: Table, column: str) -> tuple[str, ...]:
-    """The names of a column's numbers, if the file has them as the library `datasets` writes them; or empty."""
+    """Returns the names of a column's numbers, if the file has them as the library `datasets` writes them; or empty."""
     kind = table.rows.schema.field(column).type
     if not (pa.types.is_integer(kind) or _holds_integer_lists(table, column)):
         return ()
@@ -448,7 +448,7 @@ def _go_together(table: Table, words: str, tags: str) -> bool:
 
 
 def nested_places(texts: pa.ChunkedArray) -> Iterator[int]:
-    """Indices of texts that are a list or an object written as JSON."""
+    """Yields indices of texts that are a list or an object written as JSON."""
     likely = pc.fill_null(pc.match_substring_regex(texts, r"^[\[{]"), False)
     for place in np.flatnonzero(likely.to_numpy()):
         try:
@@ -470,7 +470,7 @@ PREVIEW_CHARACTERS = 300
 
 
 def holds_bytes(kind: pa.DataType) -> bool:
-    """Whether a column's type is that of stored images: bytes, or the Hub's pair of bytes and path."""
+    """Returns whether a column's type is that of stored images: bytes, or the Hub's pair of bytes and path."""
     if pa.types.is_struct(kind):
         fields = (kind.field(place) for place in range(kind.num_fields))
         return any(field.name == "bytes" and is_binary(field.type) for field in fields)
@@ -482,7 +482,7 @@ def is_binary(kind: pa.DataType) -> bool:
 
 
 def first_rows(table: Table) -> tuple[tuple[str, ...], ...]:
-    """The first rows as text, long values cut; stored images are empty."""
+    """Returns the first rows as text, long values cut; stored images are empty."""
     first = table.first(PREVIEW_ROWS).rows
     columns = [
         [""] * first.num_rows if holds_bytes(column.type) else as_text(column).to_pylist()
@@ -495,7 +495,7 @@ def first_rows(table: Table) -> tuple[tuple[str, ...], ...]:
 
 
 def _as_turns(value: str) -> str:
-    """A list of messages as `User: … / Assistant: …`; any other text as it is."""
+    """Returns a list of messages as `User: … / Assistant: …`; any other text as it is."""
     if not value.startswith("[{"):
         return value
     try:
@@ -509,7 +509,7 @@ def _as_turns(value: str) -> str:
 
 
 def share_of_paths(table: Table, name: str) -> float:
-    """The share of the first values that have the extension of an image file."""
+    """Returns the share of the first values that have the extension of an image file."""
     values = [value for value in as_text(table.rows[name].slice(0, IMAGE_ROWS)).to_pylist() if value]
     fitting = sum(PurePosixPath(value.strip()).suffix.lower() in IMAGE_FORMATS for value in values)
     return fitting / len(values) if values else 0.0

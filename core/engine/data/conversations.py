@@ -154,7 +154,7 @@ def find_shape(
     preference: PreferenceLoss | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> Shape:
-    """Recognize the form of a table.
+    """Recognizes the form of a table.
 
     Args:
         preference: Look for what this loss learns from, instead of conversations.
@@ -203,12 +203,12 @@ def find_shape(
 
 
 def change_to(task: Task) -> Fix:
-    """The fix that trains another task on the data."""
+    """Returns the fix that trains another task on the data."""
     return Fix(_("Change to “{task}”").format(task=task.label), {"task": task.value})
 
 
 def _fitting(table: Table, columns: Mapping[str, str], forms: tuple[Form, ...]) -> Shape | None:
-    """The first form that fits, if any does."""
+    """Returns the first form that fits, if any does."""
     for kind, required, optional in forms:
         found = {ColumnRole(role): name for role, name in columns.items() if name}
         if not {*found} <= {*required, *optional}:
@@ -260,12 +260,12 @@ def _guess(table: Table, role: ColumnRole, taken: set[str]) -> str | None:
 
 
 def _cells(table: Table, name: str) -> list[Any]:
-    """The first cells of a column that aren't empty."""
+    """Returns the first cells of a column that aren't empty."""
     return [value for value in table.rows[name].slice(0, SAMPLE_ROWS).to_pylist() if value is not None]
 
 
 def _guess_conversation(table: Table, named: list[str], free: list[str]) -> str | None:
-    """Find a column that is named like one and has messages, or is full of them, or is named like one and has lists."""
+    """Finds a column named like one with messages, or full of messages, or named like one with lists."""
     shares = {}
     for name in free:
         cells = _cells(table, name)
@@ -312,7 +312,7 @@ class RowIssue(Exception):  # noqa: N818 - an issue of a row, not of the program
 
 
 def _unreadable(value: Any, reason: str) -> RowIssue:
-    """`reason` has the placeholder `{value}`, which becomes the value as JSON, shortened."""
+    """Returns the issue for `value`, which is put as short JSON into the placeholder `{value}` of `reason`."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except RecursionError:
@@ -322,12 +322,12 @@ def _unreadable(value: Any, reason: str) -> RowIssue:
 
 
 def joined_text(*texts: str) -> str:
-    """Join texts by blank lines, without empty ones."""
+    """Joins texts by blank lines, without empty ones."""
     return "\n\n".join(text for text in texts if text.strip())
 
 
 def looks_like_messages(value: Any) -> bool:
-    """Whether a cell holds messages: a list of objects with role and content, such a list as JSON, or one message."""
+    """Returns whether a cell holds messages: objects with role and content, as a list, as JSON, or a single one."""
     if isinstance(value, str):
         if not value.lstrip().startswith(("[", "{")):
             return False
@@ -346,19 +346,19 @@ def looks_like_messages(value: Any) -> bool:
 
 
 def _unwrapped(value: dict[str, Any]) -> list[Any]:
-    """Return the list in `{"messages": [...]}`, or a list of the single message that `value` is."""
+    """Returns the list in `{"messages": [...]}`, or a list of the single message that `value` is."""
     return next((value[key] for key in LIST_KEYS if isinstance(value.get(key), list)), [value])
 
 
 def _without_nulls(value: Any) -> Any:
-    """Remove the keys Arrow fills in: each struct of a column has the keys of all of them."""
+    """Removes the keys Arrow fills in: each struct of a column has the keys of all of them."""
     if isinstance(value, dict):
         return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
     return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _as_list(value: Any) -> list[Any]:
-    """Return the list a cell holds, nested or as JSON."""
+    """Returns the list a cell holds, nested or as JSON."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -393,7 +393,7 @@ KNOWN_RATINGS = {name: liked for liked, names in _RATINGS.items() for name in na
 
 
 def rating_of(value: Any) -> bool | None:
-    """Whether an answer is liked, by the cell that rates it; None for other values."""
+    """Returns whether an answer is liked, by the cell that rates it; None for other values."""
     return KNOWN_RATINGS.get(str(value).strip().lower().replace(" ", "_"))
 
 
@@ -410,7 +410,7 @@ def _text_or_empty(value: Any) -> str:
 
 
 def _content(item: Mapping[str, Any]) -> str:
-    """Return the text of a message, which may be missing if the message calls a tool."""
+    """Returns the text of a message, which may be missing if the message calls a tool."""
     content = _first_value(item, CONTENT_KEYS)
     if content is None and not any(item.get(key) for key in CALL_KEYS):
         raise RowIssue(MISSING_KEY, "value" if "from" in item else "content")
@@ -422,7 +422,7 @@ def _content(item: Mapping[str, Any]) -> str:
 
 
 def _text_part(part: Any) -> str:
-    """Return the text of one part of a content that is a list."""
+    """Returns the text of one part of a content that is a list."""
     if isinstance(part, str):
         return part
     kind = part.get("type", "text") if isinstance(part, dict) else type(part).__name__
@@ -434,7 +434,7 @@ def _text_part(part: Any) -> str:
 
 
 def _functions(value: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Read calls or tools, nested or as JSON: each as a whole, and its function, which OpenAI nests in `function`.
+    """Reads calls or tools, nested or as JSON: each as a whole, and its function, which OpenAI nests in `function`.
 
     Raises:
         RowIssue: A function has no name.
@@ -461,7 +461,7 @@ def _tool_calls(value: Any) -> list[dict[str, Any]]:
 
 
 def _arguments(value: Any) -> Mapping[str, Any] | str:
-    """Return arguments as an object, as chat templates write them; OpenAI's files hold them as JSON."""
+    """Returns arguments as an object, as chat templates write them; OpenAI's files hold them as JSON."""
     if value is None or isinstance(value, dict):
         return value or {}
     if not isinstance(value, str):
@@ -487,7 +487,7 @@ def _is_empty(message: Message) -> bool:
 
 
 def _join_turns(messages: Sequence[Message]) -> Messages:
-    """Join consecutive messages of the same role.
+    """Joins consecutive messages of the same role.
 
     Templates such as Llama 2's, Mistral's and Gemma's refuse two turns of one role. Consecutive answers of tools are
     kept: they answer several calls.
@@ -508,7 +508,7 @@ def _join_turns(messages: Sequence[Message]) -> Messages:
 
 
 def _from_transcript(messages: Messages) -> Messages:
-    """Split a single text with `Human:` and `Assistant:` into messages; others are returned unchanged."""
+    """Splits a single text with `Human:` and `Assistant:` into messages; others are returned unchanged."""
     if len(messages) != 1 or not _TRANSCRIPT_TURN.match(messages[0]["content"]):
         return messages
     parts = _TRANSCRIPT_TURN.split(messages[0]["content"])[1:]
@@ -523,7 +523,7 @@ def _has_question(messages: Messages) -> bool:
 
 
 def common_length(first: Sequence[Any], second: Sequence[Any]) -> int:
-    """Return how many characters or tokens both sequences begin with."""
+    """Returns how many characters or tokens both sequences begin with."""
     if first == second[: len(first)]:
         return len(first)
     pairs = enumerate(zip(first, second, strict=False))
@@ -533,7 +533,7 @@ def common_length(first: Sequence[Any], second: Sequence[Any]) -> int:
 def _split_prompt(
     prompt: Messages, chosen: Messages, rejected: Messages
 ) -> tuple[Messages, Messages, Messages]:
-    """Move what both answers begin with into the prompt, if they contain it.
+    """Moves what both answers begin with into the prompt, if they contain it.
 
     Of two whole conversations, the shared turns are the prompt (never the last turn of either), after the system prompt
     of the other columns. Of two texts without a prompt, it is their common beginning up to white space.
@@ -682,14 +682,14 @@ class ConversationReader:
             self._add(EMPTY_PROMPT)
 
     def _check_contents(self, messages: Sequence[Message]) -> None:
-        """Find empty answers and questions before turns are joined, which would hide them."""
+        """Finds empty answers and questions before turns are joined, which would hide them."""
         kinds: dict[str, FindingKind] = {Speaker.ASSISTANT: NO_ANSWER, Speaker.USER: EMPTY_PROMPT}
         for message in messages:
             if _is_empty(message) and (kind := kinds.get(message["role"])):
                 self._add(kind)
 
     def _prompt(self) -> Messages:
-        """Return what precedes the answer: the system prompt, Alpaca's history, the messages, the question."""
+        """Returns what precedes the answer: the system prompt, Alpaca's history, the messages, the question."""
         system = self._text(R.SYSTEM)
         messages: list[Message] = (
             [{"role": Speaker.SYSTEM.value, "content": system}] if system.strip() else []
@@ -715,7 +715,7 @@ class ConversationReader:
         return self._as_text(self._cells.get(role), role)
 
     def _as_text(self, value: Any, role: ColumnRole) -> str:
-        """Convert a text or a number; an empty cell of a column of floats is NaN."""
+        """Converts a text or a number; an empty cell of a column of floats is NaN."""
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return ""
         if isinstance(value, str | int | float):
@@ -723,7 +723,7 @@ class ConversationReader:
         raise _unreadable(value, f"“{self.shape.columns[role]}”: {{value}}")
 
     def _messages(self, role: ColumnRole, speaker: Speaker) -> Messages:
-        """Read the messages of a cell, or make its text one of `speaker`; unreadable ones become issues."""
+        """Reads the messages of a cell, or makes its text one of `speaker`; unreadable ones become issues."""
         value = self._cells.get(role)
         if _is_blank(value):
             return ()
@@ -739,7 +739,7 @@ class ConversationReader:
         return tuple(messages)
 
     def _message(self, item: Any, before: str) -> Message:
-        """Read OpenAI's role and content, or ShareGPT's from and value; `before` is the role of the last message."""
+        """Reads OpenAI's role and content, or ShareGPT's from and value; `before` is the role of the last message."""
         if not isinstance(item, dict):
             raise _unreadable(item, _("{value} is not a message with “role” and “content”."))
         name = _first_value(item, ROLE_KEYS)
@@ -763,7 +763,7 @@ class ConversationReader:
         return message | {key: value for key, value in optional.items() if value}
 
     def _unknown_role(self, name: str, before: str) -> RowIssue:
-        """Offer the user and the assistant as roles; after the user, the assistant is likelier."""
+        """Offers the user and the assistant as roles; after the user, the assistant is likelier."""
         if len(name) > SHOWN_CHARACTERS:
             return RowIssue(UNKNOWN_ROLE, f"{name[:SHOWN_CHARACTERS]}…")
         likely = [Speaker.USER, Speaker.ASSISTANT]

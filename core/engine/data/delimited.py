@@ -47,13 +47,13 @@ CERTAIN = 0.95
 
 
 def is_split(text: str) -> bool:
-    """Whether the lines at the beginning of a text have common columns."""
+    """Returns whether the lines at the beginning of a text have common columns."""
     delimiter, share = _best_delimiter(text)
     return share > (LIKELY if delimiter == "\t" else CERTAIN)
 
 
 def _find_delimiter(path: Path, text: str) -> str:
-    """The delimiter that splits the first rows most evenly into two columns or more.
+    """Returns the delimiter that splits the first rows most evenly into two columns or more.
 
     Raises:
         DataError: There is none, and the file name extension isn't that of a table.
@@ -71,7 +71,7 @@ def _find_delimiter(path: Path, text: str) -> str:
 
 
 def _best_delimiter(text: str) -> tuple[str, float]:
-    """The delimiter, and the share of rows with as many columns as the first one."""
+    """Returns the delimiter, and the share of rows with as many columns as the first one."""
     sample = text[:SAMPLE_CHARACTERS]
     shares = {
         delimiter: max(_even_share(sample, delimiter, is_quoted) for is_quoted in (True, False))
@@ -90,7 +90,7 @@ def _even_share(sample: str, delimiter: str, is_quoted: bool) -> float:
 
 
 def _first_rows(text: str, delimiter: str, is_quoted: bool) -> list[list[str]]:
-    """The first rows that aren't empty, up to one that is longer than `csv` reads."""
+    """Returns the first rows that aren't empty, up to one that is longer than `csv` reads."""
     quoting: Any = csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
     rows: list[list[str]] = []
     with suppress(csv.Error):
@@ -137,7 +137,7 @@ _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?\s*")
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names the columns.
+    """Returns whether the first row names the columns.
 
     It does unless something in it looks like the rows below, such as a number among numbers or a label that comes
     again, and nothing in it looks like a name.
@@ -152,7 +152,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _name_sign(first: str, below: Sequence[str]) -> int:
-    """1 if the first value of a column looks like its name, -1 if it looks like the values below, else 0."""
+    """Returns 1 if a column's first value looks like its name, -1 if it looks like the values below, else 0."""
     filled = [value for value in below if value]
     if not first or not filled:
         return 0
@@ -212,7 +212,7 @@ class _Reading:
     swallower: int = 0
 
     def skip(self, row: Any) -> str:
-        """Skip a row that Arrow can't fit in."""
+        """Skips a row that Arrow can't fit in."""
         self.skipped.append(row.number)
         if row.text.strip(',;|" \t\r\n'):
             self.ragged.append((row.number, row.actual_columns))
@@ -222,7 +222,7 @@ class _Reading:
 
 
 def parse(source: TextFile, new_writer: NewWriter, header: bool | None = None) -> ParsedRows:
-    """Split a text into rows and columns; every value stays text.
+    """Splits a text into rows and columns; every value stays text.
 
     Quotes are marks if every field that begins with one ends with one. Otherwise they are plain characters if all rows
     then have the same number of columns; if not, the reading in which more rows do counts.
@@ -288,7 +288,7 @@ def _find_layout(source: TextFile, header: bool | None) -> _Layout:
 def _badly_quoted_line(
     blocks: Iterable[bytes], delimiter: str, longest: int, newline: str = "\n"
 ) -> int | None:
-    """The first line in which a field opens with a quote and doesn't close with one, as RFC 4180 has it.
+    """Returns the first line in which a field opens with a quote and doesn't close with one, as RFC 4180 has it.
 
     Args:
         longest: The most bytes that a field may have.
@@ -311,7 +311,7 @@ def _badly_quoted_line(
 
 
 def _read(source: TextFile, layout: _Layout, new_writer: NewWriter, *, is_quoted: bool) -> _Reading:
-    """Split a file with Arrow: in small blocks, which take less memory, or in large ones if a row doesn't fit.
+    """Splits a file with Arrow: in small blocks, which take less memory, or in large ones if a row doesn't fit.
 
     Raises:
         DataError: A row doesn't fit into a large one either.
@@ -333,7 +333,7 @@ def _read(source: TextFile, layout: _Layout, new_writer: NewWriter, *, is_quoted
 
 
 def _add_rows(reading: _Reading, source: TextFile, layout: _Layout, schema: pa.Schema, size: int) -> None:
-    """Add all rows, read in blocks of `size` bytes, with their numbers."""
+    """Adds all rows, read in blocks of `size` bytes, with their numbers."""
     keys = [str(number) for number in range(len(layout.columns))]
     place = 2 if layout.has_header else 1
     with arrow_csv.open_csv(
@@ -371,7 +371,7 @@ def _add_rows(reading: _Reading, source: TextFile, layout: _Layout, schema: pa.S
 
 
 def _count_swallowed(reading: _Reading, column: Any, numbers: Any, newline: str, layout: _Layout) -> None:
-    """Count the lines in the cells of a column that look like rows."""
+    """Counts the lines in the cells of a column that look like rows."""
     others = len(layout.columns) - 1
     breaks = pc.count_substring(column, newline).to_numpy()
     (large,) = np.nonzero(breaks >= LINES_IN_CELL)
@@ -399,7 +399,7 @@ class _Bytes(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer unless the end comes before: Arrow takes it for one block."""
+        """Fills the buffer unless the end comes before: Arrow takes it for one block."""
         done = 0
         while done < len(buffer):
             self._left = self._left or memoryview(next(self._blocks, b""))
@@ -463,7 +463,7 @@ def _quoting_rule(source: TextFile, reading: _Reading) -> str:
 
 
 def _unread(source: TextFile, layout: _Layout, reading: _Reading) -> Iterator[UnreadRows]:
-    """The ragged rows: pieces of one that a line break has cut, and others."""
+    """Yields the ragged rows: pieces of one that a line break has cut, and others."""
     pieces, width = set[int](), len(layout.columns)
     run: list[tuple[int, int]] = []
     for number, columns in reading.ragged:
@@ -535,7 +535,7 @@ _OPEN_ENDINGS = (".txt", ".tsv", ".tab", ".data", ".train", ".dev", ".test", "")
 
 
 def looks_like_conll(path: Path, head: str) -> bool:
-    """Whether a file may be CoNLL by its extension, and its lines end in tags such as B-PER or O."""
+    """Returns whether a file may be CoNLL by its extension, and its lines end in tags such as B-PER or O."""
     if ending(path) not in _OPEN_ENDINGS:
         return False
     lines = head[:CONLL_CHARACTERS].splitlines()
@@ -548,7 +548,7 @@ def looks_like_conll(path: Path, head: str) -> bool:
 
 
 def parse_conll(source: TextFile, new_writer: NewWriter) -> ParsedRows:
-    """Read sentences into the columns `tokens`, `tags` (the last one), and between them `column 2` and so on.
+    """Reads sentences into the columns `tokens`, `tags` (the last one), and between them `column 2` and so on.
 
     Raises:
         DataError: A line has no tag, or another number of columns than the first one; or there are no sentences.
@@ -572,7 +572,7 @@ def parse_conll(source: TextFile, new_writer: NewWriter) -> ParsedRows:
 
 
 def _sentences(source: TextFile) -> Iterator[tuple[int, list[list[str]]]]:
-    """The line number of the start of each sentence, and its columns."""
+    """Yields the line number of the start of each sentence, and its columns."""
     sentence, start, width, first_line = list[list[str]](), 0, 0, 0
     for first, lines in source.lines():
         for number, line in enumerate(lines, first):
@@ -595,7 +595,7 @@ def _sentences(source: TextFile) -> Iterator[tuple[int, list[list[str]]]]:
 
 
 def _columns_of(sentence: list[list[str]]) -> list[list[str]]:
-    """The columns of a sentence; of CoNLL-U words and their parts of speech, not 1-2 and 1.1, which are no words."""
+    """Returns the columns of a sentence; for CoNLL-U, words and parts of speech, without 1-2 and 1.1 (no words)."""
     if sentence and len(sentence[0]) == UNIVERSAL_COLUMNS:
         sentence = [[fields[1], fields[3]] for fields in sentence if fields[0].isdecimal()]
     return list(map(list, zip(*sentence, strict=True)))

@@ -24,8 +24,8 @@ SOUNDS = ("audio_asset_pointer", "real_time_user_audio_video_asset_pointer")
 """Parts of a message of ChatGPT beside which their transcription stands."""
 EXPORTS = {
     "ChatGPT": _(
-        "{name} is an export of ChatGPT. Of each chat the branch that was kept is read: what user and assistant wrote. "
-        "Questions with a picture or a file are left out with their answers."
+        "{name} is an export of ChatGPT. Each chat is read along the branch that was kept: what user and assistant "
+        "wrote. Questions with a picture or a file are left out with their answers."
     ),
     "Claude": _(
         "{name} is an export of Claude. What user and assistant wrote is read. Questions with a picture "
@@ -45,12 +45,12 @@ class ChatExport:
         self._empty: set[int] = set()
 
     def rows(self, blocks: Iterable[tuple[list[Any], list[int]]]) -> Iterator[tuple[list[Any], list[int]]]:
-        """The records in blocks, with the place of each; an empty one has no value, and is dropped when written."""
+        """Yields the records in blocks, with the place of each; an empty one is dropped when written."""
         for records, numbers in blocks:
             yield [self._row(*one) for one in zip(records, numbers, strict=True)], numbers
 
     def notes(self, name: str) -> Iterator[ReadingNote]:
-        """What was read of the file `name`, and how much of it was left out."""
+        """Yields what was read of the file `name`, and how much of it was left out."""
         if self.app:
             yield ReadingNote(EXPORTS[self.app].format(name=name))
         if count := len(self._empty):
@@ -77,7 +77,7 @@ class ChatExport:
 
 
 def _is_tree(record: dict[str, Any]) -> bool:
-    """Whether it is a chat of ChatGPT: messages, or none and where they would be shown."""
+    """Returns whether a record is a chat of ChatGPT: messages, or none and where they would be shown."""
     nodes = record.get("mapping")
     if not nodes:
         return nodes == {} and "current_node" in record
@@ -88,7 +88,7 @@ def _is_tree(record: dict[str, Any]) -> bool:
 
 
 def _is_of_claude(record: dict[str, Any]) -> bool:
-    """Whether it is a chat of Claude: messages with a sender, or none and the chat's number."""
+    """Returns whether a record is a chat of Claude: messages with a sender, or none and the chat's number."""
     messages = record.get("chat_messages")
     if not messages:
         return messages == [] and "uuid" in record
@@ -98,7 +98,7 @@ def _is_of_claude(record: dict[str, Any]) -> bool:
 
 
 def _kept_branch(record: dict[str, Any]) -> Iterator[Said]:
-    """What was said from the root of the tree to the message that was shown last."""
+    """Yields what was said from the root of the tree to the message that was shown last."""
     nodes, branch = record["mapping"], dict[str, Any]()
     leaves = [name for name, node in nodes.items() if not node.get("children")]
     current = record.get("current_node")
@@ -111,7 +111,7 @@ def _kept_branch(record: dict[str, Any]) -> Iterator[Said]:
 
 
 def _of_chatgpt(message: Any) -> Iterator[Said]:
-    """What a user or the assistant says to the other; nothing of calls of tools, thoughts, and instructions."""
+    """Yields what user and assistant say to each other, without tool calls, thoughts and instructions."""
     author, content, more = (_part(message, name) for name in ("author", "content", "metadata"))
     is_hidden = (
         more.get("is_visually_hidden_from_conversation") or _part_of(message, "recipient", "all") != "all"
@@ -157,7 +157,7 @@ def _part_of(value: Any, name: str, default: str = "") -> str:
 
 
 def _turns(said: Iterable[Said]) -> list[dict[str, str]]:
-    """Questions and their answers, the messages of one speaker joined; none if nothing is answered."""
+    """Returns questions and their answers, the messages of one speaker joined; none if nothing is answered."""
     heard = (
         (speaker, text) for speaker, text in said if (text or "").strip() or (speaker, text) == (USER, None)
     )
@@ -189,7 +189,7 @@ _KIND = pa.schema([("date", pa.string()), ("messages", pa.list_(_MESSAGE))])
 
 
 def parse_whatsapp(source: TextFile, new_writer: NewWriter) -> ParsedRows:
-    """Read a chat, of which each day becomes a row; its people are the speakers, whose roles the options say."""
+    """Reads a chat, of which each day becomes a row; its people are the speakers, whose roles the options say."""
     writer, left_out = new_writer(_KIND), 0
 
     def rows() -> Iterator[tuple[int, dict[str, Any]]]:
@@ -227,7 +227,7 @@ def parse_whatsapp(source: TextFile, new_writer: NewWriter) -> ParsedRows:
 
 
 def _whatsapp_messages(source: TextFile) -> Iterator[tuple[int, str, str, str]]:
-    """The line, the date, the person and the text of each message; a line without a date goes on with the last one."""
+    """Yields line, date, person and text of each message; a line without a date continues the message before."""
     head, said = (0, "", ""), list[str]()
     for first, lines in source.lines():
         for number, line in enumerate(lines, first):
@@ -244,7 +244,7 @@ def _whatsapp_messages(source: TextFile) -> Iterator[tuple[int, str, str, str]]:
 
 
 def _text_of(lines: list[str]) -> str:
-    """What a person wrote in a message of these lines; empty if it is a notice, or a picture without words."""
+    """Returns what a person wrote in a message of these lines; empty if it is a notice, or a picture without words."""
     if not lines:
         return ""
     is_own = lines[0].startswith("\u200e") or _OWN_FIRST.fullmatch(lines[0].strip(f"{MARKS} "))

@@ -24,7 +24,7 @@ SKIP_PROBLEMS = {"data.skip_bad_rows": True}
 
 
 def leave_out(count: int) -> Fix:
-    """The fix that leaves out what would stop a run."""
+    """Returns the fix that leaves out what would stop a run."""
     label = ngettext("Leave it out", "Leave these {count:,} out", count)
     return Fix(label.format(count=count), SKIP_PROBLEMS)
 
@@ -33,7 +33,7 @@ FILES_NAMED = 200
 
 
 def left_out(finding: DataFinding) -> DataFinding:
-    """A problem as a warning that says what becomes of its rows; warnings are unchanged."""
+    """Returns a problem as a warning that says what becomes of its rows; warnings are unchanged."""
     if finding.level is FindingLevel.WARNING:
         return finding
     text = ngettext("It is left out.", "They are left out.", finding.count)
@@ -56,12 +56,12 @@ class FindingKind:
     noun: str = "example"
 
     def message(self, count: int, row_word: str = "row", detail: str = "") -> str:
-        """The sentence for `count` rows."""
+        """Returns the sentence for `count` rows."""
         noun = "image" if row_word == "image" else self.noun
         return self.says.format(rows=formats.counted(count, noun), detail=detail)
 
     def finding(self, count: int, row_word: str = "row") -> DataFinding:
-        """A finding about the whole file."""
+        """Returns a finding about the whole file."""
         return DataFinding(
             code=self.code,
             level=self.level,
@@ -105,7 +105,7 @@ class Tally:
     def add(
         self, kind: FindingKind, row: int, *, detail: str = "", example: str = "", fixes: tuple[Fix, ...] = ()
     ) -> None:
-        """Count a row once per kind and detail; rows come in order. The first one's `example` and `fixes` are used."""
+        """Counts a row once per kind and detail; rows come in order. The first one's `example` and `fixes` are used."""
         counted = self._counted.get((kind.code, detail))
         if counted is None:
             if sum(code == kind.code for code, _rest in self._counted) >= MOST_DETAILS:
@@ -124,7 +124,7 @@ class Tally:
         return any(finding.level is FindingLevel.PROBLEM for finding in self.findings())
 
     def findings(self) -> tuple[DataFinding, ...]:
-        """All findings, problems first, otherwise in the order of their first rows."""
+        """Returns all findings, problems first, otherwise in the order of their first rows."""
         return in_order([self._finding(counted) for counted in self._counted.values()])
 
     def _finding(self, counted: _Counted) -> DataFinding:
@@ -146,5 +146,5 @@ class Tally:
 
 
 def in_order(findings: list[DataFinding]) -> tuple[DataFinding, ...]:
-    """Problems before warnings, otherwise unchanged."""
+    """Returns problems before warnings, otherwise unchanged."""
     return tuple(sorted(findings, key=lambda finding: finding.level is FindingLevel.WARNING))

@@ -40,7 +40,7 @@ Encoded = Path | bytes | np.ndarray[Any, np.dtype[np.uint8]]
 
 FORMATS = tuple(dict.fromkeys(IMAGE_FORMATS.values()))
 HEIC = "HEIF"
-"""The one of them that Pillow reads with a plugin."""
+"""The one of `FORMATS` that Pillow reads with a plugin."""
 
 MAX_PIXELS = 89_478_485
 """Larger images aren't decoded: Pillow's own limit (`Image.MAX_IMAGE_PIXELS`), 358 MB of memory in RGB."""
@@ -58,7 +58,7 @@ class TooLarge(ValueError):  # noqa: N818 - nothing is wrong with the file
 
 @contextmanager
 def opened(image: Encoded | BinaryIO) -> Iterator[Any]:
-    """Open a PIL image; only its header is read.
+    """Opens a PIL image; only its header is read.
 
     Raises:
         TooLarge: It has more than `MAX_PIXELS`.
@@ -106,7 +106,7 @@ DAMAGED_TEXT = _("damaged or cut short")
 
 
 def what_it_is(start: bytes) -> str:
-    """Name the kind of a file that isn't an image by its first bytes."""
+    """Names the kind of a file that isn't an image by its first bytes."""
     for pattern, name in _OTHERS.items():
         if re.match(pattern, start, re.DOTALL | re.IGNORECASE):
             return name
@@ -118,14 +118,14 @@ def what_it_is(start: bytes) -> str:
 
 
 def size_of(image: Encoded) -> tuple[int, int]:
-    """Return width and height of a stored image, as its camera was held. Raises what `opened` does."""
+    """Returns width and height of a stored image, as its camera was held. Raises what `opened` does."""
     with opened(image) as pil:
         width, height = pil.size
         return (height, width) if pil.getexif().get(ORIENTATION, 1) >= FIRST_ON_ITS_SIDE else (width, height)
 
 
 def is_nearly_square(width: int, height: int) -> bool:
-    """Whether squashing an image of this size to a square can hardly be seen."""
+    """Returns whether squashing an image of this size to a square can hardly be seen."""
     return max(width, height) <= NEARLY_SQUARE * min(width, height)
 
 
@@ -135,7 +135,7 @@ NEARLY_SQUARE = 1.1
 
 
 def explained(error: Exception) -> str:
-    """Say what one of `UNREADABLE` means for the person."""
+    """Says what one of `UNREADABLE` means for the person."""
     if isinstance(error, FileNotFoundError):
         return _("there is no such file")
     if isinstance(error, UnidentifiedImageError):
@@ -174,7 +174,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class ImageTransform:
-    """Resizes to a square, makes three channels and normalises. `size` is in pixels, `fit` for other shapes.
+    """Resizes to a square, makes three channels and normalizes. `size` is in pixels, `fit` for other shapes.
 
     Training images are changed at random before; the same `seed`, epoch and place give the same image in any process.
     """
@@ -188,7 +188,7 @@ class ImageTransform:
     seed: int = 0
 
     def __call__(self, image: Encoded) -> torch.Tensor:
-        """Convert a stored image to floats [3, size, size].
+        """Converts a stored image to floats [3, size, size].
 
         Raises:
             OSError: It can't be read, or any other of `UNREADABLE`.
@@ -199,7 +199,7 @@ class ImageTransform:
             return self.from_pil(pil)
 
     def from_pil(self, image: Any) -> torch.Tensor:
-        """Convert a PIL image, rotated as its EXIF says, to floats [3, size, size]."""
+        """Converts a PIL image, rotated as its EXIF says, to floats [3, size, size]."""
         square = _upright(image, self.size)
         if square.size != (self.size, self.size):
             box = self._seen_of(square.size)
@@ -208,7 +208,7 @@ class ImageTransform:
         return self.normalise(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
 
     def augmented(self, image: Encoded, epoch: int, place: int) -> torch.Tensor:
-        """Convert a stored training image; torch's random numbers stay as they were. It raises what `__call__` does."""
+        """Converts a stored training image; torch's random numbers stay as they were. Raises what `__call__` does."""
         if not self.changes:
             return self(image)
         key = np.random.SeedSequence((self.seed, epoch, place)).generate_state(1, np.uint64)
@@ -222,7 +222,7 @@ class ImageTransform:
         return changed
 
     def _seen_of(self, size: tuple[int, int]) -> Box:
-        """The part of an image of this size that becomes the square: all of it, or the middle."""
+        """Returns the part of an image of this size that becomes the square: all of it, or the middle."""
         width, height = size
         if self.fit is ImageFit.SQUASH:
             return 0.0, 0.0, width, height
@@ -237,7 +237,7 @@ class ImageTransform:
         return "" if self.augmentation is Augmentation.OFF else f"{self.augmentation}{flips}"
 
     def normalise(self, pixels: np.ndarray[Any, np.dtype[np.uint8]]) -> torch.Tensor:
-        """Convert bytes [1 or 3, height, width] to floats [3, height, width] of about zero mean and unit deviation.
+        """Converts bytes [1 or 3, height, width] to floats [3, height, width] of about zero mean and unit deviation.
 
         It takes the steps of torchvision's ToTensor and Normalize, on one thread: torch would use all cores, which are
         busy training.
@@ -249,13 +249,13 @@ class ImageTransform:
         return torch.from_numpy(values)
 
     def png(self, pixel_values: torch.Tensor) -> bytes:
-        """Encode normalised floats [3, size, size] as a PNG file."""
+        """Encodes normalized floats [3, size, size] as a PNG file."""
         mean, std = (torch.tensor(values)[:, None, None] for values in (self.mean, self.std))
         pixels = (pixel_values * std + mean).mul(255).round().clamp(0, 255).to(torch.uint8)
         return _png(Image.fromarray(pixels.permute(1, 2, 0).numpy()))
 
     def preview(self, image: Encoded, place: int) -> tuple[tuple[bytes, ...], bytes]:
-        """Encode the model's inputs, in the first epochs if they differ, and the original as PNG files.
+        """Encodes the model's inputs, in the first epochs if they differ, and the original as PNG files.
 
         Raises:
             OSError: It can't be read, or any other of `UNREADABLE`.
@@ -267,7 +267,7 @@ class ImageTransform:
 
 
 def _crop(whole: Box, least: float, stretch: float) -> Box:
-    """A random part of `whole`, about as long or wide as it, unlike torchvision's."""
+    """Returns a random part of `whole`, about as long or wide as it, unlike torchvision's."""
     area, shape, left, top = torch.rand(4).tolist()
     area, shape = least + (1 - least) * area, stretch ** (2 * shape - 1)
     across, down = min(1, math.sqrt(area * shape)), min(1, math.sqrt(area / shape))
@@ -283,7 +283,7 @@ def _crop(whole: Box, least: float, stretch: float) -> Box:
 
 @cache
 def _changes(augmentation: Augmentation, flips: bool, fill: int) -> tuple[Any, Any]:
-    """What changes a square PIL image, and then its normalised floats; `fill` is the grey beside a turned image."""
+    """Returns the transforms of a square PIL image and of its normalized floats; `fill` is the grey beside it."""
     prepare_torchvision()  # workers begin without it
     from torchvision.transforms import InterpolationMode, v2
 
@@ -295,7 +295,7 @@ def _changes(augmentation: Augmentation, flips: bool, fill: int) -> tuple[Any, A
 
 
 def _upright(image: Any, size: int, *, keeps_alpha: bool = False) -> Any:
-    """Decode a PIL image as grey or RGB, rotated as its EXIF says; a large JPEG at a fraction, 2 x `size` or more."""
+    """Decodes a PIL image as grey or RGB, rotated as its EXIF says; a large JPEG at a fraction, 2 x `size` or more."""
     width, height = image.size
     if image.format == "JPEG" and width * height > LARGE_PIXELS:
         image.draft(None, (2 * size, 2 * size))
@@ -306,7 +306,7 @@ def _upright(image: Any, size: int, *, keeps_alpha: bool = False) -> Any:
 
 
 def _as_rgb(image: Any) -> Any:
-    """Convert to RGB without transparency, as torchvision does; 16-bit greyscale is scaled, which PIL would clip."""
+    """Converts to RGB without transparency, as torchvision does; 16-bit greyscale is scaled, which PIL would clip."""
     if image.mode == "RGB":
         image.load()
         return image
@@ -321,7 +321,7 @@ def _has_alpha(image: Any) -> bool:
 
 
 def thumbnail(image: Path) -> bytes:
-    """A small PNG file of an image; empty if it can't be read."""
+    """Returns a small PNG file of an image; empty if it can't be read."""
     try:
         with opened(image) as pil:
             return _png(_upright(pil, THUMBNAIL_SIDE), THUMBNAIL_SIDE)
@@ -344,12 +344,12 @@ DARK, LIGHT, LEAST_COLOUR = 64, 191, 8
 
 
 def corners(image: Any) -> float:
-    """The brightness of most corners of a PIL image, from 0 to 255: ink may touch one."""
+    """Returns the brightness of most corners of a PIL image, from 0 to 255: ink may touch one."""
     return float(np.median(np.asarray(image.convert("L"))[[0, 0, -1, -1], [0, -1, 0, -1]]))
 
 
 def are_light(images: Iterable[Any]) -> bool | None:
-    """Whether grey PIL images are dark on light, as ink on paper; None unless all of them clearly are, or all not."""
+    """Returns whether grey PIL images are dark on light, as ink on paper; None unless all agree, and clearly."""
     found: set[bool] = set()
     for image in images:
         shade, colours = corners(image), np.asarray(image.convert("RGB"))
@@ -381,7 +381,7 @@ class ImageColumn(Sequence[Encoded]):
         return len(self.rows)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return an image, or empty bytes if a row has neither bytes nor a path."""
+        """Returns an image, or empty bytes if a row has neither bytes nor a path."""
         value = self._column[int(self.rows[index])].as_py()
         if isinstance(value, dict):
             path = value.get("path")
@@ -413,7 +413,7 @@ class Images:
         return self.stored[index % len(self.stored)]
 
     def at(self, kept: Sequence[int]) -> "Images":
-        """The images at these places."""
+        """Returns the images at these places."""
         if isinstance(self.stored, ImageColumn):
             column = self.stored
             stored: Sequence[Encoded] = ImageColumn(column.files, column.name, [column.rows[i] for i in kept])
@@ -423,22 +423,22 @@ class Images:
         return replace(self, names=[self.names[index] for index in kept], stored=stored, rows=rows)
 
     def path(self, index: int) -> str:
-        """The file of an image; empty if it is stored in a table."""
+        """Returns the file of an image; empty if it is stored in a table."""
         return str(self.stored[index]) if isinstance(self.stored, list) else ""
 
     def row(self, index: int) -> str:
-        """Where an image is in a table or data set, as "row 3 of photos.csv"; empty if it is only a file."""
+        """Returns where an image is in a table or data set, as "row 3 of photos.csv"; empty if it is only a file."""
         if self.rows is None and self.path(index):
             return ""
         row = formats.places(self.row_word, (self.number(index),))
         return _("{row} of {name}").format(row=row, name=self.source)
 
     def where(self, index: int) -> str:
-        """Return the row of an image, its path, or both."""
+        """Returns the row of an image, its path, or both."""
         return ": ".join(filter(None, (self.row(index), self.path(index))))
 
     def number(self, index: int) -> int:
-        """Return the row in the table, or else the place, counted from 1."""
+        """Returns the row in the table, or else the place, counted from 1."""
         return index + 1 if self.rows is None else int(self.rows[index])
 
 
@@ -458,7 +458,7 @@ class ImageSet:
         return len(self.chosen)
 
     def __getitem__(self, index: int | tuple[int, int]) -> dict[str, Any]:
-        """Decode a sample.
+        """Decodes a sample.
 
         Raises:
             DataError: The image can't be read (any more).
@@ -528,7 +528,7 @@ class CheckedImage:
 
 
 def check_image(image: Path | bytes) -> CheckedImage:
-    """Check an image.
+    """Checks an image.
 
     Small ones are decoded unless their format shows that they are complete: PNG has checksums, JPEG an end mark.
     """
@@ -574,7 +574,7 @@ Check = Callable[[Path | bytes], CheckedImage]
 
 
 def check_each(images: Images, check: Check) -> Iterator[CheckedImage]:
-    """Check every image in order, a few at a time in threads; pixels in memory need no check."""
+    """Checks every image in order, a few at a time in threads; pixels in memory need no check."""
     if isinstance(images.stored, np.ndarray):
         return
     with ThreadPoolExecutor(READERS) as pool:
@@ -590,7 +590,7 @@ def check_each(images: Images, check: Check) -> Iterator[CheckedImage]:
 
 
 def readable(images: Images, check: Check, *, skip: bool) -> tuple[Images, tuple[str, ...]]:
-    """Check every image before a run; returns those that can be used, and all notes, which name the others.
+    """Checks every image before a run; returns those that can be used, and all notes, which name the others.
 
     Args:
         skip: Whether the others, and incomplete rows of a table, are left out.
@@ -606,7 +606,7 @@ def readable(images: Images, check: Check, *, skip: bool) -> tuple[Images, tuple
         return images, notes
     lines = [f"{images.where(index)}: {checked.reason}" for index, checked in [*bad.items()][:NAMED]]
     if len(bad) > len(lines):
-        lines.append(_("... and {count:,} more").format(count=len(bad) - len(lines)))
+        lines.append(_("… and {count:,} more").format(count=len(bad) - len(lines)))
     if skip and len(bad) < len(images):
         note = ngettext(
             "{count:,} image that can't be read is left out: {names}",

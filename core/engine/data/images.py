@@ -98,7 +98,7 @@ class ImageData:
 def load_image_data(
     options: RunOptions, mean: Colours = IMAGENET_MEAN, std: Colours = IMAGENET_STD
 ) -> ImageData:
-    """Find, check and split the images of a run.
+    """Finds, checks and splits the images of a run.
 
     Args:
         mean: Subtracted from the colours (0 to 1).
@@ -147,7 +147,7 @@ def of_validation(message: str) -> str:
 
 
 def training_transform(options: RunOptions) -> ImageTransform:
-    """The transform of training images, which may change them at random."""
+    """Returns the transform of training images, which may change them at random."""
     data, synthetic = options.data, parse_synthetic(options.data.train)
     return ImageTransform(
         synthetic[1] if synthetic else data.image_size,
@@ -159,7 +159,7 @@ def training_transform(options: RunOptions) -> ImageTransform:
 
 
 def class_names(options: RunOptions, found: FoundImages) -> tuple[str, ...]:
-    """Return the classes in order.
+    """Returns the classes in order.
 
     Raises:
         DataError: There is only one, or nearly every image has its own.
@@ -173,7 +173,7 @@ def class_names(options: RunOptions, found: FoundImages) -> tuple[str, ...]:
 
 
 def find_eval_images(options: RunOptions, found: FoundImages) -> Images | None:
-    """Return the images for evaluation, if the run or its data has separate ones.
+    """Returns the images for evaluation, if the run or its data has separate ones.
 
     Raises:
         DataError: They don't exist.
@@ -192,7 +192,7 @@ def find_eval_images(options: RunOptions, found: FoundImages) -> Images | None:
 
 
 def refuse_eval_labels(options: RunOptions, images: Images, labels: tuple[str, ...]) -> None:
-    """Raise DataError if images for evaluation have labels that aren't among `labels`."""
+    """Raises DataError if images for evaluation have labels that aren't among `labels`."""
     fixes = (HOLD_OUT_INSTEAD,) if options.data.eval and not options.only_evaluates else ()
     refuse_unseen_labels(images.names[: options.data.max_eval_samples], labels, images.where, fixes)
 
@@ -200,7 +200,7 @@ def refuse_eval_labels(options: RunOptions, images: Images, labels: tuple[str, .
 def split_images(
     options: RunOptions, found: FoundImages, held_out: Images | None
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Return which images are for training, and which of `held_out`, or else of the rest, are for evaluation."""
+    """Returns which images are for training, and which of `held_out`, or else of the rest, are for evaluation."""
     data = options.data
     names = found.train.names[: data.max_train_samples]
     number = {name: place for place, name in enumerate(in_order(names))}
@@ -210,7 +210,7 @@ def split_images(
 
 
 def find_training_images(options: RunOptions) -> FoundImages:
-    """Find the images of `data.train`; see `find_images`."""
+    """Finds the images of `data.train`; see `find_images`."""
     data = options.data
     return find_images(
         data.train,
@@ -231,7 +231,7 @@ def find_images(
     eval_split: str | None = None,
     seed: int = 0,
 ) -> FoundImages:
-    """Find the images of a source without decoding them.
+    """Finds the images of a source without decoding them.
 
     Args:
         image_column: A table's column of paths or of stored images; None guesses it.
@@ -292,7 +292,7 @@ POOL_BYTES = 64 * 2**20
 
 
 def digits() -> FoundImages:
-    """Return the 1,797 handwritten digits of scikit-learn: scans of 8 x 8 pixels with 17 levels of grey.
+    """Returns the 1,797 handwritten digits of scikit-learn: scans of 8 x 8 pixels with 17 levels of grey.
 
     Source: E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998 (its test set).
     """
@@ -305,7 +305,7 @@ def digits() -> FoundImages:
 
 
 def synthetic_images(samples: int, size: int, seed: int) -> FoundImages:
-    """Make random colour images of `size` x `size` pixels in two classes, for timing.
+    """Makes random colour images of `size` x `size` pixels in two classes, for timing.
 
     At most 64 MiB are generated; more samples repeat them, so that the data takes no time.
     """
@@ -342,7 +342,7 @@ def _find_class_folders(folder: Path, train_split: str | None, eval_split: str |
 
 
 def _folders(folder: Path) -> list[Path]:
-    """List folders without hidden ones and links to `folder` or above, which would repeat all images."""
+    """Lists folders without hidden ones and links to `folder` or above, which would repeat all images."""
     above = {folder.resolve(), *folder.resolve().parents}
     return [path for path in _visible(folder) if path.is_dir() and path.resolve() not in above]
 
@@ -352,7 +352,7 @@ def _visible(folder: Path) -> list[Path]:
 
 
 def _images_by_class(root: Path) -> Images:
-    """Find the images of class folders, one of each class in turn, and note what is left out."""
+    """Finds the images of class folders, one of each class in turn, and notes what is left out."""
     folders, is_image = _folders(root), lambda path: path.suffix.lower() in IMAGE_FORMATS
     if not folders:
         raise DataError(
@@ -410,7 +410,7 @@ IMAGE_NAMES = (
 
 
 def only_table(folder: Path) -> Path | None:
-    """Return the single table of a folder, such as labels.csv, if there aren't class folders beside it.
+    """Returns the single table of a folder, such as labels.csv, if there aren't class folders beside it.
 
     Several folders are classes unless the table is called metadata, as the Hub's tools call it.
     """
@@ -433,7 +433,7 @@ def _find_splits(
     train_split: str | None,
     eval_split: str | None,
 ) -> FoundImages:
-    """Read a data set of the Hub, or a folder of Parquet files, whose validation or test files are held out."""
+    """Reads a data set of the Hub, or a folder of Parquet files, whose validation or test files are held out."""
     splits = splits_of(source)
     train = read_image_table(files_of(source, train_split), image_column, label_column)
     train = replace(train, splits=splits)
@@ -449,7 +449,7 @@ def _find_splits(
 def read_image_table(
     files: Sequence[Path], image_column: str | None = None, label_column: str | None = None
 ) -> FoundImages:
-    """Read a table with images, or with paths that are absolute or relative to its folder.
+    """Reads a table with images, or with paths that are absolute or relative to its folder.
 
     Raises:
         DataError: It can't be read, a column is missing, or no row is complete.
@@ -493,7 +493,7 @@ def read_image_table(
 
 
 def _choose_image_column(table: Table, chosen: str | None) -> str:
-    """The column of images: the chosen one, else one that stores images, else the one most like paths of images."""
+    """Returns the column of images: the chosen one, else one that stores images, else the one most like paths."""
     if chosen is not None:
         refuse_missing(table, chosen, "data.image_column", table.columns)
         return chosen
@@ -517,7 +517,7 @@ def _choose_image_column(table: Table, chosen: str | None) -> str:
 
 
 def _choose_label_column(table: Table, image: str, chosen: str | None) -> str:
-    """The column of labels: the chosen one, else the likeliest."""
+    """Returns the column of labels: the chosen one, else the likeliest."""
     if chosen is not None:
         refuse_missing(table, chosen, ANSWER, table.columns)
         return chosen
@@ -534,13 +534,13 @@ def _choose_label_column(table: Table, image: str, chosen: str | None) -> str:
 
 
 def _name_rank(name: str) -> int:
-    """How likely a column's name is one of images; -1: not at all."""
+    """Returns how likely a column's name is one of images; -1: not at all."""
     lowered = name.strip().lower()
     return len(IMAGE_NAMES) - IMAGE_NAMES.index(lowered) if lowered in IMAGE_NAMES else -1
 
 
 def _label_names(table: Table, label: str) -> pa.ChunkedArray:
-    """Return the labels as text; missing ones, and numbers without a class name, are null."""
+    """Returns the labels as text; missing ones, and numbers without a class name, are null."""
     column, names = table.rows[label], tag_names(table, label)
     if not names:
         return as_text(column)
@@ -549,7 +549,7 @@ def _label_names(table: Table, label: str) -> pa.ChunkedArray:
 
 
 def _locate(text: str, base: Path) -> Path:
-    """Return an absolute path; Windows' backslashes are accepted everywhere."""
+    """Returns an absolute path; Windows' backslashes are accepted everywhere."""
     if os.sep == "/" and "\\" in text and not (base / text).exists():
         text = text.replace("\\", "/")
     return base / without_tilde(text)
@@ -572,7 +572,7 @@ class IdxPair:
 
 
 def idx_pairs(path: Path) -> tuple[IdxPair, IdxPair | None]:
-    """Return the files for training and, if a folder has both, for evaluation; `path` is a folder or either file.
+    """Returns the files for training and, if a folder has both, for evaluation; `path` is a folder or either file.
 
     Raises:
         DataError: The other file of a pair is missing.
@@ -591,7 +591,7 @@ def idx_images(folder: Path) -> list[Path]:
 
 
 def _magic(path: Path) -> bytes:
-    """Return the first four bytes, decompressed, or none if it is no readable file."""
+    """Returns the first four bytes, decompressed, or none if it is no readable file."""
     try:
         return first_bytes(path)[:4]
     except DataError:
@@ -599,7 +599,7 @@ def _magic(path: Path) -> bytes:
 
 
 def _idx_pair(path: Path) -> IdxPair:
-    """Find the other file of a pair by its name."""
+    """Finds the other file of a pair by its name."""
     kind, other = ("images", "labels") if _magic(path) == IDX_IMAGES else ("labels", "images")
     numbers = {"images": "idx3", "labels": "idx1"}
     name = re.sub(kind, other, path.name, flags=re.IGNORECASE)

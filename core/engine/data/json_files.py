@@ -49,7 +49,7 @@ Block = tuple[list[Any], list[int]]
 
 
 def looks_like_json(head: str) -> bool:
-    """Whether a text begins as an array of objects, or as an object that is followed by nothing or another line."""
+    """Returns whether a text begins as an array of objects, or as an object followed by nothing or another line."""
     start = head.lstrip()
     if not _OPENING.match(start):
         return False
@@ -58,7 +58,7 @@ def looks_like_json(head: str) -> bool:
 
 
 def _end_of_object(text: str) -> int | None:
-    """Where the JSON value ends with which a text begins; None if it begins with none."""
+    """Returns where the JSON value ends with which a text begins; None if it begins with none."""
     try:
         return json.JSONDecoder().raw_decode(text)[1]
     except (ValueError, RecursionError):
@@ -66,7 +66,7 @@ def _end_of_object(text: str) -> int | None:
 
 
 def parse(source: TextFile, new_writer: NewWriter, prefers_lines: bool) -> ParsedRows:
-    """Read an array of objects, `{"data": [...]}`, columns, or one object a line, whatever the extension is.
+    """Reads an array of objects, `{"data": [...]}`, columns, or one object a line, whatever the extension is.
 
     Args:
         prefers_lines: Whether a file of one object is JSONL.
@@ -100,7 +100,7 @@ class _UnevenArrayError(Exception):
 
 
 def _line_records(source: TextFile, decoder: "_Decoder") -> Iterator[Block]:
-    """One object a line."""
+    """Yields one object a line."""
     for first, lines in source.lines():
         filled = [(number, line) for number, line in enumerate(lines, first) if line.strip()]
         records, numbers = list[Any](), list[int]()
@@ -117,7 +117,7 @@ def _line_records(source: TextFile, decoder: "_Decoder") -> Iterator[Block]:
 
 
 def _array_records(source: TextFile, decoder: "_Decoder") -> Iterator[Block]:
-    """The objects of one array, without holding all of it in memory."""
+    """Yields the objects of one array, without holding all of it in memory."""
     rest, number, is_open = "", 1, False
     for text in source.texts():
         rest = rest + text if is_open else (rest + text).lstrip()
@@ -135,7 +135,7 @@ def _array_records(source: TextFile, decoder: "_Decoder") -> Iterator[Block]:
 
 
 def _complete_objects(text: str, decoder: "_Decoder", first: int) -> tuple[list[Any], int]:
-    """The objects that are complete in a part of an array, and where the rest begins."""
+    """Returns the objects that are complete in a part of an array, and where the rest begins."""
     records, place = list[Any](), 0
     while match := _NEXT.match(text, place):
         number = first + len(records)
@@ -161,7 +161,7 @@ class _Decoder:
         self._repeated: list[str] = []
 
     def next(self, text: str, start: int, place: str) -> tuple[Any, int]:
-        """The value that begins at `start`, and where it ends.
+        """Returns the value that begins at `start`, and where it ends.
 
         Raises:
             JSONDecodeError: It isn't complete, or no JSON.
@@ -186,7 +186,7 @@ class _Decoder:
         return value, end
 
     def whole(self, text: str, place: str, line: int = 1) -> Any:
-        """The value of a text that begins in line `line` of the file."""
+        """Returns the value of a text that begins in line `line` of the file."""
         try:
             value, end = self.next(text, len(text) - len(text.lstrip()), place)
             if rest := text[end:].lstrip():
@@ -213,7 +213,7 @@ class _Decoder:
         return found
 
     def _note(self, sentence: str, place: str, **more: str) -> None:
-        """Keep the first note of a kind: a file is read several times."""
+        """Keeps the first note of a kind: a file is read several times."""
         self.notes.setdefault(
             sentence, ReadingNote(sentence.format(name=self.path.name, place=place, **more))
         )
@@ -225,7 +225,7 @@ def _whole_characters(text: str) -> str:
 
 
 def _undecodable(path: Path, place: str, error: Exception) -> DataError:
-    """The error for brackets within brackets and numbers without end, as only mistakes and attacks have them."""
+    """Returns the error for endlessly nested brackets and endless numbers, as only mistakes and attacks have them."""
     return DataError(
         _("{name}: {place} can't be read").format(name=path.name, place=place),
         _("{path}: {place} is nested too deeply, or has a number that is too long ({error}).").format(
@@ -236,7 +236,7 @@ def _undecodable(path: Path, place: str, error: Exception) -> DataError:
 
 
 def _find_rows(path: Path, value: Any) -> tuple[list[Any], tuple[str, ...]]:
-    """The rows in what a file holds, and a note that says where they are."""
+    """Finds the list of rows inside a JSON document, and notes the key it was under."""
     if isinstance(value, list):
         return value, ()
     if not isinstance(value, dict):
@@ -256,7 +256,7 @@ def _find_rows(path: Path, value: Any) -> tuple[list[Any], tuple[str, ...]]:
 
 
 def _is_rows(value: Any) -> bool:
-    """Whether a value is a list of objects or lists, and not the turns of one conversation."""
+    """Returns whether a value is a list of objects or lists, and not the turns of one conversation."""
     if not isinstance(value, list) or not value:
         return False
     is_object = isinstance(value[0], dict)
@@ -264,7 +264,7 @@ def _is_rows(value: Any) -> bool:
 
 
 def _rows_of_columns(table: dict[str, Any]) -> list[Any] | None:
-    """Rows from `{"text": [...], "label": [...]}`, or from `{"text": {"0": ...}, ...}` as pandas writes it."""
+    """Returns rows from `{"text": [...], "label": [...]}`, or from `{"text": {"0": ...}, ...}` as pandas writes it."""
     values = list(table.values())
     if len(values) < 2:
         return None
@@ -311,7 +311,7 @@ def _store(
     word: str,
     notes: tuple[str, ...] = (),
 ) -> ParsedRows:
-    """Write records: `read` is gone through once for the types of the columns, and once more for the rows."""
+    """Writes records: `read` is gone through once for the types of the columns, and once more for the rows."""
     path, chats = decoder.path, ChatExport()
     types = _column_types(path, chats.rows(read()), word)
     unread = _unread(decoder, sum(len(records) for records, _numbers in read()) if decoder.unread else 0)
@@ -335,7 +335,7 @@ def _store(
 
 
 def _unread(decoder: _Decoder, read: int) -> tuple[UnreadRows, ...]:
-    """The lines that are no JSON; raises the error of the first if no more lines than these could be `read`."""
+    """Returns the lines that are no JSON; raises the error of the first if no more lines than these could be `read`."""
     if not decoder.unread:
         return ()
     first = next(iter(decoder.unread.values()))
@@ -349,7 +349,7 @@ def _unread(decoder: _Decoder, read: int) -> tuple[UnreadRows, ...]:
 
 
 def _column_types(path: Path, blocks: Iterator[Block], word: str) -> ColumnTypes:
-    """The type of each column, in the order of their first values."""
+    """Returns the type of each column, in the order of their first values."""
     types: ColumnTypes = {}
     for records, numbers in blocks:
         for record, number in zip(records, numbers, strict=True):
@@ -362,7 +362,7 @@ def _column_types(path: Path, blocks: Iterator[Block], word: str) -> ColumnTypes
 
 
 def _common_type(known: pa.DataType | None, values: Sequence[Any]) -> pa.DataType | None:
-    """The type that holds the values of type `known` and further ones; None if there is none."""
+    """Returns the type that holds the values of type `known` and further ones; None if there is none."""
     if known is None:
         return None
     try:
@@ -382,7 +382,7 @@ def _is_within_limits(kind: pa.DataType, depth: int = 0) -> bool:
 
 
 def _write(new_writer: NewWriter, blocks: Iterator[Block], types: ColumnTypes) -> RowWriter | None:
-    """Write all rows; None if a column turns out not to fit its type, which is None in `types` from then on."""
+    """Writes all rows; None if a column turns out not to fit its type, which is None in `types` from then on."""
     schema = pa.schema([(name, kind or pa.string()) for name, kind in types.items()])
     writer = new_writer(schema)
     for records, numbers in blocks:

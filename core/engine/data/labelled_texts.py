@@ -127,7 +127,7 @@ class RowReader:
         self._progress = progress
 
     def texts(self) -> Iterator[RowBlock]:
-        """Read rows with one or two texts, and the label as text."""
+        """Reads rows with one or two texts, and the label as text."""
         names = [*self.columns.text, *filter(None, (self.columns.label,))]
         readers = {name: text_reader(self.table.rows[name]) for name in names}
         mixed = {note.column for note in self.table.notes if note.code == NoteCode.MIXED_COLUMN}
@@ -146,7 +146,7 @@ class RowReader:
             yield RowBlock((start + np.flatnonzero(keep)).tolist(), list(zip(*rows, strict=True)), answers)
 
     def scores(self) -> Iterator[RowBlock]:
-        """Read rows with one or two texts, and a number."""
+        """Reads rows with one or two texts, and a number."""
         other = checks.other_score(self.table, self.columns)
         for block in self.texts():
             numbers = [as_number(answer) for answer in block.answers]
@@ -161,7 +161,7 @@ class RowReader:
             yield RowBlock(block.places, block.inputs, numbers).at(np.flatnonzero(~bad).tolist())
 
     def words(self) -> Iterator[RowBlock]:
-        """Read rows with a list of words, and a tag for each."""
+        """Reads rows with a list of words, and a tag for each."""
         text, tag = self.columns.text[0], self.columns.label or ""
         names = tag_names(self.table, tag)
         for start, batch in self._batches([text, tag]):
@@ -182,7 +182,7 @@ class RowReader:
             yield RowBlock([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
 
     def with_known_labels(self, blocks: Iterable[RowBlock], known: Collection[str]) -> Iterator[RowBlock]:
-        """Leave out rows with labels that aren't in the training data."""
+        """Leaves out rows with labels that aren't in the training data."""
         for block in blocks:
             kept = []
             for place, answer in enumerate(block.answers):
@@ -195,7 +195,7 @@ class RowReader:
             yield block.at(kept)
 
     def _check_tags(self, index: int, words: Sequence[str | None], tags: Sequence[str | None]) -> bool:
-        """Whether a row has words and a tag for each; counts it otherwise."""
+        """Returns whether a row has words and a tag for each; counts it otherwise."""
         text, tag = self.columns.text[0], self.columns.label or ""
         if len(words) != len(tags):
             counts = _("words: {words:,}, tags: {tags:,}.").format(words=len(words), tags=len(tags))
@@ -235,7 +235,7 @@ class RowReader:
 
 
 def _named(tags: pa.ListArray, names: tuple[str, ...]) -> pa.ListArray:
-    """Replace numbers by the tag names of the data set, if it has any."""
+    """Replaces numbers by the tag names of the data set, if it has any."""
     values = tags.flatten()
     if names:
         numbers = pc.cast(values, pa.int64())
@@ -298,7 +298,7 @@ class _Rows:
     notes: tuple[str, ...]
 
     def without_repeats(self) -> "_Rows":
-        """Leave out rows with the same texts and answer as an earlier one."""
+        """Leaves out rows with the same texts and answer as an earlier one."""
         columns = (
             [tuple(value) if isinstance(value, list) else value for value in column.to_pylist()]
             for column in self.texts.columns
@@ -310,7 +310,7 @@ class _Rows:
         return _Rows(texts, answers, places, (*self.notes, *notes))
 
     def encoded(self, labels: tuple[str, ...]) -> pa.Table:
-        """Add a column `label`: class indices, lists of them, or numbers."""
+        """Adds a column `label`: class indices, lists of them, or numbers."""
         index = {label: number for number, label in enumerate(labels)}
         first = self.answers[0]
         if isinstance(first, float):
@@ -324,7 +324,7 @@ class _Rows:
 
 
 def load_labelled_texts(options: RunOptions) -> TextData:
-    """Read, check and split the texts of a run; columns that aren't chosen are guessed.
+    """Reads, checks and splits the texts of a run; columns that aren't chosen are guessed.
 
     Raises:
         DataError: They can't be used; it names the file and the rows or columns.
@@ -394,7 +394,7 @@ def _hashes(samples: pa.Table) -> RowHashes:
 
 
 def training_texts(options: RunOptions) -> pa.Table:
-    """Return the texts of the usable training rows, in one or two columns; words are joined.
+    """Returns the texts of the usable training rows, in one or two columns; words are joined.
 
     Raises:
         DataError: There are none.
@@ -435,7 +435,7 @@ def _usable_rows(
 
 
 def read_evaluation(source: HeldOut) -> Table:
-    """Read the evaluation data.
+    """Reads the evaluation data.
 
     Raises:
         DataError: It is no file, or can't be read.
@@ -461,7 +461,7 @@ def _as_dataset(rows: pa.Table) -> "Dataset":
 def encode_texts(
     options: RunOptions, data: TextData, tokenizer: Any, longest: int, reporter: Reporter
 ) -> tuple["Dataset", "Dataset | None"]:
-    """Tokenize training and evaluation data, and report what is cut off.
+    """Tokenizes training and evaluation data, and reports what is cut off.
 
     Args:
         tokenizer: The model's; a fast one for words.
@@ -496,32 +496,32 @@ def encode_texts(
 
 
 def texts_of(part: Any) -> list[str]:
-    """Return all texts of a data set, column by column; words are joined."""
+    """Returns all texts of a data set, column by column; words are joined."""
     names = [name for name in ("text", "text_pair", WORDS) if name in part.column_names]
     columns = (_column(part, name).to_pylist() for name in names)
     return [" ".join(text) if isinstance(text, list) else text for texts in columns for text in texts]
 
 
 def texts_in(row: Mapping[str, Any]) -> list[str]:
-    """Return the text of a row, or its pair; words are joined."""
+    """Returns the text of a row, or its pair; words are joined."""
     texts = (row[name] for name in ("text", "text_pair", WORDS) if name in row)
     return [" ".join(text) if isinstance(text, list) else text for text in texts]
 
 
 def row_padding(options: RunOptions, longest: int) -> dict[str, Any]:
-    """Return the arguments of `PadTexts` on the length of rows."""
+    """Returns the arguments of `PadTexts` on the length of rows."""
     most = length_limit(options, longest)
     length = most if options.data.padding is Padding.FIXED else None
     return {"length": length, "multiple": row_multiple(options), "most": most}
 
 
 def length_limit(options: RunOptions, longest: int) -> int:
-    """Return the length set in the options, or the model's limit if that is less."""
+    """Returns the length set in the options, or the model's limit if that is less."""
     return min(options.data.max_length, longest)
 
 
 def encode_rows(rows: dict[str, list[Any]], tokenizer: Any, length: int) -> dict[str, Any]:
-    """Tokenize texts or words, without padding.
+    """Tokenizes texts or words, without padding.
 
     Args:
         rows: The columns `text`, `text_pair` (for pairs) and `label`, or `tokens` and `label`.
@@ -540,7 +540,7 @@ def encode_rows(rows: dict[str, list[Any]], tokenizer: Any, length: int) -> dict
 def encode_words(
     texts: list[list[str]], tags: list[list[int]], tokenizer: Any, length: int
 ) -> dict[str, list[Any]]:
-    """Tokenize words, with a label at the first token of each word.
+    """Tokenizes words, with a label at the first token of each word.
 
     Texts without a labelled token are left out.
 
@@ -562,7 +562,7 @@ def encode_words(
 
 
 def spaced(words: list[str], tokenizer: Any) -> list[str]:
-    """Add the spaces between words for byte-level tokenizers, which count them as part of the next word."""
+    """Adds the spaces between words for byte-level tokenizers, which count them as part of the next word."""
     steps = json.loads(tokenizer.backend_tokenizer.to_str()).get("pre_tokenizer") or {}
     if all(step.get("type") != "ByteLevel" for step in steps.get("pretokenizers", [steps])):
         return words

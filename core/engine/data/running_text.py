@@ -69,7 +69,7 @@ class PlainText:
 
 
 def is_plain_text(path: Path) -> bool:
-    """Whether a file or folder is running text and no table, by its ending or else by its first lines.
+    """Returns whether a file or folder is running text and no table, by its ending or else by its first lines.
 
     Raises:
         DataError: It can't be read.
@@ -90,7 +90,7 @@ def is_plain_text(path: Path) -> bool:
 def read_running(
     files: Files, columns: tuple[str, ...], progress: Progress | None = None
 ) -> PlainText | Table:
-    """Read files or a folder of running text, or a table.
+    """Reads files or a folder of running text, or a table.
 
     Files with the ending of a text are texts, even if their lines look like those of a table, unless columns are
     chosen.
@@ -149,7 +149,7 @@ def _read_text(path: Path, progress: Progress | None) -> PlainText:
 
 
 def _text_files(folder: Path) -> Iterator[Path]:
-    """Find the texts in a folder and below, without hidden ones; links to a folder above are followed once."""
+    """Finds the texts in a folder and below, without hidden ones; links to a folder above are followed once."""
     seen = set[Path]()
 
     def refuse(error: OSError) -> None:
@@ -168,7 +168,7 @@ def _text_files(folder: Path) -> Iterator[Path]:
 
 
 def shape_of(table: Table, data: DataOptions) -> Shape | None:
-    """How a table of conversations is read, each as one text; None if a column of texts is read."""
+    """Returns how a table of conversations is read, each as one text; None if a column of texts is read."""
     names = {name.strip().lower() for name in table.columns}
     if data.text_columns or (not data.columns and names & set(NAMES[ColumnRole.TEXT].split())):
         return None
@@ -182,7 +182,7 @@ def shape_of(table: Table, data: DataOptions) -> Shape | None:
 
 
 class ConversationTexts(RowReader):
-    """Reads a table of conversations as texts in ChatML, as which a chat run can continue to train on them."""
+    """Reads a table of conversations as texts in ChatML, so that a chat run can continue from the model."""
 
     def __init__(self, table: Table, shape: Shape, data: DataOptions, **more: Any) -> None:
         super().__init__(table, Guess((), None), skip=data.skip_bad_rows, **more)
@@ -196,7 +196,7 @@ class ConversationTexts(RowReader):
 
 
 def reader_of(table: Table, data: DataOptions, **more: Any) -> RowReader:
-    """Return the reader of the texts in a table: conversations, or one column.
+    """Returns the reader of the texts in a table: conversations, or one column.
 
     Raises:
         DataError: The column doesn't exist, or has almost no text.
@@ -208,7 +208,7 @@ def reader_of(table: Table, data: DataOptions, **more: Any) -> RowReader:
 
 
 def text_column(table: Table, chosen: tuple[str, ...]) -> str:
-    """Return the chosen column of texts, or the likeliest.
+    """Returns the chosen column of texts, or the likeliest.
 
     Raises:
         DataError: Several are chosen, there is none, or almost all of it is empty.
@@ -244,7 +244,7 @@ class RunningText:
 
 
 def load_running_text(options: RunOptions) -> RunningText:
-    """Read and split the texts of a run.
+    """Reads and splits the texts of a run.
 
     The last part of each file is held out, as blocks from all over a text would be too similar to their surroundings.
     Of the rows of a table, which are independent, a random share is.
@@ -285,12 +285,12 @@ def load_running_text(options: RunOptions) -> RunningText:
 
 
 def texts_of_conversations(options: RunOptions) -> list[str]:
-    """The training texts of a chat run, to train the tokenizer of a model from scratch; none of random data."""
+    """Returns the training texts of a chat run, to train the tokenizer of a model from scratch; none of random data."""
     return [] if parse_synthetic(options.data.train) else load_running_text(options).train
 
 
 def _texts(source: PlainText | Table, data: DataOptions) -> tuple[list[str], tuple[ReadingNote, ...]]:
-    """Return the texts and the notes; of a table, without blank ones and, with `skip_bad_rows`, lists and objects.
+    """Returns the texts and the notes; of a table, without blank ones and, with `skip_bad_rows`, lists and objects.
 
     Raises:
         DataError: The column doesn't exist, is empty, or has something else than text.
@@ -307,7 +307,7 @@ def _texts(source: PlainText | Table, data: DataOptions) -> tuple[list[str], tup
 
 
 def _end_of_training(text: str, fraction: float) -> int:
-    """Return where the held-out part of a text begins, at the next line if it is near, or the text's length."""
+    """Returns where the held-out part of a text begins, at the next line if it is near, or the text's length."""
     wanted = round(len(text) * (1 - fraction))
     line = text.find("\n", wanted, wanted + max(1, round(len(text) * fraction / 2))) + 1
     return line or wanted or len(text)
@@ -330,12 +330,12 @@ LEAST_TOKENS = 2
 
 
 def all_pieces(texts: Sequence[str]) -> list[str]:
-    """Split all texts into pieces, to train a tokenizer on."""
+    """Splits all texts into pieces, to train a tokenizer on."""
     return [piece for text in texts for piece in pieces(text)]
 
 
 def pieces(text: str, size: int = PIECE_CHARACTERS) -> Iterator[str]:
-    """Split a text into pieces of at most `size` characters, after a line or before a space if one is near."""
+    """Splits a text into pieces of at most `size` characters, after a line or before a space if one is near."""
     start = 0
     while start < len(text):
         end = start + size
@@ -364,7 +364,7 @@ class Blocks:
 
 
 def make_blocks(texts: Sequence[str], tokenizer: Any, length: int) -> Blocks | None:
-    """Tokenize texts, each with the end of text after it, and cut them into rows.
+    """Tokenizes texts, each with the end of text after it, and cuts them into rows.
 
     Args:
         length: Tokens of a row.
@@ -404,7 +404,7 @@ def too_short(source: str) -> DataError:
 
 
 def _tokens(texts: Sequence[str], tokenizer: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """Tokenize all texts into a memory-mapped temporary file, which is deleted with the last reference to it."""
+    """Tokenizes all texts into a memory-mapped temporary file, which is deleted with the last reference to it."""
     end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
     with tempfile.TemporaryFile() as file:
         for batch in _batches(texts):
@@ -418,7 +418,7 @@ def _tokens(texts: Sequence[str], tokenizer: Any) -> np.ndarray[Any, np.dtype[np
 
 
 def _ids(texts: list[str], tokenizer: Any) -> Iterator[list[int]]:
-    """Return the tokens of each text without special ones.
+    """Returns the tokens of each text without special ones.
 
     Tokenizers' own engine, where there is one, takes half the time: it computes no offsets.
     """
@@ -432,7 +432,7 @@ def _ids(texts: list[str], tokenizer: Any) -> Iterator[list[int]]:
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[tuple[str, bool]]]:
-    """Group pieces to tokenize in one call, each with whether it is the last of its text."""
+    """Groups pieces to tokenize in one call, each with whether it is the last of its text."""
     batch: list[tuple[str, bool]] = []
     size = 0
     for text in texts:

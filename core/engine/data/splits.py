@@ -31,7 +31,7 @@ NOTHING_HELD_OUT = _("There is too little data to take a fraction for validation
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """The distinct names, sorted by value if all are numbers, else alphabetically."""
+    """Returns the distinct names, sorted by value if all are numbers, else alphabetically."""
     distinct = set(names)
     try:
         return tuple(sorted(distinct, key=lambda name: (float(name), name)))
@@ -40,16 +40,16 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
 
 
 VERY_FEW, FEW = 10, 50
-"""Of less than 10 examples, each may have a label of its own; of up to 50, most."""
+"""With less than 10 examples, each may have a label of its own; with up to 50, most."""
 
 
 def are_too_many(labels: int, examples: int) -> bool:
-    """Whether (nearly) every example has a label of its own."""
+    """Returns whether (nearly) every example has a label of its own."""
     return labels >= examples >= VERY_FEW if examples <= FEW else 2 * labels > examples
 
 
 def refuse_labels(counts: Mapping[str, int], source: str, fixes: tuple[Fix, ...] = ()) -> None:
-    """Raise DataError if a model can't learn from these labels: there is one, or nearly every example has its own."""
+    """Raises DataError if a model can't learn from these labels: there is one, or nearly every example has its own."""
     examples = sum(counts.values())
     if len(counts) < 2:
         raise DataError(
@@ -73,7 +73,7 @@ def refuse_labels(counts: Mapping[str, int], source: str, fixes: tuple[Fix, ...]
 def refuse_unseen_labels(
     names: Sequence[str], labels: Sequence[str], where: Callable[[int], str], fixes: tuple[Fix, ...] = ()
 ) -> None:
-    """Raise DataError if a validation example has a label that isn't trained on.
+    """Raises DataError if a validation example has a label that isn't trained on.
 
     Args:
         where: Returns the place of a sample, such as "row 17 of test.csv".
@@ -97,7 +97,7 @@ def refuse_unseen_labels(
 
 
 def stratified_split(labels: Sequence[int], fraction: float, seed: int) -> tuple[list[int], list[int]]:
-    """Split sample indices into those to train on and those held out, both in ascending order.
+    """Splits sample indices into those to train on and those held out, both in ascending order.
 
     The share of each class is rounded so that all together are `fraction` (largest remainders first). A class always
     keeps one sample for training.
@@ -121,12 +121,12 @@ def stratified_split(labels: Sequence[int], fraction: float, seed: int) -> tuple
 
 
 def random_split(samples: int, fraction: float, seed: int) -> tuple[list[int], list[int]]:
-    """Split as `stratified_split` does, without classes; one sample is always trained on."""
+    """Splits as `stratified_split` does, without classes; one sample is always trained on."""
     return stratified_split([0] * samples, fraction, seed)
 
 
 def held_out_counts(sizes: list[int], fraction: float) -> list[int]:
-    """How many samples `stratified_split` holds out of classes of these sizes, of each."""
+    """Returns how many samples `stratified_split` holds out of each class, by the sizes of the classes."""
     exact = np.asarray(sizes) * fraction
     shares = np.floor(exact).astype(int)
     missing = round(sum(sizes) * fraction) - int(shares.sum())
@@ -151,7 +151,7 @@ Files = tuple[Path, ...]
 class HeldOut:
     """Evaluation data of its own, which isn't a share of the training data; `header` as for `read_table`.
 
-    Nothing is trained where it is what a test is of.
+    `is_test`: the data is what a test evaluates, and nothing is trained.
     """
 
     source: str
@@ -167,7 +167,7 @@ class HeldOut:
 
 
 def held_out_of(options: RunOptions) -> HeldOut | None:
-    """The evaluation data: a file or folder of its own, or another split; None: a share of the training data."""
+    """Returns evaluation data of its own: a file, a folder or another split; None: a share of the training data."""
     data, is_test = options.data, options.only_evaluates
     header = header_asked(data.header)
     if data.eval:
@@ -176,12 +176,12 @@ def held_out_of(options: RunOptions) -> HeldOut | None:
 
 
 def header_asked(option: Toggle) -> bool | None:
-    """Whether the first row of a delimited file names its columns; None: to be found out."""
+    """Returns whether the first row of a delimited file names its columns; None: to be found out."""
     return {Toggle.ON: True, Toggle.OFF: False}.get(option)
 
 
 def splits_of(source: str) -> tuple[str, ...]:
-    """The names of the splits of a source; empty if it isn't divided."""
+    """Returns the names of the splits of a source; empty if it isn't divided."""
     name = Scheme.HUB.name_of(source)
     if name is not None:
         return tuple(search.cached_splits(*hub_data(name)))
@@ -191,7 +191,7 @@ def splits_of(source: str) -> tuple[str, ...]:
 
 
 def files_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -> Files:
-    """The files of a split, in order; all files of a source without splits.
+    """Returns the files of a split, in order; all files of a source without splits.
 
     Args:
         source: A file, a folder or a data set of the Hub, as in `data.train`.
@@ -212,7 +212,7 @@ def files_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -
 
 
 def texts_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -> Files:
-    """As `files_of`; a folder of texts that isn't divided is returned itself, to be read whole.
+    """Returns the same as `files_of`, but a folder of undivided texts itself, to be read whole.
 
     A folder of books may have one called "The Trial": it counts as divided only if every text is of a split.
     """
@@ -249,7 +249,7 @@ def _of_hub(name: str, split: str | None, option: str) -> Files:
 
 
 def _divide(folder: Path) -> tuple[dict[str, Files], Files]:
-    """The files of a folder by their split, and those whose names name none."""
+    """Returns the files of a folder by their split, and those whose names name none."""
     names = {path.relative_to(folder).as_posix(): path for path in _data_files(folder)}
     names = {name: path for name, path in names.items() if ending(path) in ENDINGS} or names
     divided = {name for name in names if search.split_of(name)}
@@ -259,7 +259,7 @@ def _divide(folder: Path) -> tuple[dict[str, Files], Files]:
 
 
 def _data_files(folder: Path) -> Iterator[Path]:
-    """The tables and texts in a folder and its subfolders, without hidden ones and links back to the folder."""
+    """Yields the tables and texts in a folder and its subfolders, without hidden ones and links back to the folder."""
     above = {folder.resolve(), *folder.resolve().parents}
     for path in _visible(folder):
         if path.is_dir():

@@ -96,14 +96,14 @@ class Table:
         return tuple(note.message for note in self.notes)
 
     def where(self, index: int) -> str:
-        """The place of a row, such as "row 17 of reviews.csv"."""
+        """Returns the place of a row, such as "row 17 of reviews.csv"."""
         number = int(self.numbers[index])
         path, before = next((file for file in reversed(self.files) if file[1] < number), (self.path, 0))
         row = formats.places(self.row_word, (number - before,))
         return _("{row} of {name}").format(row=row, name=path.name)
 
     def first(self, count: int | None) -> "Table":
-        """The table cut to its first `count` rows; None: all."""
+        """Returns the table cut to its first `count` rows; None: all."""
         if count is None or count >= self.rows.num_rows:
             return self
         numbers = self.numbers[:count]
@@ -122,7 +122,7 @@ HEAD_CHARACTERS = 1 << 20
 
 
 def read_table(path: Path, progress: Progress | None = None, *, header: bool | None = None) -> Table:
-    """Read a whole file of rows; a large one costs time and disk, but next to no memory.
+    """Reads a whole file of rows; a large one costs time and disk, but next to no memory.
 
     Row numbers are those of the file: a header is row 1. Rows without any value are passed over; those that could not
     be read are named in `unread`.
@@ -158,7 +158,7 @@ def read_table(path: Path, progress: Progress | None = None, *, header: bool | N
 
 
 def _read_file(path: Path, header: bool | None, passes: Passes, stored: Path) -> Table:
-    """Read all rows: into memory, or if they are large into the file `stored` of the cache."""
+    """Reads all rows: into memory, or if they are large into the file `stored` of the cache."""
     parse: Callable[[NewWriter], ParsedRows]
     if is_parquet(path, first_bytes(path)):
         file = open_parquet(path)
@@ -234,7 +234,7 @@ BATCH_BYTES = 32 * 2**20
 
 
 def open_parquet(path: Path) -> parquet.ParquetFile:
-    """Open a file, of which the footer is read.
+    """Opens a file, of which the footer is read.
 
     Raises:
         DataError: It is damaged or cut short.
@@ -246,7 +246,7 @@ def open_parquet(path: Path) -> parquet.ParquetFile:
 
 
 def _unpacked_size(file: parquet.ParquetFile) -> int:
-    """How many bytes its columns have at least when they aren't compressed; repeated values may count once."""
+    """Returns how many bytes its columns have at least when they aren't compressed; repeated values may count once."""
     groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
     cells = file.metadata.num_rows * file.metadata.num_columns
     return max(sum(group.total_byte_size for group in groups), cells)
@@ -255,7 +255,7 @@ def _unpacked_size(file: parquet.ParquetFile) -> int:
 def _parse_parquet(
     path: Path, file: parquet.ParquetFile, passes: Passes, new_writer: NewWriter
 ) -> ParsedRows:
-    """Read the rows batch by batch, without dictionary encoding.
+    """Reads the rows batch by batch, without dictionary encoding.
 
     Raises:
         DataError: A column is damaged, two have the same name, there are too many, or they unpack to too much.
@@ -310,7 +310,7 @@ FORMAT = "9"
 
 
 def _cache_key(path: Path, header: bool | None) -> str:
-    """32 hexadecimal digits for the file, its size and time, and how it is read.
+    """Returns 32 hexadecimal digits for the file, its size and time, and how it is read.
 
     Raises:
         DataError: The file is gone.
@@ -324,7 +324,7 @@ def _cache_key(path: Path, header: bool | None) -> str:
 
 
 def _from_cache(path: Path, stored: Path) -> Table | None:
-    """The table in a file of the cache; a damaged file is removed."""
+    """Returns the table in a file of the cache; a damaged file is removed."""
     if not stored.exists():
         return None
     try:
@@ -357,7 +357,7 @@ def _stored_table(path: Path, source: Any) -> Table:
 
 
 def make_room(folder: Path, limit: int = LIMIT_BYTES) -> None:
-    """Remove the least recently used files of a cache until it is within the limit in bytes."""
+    """Removes the least recently used files of a cache until it is within the limit in bytes."""
     with contextlib.suppress(OSError):  # another process reads or removes a file
         for path in folder.glob("*.unfinished"):
             if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
@@ -378,7 +378,7 @@ _OPEN: WeakValueDictionary[tuple[Any, ...], Table] = WeakValueDictionary()
 
 
 def read_training(data: DataOptions, progress: Progress | None = None) -> Table:
-    """The rows of a run's training data.
+    """Returns the rows of a run's training data.
 
     Raises:
         DataError: They can't be read, or there is no such split.
@@ -388,7 +388,7 @@ def read_training(data: DataOptions, progress: Progress | None = None) -> Table:
 
 
 def read_held_out(held_out: HeldOut, progress: Progress | None = None) -> Table:
-    """The rows that a run is evaluated on.
+    """Returns the rows that a run is evaluated on.
 
     Raises:
         DataError: They can't be read, or there is no such split.
@@ -400,7 +400,7 @@ def read_held_out(held_out: HeldOut, progress: Progress | None = None) -> Table:
 def read_files(
     files: Sequence[Path], progress: Progress | None = None, *, header: bool | None = None
 ) -> Table:
-    """Read one file, or several in order as one table; `progress` and `header` are as for `read_table`.
+    """Reads one file, or several in order as one table; `progress` and `header` are as for `read_table`.
 
     Raises:
         DataError: One can't be read, or their columns differ.
@@ -473,7 +473,7 @@ TOKENS_LIBRARIES = ("transformers", "tokenizers", "datasets")
 
 
 def cached_tokens(key: str, make: Callable[[], "Dataset"]) -> "Dataset":
-    """The result of `make` for this key, from the cache or made now."""
+    """Returns the result of `make` for this key, from the cache or made now."""
     from datasets import Dataset
 
     folder = settings.home() / "cache" / "tokens"
@@ -505,7 +505,7 @@ def cached_tokens(key: str, make: Callable[[], "Dataset"]) -> "Dataset":
 
 
 def tokens_key(texts: "Dataset", tokenizer: str, length: int) -> str:
-    """32 hexadecimal digits for texts and how they are tokenized.
+    """Returns 32 hexadecimal digits for texts and how they are tokenized.
 
     Args:
         tokenizer: The result of `tokenizer_print`.
@@ -520,7 +520,7 @@ def tokens_key(texts: "Dataset", tokenizer: str, length: int) -> str:
 
 
 def tokenizer_print(tokenizer: Any) -> str:
-    """Everything about a tokenizer that decides its tokens; empty for one written in Python, which can't be compared.
+    """Returns all that decides a tokenizer's tokens; empty for one written in Python, which can't be compared.
 
     To be called before it is used: tokenizing leaves the last length in it.
     """
@@ -546,7 +546,7 @@ class _Digesting(io.RawIOBase):
 
 
 def lengths_of(samples: Any) -> list[int] | None:
-    """Tokens of each sample of a `datasets.Dataset`, in its order; None for samples that aren't texts.
+    """Returns tokens of each sample of a `datasets.Dataset`, in its order; None for samples that aren't texts.
 
     Of a pair of answers the longer one counts, with the prompt: both get rows of that length. Trainer would turn every
     sample into a list for it.

@@ -29,7 +29,7 @@ MOST_LISTED, LONGEST_NAME = 8, 80
 
 
 def listed(names: Collection[str]) -> str:
-    """Quoted names, separated by commas: the first ones of many, long ones cut."""
+    """Returns quoted names, separated by commas: the first ones of many, long ones cut."""
     shown = (
         name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
         for name in islice(names, MOST_LISTED)
@@ -66,7 +66,7 @@ ENDINGS: dict[str, TableFormat] = {
     ".iob": TableFormat.CONLL,
     ".iob2": TableFormat.CONLL,
 }
-"""Formats by file name extension; of files with any other one the content decides."""
+"""Formats by file name extension; files with any other are recognized by their content."""
 
 TEXT_ENDINGS = (".txt", ".text", ".md", ".markdown", ".rst")
 """Extensions of running text."""
@@ -86,12 +86,12 @@ _WEB_PAGE = (_("a web page, which a failed download often is"), _("Download the 
 ZIP, OLD_OFFICE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 FOREIGN: dict[bytes, tuple[str, str]] = {
     ZIP: (
-        _("a ZIP file, as documents and workbooks of Office are, too"),
-        _("Unpack it; of a document save the text as .txt, of a workbook the sheet as CSV"),
+        _("a ZIP file, as Office documents and workbooks are, too"),
+        _("Unpack it; save a document's text as .txt, a workbook's sheet as CSV"),
     ),
     OLD_OFFICE: (
         _("an old Word or Excel file"),
-        _("Of a document save the text as .txt, of a workbook the sheet as CSV"),
+        _("Save a document's text as .txt, a workbook's sheet as CSV"),
     ),
     b"%PDF": (
         _("a PDF"),
@@ -126,13 +126,13 @@ OFFICE: dict[str, tuple[str, str]] = {
 
 
 def ending(path: Path) -> str:
-    """The file name extension in lower case, without `.gz`: `.csv` for `reviews.csv.gz`."""
+    """Returns the file name extension in lower case, without `.gz`: `.csv` for `reviews.csv.gz`."""
     last = path.suffix.lower()
     return Path(path.stem).suffix.lower() if last == ".gz" else last
 
 
 def is_parquet(path: Path, start: bytes) -> bool:
-    """Whether the first (unpacked) bytes of a file, `start`, are those of Parquet.
+    """Returns whether the first (unpacked) bytes of a file, `start`, are those of Parquet.
 
     Raises:
         DataError: The file is of a foreign kind, or Parquet under another extension or the reverse.
@@ -148,7 +148,7 @@ def is_parquet(path: Path, start: bytes) -> bool:
 
 
 def refuse_foreign(path: Path, start: bytes) -> None:
-    """Raise DataError for a file of a kind that is never read, by its first (unpacked) bytes."""
+    """Raises DataError for a file of a kind that is never read, by its first (unpacked) bytes."""
     for magic, (name, advice) in FOREIGN.items():
         if start[: len(magic)].lower() == magic.lower():
             by_name = OFFICE.get(ending(path)) if magic in (ZIP, OLD_OFFICE) else None
@@ -156,7 +156,7 @@ def refuse_foreign(path: Path, start: bytes) -> None:
 
 
 def not_readable(path: Path, content: str, advice: str) -> DataError:
-    """The error for a file that isn't what its extension says, or neither a table nor a text."""
+    """Returns the error for a file that isn't what its extension says, or neither a table nor a text."""
     if ending(path) in ENDINGS:
         title = _("{name} is not a {extension} file").format(name=path.name, extension=ending(path))
     else:
@@ -183,7 +183,7 @@ class RowWriter:
         self._writer = pa.ipc.new_file(self._sink, self._schema)
 
     def add(self, rows: pa.RecordBatch, numbers: Numbers) -> None:
-        """Append rows and the place of each in the file; rows without any value are dropped.
+        """Appends rows and the place of each in the file; rows without any value are dropped.
 
         Raises:
             DataError: The disk is full.
@@ -204,7 +204,7 @@ class RowWriter:
         self._writer.write_batch(batch if is_filled is None else batch.filter(is_filled))
 
     def finish(self, about: dict[str, Any], target: Path) -> Any:
-        """Write `about` as the last metadata; returns a buffer for Arrow, or the file moved to `target`, mapped."""
+        """Writes `about` as the last metadata; returns a buffer for Arrow, or the file moved to `target`, mapped."""
         empty = pa.RecordBatch.from_pylist([], schema=self._schema)
         self._writer.write_batch(empty, custom_metadata={"about": json.dumps(about)})
         self._writer.close()
@@ -219,7 +219,7 @@ class RowWriter:
         return pa.memory_map(str(target))
 
     def discard(self) -> None:
-        """Remove an unfinished file."""
+        """Removes an unfinished file."""
         with contextlib.suppress(OSError, pa.ArrowException):
             self._sink.close()
         if self._path is not None:
@@ -231,7 +231,7 @@ NewWriter = Callable[[pa.Schema], RowWriter]
 
 
 class NoteCode(StrEnum):
-    """What a note is about, where something depends on it."""
+    """Codes of notes that other code reacts to."""
 
     OTHER_ENCODING = "other-encoding"
     LINES_LEFT_OUT = "lines-left-out"
@@ -283,7 +283,7 @@ class ParsedRows:
 
 
 def _has_values(rows: pa.RecordBatch) -> pa.Array | None:
-    """Which rows have a value that is neither missing nor an empty text; None if all have."""
+    """Returns which rows have a value that is neither missing nor an empty text; None if all have."""
     blank = None
     for column in rows.columns:
         empty = column.is_null()
@@ -301,7 +301,7 @@ MOST_COLUMNS = 2000
 
 
 def refuse_names(path: Path, header: Sequence[str]) -> None:
-    """Raise DataError for more than `MOST_COLUMNS` columns, each of which takes time, and for two of the same name."""
+    """Raises DataError for more than `MOST_COLUMNS` columns, each of which takes time, and for two of the same name."""
     if len(header) > MOST_COLUMNS:
         raise DataError(
             _("{name} has more than {most:,} columns").format(name=path.name, most=MOST_COLUMNS),
@@ -339,7 +339,7 @@ class Passes:
         self._expected = max(self._expected, self._begun)
 
     def at(self, place: int) -> None:
-        """Report the bytes done of this pass."""
+        """Reports the bytes done of this pass."""
         if self._progress:
             self._progress((self._begun - 1) * self._size + place, self._expected * self._size)
 
@@ -365,16 +365,16 @@ class TextFile:
     passes: Passes = field(default_factory=lambda: Passes(0, None), repr=False)
 
     def texts(self) -> Iterator[str]:
-        """The text in blocks, without byte order marks."""
+        """Returns the text in blocks, without byte order marks."""
         self.passes.begin()
         return self._decoded(self.passes)
 
     def blocks(self) -> Iterator[bytes]:
-        """The text in blocks of UTF-8."""
+        """Returns the text in blocks of UTF-8."""
         return (text.encode() for text in self.texts())
 
     def head(self, characters: int) -> str:
-        """The first characters; doesn't count as a pass."""
+        """Returns the first characters; doesn't count as a pass."""
         text = ""
         for block in self._decoded(None):
             text += block
@@ -386,7 +386,7 @@ class TextFile:
         return "".join(self.texts())
 
     def lines(self) -> Iterator[tuple[int, list[str]]]:
-        """The lines in blocks, without line endings; each block with the number of its first line."""
+        """Yields the lines in blocks, without line endings; each block with the number of its first line."""
         number, parts = 1, list[str]()
         for block in self.texts():
             whole, end, rest = block.rpartition(self.newline)
@@ -407,7 +407,7 @@ class TextFile:
 
 
 def size_of(path: Path) -> int:
-    """The size of a file in bytes.
+    """Returns the size of a file in bytes.
 
     Raises:
         DataError: It is missing, empty, a folder, a device or a pipe, or can't be opened.
@@ -434,7 +434,7 @@ def size_of(path: Path) -> int:
 
 
 def unreadable(path: Path, error: OSError) -> DataError:
-    """The error for a file that the operating system refuses to open."""
+    """Returns the error for a file that the operating system refuses to open."""
     advice = _("Choose another file")
     if isinstance(error, PermissionError):
         advice = _("Change its permissions so that you can read it, or copy it to a folder of yours")
@@ -454,7 +454,7 @@ def _empty(path: Path, reason: str) -> DataError:
 
 
 def in_order(paths: Iterable[Path]) -> list[Path]:
-    """The paths in order.
+    """Returns the paths in order.
 
     Raises:
         DataError: A name isn't UTF-8, which no report or run could hold.
@@ -473,7 +473,7 @@ def in_order(paths: Iterable[Path]) -> list[Path]:
 
 
 def first_bytes(path: Path) -> bytes:
-    """The first `MAGIC_BYTES`, unpacked."""
+    """Returns the first `MAGIC_BYTES`, unpacked."""
     return next(raw_blocks(path, None, MAGIC_BYTES), b"")
 
 
@@ -489,7 +489,7 @@ MOST_UNPACKED = 200
 
 
 def refuse_bomb(path: Path, unpacked: int) -> None:
-    """Raise DataError for a file of which so many bytes were unpacked that it has hardly anything but repetitions."""
+    """Raises DataError for a file of which so many bytes were unpacked that it has hardly anything but repetitions."""
     size = path.stat().st_size
     if unpacked > max(LARGE_BYTES, MOST_UNPACKED * size):
         raise DataError(
@@ -505,7 +505,7 @@ def refuse_bomb(path: Path, unpacked: int) -> None:
 
 
 def raw_blocks(path: Path, passes: Passes | None, size: int = 0) -> Iterator[bytes]:
-    """The bytes of a file in blocks, unpacked if it is compressed with gzip.
+    """Yields the bytes of a file in blocks, unpacked if it is compressed with gzip.
 
     Raises:
         DataError: It can't be read, or its compression is damaged or that of a bomb.
@@ -546,7 +546,7 @@ UTF16_SHARE = 0.3
 
 
 def open_text(path: Path, passes: Passes) -> TextFile:
-    """Look a text through and find out how to read it: as UTF-8, UTF-16 or UTF-32, else as Windows-1252.
+    """Looks a text through and finds out how to read it: as UTF-8, UTF-16 or UTF-32, else as Windows-1252.
 
     A text that was UTF-8 beyond ASCII before the first invalid byte is read as damaged UTF-8.
 
@@ -606,7 +606,7 @@ class _Content:
         self.is_blank = True
 
     def read(self, path: Path, passes: Passes, encoding: str, errors: str) -> None:
-        """Decode every block.
+        """Decodes every block.
 
         Raises:
             DataError: There is a zero byte in it.
@@ -647,7 +647,7 @@ DELIMITER_NAMES = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar"}
 
 
 def of_text(source: TextFile) -> dict[str, str]:
-    """The part of `Reading` that any text has: its encoding and compression."""
+    """Returns the part of `Reading` that any text has: its encoding and compression."""
     encoding = ENCODINGS[source.encoding]
     if encoding == "UTF-8" and first_bytes(source.path).startswith(codecs.BOM_UTF8):
         encoding = MARKED_UTF8

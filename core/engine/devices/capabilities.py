@@ -44,7 +44,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         nvidia_driver: NVIDIA's library is installed, whether torch can use it or not.
         cores: Threads that compute best together: the fast cores of an Apple chip, within this process's limit.
-        bf16_speedup: Of the Mac's GPU, as in `StoredCheck`; None if not measured yet.
+        bf16_speedup: The Mac GPU's, as in `StoredCheck`; None if not measured yet.
         macos: The version such as "14.5"; empty elsewhere.
         translated: An x86 Python runs on an Apple chip.
         cards: NVIDIA GPUs of the computer for a run's processes, where this one sees a single one; 0: those of `cuda`.
@@ -92,12 +92,12 @@ OPTIONAL_LIBRARIES = {
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and the training libraries, without importing them."""
+    """Returns the versions of Python and the training libraries, without importing them."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
 def gather(*, with_compilers: bool = False) -> MachineFacts:
-    """Collect the facts; listing the compilers takes two seconds more."""
+    """Collects the facts; listing the compilers takes two seconds more."""
     import torch
 
     is_mac = sys.platform == "darwin"
@@ -134,7 +134,7 @@ def gather(*, with_compilers: bool = False) -> MachineFacts:
 
 
 def _optional_versions() -> dict[str, str]:
-    """Versions of the optional libraries that can be imported; empty if unknown."""
+    """Returns the versions of the optional libraries that can be imported; empty if unknown."""
     found = {}
     for name, module in OPTIONAL_LIBRARIES.items():
         if find_spec(module) is not None:
@@ -146,7 +146,7 @@ def _optional_versions() -> dict[str, str]:
 
 
 def _compilers() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Backends, inductor first and without those for debugging, and inductor's modes."""
+    """Returns the backends, inductor first and without those for debugging, and inductor's modes."""
     import torch._dynamo
     import torch._inductor
 
@@ -181,7 +181,7 @@ def _cores() -> int:
 
 
 def _cpu_has_bf16() -> bool:
-    """Whether oneDNN has bf16 units to use (AVX512_BF16 or AMX); the functions are private in torch 2.13."""
+    """Returns whether oneDNN has bf16 units to use (AVX512_BF16 or AMX); the functions are private in torch 2.13."""
     import torch
 
     names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
@@ -200,7 +200,7 @@ def _cpu_name() -> str:
 
 
 def _sysctl(name: str) -> str:
-    """One value of macOS's sysctl; empty if there is none."""
+    """Returns one value of macOS's sysctl; empty if there is none."""
     command = ["/usr/sbin/sysctl", "-n", name]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=5, check=False).stdout.strip()
@@ -221,27 +221,27 @@ Refusals = dict[str, dict[str, str]]
 
 
 def has_macos(facts: MachineFacts, needed: int) -> bool:
-    """Whether this Mac has macOS `needed` or later."""
+    """Returns whether this Mac has macOS `needed` or later."""
     major = facts.macos.partition(".")[0]
     return major.isdecimal() and int(major) >= needed
 
 
 def cards_of(facts: MachineFacts) -> int:
-    """The NVIDIA GPUs that a run's processes can have."""
+    """Returns the NVIDIA GPUs that a run's processes can have."""
     return facts.cards or len(facts.cuda)
 
 
 def _emulates_bf16(facts: MachineFacts) -> bool:
-    """M1 and M2 compute bf16 through fp32; torch doesn't report it, so the chip's name decides."""
+    """Returns whether the chip is an M1 or M2, which compute bf16 through fp32; torch doesn't report it."""
     return any(chip in facts.cpu_name for chip in ("Apple M1", "Apple M2"))
 
 
 def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> Refusals:
-    """Why a device refuses choices, by option and value; options without refusals are left out."""
+    """Returns why a device refuses choices, by option and value; options without refusals are left out."""
     found: Refusals = {}
 
     def refuse(path: str, reason: str, *values: str) -> None:
-        """A later reason replaces an earlier one; an empty one is none."""
+        """Adds a reason, in place of an earlier one; an empty one is none."""
         if reason:
             found.setdefault(path, {}).update(dict.fromkeys(values, reason))
 
@@ -330,7 +330,7 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
 
 
 def cautions(facts: MachineFacts, kind: str) -> Refusals:
-    """Notes on choices that work but are slow, young or risky here, by option and value."""
+    """Returns notes on choices that work but are slow, young or risky here, by option and value."""
     found: Refusals = {}
     if kind == "mps":
         found["device.compile"] = {
@@ -354,7 +354,7 @@ def cautions(facts: MachineFacts, kind: str) -> Refusals:
 
 
 def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> dict[str, Settled]:
-    """The value of each automatic option on a device, by its path; arguments as in `refusals`."""
+    """Returns the value of each automatic option on a device, by its path; arguments as in `refusals`."""
     pinning = Settled("off", _("only NVIDIA GPUs use it"))
     workers = Settled("0", _("loading in other processes would take cores from the training"))
     if kind == "cuda":
@@ -410,7 +410,7 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
     held_beside = (
         Instead("device.precision", value, value.replace("tf", "fp"), frozen.reason) for value in computed
     )
-    processes = Settled("1", _("0 is one for each NVIDIA GPU, and this device is none"))
+    processes = Settled("1", _("0 means one for each NVIDIA GPU, and this device isn't one"))
     if kind == "cuda":
         alone = tuple(
             Instead("device.name", f"cuda:{index}", "1", _("a single GPU was chosen"))

@@ -72,7 +72,7 @@ class Side:
     is_reference: bool = False
 
     def compute(self, probe: "Probe") -> Tensors:
-        """Run `probe` here with fixed random numbers; the results are float32 on the CPU.
+        """Runs `probe` here with fixed random numbers; the results are float32 on the CPU.
 
         Only the CPU's generator is seeded, and restored: a run that checks its device first trains as if it hadn't.
         cuDNN's convolutions don't use TF32, their default, whose 10 bits would show as errors of 1e-3
@@ -102,7 +102,7 @@ Probe = Callable[[Side], Tensors]
 
 
 def worst_difference(reference: Tensors, candidate: Tensors) -> tuple[float, str]:
-    """The largest relative error, and the name of its tensor.
+    """Returns the largest relative error, and the name of its tensor.
 
     Raises:
         ValueError: The two don't have the same tensors.
@@ -113,7 +113,7 @@ def worst_difference(reference: Tensors, candidate: Tensors) -> tuple[float, str
 
 
 def relative_error(reference: torch.Tensor, candidate: torch.Tensor) -> float:
-    """The largest absolute difference, as a share of the reference's largest absolute value.
+    """Returns the largest absolute difference, as a share of the reference's largest absolute value.
 
     Relative to the whole tensor, not to each value: where large terms cancel out, a value near zero is rounding noise.
 
@@ -143,7 +143,7 @@ class TinyTransformer(nn.Module):
         self.head = nn.Linear(width, vocabulary)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Map token ids (batch, length) to logits (batch, length, vocabulary)."""
+        """Maps token ids (batch, length) to logits (batch, length, vocabulary)."""
         length = tokens.shape[1]
         hidden = self.tokens(tokens) + self.positions(torch.arange(length, device=tokens.device))
         future = torch.ones(length, length, dtype=torch.bool, device=tokens.device).triu(1)
@@ -159,7 +159,7 @@ class Residual(nn.Sequential):
 
 
 def random_tokens(batch: int, length: int, vocabulary: int, *, padded: int = 0) -> torch.Tensor:
-    """Token ids of shape (batch, length); each sequence ends with up to `padded` padding tokens."""
+    """Returns token ids of shape (batch, length); each sequence ends with up to `padded` padding tokens."""
     tokens = torch.randint(PADDING + 1, vocabulary, (batch, length))
     if padded:
         ends = length - torch.arange(batch) % (padded + 1)
@@ -168,7 +168,7 @@ def random_tokens(batch: int, length: int, vocabulary: int, *, padded: int = 0) 
 
 
 def token_loss(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of the next tokens, without padding; `model` returns logits."""
+    """Returns the cross-entropy of the next tokens, without padding; `model` returns logits."""
     logits = model(tokens)[:, :-1].flatten(0, 1)
     return functional.cross_entropy(logits, tokens[:, 1:].flatten(), ignore_index=PADDING)
 
@@ -209,7 +209,7 @@ def _transformers(side: Side) -> Iterator[tuple[str, nn.Module, torch.Tensor]]:
 
 
 def many_tokens(side: Side) -> Tensors:
-    """A weight's gradient is a sum over all tokens.
+    """Computes a weight's gradient, which is a sum over all tokens.
 
     On Apple's M1 and M2, matrix products over 32,767 terms and more read past the end of their operands and add what is
     there (https://github.com/pytorch/pytorch/issues/177116, explained in https://github.com/pytorch/pytorch/pull/195012,
@@ -231,13 +231,13 @@ def many_tokens(side: Side) -> Tensors:
 
 
 def _dirty_memory(side: Side) -> None:
-    """Leave non-zero memory with the device's allocator (64 MiB in blocks of several sizes)."""
+    """Leaves non-zero memory with the device's allocator (64 MiB in blocks of several sizes)."""
     blocks = [torch.full((2**size,), 1e3, device=side.device) for size in (16, 18, 20, 22, 23)]
     del blocks
 
 
 def large_vocabulary(side: Side) -> Tensors:
-    """The output layer of GPT-2: sums over more than 32,768 terms.
+    """Computes the output layer of GPT-2: sums over more than 32,768 terms.
 
     The second layer's gradient is right and the one it passes to the first is not
     (https://github.com/pytorch/pytorch/issues/153957). A squared error spreads the gradient over the whole vocabulary;
@@ -254,7 +254,7 @@ def large_vocabulary(side: Side) -> Tensors:
 
 
 def optimizer_step(side: Side) -> Tensors:
-    """Two steps of AdamW: the change of every weight, and the optimizer's state.
+    """Takes two steps of AdamW: returns the change of every weight, and the optimizer's state.
 
     The gradients are fixed because AdamW's first step is nearly their sign: rounding noise in one near zero would
     become a full step. The reference uses torch's plain loop, the candidate the fused kernel that runs use.
@@ -279,7 +279,7 @@ def optimizer_step(side: Side) -> Tensors:
 
 
 def causal_attention(side: Side, dtype: torch.dtype) -> Tensors:
-    """Causal attention in `dtype`, compared with the same numbers computed in fp32.
+    """Computes causal attention in `dtype`, to be compared with the same numbers computed in fp32.
 
     Without gradients, MPS uses other kernels than with them; in torch 2.13 those let three of every four tokens see
     later ones (https://github.com/pytorch/pytorch/issues/195910), so an evaluation is wrong where training isn't.
@@ -299,7 +299,7 @@ def causal_attention(side: Side, dtype: torch.dtype) -> Tensors:
 
 
 def recomputed_activations(side: Side) -> Tensors:
-    """How far gradients with recomputed activations are from those without, with dropout in both.
+    """Returns how far gradients with recomputed activations are from those without, with dropout in both.
 
     All zeros where the recomputation draws the same random numbers; see `core.engine.models.parts`.
     """
@@ -324,7 +324,7 @@ def recomputed_activations(side: Side) -> Tensors:
 
 
 def channels_last_batch_norm(side: Side) -> Tensors:
-    """Gradients were wrong in this memory format on MPS (https://github.com/pytorch/pytorch/issues/175189)."""
+    """Computes batch norms with channels last, wrong on MPS once (https://github.com/pytorch/pytorch/issues/175189)."""
     model = nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1, bias=False),
         nn.BatchNorm2d(16),
@@ -351,7 +351,7 @@ def channels_last_batch_norm(side: Side) -> Tensors:
 
 
 def norm_on_frozen_input(side: Side) -> Tensors:
-    """They were wrong on MPS (https://github.com/pytorch/pytorch/issues/183825)."""
+    """Computes a norm above frozen layers, wrong on MPS once (https://github.com/pytorch/pytorch/issues/183825)."""
     norm = nn.LayerNorm(WIDTH)
     inputs, weights = (torch.randn(32, 48, WIDTH).to(side.device) for _tensor in range(2))
     (norm.to(side.device)(inputs) * weights).sum().backward()
@@ -371,7 +371,7 @@ def attention_over_many_tokens(side: Side) -> Tensors:
 
 
 def packed_layer(side: Side) -> Tensors:
-    """A linear layer whose weights bitsandbytes packs as nf4, as QLoRA does.
+    """Returns a linear layer whose weights bitsandbytes packs as nf4, as QLoRA does.
 
     They lie near the 16 values of nf4, so that rounding moves none to another code.
     """
@@ -519,7 +519,7 @@ WARM_UP, TIMED = 3, 7
 
 
 def bf16_speedup(device: str, clock: Callable[[], float] = time.perf_counter) -> float | None:
-    """The time of a small decoder's training step in fp32 over that in bf16, medians; None if torch can't compute it.
+    """Returns a small decoder's median step time in fp32 over that in bf16; None if torch can't compute it.
 
     Written for Apple GPUs and never run on one.
     """
@@ -559,7 +559,7 @@ PROBE_ERRORS = (RuntimeError, TypeError, ValueError, MemoryError)
 
 
 def check_device(request: DeviceCheckRequest) -> DeviceCheckReport:
-    """Compare a device with the CPU; on a computer without an accelerator, one thread with several.
+    """Compares a device with the CPU; on a computer without an accelerator, one thread with several.
 
     Raises:
         DeviceError: The device is not available here.
@@ -583,7 +583,7 @@ def check_device(request: DeviceCheckRequest) -> DeviceCheckReport:
 
 
 def sides(machine: MachineReport, name: str, threads: int) -> tuple[Side, Side]:
-    """The reference and the candidate, which has this `device.name`.
+    """Returns the reference and the candidate, which has this `device.name`.
 
     Raises:
         DeviceError: The device is not available here.
@@ -608,7 +608,7 @@ def run_checks(
     seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[DeviceComparison, ...]:
-    """Make the comparisons one after another; none starts after `seconds`."""
+    """Makes the comparisons one after another; none starts after `seconds`."""
     deadline, comparisons = clock() + seconds, []
     for check in checks:
         start = clock()
@@ -628,7 +628,7 @@ def run_checks(
 
 
 def _compare(check: DeviceProbe, reference: Side, candidate: Side) -> dict[str, Any]:
-    """The result of a comparison, by fields of `DeviceComparison`."""
+    """Returns the result of a comparison, by fields of `DeviceComparison`."""
     try:
         first = (candidate if check.repeats else reference).compute(check.probe)
         error, tensor = worst_difference(first, candidate.compute(check.probe))
@@ -676,7 +676,7 @@ def conclusion(comparisons: Sequence[DeviceComparison], reference: Side, candida
 
 
 def sees_later_tokens(device: str, dtype: torch.dtype) -> bool:
-    """Whether causal attention in half precision is wrong on this device; found out in milliseconds."""
+    """Returns whether causal attention in half precision is wrong on this device; found out in milliseconds."""
     cpu = Side("cpu", "", torch.get_num_threads(), is_reference=True)
     return _compare(CAUSAL[dtype], cpu, Side(device, "", cpu.threads))["agreement"] is Agreement.DIFFERS
 
@@ -691,7 +691,7 @@ TRIES = 3
 
 
 def warn_of_wrong_numbers(reporter: Reporter) -> None:
-    """Compare the GPU with the CPU, and warn of differences.
+    """Compares the GPU with the CPU, and warns of differences.
 
     Each comparison of the short check is made once for each version of PyTorch and macOS, which bring other kernels:
     what time didn't suffice for, before the next run. The check has its own process: it leaves no trace here, and a
@@ -717,7 +717,7 @@ def warn_of_wrong_numbers(reporter: Reporter) -> None:
             content = msgspec.json.format(msgspec.json.encode({**stored, key: check}))
             write_atomically(settings.home() / "device-checks.json", content)
         reporter.write(MessageWithdrawn(id=MESSAGE))
-    again = _("`hone devices --check` compares again, and more.")
+    again = _("`hone devices --check` compares again, with more computations.")
     if differing := [comparison for comparison in check.comparisons if comparison.differs]:
         lines = [
             _("{name}: error {error} in {tensor}. {detail}").format(

@@ -63,7 +63,7 @@ class ResolvedRun:
 
 
 def resolve_run(facts: MachineFacts, options: RunOptions, *, sees_one_gpu: bool = False) -> ResolvedRun:
-    """Choose the device, which for a forecast may be another computer's, and resolve automatic options.
+    """Chooses the device, which for a forecast may be another computer's, and resolves automatic options.
 
     `sees_one_gpu`: this process sees only the requested CUDA device (`prepare_environment`).
 
@@ -105,7 +105,7 @@ def resolve_run(facts: MachineFacts, options: RunOptions, *, sees_one_gpu: bool 
 
 
 def report(facts: MachineFacts) -> MachineReport:
-    """Describe the devices for `hone devices`, the form and the checks of a run."""
+    """Describes the devices for `hone devices`, the form and the checks of a run."""
 
     def available(name: str, title: str, memory: int | None, gpu: CudaDevice | None = None) -> DeviceReport:
         kind = name.partition(":")[0]

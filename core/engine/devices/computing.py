@@ -24,9 +24,9 @@ def _random_numbers_from(state: torch.Tensor) -> Iterator[None]:
 
 
 def same_random_numbers(kind: str) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """Contexts of a first pass and of its recomputation, for `context_fn` of `torch.utils.checkpoint.checkpoint`.
+    """Returns contexts of a first pass and its recomputation: `context_fn` of `torch.utils.checkpoint.checkpoint`.
 
-    torch gives both the same random numbers only where the device's module says that it is initialised, which
+    torch gives both the same random numbers only where the device's module says that it is initialized, which
     `torch.mps` never does (https://github.com/pytorch/pytorch/issues/127676): dropout would draw another mask, and
     gradients be wrong.
     """
@@ -38,7 +38,7 @@ Wait = Callable[[], None]
 
 
 def wait_for(kind: str) -> Wait | None:
-    """The function that waits for a device of this kind (`cuda`, `mps`, `cpu`); None if it needs no waiting."""
+    """Returns the function that waits for a device of this kind (`cuda`, `mps`, `cpu`); None if it needs no waiting."""
     if kind == "cuda":
         return torch.cuda.synchronize
     return torch.mps.synchronize if kind == "mps" else None

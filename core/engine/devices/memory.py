@@ -22,14 +22,14 @@ PROC_STATUS = Path("/proc/self/status")
 
 
 def ceiling_of(resolved: "ResolvedRun") -> int | None:
-    """The most bytes that a run may take on an Apple GPU; None on other devices."""
+    """Returns the most bytes that a run may take on an Apple GPU; None on other devices."""
     if resolved.kind != "mps":
         return None
     return mps_ceiling(resolved.device, resolved.options.device.mps_memory_limit)
 
 
 def mps_peaks() -> tuple[int, int]:
-    """The peaks of torch's allocator on an Apple GPU: of its heaps, and of live tensors; 0 where it keeps none.
+    """Returns the peaks of torch's allocator on an Apple GPU: of its heaps, and of live tensors; 0 where it keeps none.
 
     Since 2.13 it does (`getDeviceStats` in `MPSAllocator.h`), without what Metal allocates besides. Never run on a Mac.
     """
@@ -55,7 +55,7 @@ class DeviceMemory:
         self._lock = threading.Lock()
 
     def sample(self) -> MemorySampled | None:
-        """The current figures; None on a CPU, and before torch has initialized CUDA."""
+        """Returns the current figures; None on a CPU, and before torch has initialized CUDA."""
         if self.kind == "cuda" and torch.cuda.is_initialized():  # a query before would initialize it
             device = torch.cuda.get_device_properties(torch.cuda.current_device())
             return MemorySampled(
@@ -79,7 +79,7 @@ class DeviceMemory:
         return None
 
     def peak(self) -> int | None:
-        """The peak of `reserved`; None on a CPU."""
+        """Returns the peak of `reserved`; None on a CPU."""
         if self.kind == "cuda":
             return int(torch.cuda.max_memory_reserved())
         return max(self._highest, mps_peaks()[0]) if self.kind == "mps" else None
@@ -91,16 +91,16 @@ class DeviceMemory:
 LEAST_MARGIN, MARGIN = 512 << 20, 0.04
 """Bytes, and share of the card, that stay free: kernels are still to be loaded, and the desktop needs some more."""
 LEAST_SHARE = 0.1
-"""Of the card a run may always hold; a driver that reports less as free may be wrong."""
+"""Share of the card that a run may always hold; a driver that reports less as free may be wrong."""
 
 
 def share_within(free: int, total: int) -> float:
-    """The share of a card's memory that torch may hold; `free` is what no other program and no context has."""
+    """Returns the share of a card's memory that torch may hold; `free` is what no other program and no context has."""
     return min(1.0, max(LEAST_SHARE, (free - max(LEAST_MARGIN, MARGIN * total)) / total))
 
 
 def limit_memory(resolved: "ResolvedRun") -> None:
-    """Let a run fail where its GPU's memory is full, if the driver would go on in the computer's, or macOS page.
+    """Lets a run fail where its GPU's memory is full, if the driver would go on in the computer's, or macOS page.
 
     There, steps take 10 to 100 times as long (kohya_ss issue 961). Never tried on Windows or on a Mac.
     """
@@ -114,7 +114,7 @@ def limit_memory(resolved: "ResolvedRun") -> None:
 
 
 def memory_limit() -> int | None:
-    """Bytes of the card that torch may hold; None without `limit_memory`."""
+    """Returns the bytes of the card that torch may hold; None without `limit_memory`."""
     if not torch.cuda.is_initialized():
         return None
     share = torch.cuda.get_per_process_memory_fraction()
@@ -144,7 +144,7 @@ class MemoryReports:
         self.stop()
 
     def stop(self) -> None:
-        """Stop, and wait until the last report is written."""
+        """Stops, and waits until the last report is written."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -164,7 +164,7 @@ class MemoryReports:
 
 
 def process_peak(status: Path = PROC_STATUS) -> int:
-    """The peak resident set of this process.
+    """Returns the peak resident set of this process.
 
     On Linux `ru_maxrss` starts with the peak of the parent process (kept across exec, see the kernel's `exec_mmap`);
     `VmHWM` doesn't.

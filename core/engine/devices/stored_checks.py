@@ -1,4 +1,4 @@
-"""The comparisons that are stored of a Mac's GPU."""
+"""The stored comparisons of a Mac's GPU with its CPU."""
 
 import importlib.metadata
 import platform
@@ -20,11 +20,11 @@ class StoredCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def software() -> str:
-    """The versions that compute, as in `DeviceCheckReport`."""
+    """Returns the versions that compute, as in `DeviceCheckReport`."""
     macos = platform.mac_ver()[0]
     return f"PyTorch {importlib.metadata.version('torch')}" + (f", macOS {macos}" if macos else "")
 
 
 def stored_checks() -> dict[str, StoredCheck]:
-    """The stored results by `software()`; empty if the file is damaged: the check is then repeated."""
+    """Returns the stored results by `software()`; empty if the file is damaged: the check is then repeated."""
     return read_record(settings.home() / "device-checks.json", dict[str, StoredCheck]) or {}

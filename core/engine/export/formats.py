@@ -45,7 +45,7 @@ PREFIX = "network."
 
 
 def write_network(source: ExportSource, place: ExportTarget, tell: Tell) -> Tolerance:
-    """Write the weights, `config.json` (architecture, labels, size and colours of images), and the preprocessor.
+    """Writes the weights, `config.json` (architecture, labels, size and colours of images), and the preprocessor.
 
     Raises:
         ModelError: The model can't be read.
@@ -76,7 +76,7 @@ def write_network(source: ExportSource, place: ExportTarget, tell: Tell) -> Tole
 
 
 def network_answers(folder: Path, rows: ExampleBatches) -> list[torch.Tensor]:
-    """The logits of an exported network, loaded as in its card."""
+    """Returns the logits of an exported network, loaded as in its card."""
     import torchvision
     from safetensors.torch import load_file
 
@@ -99,7 +99,7 @@ BESIDE = (
     "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "*.model", "chat_template.jinja",
     "preprocessor_config.json", "hone.json",
 )  # fmt: skip
-"""Files besides the weights. Nothing else is copied: no pickles, nothing that a stranger has added."""
+"""Files besides the weights. Nothing else is copied: no pickles, no untrusted files."""
 FROM_QUANTIZED = _(
     "It was trained with quantized weights. Here and in the comparison they are not quantized: its answers differ "
     "slightly from those during training."
@@ -116,7 +116,7 @@ DTYPES = {
 
 
 def write_folder(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:
-    """Write a whole model as transformers, or torchvision, loads it.
+    """Writes a whole model as transformers, or torchvision, loads it.
 
     Raises:
         ModelError: The model can't be read.
@@ -134,7 +134,7 @@ def write_folder(source: ExportSource, place: ExportTarget, tell: Tell) -> Writt
 
 
 def write_whole(source: ExportSource, place: ExportTarget, tell: Tell) -> Tolerance:
-    """Write the weights and the files besides them; returns how far its logits may be from the trained model's."""
+    """Writes the weights and the files besides them; returns how far its logits may be from the trained model's."""
     if source.network:
         return write_network(source, place, tell)
     copy_files(source.folder, place.into, BESIDE)
@@ -156,7 +156,7 @@ def write_whole(source: ExportSource, place: ExportTarget, tell: Tell) -> Tolera
 
 
 def numbers_of(source: ExportSource, place: ExportTarget) -> NumberFormat:
-    """The format of the weights; by default, merged ones are written as the base was published."""
+    """Returns the format of the weights; by default, merged ones are written as the base was published."""
     if place.numbers is not NumberFormat.AUTO or not source.is_adapter or source.network:
         return place.numbers
     from transformers import AutoConfig
@@ -168,7 +168,7 @@ def numbers_of(source: ExportSource, place: ExportTarget) -> NumberFormat:
 
 
 def copy_files(folder: Path, into: Path, patterns: tuple[str, ...]) -> None:
-    """Copy the files that match; links, which may lead anywhere, are skipped."""
+    """Copies the files that match; links, which may lead anywhere, are skipped."""
     for pattern in patterns:
         for path in sorted(folder.glob(pattern)):
             if path.is_file() and not is_link(path):
@@ -176,7 +176,7 @@ def copy_files(folder: Path, into: Path, patterns: tuple[str, ...]) -> None:
 
 
 def change_json(path: Path, **changes: Any) -> None:
-    """Change fields of a JSON file; None removes one."""
+    """Changes fields of a JSON file; None removes one."""
     values = {**json.loads(path.read_bytes()), **changes}
     values = {name: value for name, value in values.items() if value is not None or name not in changes}
     path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
@@ -189,7 +189,7 @@ FILES = ("adapter_config.json", "adapter_model.safetensors", "config.json", *BES
 
 
 def write_adapter(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:
-    """Copy the matrices, and their base model if it is a past run's.
+    """Copies the matrices, and their base model if it is a past run's.
 
     Raises:
         ModelError: The adapter or its base can't be read.
@@ -205,7 +205,7 @@ def write_adapter(source: ExportSource, place: ExportTarget, tell: Tell) -> Writ
 
 
 def _name_base(source: ExportSource, place: ExportTarget) -> str:
-    """Write the base's final place into the adapter's config; returns a note on it, or an empty text."""
+    """Writes the base's final place into the adapter's config; returns a note on it, or an empty text."""
     base = base_name(source.folder)
     if (source.folder / BASE).is_dir():
         (place.into / BASE).mkdir()
@@ -239,7 +239,7 @@ MESSAGES = """\
 
 
 def write_ollama(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:
-    """Write the whole model and its Modelfile: stop tokens, and the template unless it is the model's own.
+    """Writes the whole model and its Modelfile: stop tokens, and the template unless it is the model's own.
 
     Raises:
         ModelError: The model can't be read.

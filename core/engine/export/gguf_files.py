@@ -30,12 +30,12 @@ from core.jobs.export import NumberFormat
 from core.runs.export_source import ExportSource
 
 OUT_TYPES = {NumberFormat.FP32: "f32", NumberFormat.BF16: "bf16"}
-"""Of the converter; others are written in, or made from, fp16."""
+"""The converter's names of formats; others are written in, or made from, fp16."""
 LAST_LINES = 6
 
 
 def write_gguf(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:
-    """Write one GGUF file, and read it back into the trained model's architecture.
+    """Writes one GGUF file, and reads it back into the trained model's architecture.
 
     Raises:
         ModelError: The model can't be read, or llama.cpp failed.
@@ -84,7 +84,7 @@ a block has from -8 to 7 steps, so that a weight near 8 steps is off by up to a 
 
 
 def _quantize(file: Path, numbers: NumberFormat) -> Tolerance:
-    """Quantize a GGUF file of fp16 in its place, by the package gguf or llama.cpp, and read its weights back.
+    """Quantizes a GGUF file of fp16 in its place, by the package gguf or llama.cpp, and reads its weights back.
 
     Raises:
         ModelError: llama.cpp failed, or a weight isn't within the rounding error of its block.
@@ -101,7 +101,7 @@ def _quantize(file: Path, numbers: NumberFormat) -> Tolerance:
 
 
 def _write_quantized(full: Path, file: Path, name: str) -> None:
-    """Quantize what the converter has stored in fp16; it leaves in fp32 what llama.cpp doesn't quantize.
+    """Quantizes what the converter has stored in fp16; it leaves in fp32 what llama.cpp doesn't quantize.
 
     Rows that don't divide into blocks stay in fp16. Q4_0 has an output layer of Q8_0; llama.cpp keeps 6 bits of it.
     """
@@ -127,7 +127,7 @@ def _write_quantized(full: Path, file: Path, name: str) -> None:
 
 
 def _rounding(full: Path, file: Path) -> float:
-    """The root mean square of the quantized weights' errors, relative to that of the weights."""
+    """Returns the root mean square of the quantized weights' errors, relative to that of the weights."""
     import gguf
 
     exact = {tensor.name: tensor for tensor in gguf.GGUFReader(full).tensors}
@@ -149,7 +149,7 @@ def _rounding(full: Path, file: Path) -> float:
 
 
 def _run_llama_cpp(made: Path, *command: Any) -> None:
-    """Run a program of llama.cpp, or Python with a script of it, that makes a file."""
+    """Runs a program of llama.cpp, or Python with a script of it, that makes a file."""
     done = subprocess.run(
         list(command),
         capture_output=True,

@@ -52,13 +52,13 @@ class Logits(torch.nn.Module):
 
 
 def sample(rows: ExampleBatches) -> tuple[torch.Tensor, ...]:
-    """A batch of two for tracing: a batch size of one would become a constant."""
+    """Returns a batch of two for tracing: a batch size of one would become a constant."""
     longest = max(rows.rows, key=lambda row: next(iter(row.inputs.values())).shape[1])
     return tuple(torch.cat((value, value)) for value in longest.inputs.values())
 
 
 def _metadata(source: ExportSource, model: Any, rows: ExampleBatches) -> dict[str, str]:
-    """What a program needs to know to use the graph, by name; lists are in JSON."""
+    """Returns what a program needs to know to use the graph, by name; lists are in JSON."""
     task, inputs = source.options.task, ", ".join(rows.rows[0].inputs)
     if task.reads_images:
         recipe = read_recipe(source.folder)
@@ -106,7 +106,7 @@ LONGEST = 512
 
 
 def write_coreml(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:
-    """Write the model as an ML program for one example: a text of up to 512 tokens, or an image.
+    """Writes the model as an ML program for one example: a text of up to 512 tokens, or an image.
 
     Raises:
         ModelError: The model can't be read, or coremltools can't convert it.
@@ -176,7 +176,7 @@ GRAPH = "model.onnx"
 
 
 def write_onnx(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:
-    """Write the model as one graph for any batch size and text length, with its tokenizer.
+    """Writes the model as one graph for any batch size and text length, with its tokenizer.
 
     Raises:
         ModelError: The model can't be read, or has an operator that ONNX lacks.
@@ -217,7 +217,7 @@ def _export(model: Any, rows: ExampleBatches, path: Path, metadata: Mapping[str,
 
 
 def _run_onnx(path: Path, rows: ExampleBatches) -> list[torch.Tensor]:
-    """The logits of each example from ONNX Runtime, every other one in a batch of two."""
+    """Returns the logits of each example from ONNX Runtime, every other one in a batch of two."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])

@@ -68,7 +68,7 @@ NOT_SHOWN = ("output.", "data.text_columns", "model.source", "data.train", "task
 def write_card(
     source: ExportSource, report: ExportReport, into: Path, repo: str, metadata: Mapping[str, str]
 ) -> str:
-    """Write README.md into an export, which goes to the Hub as `repo` if that isn't empty; returns its Python code.
+    """Writes README.md into an export, which goes to the Hub as `repo` if that isn't empty; returns its Python code.
 
     `metadata` are those in the file of the model, see `Written`.
     """
@@ -140,7 +140,7 @@ def write_card(
 
 
 def _lineage(source: ExportSource) -> list[tuple[str, RunOptions]]:
-    """Titles and options of this run and those whose models it started from, as far back as they can be read."""
+    """Returns titles and options of this run and of those whose models it started from, while they are readable."""
     found = [(title_of(source.run.path, source.options), source.options)]
     while len(found) <= MOST_GENERATIONS and (folder := run_folder(found[-1][1].model.source)) is not None:
         if (options := RunFolder(folder).readable_options()) is None:
@@ -150,7 +150,7 @@ def _lineage(source: ExportSource) -> list[tuple[str, RunOptions]]:
 
 
 def _folder_in_code(path: str, repo: str) -> tuple[str, str]:
-    """An import, and an expression with it for the folder of an export, from wherever the code runs."""
+    """Returns an import, and an expression with it for the folder of an export, from wherever the code runs."""
     if repo:
         return "from huggingface_hub import snapshot_download", f"snapshot_download({json.dumps(repo)})"
     target = Path(path)
@@ -163,7 +163,7 @@ def _folder_in_code(path: str, repo: str) -> tuple[str, str]:
 def _front_matter(
     source: ExportSource, kind: ExportKind, status: RunStatus, runs: list[RunOptions]
 ) -> dict[str, str]:
-    """YAML values by name, written as JSON, which is a part of YAML."""
+    """Returns YAML values by name, written as JSON, which is a part of YAML."""
     base = base_name(source.folder) if source.is_adapter else runs[-1].model.source
     if not is_on_hub(base) or Path(base).exists():
         base = ""
@@ -185,7 +185,7 @@ def _front_matter(
 
 
 def _results(source: ExportSource, status: RunStatus) -> tuple[str, list[tuple[str, str]]]:
-    """How this very model was measured, and its metrics; none for a checkpoint that wasn't evaluated."""
+    """Returns how this very model was measured, and its metrics; none for a checkpoint that wasn't evaluated."""
     is_model = source.folder == source.run.model
     step = (status.evaluated_at or status.step) if is_model else step_of(source.folder)
     metrics = status.metrics
@@ -208,7 +208,7 @@ def _code(text: str) -> str:
 
 
 def _licence(first: RunOptions) -> str:
-    """The licence in the card of the model that the first run started from; empty if it isn't on this computer."""
+    """Returns the licence in the card of the model that the first run started from; empty if it isn't here."""
     name = first.model.source
     base = (
         hub.snapshot(name, hub.RepoKind.MODEL)
@@ -243,7 +243,7 @@ class NotTheSame(ModelError):  # noqa: N818 - said as the person sees it
 
 
 def export(request: ExportRequest, tell: verify.Tell) -> ExportReport:
-    """Write the export into `request.staging` and check it there.
+    """Writes the export into `request.staging` and checks it there.
 
     The two models are in memory one after the other, in fp32 on the CPU: a run that trains keeps its GPU.
 
@@ -288,7 +288,7 @@ def export(request: ExportRequest, tell: verify.Tell) -> ExportReport:
 def _check(
     source: ExportSource, written: verify.Written, tell: verify.Tell
 ) -> tuple[ExportAgreement | None, str]:
-    """The comparison with the trained model, or why there is none."""
+    """Returns the comparison with the trained model, or why there is none."""
     tell(_("Running the trained model"))
     rows = verify.find_rows(source)
     model = verify.load_trained(source)

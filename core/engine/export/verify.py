@@ -27,7 +27,7 @@ from core.runs.status import chosen_examples
 
 
 def load_trained(source: ExportSource) -> Any:
-    """Load the model in evaluation mode, in fp32 on the CPU; an adapter with its base, which isn't quantized.
+    """Loads the model in evaluation mode, in fp32 on the CPU; an adapter with its base, which isn't quantized.
 
     Raises:
         ModelError: Files are missing or damaged, or an adapter's base is gone.
@@ -43,7 +43,7 @@ def load_trained(source: ExportSource) -> Any:
 
 
 def _load_base(source: ExportSource) -> Any:
-    """An adapter's base with the adapter's head; random weights are drawn again from the run's seed."""
+    """Returns an adapter's base with the adapter's head; random weights are drawn again from the run's seed."""
     if source.network:
         recipe, weights = read_recipe(source.folder), source.folder / BASE / "model.safetensors"
         network = Scheme.TORCHVISION.name_of(recipe.architecture) or ""
@@ -79,7 +79,7 @@ def _load_network(folder: Path) -> VisionClassifier:
 
 
 def merged(model: Any) -> Any:
-    """The model with its LoRA matrices merged into its weights, if it has any."""
+    """Returns the model with its LoRA matrices merged into its weights, if it has any."""
     return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
 
 
@@ -112,7 +112,7 @@ class ExampleBatches:
 
 
 def find_rows(source: ExportSource) -> ExampleBatches:
-    """The run's held-out examples, filled up with noise images or random tokens.
+    """Returns the run's held-out examples, filled up with noise images or random tokens.
 
     Raises:
         ModelError: The tokenizer can't be read.
@@ -134,7 +134,7 @@ def find_rows(source: ExportSource) -> ExampleBatches:
 
 
 def _tokens(text: str, tokenizer: Any, source: ExportSource, room: int) -> list[int]:
-    """Tokenize a text: prompts were decoded with their special tokens, other texts without."""
+    """Tokenizes a text: prompts were decoded with their special tokens, other texts without."""
     if source.options.task.writes_text:
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])[-room:]
     return list(tokenizer(text, truncation=True, max_length=room)["input_ids"])
@@ -160,7 +160,7 @@ def _images(source: ExportSource) -> ExampleBatches:
 
 
 def continued(rows: ExampleBatches, model: Any) -> ExampleBatches:
-    """The prompts with the tokens that `model` writes greedily after each, which are then compared."""
+    """Returns the prompts with the tokens that `model` writes greedily after each, which are then compared."""
     longest = int(
         getattr(model.config.get_text_config(), "max_position_embeddings", None) or LONGEST_PROMPT * 2
     )
@@ -184,7 +184,7 @@ def continued(rows: ExampleBatches, model: Any) -> ExampleBatches:
 
 
 def answers(model: Any, rows: ExampleBatches) -> list[torch.Tensor]:
-    """Logits of each example in fp32: (labels), (tokens, labels) or (new tokens, vocabulary)."""
+    """Returns logits of each example in fp32: (labels), (tokens, labels) or (new tokens, vocabulary)."""
     with torch.no_grad():
         found = ((row, model(**row.inputs)["logits"].float()[0]) for row in rows.rows)
         return [logits if row.start is None else logits[row.start : -1] for row, logits in found]
@@ -231,7 +231,7 @@ def compare(
     after: list[torch.Tensor],
     tolerance: Tolerance,
 ) -> ExportAgreement:
-    """Compare the logits of two models.
+    """Compares the logits of two models.
 
     They agree if no logit differs by more than the tolerance; a label or token then differs only where the trained
     model itself gives two of them nearly the same logit.
@@ -266,7 +266,7 @@ def compare(
 
 
 def _largest(logits: torch.Tensor) -> float:
-    """The largest finite logit."""
+    """Returns the largest finite logit."""
     return float(torch.nan_to_num(logits, 0.0, 0.0, 0.0).abs().max()) if logits.numel() else 0.0
 
 
@@ -307,5 +307,5 @@ class ExportTarget:
 
 
 def by_logits(task: Task, tolerance: Tolerance, answers: Answers) -> Check:
-    """A check of logits: `answers` loads the export as its users do, and runs it."""
+    """Returns a check of logits: `answers` loads the export as its users do, and runs it."""
     return lambda rows, before: compare(task, rows, before, answers(rows), tolerance)

@@ -35,7 +35,7 @@ Send = Callable[[chat_jobs.Told], None]
 
 
 def read_requests(descriptor: int = 0) -> Iterator[chat_jobs.Said]:
-    """Read requests until the end of the input, or a line that can't be decoded.
+    """Reads requests until the end of the input, or a line that can't be decoded.
 
     Unbuffered: a thread that waits in a buffered reader would crash the interpreter at exit.
     """
@@ -58,11 +58,11 @@ class Requests:
         threading.Thread(target=self._receive, name="requests", daemon=True).start()
 
     def next_question(self) -> chat_jobs.Ask | None:
-        """Wait for a question; returns None after the last one."""
+        """Waits for a question; returns None after the last one."""
         return None if self._closed.is_set() else self._questions.get()
 
     def should_stop(self, question: int) -> bool:
-        """Whether the answer to a question is no longer wanted."""
+        """Returns whether the answer to a question is no longer wanted."""
         return question in self._stopped or self._closed.is_set()
 
     def _receive(self) -> None:
@@ -79,7 +79,7 @@ class Requests:
 
 
 def run_try(descriptor: int) -> int:
-    """Load a model and answer all requests; answers are written to `descriptor` as JSON lines.
+    """Loads a model and answers all requests; answers are written to `descriptor` as JSON lines.
 
     Returns:
         0 after the last request, 1 if the model can't be loaded, 2 if the first line is no `Load`.
@@ -139,7 +139,7 @@ def _load(load: chat_jobs.Load, send: Send) -> "TriedModel":
 
 
 def inference_options(options: RunOptions, load: chat_jobs.Load) -> RunOptions:
-    """Keep only what matters for inference: of the training options, seed and precision."""
+    """Keeps only what matters for inference: of the training options, seed and precision."""
     device = msgspec.structs.replace(options.device, compile=False, processes=1)
     if load.on_cpu:
         device = DeviceOptions(name="cpu", threads=options.device.threads)
@@ -168,7 +168,7 @@ def _answer_or_failure(
 def answer(
     model: "TriedModel", asked: chat_jobs.Ask, send: Send, should_stop: Callable[[], bool]
 ) -> chat_jobs.Answered:
-    """Answer a question; pieces of text are sent as they are written.
+    """Answers a question; pieces of text are sent as they are written.
 
     Raises:
         UserError: It can't be answered.

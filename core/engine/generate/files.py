@@ -40,7 +40,7 @@ Asked = Path | tuple[str, ...]
 def answer_files(
     model: TriedModel, asked: Ask, tell: Callable[[FilesPart], None], should_stop: ShouldStop
 ) -> Answered:
-    """Answer each image or row, and write them with their answers. What is left when it is stopped has no answer.
+    """Answers each image or row, and writes them with their answers. What is left when it is stopped has no answer.
 
     Raises:
         UserError: There is nothing to answer in these files, or the model writes texts.
@@ -170,7 +170,7 @@ def rows_of(table: Table, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _cells(model: TriedModel, asked: Ask, item: Asked) -> tuple[str, ...]:
-    """The answer as the cells that are added to its row."""
+    """Returns the answer as the cells that are added to its row."""
     if isinstance(item, Path):
         assert model.transform is not None, "a model of images has one"
         logits = logits_of_one(model, image_sample(model.transform, item))

@@ -73,13 +73,13 @@ class TriedModel:
         return self.resolved.precision.value
 
     def computing(self) -> AbstractContextManager[Any]:
-        """Return a context with the precision of the run's evaluations."""
+        """Returns a context with the precision of the run's evaluations."""
         dtype = COMPUTED_IN.get(self.resolved.precision)
         return torch.autocast(self.resolved.kind, dtype=dtype, enabled=dtype is not None)
 
 
 def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
-    """Load the trained model of `run`, or the one before, with its `inference_options`.
+    """Loads the trained model of `run`, or the one before, with its `inference_options`.
 
     Raises:
         ModelError: It is missing, damaged, or isn't on this computer.
@@ -178,7 +178,7 @@ def _load_image_model(run: RunFolder, options: RunOptions, which: Which, resolve
 
 
 def example_images(run: RunFolder) -> Iterator[Any]:
-    """The run's validation images that can be read, for PIL."""
+    """Yields the run's validation images that can be read, for PIL."""
     named = (file_inside(run.path, one.image) for one in chosen_examples(run.events_file) if one.image)
     for path in filter(None, named):
         with contextlib.suppress(*UNREADABLE), opened(path) as image:
@@ -187,6 +187,6 @@ def example_images(run: RunFolder) -> Iterator[Any]:
 
 
 def _whole(source: str, options: RunOptions) -> RunOptions:
-    """As the run's own model is loaded: all of it, whatever was trained."""
+    """Returns the options with which the run's own model is loaded whole, whatever was trained."""
     whole = msgspec.structs.replace(options.model, method=Method.FULL, pretrained=True, source=source)
     return msgspec.structs.replace(options, model=whole)

@@ -55,12 +55,12 @@ class Predictor:
     parts: tuple[Predict, ...]
 
     def predict(self, model: Any, should_stop: ShouldStop) -> tuple[Said, ...]:
-        """Predict all examples with a model in evaluation mode; generation ends early if `should_stop`."""
+        """Predicts all examples with a model in evaluation mode; generation ends early if `should_stop`."""
         return tuple(said for part in self.parts for said in part(model, should_stop))
 
 
 def _logits(model: Any, samples: Sequence[Any], collator: Collator) -> Iterator[torch.Tensor]:
-    """Return the logits of each batch in fp32, on the CPU: [batch, labels], or [batch, tokens, labels]."""
+    """Returns the logits of each batch in fp32, on the CPU: [batch, labels], or [batch, tokens, labels]."""
     device = next(model.parameters()).device
     for start in range(0, len(samples), BATCH_SIZE):
         batch = collator(list(samples[start : start + BATCH_SIZE]))
@@ -104,7 +104,7 @@ def continue_prompts(
     should_stop: ShouldStop,
     new_tokens: int = NEW_TOKENS,
 ) -> Iterator[Said]:
-    """Continue each prompt greedily; long ones are cut at the beginning."""
+    """Continues each prompt greedily; long ones are cut at the beginning."""
     new_tokens = min(new_tokens, max_positions(model) // 2)
     longest = max_positions(model) - new_tokens
     for start in range(0, len(prompts), BATCH_SIZE):
@@ -123,7 +123,7 @@ def generate(
     should_stop: ShouldStop,
     **options: Any,
 ) -> list[list[int]]:
-    """Generate with transformers' `generate`; return the new tokens of each prompt."""
+    """Generates with transformers' `generate`; returns the new tokens of each prompt."""
     width, pad = max(map(len, prompts)), _pad_token(tokenizer)
     rows = [[pad] * (width - len(prompt)) + list(prompt) for prompt in prompts]
     masks = [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts]
@@ -151,24 +151,24 @@ def _pad_token(tokenizer: Any) -> int:
 
 
 def max_positions(model: Any) -> int:
-    """Return the most tokens of the model: with learned positions it fails beyond them, on a GPU for good."""
+    """Returns the most tokens of the model: with learned positions it fails beyond them, on a GPU for good."""
     limit: int = getattr(model.config.get_text_config(), "max_position_embeddings", None) or sys.maxsize
     return limit
 
 
 def end_tokens(model: Any, tokenizer: Any) -> set[int | None]:
-    """Return the tokens that end generated text: padding, the end of text and, for chat models, of a turn."""
+    """Returns the tokens that end generated text: padding, the end of text and, for chat models, of a turn."""
     ends = model.generation_config.eos_token_id
     return {_pad_token(tokenizer), tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
 
 
 def _number_text(value: float) -> str:
-    """Format a number with at most three decimals."""
+    """Formats a number with at most three decimals."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def words_of(sample: dict[str, Any], text: str, tokenizer: Any) -> list[str]:
-    """Return the labelled words of a text; they are decoded from the `sample` if other words have no label."""
+    """Returns the labelled words of a text; they are decoded from the `sample` if other words have no label."""
     special, words = set(tokenizer.all_special_ids), list[list[int]]()
     # a word starts at a token with a label, and continues over those without one
     for token, label in zip(sample["input_ids"], sample["labels"], strict=True):
@@ -185,7 +185,7 @@ def _true_tags(sample: dict[str, Any]) -> list[int]:
 
 
 def tagged(words: Sequence[str], tags: Sequence[int], labels: tuple[str, ...]) -> str:
-    """Return the words with a tag other than O, as `word [TAG]`, or a dash."""
+    """Returns the words with a tag other than O, as `word [TAG]`, or a dash."""
     pairs = ((word, labels[tag]) for word, tag in zip(words, tags, strict=True))
     return ", ".join(f"{word} [{label}]" for word, label in pairs if label != OUTSIDE) or "–"
 
@@ -201,7 +201,7 @@ WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
 
 
 def classify(model: TriedModel, asked: Ask) -> Answered:
-    """Answer with labels or a number.
+    """Answers with labels or a number.
 
     Raises:
         UserError: The model doesn't read that kind of input, or it can't be read.
@@ -232,7 +232,7 @@ def classify(model: TriedModel, asked: Ask) -> Answered:
 
 
 def image_sample(transform: ImageTransform, path: Path) -> dict[str, Any]:
-    """Read an image file as a sample for the collator.
+    """Reads an image file as a sample for the collator.
 
     Raises:
         DataError: It can't be read.
@@ -249,7 +249,7 @@ def image_sample(transform: ImageTransform, path: Path) -> dict[str, Any]:
 
 
 def shape_notes(transform: ImageTransform, path: Path) -> tuple[str, ...]:
-    """Say what was done to an image that isn't square; nothing of one that is."""
+    """Says what was done to an image that isn't square; nothing of one that is."""
     if is_nearly_square(*size_of(path)):
         return ()
     return (CROPPED if transform.fit is ImageFit.CROP else SQUASHED,)
@@ -260,7 +260,7 @@ def _first_row(columns: dict[str, list[Any]]) -> dict[str, Any]:
 
 
 def logits_of_one(model: TriedModel, sample: dict[str, Any]) -> torch.Tensor:
-    """Return the logits of one sample: [labels], or [tokens, labels]."""
+    """Returns the logits of one sample: [labels], or [tokens, labels]."""
     collator = stack if model.transform is not None else pad_as(model.tokenizer, **model.padding)
     return next(_logits(model.model, [sample], collator))[0]
 
@@ -274,7 +274,7 @@ def classes_of(model: TriedModel, asked: Ask, logits: torch.Tensor, read: int) -
 
 
 def _word_labels(model: TriedModel, asked: Ask, text: str) -> Answered:
-    """Predict a label for each word with a token, up to the model's limit."""
+    """Predicts a label for each word with a token, up to the model's limit."""
     places = [match.span() for match in WORD.finditer(text)]
     words = [text[start:end] for start, end in places]
     # the number of each word in place of its label shows where its first token is
@@ -297,7 +297,7 @@ def _word_labels(model: TriedModel, asked: Ask, text: str) -> Answered:
 
 
 def _cut(model: TriedModel, read: int) -> tuple[str, ...]:
-    """Note that a text as long as the limit may have been cut off."""
+    """Notes that a text as long as the limit may have been cut off."""
     note = _("Only the first {length:,} tokens were read, the length set for training.")
     return (note.format(length=model.length),) if read and read >= model.length else ()
 
@@ -312,7 +312,7 @@ QUOTED_CHARACTERS = 60
 
 
 def choose(options: RunOptions, prepared: Prepared, folder: Path, reporter: Reporter) -> Predictor | None:
-    """Choose the examples of a run, whose images are written to `examples/` in its folder; None if there are none.
+    """Chooses the examples of a run, whose images are written to `examples/` in its folder; None if there are none.
 
     Prompts that can't be used are warned of.
     """
@@ -377,7 +377,7 @@ def _held_out(
 def _example(
     index: int, sample: dict[str, Any], expected: str, prepared: Prepared, folder: Path, *, name: str
 ) -> Example:
-    """A validation sample as an example; its image, if it has one, is written to `examples/` under this name."""
+    """Makes an example of a validation sample; writes its image, if it has one, to `examples/` under this name."""
     origin = prepared.origin(index)
     if "input_ids" in sample:
         given = _text(sample, prepared.processing_class)
@@ -391,7 +391,7 @@ def _example(
 
 
 def around_message(tokenizer: Any) -> tuple[str, str] | None:
-    """What the chat template puts before a message of the user and after the last one; None if it refuses."""
+    """Returns what the chat template puts before a message of the user and after the last one; None if it refuses."""
     mark = "\N{WHITE SQUARE}"
     user, answer = {"role": "user", "content": mark}, {"role": "assistant", "content": "-"}
     try:
@@ -407,7 +407,7 @@ def around_message(tokenizer: Any) -> tuple[str, str] | None:
 
 
 def last_message(text: str, around: tuple[str, str] | None) -> str:
-    """The last message of the user in the text of a conversation; empty if it isn't found."""
+    """Returns the last message of the user in the text of a conversation; empty if it isn't found."""
     before, after = around or ("", "")
     if not before or before not in text:
         return ""
@@ -416,7 +416,7 @@ def last_message(text: str, around: tuple[str, str] | None) -> str:
 
 
 def _text(sample: dict[str, Any], tokenizer: Any) -> str:
-    """Decode a text, or a pair with a line for each."""
+    """Decodes a text, or a pair with a line for each."""
     texts, ids = [], list(sample["input_ids"])
     while ids:
         end = ids.index(tokenizer.sep_token_id) if tokenizer.sep_token_id in ids else len(ids)
@@ -426,7 +426,7 @@ def _text(sample: dict[str, Any], tokenizer: Any) -> str:
 
 
 def prompt_and_answer(sample: dict[str, Any]) -> tuple[list[int], list[int]]:
-    """Split token ids into a prompt and the expected continuation.
+    """Splits token ids into a prompt and the expected continuation.
 
     The prompt is the beginning of a text, all before the last answer of a conversation, or that of a pair.
     """
@@ -454,12 +454,12 @@ PICTURED = 100
 """Where images are files of their own, so many wrong ones are also written as the model sees them, and a fifth as many
 right ones."""
 WRITTEN_PIXELS = 5_000_000
-"""Of images without a file of their own, so many pixels are written, and the others aren't kept."""
+"""Pixels that are written of images without a file of their own; further images aren't kept."""
 CHANCES_KEPT = 10
 
 
 def judge(logits: Any, truth: Any, order: Sequence[int], prepared: Prepared, folder: Path) -> Validation:
-    """Choose examples of an evaluation, and write their images; the caller sets `step`.
+    """Chooses examples of an evaluation, and writes their images; the caller sets `step`.
 
     Args:
         logits: [samples, labels].
@@ -510,7 +510,7 @@ def _true_label(samples: Any, index: int) -> int:
 
 
 def _spread(scores: Any, cells: Any) -> Any:
-    """Indices of samples, the highest score first, but the first one of each cell before the second of any."""
+    """Returns indices of samples, the highest score first, but the first one of each cell before the second of any."""
     order = np.lexsort((-scores, cells))
     places = np.arange(len(order))
     begins = np.diff(cells[order], prepend=-1) != 0
@@ -521,7 +521,7 @@ def _spread(scores: Any, cells: Any) -> Any:
 def _own_prompts(
     options: RunOptions, tokenizer: Any, reporter: Reporter
 ) -> Iterator[tuple[tuple[Example, ...], Predict]]:
-    """Tokenize the prompts of the options: as a text, or as a message to the assistant."""
+    """Tokenizes the prompts of the options: as a text, or as a message to the assistant."""
     prompts: dict[str, list[int]] = {}
     for number, prompt in enumerate(options.output.prompts, 1):
         if prompt in prompts:
@@ -570,7 +570,7 @@ class Stream:
         self.ended_by: EndedBy | None = None
 
     def put(self, value: Any) -> None:
-        """Add the prompt, which is ignored, or a token."""
+        """Adds the prompt, which is ignored, or a token."""
         tokens = value.reshape(-1).tolist() if self._has_prompt else ()
         self._has_prompt = True
         for token in tokens:
@@ -578,7 +578,7 @@ class Stream:
                 self._add(token)
 
     def end(self) -> None:
-        """Send the text that was held back."""
+        """Sends the text that was held back."""
         self.text = self.text.rstrip(UNFINISHED)
         self._send(len(self.text))
 
@@ -611,7 +611,7 @@ class Stream:
 
 
 def write(model: TriedModel, asked: Ask, on_text: Callable[[str], None], should_stop: ShouldStop) -> Answered:
-    """Generate an answer.
+    """Generates an answer.
 
     Raises:
         UserError: The prompt is empty, or the chat template can't write it.
@@ -656,7 +656,7 @@ def write(model: TriedModel, asked: Ask, on_text: Callable[[str], None], should_
 
 
 def _text_prompt(model: TriedModel, given: Texts, most: int) -> tuple[list[int], tuple[str, ...]]:
-    """Return at most `most` tokens, and a note if the beginning of the text is cut off."""
+    """Returns at most `most` tokens, and a note if the beginning of the text is cut off."""
     text = "\n".join(given.texts)
     ids = list(model.tokenizer(text, add_special_tokens=not given.as_read, verbose=False)["input_ids"])
     return ids[-most:], _shortened(model, ids, most)
@@ -672,7 +672,7 @@ def _shortened(model: TriedModel, ids: list[int], most: int) -> tuple[str, ...]:
 
 
 def _chat_prompt(model: TriedModel, given: Chat, most: int) -> tuple[list[int], tuple[str, ...]]:
-    """Write a conversation with the model's template, without its oldest turns if it is too long."""
+    """Writes a conversation with the model's template, without its oldest turns if it is too long."""
     turns: list[ChatTurn] = []
     for turn in given.turns:  # many templates refuse consecutive turns of one role
         if turn.text.strip() and turns and turns[-1].role is turn.role:

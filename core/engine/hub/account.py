@@ -8,7 +8,7 @@ from core.jobs.hub import Account, AccountAction, AccountRequest
 
 
 def account(request: AccountRequest) -> Account:
-    """Save, remove or check the token, and report where it is now.
+    """Saves, removes or checks the token, and reports where it is now.
 
     Raises:
         UserError: There is no keychain, it is locked, or the Hub rejects the token.
@@ -41,6 +41,3 @@ def account(request: AccountRequest) -> Account:
         refusal=NO_KEYCHAIN if keychain is None else "",
         name=owner,
     )
-
-
-# --- Errors of the Hub, without the token

@@ -35,7 +35,7 @@ class Subject:
     kind: RepoKind = RepoKind.MODEL
 
     def error(self, title: str, detail: str) -> UserError:
-        """Make an error about it, with every token removed."""
+        """Makes an error about the subject, with every token removed."""
         error_type = ModelError if self.kind is RepoKind.MODEL else DataError
         return error_type(without_token(title), without_token(detail))
 
@@ -45,7 +45,7 @@ def without_token(text: str) -> str:
 
 
 def as_user_error(error: Exception, subject: Subject) -> UserError:
-    """Translate one of `FAILURES` into a message with a remedy."""
+    """Translates one of `FAILURES` into a message with a remedy."""
     host, name = hub.host(), subject.name or hub.host()
     title, detail = _("{host} refuses {name}"), ""
     match error:
@@ -85,13 +85,13 @@ def as_user_error(error: Exception, subject: Subject) -> UserError:
 
 
 def offline(subject: Subject) -> UserError:
-    """The error where the Hub must not be contacted."""
+    """Returns the error where the Hub must not be contacted."""
     detail = _("{by} forbids requests to {host}.").format(by=hub.forbidden_by(), host=hub.host())
     return subject.error(_("Hone works offline"), detail)
 
 
 def not_the_hub(subject: Subject) -> UserError:
-    """The error where something else answers in place of the Hub."""
+    """Returns the error where something else answers in place of the Hub."""
     return subject.error(
         _("{host} doesn't respond as the Hub does").format(host=hub.host()),
         _("A proxy answers in its place, or a network that requires a login first."),
@@ -128,7 +128,7 @@ def _unreachable(error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """The first line of an error's text, or its type."""
+    """Returns the first line of an error's text, or its type."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     lines = str(error.__cause__ or error).strip().splitlines()
@@ -143,7 +143,7 @@ Info = ModelInfo | DatasetInfo
 
 
 def ask(path: str, subject: Subject, params: dict[str, Any] | None = None) -> Any:
-    """Send one request to the Hub's API at `path` (`/api/models`), without retries, and decode the JSON answer.
+    """Sends one request to the Hub's API at `path` (`/api/models`), without retries, and decodes the JSON answer.
 
     Raises:
         UserError: There is no answer, or it isn't the Hub's.
@@ -172,7 +172,7 @@ def ask(path: str, subject: Subject, params: dict[str, Any] | None = None) -> An
 
 
 def info(record: Any, kind: hub.RepoKind, subject: Subject) -> Info:
-    """Parse a record of the API.
+    """Parses a record of the API.
 
     Raises:
         UserError: It isn't one.
@@ -185,6 +185,6 @@ def info(record: Any, kind: hub.RepoKind, subject: Subject) -> Info:
 
 
 def headers() -> dict[str, str]:
-    """HTTP headers, with the token if there is one."""
+    """Returns HTTP headers, with the token if there is one."""
     made: dict[str, str] = build_hf_headers(token=find_token()[0] or False, library_name="hone")
     return made

@@ -47,7 +47,7 @@ from core.options import hub
 
 
 def push(request: PushRequest, tell: Callable[[str], None]) -> Pushed:
-    """Create the repository and upload the files.
+    """Creates the repository and uploads the files.
 
     Raises:
         UserError: There is no token, or it may not write; the name is taken; the Hub can't be reached; or Hone works
@@ -118,7 +118,7 @@ constants.DOWNLOAD_CHUNK_SIZE = None  # type: ignore[assignment]
 
 
 def fetch_config(source: str) -> hub_jobs.ConfigFetched:
-    """Download the config.json of a model.
+    """Downloads the config.json of a model.
 
     Raises:
         ModelError: It can't be downloaded.
@@ -176,7 +176,7 @@ class RemoteFile:
     is_large: bool
 
     def fetch(self, path: Path, sent: Mapping[str, str], on_bytes: Callable[[int], None]) -> None:
-        """Download it into `path`, after what is in that; `on_bytes` is called with the bytes so far.
+        """Downloads the file into `path`, after what is there already; `on_bytes` is called with the bytes so far.
 
         Raises:
             Damaged: The content isn't the file's; `path` is deleted.
@@ -241,7 +241,7 @@ class Repository:
         return self.folder / "blobs" / f"{file.digest}{hub.PARTIAL}"
 
     def needed(self, subset: str) -> list[RemoteFile]:
-        """The files a run needs; of a data set, those of one subset and its card."""
+        """Returns the files a run needs; of a data set, those of one subset and its card."""
         if self.subject.kind is hub.RepoKind.MODEL:
             return [self.file(name) for name in hub.wanted(self.siblings)]
         splits = chosen(subsets(self._card(), self.siblings), subset, self.subject.name)
@@ -249,7 +249,7 @@ class Repository:
         return [self.file(name) for name in ([CARD] if CARD in self.siblings else []) + names]
 
     def _card(self) -> dict[str, Any]:
-        """The card of a data set, which names its subsets."""
+        """Returns the card of a data set, which names its subsets."""
         if CARD not in self.siblings or (self.siblings[CARD].size or 0) >= MAX_CARD_BYTES:
             return {}
         path = self.snapshot / CARD
@@ -264,7 +264,7 @@ class Repository:
         return card_of(path)
 
     def fetch(self, files: list[RemoteFile], on_progress: OnProgress) -> None:
-        """Download what is missing, then put all of it in place."""
+        """Downloads what is missing, then puts all of it in place."""
         for name in ("blobs", "snapshots", "refs"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         missing = [file for file in files if not (self.snapshot / file.name).exists()]
@@ -309,7 +309,7 @@ class Repository:
             )
 
     def _place(self, file: RemoteFile, files: list[RemoteFile]) -> None:
-        """Link the blob under the file's own name, or move it there if links aren't supported."""
+        """Links the blob under the file's own name, or moves it there if links aren't supported."""
         target, blob = self.snapshot / file.name, self.folder / "blobs" / file.digest
         partial = self.partial(file)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -326,7 +326,7 @@ class Repository:
 
 
 def download(request: hub_jobs.DownloadRequest, on_progress: OnProgress) -> hub_jobs.Downloaded:
-    """Download what a run needs of a model or data set, continuing an interrupted download.
+    """Downloads what a run needs of a model or data set, continuing an interrupted download.
 
     Raises:
         UserError: It can't be used or downloaded, the disk is too full, or the content is damaged.
@@ -366,7 +366,7 @@ def download(request: hub_jobs.DownloadRequest, on_progress: OnProgress) -> hub_
 
 
 def drop_partial(name: str, kind: hub.RepoKind) -> int:
-    """Delete the unfinished files of a repository, and its folder if nothing else is in it; returns the bytes freed."""
+    """Deletes a repository's unfinished files, and its folder if nothing else is in it; returns the bytes freed."""
     folder, freed = hub.repo_folder(name, kind), hub.partial_bytes(name, kind)
     for path in hub.partial_files(name, kind):
         remove(path)
@@ -376,7 +376,7 @@ def drop_partial(name: str, kind: hub.RepoKind) -> int:
 
 
 def cached() -> hub_jobs.CacheReport:
-    """All models and data sets in the cache, the largest first.
+    """Returns all models and data sets in the cache, the largest first.
 
     Raises:
         ModelError: It can't be read.
@@ -414,7 +414,7 @@ def cached() -> hub_jobs.CacheReport:
 
 
 def remove_cached(request: hub_jobs.RemoveRequest) -> hub_jobs.Removed:
-    """Delete a model or data set from the cache, all its versions, or only its unfinished files.
+    """Deletes a model or data set from the cache, all its versions, or only its unfinished files.
 
     Raises:
         UserError: It isn't there, or can't be deleted.

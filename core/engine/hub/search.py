@@ -45,7 +45,7 @@ def is_data(name: str) -> bool:
 
 
 def subsets(card: Mapping[str, Any], files: Iterable[str]) -> dict[str, Splits]:
-    """The files of each split of each subset; a data set without named subsets has one with an empty name.
+    """Returns the files of each split of each subset; a data set without named subsets has one with an empty name.
 
     Args:
         card: The metadata at the top of the data set's README.md.
@@ -61,7 +61,7 @@ def subsets(card: Mapping[str, Any], files: Iterable[str]) -> dict[str, Splits]:
 
 
 def chosen(found: Mapping[str, Splits], subset: str, name: str) -> Splits:
-    """One subset: the named one, else the one called `default`, else the first.
+    """Returns one subset: the named one, else the one called `default`, else the first.
 
     Raises:
         DataError: There is none of this name.
@@ -75,7 +75,7 @@ def chosen(found: Mapping[str, Splits], subset: str, name: str) -> Splits:
 
 
 def by_names(names: Iterable[str]) -> Splits:
-    """Files by the split in their names or folders; without any split, all are for training."""
+    """Returns files by the split in their names or folders; without any split, all are for training."""
     found: Splits = {}
     rest: list[str] = []
     for name in names:
@@ -85,7 +85,7 @@ def by_names(names: Iterable[str]) -> Splits:
 
 
 def split_of(name: str) -> str:
-    """The split in the name of a file or of a folder above it; empty if none."""
+    """Returns the split in the name of a file or of a folder above it; empty if none."""
     words = re.split(r"[^a-z]+", name.lower())[:-1]  # without the file's ending
     return next(
         (split for word in reversed(words) for split, known in SPLIT_NAMES.items() if word in known), ""
@@ -93,7 +93,7 @@ def split_of(name: str) -> str:
 
 
 def _splits_of(config: Mapping[str, Any], names: list[str]) -> Splits:
-    """The splits of one entry of a card's `configs` (https://huggingface.co/docs/hub/datasets-manual-configuration)."""
+    """Reads the splits of a card's config (https://huggingface.co/docs/hub/datasets-manual-configuration)."""
     folder = str(config.get("data_dir") or "").strip("/")
     within = [name for name in names if not folder or name.startswith(f"{folder}/")]
     files = config.get("data_files")
@@ -110,7 +110,7 @@ def _splits_of(config: Mapping[str, Any], names: list[str]) -> Splits:
 
 
 def _matching(patterns: Any, names: list[str], folder: str) -> list[str]:
-    """The names that match one of the patterns; `**` stands for any folders, or none."""
+    """Returns the names that match one of the patterns; `**` stands for any folders, or none."""
     texts = [str(pattern) for pattern in (patterns if isinstance(patterns, list) else [patterns]) if pattern]
     full = [(f"{folder}/{text}" if folder else text).removeprefix("./") for text in texts]
     return [
@@ -121,7 +121,7 @@ def _matching(patterns: Any, names: list[str], folder: str) -> list[str]:
 
 
 def cached_splits(name: str, subset: str = "") -> dict[str, tuple[Path, ...]]:
-    """The files of each split of a data set in the cache: Parquet, CSV, TSV, JSON or JSON Lines.
+    """Returns the files of each split of a data set in the cache: Parquet, CSV, TSV, JSON or JSON Lines.
 
     Args:
         subset: One of its subsets; empty: `default`, or the first.
@@ -146,7 +146,7 @@ def cached_splits(name: str, subset: str = "") -> dict[str, tuple[Path, ...]]:
 
 
 def card_of(path: Path) -> dict[str, Any]:
-    """The metadata of a data set's README.md; empty if it is missing or damaged."""
+    """Returns the metadata of a data set's README.md; empty if it is missing or damaged."""
     import yaml  # type: ignore[import-untyped]  # comes with huggingface_hub, which reads cards with it
     from huggingface_hub import metadata_load
 
@@ -174,7 +174,7 @@ _FIELDS = {
 
 
 def search(request: hub_jobs.SearchRequest) -> hub_jobs.SearchAnswer:
-    """Find models or data sets by their names, the most downloaded first.
+    """Finds models or data sets by their names, the most downloaded first.
 
     Raises:
         UserError: The Hub can't be reached, or refuses.
@@ -204,7 +204,7 @@ def search(request: hub_jobs.SearchRequest) -> hub_jobs.SearchAnswer:
 
 
 def found_of(record: Info) -> hub_jobs.Found:
-    """Describe a model or data set, and whether Hone can use it."""
+    """Describes a model or data set, and whether Hone can use it."""
     names = [sibling.rfilename for sibling in record.siblings or ()]
     tags = record.tags or []
     parameters = None

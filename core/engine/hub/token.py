@@ -34,7 +34,7 @@ NO_KEYCHAIN = _(
 
 
 def find_token() -> tuple[str, TokenPlace]:
-    """Return the token in use and its place: HF_TOKEN, else the keychain, else the file of `hf auth login`."""
+    """Returns the token in use and its place: HF_TOKEN, else the keychain, else the file of `hf auth login`."""
     from huggingface_hub import get_token
 
     token = (os.environ.get("HF_TOKEN") or os.environ.get("HUGGING_FACE_HUB_TOKEN") or "").strip()
@@ -51,7 +51,7 @@ def find_token() -> tuple[str, TokenPlace]:
 
 
 def lend_token() -> None:
-    """Make the token in the keychain available to libraries in this process."""
+    """Makes the token in the keychain available to libraries in this process."""
     token, place = find_token()
     if place is TokenPlace.KEYCHAIN:
         os.environ["HF_TOKEN"] = token
@@ -59,7 +59,7 @@ def lend_token() -> None:
 
 @contextmanager
 def _unlocked() -> Iterator[None]:
-    """Turn the keychain's errors into a UserError without their text, which may quote the token."""
+    """Turns the keychain's errors into a UserError without their text, which may quote the token."""
     from keyring.errors import KeyringError
 
     try:
@@ -71,7 +71,7 @@ def _unlocked() -> Iterator[None]:
 
 
 def _keychain() -> Any | None:
-    """Return keyring's backend of a keychain protected by the system, or None."""
+    """Returns keyring's backend of a keychain protected by the system, or None."""
     import keyring
     from keyring.backends.chainer import ChainerBackend
 

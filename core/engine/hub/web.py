@@ -24,7 +24,7 @@ PROXY = _("The proxy requires a login: set HTTPS_PROXY to http://name:password@h
 
 
 def read(address: str, title: str, *fixes: Fix) -> bytes:
-    """Download from an HTTPS address, with the system's certificates: a bundle has none.
+    """Downloads from an HTTPS address, with the system's certificates: a bundle has none.
 
     Raises:
         UserError: With this title and these fixes, if it fails.
@@ -39,7 +39,7 @@ def read(address: str, title: str, *fixes: Fix) -> bytes:
 
 
 def fetch_uv(folder: Path) -> Path:
-    """Download uv into a folder, unless it is there, from the package index that it installs from.
+    """Downloads uv into a folder, unless it is there, from the package index that it installs from.
 
     Raises:
         UserError: There is none for this system, or the download failed.

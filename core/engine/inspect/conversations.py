@@ -27,7 +27,7 @@ NOTHING_LEFT = FindingKind(
 
 
 def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataReport:
-    """Report on conversations, or pairs of answers.
+    """Reports on conversations, or pairs of answers.
 
     Raises:
         DataError: The table can't be read at all.
@@ -103,7 +103,7 @@ def inspect_conversations(options: RunOptions, stages: shared.Stages) -> DataRep
 
 
 def _model(options: RunOptions, draft: shared.Draft) -> shared.ModelTokenizer | None:
-    """The tokenizer of a run with its chat template, if it is on this computer."""
+    """Returns the tokenizer of a run with its chat template, if it is on this computer."""
     chosen = options.data.chat_template
     model = shared.model_tokenizer(options, lambda: all_pieces(texts_of_conversations(options)))
     if model is None or not model.tokenizer.is_fast:
@@ -117,7 +117,7 @@ def _model(options: RunOptions, draft: shared.Draft) -> shared.ModelTokenizer | 
 
 
 def _findings(result: TokenizedTable, model: shared.ModelTokenizer | None) -> Iterator[DataFinding]:
-    """All findings, with whether there are enough rows."""
+    """Yields all findings, with whether there are enough rows."""
     fixes = longer(result.lengths, model.length, model.usable) if model is not None else ()
     cut = (ANSWERS_CUT.code, ANSWERS_GONE.code)
     findings = tuple(
@@ -132,14 +132,14 @@ def _findings(result: TokenizedTable, model: shared.ModelTokenizer | None) -> It
 
 
 def _is_sound(result: TokenizedTable) -> bool:
-    """Whether no row stops a run."""
+    """Returns whether no row stops a run."""
     return not result.tally.has_problems and result.usable > 0
 
 
 def _rows_left(
     result: TokenizedTable, renderer: Renderer | None, options: RunOptions, draft: shared.Draft
 ) -> int | None:
-    """The rows left to learn from; None if a run would stop, or if not all rows were tokenized to know that."""
+    """Returns the rows left to learn from; None if a run would stop, or if not all rows were tokenized to know that."""
     if not _is_sound(result):
         return None
     if renderer is None:
@@ -152,14 +152,14 @@ def _rows_left(
 
 
 def _packed_rows(result: TokenizedTable, places: Sequence[int]) -> int:
-    """The rows of an epoch when several conversations share one, as TRL packs them for the run."""
+    """Returns the rows of an epoch when several conversations share one, as TRL packs them for the run."""
     from trl import pack_dataset
 
     return len(places) and len(pack_dataset(result.samples.select(places), result.length, "bfd"))
 
 
 def _seen(rows: Sequence[ChatRow], renderer: Renderer | None, length: int) -> Iterator[Seen]:
-    """Each row as it will be trained on; without a tokenizer as its messages."""
+    """Yields each row as it will be trained on, or its messages without a tokenizer."""
     for row in rows:
         if renderer is None:
             prompt = tuple(_parts(row.messages, is_trained=not row.chosen))
@@ -171,7 +171,7 @@ def _seen(rows: Sequence[ChatRow], renderer: Renderer | None, length: int) -> It
         try:
             yield preview_row(renderer, row, length)
         except TemplateRefused:
-            continue  # among the findings
+            continue  # the refusal is a finding already
 
 
 def _parts(messages: Sequence[Message], *, is_trained: bool = True) -> Iterator[SeenPart]:

@@ -53,7 +53,7 @@ class Stages:
         self._last, self._end = -PROGRESS_SECONDS, 0.0
 
     def next(self, share: float) -> Progress:
-        """The progress callback of the next stage, which takes about this share of the time."""
+        """Returns the progress callback of the next stage, which takes about this share of the time."""
         start, self._end = self._end, min(1.0, self._end + share)
 
         def report(done: int, total: int) -> None:
@@ -67,7 +67,7 @@ class Stages:
 
 
 def table_fields(table: Table) -> dict[str, Any]:
-    """The fields of a report about a table, whatever the task."""
+    """Returns the fields of a report about a table, whatever the task."""
     return {
         "format": table.format,
         "rows": table.rows.num_rows,
@@ -79,7 +79,7 @@ def table_fields(table: Table) -> dict[str, Any]:
 
 
 def as_problem(path: str, error: DataError) -> Problem:
-    """An error as a problem of the option at `path`."""
+    """Returns an error as a problem of the option at `path`."""
     return Problem(path, f"{error.title}. {error.detail}", error.fixes)
 
 
@@ -108,14 +108,14 @@ class Draft:
                 self.notes.append(note.message)
 
     def add_model(self, model: "ModelTokenizer | None") -> None:
-        """Add what is known about the tokenizer of a model, if it is at hand."""
+        """Adds what is known about the tokenizer of a model, if it is at hand."""
         if model is not None:
             self.vocabulary = model.vocabulary
             self.findings += model.findings
             self.notes += model.notes
 
     def check(self, path: str, check: Callable[[], object]) -> None:
-        """Run a check; the error it raises is a problem of the option at `path`."""
+        """Runs a check; the error it raises is a problem of the option at `path`."""
         try:
             check()
         except DataError as error:
@@ -137,7 +137,7 @@ class Draft:
 
 
 def of_evaluation(findings: Iterable[DataFinding], held_out: HeldOut) -> list[DataFinding]:
-    """Findings about rows of the evaluation data, which say so."""
+    """Returns the findings with a note that they are about the evaluation data."""
     return [
         msgspec.structs.replace(
             finding,
@@ -152,7 +152,7 @@ def of_evaluation(findings: Iterable[DataFinding], held_out: HeldOut) -> list[Da
 
 
 def of_repeats(finding: DataFinding, data: DataOptions) -> DataFinding:
-    """The finding of repeated rows, with what they do to the score and how to leave them out."""
+    """Returns the finding of repeated rows, with what they do to the score and how to leave them out."""
     message = finding.message
     if data.eval_fraction > 0 and not (data.eval or data.eval_split):
         message = _(
@@ -162,7 +162,7 @@ def of_repeats(finding: DataFinding, data: DataOptions) -> DataFinding:
 
 
 def evenly_chosen(rows: int) -> Any:
-    """The indices of `MOST_SAMPLED` rows at most, evenly spread over all."""
+    """Returns the indices of `MOST_SAMPLED` rows at most, evenly spread over all."""
     count = min(rows, MOST_SAMPLED)
     return np.arange(count) * rows // max(1, count)
 
@@ -174,7 +174,7 @@ TOKENS, CHARACTERS = "tokens", "characters"
 
 
 def histogram(lengths: Sequence[int], unit: str, limit: int | None = None) -> Lengths | None:
-    """Count the lengths of samples into bars of a round width; None if there are none.
+    """Counts the lengths of samples into bars of a round width; None if there are none.
 
     Samples longer than `limit` are cut off there; None: none is.
     """
@@ -218,7 +218,7 @@ class ModelTokenizer:
 def model_tokenizer(
     options: RunOptions, texts: Callable[[], Sequence[str]] | None = None
 ) -> ModelTokenizer | None:
-    """The tokenizer of the model; of a model from scratch one that is trained on `texts`, similar to that of the run.
+    """Loads the model's tokenizer; for a model from scratch, trains one on `texts`, similar to the run's.
 
     Returns:
         None if no model is chosen, it isn't on this computer, or it can't be read, as the check of the model reports.

@@ -82,7 +82,7 @@ Flagged = dict[FindingKind, list[tuple[int, str]]]
 
 
 def inspect_images(options: RunOptions, progress: Progress = lambda _done, _total: None) -> DataReport:
-    """Check all images that a run with these options would train and evaluate on; the model isn't needed.
+    """Checks all images that a run with these options would train and evaluate on; the model isn't needed.
 
     Raises:
         DataError: There are no images at all. What is wrong with some is in the report.
@@ -141,13 +141,13 @@ def inspect_images(options: RunOptions, progress: Progress = lambda _done, _tota
 
 
 def _without(images: Images, checked: Sequence[CheckedImage]) -> Images:
-    """The images that can be read: a run begins once the others are gone."""
+    """Returns the images that can be read: a run begins once the others are gone."""
     usable = [index for index, one in enumerate(checked) if one.is_usable]
     return images.at(usable) if checked else images
 
 
 def _not_square(checks: Sequence[Sequence[CheckedImage]], fit: ImageFit, size: int) -> Iterator[DataFinding]:
-    """Say that most images are squashed, and how they wouldn't be; cropping was chosen by the person."""
+    """Says that most images are squashed, and how they wouldn't be; cropping was chosen by the person."""
     shapes = [one.is_square for checked in checks for one in checked if one.is_usable]
     count = shapes.count(False)
     if fit is ImageFit.SQUASH and 2 * count > len(shapes):
@@ -165,7 +165,7 @@ def _not_square(checks: Sequence[Sequence[CheckedImage]], fit: ImageFit, size: i
 
 
 def _label_problems(options: RunOptions, found: FoundImages, sets: Sequence[Images]) -> Iterator[Problem]:
-    """What is wrong with the labels of the training images, and of validation images of their own."""
+    """Yields what is wrong with the labels of the training images, and of validation images of their own."""
     train, *held_out = sets
     labels = tuple(set(train.names))
     try:
@@ -194,7 +194,7 @@ def _alike(
     rest: Sequence[int],
     checks: Sequence[Sequence[CheckedImage]],
 ) -> Iterator[DataFinding]:
-    """A finding with the images for validation that look like one that is trained on."""
+    """Yields a finding with the images for validation that look like one that is trained on."""
     usable = [[one for one in checked if one.is_usable] for checked in checks]
     of_train = [usable[0][place] for place in chosen] if usable[0] else []
     source, checked = (held_out, usable[1]) if held_out else (train, usable[0])
@@ -241,13 +241,13 @@ def _are_alike(one: Encoded, other: Encoded) -> bool:
 
 
 def _named(images: Images, index: int) -> str:
-    """The folder and file of an image, or its row in a table."""
+    """Returns the folder and file of an image, or its row in a table."""
     path = images.path(index)
     return str(Path(*Path(path).parts[-2:])) if path and images.rows is None else images.where(index)
 
 
 def _first_seen(images: Images, transform: ImageTransform) -> Iterator[Seen]:
-    """The first image of each label, then others; those that can't be read are findings."""
+    """Yields the first image of each label, then others; those that can't be read are findings."""
     first = {name: index for index, name in reversed(list(enumerate(images.names)))}
     order = dict.fromkeys([*sorted(first.values()), *range(len(images))][: 4 * SHOWN])
     yield from islice(filter(None, (_seen(images, index, transform) for index in order)), SHOWN)
@@ -269,7 +269,7 @@ def _seen(images: Images, index: int, transform: ImageTransform) -> Seen | None:
 
 
 def check_all(sets: Sequence[Images], check: Check, progress: Progress) -> list[list[CheckedImage]]:
-    """Check every image of the sets."""
+    """Checks every image of the sets."""
     checks: list[list[CheckedImage]] = []
     total, done = sum(map(len, sets)), 0
     for images in sets:
@@ -290,7 +290,7 @@ def findings_of(
     *,
     skip: bool = False,
 ) -> Iterator[DataFinding]:
-    """What the checks of all images found.
+    """Yields what the checks of all images found.
 
     Args:
         held_out: Evaluation data of its own.
@@ -315,7 +315,7 @@ def findings_of(
 
 
 def _with_pictures(findings: Sequence[DataFinding]) -> list[DataFinding]:
-    """Add small pictures of the files that Qt can't read, of the first ones only: each is decoded once more."""
+    """Adds small pictures of the files that Qt can't read, of the first ones only: each is decoded once more."""
     files = [file for finding in findings for file in finding.files]
     named = dict.fromkeys(path for file in files for path in (file.path, file.like))
     unseen = [Path(path) for path in named if Path(path).suffix.lower() in UNSEEN][:MOST_PICTURES]
@@ -333,7 +333,7 @@ def _with_pictures(findings: Sequence[DataFinding]) -> list[DataFinding]:
 
 
 def _find_equal(sets: Sequence[Images], ends: Sequence[Any], flagged: Sequence[Flagged]) -> None:
-    """Find images that are the same as an earlier one; only those are read whole that share size and ends."""
+    """Finds images that are the same as an earlier one; only those are read whole that share size and ends."""
     distinct, counts = np.unique(np.concatenate(ends), return_counts=True)
     shared = distinct[(counts > 1) & (distinct > 0)]
     first: dict[bytes, tuple[Images, int]] = {}
@@ -381,7 +381,7 @@ def _of_evaluation(finding: DataFinding) -> DataFinding:
 
 
 def _finding(kind: FindingKind, images: Images, flagged: Sequence[tuple[int, str]]) -> DataFinding:
-    """A finding that names the first rows of a table, or else the first files."""
+    """Returns a finding that names the first rows of a table, or else the first files."""
     names = []
     for index, reason in flagged[:NAMED]:
         name = _named(images, index)

@@ -64,10 +64,10 @@ JSON_EXAMPLES = {
 
 
 def inspect(options: RunOptions, progress: Progress | None = None, *, any_task: bool = False) -> DataReport:
-    """Report on the training data of `options`, and on what it is evaluated on.
+    """Reports on the training data of `options`, and on what it is evaluated on.
 
     Args:
-        options: The options of a run; of the model only what shows what it will see is needed.
+        options: The options of a run; its model's tokenizer or image transform is enough.
         any_task: Report for the task that the data suits, in place of that of `options`.
 
     Raises:
@@ -129,7 +129,7 @@ def inspect(options: RunOptions, progress: Progress | None = None, *, any_task: 
 
 
 def _report(options: RunOptions, stages: Stages) -> DataReport:
-    """The report for the task of `options`; only its libraries are loaded."""
+    """Returns the report for the task of `options`; only its libraries are loaded."""
     task, random = options.task, parse_synthetic(options.data.train)
     if task.reads_images:
         from core.engine.inspect.images import inspect_images
@@ -147,13 +147,13 @@ def _report(options: RunOptions, stages: Stages) -> DataReport:
 
 
 def _special_tables(folder: Path) -> Iterator[str]:
-    """The names in a folder that look like tables and are pipes or devices, which `files_of` passes over."""
+    """Yields the names in a folder that look like tables and are pipes or devices, which `files_of` passes over."""
     with contextlib.suppress(OSError):
         yield from (path.name for path in folder.iterdir() if ending(path) in ENDINGS and not is_plain(path))
 
 
 def _unused_split(splits: tuple[str, ...], data: DataOptions, task: Task) -> Iterator[DataFinding]:
-    """A warning if there is a split to evaluate on that isn't chosen."""
+    """Yields a warning if there is a split to evaluate on that isn't chosen."""
     unused = [name for name in EVALUATION_SPLITS if name in splits and name != data.train_split]
     if (
         unused and not data.eval and not data.eval_split and not task.reads_images
@@ -189,7 +189,7 @@ def _unused_split(splits: tuple[str, ...], data: DataOptions, task: Task) -> Ite
 
 
 def _file_beside(train: Path) -> Path | None:
-    """The file with the validation or test data of a training file: `dev.tsv` beside `train.tsv`."""
+    """Returns the file with the validation or test data of a training file: `dev.tsv` beside `train.tsv`."""
 
     def other_words(name: str) -> list[str]:
         words = re.split(r"[^a-z]+", name.lower())
@@ -226,7 +226,7 @@ IDX = b"\x00\x00\x08"
 def find_suiting_task(
     data: DataOptions, progress: Progress | None = None
 ) -> tuple[Task | None, Table | None]:
-    """The task that training data is most likely for, or None; and its table if it is one.
+    """Returns the task that training data is most likely for, or None; and its table if it is one.
 
     Raises:
         DataError: It can't be read.
@@ -250,7 +250,7 @@ def find_suiting_task(
 
 
 def _holds_images(path: Path) -> bool:
-    """Whether a file is an image, or images are in it: IDX, or Parquet with bytes."""
+    """Returns whether a file is an image, or images are in it: IDX, or Parquet with bytes."""
     size_of(path)
     start = first_bytes(path)
     if start.startswith(IDX) or find_task(str(path)) is Task.IMAGE_CLASSIFICATION:
@@ -292,7 +292,7 @@ def _shape(table: Table, preference: PreferenceLoss | None = None) -> Shape | No
 
 
 def _is_rated(table: Table) -> bool:
-    """Whether texts have ratings: columns named as TRL names them, or answers beside true and false."""
+    """Returns whether texts have ratings: columns named as TRL names them, or answers beside true and false."""
     shape = _shape(table, PreferenceLoss.KTO)
     if shape is None or ColumnRole.RATING not in shape.columns:
         return False
@@ -304,7 +304,7 @@ def _is_rated(table: Table) -> bool:
 
 
 def _is_conversation(shape: Shape, columns: dict[str, DataColumn]) -> bool:
-    """Whether the answers of a shape are texts of their own, not a few labels."""
+    """Returns whether the answers of a shape are texts of their own, not a few labels."""
     if shape.kind is not ShapeKind.PROMPT:
         return shape.kind is not ShapeKind.TEXT
     answers = columns[list(shape.columns.values())[1]]
@@ -312,7 +312,7 @@ def _is_conversation(shape: Shape, columns: dict[str, DataColumn]) -> bool:
 
 
 def _has_words(table: Table) -> bool:
-    """Whether there are lists of words and of as many tags."""
+    """Returns whether there are lists of words and of as many tags."""
     guess = guess_tag_columns(table)
     if not guess.text or guess.label is None:
         return False
@@ -322,9 +322,3 @@ def _has_words(table: Table) -> bool:
         or all(text.strip().startswith("[") for text in as_text(first[name]).to_pylist() if text)
         for name in (guess.text[0], guess.label)
     )
-
-
-# --- What reports share
-
-
-# --- The tokenizer of the chosen model, if it is on this computer

@@ -85,12 +85,12 @@ class UsableRows:
     places: "array[int]" = field(default_factory=lambda: array("I"))
 
     def finding(self, kind: FindingKind, places: Any) -> DataFinding:
-        """A finding about the rows at these places among the usable ones."""
+        """Returns a finding about the rows at these places among the usable ones."""
         rows = tuple(int(self.table.numbers[self.places[place]]) for place in places[:ROWS_NAMED])
         return msgspec.structs.replace(kind.finding(len(places), self.table.row_word), rows=rows)
 
     def note(self) -> Iterator[str]:
-        """Which rows lengths were measured of, if not of all."""
+        """Yields which rows lengths were measured of, if not of all."""
         if self.table.rows.num_rows > shared.MOST_SAMPLED:
             yield _("Lengths are those of {sampled:,} examples, evenly chosen out of {usable:,}.").format(
                 sampled=len(self.sampled), usable=len(self.places)
@@ -98,7 +98,7 @@ class UsableRows:
 
 
 def gather(table: Table, blocks: Iterable[RowBlock]) -> UsableRows:
-    """Go through all blocks of usable rows."""
+    """Goes through all blocks of usable rows."""
     rows, chosen = UsableRows(table), shared.evenly_chosen(table.rows.num_rows)
     for block in blocks:
         rows.places.extend(block.places)
@@ -129,7 +129,7 @@ def _gather_training(
     data: DataOptions,
     progress: shared.Progress,
 ) -> tuple[RowReader, UsableRows, list[DataFinding]]:
-    """The usable rows, without repeated ones if these are dropped; and warnings about repeated rows."""
+    """Returns the usable rows, without repeated ones if these are dropped; and warnings about repeated rows."""
     total = table.rows.num_rows
     reader = make_reader(progress=lambda done: progress(done, total))
     rows, findings = gather(table, blocks(reader)), []
@@ -149,7 +149,7 @@ def _gather_training(
 def _row_findings(
     draft: shared.Draft, reader: RowReader, rows: UsableRows, option: str
 ) -> Sequence[DataFinding]:
-    """The findings about single rows; that no row is left is a problem of `option` if none of them says so."""
+    """Returns the findings about single rows; that no row is left is a problem of `option` if none of them says so."""
     findings = reader.tally.findings()
     if rows.places:
         return offered(findings)
@@ -162,7 +162,7 @@ def _row_findings(
 
 
 def inspect_texts(options: RunOptions, stages: shared.Stages) -> DataReport:
-    """Report on the data of a task that gives texts an answer.
+    """Reports on the data of a task that gives texts an answer.
 
     Raises:
         DataError: The table can't be read at all.
@@ -228,7 +228,7 @@ def inspect_texts(options: RunOptions, stages: shared.Stages) -> DataReport:
 
 
 def _check_answers(draft: shared.Draft, options: RunOptions, columns: Guess, rows: UsableRows) -> None:
-    """Check that there is something to learn in the answers."""
+    """Checks that there is something to learn in the answers."""
     table = rows.table
     fixes = (USE_ALL_SAMPLES,) if options.data.max_train_samples else ()
     if options.task is Task.TEXT_REGRESSION:
@@ -243,7 +243,7 @@ def _check_answers(draft: shared.Draft, options: RunOptions, columns: Guess, row
 def _inspect_evaluation(
     draft: shared.Draft, options: RunOptions, held_out: HeldOut, columns: Guess, train: UsableRows
 ) -> int | None:
-    """The number of rows to evaluate on, which are compared with those trained on; None if a run would stop."""
+    """Returns the number of rows to evaluate on, which are compared with those trained on; None if a run would stop."""
     kind = KINDS[options.task]
     try:
         table = read_evaluation(held_out)
@@ -277,7 +277,7 @@ def _measure(
     *,
     words: bool,
 ) -> Lengths | None:
-    """The lengths of samples, in tokens if there is a tokenizer; those that are cut off become a finding."""
+    """Returns the lengths of samples, in tokens if there is a tokenizer; those that are cut off become a finding."""
     samples = rows.sampled
     if model is None:
         return shared.histogram([sum(map(len, sample.inputs)) for sample in samples], shared.CHARACTERS)
@@ -304,7 +304,7 @@ def token_lengths(
     *,
     words: bool = False,
 ) -> list[int]:
-    """Tokens of each sample before it is cut off."""
+    """Returns tokens of each sample before it is cut off."""
     lengths: list[int] = []
     for start in range(0, len(samples), BATCH):
         batch = samples[start : start + BATCH]
@@ -325,7 +325,7 @@ def token_lengths(
 
 
 def _seen(samples: Sequence[Sample], model: shared.ModelTokenizer | None, *, words: bool) -> Iterator[Seen]:
-    """Samples with their answers; of words, the tokens with a label are those that are trained."""
+    """Yields samples with their answers; among words, the tokens with a label are trained."""
     for sample in samples:
         label = f"{sample.answer:g}" if isinstance(sample.answer, float) else str(sample.answer)
         label = _word_labels(sample) if words else label
@@ -372,7 +372,7 @@ COUNTED_CHARACTERS = 8 << 20
 ESTIMATED_CHARACTERS = 1 << 20
 """How much of longer texts is tokenized to estimate the number of blocks, in well under a second."""
 FEW_CHARACTERS = 1000
-"""Of a text shorter than this next to nothing can be learned."""
+"""A text shorter than this teaches next to nothing."""
 SHOWN_CHARACTERS = 1000
 """Characters shown of a block without a tokenizer, which would set its length."""
 PER_TOKEN = 12
@@ -381,7 +381,7 @@ PER_TOKEN = 12
 
 @dataclass(frozen=True)
 class _Texts:
-    """The length of all texts, the first ones, and parts of them, evenly chosen; of a table its rows, too."""
+    """The length of all texts, the first ones, and parts of them, evenly chosen; for a table also its rows."""
 
     characters: int
     first: list[str]
@@ -390,7 +390,7 @@ class _Texts:
 
 
 def inspect_running_text(options: RunOptions, stages: shared.Stages) -> DataReport:
-    """Report on texts to continue.
+    """Reports on texts to continue.
 
     Raises:
         DataError: They can't be read at all.
@@ -440,7 +440,7 @@ def inspect_running_text(options: RunOptions, stages: shared.Stages) -> DataRepo
 
 
 def _stretches(texts: Sequence[str], count: int = 64) -> list[str]:
-    """Parts of texts, evenly spread over all of them."""
+    """Returns parts of texts, evenly spread over all of them."""
     size = ESTIMATED_CHARACTERS // count
     places = [(text, start) for text in texts for start in range(0, len(text), size)]
     return [text[start : start + size] for text, start in places[:: max(1, len(places) // count)]]
@@ -449,7 +449,7 @@ def _stretches(texts: Sequence[str], count: int = 64) -> list[str]:
 def _count_blocks(
     options: RunOptions, draft: shared.Draft, texts: _Texts, progress: shared.Progress
 ) -> dict[str, Any]:
-    """The fields of a report with lengths, the first blocks, and their numbers, which are estimated for long texts."""
+    """Returns the report's lengths, first blocks, and numbers of blocks, which are estimated for long texts."""
     data, fields, text = options.data, dict[str, Any](), None
     held_out, is_long = held_out_of(options), texts.characters > COUNTED_CHARACTERS
     if not is_long:
@@ -505,7 +505,7 @@ def _count_blocks(
 
 
 def _row_counts(data: DataOptions, train: int, held_out: int | None) -> dict[str, int | None]:
-    """The counts within the limits of the options."""
+    """Returns the counts within the limits of the options."""
     limits = {"train_rows": (train, data.max_train_samples), "eval_rows": (held_out, data.max_eval_samples)}
     return {
         name: count if limit is None or count is None else min(count, limit)
@@ -514,7 +514,7 @@ def _row_counts(data: DataOptions, train: int, held_out: int | None) -> dict[str
 
 
 def _estimated_blocks(texts: _Texts, model: shared.ModelTokenizer) -> float:
-    """About how many blocks a long text makes, from some of it."""
+    """Estimates how many blocks a long text makes, from some of it."""
     parts = texts.parts[:: max(1, sum(map(len, texts.parts)) // ESTIMATED_CHARACTERS)]
     tokens = sum(token_lengths([Sample(0, (text,)) for text in parts], model.tokenizer))
     return texts.characters * tokens / max(1, sum(map(len, parts))) / model.length

@@ -57,7 +57,7 @@ class Longest:
 
 
 def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
-    """The length of the longest row of a run, with special tokens, truncated as in the run.
+    """Returns the length of the longest row of a run, with special tokens, truncated as in the run.
 
     Args:
         options: The resolved options.
@@ -146,7 +146,7 @@ bits, masks and types in 8)."""
 
 
 def forecast(options: RunOptions, labels: int) -> Forecast:
-    """Forecast a run with the longest row of its data.
+    """Forecasts a run with the longest row of its data.
 
     Raises:
         OptionsError: The model can't be trained with these options, or random texts are longer than its positions.
@@ -187,7 +187,7 @@ def forecast(options: RunOptions, labels: int) -> Forecast:
 
 
 def _images(options: RunOptions) -> tuple[int | None, int]:
-    """The number of training images, None if unknown, and the bytes of images in memory.
+    """Returns the number of training images, None if unknown, and the bytes of images in memory.
 
     Image files are read one by one, and random images are in the formula.
     """
@@ -214,7 +214,7 @@ WHOLE_EPOCH = 0.999
 def foretell(
     resolved: ResolvedRun, prepared: Prepared | None, known: Forecast | None
 ) -> MemoryForecast | None:
-    """The forecast of a run, with remedies in case it runs out of memory.
+    """Returns the forecast of a run, with remedies in case it runs out of memory.
 
     The model is built again on the meta device: the loaded one may be quantized, or wrapped for LoRA. This draws random
     numbers, so a caller that depends on them sets the seed afterwards, as Trainer does.
@@ -266,7 +266,7 @@ def foretell(
 
 
 def refuse_too_large(forecast: MemoryForecast | None) -> None:
-    """Refuse a run whose forecast exceeds the free memory.
+    """Refuses a run whose forecast exceeds the free memory.
 
     Raises:
         DoesntFit: The forecast is larger.
@@ -281,7 +281,7 @@ def refuse_too_large(forecast: MemoryForecast | None) -> None:
 
 
 def remember(status: RunStatus, resolved: ResolvedRun) -> None:
-    """Store the peak of a finished run, which corrects later forecasts on this device.
+    """Stores the peak of a finished run, which corrects later forecasts on this device.
 
     A run of less than an epoch may not have met its longest batch, and is left out.
     """

@@ -83,7 +83,7 @@ class CurrentMemory:
         self._thread.join()
 
     def most(self) -> tuple[int, int]:
-        """The peak so far, and how much of it is tensors; on a CPU, everything above `base`."""
+        """Returns the peak so far, and how much of it is tensors; on a CPU, everything above `base`."""
         self._sample()
         if self._kind == "cuda":  # the context grows with every loaded kernel
             self._context = max(self._context, cuda_context(self._gpu_used_before))
@@ -116,7 +116,7 @@ class CurrentMemory:
 
 
 def gpu_used() -> int | None:
-    """Memory of the visible GPU used by all programs; None if NVIDIA's driver doesn't report it."""
+    """Returns the memory of the visible GPU used by all programs; None if NVIDIA's driver doesn't report it."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
     gpu = find_gpu(visible) if visible else None  # empty: no GPU may be used
     memory = gpu.memory() if gpu else None
@@ -124,7 +124,7 @@ def gpu_used() -> int | None:
 
 
 def cuda_context(used_before: int | None) -> int:
-    """Memory of CUDA's context: the increase of `gpu_used()` since torch used the GPU; 0 if unknown.
+    """Returns the memory of CUDA's context: the increase of `gpu_used()` since torch used the GPU; 0 if unknown.
 
     On Windows and in containers the driver doesn't report memory per process.
     """
@@ -158,7 +158,7 @@ class SavedTensors:
         return sum(self._copies.values())
 
     def watching(self) -> Any:
-        """A context manager that counts saved tensors."""
+        """Returns a context manager that counts saved tensors."""
         return torch.autograd.graph.saved_tensors_hooks(self._keep, lambda tensor: tensor)
 
     def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -173,12 +173,12 @@ class SavedTensors:
 
 
 def state_bytes_on(kind: str, optimizer: Any) -> int:
-    """Bytes of an optimizer's state on a kind of device."""
+    """Returns the bytes of an optimizer's state on a kind of device."""
     return sum(state_bytes(bare(optimizer), kind).values()) if optimizer is not None else 0
 
 
 def weight_bytes_on(kind: str, model: torch.nn.Module) -> int:
-    """Bytes of a model's weights on a kind of device, shared ones once, including quantization states."""
+    """Returns the bytes of a model's weights on a kind of device, shared ones once, including quantization states."""
     return sum(
         {
             tensor.data_ptr(): tensor.numel() * tensor.element_size()
@@ -200,14 +200,14 @@ def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
 
 
 def synchronize(kind: str) -> None:
-    """Wait until the device has finished all its work."""
+    """Waits until the device has finished all its work."""
     if kind != "cpu":
         torch.get_device_module(kind).synchronize()
 
 
 @contextlib.contextmanager
 def weighing(options: RunOptions) -> Iterator[tuple[ResolvedRun, CurrentMemory]]:
-    """Select the device, load the libraries, and sample the memory from then on.
+    """Selects the device, loads the libraries, and samples the memory from then on.
 
     Raises:
         UserError: The device is not available.
@@ -231,7 +231,7 @@ PATIENCE_SECONDS = 60.0
 
 
 def measure(options: RunOptions) -> Measurement:
-    """Train a few steps and return their memory and time, also if memory runs out.
+    """Trains a few steps and returns their memory and time, also if memory runs out.
 
     Raises:
         UserError: The options or the data can't be used, or FSDP2 would divide the model.
@@ -262,13 +262,13 @@ class DryBatches:
 
 
 def fitted(options: RunOptions, rows: int) -> tuple[int, int]:
-    """Batch size and accumulation steps, limited to `rows`; the last batch of a step is filled up."""
+    """Limits batch size and accumulation steps to `rows`; the last batch of a step is filled up."""
     size = min(options.memory.batch_size, rows)
     return size, min(options.memory.gradient_accumulation_steps, -(-rows // size))
 
 
 def pick(order: Sequence[int], lengths: Sequence[int] | None, options: RunOptions) -> DryBatches:
-    """Choose among all rows, in the order of the run's sampler, by their numbers of tokens; None: all are equal."""
+    """Chooses among all rows, in the order of the run's sampler, by their numbers of tokens; None: all are equal."""
     total, _ = steps_of(options, len(order))
     size, accumulated = fitted(options, len(order))
     step = size * accumulated
@@ -277,7 +277,7 @@ def pick(order: Sequence[int], lengths: Sequence[int] | None, options: RunOption
     if lengths is not None:
 
         def padded(rows: list[int]) -> int:
-            """The number of tokens of a step whose batches are padded to their longest row."""
+            """Returns the number of tokens of a step whose batches are padded to their longest row."""
             batches = [rows[start : start + size] for start in range(0, len(rows), size)]
             return sum(len(batch) * max(lengths[row] for row in batch) for batch in batches)
 
@@ -353,7 +353,7 @@ class DryRunCallback(TrainerCallback):
         self._begun = self._mark = time.perf_counter()
 
     def train(self) -> str:
-        """Load everything and train; return an explanation if memory ran out, otherwise an empty string.
+        """Loads everything and trains; returns an explanation if memory ran out, otherwise an empty string.
 
         Raises:
             UserError: The options or the data can't be used.
@@ -399,11 +399,11 @@ class DryRunCallback(TrainerCallback):
         return compilation.seconds if compilation else 0.0
 
     def parts(self) -> Parts:
-        """The peak memory by source; tensors that aren't counted as one of the others are temporary.
+        """Returns the peak memory by source; tensors that aren't counted as one of the others are temporary.
 
         The parts add up to the peak; if not all of them existed at that moment, the last ones are reduced.
         """
-        models = [self.model, getattr(self.trainer, "ref_model", None)]  # the latter is DPO's
+        models = [self.model, getattr(self.trainer, "ref_model", None)]  # the reference is DPO's
         saved = self.trainer.saved if self.trainer else None
         weighed = {
             "weights": sum(
@@ -421,7 +421,7 @@ class DryRunCallback(TrainerCallback):
         return Parts(**found, temporary=left)
 
     def _shortened(self) -> RunOptions:
-        """One epoch of the selected rows; called when `rows` is known."""
+        """Returns one epoch of the selected rows; called when `rows` is known."""
         size, accumulated = fitted(self.options, self.rows)
         change, options = msgspec.structs.replace, self.options
         return change(
@@ -476,7 +476,7 @@ class DryRunCallback(TrainerCallback):
         self._mark = time.perf_counter()
 
     def result(self, out_of_memory: str) -> Measurement:
-        """The figures so far; `out_of_memory` as in `Measurement`."""
+        """Returns the figures so far; `out_of_memory` as in `Measurement`."""
         processes = self.options.device.processes
         copies = processes if self.resolved.kind == "cpu" else 1
         parts, trainer = scaled(self.parts(), copies), self.trainer

@@ -30,7 +30,7 @@ NO_LIMIT = 1 << 31
 
 
 def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
-    """Report what the model is, how many parameters are trained, and what would end a run with it; reads no data."""
+    """Reports what the model is, how many parameters are trained, and what would end a run with it; reads no data."""
     try:
         model, longest = _build(options, labels)
     except NotFetched:
@@ -54,7 +54,7 @@ def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
 
 
 def _build(options: RunOptions, labels: int) -> tuple[torch.nn.Module, int | None]:
-    """The model without weights, and the most tokens it can see; None if unlimited or not known yet."""
+    """Returns the model without weights, and the most tokens it can see; None if unlimited or not known yet."""
     source = options.model.source
     if options.task.reads_images:
         return image_model_on_meta(options, find_image_model(options), labels), None
@@ -70,7 +70,7 @@ def _build(options: RunOptions, labels: int) -> tuple[torch.nn.Module, int | Non
 
 
 def _device_kind(options: RunOptions) -> str:
-    """The kind of device the run would use, without creating a CUDA context."""
+    """Returns the kind of device the run would use, without creating a CUDA context."""
     name = options.device.name
     if name != "auto":
         return name.partition(":")[0]
@@ -103,7 +103,7 @@ def _describe(model: Any, longest: int | None, kind: str) -> ModelReport:
 
 
 def _shape(model: Any, kind: str) -> ModelShape | None:
-    """What the memory forecast needs; None for an unknown architecture, which can be trained all the same."""
+    """Returns what the memory forecast needs; None for an unknown architecture, which can be trained all the same."""
     try:
         return shape_of(model, kind)
     except (ValueError, *UNREADABLE):

@@ -27,7 +27,7 @@ from core.engine.models.vision import own_size, segments
 from core.memory.model import Kept, KeptTensor, ModelShape
 
 ROWS, LENGTH = 2, 64
-"""Of the longer of two passes, limited to the model's positions; the other pass is half as long. With a single row,
+"""The longer of two passes, limited to the model's positions; the other pass is half as long. With a single row,
 torch makes other copies."""
 
 IMAGES, PIXELS = 2, 224
@@ -40,7 +40,7 @@ HALF = 0.5
 
 
 def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
-    """Count a text or vision model on the meta device, not yet wrapped for LoRA.
+    """Counts a text or vision model on the meta device, not yet wrapped for LoRA.
 
     On each `kind` of device (`cpu`, `cuda`, `mps`) attention and dropout save other tensors.
     """
@@ -86,12 +86,12 @@ def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
 
 
 def reads_images(model: Any) -> bool:
-    """Whether a model is a `VisionClassifier`, or a transformers model that takes pixels."""
+    """Returns whether a model is a `VisionClassifier`, or a transformers model that takes pixels."""
     return getattr(model, "config", None) is None or getattr(model, "main_input_name", "") == "pixel_values"
 
 
 def _factored(weight: torch.Tensor) -> int:
-    """Size of Adafactor's state for a weight (`transformers.optimization.Adafactor`, without momentum)."""
+    """Returns the size of Adafactor's state for a weight (`transformers.optimization.Adafactor`, without momentum)."""
     if weight.dim() < 2:
         return weight.numel()
     return weight.numel() // weight.shape[-1] + weight.numel() // weight.shape[-2]
@@ -102,7 +102,7 @@ def _numbers(weights: Iterable[torch.Tensor]) -> int:
 
 
 def _sides(layer: Any) -> tuple[int, int]:
-    """The numbers of inputs and outputs of LoRA's matrices; a convolution's first one has the same kernel."""
+    """Returns the numbers of inputs and outputs of LoRA's matrices; a convolution's first one has the same kernel."""
     if isinstance(layer, torch.nn.Conv2d):
         return layer.in_channels * math.prod(layer.kernel_size), layer.out_channels
     if isinstance(layer, torch.nn.Linear):
@@ -129,7 +129,7 @@ class CountedPass:
         self._alive: list[torch.Tensor] = []  # else another storage could reuse the address
 
     def watching(self) -> Any:
-        """A context manager that counts saved tensors."""
+        """Returns a context manager that counts saved tensors."""
         return torch.autograd.graph.saved_tensors_hooks(self._save, lambda tensor: tensor)
 
     def _save(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -140,7 +140,7 @@ class CountedPass:
         return tensor
 
     def watch(self, first: torch.nn.Module, last: torch.nn.Module, place: Any) -> Iterator[Any]:
-        """Attribute tensors saved between the start of `first` and the end of `last` to `place`; yields the hooks."""
+        """Attributes tensors saved between the start of `first` and the end of `last` to `place`; yields the hooks."""
 
         def enter(_module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
             values = next(one for one in (*inputs, *named.values()) if isinstance(one, torch.Tensor))
@@ -155,7 +155,7 @@ class CountedPass:
 
 
 def _kept_of_texts(model: Any, kind: str) -> dict[str, Kept]:
-    """Saved tensors with trained and frozen weights, in single and half precision."""
+    """Returns saved tensors with trained and frozen weights, in single and half precision."""
     body = copy.deepcopy(getattr(model, "base_model", model)).train()
     body.config.use_cache = False  # as Trainer does
     copies = _shorten(body)
@@ -173,7 +173,7 @@ def _kept_of_texts(model: Any, kind: str) -> dict[str, Kept]:
 
 
 def _shorten(body: Any) -> dict[tuple[int, int], int]:
-    """Shorten lists of equal blocks to two, in place; return how many blocks each remaining one represents."""
+    """Shortens lists of equal blocks to two, in place; returns how many blocks each remaining one represents."""
     copies = {}
     for row_number, row in enumerate(_rows(body)):
         blocks = len(row)
@@ -186,7 +186,7 @@ def _shorten(body: Any) -> dict[tuple[int, int], int]:
 
 
 def _rows(model: Any) -> Iterator[Any]:
-    """Lists of repeated blocks (encoder, decoder): the outermost module lists with linear layers."""
+    """Yields lists of repeated blocks (encoder, decoder): the outermost module lists with linear layers."""
     taken: list[str] = []
     for name, part in model.named_modules():
         inside = any(name.startswith(f"{outer}.") for outer in taken)
@@ -200,7 +200,7 @@ def _rows(model: Any) -> Iterator[Any]:
 
 
 def _bring(body: torch.nn.Module) -> None:
-    """Replace all weights and buffers on the meta device by fake tensors; shared ones stay shared."""
+    """Replaces all weights and buffers on the meta device by fake tensors; shared ones stay shared."""
     made: dict[int, Any] = {}
     for part in body.modules():
         for held in (part._parameters, part._buffers):
@@ -319,7 +319,7 @@ class _Dropped(torch.autograd.Function):
 
 
 def _kept_of_images(model: Any) -> dict[str, Kept]:
-    """Saved tensors at the model's own image size: attention saves more per pixel of larger images."""
+    """Returns saved tensors at the model's own image size: attention saves more per pixel of larger images."""
     network = getattr(model, "network", model)
     side = own_size(getattr(model, "config", None)) or PIXELS
     saved, into_linears, hooks = CountedPass(network), [0], []
@@ -363,7 +363,7 @@ def _kept_of_images(model: Any) -> dict[str, Kept]:
 
 
 def _recomputed(network: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, torch.nn.Module]]:
-    """The first and last modules of each part that is recomputed: transformers' blocks, or segments of layers."""
+    """Yields first and last module of each part that is recomputed: transformers' blocks, or segments of layers."""
     for block in network.modules():
         if any(kind.__name__ == "GradientCheckpointingLayer" for kind in type(block).__mro__):
             yield block, block

@@ -13,7 +13,7 @@ from core.options.choices import Attention
 
 
 def has_causal_sdpa(model: Any) -> bool:
-    """Whether a model computes attention with torch's sdpa, and lets no token see later ones."""
+    """Returns whether a model computes attention with torch's sdpa, and lets no token see later ones."""
     if getattr(getattr(base_of(model), "config", None), "_attn_implementation", "") != Attention.SDPA:
         return False
     said = [part.is_causal for part in model.modules() if hasattr(part, "is_causal")]
@@ -21,7 +21,7 @@ def has_causal_sdpa(model: Any) -> bool:
 
 
 def eager_without_gradients(model: Any) -> None:
-    """Let a model with sdpa use eager attention in evaluations, as a reference and when it writes.
+    """Lets a model with sdpa use eager attention in evaluations, as a reference and when it writes.
 
     The body switches it, because PEFT calls the forward of what is around without its hooks.
     """
@@ -37,12 +37,12 @@ def eager_without_gradients(model: Any) -> None:
 
 
 def evaluates_eagerly(model: Any) -> bool:
-    """Whether `eager_without_gradients` was called for a model."""
+    """Returns whether `eager_without_gradients` was called for a model."""
     return getattr(getattr(base_of(model), "base_model", None), "evaluates_eagerly", False)
 
 
 def cure_causal_attention(model: Any, resolved: ResolvedRun) -> bool:
-    """Use eager attention where no gradients are recorded, if sdpa is wrong there in the model's half precision."""
+    """Uses eager attention where no gradients are recorded, if sdpa is wrong there in the model's half precision."""
     if resolved.kind != "mps" or not has_causal_sdpa(model):
         return False
     dtypes = {COMPUTED_IN.get(resolved.precision), *(weight.dtype for weight in model.parameters())}

@@ -38,7 +38,7 @@ class _Adapter:
     """How adapters are saved; goes before PEFT's class."""
 
     def save_pretrained(self, save_directory: str, *args: Any, **kwargs: Any) -> None:
-        """Save the adapter, the modules trained as a whole and the model's config; the base model is only named."""
+        """Saves the adapter, the modules trained as a whole and the model's config; the base model is only named."""
         adapter: Any = self
         # Hone never changes the embeddings; by default PEFT asks the Hub whether they differ, at each save
         super().save_pretrained(save_directory, *args, **{"save_embedding_layers": False, **kwargs})  # type: ignore[misc]
@@ -48,7 +48,7 @@ class _Adapter:
             config.save_pretrained(save_directory)
 
     def create_or_update_model_card(self, output_dir: str) -> None:
-        """Write none: PEFT's template is empty, and a bundled app may lack it."""
+        """Writes no card: PEFT's template is empty, and a bundled app may lack it."""
 
 
 class _ClassifierAdapter(_Adapter, PeftModelForSequenceClassification):
@@ -68,7 +68,7 @@ class _ImageAdapter(_Adapter, PeftModel):
 
 
 def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftModel:
-    """Freeze `model` and wrap it with an adapter; `fresh` modules as in `apply_method`.
+    """Freezes `model` and wraps it with an adapter; `fresh` modules as in `apply_method`.
 
     Raises:
         ModelError: A target matches no layer.
@@ -104,7 +104,7 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
 
 
 def unpacked_layers(model: Any) -> list[str]:
-    """Names of the frozen layers of QLoRA that aren't quantized, as a CPU would unpack them wrongly."""
+    """Returns names of the frozen layers of QLoRA that aren't quantized, as a CPU would unpack them wrongly."""
     whole = base_of(model)
     return [
         name.removesuffix(".base_layer")
@@ -116,7 +116,7 @@ def unpacked_layers(model: Any) -> list[str]:
 
 
 def note_unpacked(model: Any, reporter: Reporter) -> None:
-    """Note which layers `left_unpacked` has named."""
+    """Notes which layers `left_unpacked` has named."""
     names = unpacked_layers(model)
     if not names:
         return
@@ -134,7 +134,7 @@ def note_unpacked(model: Any, reporter: Reporter) -> None:
 
 
 def describe(model: Any) -> str:
-    """The adapter of a live model, such as "LoRA, rank 16 on 12 layers, DoRA"; empty if there is none."""
+    """Returns the adapter of a live model, such as "LoRA, rank 16 on 12 layers, DoRA"; empty if there is none."""
     layers = [part for part in model.modules() if isinstance(part, BaseTunerLayer)]
     if not layers:
         return ""

@@ -11,7 +11,7 @@ from core.options.choices import Method
 
 
 def apply_method(model: torch.nn.Module, options: RunOptions, fresh: Iterable[str] = ()) -> torch.nn.Module:
-    """Make the weights trainable that `model.method` names; PEFT is imported only if needed.
+    """Makes the weights trainable that `model.method` names; PEFT is imported only if needed.
 
     `fresh` are modules of the body without weights in the checkpoint: always trained. For LoRA the model is returned
     wrapped with an adapter.
@@ -38,7 +38,7 @@ def apply_method(model: torch.nn.Module, options: RunOptions, fresh: Iterable[st
 
 
 def describe_adapter(model: Any) -> str:
-    """The adapter of a live model, such as "LoRA, rank 16 on 12 layers"; empty if there is none."""
+    """Returns the adapter of a live model, such as "LoRA, rank 16 on 12 layers"; empty if there is none."""
     if not hasattr(model, "peft_config"):
         return ""
     from core.engine.models.lora import describe

@@ -25,7 +25,7 @@ MATRIX_LAYERS = (torch.nn.Linear, torch.nn.Embedding, torch.nn.Conv2d)
 
 
 def freeze_batch_norms(model: torch.nn.Module) -> None:
-    """Keep frozen batch norms in evaluation mode.
+    """Keeps frozen batch norms in evaluation mode.
 
     In training mode each forward pass would update their running mean and variance, which are buffers, so that a
     backbone that isn't saved again would differ from the one that was trained on.
@@ -40,12 +40,6 @@ def freeze_batch_norms(model: torch.nn.Module) -> None:
             )  # Trainer calls model.train() before each step
 
 
-# --- Activation checkpointing
-
-
-# --- Attention where no gradients are recorded
-
-
 # --- Parts of a model
 
 
@@ -54,12 +48,12 @@ REPLACED = ".original_module."
 
 
 def base_of(model: Any) -> Any:
-    """The model without PEFT's wrapper."""
+    """Returns the model without PEFT's wrapper."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def head_names(model: Any) -> tuple[str, ...]:
-    """Names of the modules of the head.
+    """Returns names of the modules of the head.
 
     In a transformers model those outside its body (`classifier`, `score`, `pre_classifier`, ...), in a vision model
     the last linear layer or convolution.
@@ -78,18 +72,18 @@ def head_names(model: Any) -> tuple[str, ...]:
 
 
 def predicts_tokens(model: Any) -> bool:
-    """Whether the model's head is a language modeling head."""
+    """Returns whether the model's head is a language modeling head."""
     can_generate = getattr(base_of(model), "can_generate", None)
     return bool(can_generate and can_generate())
 
 
 def fully_trained(model: Any) -> tuple[str, ...]:
-    """Names of the modules that LoRA trains as a whole: a new classifier, but no language modeling head."""
+    """Returns names of the modules that LoRA trains as a whole: a new classifier, but no language modeling head."""
     return () if predicts_tokens(model) else head_names(model)
 
 
 def adaptable_layers(model: Any, without: Iterable[str]) -> list[str]:
-    """Names of the layers that can have an adapter: linear ones, quantized or not, and ungrouped convolutions.
+    """Returns names of the layers that can have an adapter: linear ones, quantized or not, and ungrouped convolutions.
 
     PEFT 0.21 can't merge an adapter of a grouped convolution. Modules `without` are left out with everything in them.
     """
@@ -108,24 +102,24 @@ def _takes_lora(layer: Any) -> bool:
 
 
 def owners(weights: Iterable[str]) -> tuple[str, ...]:
-    """Names of the modules that have these weights, in order, without duplicates."""
+    """Returns names of the modules that have these weights, in order, without duplicates."""
     return tuple(dict.fromkeys(name.rpartition(".")[0] for name in weights))
 
 
 def weights_of(model: Any) -> Iterator[tuple[str, torch.nn.Parameter]]:
-    """All weights that the model uses, with their names."""
+    """Returns all weights that the model uses, with their names."""
     return ((name, weight) for name, weight in model.named_parameters() if REPLACED not in name)
 
 
 def count(weight: Any) -> int:
-    """The number of elements of a weight; two of them share a byte in 4 bits, and ZeRO-3 leaves the tensor empty."""
+    """Counts the elements of a weight: in 4 bits, two share a byte; under ZeRO-3 the tensor is empty."""
     state = getattr(weight, "quant_state", None)
     partitioned: int | None = getattr(weight, "ds_numel", None)
     return math.prod(state.shape) if state is not None else int(partitioned or weight.numel())
 
 
 def is_quantized(weight: torch.nn.Parameter) -> bool:
-    """Whether bitsandbytes has quantized the weight to 4 or 8 bits."""
+    """Returns whether bitsandbytes has quantized the weight to 4 or 8 bits."""
     return weight.dtype in (torch.uint8, torch.int8)
 
 
@@ -133,7 +127,7 @@ def is_quantized(weight: torch.nn.Parameter) -> bool:
 
 
 def quantization_arguments(options: RunOptions, unpacked: Sequence[str]) -> dict[str, Any]:
-    """Arguments of `from_pretrained` that quantize the weights as they are read, but not `unpacked` modules."""
+    """Returns arguments of `from_pretrained` that quantize the weights as they are read, but not `unpacked` modules."""
     from transformers import BitsAndBytesConfig
 
     # or it says for each layer and batch that int8 multiplies in fp16
@@ -160,7 +154,7 @@ BLOCK = 64
 
 
 def left_unpacked(model: Any, options: RunOptions) -> tuple[str, ...]:
-    """Names of the modules that QLoRA doesn't quantize: the head, which learns, and what a CPU would unpack wrongly.
+    """Returns the modules that QLoRA doesn't quantize: the head, which learns, and what a CPU would unpack wrongly.
 
     On CPUs, bitsandbytes 0.50.2 gives wrong weights for 4-bit layers with a width that is no multiple of 64.
     """
@@ -172,12 +166,12 @@ def left_unpacked(model: Any, options: RunOptions) -> tuple[str, ...]:
 
 
 def can_be_packed(layer: Any) -> bool:
-    """Whether a CPU unpacks this layer's weights rightly from 4 bits."""
+    """Returns whether a CPU unpacks this layer's weights rightly from 4 bits."""
     return bool(layer.weight.shape[0 if type(layer).__name__ == "Conv1D" else 1] % BLOCK == 0)
 
 
 def prepare_quantized(model: Any) -> None:
-    """Prepare a quantized model for LoRA.
+    """Prepares a quantized model for LoRA.
 
     On CPUs with AVX512_BF16, bitsandbytes would repack 4-bit weights the first time they are used without gradients,
     into a form that has no backward pass: the first evaluation would end the training.
@@ -196,13 +190,13 @@ def prepare_quantized(model: Any) -> None:
 
 
 def frozen_dtype(options: RunOptions) -> torch.dtype:
-    """In which format the matrices that don't learn are held: float32 where all learn."""
+    """Returns the format in which matrices that don't learn are held: float32 where all learn."""
     is_frozen = options_by_path()["model.frozen_precision"].applies_to(options)
     return HELD_IN.get(options.model.frozen_precision, torch.float32) if is_frozen else torch.float32
 
 
 def frozen_layers(model: Any) -> dict[str, Any]:
-    """By name the layers whose matrices never learn with a frozen base and aren't quantized.
+    """Returns, by name, the layers whose matrices never learn with a frozen base and aren't quantized.
 
     Biases, norms and single parameters are not among them: they take under 1 % of the memory, and layers that add or
     multiply by them directly need them in fp32.
@@ -221,7 +215,7 @@ def frozen_layers(model: Any) -> dict[str, Any]:
 
 @contextmanager
 def loading_frozen_in(dtype: torch.dtype) -> Iterator[None]:
-    """Have transformers read the matrices of `frozen_layers` in `dtype`, and all else in fp32.
+    """Has transformers read the matrices of `frozen_layers` in `dtype`, and all else in fp32.
 
     Its own `dtype` would round new heads and norms, too. In fp32 first, the model would take twice the memory. The
     method is private in transformers 5.23, which reads there what a model's class keeps in fp32.
@@ -241,7 +235,7 @@ def loading_frozen_in(dtype: torch.dtype) -> Iterator[None]:
 
 
 def hold_frozen(model: Any, dtype: torch.dtype, fresh: Iterable[str] = ()) -> None:
-    """Hold the matrices of `frozen_layers` in `dtype`, whatever the model computes in; `fresh` modules learn.
+    """Holds the matrices of `frozen_layers` in `dtype`, whatever the model computes in; `fresh` modules learn.
 
     All that passes between layers keeps the format that it has with fp32 weights: embeddings return fp32, and a layer
     computes in autocast's format, or without it in fp32, with a copy of its matrix that lasts as long as its product.
@@ -318,7 +312,7 @@ class LoraTargetError(ModelError):
 
 
 def find_targets(model: Any, names: Iterable[str], trained_whole: Iterable[str]) -> list[str]:
-    """Full names of the layers that get an adapter.
+    """Returns full names of the layers that get an adapter.
 
     Args:
         model: The model, not yet wrapped; its weights may be on the meta device.
@@ -348,12 +342,12 @@ def find_targets(model: Any, names: Iterable[str], trained_whole: Iterable[str])
 
 
 def _ends_in(layer: str, name: str) -> bool:
-    """Whether `name` is the last part or parts of a layer's name, as PEFT reads it."""
+    """Returns whether `name` is the last part or parts of a layer's name, as PEFT reads it."""
     return layer == name or layer.endswith(f".{name}")
 
 
 def _last_name(layer: str) -> str:
-    """The last part of a layer's name, with the part before a number: `query`, `downsample.0`."""
+    """Returns the last part of a layer's name, with the part before a number: `query`, `downsample.0`."""
     parts = layer.split(".")
     return ".".join(parts[-2:]) if parts[-1].isdecimal() else parts[-1]
 

@@ -30,7 +30,7 @@ ABANDONED_SECONDS = 24 * 3600.0
 
 
 def config_in(source: str) -> str:
-    """Where a model's config is: for a past run, its model folder or that of the adapter's base model.
+    """Returns where a model's config is: for a past run, its model folder or that of the adapter's base model.
 
     Raises:
         ModelError: The adapter's base model is gone.
@@ -40,12 +40,12 @@ def config_in(source: str) -> str:
 
 
 def config_beside(folder: Path) -> str:
-    """Where the config of a model folder is: in it, or with the adapter's base model."""
+    """Returns where the config of a model folder is: in it, or with the adapter's base model."""
     return str(folder) if (folder / "config.json").is_file() else base_of(folder)
 
 
 def weights_in(source: str) -> str:
-    """Where a model's weights are: for a past run a folder with all of them, merged if need be.
+    """Returns where a model's weights are: for a past run a folder with all of them, merged if need be.
 
     Raises:
         ModelError: The run, or its adapter's base model, is gone.
@@ -57,7 +57,7 @@ def weights_in(source: str) -> str:
 
 
 def check_run(source: str, task: Any) -> None:
-    """Raise a ModelError if `source` is a past run whose model can't be trained for `task`."""
+    """Raises a ModelError if `source` is a past run whose model can't be trained for `task`."""
     problem = problem_with(source, task) if is_run(source) else None
     if problem is not None:
         title = _("The model of {source} can't be trained on").format(source=short_name(source))
@@ -65,7 +65,7 @@ def check_run(source: str, task: Any) -> None:
 
 
 def save_base_model(folder: Path, source: str) -> None:
-    """Copy the base model into an adapter's folder if it is the model of a past run."""
+    """Copies the base model into an adapter's folder if it is the model of a past run."""
     config = folder / ADAPTER
     if not is_run(source) or not config.is_file():
         return
@@ -84,7 +84,7 @@ def save_base_model(folder: Path, source: str) -> None:
 
 
 def base_of(folder: Path) -> str:
-    """The base model of an adapter: a folder, or an id on the Hub.
+    """Returns the base model of an adapter: a folder, or an id on the Hub.
 
     Raises:
         ModelError: It was a folder that is gone.
@@ -104,7 +104,7 @@ def base_of(folder: Path) -> str:
 
 
 def with_adapter(model: Any, folder: Path) -> Any:
-    """A model with the adapter in `folder`, not merged.
+    """Returns a model with the adapter in `folder`, not merged.
 
     Raises:
         ModelError: The adapter is missing or damaged, or belongs to another model.
@@ -126,7 +126,7 @@ def _incomplete(folder: Path) -> ModelError:
 
 
 def _merged(folder: Path) -> Path:
-    """The cached model of a run that trained an adapter; merged now if it isn't there."""
+    """Returns the cached model of a run that trained an adapter; merged now if it isn't there."""
     base = base_of(folder)
     cache = settings.home() / "cache" / "merged"
     merged = cache / _key(folder, base)
@@ -163,7 +163,7 @@ def _merge(folder: Path, base: str, into: Path) -> None:
 
 
 def _key(folder: Path, base: str) -> str:
-    """A hash of all that the merged model depends on.
+    """Returns a hash of all that the merged model depends on.
 
     Raises:
         ModelError: The adapter can't be read.
@@ -182,7 +182,7 @@ def _key(folder: Path, base: str) -> str:
 
 
 def _clean(cache: Path) -> None:
-    """Remove the models that were least recently used, and what was left unfinished a day ago."""
+    """Removes the models that were least recently used, and what was left unfinished a day ago."""
     used = {path: changed_at(path) / 1e9 for path in cache.iterdir()}
     unfinished = [path for path in used if path.suffix == UNFINISHED]  # another process may be writing it
     finished = sorted(used.keys() - unfinished, key=used.__getitem__, reverse=True)

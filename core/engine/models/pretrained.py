@@ -10,7 +10,7 @@ from core.options.past_runs import model_folder
 
 
 def load_tokenizer(source: str) -> Any:
-    """Load the tokenizer of a model that isn't from scratch.
+    """Loads the tokenizer of a model that isn't from scratch.
 
     Raises:
         ModelError: There is none, or it can't be read.
@@ -27,7 +27,7 @@ def load_tokenizer(source: str) -> Any:
 
 
 def read_pretrained(source: str, task: Task, config: Any = None, **more: Any) -> Any:
-    """Transformers' `from_pretrained` of a folder or an id on the Hub, with weights in fp32 (see `loading_frozen_in`).
+    """Calls `from_pretrained` for a folder or an id on the Hub, with weights in fp32 (see `loading_frozen_in`).
 
     Raises:
         ModelError: There are no safe weights, or they can't be read.
@@ -49,5 +49,5 @@ def read_pretrained(source: str, task: Task, config: Any = None, **more: Any) ->
 
 
 def tokenizer_in(source: str) -> str:
-    """Where a model's tokenizer is: the model folder of a past run, otherwise `source`."""
+    """Returns where a model's tokenizer is: the model folder of a past run, otherwise `source`."""
     return str(model_folder(source) or source)

@@ -33,7 +33,7 @@ class NotFetched(ModelError):  # noqa: N818 - nothing is wrong with it
 
 
 def short_name(source: str) -> str:
-    """The name of a model's folder or past run, or its id on the Hub."""
+    """Returns the name of a model's folder or past run, or its id on the Hub."""
     return sources.short_name(source) if Path(source).is_dir() or is_run(source) else source
 
 
@@ -41,7 +41,7 @@ def short_name(source: str) -> str:
 
 
 def check_folder(folder: Path, *, needs_weights: bool) -> None:
-    """Check which files there are before any of them is read.
+    """Checks which files there are before any of them is read.
 
     Raises:
         ModelError: There is no config.json, or there are no weights that can be opened safely.
@@ -67,7 +67,7 @@ def _incomplete(name: str, lack: Lack, folder: Path) -> ModelError:
 
 
 def check_weights(source: str) -> None:
-    """Make sure that transformers opens safetensors files only of a folder, or of an id on the Hub.
+    """Makes sure that transformers opens safetensors files only of a folder, or of an id on the Hub.
 
     Raises:
         ModelError: It would open others, or there are none.
@@ -104,7 +104,7 @@ def only_pickled_weights(name: str, where: str) -> ModelError:
 
 @contextlib.contextmanager
 def explained(source: str, part: str = "model", *, builds: bool = False) -> Iterator[None]:
-    """Turn what libraries raise while they read or build the model `source` into a ModelError.
+    """Turns what libraries raise while they read or build the model `source` into a ModelError.
 
     `part` is `model` or `tokenizer`; `builds`: the model is only built from its config, without weights.
 
@@ -128,7 +128,7 @@ def explained(source: str, part: str = "model", *, builds: bool = False) -> Iter
 
 
 def not_loaded(source: str, error: BaseException, part: str = "model") -> ModelError:
-    """The error for what a library raised while it read the model or tokenizer at `source`."""
+    """Returns the error for what a library raised while it read the model or tokenizer at `source`."""
     text, reason, name = str(error), _in_short(error), short_name(source)
     if "trust_remote_code" in text:
         return ModelError(
@@ -165,18 +165,18 @@ def not_loaded(source: str, error: BaseException, part: str = "model") -> ModelE
 
 
 def _in_short(error: BaseException) -> str:
-    """The first two lines of an error; with its type if that is a single word."""
+    """Returns the first two lines of an error; with its type if that is a single word."""
     text = " ".join(line.strip() for line in str(error).strip().splitlines()[:2])
     return text if " " in text else f"{type(error).__name__} {text}".strip()
 
 
 def _of_tokenizers(error: BaseException) -> bool:
-    """Whether the library `tokenizers` raised it: a bare Exception, or a panic, which isn't even an Exception."""
+    """Returns whether the library `tokenizers` raised it: a bare Exception, or a panic, which isn't even one."""
     return type(error) is Exception or type(error).__name__ == "PanicException"
 
 
 def _of_device(error: Exception) -> bool:
-    """Whether a device or its libraries failed, and not the files; torch has a class for few of these errors."""
+    """Returns whether a device or its libraries failed, not the files; torch has classes for few of these errors."""
     pattern = r"\b(cuda|hip|mps|xpu|nccl|cu(dnn|blas)\w*|bitsandbytes)\b"
     return isinstance(error, torch.AcceleratorError) or (
         isinstance(error, RuntimeError) and re.search(pattern, str(error), re.IGNORECASE) is not None
@@ -185,7 +185,7 @@ def _of_device(error: Exception) -> bool:
 
 @functools.cache
 def explain_encoding() -> None:
-    """Have every tokenizer raise a ModelError where it fails to encode a text, wherever that happens."""
+    """Has every tokenizer raise a ModelError where it fails to encode a text, wherever that happens."""
     from transformers import PreTrainedTokenizerFast
 
     encode: Callable[..., Any] = PreTrainedTokenizerFast._encode_plus
@@ -213,7 +213,7 @@ def explain_encoding() -> None:
 
 
 def auto_class(task: Task) -> Any:
-    """The class of transformers that loads a model with the head of `task`."""
+    """Returns the class of transformers that loads a model with the head of `task`."""
     import transformers
 
     match task:
@@ -228,7 +228,7 @@ def auto_class(task: Task) -> Any:
 
 
 def check_fits_task(source: str, config: Any, task: Task) -> None:
-    """Raise a ModelError where transformers has no model of this architecture for `task`."""
+    """Raises a ModelError where transformers has no model of this architecture for `task`."""
     from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
     if type(config) not in auto_class(task)._model_mapping:
@@ -261,7 +261,7 @@ _LAYERS = re.compile(r"(layers?|depths?)$")
 
 
 def check_depth(source: str, config: Any) -> None:
-    """Raise a ModelError for a config of more layers than any model has: building them would take minutes."""
+    """Raises a ModelError for a config of more layers than any model has: building them would take minutes."""
     for name, value in (vars(config) | vars(config.get_text_config())).items():
         numbers = value if isinstance(value, list | tuple) else (value,)
         if _LAYERS.search(name) and any(
@@ -279,7 +279,7 @@ def check_depth(source: str, config: Any) -> None:
 
 
 def check_tokenizer(source: str, tokenizer: Any) -> None:
-    """Raise a ModelError for a tokenizer without its files, which has special tokens only."""
+    """Raises a ModelError for a tokenizer without its files, which has special tokens only."""
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise ModelError(
             _("{source} has no tokenizer").format(source=short_name(source)),
@@ -291,7 +291,7 @@ def check_tokenizer(source: str, tokenizer: Any) -> None:
 
 
 def check_word_ids(source: str, tokenizer: Any) -> None:
-    """Raise a ModelError for a tokenizer written in Python, which can't map tokens to words."""
+    """Raises a ModelError for a tokenizer written in Python, which can't map tokens to words."""
     if not tokenizer.is_fast:
         raise ModelError(
             _("The tokenizer of {source} can't map tokens to words").format(source=short_name(source)),
@@ -303,7 +303,7 @@ def check_word_ids(source: str, tokenizer: Any) -> None:
 
 
 def check_loaded(source: str, model: Any, info: dict[str, Any]) -> None:
-    """Raise a ModelError if more than half of the weights of the model's body were not in the checkpoint.
+    """Raises a ModelError if more than half of the weights of the model's body were not in the checkpoint.
 
     `info` is transformers' `output_loading_info`: names of weights that were missing or of another shape.
     """
@@ -321,7 +321,7 @@ def check_loaded(source: str, model: Any, info: dict[str, Any]) -> None:
 
 
 def check_language_head(source: str, model: Any, info: dict[str, Any]) -> None:
-    """Raise a ModelError if the checkpoint has no weights for the language modeling head; `info` as above."""
+    """Raises a ModelError if the checkpoint has no weights for the language modeling head; `info` as above."""
     prefix = f"{model.base_model_prefix}."
     missing = sorted(name for name in _not_loaded(info) if not name.startswith(prefix))
     if missing:
@@ -335,7 +335,7 @@ def check_language_head(source: str, model: Any, info: dict[str, Any]) -> None:
 
 
 def fresh_weights(model: Any, info: dict[str, Any]) -> list[str]:
-    """Names of the weights of the model's body that are random; `info` as in `check_loaded`."""
+    """Returns names of the weights of the model's body that are random; `info` as in `check_loaded`."""
     fresh = _not_loaded(info)
     return [name for name in _body(model) if name in fresh]
 

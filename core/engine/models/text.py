@@ -75,7 +75,7 @@ def _sizes(options: RunOptions) -> ScratchModel:
 
 
 def train_tokenizer(options: RunOptions, texts: Iterable[str]) -> Any:
-    """Train a tokenizer of at most `model.vocabulary` tokens; fewer if no more occur twice. Deterministic.
+    """Trains a tokenizer of at most `model.vocabulary` tokens; fewer if no more occur twice. Deterministic.
 
     The training texts, in pieces of any length, are read once. Without any, its tokens are bytes.
     """
@@ -134,7 +134,7 @@ MOST_BY_SIZE = 8192
 
 
 def fitting_vocabulary(texts: Sequence[str]) -> tuple[int, int]:
-    """The least vocabulary that keeps frequent characters whole, and a usual one for texts of this size.
+    """Returns the least vocabulary that keeps frequent characters whole, and a usual one for texts of this size.
 
     Hangul and Chinese characters have three bytes each, and there are thousands of them. A token should occur often
     enough to be learned.
@@ -151,7 +151,7 @@ def fitting_vocabulary(texts: Sequence[str]) -> tuple[int, int]:
 
 
 def sample(texts: Sequence[str], characters: int = SAMPLE_CHARACTERS) -> Iterator[str]:
-    """Texts of at most about `characters` in all, evenly spread; deterministic."""
+    """Yields texts of at most about `characters` in all, evenly spread; deterministic."""
     share = min(1.0, characters / max(1, sum(map(len, texts))))
     taken = seen = 0.0
     for text in texts:
@@ -165,7 +165,7 @@ def sample(texts: Sequence[str], characters: int = SAMPLE_CHARACTERS) -> Iterato
 
 
 def attention_for(options: RunOptions, config: Any) -> str:
-    """The `attn_implementation` to load the model of `config` with; always given, or its config.json would choose.
+    """Returns the `attn_implementation` for the model of `config`; always given, or its config.json would choose.
 
     Raises:
         ModelError: The model has no FlashAttention, which was chosen.
@@ -195,7 +195,7 @@ FIRST, SECOND = (1, 2, 3, 4), (5, 6, 7, 8)
 
 
 def leaks_between_packed(model: Any) -> bool:
-    """Whether a conversation changes the logits of the next one in its row.
+    """Returns whether a conversation changes the logits of the next one in its row.
 
     transformers' masks separate conversations by `position_ids` that restart at 0; models with masks or a state of
     their own ignore them. The second text is read alone, after the first as one text, and after it with restarted
@@ -214,7 +214,7 @@ def leaks_between_packed(model: Any) -> bool:
 
 
 def _logits(model: Any, tokens: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
-    """Logits of the second text, [4, vocabulary]."""
+    """Returns logits of the second text, [4, vocabulary]."""
     device = next(model.parameters()).device
     ids = torch.tensor([list(tokens)], device=device)
     places = torch.tensor([list(positions)], device=device)
@@ -238,7 +238,7 @@ def warn_if_packing_leaks(model: Any, reporter: Reporter) -> None:
 
 
 def load_config(options: RunOptions) -> Any:
-    """Load a model's config.
+    """Loads a model's config.
 
     Raises:
         ModelError: The folder has no model for the task, or the Hub has none or can't be reached.
@@ -260,7 +260,7 @@ def load_config(options: RunOptions) -> Any:
 
 
 def tokenizer_for(options: RunOptions, texts: Callable[[], Iterable[str]]) -> Any:
-    """Load the model's tokenizer, or train one for a model from scratch on the training texts.
+    """Loads the model's tokenizer, or trains one for a model from scratch on the training texts.
 
     Raises:
         ModelError: There is none, or it can't be read.
@@ -271,7 +271,7 @@ def tokenizer_for(options: RunOptions, texts: Callable[[], Iterable[str]]) -> An
 
 
 def tokenizer_at_hand(source: str) -> Any | None:
-    """The model's tokenizer if it is on this computer; None also for a model from scratch.
+    """Returns the model's tokenizer if it is on this computer; None also for a model from scratch.
 
     The cache's files are checked first: from a config alone, transformers makes a tokenizer without words.
 
@@ -291,7 +291,7 @@ def tokenizer_at_hand(source: str) -> Any | None:
 
 
 def longest_text(config: Any, tokenizer: Any) -> int:
-    """The most tokens the model can see; a huge number if unlimited."""
+    """Returns the most tokens the model can see; a huge number if unlimited."""
     positions = getattr(config, "max_position_embeddings", None) or 0
     limit: int = tokenizer.model_max_length
     return min(limit, positions) if positions > 0 else limit  # XLNet has -1
@@ -306,7 +306,7 @@ class LoadedModel:
 
 
 def set_labels(config: Any, task: Task, labels: tuple[str, ...]) -> None:
-    """Set in the model's config what its head predicts: labels, or one number for regression."""
+    """Sets in the model's config what its head predicts: labels, or one number for regression."""
     if task is Task.TEXT_REGRESSION:
         config.num_labels = 1
         config.problem_type = "regression"
@@ -317,7 +317,7 @@ def set_labels(config: Any, task: Task, labels: tuple[str, ...]) -> None:
 
 
 def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokenizer: Any) -> LoadedModel:
-    """Load the model with the head of the task; images need no tokenizer. On the meta device no weights are read.
+    """Loads the model with the head of the task; images need no tokenizer. On the meta device no weights are read.
 
     Weights that learn are in fp32, frozen ones quantized for QLoRA or as `frozen_dtype` says.
 
@@ -346,7 +346,7 @@ def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokeni
 
 
 def random_model(config: Any, task: Task, **more: Any) -> torch.nn.Module:
-    """Build the model with random weights; under `torch.device("meta")` without any, in milliseconds.
+    """Builds the model with random weights; under `torch.device("meta")` without any, in milliseconds.
 
     `more` goes to transformers' `from_config`.
     """
@@ -374,7 +374,7 @@ def _load(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
 
 
 def _load_quantized(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
-    """Load with quantized weights, but for `left_unpacked`, and for modules that the checkpoint lacks: they learn."""
+    """Loads with quantized weights, but for `left_unpacked`, and for modules that the checkpoint lacks: they learn."""
     with torch.device("meta"):
         unpacked = left_unpacked(random_model(copy.deepcopy(config), options.task), options)
     loaded = _load(options, copy.deepcopy(config), **quantization_arguments(options, unpacked), **more)

@@ -41,7 +41,7 @@ def can_checkpoint(model: Any) -> bool:
 
 
 def check_checkpointing(model: Any) -> None:
-    """Raise a ModelError if the model doesn't support activation checkpointing."""
+    """Raises a ModelError if the model doesn't support activation checkpointing."""
     base = base_of(model)
     if not can_checkpoint(base):
         raise ModelError(
@@ -72,7 +72,7 @@ def _apply(layers: list[torch.nn.Module], values: torch.Tensor) -> torch.Tensor:
 
 
 def segments(layers: list[torch.nn.Module]) -> Iterator[list[torch.nn.Module]]:
-    """Cut layers into segments of about the square root of their number, as `checkpoint_sequential` advises.
+    """Cuts layers into segments of about the square root of their number, as `checkpoint_sequential` advises.
 
     None begins with an in-place layer: the input of a segment has to stay as it was.
     """
@@ -89,7 +89,7 @@ def segments(layers: list[torch.nn.Module]) -> Iterator[list[torch.nn.Module]]:
 
 
 def checkpoint_rows(network: torch.nn.Module) -> None:
-    """Use activation checkpointing in each Sequential directly inside a torchvision network, but its classifier."""
+    """Uses activation checkpointing in each Sequential directly inside a torchvision network, but its classifier."""
     for name, row in list(network.named_children()):
         if isinstance(row, torch.nn.Sequential) and name != "classifier":
             checkpointed = CheckpointedRow()
@@ -107,7 +107,7 @@ def _contexts(
 
 @contextmanager
 def _recomputing(layers: list[torch.nn.Module], same_numbers: AbstractContextManager[None]) -> Iterator[None]:
-    """Don't update the running statistics of batch norms: the first pass has counted this batch.
+    """Keeps the running statistics of batch norms from being updated: the first pass has counted this batch.
 
     A momentum of 0 keeps them bit for bit. Without the buffers, autograd would save fewer tensors than in the first
     pass, which torch refuses.
@@ -157,7 +157,7 @@ class VisionClassifier(torch.nn.Module):
     def forward(
         self, pixel_values: torch.Tensor, labels: torch.Tensor | None = None
     ) -> dict[str, torch.Tensor]:
-        """Compute logits, and the loss where labels are given."""
+        """Computes logits, and the loss where labels are given."""
         # on MPS, batch norm is wrong with channels last (PyTorch issue 175189)
         if pixel_values.device.type == "cpu" and min(pixel_values.shape[-2:]) >= CHANNELS_LAST_FROM:
             pixel_values = pixel_values.contiguous(memory_format=torch.channels_last)
@@ -167,12 +167,12 @@ class VisionClassifier(torch.nn.Module):
         return {"loss": torch.nn.functional.cross_entropy(logits.float(), labels), "logits": logits}
 
     def activation_checkpointing_enable(self, **_kwargs: Any) -> None:
-        """Called by Trainer."""
+        """Turns activation checkpointing on; Trainer calls this."""
         checkpoint_rows(self.network)
 
 
 def load_vision_model(options: ModelOptions, classes: int, seed: int) -> VisionClassifier:
-    """Build `torchvision:NAME`, load its published weights if `pretrained`, and give it a head for `classes` labels.
+    """Builds `torchvision:NAME`, loads its published weights if `pretrained`, and gives it a head for `classes` labels.
 
     Raises:
         ModelError: The weights can't be downloaded.
@@ -191,7 +191,7 @@ def load_vision_model(options: ModelOptions, classes: int, seed: int) -> VisionC
 
 
 def _published_weights(torchvision: Any, name: str) -> dict[str, torch.Tensor]:
-    """The weights torchvision publishes: checked against their hash, never unpickled as objects."""
+    """Returns the weights torchvision publishes: checked against their hash, never unpickled as objects."""
     weights = torchvision.models.get_model_weights(name).DEFAULT
     cached = Path(torch.hub.get_dir()) / "checkpoints" / weights.url.rpartition("/")[2]
     title = _("The pretrained weights of {name} can't be loaded").format(name=name)
@@ -207,13 +207,18 @@ def _published_weights(torchvision: Any, name: str) -> dict[str, torch.Tensor]:
         state: dict[str, torch.Tensor] = weights.get_state_dict(
             progress=False, check_hash=True, weights_only=True
         )
-    except (URLError, ConnectionError, TimeoutError, RuntimeError) as error:  # the latter: the hash is wrong
+    except (
+        URLError,
+        ConnectionError,
+        TimeoutError,
+        RuntimeError,
+    ) as error:  # RuntimeError: the hash is wrong
         raise ModelError(title, f"{weights.url}: {error}", (RANDOM,)) from error
     return state
 
 
 def _replace_head(network: Any, classes: int) -> None:
-    """Replace the layer for ImageNet's 1,000 classes."""
+    """Replaces the layer for ImageNet's 1,000 classes."""
     if hasattr(network, "fc"):
         network.fc = torch.nn.Linear(network.fc.in_features, classes)
         return
@@ -254,7 +259,7 @@ class VisionRecipe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_recipe(folder: Path) -> VisionRecipe:
-    """Labels, image size and colours of an image model; a checkpoint without them uses those of the run's model.
+    """Reads labels, image size and colours of an image model; for a checkpoint without them, of the run's model.
 
     Raises:
         ModelError: They are missing or damaged.
@@ -302,7 +307,7 @@ class ImageModel:
 
 
 def find_image_model(options: RunOptions) -> ImageModel:
-    """Read the config of a transformers model, and how it wants images normalised.
+    """Reads the config of a transformers model, and how it wants images normalized.
 
     Raises:
         ModelError: There is no such model, or it doesn't classify colour images.
@@ -329,7 +334,7 @@ def find_image_model(options: RunOptions) -> ImageModel:
 
 
 def _of_past_run(source: str, folder: Path) -> ImageModel:
-    """A torchvision network that a past run has trained."""
+    """Returns a torchvision network that a past run has trained."""
     title = _("The model of {source} can't be trained on").format(source=short_name(source))
     weights = folder / "model.safetensors"
     if not weights.is_file():
@@ -345,7 +350,7 @@ def _of_past_run(source: str, folder: Path) -> ImageModel:
 
 
 def load_image_model(options: RunOptions, model: ImageModel, labels: tuple[str, ...]) -> LoadedModel:
-    """Load the model with a head for `labels`; weights are read, and their format is, as in `text.load_model`.
+    """Loads the model with a head for `labels`; weights are read, and their format is, as in `text.load_model`.
 
     Raises:
         ModelError: There are no safe weights, they are damaged or don't fit, or can't be downloaded.
@@ -373,7 +378,7 @@ def load_image_model(options: RunOptions, model: ImageModel, labels: tuple[str, 
 
 
 def image_model_on_meta(options: RunOptions, model: ImageModel, classes: int) -> torch.nn.Module:
-    """The model on torch's meta device, without weights.
+    """Returns the model on torch's meta device, without weights.
 
     Raises:
         ModelError: Its config describes no model.
@@ -400,7 +405,7 @@ class WrongSize(ModelError):  # noqa: N818 - nothing is wrong with the model
 
 
 def limits_of(options: RunOptions, model: ImageModel, size: int) -> VisionModel:
-    """The smallest images that the model can be trained on, in a batch and alone.
+    """Returns the smallest images that the model can be trained on, in a batch and alone.
 
     Known for torchvision's models; a transformers model is tried without weights.
 
@@ -425,7 +430,7 @@ def limits_of(options: RunOptions, model: ImageModel, size: int) -> VisionModel:
 
 
 def own_size(config: Any) -> int | None:
-    """The size of images a model was made for, in pixels; None if its config has none, or no square."""
+    """Returns the size of images a model was made for, in pixels; None if its config has none, or no square."""
     size = getattr(config, "image_size", None)
     if isinstance(size, Sequence) and len(set(size)) == 1:
         size = size[0]
@@ -433,7 +438,7 @@ def own_size(config: Any) -> int | None:
 
 
 def _reason_against(model: Any, batch: int, size: int) -> str:
-    """Why a model can't be trained on batches of so many images of this size; empty if it can."""
+    """Returns why a model can't be trained on batches of so many images of this size; empty if it can."""
     try:
         with torch.no_grad():
             model(pixel_values=torch.empty(batch, 3, size, size, device="meta"))
@@ -443,7 +448,7 @@ def _reason_against(model: Any, batch: int, size: int) -> str:
 
 
 def _with_normalisation(model: ImageModel) -> ImageModel:
-    """The model with mean and std of its preprocessor_config.json, if it has one that can be read."""
+    """Returns the model with mean and std of its preprocessor_config.json, if it has one that can be read."""
     from transformers.utils import cached_file
 
     try:
@@ -462,7 +467,7 @@ def _with_normalisation(model: ImageModel) -> ImageModel:
 
 
 def preprocessor(size: int, mean: Sequence[float], std: Sequence[float], fit: ImageFit) -> bytes:
-    """A preprocessor_config.json for `AutoImageProcessor.from_pretrained` that does what Hone did with images."""
+    """Returns a preprocessor_config.json with which `AutoImageProcessor` does what Hone did with images."""
     square = {"height": size, "width": size}
     shape: dict[str, object] = {"image_processor_type": "ViTImageProcessor", "size": square}
     if fit is ImageFit.CROP:

@@ -28,7 +28,7 @@ def attempt(
     train: Callable[[], None],
     explain: Callable[[Exception], UserError | None],
 ) -> int:
-    """Train, and report how that ended.
+    """Trains, and reports how that ended.
 
     Args:
         run: The run's folder.
@@ -67,7 +67,7 @@ def attempt(
 def report_failure(
     error: Exception, run: RunFolder, reporter: Reporter, explain: Callable[[Exception], UserError | None]
 ) -> int:
-    """Report why an attempt ended; returns its exit status."""
+    """Reports why an attempt ended; returns its exit status."""
     known = True
     is_full = failures.is_disk_full(error)
     if not isinstance(error, UserError):
@@ -111,7 +111,7 @@ def finish(
     peak_bytes: int | None = None,
     peak_device_bytes: int | None = None,
 ) -> None:
-    """Write the last event of an attempt that was finished, stopped or paused.
+    """Writes the last event of an attempt that was finished, stopped or paused.
 
     Args:
         run: The run's folder.
@@ -136,9 +136,10 @@ def finish(
             samples_per_second=log.samples_per_second,
             seconds=seconds,
             steps=step,
-            model_step=model_step if options.keeps_best else None,
+            model_step=model_step if options.keeps_best and options.output.save_model else None,
             waited=options.training.early_stopping_patience if is_finished and step < log.total else 0,
             peak_bytes=peak_bytes,
             peak_device_bytes=peak_device_bytes,
+            keeps_model=options.output.save_model,
         )
     )

@@ -22,13 +22,13 @@ EXTENDED_TO = "extended_to"
 
 
 def best_step(history: History, by: BestMetric = BestMetric.AUTO) -> int | None:
-    """The step of the best evaluation, the first of equals; None if there was none."""
+    """Returns the step of the best evaluation, the first of equals; None if there was none."""
     place = best_evaluation(history, by)
     return None if place is None else int(history[place]["step"])
 
 
 def best_kept(history: History, step: int, checkpoints: Path, by: BestMetric) -> int | None:
-    """`best_step` among the evaluations whose weights are there: those of `step`, the current ones, and of checkpoints.
+    """Returns `best_step` among the evaluations whose weights exist: the current ones (`step`) and checkpoints.
 
     A run that keeps the best only since it was extended has no weights of most evaluations before.
     """
@@ -37,7 +37,7 @@ def best_kept(history: History, step: int, checkpoints: Path, by: BestMetric) ->
 
 
 def evaluations_without_improvement(history: History, training: TrainingOptions) -> int:
-    """The last evaluations that were no improvement, counted anew where the run was extended.
+    """Returns the last evaluations that were no improvement, counted anew where the run was extended.
 
     As in transformers' `EarlyStoppingCallback`, the first evaluation is one, and a later one is compared with the best
     so far, even if that was too small an improvement to count.
@@ -59,18 +59,18 @@ def evaluations_without_improvement(history: History, training: TrainingOptions)
 
 
 def stops_early(history: History, training: TrainingOptions) -> bool:
-    """Whether the run ends here, for want of improvement."""
+    """Returns whether the run ends here, for want of improvement."""
     patience = training.early_stopping_patience
     return bool(patience) and patience <= evaluations_without_improvement(history, training)
 
 
 def is_evaluation(entry: dict[str, Any], step: int) -> bool:
-    """Whether an entry of a history is the evaluation after `step`."""
+    """Returns whether an entry of a history is the evaluation after `step`."""
     return entry.get("step") == step and "eval_loss" in entry
 
 
 def metrics_at(step: int, history: History) -> dict[str, float | None]:
-    """The metrics of the evaluation after `step`, NaN as None; empty if there was none."""
+    """Returns the metrics of the evaluation after `step`, NaN as None; empty if there was none."""
     for entry in history:
         if is_evaluation(entry, step):
             return {name: split_non_finite(entry[name])[0] for name in METRIC_NAMES if name in entry}

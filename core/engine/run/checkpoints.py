@@ -40,7 +40,7 @@ DAMAGED = "damaged"
 
 @contextlib.contextmanager
 def staged(checkpoints: Path, step: int) -> Iterator[Path]:
-    """A folder to write the checkpoint of `step` into; it is renamed at the end, or removed on failure.
+    """Yields a folder to write the checkpoint of `step` into; it is renamed at the end, or removed on failure.
 
     Raises:
         OSError: It can't be written.
@@ -59,7 +59,7 @@ def staged(checkpoints: Path, step: int) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replaced(folder: Path) -> Iterator[Path]:
-    """A new folder that replaces `folder` at the end; on failure, `folder` stays.
+    """Yields a new folder that replaces `folder` at the end; on failure, `folder` stays.
 
     Raises:
         OSError: It can't be written.
@@ -78,7 +78,7 @@ def replaced(folder: Path) -> Iterator[Path]:
 
 
 def seal(folder: Path) -> None:
-    """Complete a checkpoint: remove Trainer's pickle, and write the marker once all files are on disk."""
+    """Completes a checkpoint: removes Trainer's pickle, and writes the marker once all files are on disk."""
     drop_pickle(folder)
     entries = {}
     for path in _files(folder):
@@ -92,7 +92,7 @@ def seal(folder: Path) -> None:
 
 
 def drop_pickle(folder: Path) -> None:
-    """Remove `training_args.bin`, a pickle."""
+    """Removes `training_args.bin`, a pickle."""
     (folder / PICKLED_ARGUMENTS).unlink(missing_ok=True)
 
 
@@ -101,7 +101,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _rename(new: Path, folder: Path) -> None:
-    """Rename `new` to `folder`, which is removed if it exists."""
+    """Renames `new` to `folder`, which is removed if it exists."""
     _sync_folder(new)
     restore_replaced(folder)
     old = _old(folder)
@@ -117,7 +117,7 @@ def _rename(new: Path, folder: Path) -> None:
 
 
 def restore_replaced(folder: Path) -> None:
-    """Undo the renaming of `folder` by a process that was killed before the new one had its name."""
+    """Undoes the renaming of `folder` by a process that was killed before the new one had its name."""
     old = _old(folder)
     if is_link(old) or not old.is_dir():
         return
@@ -138,7 +138,7 @@ def _sync(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Write the names in a folder to disk; Windows does it by itself."""
+    """Writes the names in a folder to disk; Windows does it by itself."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -153,7 +153,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def keep(checkpoints: Path, count: int, steps: Collection[int | None] = ()) -> None:
-    """Remove complete checkpoints except the newest `count` and those of `steps`."""
+    """Removes complete checkpoints except the newest `count` and those of `steps`."""
     complete = [path for path in checkpoints.glob("checkpoint-*") if step_of(path) >= 0 and is_complete(path)]
     for folder in sorted(complete, key=step_of, reverse=True)[count:]:
         if step_of(folder) not in steps:
@@ -163,7 +163,7 @@ def keep(checkpoints: Path, count: int, steps: Collection[int | None] = ()) -> N
 
 
 def clean(checkpoints: Path) -> None:
-    """Remove incomplete checkpoints, and finish replacements that were interrupted."""
+    """Removes incomplete checkpoints, and finishes replacements that were interrupted."""
     for old in checkpoints.glob(".checkpoint-*.old"):
         restore_replaced(old.with_name(old.name[1 : -len(".old")]))
     for folder in incomplete(checkpoints):
@@ -200,7 +200,7 @@ class StartPoint:
 
 
 def find_checkpoint(run: RunFolder) -> StartPoint:
-    """Verify the hashes of the newest checkpoint, about a second for each GB; rename a damaged one and try the next.
+    """Verifies the hashes of the newest checkpoint, about a second per GB; renames a damaged one and tries the next.
 
     Raises:
         OSError: A damaged one can't be renamed.
@@ -221,7 +221,7 @@ class _State(msgspec.Struct):
 
 
 def _state_matches(checkpoint: Checkpoint) -> bool:
-    """Whether Trainer's state is of the step in the folder's name."""
+    """Returns whether Trainer's state is of the step in the folder's name."""
     try:
         state = msgspec.json.decode((checkpoint.path / STATE).read_bytes(), type=_State)
     except (OSError, msgspec.MsgspecError, RecursionError):

@@ -65,7 +65,7 @@ class Need:
 
 
 def require_disk_space(run: RunFolder, model: int, trained: int, options: RunOptions) -> Need:
-    """Make sure that the run's checkpoints and model can be saved; returns the space they need.
+    """Makes sure that the run's checkpoints and model can be saved; returns the space they need.
 
     Args:
         run: Where they are saved.
@@ -113,7 +113,7 @@ def require_disk_space(run: RunFolder, model: int, trained: int, options: RunOpt
 
 
 def disk_space_needed(model: int, trained: int, options: RunOptions, existing: list[Checkpoint]) -> Need:
-    """The most space a run needs at one time: for the checkpoints it keeps, the one being written, and the model.
+    """Returns the most space a run needs at once: for kept checkpoints, the one being written, and the model.
 
     A checkpoint is as large as the last one; before the first, as the weights and the optimizer's state.
     """
@@ -137,7 +137,7 @@ def disk_space_needed(model: int, trained: int, options: RunOptions, existing: l
 
 @contextlib.contextmanager
 def writing(folder: Path, needed: int = 0) -> Iterator[None]:
-    """Turn what libraries raise when a file of about `needed` bytes (0: unknown) can't be written into CantSave.
+    """Turns what libraries raise when a file of about `needed` bytes (0: unknown) can't be written into CantSave.
 
     Raises:
         CantSave: A file couldn't be written.
@@ -151,7 +151,7 @@ def writing(folder: Path, needed: int = 0) -> Iterator[None]:
 
 
 def cant_save(error: Exception, folder: Path, needed: int = 0) -> CantSave:
-    """The error for a file in `folder` that couldn't be written."""
+    """Returns the error for a file in `folder` that couldn't be written."""
     try:
         folder = folder.absolute()
     except FileNotFoundError:  # the working directory, which is the run's folder, has no path any more
@@ -178,7 +178,7 @@ def cant_save(error: Exception, folder: Path, needed: int = 0) -> CantSave:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether the disk, the person's quota or the limit for one file is exhausted."""
+    """Returns whether the disk, the person's quota or the limit for one file is exhausted."""
     return (isinstance(error, OSError) and error.errno in DISK_FULL_NUMBERS) or says(error, DISK_FULL)
 
 
@@ -207,7 +207,7 @@ def _diverged(error: Diverged, options: RunOptions) -> UserError:
 
 
 def explain(error: Exception, options: RunOptions) -> UserError | None:
-    """The UserError for an error that any engine may meet; None for others."""
+    """Returns the UserError for an error that any engine may meet; None for others."""
     if isinstance(error, Diverged):
         return _diverged(error, options)
     if is_disk_full(error):

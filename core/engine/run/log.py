@@ -64,8 +64,7 @@ class RunLog:
         self.reporter = reporter
         self.parts = parts
         self.options = options
-        is_exact = not options.output.save_model  # it is for measuring
-        self._steps = StepLog(reporter, parts, fetch, sample_memory, is_exact=is_exact)
+        self._steps = StepLog(reporter, parts, fetch, sample_memory, is_exact=options.only_measures)
         self.total = 0
         self._mark = time.perf_counter()
         self._told: float | None = None
@@ -76,7 +75,7 @@ class RunLog:
         return self._steps.samples_per_second
 
     def plan(self, planned: RunPlanned) -> None:
-        """Report the plan, and start the clock of the first step.
+        """Reports the plan, and starts the clock of the first step.
 
         Raises:
             UserError: The warm-up is no shorter than the run, or early stopping has nothing to evaluate.
@@ -94,18 +93,18 @@ class RunLog:
         self.begin_step()
 
     def begin_step(self) -> None:
-        """Start the clock of the next step."""
+        """Starts the clock of the next step."""
         if self.parts.is_due:  # the device has to be idle
             self.flush()
         self.parts.begin()
         self._mark = time.perf_counter()
 
     def since_mark(self) -> float:
-        """Seconds since the step, the evaluation or the saving under way has begun."""
+        """Returns the seconds since the step, the evaluation or the saving under way has begun."""
         return time.perf_counter() - self._mark
 
     def end_step(self, step: StepOnDevice) -> None:
-        """Report a step.
+        """Reports a step.
 
         Raises:
             Diverged: The loss has been NaN or infinite for several steps.
@@ -117,18 +116,18 @@ class RunLog:
             raise Diverged(reason.format(count=NON_FINITE_STEPS), in_fewer_bits=in_fewer_bits)
 
     def state_what_ran(self, ran: WhatRan, differences: Iterable[RanDifferently]) -> None:
-        """Report what ran, after the first step, and warn of what wasn't chosen so."""
+        """Reports what ran, after the first step, and warns of what wasn't chosen so."""
         self.flush()
         self.reporter.write(ran)
         for difference in differences:
             self.reporter.warn(f"ran-differently-{difference.path}", difference.title, difference.detail)
 
     def flush(self) -> None:
-        """Write the steps so far; the device ends them before: their time is no evaluation's."""
+        """Writes the steps so far; the device ends them before: their time is no evaluation's."""
         self._steps.flush()
 
     def evaluating(self, done: int, batches: int) -> None:
-        """Report how many batches of an evaluation are done; call after each."""
+        """Reports how many batches of an evaluation are done; call after each."""
         if self._told is None:
             self.flush()
             self._mark = time.perf_counter()
@@ -146,7 +145,7 @@ class RunLog:
         seconds: float,
         baseline: float | None = None,
     ) -> None:
-        """Report the metrics that Hone knows; NaN becomes None."""
+        """Reports the metrics that Hone knows; NaN becomes None."""
         known = {name: split_non_finite(value)[0] for name, value in metrics.items() if name in METRIC_NAMES}
         self.reporter.write(
             Evaluated(
@@ -167,17 +166,17 @@ class RunLog:
         self.reporter.phase(Phase.SAVING)
 
     def saved(self, saved: Checkpoint, best: int | None = None) -> None:
-        """Report a checkpoint, and remove old ones except that of the best step."""
+        """Reports a checkpoint, and removes old ones except that of the best step."""
         checkpoints.keep(saved.path.parent, max(1, self.options.output.keep_checkpoints), {best})
         self.tell_saved(saved, self.since_mark())
 
     def tell_saved(self, saved: Checkpoint, seconds: float = 0.0) -> None:
-        """Report a checkpoint, which may have existed already."""
+        """Reports a checkpoint, which may have existed already."""
         path = f"{saved.path.parent.name}/{saved.path.name}"
         self.reporter.write(CheckpointSaved(step=saved.step, path=path, bytes=saved.bytes, seconds=seconds))
 
     def go_on(self, step: int) -> None:
-        """Go back to training after an evaluation or a checkpoint, unless `step` was the last one."""
+        """Goes back to training after an evaluation or a checkpoint, unless `step` was the last one."""
         if step < self.total:
             self.reporter.phase(Phase.TRAINING)
         self.begin_step()

@@ -58,11 +58,11 @@ class Predictions:
         self._has_failed = False
 
     def begin(self) -> None:
-        """Report which examples were chosen."""
+        """Reports which examples were chosen."""
         self._reporter.write(ExamplesChosen(examples=self._examples))
 
     def tell(self, step: int, epoch: float) -> None:
-        """Predict and report.
+        """Predicts and reports.
 
         Raises:
             EndRequested: A pause was requested; a resumed run predicts again.
@@ -103,7 +103,7 @@ def keep_mistakes(
     *,
     is_kept: bool,
 ) -> None:
-    """Report an evaluation's confusion matrix, and write its mistakes into the run's folder if its weights are kept.
+    """Reports an evaluation's confusion matrix, and writes its mistakes into the run's folder if its weights are kept.
 
     Pictures that only the mistakes of other evaluations had are deleted. Nothing is raised for a full disk, which is
     met, and reported, where checkpoints are saved.

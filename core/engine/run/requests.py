@@ -23,7 +23,7 @@ Handler = Callable[[int, FrameType | None], object] | int
 
 @contextmanager
 def on_signals(handler: Handler) -> Iterator[None]:
-    """Handle the signals that ask this process to end, except those that it was started to ignore."""
+    """Handles the signals that ask this process to end, except those that it was started to ignore."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
     handled = {number: old for number, old in before.items() if old not in (None, signal.SIG_IGN)}
     for number in handled:
@@ -72,7 +72,7 @@ class RequestBox:
         self.is_test = False
 
     def stop_at_signal(self, number: int, _frame: FrameType | None) -> None:
-        """Request a stop; the same signal again ends the process at once."""
+        """Requests a stop; the same signal again ends the process at once."""
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
         if is_rank():
             self._is_signalled = True  # until the next step, so that all ranks end after the same one
@@ -80,7 +80,7 @@ class RequestBox:
             self.ending, self.evaluates = self.ending or Outcome.STOPPED, False
 
     def end_requested(self, *, alone: bool = False) -> bool:
-        """Whether a stop or a pause was requested so far; cheap enough for every step.
+        """Returns whether a stop or a pause was requested so far; cheap enough for every step.
 
         Rank 0 decides for all, unless it asks `alone`.
         """
@@ -91,23 +91,23 @@ class RequestBox:
         return self.ending is not None
 
     def cuts_short(self, *, alone: bool = False) -> bool:
-        """Whether an evaluation has to end at once."""
+        """Returns whether an evaluation has to end at once."""
         return self.end_requested(alone=alone) and not self.evaluates
 
     def save_requested(self) -> bool:
-        """Whether a checkpoint was requested since the last call; of several ranks, until `end_requested`."""
+        """Returns whether a checkpoint was requested since the last call; of several ranks, until `end_requested`."""
         if not is_rank():
             self._poll()
         is_asked, self._save_requested = self._save_requested, False
         return is_asked
 
     def raise_if_ending(self) -> None:
-        """Raise EndRequested if a stop or a pause was requested, as of the last question."""
+        """Raises EndRequested if a stop or a pause was requested, as of the last question."""
         if self.ending is not None:
             raise EndRequested(self.ending)
 
     def refuse_rest(self) -> None:
-        """Refuse requests that came too late."""
+        """Refuses requests that came too late."""
         for request in self._run.open_requests():
             if request.action is not Action.KILL:
                 self._answer(request, refusal=_("The run has just ended."))
@@ -151,7 +151,7 @@ class RequestBox:
 
 @contextmanager
 def end_while_loading(run: RunFolder, requests: RequestBox) -> Iterator[None]:
-    """Let a stop or a pause interrupt loading: a thread interrupts the main thread, as Ctrl-C would.
+    """Lets a stop or a pause interrupt loading: a thread interrupts the main thread, as Ctrl-C would.
 
     Of several processes, rank 0 ends, and the agent the others.
 

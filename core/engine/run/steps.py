@@ -67,11 +67,11 @@ class StepParts:
         self.skip()
 
     def skip(self) -> None:
-        """Leave out the time since the last part ended."""
+        """Leaves out the time since the last part ended."""
         self._mark = self._clock()
 
     def lap(self, part: StepPart) -> None:
-        """Add the time since the last part ended, or since `skip`, to `part`."""
+        """Adds the time since the last part ended, or since `skip`, to `part`."""
         if self._is_measured and self._wait is not None:
             self._wait()
         now = self._clock()
@@ -79,14 +79,14 @@ class StepParts:
         self._mark = now
 
     def end(self) -> dict[str, float | None]:
-        """End the step; returns the parts in seconds by the fields of `StepFinished`, None if not measured."""
+        """Ends the step; returns the parts in seconds by the fields of `StepFinished`, None if not measured."""
         self._until_measured = EVERY - 1 if self._is_measured else max(0, self._until_measured - 1)
         if not self.is_asynchronous or self._is_measured:
             return {part.value: seconds for part, seconds in self._spent.items()}
         return {**dict.fromkeys((part.value for part in StepPart), None), StepPart.DATA.value: self._fetched}
 
     def timed(self, loader: Any) -> None:
-        """Measure the time that torch's `loader` is waited for, on devices that compute asynchronously.
+        """Measures the time that torch's `loader` is waited for, on devices that compute asynchronously.
 
         There, the time until Trainer has its batches says little: copying them may wait for all steps before.
         """
@@ -169,7 +169,7 @@ class StepLog:
         self._flushed = time.monotonic()
 
     def add(self, step: StepOnDevice) -> None:
-        """Add the step that has just ended; write all, if the last write is long enough ago."""
+        """Adds the step that has just ended; writes all, if the last write is long enough ago."""
         event, parts = step.event, self._parts.end()
         if event.compile_seconds:
             event = msgspec.structs.replace(event, seconds=event.seconds - event.compile_seconds)
@@ -185,7 +185,7 @@ class StepLog:
         return self._samples / self._seconds if self._seconds > 0 else None
 
     def take_mean_loss(self) -> float | None:
-        """The mean loss of the steps written since the last call; None if there were none."""
+        """Returns the mean loss of the steps written since the last call; None if there were none."""
         losses, self._losses = self._losses, []
         return sum(losses) / len(losses) if losses else None
 
@@ -204,7 +204,7 @@ class StepLog:
         self._flushed = time.monotonic()
 
     def _read(self) -> list[StepFinished]:
-        """The events of the steps, with their figures from the device."""
+        """Returns the events of the steps, with their figures from the device."""
         steps, self._steps = self._steps, []
         start = time.perf_counter()
         losses = self._fetch([step.losses for step in steps])

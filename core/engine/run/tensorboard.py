@@ -83,7 +83,7 @@ class TensorBoardFiles:
 
 
 def scalars(event: Event) -> dict[str, float]:
-    """The figures of an event by the names Trainer gives them in TensorBoard; empty if it has none."""
+    """Returns the figures of an event by the names Trainer gives them in TensorBoard; empty if it has none."""
     values: dict[str, float | None] = {}
     match event:
         case StepFinished():

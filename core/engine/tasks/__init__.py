@@ -14,9 +14,9 @@ from core.options import RunOptions
 from core.runs.events import Example
 
 SHOWN_CHARACTERS = 2000
-"""Of an example's text."""
+"""Characters of an example's text in a message."""
 MOST_LABELS = 10
-"""In a message."""
+"""Labels in a message."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Prepared:
         origin: Returns where a validation sample is from, by its index: an example with texts, but without an answer.
         held_out: The size of the validation text, of running text.
         reference: The model that preferences are compared with, if it isn't the model without its adapter.
-        weights: Of liked and of other answers, in KTO's loss.
+        weights: The weights of liked and of other answers in KTO's loss.
     """
 
     model: torch.nn.Module
@@ -55,7 +55,7 @@ class Prepared:
 
 
 def refuse_other_labels(labels: tuple[str, ...], of_model: Iterable[str], options: RunOptions) -> None:
-    """Refuse to evaluate a model on data with other labels, for which its head would be replaced by a random one.
+    """Refuses to evaluate a model on data with other labels, for which its head would be replaced by a random one.
 
     Raises:
         DataError: The run trains nothing, and the labels differ or are in another order.
@@ -69,7 +69,7 @@ def refuse_other_labels(labels: tuple[str, ...], of_model: Iterable[str], option
 
 
 def named(labels: tuple[str, ...], options: RunOptions) -> tuple[str, ...]:
-    """Labels by the names that `data.label_names` gives them.
+    """Returns labels by the names that `data.label_names` gives them.
 
     Raises:
         DataError: Two labels have one name.

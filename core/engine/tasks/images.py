@@ -47,7 +47,7 @@ def files_in_both(data: ImageData) -> set[Path]:
 
 
 def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load data and model.
+    """Loads data and model.
 
     Raises:
         DataError: The data can't be used.
@@ -64,7 +64,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     if not model.has_normalisation and options.model.pretrained:
         reporter.note(
             "normalised-as-imagenet",
-            _("Images are normalised with ImageNet's mean and standard deviation"),
+            _("Images are normalized with ImageNet's mean and standard deviation"),
             _("{source} has no file {name} that names its own.").format(
                 source=model.source, name=PREPROCESSOR
             ),
@@ -112,7 +112,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
 
 
 def _trainable(data: ImageData, model: ImageModel, options: RunOptions, reporter: Reporter) -> ImageSet:
-    """The training images, without one that would be alone in the last batch of a model with batch norm."""
+    """Returns the training images, without one that would be alone in the last batch of a model with batch norm."""
     source, batch_size, count = options.model.source, options.memory.batch_size, len(data.train)
     try:
         limits = limits_of(options, model, data.size)
@@ -133,7 +133,7 @@ def _trainable(data: ImageData, model: ImageModel, options: RunOptions, reporter
             _("{source} can't be trained on one image of {size} pixels at a time").format(
                 source=source, size=data.size
             ),
-            _("Its batch normalisation needs more than one value per channel."),
+            _("Its batch normalization needs more than one value per channel."),
             (*fixes, _images_of(options, LARGE_ENOUGH)),
         )
     if count <= batch_size or count % batch_size != 1 or options.only_evaluates:
@@ -141,7 +141,7 @@ def _trainable(data: ImageData, model: ImageModel, options: RunOptions, reporter
     reporter.note(
         "lone-image",
         _("1 image is left out of training"),
-        _("It would be alone in the last batch, and the batch normalisation of {source} needs two.").format(
+        _("It would be alone in the last batch, and the batch normalization of {source} needs two.").format(
             source=source
         ),
     )
@@ -149,7 +149,7 @@ def _trainable(data: ImageData, model: ImageModel, options: RunOptions, reporter
 
 
 def without_one(images: ImageSet) -> ImageSet:
-    """All images but the last one of the most frequent class."""
+    """Returns all images but the last one of the most frequent class."""
     most = Counter(images.labels).most_common(1)[0][0]
     left_out = max(index for index, label in enumerate(images.labels) if label == most)
     kept = [index for index in range(len(images)) if index != left_out]

@@ -1,4 +1,4 @@
-"""Tasks of causal language models: text generation, chat and preferences; the latter two by TRL's trainers."""
+"""Tasks of causal language models: text generation, and chat and preferences by TRL's trainers."""
 
 import copy
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def _load_model(options: RunOptions, config: Any, tokenizer: Any, reporter: Repo
 
 
 def prepare_causal_lm(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load texts and model.
+    """Loads texts and model.
 
     Raises:
         DataError: The texts can't be used.
@@ -91,7 +91,7 @@ def prepare_causal_lm(options: RunOptions, reporter: Reporter) -> Prepared:
 def _rows(
     options: RunOptions, text: RunningText, tokenizer: Any, length: int, reporter: Reporter
 ) -> tuple[Any, Any, ValidationSize | None]:
-    """Training blocks, validation blocks, and the size of the validation text; the latter two may be None."""
+    """Returns training blocks, validation blocks and the size of the validation text; the last two may be None."""
     for index, note in enumerate(text.notes):
         reporter.note(f"data-{index}", note.message)
     train = make_blocks(text.train, tokenizer, length)
@@ -140,7 +140,7 @@ def _report_blocks(train: Blocks, options: RunOptions, reporter: Reporter) -> No
 
 
 def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load conversations and model.
+    """Loads conversations and model.
 
     Raises:
         DataError: The data can't be used.
@@ -172,7 +172,7 @@ def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
 
 
 def prepare_preference(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load answers and model. The reference is the model with the adapter disabled; for full training, a copy.
+    """Loads answers and model. The reference is the model with the adapter disabled; for full training, a copy.
 
     Raises:
         DataError: The data can't be used.
@@ -220,7 +220,7 @@ class _Loaded:
 
 
 def _load(options: RunOptions, reporter: Reporter) -> _Loaded:
-    """Load tokenizer, data and model; set the chosen chat template, and where generation stops.
+    """Loads tokenizer, data and model; sets the chosen chat template, and where generation stops.
 
     Raises:
         DataError: The data can't be used.
@@ -257,7 +257,7 @@ def _load(options: RunOptions, reporter: Reporter) -> _Loaded:
 
 
 def _report_data(data: Conversations, length: int, longest: int, reporter: Reporter, trained: int) -> None:
-    """Report findings in the data; the model can read `longest` tokens, and was trained on up to `trained`."""
+    """Reports findings in the data; the model can read `longest` tokens, and was trained on up to `trained`."""
     for index, note in enumerate(data.notes):
         reporter.note(f"data-{index}", note)
     for index, finding in enumerate(data.findings):

@@ -18,11 +18,11 @@ from core.runs.events import MOST_LABELS, MOST_LISTED, ConfusionCounted, LabelCo
 
 
 TOP, LEAST_FOR_TOP = 5, 20
-"""Of fewer classes than that, one of the likeliest five is easily the true one."""
+"""With fewer classes than that, one of the likeliest five is easily the true one."""
 
 
 def classification_metrics(prediction: Any) -> dict[str, float]:
-    """Trainer's `compute_metrics`, from `predictions` [samples, classes] of logits and `label_ids` [samples].
+    """Computes Trainer's metrics from `predictions` [samples, classes] of logits and `label_ids` [samples].
 
     `accuracy` and `f1`, 0 to 1. With two classes F1 is that of class 1 (as run_glue reports MRPC), and there is
     `matthews`, the correlation coefficient by which CoLA is judged, -1 to 1, 0 if undefined. With more classes F1 is
@@ -49,7 +49,7 @@ def classification_metrics(prediction: Any) -> dict[str, float]:
 def confusion(
     predicted: Sequence[int], true: Sequence[int], labels: Sequence[str], most: int = MOST_LABELS
 ) -> ConfusionCounted:
-    """Count pairs of true and predicted labels; the caller sets `step`.
+    """Counts pairs of true and predicted labels; the caller sets `step`.
 
     Args:
         true: The index of the true label; ignored if outside `labels`, such as -100.
@@ -87,7 +87,7 @@ def confusion(
 
 
 def confusion_of(prediction: Any, labels: Sequence[str]) -> ConfusionCounted:
-    """The same from transformers' EvalPrediction: `predictions` of logits [..., labels], `label_ids` [...].
+    """Returns the same from transformers' EvalPrediction: `predictions` of logits [..., labels], `label_ids` [...].
 
     Token classifiers' `predictions` are label indices already, in the shape of `label_ids`.
     """
@@ -97,7 +97,7 @@ def confusion_of(prediction: Any, labels: Sequence[str]) -> ConfusionCounted:
 
 
 def first_of(predictions: Any) -> Any:
-    """The logits of a model that returns more."""
+    """Returns the logits of a model that returns more."""
     return predictions[0] if isinstance(predictions, tuple) else predictions
 
 
@@ -105,7 +105,7 @@ def first_of(predictions: Any) -> Any:
 
 
 def regression_metrics(prediction: Any) -> dict[str, float]:
-    """Trainer's `compute_metrics`, from `predictions` [samples, 1] of numbers and `label_ids` [samples].
+    """Computes Trainer's metrics from `predictions` [samples, 1] of numbers and `label_ids` [samples].
 
     `pearson` and `spearman`, -1 to 1, NaN if undefined, and `mae`, the mean absolute error in the label's unit.
     """
@@ -119,7 +119,7 @@ def regression_metrics(prediction: Any) -> dict[str, float]:
 
 
 def pearson(one: Any, other: Any) -> float:
-    """The linear correlation of two series; NaN if one of them is constant or holds a NaN."""
+    """Returns the linear correlation of two series; NaN if one of them is constant or holds a NaN."""
     one, other = (np.asarray(series, dtype=np.float64) for series in (one, other))
     if not len(one) or np.ptp(one) == 0 or np.ptp(other) == 0 or not np.isfinite([one, other]).all():
         return float("nan")
@@ -127,7 +127,7 @@ def pearson(one: Any, other: Any) -> float:
 
 
 def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The rank of each value, from 1; equal ones have their mean rank. All NaN if one of them is."""
+    """Returns the rank of each value, from 1; equal ones have their mean rank. All NaN if one of them is."""
     if np.isnan(values).any():
         return np.full(len(values), np.nan)
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
@@ -136,7 +136,7 @@ def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def constant_baseline(prediction: Any) -> float | None:
-    """What a constant prediction reaches: the accuracy of the most frequent label, or the error of the mean.
+    """Returns what a constant prediction reaches: the accuracy of the most frequent label, or the error of the mean.
 
     It reads `label_ids` [samples] of transformers' EvalPrediction: label indices, or numbers.
     """
@@ -179,7 +179,7 @@ class TagScheme:
         self.joins_neighbours = len(inside) < len(labels)
 
     def entities(self, tags: Sequence[str]) -> set[Entity]:
-        """The entities of one text, from the tags of its words."""
+        """Returns the entities of one text, from the tags of its words."""
         return set(self._entities(tags))
 
     def _entities(self, tags: Sequence[str]) -> Iterator[Entity]:
@@ -195,7 +195,7 @@ class TagScheme:
             first, previous = place, current
 
     def _split(self, tag: str) -> tuple[str, str]:
-        """Prefix and kind; both empty outside."""
+        """Returns prefix and kind; both empty outside."""
         if tag == OUTSIDE:
             return "", ""
         match = _PREFIXED.fullmatch(tag) if self.has_prefixes else None
@@ -205,13 +205,13 @@ class TagScheme:
 
 
 def most_likely(logits: Any, _labels: Any) -> torch.Tensor:
-    """Label indices [batch, tokens] of logits [batch, tokens, classes], which would fill the memory."""
+    """Returns label indices [batch, tokens] of logits [batch, tokens, classes], which would fill the memory."""
     indices: torch.Tensor = first_of(logits).argmax(dim=-1)
     return indices
 
 
 def tag_metrics(labels: tuple[str, ...]) -> Callable[[Any], dict[str, float]]:
-    """Trainer's `compute_metrics` for these tags.
+    """Returns Trainer's `compute_metrics` for these tags.
 
     It reads `predictions` [samples, tokens] of label indices and `label_ids` of the same shape, -100 for tokens without
     a label, and returns, 0 to 1: `f1`, `precision` and `recall` of entities (see `TagScheme`), `token_accuracy`.
@@ -262,14 +262,14 @@ class Means:
 
     @classmethod
     def of_all(cls, parts: "Iterable[Means]") -> "Means":
-        """The means over the batches of all parts."""
+        """Returns the means over the batches of all parts."""
         found = cls()
         for part in parts:
             found.add(part._weight, **part.all())
         return found
 
     def all(self) -> dict[str, float]:
-        """The means by name; empty if nothing was added."""
+        """Returns the means by name; empty if nothing was added."""
         return {name: value / self._weight for name, value in self._sums.items()}
 
 
@@ -282,7 +282,7 @@ class ValidationSize:
 
 
 def perplexity_metrics(loss: float, held_out: ValidationSize | None = None) -> dict[str, float]:
-    """Metrics that follow from a loss, the mean over tokens in nats.
+    """Returns metrics that follow from a loss, the mean over tokens in nats.
 
     `perplexity`, infinite beyond what a float holds; and, for a known text, `nats_per_character` and
     `bits_per_character`, by which models with different tokenizers can be compared.

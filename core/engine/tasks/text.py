@@ -43,7 +43,7 @@ CLASSES = ("0", "1")
 
 
 def random_samples(options: RunOptions, vocabulary: int, longest: int) -> "Dataset | None":
-    """The random samples of a run, as its task's collator takes them; None if it trains on real ones.
+    """Returns the random samples of a run, as its task's collator takes them; None if it trains on real ones.
 
     Labels are half 0 and half 1, random numbers, or one of two classes for each token. In conversations the first half
     of a row is the prompt, in pairs the prompt of two answers.
@@ -112,7 +112,7 @@ def random_samples(options: RunOptions, vocabulary: int, longest: int) -> "Datas
 
 
 def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load data and model, an encoder or a causal model with the head of the task.
+    """Loads data and model, an encoder or a causal model with the head of the task.
 
     Raises:
         DataError: The data can't be used.

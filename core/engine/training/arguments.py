@@ -16,7 +16,7 @@ OptimizerClass = tuple[type[torch.optim.Optimizer], dict[str, Any]]
 
 
 def optimizer_class(resolved: ResolvedRun) -> OptimizerClass | None:
-    """Trainer's `optimizer_cls_and_kwargs` of optimizers that it has no name for; otherwise None.
+    """Returns Trainer's `optimizer_cls_and_kwargs` for optimizers that it has no name for; otherwise None.
 
     Trainer itself sets weight decay, for each group of parameters.
     """
@@ -38,7 +38,7 @@ def optimizer_class(resolved: ResolvedRun) -> OptimizerClass | None:
 
 
 def norm_parameters(model: torch.nn.Module) -> set[str]:
-    """Names of the parameters of all normalisation layers, which get no weight decay.
+    """Returns names of the parameters of all normalization layers, which get no weight decay.
 
     Trainer finds LayerNorm by type and others by name only; torchvision's batch norms are called `bn1` or `0.1`.
     """
@@ -59,7 +59,7 @@ FROM_TRAINER = (
 
 
 def zero_config(resolved: ResolvedRun) -> dict[str, Any] | None:
-    """The value of `TrainingArguments(deepspeed=...)`.
+    """Returns the value of `TrainingArguments(deepspeed=...)`.
 
     PyTorch's optimizer is used, also for a state in main memory: DeepSpeed's would be compiled at the first run.
     """
@@ -105,7 +105,7 @@ PLACES = {"cpu": IN_MAIN_MEMORY, "nvme": IN_NVME}
 
 
 def describe_zero(engine: Any) -> str:
-    """The stage of Trainer's `deepspeed` and what it offloads, such as "ZeRO-3, optimizer and weights in NVMe"."""
+    """Names the stage in Trainer's `deepspeed` and what is offloaded: "ZeRO-3, optimizer and weights in NVMe"."""
     if engine is None:
         return ""
     optimizer, weights = map(_place, (engine.zero_offload_optimizer(), engine.zero_offload_param()))
@@ -117,13 +117,13 @@ def describe_zero(engine: Any) -> str:
 
 
 def _place(offload: Any) -> str:
-    """The place of DeepSpeed's offload configuration, whose device is an enumeration; empty if it has none."""
+    """Returns the place of DeepSpeed's offload configuration, whose device is an enumeration; empty if it has none."""
     device = getattr(offload, "device", None)
     return PLACES.get(str(getattr(device, "value", device)), "")
 
 
 def shards_of(model: torch.nn.Module) -> int:
-    """The number of parts into which FSDP2 has divided the weights of a model; 0: it hasn't."""
+    """Returns the number of parts into which FSDP2 has divided the weights of a model; 0: it hasn't."""
     meshes = (getattr(weight, "device_mesh", None) for weight in model.parameters())
     return max((mesh.size() for mesh in meshes if mesh is not None), default=0)
 
@@ -137,7 +137,7 @@ HARMLESS = {
 
 
 def allow_zero_state() -> None:
-    """Let torch.load restore DeepSpeed's own classes from a checkpoint."""
+    """Lets torch.load restore DeepSpeed's own classes from a checkpoint."""
     modules = {module: import_module(module) for module in HARMLESS}
     torch.serialization.add_safe_globals(
         [
@@ -153,7 +153,7 @@ def allow_zero_state() -> None:
 
 
 def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: bool) -> dict[str, Any]:
-    """Keyword arguments of `transformers.TrainingArguments`."""
+    """Returns keyword arguments of `transformers.TrainingArguments`."""
     options = resolved.options
     memory, training = options.memory, options.training
     zero = zero_config(resolved)

@@ -40,7 +40,7 @@ PROBED = 100
 
 @contextmanager
 def chosen_device(options: RunOptions) -> Iterator[ResolvedRun]:
-    """Resolve the device and everything automatic, and set this process up for it.
+    """Resolves the device and everything automatic, and sets this process up for it.
 
     Raises:
         DeviceError: This computer can't do what was chosen.
@@ -59,7 +59,7 @@ def chosen_device(options: RunOptions) -> Iterator[ResolvedRun]:
 
 
 def load_libraries(options: RunOptions) -> Callable[[RunOptions, Reporter], Prepared]:
-    """Import what the task and method need; returns the task's `prepare`."""
+    """Imports what the task and method need; returns the task's `prepare`."""
     if options.model.method in (Method.LORA, Method.QLORA):
         import peft  # noqa: F401
     if options.training.optimizer in BITSANDBYTES_OPTIMIZERS:
@@ -78,7 +78,7 @@ def load_libraries(options: RunOptions) -> Callable[[RunOptions, Reporter], Prep
 
 
 def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load the data and the model.
+    """Loads the data and the model.
 
     Raises:
         DataError: The data can't be used.
@@ -141,12 +141,12 @@ def build_trainer(
     *,
     kind: type[WatchedTrainer] = WatchedTrainer,
 ) -> WatchedTrainer:
-    """The trainer of a run; its class is `kind`, mixed into the task's own trainer.
+    """Returns the trainer of a run; its class is `kind`, mixed into the task's own trainer.
 
     Raises:
         ModelError: The model doesn't support activation checkpointing, which was chosen.
     """
-    say()  # from here on nothing of a stranger's is read, nor in the processes started from here
+    say()  # no untrusted input is parsed after this point, or in child processes
     os.environ.pop(READING, None)
     by = trained_by(resolved.options, prepared)
     memory = resolved.options.memory

@@ -42,7 +42,7 @@ from core.runs.models import is_undamaged
 
 
 def best_so_far(args: Arguments, state: State, by: BestMetric) -> int | None:
-    """The step of the best evaluation whose weights are there, by Trainer's log.
+    """Returns the step of the best evaluation whose weights are there, by Trainer's log.
 
     Every checkpoint has that log, so that a resumed run, whose last evaluation may have been undone, counts as one that
     never stopped.
@@ -72,7 +72,7 @@ class BestCallback(TrainerCallback):
 
 
 def load_best(trainer: Any, training: TrainingOptions, reporter: Reporter) -> int:
-    """Load the weights of the best evaluation.
+    """Loads the weights of the best evaluation.
 
     Returns:
         Their step: the last, if that was the best or the best is damaged.
@@ -184,7 +184,7 @@ class ValidationCallback(TrainerCallback):
 def over_ranks(
     losses: list[torch.Tensor], tokens: list[torch.Tensor]
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """The mean losses of all ranks' batches, and the sums of their tokens."""
+    """Returns the mean losses of all ranks' batches, and the sums of their tokens."""
     if world_size() == 1:
         return losses, tokens
     device = losses[0].device
@@ -193,7 +193,7 @@ def over_ranks(
 
 
 def fetched(lists: Sequence[Sequence[torch.Tensor]]) -> list[list[float]]:
-    """The numbers of lists of scalars, read from the device at once."""
+    """Returns the numbers of lists of scalars, read from the device at once."""
     scalars = [tensor for tensors in lists for tensor in tensors]
     numbers = iter(torch.stack(scalars).tolist() if scalars else ())
     return [[next(numbers) for _tensor in tensors] for tensors in lists]
@@ -224,7 +224,7 @@ class ReportCallback(TrainerCallback):
 
     @override
     def on_train_begin(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """Report the plan, as Trainer has computed it.
+        """Reports the plan, as Trainer has computed it.
 
         Raises:
             UserError: The warm-up is no shorter than the run, or early stopping has nothing to evaluate.
@@ -251,12 +251,12 @@ class ReportCallback(TrainerCallback):
 
     @override
     def on_pre_optimizer_step(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """Remember the learning rate of this step, before the schedule changes it."""
+        """Remembers the learning rate of this step, before the schedule changes it."""
         self._learning_rate = float(kwargs["optimizer"].param_groups[0]["lr"])
 
     @override
     def on_step_end(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """Report the step; its time includes waiting for data.
+        """Reports the step; its time includes waiting for data.
 
         Raises:
             Diverged: The loss has been NaN or infinite for several steps.
@@ -300,7 +300,7 @@ class ReportCallback(TrainerCallback):
 
     @override
     def on_save(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """Report the checkpoint that was just written, and remove old ones."""
+        """Reports the checkpoint that was just written, and removes old ones."""
         saved = self._resuming.saved
         if saved is None or not self._resuming.is_new or rank():
             return
@@ -315,7 +315,7 @@ class ReportCallback(TrainerCallback):
 
 
 def epochs_of(steps: int, batches: int, accumulated: int) -> float:
-    """The epochs of so many steps, with `batches` in an epoch; its last step may have fewer than `accumulated`."""
+    """Converts steps to epochs of `batches`; an epoch's last step may have fewer than `accumulated`."""
     epochs, rest = divmod(steps, max(1, math.ceil(batches / accumulated)))
     return epochs + rest * accumulated / max(1, batches)
 
@@ -334,7 +334,7 @@ class RequestCallback(TrainerCallback):
 
     @override
     def on_step_end(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """End after this step with a checkpoint, or only save one; an evaluation, if any, comes after it."""
+        """Ends after this step with a checkpoint, or only saves one; an evaluation, if any, comes after it."""
         self._requests.can_save = True
         if self._requests.end_requested():
             control.should_training_stop = True
@@ -350,7 +350,7 @@ class RequestCallback(TrainerCallback):
 
     @override
     def on_prediction_step(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """Interrupt an evaluation.
+        """Interrupts an evaluation.
 
         Raises:
             EndRequested: A pause was requested, or a stop without an evaluation.
@@ -360,7 +360,7 @@ class RequestCallback(TrainerCallback):
 
     @override
     def on_evaluate(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """Act on requests made during the evaluation at once."""
+        """Acts on requests made during the evaluation at once."""
         if self._requests.end_requested():
             control.should_training_stop = True
             control.should_save = True
@@ -369,13 +369,13 @@ class RequestCallback(TrainerCallback):
 
     @override
     def on_save(self, args: Arguments, state: State, control: Control, **kwargs: Any) -> None:
-        """Report a requested checkpoint that existed already."""
+        """Reports a requested checkpoint that existed already."""
         saved = self._resuming.saved
         if self._owes_checkpoint and saved is not None and not self._resuming.is_new:
             self._log.tell_saved(saved)
         self._owes_checkpoint = False
 
     def _is_to_save(self) -> bool:
-        """Whether a requested checkpoint isn't saved yet; Trainer resets `should_save` at the begin of a step."""
+        """Returns whether a requested checkpoint isn't saved yet; Trainer resets `should_save` when a step begins."""
         self._owes_checkpoint = self._requests.save_requested() or self._owes_checkpoint
         return self._owes_checkpoint

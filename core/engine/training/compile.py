@@ -29,7 +29,7 @@ INDUCTOR = "inductor"
 
 
 def note_graph(traced: torch.fx.GraphModule, seen: FirstBatch, device_kind: str) -> None:
-    """Note what a graph computes.
+    """Notes what a graph computes.
 
     Autocast entered outside the graph is on while it is traced; autocast entered inside is a node.
     """
@@ -90,7 +90,7 @@ class Compilation:
         self.step_seconds = 0.0
 
     def run(self, model: torch.nn.Module, compute: Callable[[Any], torch.Tensor]) -> torch.Tensor:
-        """Compute one batch, forward and backward, with the compiled model; uncompiled once that has failed."""
+        """Computes one batch, forward and backward, with the compiled model; uncompiled once that has failed."""
         if self.failed:
             return compute(model)
         restore = None
@@ -118,7 +118,7 @@ class Compilation:
         return loss.clone()  # CUDA graphs overwrite it with the next loss
 
     def _backend(self) -> Callable[[Any, Any], Any]:
-        """The chosen backend as `torch.compile` looks it up (private in torch 2.13), with a look at its graphs."""
+        """Wraps the backend, found as `torch.compile` does (private in torch 2.13), in a look at its graphs."""
         name, mode = self._options.compile_backend, self._options.compile_mode
         backend: Callable[[Any, Any], Any]
         if name == INDUCTOR:
@@ -138,7 +138,7 @@ class Compilation:
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
-        """Time and report compiling.
+        """Times and reports compiling.
 
         The backward is compiled together with the forward, so that it fails before there is a gradient.
         """
@@ -184,7 +184,7 @@ class Compilation:
 
 
 def has_many_shapes(options: RunOptions) -> bool | None:
-    """torch.compile's `dynamic`: True for texts that are padded batch by batch; None lets torch find out."""
+    """Returns torch.compile's `dynamic`: True for texts padded batch by batch; None lets torch find out."""
     of_one_length = options.task.reads_images or options.data.padding is Padding.FIXED
     return None if of_one_length else True
 
@@ -203,7 +203,7 @@ def _remember(model: torch.nn.Module, kind: str) -> Callable[[], None]:
 
 
 def _set_problem_type(model: Any) -> None:
-    """Set what a transformers model would find out in its first forward, which would then be compiled again."""
+    """Sets what a transformers model would find out in its first forward, which would then be compiled again."""
     config = getattr(base_of(model), "config", None)
     if config is not None and getattr(config, "problem_type", "") is None and config.num_labels > 1:
         config.problem_type = "single_label_classification"

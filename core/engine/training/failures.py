@@ -29,7 +29,7 @@ from core.runs.words import out_of_memory
 
 
 def require_processes(checkpoint: Checkpoint | None, count: int, computers: int = 1) -> None:
-    """Make sure that a run goes on with as many processes as it was saved with, on all its computers.
+    """Makes sure that a run goes on with as many processes as it was saved with, on all its computers.
 
     Raises:
         UserError: It would go on at another place of its data, with random numbers of nobody.
@@ -51,7 +51,7 @@ def require_processes(checkpoint: Checkpoint | None, count: int, computers: int 
 
 
 def saved_bytes(model: Any) -> int:
-    """Bytes of the weights that are saved: all, or an adapter's alone."""
+    """Returns the bytes of the weights that are saved: all, or an adapter's alone."""
     is_adapter = hasattr(model, "peft_config")
     weights = {
         weight.data_ptr(): weight for weight in model.parameters() if weight.requires_grad or not is_adapter
@@ -61,7 +61,7 @@ def saved_bytes(model: Any) -> int:
 
 
 def check_weights_finite(model: torch.nn.Module, arguments: Any) -> None:
-    """Raise Diverged if a trained weight is NaN or infinite."""
+    """Raises Diverged if a trained weight is NaN or infinite."""
     for name, weight in model.named_parameters():
         if weight.requires_grad and not bool(torch.isfinite(weight).all()):
             noticed = _("The weights {name} are NaN or infinite, so nothing was saved.").format(name=name)
@@ -149,7 +149,7 @@ KNOWN = (
 def explain(
     error: Exception, options: RunOptions, forecast: MemoryForecast | None = None
 ) -> UserError | None:
-    """The UserError for `error`, or None if it is a bug."""
+    """Returns the UserError for `error`, or None if it is a bug."""
     if is_out_of_memory(error):
         return out_of_memory(options, forecast, str(error), limit=memory_limit())
     if (common := failures.explain(error, options)) is not None:
@@ -164,7 +164,7 @@ def explain(
 
 
 def _no_kernels() -> UserError:
-    """PyTorch 2.13 has builds for CUDA 12.6, with Maxwell to Hopper, and for CUDA 13, with Turing and later."""
+    """Returns the error for a card that the build lacks: CUDA 12.6's has Maxwell to Hopper, 13's Turing and later."""
     card = torch.cuda.get_device_capability()
     cuda, build = ("12.6", "cu126") if card < (7, 5) else ("13.0", "cu130")
     detail = _(
@@ -203,7 +203,7 @@ UNREADABLE = (
 
 @contextlib.contextmanager
 def reading(checkpoint: str | None) -> Iterator[None]:
-    """Turn what libraries raise when they read files of a checkpoint, if there is one, into a ModelError.
+    """Turns what libraries raise when they read files of a checkpoint, if there is one, into a ModelError.
 
     Raises:
         ModelError: It isn't a state of this run: it holds code, or another model.

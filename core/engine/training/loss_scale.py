@@ -10,12 +10,12 @@ from core.engine.data import NO_LABEL
 from core.engine.models.parts import base_of
 
 ROUTER_WEIGHTS = ("router_aux_loss_coef", "aux_loss_coef")
-"""Names of the weight of the router's loss in transformers' models; the latter is JetMoE's."""
+"""Names of the weight of the router's loss in transformers' models; JetMoE's is the second."""
 MANY_ITEMS = 1 << 30
 
 
 def fix_loss_scaling(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
-    """Have Trainer divide the loss if it expects `model` to do so and `model` doesn't.
+    """Has Trainer divide the loss if it expects `model` to do so and `model` doesn't.
 
     Args:
         model: Takes `batch` as keyword arguments and returns a mapping with "loss".
@@ -34,7 +34,7 @@ def fix_loss_scaling(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
 
 
 def _divides_by_items(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
-    """Whether the loss decreases with `num_items_in_batch`; a router's loss doesn't.
+    """Returns whether the loss decreases with `num_items_in_batch`; a router's loss doesn't.
 
     Without any label, a sum is 0 and a mean is NaN.
     """
@@ -48,7 +48,7 @@ def _divides_by_items(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
 
 
 def loss_by_label(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
-    """Cross entropy for `Trainer.compute_loss_func`: the sum over a batch's labels, divided by those of the step.
+    """Computes the cross entropy (`Trainer.compute_loss_func`): the sum over a batch, divided by the step's labels.
 
     Args:
         outputs: What the model returned: "logits" [batch, tokens, classes].
@@ -67,7 +67,7 @@ def loss_by_label(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = 
 
 
 def share_router_loss(model: torch.nn.Module, batches: Callable[[], int]) -> None:
-    """Divide the router's loss by `batches()`, those of the step, while `model` trains."""
+    """Divides the router's loss by `batches()`, those of the step, while `model` trains."""
     inner = base_of(model)
     for name in ROUTER_WEIGHTS:
         if weight := getattr(inner, name, None):

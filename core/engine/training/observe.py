@@ -45,7 +45,7 @@ class FirstBatch:
         self.autocast_dtype = str(dtype).removeprefix("torch.")
 
     def note_call(self, function: Any) -> None:
-        """Note a function of torch that is called."""
+        """Notes a function of torch that is called."""
         if function is torch.nn.functional.scaled_dot_product_attention:
             self.calls.append(Attention.SDPA.value)
         elif function in SOFTMAX:
@@ -53,7 +53,7 @@ class FirstBatch:
 
     @contextmanager
     def watching(self, model: torch.nn.Module) -> Iterator[None]:
-        """Observe while `model` computes one batch forward and backward.
+        """Observes while `model` computes one batch forward and backward.
 
         Autocast is read inside the model's modules, because accelerate enters it in the model's own forward. A module
         that runs after that forward has ended is recomputed. transformers' flash attentions, which torch doesn't know,
@@ -109,7 +109,7 @@ class _TorchCalls(TorchFunctionMode):
 
 
 def _outermost(model: torch.nn.Module, recomputed: set[torch.nn.Module]) -> int:
-    """The number of outermost recomputed blocks of `model`.
+    """Returns the number of outermost recomputed blocks of `model`.
 
     A transformers layer checkpoints its inner forward, so that only modules inside it are seen to run again.
     """
@@ -126,6 +126,3 @@ def _outermost(model: torch.nn.Module, recomputed: set[torch.nn.Module]) -> int:
                 is_layer = isinstance(child, GradientCheckpointingLayer)
                 pending.append((child, child if is_layer else layer))
     return len(blocks)
-
-
-# --- Waiting for a device

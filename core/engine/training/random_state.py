@@ -13,7 +13,7 @@ ORDER_STATE = "rng_state_order.pth"
 
 
 def save_random_state(folder: Path, kind: str, order: torch.Tensor | None) -> None:
-    """Save the random states that Trainer leaves out of a checkpoint.
+    """Saves the random states that Trainer leaves out of a checkpoint.
 
     `order` is the CPU's when the epoch's order was drawn from it, if it was.
     """
@@ -24,14 +24,14 @@ def save_random_state(folder: Path, kind: str, order: torch.Tensor | None) -> No
 
 
 def restore_random_state(folder: Path, kind: str) -> None:
-    """Restore MPS's random state from a checkpoint; Trainer restores the others."""
+    """Restores MPS's random state from a checkpoint; Trainer restores the others."""
     path = folder / MPS_STATE
     if kind == "mps" and path.is_file():
         torch.mps.set_rng_state(torch.load(path, weights_only=True))
 
 
 def generators(kind: str) -> tuple[Any, ...]:
-    """Torch's modules with a random state that a model on this kind of device uses."""
+    """Returns torch's modules with a random state that a model on this kind of device uses."""
     return (torch,) if kind == "cpu" else (torch, torch.get_device_module(kind))
 
 

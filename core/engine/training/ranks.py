@@ -29,7 +29,7 @@ _talk: Any = None
 
 @contextmanager
 def process_group(kind: str) -> Iterator[None]:
-    """The process group of this run; of a process by itself one of one, for DeepSpeed, with its store in memory."""
+    """Sets up the run's process group; a process by itself gets one of one, for DeepSpeed, with its store in memory."""
     global _talk  # noqa: PLW0603 - a process is in one group
     if is_rank():
         os.environ["DS_ACCELERATOR"] = kind
@@ -54,12 +54,12 @@ def process_group(kind: str) -> Iterator[None]:
 
 
 def world_size() -> int:
-    """How many processes train together."""
+    """Returns how many processes train together."""
     return distributed.get_world_size() if _talk is not None else 1
 
 
 def agreed(value: Value) -> Value:
-    """Rank 0's value."""
+    """Returns rank 0's value."""
     if _talk is None:
         return value
     box = [value]
@@ -68,7 +68,7 @@ def agreed(value: Value) -> Value:
 
 
 def agreed_numbers(numbers: list[int]) -> list[int]:
-    """Rank 0's small numbers: quick enough for every step."""
+    """Returns rank 0's small numbers; quick enough for every step."""
     if _talk is None:
         return numbers
     told = torch.tensor(numbers, dtype=torch.int8)
@@ -77,7 +77,7 @@ def agreed_numbers(numbers: list[int]) -> list[int]:
 
 
 def gathered(value: Value) -> list[Value]:
-    """Every rank's value, in the order of ranks."""
+    """Returns every rank's value, in the order of ranks."""
     if _talk is None:
         return [value]
     values: list[Any] = [None] * world_size()
@@ -91,20 +91,20 @@ def wait_for_all() -> None:
 
 
 def summed(figures: torch.Tensor) -> torch.Tensor:
-    """The sum over ranks, on the figures' device; a GPU isn't waited for."""
+    """Returns the sum over ranks, on the figures' device; a GPU isn't waited for."""
     if _talk is not None:
         distributed.all_reduce(figures)
     return figures
 
 
 def share_buffers(model: torch.nn.Module) -> None:
-    """Give all ranks rank 0's buffers, such as the statistics of batch norms; DDP does so at the begin of a step."""
+    """Gives all ranks rank 0's buffers, such as the statistics of batch norms; DDP does so when a step begins."""
     for buffer in model.buffers() if _talk is not None else ():
         distributed.broadcast(buffer, src=0)
 
 
 def rows_of_all(rows: torch.Tensor, sizes: list[int]) -> torch.Tensor:
-    """The rows of all ranks' batches, one after another; `sizes` are how many count of each."""
+    """Returns the rows of all ranks' batches, one after another; `sizes` are how many count of each."""
     width = max(*sizes, len(rows))
     padded = torch.cat([rows, rows.new_zeros((width - len(rows), *rows.shape[1:]))]).contiguous()
     found = [torch.empty_like(padded) for _size in sizes]
@@ -127,7 +127,7 @@ class SharedEvaluation:
         self._batches = 0
 
     def begin_batch(self, samples: int, size: int) -> None:
-        """Share out the next batches of `size`, of an evaluation of so many samples."""
+        """Shares out the next batches of `size`, of an evaluation of so many samples."""
         rest = samples - self._batches * world_size() * size
         self.sizes = [min(size, max(0, rest - number * size)) for number in range(world_size())]
         self._batches += 1

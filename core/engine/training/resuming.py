@@ -52,7 +52,7 @@ class Resuming:
     # Checkpoints
 
     def is_saved(self, path: Path) -> bool:
-        """Whether this checkpoint exists already, which counts as the last save then."""
+        """Returns whether this checkpoint exists already, which counts as the last save then."""
         self.saved, self.is_new = None, False
         if not agreed(is_complete(path)):
             return False
@@ -61,7 +61,7 @@ class Resuming:
 
     @contextmanager
     def staged(self, path: Path) -> Iterator[None]:
-        """Let all ranks write a checkpoint into `stage`, which rank 0 makes and completes."""
+        """Lets all ranks write a checkpoint into `stage`, which rank 0 makes and completes."""
         there = nullcontext(path.parent / checkpoints.STAGE / path.name)
         with checkpoints.staged(path.parent, step_of(path)) if rank() == 0 else there as folder:
             wait_for_all()
@@ -80,7 +80,7 @@ class Resuming:
         self.saved, self.is_new = Checkpoint(step_of(path), path, self.size), True
 
     def load_order(self, checkpoint: str) -> None:
-        """Let the resumed epoch's order be drawn as it was, if it is drawn from the global random numbers."""
+        """Lets the resumed epoch's order be drawn as it was, if it is drawn from the global random numbers."""
         state = Path(checkpoint) / ORDER_STATE
         if self.order is not None and state.is_file():
             with reading(checkpoint):
@@ -90,22 +90,22 @@ class Resuming:
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Remember the random states before an evaluation, until it is complete."""
+        """Remembers the random states before an evaluation, until it is complete."""
         self._before_evaluation = remember_random_state(self._kind)
         yield
         self._before_evaluation = None
 
     def undo_evaluation(self) -> None:
-        """Go back to the random states before an evaluation that was interrupted."""
+        """Goes back to the random states before an evaluation that was interrupted."""
         if self._before_evaluation is not None:
             self._before_evaluation()
 
     def keep_random_state(self) -> None:
-        """Keep these random states for Trainer, which loads those of the checkpoint as it begins the epoch."""
+        """Keeps these random states for Trainer, which loads those of the checkpoint as it begins the epoch."""
         self._after_evaluation = remember_random_state(self._kind)
 
     def restore_kept(self) -> bool:
-        """Go back to the random states that were kept; returns whether there are any."""
+        """Goes back to the random states that were kept; returns whether there are any."""
         if self._after_evaluation is None:
             return False
         self._after_evaluation()

@@ -42,7 +42,7 @@ class OrderedByLength(LengthGroupedSampler):
 
 
 class WithEpochs(Sampler[tuple[int, int]]):
-    """accelerate's order of samples, each with its epoch: nothing else reaches workers that live on."""
+    """Yields (epoch, index): persistent workers have no other way to learn the epoch."""
 
     def __init__(self, samples: ImageSet) -> None:
         self._order = SeedableRandomSampler(samples)
@@ -71,19 +71,19 @@ class SameEachTime(LengthGroupedSampler):
 
 
 def one_batch_each(batches: BatchSampler, number: int, count: int) -> Iterator[list[int]]:
-    """The batches of rank `number` of `count` in an evaluation: all have as many, so the last one may come again."""
+    """Yields an evaluation's batches of rank `number` of `count`; all get as many, so the last may come again."""
     remaining = iter(batches)
     while together := [*islice(remaining, count)]:
         yield together[min(number, len(together) - 1)]
 
 
 def live_loader(loader: Any) -> DataLoader:
-    """The torch DataLoader inside accelerate's: its iterator holds the workers."""
+    """Returns the torch DataLoader inside accelerate's: its iterator holds the workers."""
     return getattr(loader, "base_dataloader", loader)
 
 
 def use_own_generator(loader: Any) -> None:
-    """Let a loader start its workers without drawing from the global random numbers.
+    """Lets a loader start its workers without drawing from the global random numbers.
 
     torch draws a number when workers start. They live from epoch to epoch, so that a run draws it once: a resumed run
     must not draw it again.
@@ -92,7 +92,7 @@ def use_own_generator(loader: Any) -> None:
 
 
 def batch_sampler_of(loader: Any) -> Any:
-    """The batch sampler inside accelerate's wrappers: of several ranks, and of an epoch that was resumed."""
+    """Returns the batch sampler inside accelerate's wrappers: of several ranks, and of an epoch that was resumed."""
     found = live_loader(loader).batch_sampler
     while hasattr(found, "batch_sampler"):
         found = found.batch_sampler
@@ -100,5 +100,5 @@ def batch_sampler_of(loader: Any) -> Any:
 
 
 def step_size(args: TrainingArguments) -> int:
-    """Samples of an optimizer step, of all ranks."""
+    """Returns samples of an optimizer step, of all ranks."""
     return int(args.train_batch_size * args.gradient_accumulation_steps * world_size())

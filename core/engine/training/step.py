@@ -43,7 +43,7 @@ class StepFigures:
         return self.compilation.step_seconds if self.compilation is not None else 0.0
 
     def forget(self) -> None:
-        """Begin the next step."""
+        """Begins the next step."""
         self.last_samples = self.samples
         self.losses: list[torch.Tensor] = []
         self.tokens: list[torch.Tensor] = []
@@ -64,7 +64,7 @@ class StepFigures:
         self.parts.lap(StepPart.BACKWARD)
 
     def watching(self, model: Any, computed: Any) -> AbstractContextManager[None]:
-        """Observe the run's first batch; not a compiled graph, which observing would break and which is read instead.
+        """Observes the run's first batch; not a compiled graph, which observing would break and which is read instead.
 
         Args:
             model: The run's.

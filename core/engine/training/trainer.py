@@ -67,7 +67,7 @@ class WatchedTrainer(Trainer):
     Attributes:
         step: The figures of the current step.
         resuming: Checkpoints, and random states to go on from.
-        shared: What of an evaluation is each rank's.
+        shared: Which part of an evaluation each rank has.
     """
 
     model: Any  # it always has one
@@ -82,7 +82,7 @@ class WatchedTrainer(Trainer):
 
     @override
     def _build_accelerator_args(self, **kwargs: Any) -> dict[str, Any]:
-        """Trainer's, for DDP without a second copy of all gradients, for FSDP2 with fp32 where it counts.
+        """Adds to Trainer's: DDP gradients share the buckets' memory; FSDP2 sums gradients in fp32.
 
         Weights that are put together in 16 bits need no copies of autocast's, which would stay until the backward
         pass; gradients are added, and losses computed, in fp32.
@@ -109,7 +109,7 @@ class WatchedTrainer(Trainer):
 
     @override
     def get_train_dataloader(self) -> Any:
-        """Trainer's own; the time that is spent waiting for it is measured."""
+        """Returns Trainer's own, and measures the time spent waiting for it."""
         loader = super().get_train_dataloader()
         self.step.parts.timed(live_loader(loader))
         return loader
@@ -144,7 +144,7 @@ class WatchedTrainer(Trainer):
         return loader
 
     def _share_out(self, loader: DataLoader, is_training: bool) -> DataLoader:
-        """Of an evaluation, give each rank batches as one process would make them; accelerate's would be filled up."""
+        """Gives each rank batches as one process would make them in an evaluation; accelerate's would be filled up."""
         if world_size() > 1 and not is_training:
             shard: Any = live_loader(loader).batch_sampler
             shard._iter_with_no_split = partial(one_batch_each, shard.batch_sampler, rank(), world_size())
@@ -174,7 +174,7 @@ class WatchedTrainer(Trainer):
         return super()._get_eval_sampler(eval_dataset)
 
     def stop_workers(self) -> None:
-        """End the data loader workers; a loader that is used again starts new ones."""
+        """Ends the data loader workers; a loader that is used again starts new ones."""
         loaders = [self.callback_handler.train_dataloader, *getattr(self, "_eval_dataloaders", {}).values()]
         for loader in filter(None, loaders):
             live_loader(loader)._iterator = None  # torch ends them when the iterator is deleted
@@ -190,7 +190,7 @@ class WatchedTrainer(Trainer):
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
     ) -> tuple[list[Any], Any]:
-        """The batches of one optimizer step.
+        """Returns the batches of one optimizer step.
 
         Raises:
             UserError: A worker found a sample that can't be used.
@@ -211,7 +211,7 @@ class WatchedTrainer(Trainer):
     def training_step(
         self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> torch.Tensor:
-        """Trainer's forward and backward pass of one batch; remembers its figures."""
+        """Runs Trainer's forward and backward pass of one batch, and remembers its figures."""
         self.step.begin_batch(self.count_samples(inputs), self.count_tokens(inputs))
         compute = partial(self._compute, inputs=inputs, num_items_in_batch=num_items_in_batch)
         compilation = self.step.compilation
@@ -228,7 +228,7 @@ class WatchedTrainer(Trainer):
         return len(inputs["labels"])
 
     def count_tokens(self, inputs: dict[str, Any]) -> torch.Tensor | None:
-        """Tokens of a batch without padding, as a scalar on the device; None for images."""
+        """Returns tokens of a batch without padding, as a scalar on the device; None for images."""
         mask = inputs.get("attention_mask")
         return None if mask is None else mask.sum()
 
@@ -240,13 +240,13 @@ class WatchedTrainer(Trainer):
 
     @override
     def get_decay_parameter_names(self, model: torch.nn.Module) -> list[str]:
-        """Trainer's, without the batch norms that it overlooks."""
+        """Returns Trainer's, without the batch norms that it overlooks."""
         norms = norm_parameters(model)
         return [name for name in super().get_decay_parameter_names(model) if name not in norms]
 
     @override
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
-        """No count: it would take 0.3 ms a batch, and Hone shows no FLOPs."""
+        """Returns 0: to count would take 0.3 ms a batch, and Hone shows no FLOPs."""
         return 0
 
     # Evaluation
@@ -261,7 +261,7 @@ class WatchedTrainer(Trainer):
     def prediction_step(
         self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
     ) -> Any:
-        """Evaluate one batch.
+        """Evaluates one batch.
 
         Raises:
             UserError: A worker found a sample that can't be used.
@@ -273,7 +273,7 @@ class WatchedTrainer(Trainer):
 
     @override
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate as Trainer does; of several ranks' batches as if one process had computed them."""
+        """Evaluates as Trainer does; of several ranks' batches as if one process had computed them."""
         self.shared.begin()
         if world_size() > 1:
             share_buffers(self.model)
@@ -287,13 +287,13 @@ class WatchedTrainer(Trainer):
         return output._replace(metrics=agreed(output.metrics))
 
     def undo_evaluation(self) -> None:
-        """Undo an interrupted evaluation, which the resumed run makes again."""
+        """Undoes an interrupted evaluation, which the resumed run makes again."""
         self.resuming.undo_evaluation()
         step = self.state.global_step
         self.state.log_history = [entry for entry in self.state.log_history if not is_evaluation(entry, step)]
 
     def evaluate_if_due(self, *, is_end: bool = False) -> None:
-        """Evaluate if the run ends here, or was paused before the evaluation of its last step."""
+        """Evaluates if the run ends here, or was paused before the evaluation of its last step."""
         step = self.state.global_step
         is_test = not self.state.max_steps
         if self.eval_dataset is None or not (step or is_test):
@@ -310,7 +310,7 @@ class WatchedTrainer(Trainer):
     # Checkpoints
 
     def save_checkpoint(self) -> None:
-        """Save a checkpoint now, also where training was interrupted between two of Trainer's own.
+        """Saves a checkpoint now, also where training was interrupted between two of Trainer's own.
 
         Raises:
             CantSave: It can't be written.
@@ -323,7 +323,7 @@ class WatchedTrainer(Trainer):
         return Path(str(self.args.output_dir)) / f"checkpoint-{step}"
 
     def load_weights(self, checkpoint: Path) -> None:
-        """Load the weights of a checkpoint only."""
+        """Loads the weights of a checkpoint only."""
         if self.is_deepspeed_enabled:
             from transformers.integrations.deepspeed import deepspeed_load_checkpoint
 
@@ -343,7 +343,7 @@ class WatchedTrainer(Trainer):
 
     @override
     def _save_rng_state(self, output_dir: str) -> None:
-        """Save as Trainer does; rank 0 writes the states of all, which may be on other computers."""
+        """Saves as Trainer does; rank 0 writes the states of all, which may be on other computers."""
         if world_size() == 1:
             super()._save_rng_state(output_dir)
             return
@@ -368,7 +368,7 @@ class WatchedTrainer(Trainer):
         resume_from_checkpoint: str | None,
         trial: Any,
     ) -> tuple[int, int]:
-        """Load the state as Trainer does, and note in its log where the run was extended."""
+        """Loads the state as Trainer does, and notes in its log where the run was extended."""
         with reading(resume_from_checkpoint):
             begun = super()._init_training_state(
                 max_steps, num_update_steps_per_epoch, num_train_epochs, resume_from_checkpoint, trial
@@ -395,7 +395,7 @@ class WatchedTrainer(Trainer):
         epochs_trained: int,
         steps_trained_in_current_epoch: int,
     ) -> None:
-        """Run an epoch; not where the run is done already, for which Trainer would make one step too many."""
+        """Runs an epoch; not where the run is done already, for which Trainer would make one step too many."""
         if self.control.should_training_stop or self.state.global_step >= self.state.max_steps:
             self.control.should_training_stop = True
             return
@@ -457,7 +457,7 @@ class WatchedTrainer(Trainer):
 
     @override
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        """Load as Trainer does, and compute the learning rate again: the run may have been extended."""
+        """Loads as Trainer does, and computes the learning rate again: the run may have been extended."""
         super()._load_optimizer_and_scheduler(checkpoint)
         schedule = self.lr_scheduler
         if checkpoint is None or not isinstance(schedule, LambdaLR):
@@ -468,7 +468,7 @@ class WatchedTrainer(Trainer):
 
     @override
     def _issue_warnings_after_load(self, load_result: Any) -> None:
-        """Refuse a checkpoint that lacks weights; Trainer would only warn."""
+        """Refuses a checkpoint that lacks weights; Trainer would only warn."""
         parameters = dict(self.model.named_parameters(remove_duplicate=False))
         missing = set(load_result.missing_keys)
         loaded = {weight.data_ptr() for name, weight in parameters.items() if name not in missing}
@@ -498,16 +498,16 @@ class WeightedTrainer(WatchedTrainer):
         super().__init__(*args, **kwargs)
 
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
-        """Add a batch of an evaluation to the means."""
+        """Adds a batch of an evaluation to the means."""
         raise NotImplementedError
 
     def eval_metrics(self) -> dict[str, float]:
-        """The metrics of the evaluation that has just ended, without `eval_`."""
+        """Returns the metrics of the evaluation that has just ended, without `eval_`."""
         return self.means.all()
 
     @override
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate as Trainer does, with the metrics of `eval_metrics`."""
+        """Evaluates as Trainer does, with the metrics of `eval_metrics`."""
         self.means = Means()
         output = super().evaluation_loop(*args, **kwargs)
         self.means = Means.of_all(gathered(self.means))
@@ -535,16 +535,16 @@ class LanguageTrainer(WeightedTrainer):
 
     @override
     def count_tokens(self, inputs: dict[str, Any]) -> torch.Tensor | None:
-        """All tokens: blocks have no padding."""
+        """Returns all tokens: blocks have no padding."""
         return torch.tensor(inputs["input_ids"].numel())
 
     @override
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
-        """Weighted by tokens."""
+        """Adds a batch, weighted by its tokens."""
         self.means.add(inputs["labels"][:, 1:].numel(), loss=float(loss))
 
     @override
     def eval_metrics(self) -> dict[str, float]:
-        """Loss and perplexity of a token."""
+        """Returns loss and perplexity of a token."""
         means = self.means.all()
         return {**means, **perplexity_metrics(means["loss"], self._held_out)} if means else {}

@@ -41,7 +41,7 @@ class KeepsAdapter(Trainer):
 
 
 class TrlTrainer(KeepsAdapter, WeightedTrainer, _BaseTrainer):
-    """The base of those that TRL has."""
+    """The base of the trainers that extend TRL's."""
 
     _metrics: Any
 
@@ -52,7 +52,7 @@ class TrlTrainer(KeepsAdapter, WeightedTrainer, _BaseTrainer):
 
     @override
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate with figures of each batch by itself, as with one process."""
+        """Evaluates with figures of each batch by itself, as with one process."""
         self.accelerator.gather = lambda figures: figures
         try:
             return super().evaluation_loop(*args, **kwargs)
@@ -61,21 +61,21 @@ class TrlTrainer(KeepsAdapter, WeightedTrainer, _BaseTrainer):
 
     @override
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[Any], Any]:
-        """The batches of an optimizer step; TRL's own metrics of the step before would grow with the run."""
+        """Returns the batches of an optimizer step; TRL's own metrics of the step before would grow with the run."""
         self._metrics["train"].clear()
         return super().get_batch_samples(*args, **kwargs)
 
     def eval_metric(self, name: str) -> float:
-        """TRL's metric of the last batch of an evaluation."""
+        """Returns TRL's metric of the last batch of an evaluation."""
         return float(self._metrics["eval"][name][-1])
 
     @override
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """Write none: a bundled app lacks TRL's template."""
+        """Writes no card: a bundled app lacks TRL's template."""
 
     @override
     def _send_telemetry(self) -> None:
-        """Send nothing."""
+        """Sends nothing."""
 
 
 class ChatTrainer(TrlTrainer, SFTTrainer):
@@ -89,14 +89,14 @@ class ChatTrainer(TrlTrainer, SFTTrainer):
 
     @override
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The loss of a batch; FlashAttention separates packed conversations in a single row only."""
+        """Returns the loss of a batch; FlashAttention separates packed conversations in a single row only."""
         if "position_ids" in inputs and "flash" in base_of(self.model).config._attn_implementation:
             inputs = {name: value.reshape(1, -1) for name, value in inputs.items()}
         return super().compute_loss(model, inputs, *args, **kwargs)
 
     @override
     def count_tokens(self, inputs: dict[str, Any]) -> torch.Tensor | None:
-        """Tokens without padding; in a packed batch, positions restart with each conversation and padding is at 0."""
+        """Counts tokens without padding; in a packed batch positions restart per conversation, and padding is at 0."""
         positions = inputs.get("position_ids")
         if positions is None:
             return super().count_tokens(inputs)
@@ -104,13 +104,13 @@ class ChatTrainer(TrlTrainer, SFTTrainer):
 
     @override
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
-        """Weighted by labelled tokens."""
+        """Adds a batch, weighted by its labelled tokens."""
         tokens = int((inputs["labels"][:, 1:] != NO_LABEL).sum())
         self.means.add(tokens, loss=float(loss), token_accuracy=self.eval_metric("mean_token_accuracy"))
 
     @override
     def eval_metrics(self) -> dict[str, float]:
-        """Loss, perplexity and accuracy of a token of the answers."""
+        """Returns loss, perplexity and accuracy of a token of the answers."""
         means = self.means.all()
         return {**means, **perplexity_metrics(means["loss"])} if means else {}
 
@@ -141,12 +141,12 @@ class PreferenceTrainer(TrlTrainer, PairsAsTokens):
 
     @override
     def count_samples(self, inputs: dict[str, Any]) -> int:
-        """Pairs: a batch has a row for each answer."""
+        """Counts pairs: a batch has a row for each answer."""
         return len(inputs["input_ids"]) // 2
 
     @override
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
-        """Weighted by pairs."""
+        """Adds a batch, weighted by its pairs."""
         self.means.add(
             self.count_samples(inputs),
             loss=float(loss),
@@ -189,7 +189,7 @@ class RatedLoss(PairsAsTokens):
         return losses.mean() + router_loss
 
     def _ratios(self, model: Any, rows: dict[str, torch.Tensor]) -> tuple[torch.Tensor, Any]:
-        """How much likelier the model finds each answer than the reference does, and the router's loss."""
+        """Returns how much likelier the model finds each answer than the reference does, and the router's loss."""
         labels = rows["input_ids"].masked_fill(rows["completion_mask"] == 0, NO_LABEL)
         given = {name: rows[name] for name in ROWS[:2]} | {"labels": labels, "use_cache": False}
         if self.aux_loss_enabled:
@@ -207,18 +207,18 @@ class RatedTrainer(PreferenceTrainer, RatedLoss):
 
     @override
     def count_samples(self, inputs: dict[str, Any]) -> int:
-        """Answers."""
+        """Counts answers."""
         return len(inputs["label"])
 
     @override
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
-        """Weighted by answers."""
+        """Adds a batch, weighted by its answers."""
         figures = {name: float(values.mean()) for name, values in self._figures.items()}
         self.means.add(self.count_samples(inputs), loss=float(loss), **figures)
 
     @override
     def eval_metrics(self) -> dict[str, float]:
-        """If there are both liked and other answers, with the margin between their mean rewards.
+        """Adds the margin between mean rewards if there are both liked and other answers.
 
         `baseline` is the accuracy of rewarding all answers alike.
         """
@@ -272,12 +272,12 @@ class OddsRatioTrainer(WeightedTrainer, OddsRatioLoss):
 
     @override
     def count_samples(self, inputs: dict[str, Any]) -> int:
-        """Pairs: a batch has a row for each answer."""
+        """Counts pairs: a batch has a row for each answer."""
         return len(inputs["input_ids"]) // 2
 
     @override
     def add_eval_batch(self, loss: torch.Tensor, inputs: dict[str, Any]) -> None:
-        """Weighted by pairs."""
+        """Adds a batch, weighted by its pairs."""
         chosen, rejected = self.rewards.chunk(2)
         self.means.add(
             len(chosen),
@@ -288,7 +288,7 @@ class OddsRatioTrainer(WeightedTrainer, OddsRatioLoss):
 
 
 def disable_dropout(model: torch.nn.Module) -> None:
-    """Disable dropout, so that the model equals its reference at first; TRL would disable LoRA's as well."""
+    """Disables dropout, so that the model equals its reference at first; TRL would disable LoRA's as well."""
     for name, part in model.named_modules():
         if isinstance(part, torch.nn.Dropout) and "lora_dropout" not in name:
             part.p = 0.0

@@ -32,7 +32,7 @@ from core.runs.events import WhatRan
 
 
 def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun, fell_back: Sequence[str] = ()) -> WhatRan:
-    """Read the live trainer after its first step. Sizes are exact: bytes and numbers of parameters.
+    """Reads the live trainer after its first step. Sizes are exact: bytes and numbers of parameters.
 
     Args:
         trainer: The trainer.
@@ -85,7 +85,7 @@ def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun, fell_back: Sequence
 
 
 def _parallel(trainer: WatchedTrainer) -> str:
-    """How several processes work together, such as "DDP, 2 processes"; empty for one."""
+    """Returns how several processes work together, such as "DDP, 2 processes"; empty for one."""
     name = "" if trainer.deepspeed else "FSDP2, " if trainer.is_fsdp_enabled else "DDP, "
     return f"{name}{world_size()} processes" if world_size() > 1 else ""
 
@@ -125,7 +125,7 @@ LONGEST = "each batch's longest"
 
 
 def _batches(trainer: WatchedTrainer) -> dict[str, Any]:
-    """The fields of `WhatRan` about batches, from the loader that trains now."""
+    """Returns the fields of `WhatRan` about batches, from the loader that trains now."""
     active = trainer.accelerator.gradient_state.active_dataloader  # of an epoch that was resumed
     loader: Any = live_loader(trainer.callback_handler.train_dataloader if active is None else active)
     workers = list(getattr(loader._iterator, "_workers", ()))  # torch's attribute for persistent workers
@@ -150,7 +150,7 @@ def _batches(trainer: WatchedTrainer) -> dict[str, Any]:
 
 
 def _padded_to(collator: Any) -> str:
-    """The length of rows; empty for images. Collators that wrap another have it as `collate`."""
+    """Returns the length of rows; empty for images. Collators that wrap another have it as `collate`."""
     while not isinstance(collator, PadTexts):
         collator = getattr(collator, "collate", None)
         if collator is None:
@@ -159,7 +159,7 @@ def _padded_to(collator: Any) -> str:
 
 
 def longest_to(multiple: int) -> str:
-    """`WhatRan.padded_to` of rows that aren't of a fixed length."""
+    """Returns `WhatRan.padded_to` of rows that aren't of a fixed length."""
     return LONGEST if multiple == 1 else f"{LONGEST}, to multiples of {multiple}"
 
 
@@ -172,13 +172,13 @@ FLAGS = ("fused", "foreach", "capturable", "amsgrad", "maximize")
 
 
 def bare(optimizer: Any) -> Any:
-    """The optimizer inside accelerate's wrapper, and inside DeepSpeed's."""
+    """Returns the optimizer inside accelerate's wrapper, and inside DeepSpeed's."""
     inner = getattr(optimizer, "optimizer", optimizer)
     return inner.optimizer if type(inner).__module__.startswith("deepspeed.") else inner
 
 
 def optimizer_name(optimizer: Any) -> str:
-    """Its class and settings that the class doesn't name, such as "AdamW, fused" or "AdamW, 8-bit (bitsandbytes)"."""
+    """Names class and settings of an optimizer, such as "AdamW, fused" or "AdamW, 8-bit (bitsandbytes)"."""
     parts = [type(optimizer).__name__]
     parts += [flag for flag in FLAGS if any(group.get(flag) for group in optimizer.param_groups)]
     if getattr(getattr(optimizer, "args", None), "optim_bits", None) == EIGHT_BITS:
@@ -190,7 +190,7 @@ def optimizer_name(optimizer: Any) -> str:
 
 
 def optimizer_numbers(optimizer: Any) -> dict[str, float]:
-    """Its hyperparameters by the names of `TrainingOptions`, of a group with weight decay if there is one."""
+    """Returns an optimizer's hyperparameters by `TrainingOptions`' names, of a group with weight decay if possible."""
     group = max(optimizer.param_groups, key=lambda group: group.get("weight_decay", 0.0))
     numbers = {
         "learning_rate": group.get("initial_lr"),
@@ -205,7 +205,7 @@ def optimizer_numbers(optimizer: Any) -> dict[str, float]:
 
 
 def state_bytes(optimizer: Any, kind: str | None = None) -> dict[str, int]:
-    """Bytes of a bare optimizer's state by dtype, such as `{"uint8": 4096}`; a shared tensor counts once.
+    """Returns the bytes of a bare optimizer's state by dtype, such as `{"uint8": 4096}`; a shared tensor counts once.
 
     With a `kind` (`cuda`, `mps`, `cpu`), only tensors on such devices count.
     """
@@ -221,7 +221,7 @@ def state_bytes(optimizer: Any, kind: str | None = None) -> dict[str, int]:
 
 
 def decayed_parameters(optimizer: Any) -> int:
-    """The number of parameters that weight decay applies to."""
+    """Returns the number of parameters that weight decay applies to."""
     return sum(
         parameter.numel()
         for group in optimizer.param_groups
@@ -243,7 +243,7 @@ def _state_tensors(optimizer: Any) -> Iterator[torch.Tensor]:
 
 
 def _plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The tensors that a tensor consists of: torchao's 8-bit states claim fp32 and have codes and scales."""
+    """Yields the tensors that a tensor consists of: torchao's 8-bit states claim fp32 and have codes and scales."""
     if not hasattr(tensor, "__tensor_flatten__"):
         yield tensor
         return
@@ -281,7 +281,7 @@ AUTOCAST = {Precision.BF16: "bfloat16", Precision.FP16: "float16", Precision.FP3
 
 
 def differences(options: RunOptions, ran: WhatRan) -> tuple[RanDifferently, ...]:
-    """All differences between `ran` and `options` without automatic values; the first for each option."""
+    """Returns all differences between `ran` and `options` without automatic values; the first for each option."""
     found: dict[str, RanDifferently] = {}
     for path, chosen, runs in _compared(options, ran):
         if chosen != runs:
@@ -296,7 +296,7 @@ def differences(options: RunOptions, ran: WhatRan) -> tuple[RanDifferently, ...]
 
 
 def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, object, object]]:
-    """Path of an option, what was chosen, and what runs; left out where the two can't be compared."""
+    """Yields the path of an option, what was chosen, and what runs; left out where the two can't be compared."""
     device, model, data, memory = options.device, options.model, options.data, options.memory
     training, with_zero = options.training, memory.deepspeed is not DeepSpeed.OFF
     kind = device.name.partition(":")[0]
@@ -400,7 +400,7 @@ FALLBACK = re.compile(r"The operator '(?P<operator>[^']+)' is not currently supp
 
 
 def report_mps_fallbacks(reporter: Reporter) -> list[str]:
-    """Report each operator that torch warns about once; other warnings go to the log.
+    """Reports each operator that torch warns about once; other warnings go to the log.
 
     Returns:
         The operators so far, a list that grows.

@@ -175,7 +175,7 @@ def test_steps_suit_the_device():
     assert (steps[-1], steps[0]) == (40, 8)
     plan = planned(TWO_CORES, steps=7)
     assert steps_of(plan) == (7, 1)
-    assert plan.amount == "16 runs of 7 timed steps. One more is left out, with its reason."
+    assert plan.amount == "16 runs of 7 timed steps. One more is left out; the table says why."
     assert planned(SERVER).amount == "16 runs of 40 timed steps."
 
 

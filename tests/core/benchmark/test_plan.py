@@ -27,7 +27,7 @@ def test_each_row_that_isnt_refused_is_a_run_with_a_tag_and_the_whole_plan(tmp_p
     assert past_runs.read(run.path).tags == ("methods-1",)
     assert past_runs.read(second.runs["plain"].path).tags == ("methods-2",)
     assert part_of(run) == msgspec.structs.replace(part_of(run), row="bf16-all", benchmark=first.benchmark)
-    assert queue.device_of(run) == "auto", "it waits until nothing trains on any device"
+    assert queue.device_held(run.readable_options()) == "auto", "it waits until nothing trains on any device"
 
 
 def test_benchmarks_are_found_by_their_runs_the_newest_first(tmp_path):
@@ -48,7 +48,7 @@ def test_nothing_is_left_where_a_folder_cant_be_made(tmp_path, monkeypatch):
     def refuse(_folder, _notes):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("core.runs.compare.past_runs.write", refuse)
+    monkeypatch.setattr("core.runs.compare.notes.write", refuse)
     with pytest.raises(OSError, match="No space"):
         make_benchmark(tmp_path)
     assert list_runs(tmp_path) == []

@@ -40,7 +40,7 @@ def test_the_ladder_is_queued_and_ends_with_a_table(hone):
     assert title == "BERT-tiny, 512 examples of 512 tokens"
     assert [line.split()[0] for line in table.splitlines()[1:3]] == ["plain", "bf16"]
     assert "bf16 + sdpa + compile: left out as requested" in out
-    assert "2 runs of 4 timed steps. One more is left out, with its reason." in err
+    assert "2 runs of 4 timed steps. One more is left out; the table says why." in err
     runs = list_runs(settings.runs_folder())
     assert [past_runs.read(run.path).tags for run in runs] == [("methods-1",)] * 2
     lines = csv.DictReader(io.StringIO(hone("bench", "results", "1", "--csv").out))

@@ -248,7 +248,7 @@ def from_hub(engine, tmp_path, monkeypatch):
 def test_a_forecast_downloads_what_describes_the_model_and_says_so(engine, from_hub, hone):
     printed = hone("forecast", from_hub, "--json")
     assert engine.asked == ["devices", "fetch-config", "check-model", "inspect", "forecast"]
-    assert printed.err == "Downloading config.json (a few KB) of org/tiny from huggingface.co ...\n"
+    assert printed.err == "Downloading config.json (a few KB) of org/tiny from huggingface.co…\n"
     assert printed.json["method"] == "formula"
     hone("forecast", from_hub, "--offline", "--quick")  # it is here now
 

@@ -266,7 +266,7 @@ def test_a_folder_on_no_disk_is_no_full_disk(workshop):
     save(msgspec.structs.replace(workshop.computer, folder="/proc/hone"))
     with pytest.raises(ComputerError, match="can't use the folder /proc/hone") as refused:
         workshop.install()
-    assert "on no disk" in refused.value.detail
+    assert "on a disk" in refused.value.detail
 
 
 PRINTED = {

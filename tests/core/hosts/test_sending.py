@@ -184,6 +184,8 @@ def test_to_each_place_and_each_computer_the_person_agrees_once(tmp_path):
     assert places(options) == []
     assert places(with_changes(options, {"data.eval": "/b.csv"})) == ["/b.csv"]
     assert places(with_changes(options, {"device.name": "cpu"})) == []
+    agree([asked(data__train="/c.csv")])
+    assert places(options) == [], "to that, too"
     for elsewhere in ("cpu@attic", "cpu@workshop+attic"):
         assert places(with_changes(options, {"device.name": elsewhere})) == ["/a.csv"]
     save(Computer(name="workshop", address="somebody@else"))

@@ -96,6 +96,7 @@ def test_what_is_too_long_is_refused_and_nothing_changes(run, refused):
 def test_tags_are_separated_by_spaces_and_commas_and_each_is_there_once():
     assert notes.tags_in("#night, lr  Night,,") == ("night", "lr")
     assert notes.retagged(NOTES, ["New", "LR"], ["NIGHT"]).tags == ("lr", "New")
+    assert notes.retagged(RunNotes(tags=("Night",)), remove=["night"]).tags == ()
 
 
 # --- Models

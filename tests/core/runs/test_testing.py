@@ -24,6 +24,8 @@ def test_its_time_left_follows_the_batches_and_is_unknown_before_them():
     assert (status.share_done, status.seconds_left) == (0.0, None)
     status.apply(batches(12.0, "4/12"))
     assert (status.share_done, status.seconds_left) == (pytest.approx(1 / 3), 4.0)
+    status.apply(RunStarted(attempt=2))
+    assert (status.share_done, status.seconds_left) == (0.0, None), "it begins anew"
 
 
 def test_a_terminal_is_told_each_tenth():

@@ -255,7 +255,7 @@ SAID = {
         "rises in less than a tenth of the run",
         "by heart, as right as ever", "by heart, ended after the last evaluation",
     ),
-    "the best evaluation; that of step": ("overfits, best kept", "exploded, best kept", "best earlier, kept"),
+    "the best evaluation; step": ("overfits, best kept", "exploded, best kept", "best earlier, kept"),
     "Stopped early at step": ("overfits, stopped early", "hardly learned, stopped early"),
     "It has hardly learned": (
         "exploded to chance", "hardly learned", "hardly learned, but a little",
@@ -269,7 +269,7 @@ SAID = {
     "It leans more towards the better answer than before training in ": (
         "pairs, as guessed", "pairs", "pairs, negative margin", "pairs, positive margin",
     ),
-    "Changes at random would do so in 50 % of cases. In how many pairs": (
+    "Random changes would do so in 50 % of cases. How often": (
         "pairs, as guessed", "pairs", "pairs, negative margin", "pairs, positive margin",
     ),
     "leans towards the better answer than before training, is 0.2 on average.": ("pairs, positive margin",),

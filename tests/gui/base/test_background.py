@@ -7,7 +7,7 @@ import shiboken6
 from PySide6.QtCore import QObject
 
 from core.base.errors import UserError
-from core.base.jobs import EngineCrashed, JobProgress
+from core.base.jobs import EngineCrashed, JobCancelled, JobProgress
 from core.jobs.inspect import DataReport, InspectRequest
 from core.options.device_support import MachineReport
 from gui.base.background import Broken, EngineWork, FileWork, end_left
@@ -125,6 +125,17 @@ def test_work_may_be_deleted_before_it_is_done(qtbot):
     end_left()
     qtbot.wait(1)
     assert ended == [1]
+
+
+def test_work_whose_process_somebody_else_has_killed_has_no_result(qtbot, closing):
+    def work(_call):
+        raise JobCancelled("chat")
+
+    emitted = []
+    working = closing(EngineWork(done=emitted.append, failed=emitted.append))
+    with qtbot.waitSignal(working.settled):
+        working.start(work)
+    assert emitted == []
 
 
 def test_cancelled_work_emits_nothing_more(qtbot, closing):
@@ -261,3 +272,16 @@ def test_files_are_worked_on_in_a_thread_in_order_past_a_failure_and_to_the_end(
         files.put(lambda number=number: done.append(number))
     files.end_work()
     assert done == [*expected, *range(5)]
+
+
+def test_work_on_files_is_done_once_each_and_in_order_however_it_ends_while_more_is_put(qtbot):
+    files, ran, told = FileWork(), [], []
+    for number in range(3000):
+        files.put(lambda number=number: ran.append(number) or number, told.append)
+        if number % 7 == 0:
+            qtbot.wait(0)
+        if number % 500 == 0:
+            files.end_work()
+            assert ran == list(range(number + 1))
+    qtbot.waitUntil(lambda: not files.is_running)
+    assert ran == told == list(range(3000))

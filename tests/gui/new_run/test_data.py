@@ -15,6 +15,7 @@ from gui.new_run.data_panel import FindingsPane
 from gui.widgets.layout import Sheet
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import PAIRS
+from tests.fakes.on_screen import press
 from tests.gui.new_run.steps import (
     TEXTS,
     await_reading,
@@ -22,7 +23,6 @@ from tests.gui.new_run.steps import (
     drop,
     load,
     load_chat,
-    press,
     put,
     row,
     rows,

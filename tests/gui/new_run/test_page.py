@@ -28,13 +28,13 @@ from gui.widgets.layout import tab_stops
 from tests.fakes.data_reports import report_for
 from tests.fakes.jobs import CPU_ONLY, PAIRS, FakeEngine
 from tests.fakes.memory import FakeMemory
+from tests.fakes.on_screen import press
 from tests.gui.new_run.steps import (
     TEXTS,
     await_reading,
     checks,
     drop,
     load,
-    press,
     put,
     row,
     settle,
@@ -468,7 +468,7 @@ def test_the_menu_offers_every_preset_and_example(qtbot, page):
     assert {preset.title for preset in presets.presets()} <= set(examples)
     for action, signal in (
         (examples["Fastest"], page.header.preset_chosen),
-        (examples["Recognise handwritten digits"], page.header.example_chosen),
+        (examples["Recognize handwritten digits"], page.header.example_chosen),
     ):
         with qtbot.waitSignal(signal):
             action.trigger()

@@ -7,13 +7,16 @@ from gui.charts.history import RunHistory
 from gui.run.follower import RunFollowerThread
 from tests.fakes import numpy_engine
 from tests.fakes.jobs import ROOT
+from tests.fakes.numpy_engine import DATA
 from tests.fakes.runs import make_folder
 from tests.fakes.training import run_options
 
 
 def test_its_steps_are_drawn_and_a_pause_from_the_window_is_heard(qtbot, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    run = make_folder(tmp_path / "run", run_options(max_steps=10**6, learning_rate=0.5, keep_checkpoints=1))
+    run = make_folder(
+        tmp_path / "run", run_options(train=DATA, max_steps=10**6, learning_rate=0.5, keep_checkpoints=1)
+    )
     keeper = runs_start.start(run, [*numpy_engine.COMMAND, "keep", str(run.path)])
     history, states = RunHistory(), list[State]()
 

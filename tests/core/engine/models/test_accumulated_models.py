@@ -1,6 +1,6 @@
 """4 batches of 2 take the steps of one batch of 8, whatever the model, through Hone's own trainer and without dropout.
 
-Models that normalise over the batch differ by nature and are not here (`VisionModel.normalises_batch` tells them).
+Models that normalize over the batch differ by nature and are not here (`VisionModel.normalises_batch` tells them).
 """
 
 from collections.abc import Callable

@@ -19,7 +19,7 @@ from core.options.catalogue import with_changes
 from core.options.choices import Method, Precision, Task
 from core.options.sections import DeviceOptions
 from core.runs.events import WhatRan
-from tests.core.engine.models.test_methods import views_of
+from tests.core.engine.models.test_method import views_of
 from tests.fakes.models import (
     instructions,
     pairs,

@@ -1,6 +1,6 @@
 """Activation checkpointing of image models: recomputed for real, with the same gradients and running statistics.
 
-That of text models is part of the preset for 8 GB in `test_methods.py`.
+That of text models is part of the preset for 8 GB in `test_method.py`.
 """
 
 import copy

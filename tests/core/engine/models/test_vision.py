@@ -185,7 +185,7 @@ def test_distilled_models_are_trained_without_their_teacher(tmp_path):
     assert ready.model(**batch(ready))["loss"].requires_grad
 
 
-# --- How images are normalised
+# --- How images are normalized
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,9 @@ from tests.fakes.training import run_options
 
 
 def options(**changes: object) -> RunOptions:
-    return run_options(**{"epochs": 3.0, "learning_rate": 0.5, "keep_checkpoints": 1, **changes})
+    return run_options(
+        **{"train": numpy_engine.DATA, "epochs": 3.0, "learning_rate": 0.5, "keep_checkpoints": 1, **changes}
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +102,12 @@ def test_it_stops_early_and_keeps_the_best(tmp_path):
     last = story_of(RunFolder(tmp_path / "run")).last
     assert (last.state, last.steps, last.waited) == (Outcome.FINISHED, 24, 2)
     assert newest_first(tmp_path / "run" / "checkpoints")
+
+
+def test_a_run_that_took_its_last_step_has_not_stopped_early(tmp_path):
+    assert attempt(tmp_path / "run", options(early_stopping_patience=2)) == 0
+    last = story_of(RunFolder(tmp_path / "run")).last
+    assert (last.state, last.steps, last.waited) == (Outcome.FINISHED, 24, 0)
 
 
 def test_a_loss_that_is_no_number_fails_the_run_with_the_remedy(tmp_path):
