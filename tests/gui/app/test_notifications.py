@@ -141,8 +141,8 @@ def test_without_a_tray_no_icon_is_made(desktop, monkeypatch):
 
 
 def stopped(action, *, state=State.STOPPED, attempt=1):
-    answered = RequestAnswered(request="r", action=action, accepted=True, attempt=attempt)
-    return ended(RunStarted(time=1.0, pid=1), answered, state=state)
+    answered = RequestAnswered(request="r", action=action, accepted=True)
+    return ended(answered, RunStarted(time=1.0, pid=1, attempt=attempt), state=state)
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,7 @@ def stopped(action, *, state=State.STOPPED, attempt=1):
         (stopped(Action.PAUSE, state=State.PAUSED), False),
         (ended(RequestAnswered(request="r", action=Action.STOP, accepted=True), state=State.STOPPED), False),
         (ended(RunStarted(time=1.0, pid=1), state=State.PAUSED), True),  # its disk was full
+        (stopped(Action.PAUSE, state=State.PAUSED, attempt=2), True),  # it was resumed since
         (stopped(Action.SAVE), True),
         (stopped(Action.STOP, state=State.FINISHED), True),  # it was done before
     ],
