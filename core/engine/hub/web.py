@@ -1,4 +1,4 @@
-"""The download of uv for PyTorch with CUDA: requests that send nothing that identifies the user."""
+"""The download of uv for PyTorch with CUDA: nothing is sent that identifies the user, but a private index's login."""
 
 import platform
 import ssl
