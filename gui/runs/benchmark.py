@@ -222,9 +222,7 @@ class BenchmarkView(PageScroll):
     """The figures of a benchmark, which are read in a thread until all its runs are over."""
 
     run_opened = Signal(object)  # a `core.runs.folder.RunFolder`
-    use_requested = Signal(
-        object
-    )  # the `core.benchmark.plan.BenchmarkRow` whose options are to be used in New run
+    use_requested = Signal(object)  # the `core.benchmark.plan.BenchmarkRow` whose options New run is to use
 
     def __init__(self, theme: Theme) -> None:
         content = self._content = QWidget()

@@ -416,9 +416,7 @@ class ComparePage(QWidget):
 
     left = Signal()
     run_opened = Signal(object)  # a `RunFolder`
-    use_requested = Signal(
-        object
-    )  # the `core.benchmark.plan.BenchmarkRow` whose options are to be used in New run
+    use_requested = Signal(object)  # the `core.benchmark.plan.BenchmarkRow` whose options New run is to use
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -488,7 +486,8 @@ class ComparePage(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        if not event.spontaneous() and self.reader is None and self.runs:
+        is_read = self.reader is not None or self._finding.is_running
+        if self.runs and not (event.spontaneous() or is_read):
             self.show_runs(self.runs)
 
     def hideEvent(self, event: QHideEvent) -> None:

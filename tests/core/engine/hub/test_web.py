@@ -1,6 +1,7 @@
 """uv, requested from a stand-in on this computer, and what is reported without it."""
 
 import hashlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -16,8 +17,18 @@ from core.engine.hub import web
 from core.engine.hub.web import fetch_uv, read
 from tests.fakes.hub import Publisher
 
-ROOT = Path(__file__).parents[4]
-CERTIFICATE = ROOT / "tests" / "data" / "localhost.pem"
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate of this computer, which nobody has signed, with its key."""
+    if (openssl := shutil.which("openssl")) is None:
+        pytest.skip("openssl, for a certificate")
+    path = tmp_path_factory.mktemp("certificate") / "localhost.pem"
+    made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    host = ["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]
+    subprocess.run([*made, *host, "-keyout", path, "-out", f"{path}.crt"], check=True, capture_output=True)
+    path.write_bytes(path.read_bytes() + Path(f"{path}.crt").read_bytes())
+    return path
 
 
 @pytest.fixture(autouse=True)
@@ -73,22 +84,12 @@ def test_the_proxy_that_pip_is_told_of_is_asked(publisher, monkeypatch):
     assert publisher.asked == ["http://pypi.invalid/uv/"]
 
 
-@pytest.mark.parametrize(
-    "trusting",
-    [
-        {"PIP_CERT": str(CERTIFICATE)},
-        {"REQUESTS_CA_BUNDLE": str(CERTIFICATE)},
-        {"SSL_CERT_FILE": str(CERTIFICATE)},
-        {"PIP_TRUSTED_HOST": "other\n127.0.0.1"},
-    ],
-    ids=lambda variables: next(iter(variables)),
-)
-def test_certificates_and_hosts_that_pip_trusts_are_trusted(monkeypatch, trusting):
-    with Publisher().serving(CERTIFICATE) as publisher:
+@pytest.mark.parametrize("trusting", ["PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "PIP_TRUSTED_HOST"])
+def test_certificates_and_hosts_that_pip_trusts_are_trusted(monkeypatch, trusting, certificate):
+    with Publisher().serving(certificate) as publisher:
         monkeypatch.setenv("PIP_TRUSTED_HOST", "other")
         assert "certificate" in failure(publisher.url).detail
-        for name, value in trusting.items():
-            monkeypatch.setenv(name, value)
+        monkeypatch.setenv(trusting, "other\n127.0.0.1" if "HOST" in trusting else str(certificate))
         assert uv.read(publisher.url) == read(publisher.url, "Not downloaded") == publisher.body
 
 
