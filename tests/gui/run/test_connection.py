@@ -55,7 +55,7 @@ def test_a_lost_connection_is_told_and_ends_nothing(qtbot, run, show):
     qtbot.waitUntil(lambda: view.messages.titles() == ["Connection to workshop lost"], timeout=5000)
     detail = view.messages.findChildren(type(view.header.elapsed))
     told = "\n".join(label.text() for label in detail)
-    assert "Last heard 2 min ago. The run goes on there; Hone tries again." in told
+    assert "Last heard 2 min ago. The run goes on there; Hone keeps trying to connect." in told
     assert "The connection was closed" in told
     assert view.state is State.TRAINING
     assert view.header.connection.text() == "No connection to workshop now."
