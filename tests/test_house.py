@@ -1,9 +1,11 @@
 """The rules of the source: who may import what, sizes, pins, and pages that name what exists."""
 
 import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ import pytest
 
 from core.engine.devices.capabilities import LIBRARIES
 from recipe import ASKED_FOR_VERSIONS
-from tests.house_figures import circles, tree_of, unmapped
+from tests.house_figures import circles, modules, tree_of, unmapped
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -223,6 +225,52 @@ def test_a_class_name_has_one_owner():
 
 def test_the_map_names_every_large_module():
     assert unmapped() == set()
+
+
+def defined(body: list[ast.stmt]) -> dict[str, ast.stmt]:
+    """The classes, functions and variables that statements define, by name."""
+    found: dict[str, ast.stmt] = {}
+    for node in body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            parts = (part for target in targets for part in ast.walk(target))
+            found |= {part.id: node for part in parts if isinstance(part, ast.Name)}
+    return found
+
+
+def is_defined(name: str) -> bool:
+    """Whether a dotted name is a module, or stands for a name in one, or for one in a class of it."""
+    module, names = name, list[str]()
+    while module and module not in modules():
+        module, _dot, last = module.rpartition(".")
+        names.insert(0, last)
+    if not module:
+        return False
+    body = tree_of(modules()[module]).body
+    for one in names:
+        node = defined(body).get(one)
+        if node is None:
+            return False
+        body = getattr(node, "body", [])
+    return True
+
+
+def test_names_in_comments_and_docstrings_exist():
+    """Such as `core.runs.folder.RunFolder`, where it is defined."""
+    written = re.compile(r"`((?:core|gui)(?:\.\w+)+)")
+    unknown = set()
+    for file in python_files("core", "gui"):
+        tokens = tokenize.generate_tokens(io.StringIO(file.read_text(encoding="utf-8")).readline)
+        texts = [token.string for token in tokens if token.type == tokenize.COMMENT]
+        for node in ast.walk(tree_of(file)):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                texts.append(str(node.value.value))
+        unknown |= {
+            (name_of(file), name) for name in written.findall("\n".join(texts)) if not is_defined(name)
+        }
+    assert unknown == set()
 
 
 def test_no_modules_import_each_other_in_a_circle():

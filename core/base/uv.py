@@ -17,9 +17,13 @@ import zipfile
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
 
 from core.base.language import _
+
+if TYPE_CHECKING:
+    import ssl
 
 # --- Fetch it
 
@@ -50,13 +54,45 @@ SECONDS = 15.0
 """Timeout of each step of a request."""
 
 
-def read(address: str) -> bytes:
-    """Downloads a file; raises OSError."""
-    from urllib.request import Request, urlopen  # slow to import
+def read(address: str, certificates: ssl.SSLContext | None = None) -> bytes:
+    """Downloads a file with the login in its address, and with the proxies and certificates that uv is told of.
 
-    request = Request(address, headers={"User-Agent": "Hone"})
-    with urlopen(request, timeout=SECONDS) as answer:
-        return bytes(answer.read())
+    Args:
+        address: As `https://name:password@host/path`; name and password are sent to that host alone.
+        certificates: Those that are trusted; None: what Python trusts.
+
+    Raises:
+        OSError: It can't be read.
+    """
+    import ssl  # these are slow to import
+    from base64 import b64encode
+    from http.client import HTTPException
+    from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
+
+    told, parts = _told(), urlsplit(address)
+    request = Request(parts._replace(netloc=host(address)).geturl(), headers={"User-Agent": "Hone"})
+    if parts.username:
+        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+        request.add_unredirected_header("Authorization", f"Basic {b64encode(login).decode()}")
+    certificates = certificates or ssl.create_default_context()
+    if Path(told.get("SSL_CERT_FILE", "")).is_file():
+        certificates.load_verify_locations(told["SSL_CERT_FILE"])
+    if {host(address), parts.hostname} & {*told.get("UV_INSECURE_HOST", "").split()}:
+        certificates.check_hostname = False  # the hash protects what is downloaded
+        certificates.verify_mode = ssl.CERT_NONE
+    proxies = {kind: told.get(f"{kind.upper()}_PROXY", "") for kind in ("http", "https")}
+    proxy = ProxyHandler({kind: proxy for kind, proxy in proxies.items() if proxy})
+    try:
+        opener = build_opener(proxy, HTTPSHandler(context=certificates))
+        with opener.open(request, timeout=SECONDS) as answer:
+            return bytes(answer.read())
+    except HTTPException as error:
+        raise OSError(str(error)) from error
+
+
+def host(address: str) -> str:
+    """Returns host and port of an address, without the name and password that a message must not show."""
+    return urlsplit(address).netloc.rpartition("@")[2]
 
 
 def fetch(folder: Path, index: str, read: Callable[[str], bytes] = read) -> Path:
@@ -64,11 +100,12 @@ def fetch(folder: Path, index: str, read: Callable[[str], bytes] = read) -> Path
 
     Args:
         folder: Made if it isn't there.
-        index: A package index (https://packaging.python.org/en/latest/specifications/simple-repository-api/).
+        index: A package index (https://packaging.python.org/en/latest/specifications/simple-repository-api/),
+            asked where no folder of wheels that uv is told of has it; empty to ask none.
         read: Downloads from an address.
 
     Raises:
-        LookupError: The index has none for this system.
+        LookupError: There is none for this system.
         ValueError: Its hash is wrong.
         OSError: It can't be read or written; and what else `read` raises.
     """
@@ -76,12 +113,9 @@ def fetch(folder: Path, index: str, read: Callable[[str], bytes] = read) -> Path
     if program.is_file():
         return program
     name, digest = wheel()
-    page = f"{index.rstrip('/')}/uv/"
-    links = map(html.unescape, re.findall(r'href="([^"]+)"', read(page).decode(errors="replace")))
-    link = next((link for link in links if unquote(urlsplit(link).path).rpartition("/")[2] == name), "")
-    if not name or not link:
+    packed = _from_folders(name) or _from_index(name, index, read)
+    if not packed:
         raise LookupError(f"there is none for {sys.platform} on {platform.machine()}")
-    packed = read(urljoin(page, link))
     if hashlib.sha256(packed).hexdigest() != digest:
         raise ValueError(f"hash mismatch of {name}")
     with zipfile.ZipFile(BytesIO(packed)) as archive:
@@ -94,14 +128,42 @@ def fetch(folder: Path, index: str, read: Callable[[str], bytes] = read) -> Path
     return program
 
 
+def _from_folders(name: str) -> bytes:
+    """Returns a wheel from the folders of wheels that uv is told of; empty if none has it."""
+    from urllib.request import url2pathname  # slow to import
+
+    for folder in filter(None, _told().get("UV_FIND_LINKS", "").split(",")):
+        path = url2pathname(urlsplit(folder).path) if folder.startswith("file:") else folder
+        if Path(path, name).is_file():
+            return Path(path, name).read_bytes()
+    return b""
+
+
+def _from_index(name: str, index: str, read: Callable[[str], bytes]) -> bytes:
+    """Returns a wheel from an index, whose login counts for all of its host, as for pip; empty if it has none."""
+    if not name or not index:
+        return b""
+    page = f"{index.rstrip('/')}/uv/"
+    for link in map(html.unescape, re.findall(r'href="([^"]+)"', read(page).decode(errors="replace"))):
+        parts = urlsplit(urljoin(page, link))
+        if unquote(parts.path).rpartition("/")[2] == name:
+            of_index = urlsplit(page)
+            if (parts.scheme, host(parts.geturl())) == (of_index.scheme, host(page)):
+                parts = parts._replace(netloc=of_index.netloc)
+            return read(parts.geturl())
+    return b""
+
+
 def wheel() -> tuple[str, str]:
     """Returns name and SHA-256 of the wheel for this system; empty if there is none."""
     return WHEELS.get((sys.platform, platform.machine().lower()), ("", ""))
 
 
 def index() -> str:
-    """Returns the package index that uv and pip install from."""
-    return {**environment(), **os.environ}.get("UV_DEFAULT_INDEX", PYPI)
+    """Returns the package index that uv and pip install from; empty where they install from folders of wheels alone."""
+    told = _told()
+    alone = told.get("UV_NO_INDEX", "").lower() in ("1", "on", "t", "true", "y", "yes")
+    return "" if alone else told.get("UV_DEFAULT_INDEX", PYPI)
 
 
 # --- What it is told
@@ -149,7 +211,7 @@ OF_PIP = {
     "trusted-host": "UV_INSECURE_HOST",
     "cert": "SSL_CERT_FILE",
     "client-cert": "SSL_CLIENT_CERT",
-    "proxy": "ALL_PROXY",
+    "proxy": "HTTPS_PROXY",
 }
 """Settings of pip, and the variables that tell the same to uv, which reads nothing of pip's."""
 
@@ -159,8 +221,12 @@ def environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     from urllib.request import getproxies  # slow to import
 
     told = pip_settings(environ)
-    wanted = {**SETTINGS, **{OF_PIP[name]: value for name, value in told.items()}}
-    wanted.update({f"{kind.upper()}_PROXY": address for kind, address in getproxies().items()})
+    wanted = {**SETTINGS, **{f"{kind.upper()}_PROXY": address for kind, address in getproxies().items()}}
+    wanted.update({OF_PIP[name]: value for name, value in told.items()})
+    if "proxy" in told:  # urllib reads no ALL_PROXY
+        wanted["HTTP_PROXY"] = told["proxy"]
+    if "trusted-host" in told:
+        wanted["UV_INSECURE_HOST"] = " ".join(told["trusted-host"].split())
     if "find-links" in told:
         wanted["UV_FIND_LINKS"] = ",".join(told["find-links"].split())
     if "extra-index-url" in told:  # as pip, take the newest of all
@@ -169,9 +235,14 @@ def environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     return {name: value for name, value in wanted.items() if name not in known}
 
 
+def _told() -> dict[str, str]:
+    """Returns all variables for uv, in capitals."""
+    return {name.upper(): value for name, value in {**environment(), **os.environ}.items()}
+
+
 def pip_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Returns what pip's files and variables say of `OF_PIP` (https://pip.pypa.io/en/stable/topics/configuration/)."""
-    found = {}
+    found = {"cert": environ.get("REQUESTS_CA_BUNDLE", "")}  # which pip reads, and uv doesn't
     for file in _pip_files(environ):
         config = configparser.RawConfigParser(strict=False)
         try:
@@ -263,8 +334,9 @@ def why_not_installed(output: str) -> tuple[str, str, tuple[str, ...]]:
 
 
 if __name__ == "__main__":
-    os.environ.update(environment())
     try:
         print(fetch(Path(sys.argv[1]), index()))
     except (OSError, LookupError, ValueError) as error:
-        sys.exit(f"error: uv {VERSION} couldn't be downloaded from {index()}: {error}")
+        source = index()
+        place = f"{urlsplit(source).scheme}://{host(source)}" if source else "UV_FIND_LINKS"
+        sys.exit(f"error: uv {VERSION} couldn't be downloaded from {place} ({error})")

@@ -81,8 +81,10 @@ def pair_of(machine: MachineReport, sides: Sides | None = None) -> Pair:
         precision = cpu.automatic.get("device.precision")
         has_bf16 = precision is not None and precision.value == Precision.BF16
         sides = Sides.PRECISIONS if has_bf16 or cores_of(cpu) == 1 else Sides.THREADS
-        has = "has" if has_bf16 else _("has no")
-        reason = f"There is no accelerator, and this processor {has} bf16 hardware."
+        if has_bf16:
+            reason = _("There is no accelerator, and this processor has bf16 hardware.")
+        else:
+            reason = _("There is no accelerator, and this processor has no bf16 hardware.")
     if sides is Sides.PRECISIONS:
         device = find_device(machine, "auto") or cpu
         both = (Precision.FP32, half_precision(device) or Precision.BF16)
@@ -253,23 +255,27 @@ def _notes(pair: Pair, names: Sequence[str], images: int, source: str) -> Iterat
     if pair.reason:
         yield pair.reason
     if set(names) - set(SIZES):
-        size = f"{PIXELS} x {PIXELS} pixels"
-        some = "all" if images >= COUNT_OF_DIGITS else _("the first {images:,} of the").format(images=images)
-        if source == DIGITS:
-            yield (
-                f"Images are {some} 1,797 handwritten digits that come with Hone, enlarged to {size}. The article's "
+        size = _("{pixels} x {pixels} pixels").format(pixels=PIXELS)
+        if source != DIGITS:
+            words = _("Images are the first {images:,} of {source}, at {size}.")
+        elif images >= COUNT_OF_DIGITS:
+            words = _(
+                "Images are all {count:,} handwritten digits that come with Hone, enlarged to {size}. The article's "
                 "are MNIST's; what an image shows doesn't change the time."
             )
         else:
-            yield _("Images are the first {images:,} of {source}, at {size}.").format(
-                images=images, source=short_name(source), size=size
+            words = _(
+                "Images are the first {images:,} of the {count:,} handwritten digits that come with Hone, enlarged to "
+                "{size}. The article's are MNIST's; what an image shows doesn't change the time."
             )
-        yield (
-            _(
-                "As in the article, Adam trains at 1e-3. Weights are random, where the article's were pretrained: "
-                "the time of a step doesn't depend on them."
-            )
+        yield words.format(images=images, count=COUNT_OF_DIGITS, source=short_name(source), size=size)
+        yield _(
+            "As in the article, Adam trains at 1e-3. Weights are random, where the article's were pretrained: "
+            "the time of a step doesn't depend on them."
         )
     if set(names) & set(SIZES):
-        yield f"Texts are random sequences of {TOKENS} tokens; the weights of their models are random, too."
+        words = _(
+            "Texts are random sequences of {tokens} tokens; the weights of their models are random, too."
+        )
+        yield words.format(tokens=TOKENS)
     yield _("The time of an epoch is computed from the timed steps.")

@@ -30,6 +30,10 @@ GPU_HELD = 1 << 30
 """GPU memory of other programs, in bytes, that is more than the windows of a desktop use."""
 
 
+MIN_SPREAD = 4
+"""The fewest values that have quartiles."""
+
+
 @dataclass(frozen=True)
 class Spread:
     """A median and the quartiles below and above it; of fewer than four values, the minimum and maximum."""
@@ -41,7 +45,7 @@ class Spread:
     @classmethod
     def of(cls, values: Iterable[float]) -> "Spread | None":
         ordered = sorted(values)
-        if len(ordered) < 4:
+        if len(ordered) < MIN_SPREAD:
             return cls(statistics.median(ordered), ordered[0], ordered[-1]) if ordered else None
         lower, middle, upper = statistics.quantiles(ordered, n=4, method="inclusive")
         return cls(middle, lower, upper)
@@ -85,6 +89,15 @@ class Figures:
         return bool(self.seconds)
 
     @property
+    def is_over(self) -> bool:
+        return self.state is None or self.state.is_over
+
+    @property
+    def has_spread(self) -> bool:
+        """Whether enough steps were timed to tell a difference from chance."""
+        return len(self.seconds) >= MIN_SPREAD
+
+    @property
     def step_seconds(self) -> Spread | None:
         """The spread over all timed steps: quartiles, because the slowest depends on what else the computer did."""
         return Spread.of(self.seconds)
@@ -111,7 +124,9 @@ class Figures:
     def is_faster(self, other: "Figures") -> bool:
         """Returns whether it is faster and the interquartile ranges of both don't overlap."""
         mine, theirs = self.samples_per_second, other.samples_per_second
-        return mine is not None and theirs is not None and mine.lowest > theirs.highest
+        if mine is None or theirs is None or not (self.has_spread and other.has_spread):
+            return False
+        return mine.lowest > theirs.highest
 
 
 @dataclass(frozen=True)
@@ -127,7 +142,7 @@ class Result:
 
     @property
     def is_over(self) -> bool:
-        return all(row.state is None or row.state.is_over for row in self.rows)
+        return all(row.is_over for row in self.rows)
 
     def baseline(self, figures: Figures) -> Figures:
         """Returns the first row of a row's group."""

@@ -111,15 +111,16 @@ SIZES = {
 
 
 def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> tuple[Size, str]:
-    """Returns the largest size whose plain run fits (on a CPU with tolerably long steps), and the reason in words."""
-    free = _(", and {free} are free").format(free=formats.memory(room.free)) if room else ""
+    """Returns the largest size whose plain run fits, on a CPU with steps of tolerable length; and the reason."""
+    free = formats.memory(room.free) if room else ""
     reason = ""
     for size in SIZES.values():
         needed = size.bytes(plain.effective_batch, plain.data.max_length, device.kind)
-        memory = _("is estimated to take {needed}{free}").format(needed=formats.memory(needed), free=free)
         seconds = cpu_seconds(size, plain, device)
         if verdict(needed, room) not in (FitVerdict.FITS, FitVerdict.UNKNOWN):
-            reason = f"{size.title} {memory}"
+            reason = _("{title} is estimated to take {needed}, and {free} are free").format(
+                title=size.title, needed=formats.memory(needed), free=free
+            )
         elif seconds and seconds > LONGEST_CPU_STEP and size.name != "tiny":
             cores = formats.counted(cores_of(device), "core")
             reason = _("a plain step of {title} would take about {seconds:.0f} s on {cores}").format(
@@ -128,9 +129,11 @@ def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> t
         elif reason:
             return size, _("{title} was chosen: {reason}.").format(title=size.title, reason=reason)
         elif room is None:
-            return size, f"{size.title}, the guide's model, was chosen; the free memory isn't known."
+            words = _("{title}, the guide's model, was chosen; the free memory isn't known.")
+            return size, words.format(title=size.title)
         else:
-            return size, _("{title}, the guide's model, {memory}.").format(title=size.title, memory=memory)
+            words = _("{title}, the guide's model, is estimated to take {needed}, and {free} are free.")
+            return size, words.format(title=size.title, needed=formats.memory(needed), free=free)
     return size, _("{title} is the smallest size, and {reason}.").format(title=size.title, reason=reason)
 
 
@@ -172,7 +175,7 @@ ADAMW_8BIT: Changes = {"training.optimizer": Optimizer.ADAMW_8BIT.value}
 LORA: Changes = {"model.method": Method.LORA.value}
 
 SMALL = _("It trains small matrices, not the model.")
-SHUFFLED = "Batches are shuffled; grouped by length, less would be padding."
+SHUFFLED = _("Batches are shuffled; grouped by length, less would be padding.")
 
 MAX_ACCUMULATION = 16
 """Accumulation steps at most: 64 batches of one row would take hours."""
@@ -310,13 +313,13 @@ def _rows(
     )
     # Grouped by length, the first batches of an epoch are the longest and unlike the others.
     lengths = {"data.group_by_length": Toggle.OFF.value, **({"data.train": VARIED} if is_guide else {})}
-    texts = "Texts of 64 to 512 tokens; padded to 512 they would take as long as in the other rows. "
+    texts = _("Texts of 64 to 512 tokens; padded to 512 they would take as long as in the other rows.")
     add(
         f"{half}-padding",
         _("{title} + dynamic padding").format(title=title),
         {**own, "data.padding": Padding.DYNAMIC.value},
         data=lengths,
-        note=f"{texts if is_guide else ''}{SHUFFLED}",
+        note=f"{texts} {SHUFFLED}" if is_guide else SHUFFLED,
     )
     add(
         f"{half}-lean",
@@ -383,16 +386,18 @@ def _device(machine: MachineReport, options: RunOptions) -> DeviceReport:
 
 NOTES_OF_GUIDE = (
     _(
-        "Every row trains on {batch} examples per step, {batch} at once or one after the "
-        "other, as in transformers' "
+        "Every row trains on {batch} examples per step, {batch} at once or one after the other, as in transformers' "
         "guide “Efficient training on a single GPU”."
     ).format(batch=BATCH),
     _(
         "The weights are random and made from the config alone: nothing is downloaded, and "
         "times don't depend on them."
     ),
-    "Plain is what the guide ran: fp32, eager attention. AdamW is the fused one in every row; the guide's was slower.",
-    "Half of the labels are 0 and half 1; the guide's own code gives every sequence 0.",
+    _(
+        "Plain is what the guide ran: fp32, eager attention. AdamW is the fused one in every row; the guide's was "
+        "slower."
+    ),
+    _("Half of the labels are 0 and half 1; the guide's own code gives every sequence 0."),
 )
 
 

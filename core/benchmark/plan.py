@@ -242,11 +242,14 @@ def part_of(run: RunFolder) -> Membership | None:
         return None
 
 
-def shared_benchmark(runs: Sequence[RunFolder]) -> Benchmark | None:
-    """Returns the benchmark that all of these runs are rows of; None if there is none."""
+def shared_benchmark(runs: Sequence[RunFolder]) -> Measured | None:
+    """Returns the benchmark that all of these runs are rows of, with all its runs; None if there is none."""
     parts = [part_of(run) for run in runs]
-    found = {part.benchmark.name: part.benchmark for part in parts if part is not None}
-    return next(iter(found.values())) if len(found) == 1 and None not in parts else None
+    names = {part.benchmark.name for part in parts if part is not None}
+    if len(names) != 1 or None in parts:
+        return None
+    found = list_benchmarks(runs[0].path.parent)
+    return next((one for one in found if one.benchmark.name in names), None)
 
 
 def list_benchmarks(runs_folder: Path) -> list[Measured]:

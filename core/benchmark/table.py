@@ -5,7 +5,7 @@ import io
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from core.base.language import _, ngettext
 from core.benchmark.figures import Figures, Result, Spread
 from core.benchmark.plan import BenchmarkKind, BenchmarkRow
 from core.options.choices import Method
+from core.runs.words import word_of
 
 # --- Figures published by others, to compare with
 
@@ -206,7 +207,7 @@ def reason_of(one: Figures) -> str:
         return _("not measured: {reason}").format(reason=_one_line(one.row.refusal))
     if one.problem:
         return _("failed: {reason}").format(reason=_one_line(one.problem))
-    return _("not measured") if one.state is None else one.state.value
+    return _("not measured") if one.state is None else word_of(one.state)
 
 
 def _details(one: Figures) -> Iterator[str]:
@@ -332,7 +333,14 @@ LESS = 0.95
 
 
 def conclusion(result: Result) -> str:
-    """Returns the conclusion in a few sentences, without disturbed rows."""
+    """Returns the conclusion in a few sentences, without disturbed rows and those that still train."""
+    if not result.is_over:
+        rows = tuple(row if row.is_over else replace(row, seconds=()) for row in result.rows)
+        return _("So far: {conclusion}").format(conclusion=_concluded(replace(result, rows=rows)))
+    return _concluded(result)
+
+
+def _concluded(result: Result) -> str:
     if not result.measured:
         return _("Nothing has been measured.")
     quiet = [row for row in result.measured if not row.is_disturbed]
@@ -363,6 +371,10 @@ def _of_methods(result: Result, quiet: list[Figures]) -> Iterator[str]:
         return
     if plain.is_disturbed or len(others) < (len(result.measured) - 1) / 2:
         yield _("Too many rows were disturbed for a conclusion.")
+        return
+    others = [row for row in others if row.has_spread]
+    if not (plain.has_spread and others):
+        yield _("Too few steps were timed for a conclusion.")
         return
     same = [row for row in others if not _is_small(row, plain) and _data(row) == _data(plain)]
     faster = [row for row in same if row.is_faster(plain)]

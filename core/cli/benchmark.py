@@ -140,7 +140,7 @@ def measure(
     note(f"{plan.benchmark.title}: {plan.amount}")
     measured = create(plan, settings.runs_folder())
     runs = [*measured.runs.values()]
-    status = start_and_show(arguments, runs, forced=False, are_alone=True)
+    status = start_and_show(arguments, runs, forced=True, are_alone=True)
     result = read_result(measured)
     show(result, arguments)
     return status if status == INTERRUPTED or not result.measured else 0

@@ -70,7 +70,23 @@ def state_word(run: RunSummary) -> str:
     """Returns the state of a run in the terminal and in reports: that of a test is no training."""
     if run.stopped_early:
         return _("stopped early")
-    return _("testing") if run.is_test and run.state is State.TRAINING else run.state.value
+    return _("testing") if run.is_test and run.state is State.TRAINING else word_of(run.state)
+
+
+def word_of(state: State) -> str:
+    """The word for a state within a sentence or a line of a table."""
+    return {
+        State.QUEUED: _("queued"),
+        State.STARTING: _("starting"),
+        State.TRAINING: _("training"),
+        State.PAUSING: _("pausing"),
+        State.PAUSED: _("paused"),
+        State.STOPPING: _("stopping"),
+        State.STOPPED: _("stopped"),
+        State.FINISHED: _("finished"),
+        State.FAILED: _("failed"),
+        State.CRASHED: _("crashed"),
+    }[state]
 
 
 def phase_title(phase: Phase) -> str:

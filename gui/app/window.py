@@ -216,20 +216,35 @@ class MainWindow(InOrder, QMainWindow):
             self.pages.new_run.begin_next(asked_title(options))
             self.pages.compare_runs(made)
 
-        self._sweeps.put(lambda: self._queue_all(create_sweep(options, values, self._runs_folder())), show)
+        self._queue_all(lambda: create_sweep(options, values, self._runs_folder()), show)
 
     def start_benchmark(self, plan: Plan) -> None:
         """Queue the runs of a benchmark, and compare them."""
         from core.benchmark.plan import create
 
-        def begin() -> list[RunFolder]:
-            return self._queue_all([*create(plan, self._runs_folder()).runs.values()])
+        self._queue_all(lambda: [*create(plan, self._runs_folder()).runs.values()], self.pages.compare_runs)
 
-        self._sweeps.put(begin, self.pages.compare_runs)
+    def _queue_all(
+        self, make: Callable[[], list[RunFolder]], show: Callable[[list[RunFolder]], object]
+    ) -> None:
+        """Make runs, queue and show them, also if some of them can't be started."""
 
-    def _queue_all(self, runs: list[RunFolder]) -> list[RunFolder]:
-        starting.start_all(runs, queued=True)
-        return runs
+        def begin() -> tuple[list[RunFolder], list[UserError]]:
+            made, errors = make(), []
+            for run in made:
+                try:
+                    starting.start(run, queued=True)
+                except UserError as error:
+                    errors.append(error)
+            return made, errors
+
+        def on_begun(begun: tuple[list[RunFolder], list[UserError]]) -> None:
+            made, errors = begun
+            show(made)
+            for error in errors[:1]:
+                self.found.strip.show_error(error)
+
+        self._sweeps.put(begin, on_begun)
 
     def _turn_of(self, options: RunOptions) -> BeginTurn:
         """Decide whether a run starts now or is queued; ask if its device is busy. Elsewhere it may be queued."""

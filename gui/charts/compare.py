@@ -48,7 +48,7 @@ SLOW_STEPS = 2.0
 
 @dataclass(frozen=True)
 class Curve:
-    """A run, and the field of `gui.base.theme.Tokens` that is its colour."""
+    """A run, and the field of `gui.base.tokens.Tokens` that is its colour."""
 
     name: str
     colour: str

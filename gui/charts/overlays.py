@@ -64,7 +64,7 @@ def table_html(values: list[tuple[str, str]], tokens: Tokens) -> str:
 
 @dataclass(frozen=True)
 class Reading:
-    """A figure. `colour` names a field of `gui.base.theme.Tokens`; empty: no dot.
+    """A figure. `colour` names a field of `gui.base.tokens.Tokens`; empty: no dot.
 
     `name` is shown in the box at the cursor, and in the legend if `is_named`; `note` in the legend where it fits.
     `symbol` is that of the line.

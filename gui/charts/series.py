@@ -254,7 +254,7 @@ class Look(Enum):
 class ChartLine:
     """A series and how it is drawn.
 
-    `colour` names a field of `gui.base.theme.Tokens`, of which an area has the share `strength` over the card. Values
+    `colour` names a field of `gui.base.tokens.Tokens`, of which an area has the share `strength` over the card. Values
     are multiplied by `factor`. `column` names the series in a saved table; without it, it isn't saved. `symbol` is
     pyqtgraph's, of dots that are `size` pixels wide.
     """

@@ -31,8 +31,7 @@ from core.benchmark.devices import (
     title_of,
 )
 from core.benchmark.methods import SIZES, methods_plan
-from core.benchmark.plan import BenchmarkKind as Measures
-from core.benchmark.plan import Plan, there
+from core.benchmark.plan import BenchmarkKind, Plan, there
 from core.options import RunOptions
 from core.options.catalogue import value_of
 from core.options.declare import Option, OptionKind
@@ -254,7 +253,7 @@ class SweepSheet(Sheet):
         device = found.title if found is not None else self._options.device.name
         offers = (
             (
-                Measures.METHODS,
+                BenchmarkKind.METHODS,
                 _("Methods that save memory or time"),
                 _(
                     "The same model trained in a dozen ways on the device of the form ({device}), each a run of a few "
@@ -263,7 +262,7 @@ class SweepSheet(Sheet):
                 MethodsSetup,
             ),
             (
-                Measures.DEVICES,
+                BenchmarkKind.DEVICES,
                 _("Devices"),
                 _(
                     "The same models on the processor and on the accelerator. A computer without an accelerator "

@@ -83,7 +83,7 @@ class ExportRow(QWidget):
 class ExportKinds(QWidget):
     """All kinds of export, in the order of the offers: those that are possible first."""
 
-    chosen_changed = Signal(object)  # a `core.services.export.ExportKind`
+    chosen_changed = Signal(object)  # a `core.jobs.export.ExportKind`
 
     def __init__(self) -> None:
         super().__init__()

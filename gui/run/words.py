@@ -48,7 +48,7 @@ STATE_COLOURS = {
     State.FAILED: "bad",
     State.CRASHED: "bad",
 }
-"""Fields of `gui.base.theme.Tokens`."""
+"""Fields of `gui.base.tokens.Tokens`."""
 
 
 def state_title(state: State, *, stopped_early: bool = False, is_test: bool = False) -> str:

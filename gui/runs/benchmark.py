@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QRectF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QGuiApplication, QHideEvent, QResizeEvent, QStandardItem, QStandardItemModel
+from PySide6.QtGui import QColor, QGuiApplication, QResizeEvent, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QCheckBox, QFrame, QHeaderView, QSizePolicy, QTableView, QVBoxLayout, QWidget
 
 from core.base import formats
@@ -24,7 +24,7 @@ from core.benchmark.table import (
     table_of,
     times,
 )
-from gui.base.background import FileWork
+from gui.base.background import EngineWork
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.cards import Card, Note
@@ -222,14 +222,16 @@ class BenchmarkView(PageScroll):
     """The figures of a benchmark, which are read in a thread until all its runs are over."""
 
     run_opened = Signal(object)  # a `core.runs.folder.RunFolder`
-    use_requested = Signal(object)  # the `core.benchmark.plan.Row` whose options are to be used in New run
+    use_requested = Signal(
+        object
+    )  # the `core.benchmark.plan.BenchmarkRow` whose options are to be used in New run
 
     def __init__(self, theme: Theme) -> None:
-        content = QWidget()
+        content = self._content = QWidget()
         super().__init__(content)
         self._measured: Measured | None = None
         self.result: Result | None = None
-        self.work = FileWork(self)
+        self._reading: EngineWork[Result] = EngineWork(self, done=self._on_result)
         self.again = QTimer(self, interval=REFRESH_MS, singleShot=True)
         self.again.timeout.connect(self._read)
         self.speed, self.memory = Bars(_("more is better"), theme), Bars(_("less is better"), theme)
@@ -258,26 +260,24 @@ class BenchmarkView(PageScroll):
     def show_benchmark(self, measured: Measured) -> None:
         """Read and show a benchmark, again and again until all its runs are over."""
         self._measured, self.result = measured, None
+        self._content.hide()  # it still shows the one before
         self.published.setChecked(False)
         self._read()
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        super().hideEvent(event)
-        self.again.stop()
 
     def end_work(self) -> None:
         """Stop reading."""
         self.again.stop()
-        self.work.end_work()
+        self._reading.cancel()
 
     def _read(self) -> None:
-        if self._measured is not None:
-            self.work.put(partial(read_result, self._measured), self._on_result)
+        if (measured := self._measured) is not None:
+            self._reading.start(lambda _call: read_result(measured))
 
     def _on_result(self, result: Result) -> None:
         self.result = result
         self._show()
-        if not result.is_over and self.isVisible():
+        self._content.show()
+        if not result.is_over:
             self.again.start()
 
     def _show(self) -> None:
@@ -289,7 +289,8 @@ class BenchmarkView(PageScroll):
         self.published.setVisible(result.benchmark.has_published)
         self.published.setToolTip(SOURCES[kind])
         note = _(
-            "{mark} Measured while other programs worked, or with a reduced clock: on a quiet machine it is faster."
+            "{mark} Heat or a power cap reduced the clock, or other programs took much of the CPU while steps took "
+            "twice as long as usual, or from the start of a run on the CPU. Less isn't noticed."
         )
         notes = [note.format(mark=MARK)] if any(one.is_disturbed for one in result.measured) else []
         notes += [SOURCES[kind]] if shows_published else []

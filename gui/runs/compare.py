@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, Qt, QThread, Signal
@@ -23,7 +22,7 @@ from PySide6.QtWidgets import (
 from core.base import formats
 from core.base.formats import LESS_IS_BETTER, METRIC_NAMES
 from core.base.language import _
-from core.benchmark.plan import Benchmark, Measured, list_benchmarks, shared_benchmark
+from core.benchmark.plan import Measured, shared_benchmark
 from core.options.catalogue import value_text
 from core.options.choices import model_title
 from core.options.sources import short_name
@@ -32,7 +31,7 @@ from core.runs.event_log import RunFollower
 from core.runs.folder import RunFolder
 from core.runs.library import TITLE_JOIN, run_title
 from core.runs.summary import RunSummary
-from gui.base.background import FileWork, wait_briefly
+from gui.base.background import EngineWork, wait_briefly
 from gui.base.theme import Role, Theme, set_flag, set_role
 from gui.base.titles import distinct_titles
 from gui.base.tokens import PAGE_MARGINS, SPACING
@@ -138,15 +137,18 @@ REPORT_SECONDS = 0.2
 
 
 class CompareReader(QThread):
-    """Follows runs until all of them are over."""
+    """Follows runs until all of them are over.
 
-    compared = Signal(object)  # a `core.runs.compare.Comparison`, repeatedly while any run trains
-    batches_read = Signal(int, object)  # the index of a run, and a list of `gui.charts.history.Batch`
-    caught_up = Signal()  # everything so far has been reported
+    Its signals begin with the reader: those of one that was stopped may still be queued.
+    """
+
+    compared = Signal(object, object)  # a `core.runs.compare.RunComparison`, repeatedly while any run trains
+    batches_read = Signal(object, int, object)  # the index of a run, and its `gui.charts.history.Batch`es
+    caught_up = Signal(object)  # everything so far has been reported
 
     def __init__(self, runs: Sequence[RunFolder], parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._runs = tuple(runs)
+        self.runs = tuple(runs)
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -156,9 +158,9 @@ class CompareReader(QThread):
 
     def run(self) -> None:
         self._compare()
-        followers = [RunFollower(run) for run in self._runs]
-        builders = [BatchBuilder() for _run in self._runs]
-        reported = [time.monotonic()] * len(self._runs)
+        followers = [RunFollower(run) for run in self.runs]
+        builders = [BatchBuilder() for _run in self.runs]
+        reported = [time.monotonic()] * len(self.runs)
         has_caught_up = False
         while not self._stopping.is_set():
             for index, (follower, builder) in enumerate(zip(followers, builders, strict=True)):
@@ -168,12 +170,12 @@ class CompareReader(QThread):
                 is_due = time.monotonic() > reported[index] + REPORT_SECONDS or len(builder) >= LARGEST_UPDATE
                 if (follower.is_caught_up or is_due) and (batches := builder.build()):
                     reported[index] = time.monotonic()
-                    self.batches_read.emit(index, batches)
+                    self.batches_read.emit(self, index, batches)
             if not all(follower.is_caught_up for follower in followers):
                 continue
             if not has_caught_up:
                 has_caught_up = True
-                self.caught_up.emit()
+                self.caught_up.emit(self)
             if all(follower.is_over for follower in followers):
                 self._compare()
                 return
@@ -182,7 +184,7 @@ class CompareReader(QThread):
                 self._compare()
 
     def _compare(self) -> None:
-        self.compared.emit(compare(self._runs))
+        self.compared.emit(self, compare(self.runs))
         self._next_comparison = time.monotonic() + COMPARE_SECONDS
 
 
@@ -322,7 +324,7 @@ class CompareNames(QWidget):
 
 
 COLOURS = tuple(f"curve{index + 1}" for index in range(MOST))
-"""The fields of `gui.base.theme.Tokens` that are the colours of compared runs."""
+"""The fields of `gui.base.tokens.Tokens` that are the colours of compared runs."""
 
 NARROWEST_LETTERS = 18
 """Least width of a run's column; if there is less space, the table scrolls."""
@@ -414,7 +416,9 @@ class ComparePage(QWidget):
 
     left = Signal()
     run_opened = Signal(object)  # a `RunFolder`
-    use_requested = Signal(object)  # the `core.benchmark.plan.Row` whose options are to be used in New run
+    use_requested = Signal(
+        object
+    )  # the `core.benchmark.plan.BenchmarkRow` whose options are to be used in New run
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -427,7 +431,8 @@ class ComparePage(QWidget):
         self.has_caught_up = False
         self.title, self.difference = role_label(Role.PAGE_TITLE), ElidedLabel(role=Role.MUTED)
         self.conclusion, self.other = text_label(role=Role.STRONG, selectable=True), ChoiceList()
-        self.work = FileWork(self)
+        self._finding: EngineWork[Measured | None] = EngineWork(self, done=self._on_found)
+        self._choosing: EngineWork[list[tuple[Path, str]]] = EngineWork(self, done=self._on_partners)
         self.open = link_button(_("Open"), self._open_best)
         self.export = link_button(_("Export…"), self._export_best)
         self.back = link_button(_("‹ Runs"), self.left.emit, _("Back to the list of all runs"))
@@ -447,25 +452,32 @@ class ComparePage(QWidget):
         """Compare these runs; a single one with the one that suits it best, or with all of its benchmark."""
         self.end_work()
         self.has_caught_up = False
-        self.runs = tuple(runs)
-        benchmark = shared_benchmark(runs)
-        self.tabs.setVisible(benchmark is None)
-        self.benchmark.setVisible(benchmark is not None)
-        if benchmark is not None:
-            self._show_benchmark(benchmark)
-            return
+        self.runs = chosen = tuple(runs)
         self.histories, self.titles = [RunHistory() for _run in runs], ()
+        self.charts.names.hide()
+        self.charts.show_curves([])
+        self.difference.setText("")
+        for part in (self.conclusion, self.open, self.export, self.chooser):
+            part.hide()
+        self._finding.start(lambda _call: shared_benchmark(chosen))
+
+    def _on_found(self, measured: Measured | None) -> None:
+        """Show the benchmark that the runs are rows of, or compare them."""
+        self.tabs.setVisible(measured is None)
+        self.benchmark.setVisible(measured is not None)
+        if measured is not None:
+            self.title.setText(measured.benchmark.name)
+            self.difference.setText(measured.benchmark.title)
+            self.benchmark.show_benchmark(measured)
+            return
+        runs = self.runs
         self.title.setText(_("Compare {count} runs").format(count=formats.count(len(runs))))
         kept = {self._colours[run.path]: run for run in reversed(runs) if run.path in self._colours}
         free = (colour for colour in COLOURS if colour not in kept)
         self._colours |= {run.path: next(free) for run in runs if run not in kept.values()}
-        for part in (self.conclusion, self.open, self.export):
-            part.hide()
-        self.difference.setText("")
-        self._name_runs([(run.path, run_title(run)) for run in runs])
-        self.chooser.setVisible(len(runs) <= FEWEST)
         if len(runs) <= FEWEST:
-            self.work.put(partial(_others, self.runs), partial(self._on_others, self.runs))
+            self.chooser.show()
+            self._choosing.start(lambda _call: _partners(runs))
         if len(runs) < FEWEST:
             return
         self.reader = CompareReader(runs, self)
@@ -474,22 +486,9 @@ class ComparePage(QWidget):
         self.reader.caught_up.connect(self._on_caught_up)
         self.reader.start()
 
-    def _show_benchmark(self, benchmark: Benchmark) -> None:
-        self.title.setText(benchmark.name)
-        self.difference.setText(benchmark.title)
-        for part in (self.conclusion, self.open, self.export, self.chooser):
-            part.hide()
-        folder = self.runs[0].path.parent
-        self.work.put(partial(list_benchmarks, folder), partial(self._on_benchmarks, benchmark))
-
-    def _on_benchmarks(self, benchmark: Benchmark, found: Sequence[Measured]) -> None:
-        measured = next((one for one in found if one.benchmark.name == benchmark.name), None)
-        if measured is not None and self.isVisible():
-            self.benchmark.show_benchmark(measured)
-
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        if self.reader is None and self.runs:
+        if not event.spontaneous() and self.reader is None and self.runs:
             self.show_runs(self.runs)
 
     def hideEvent(self, event: QHideEvent) -> None:
@@ -498,44 +497,48 @@ class ComparePage(QWidget):
             self.end_work()
 
     def end_work(self) -> None:
-        self.work.end_work()
+        self._finding.cancel()
+        self._choosing.cancel()
         self.benchmark.end_work()
         self.charts.end_work()
         if self.reader is not None:
             self.reader.stop()
-            for signal in (self.reader.compared, self.reader.batches_read, self.reader.caught_up):
-                signal.disconnect()  # events that are still queued are about other runs
             self.reader.deleteLater()
             self.reader = None
         for sheet in self.findChildren(ExportSheet):
             sheet.done(0)
 
-    def _on_others(self, runs: tuple[RunFolder, ...], others: list[tuple[Path, str]]) -> None:
-        if runs != self.runs or not self.isVisible():
-            return
-        if len(runs) == FEWEST:
-            titles = zip(others, distinct_titles(others), strict=True)
-            self.other.set_choices([Segment(str(path), title) for (path, _own), title in titles])
-            self.other.choose(str(runs[1].path))
+    def _on_partners(self, titles: list[tuple[Path, str]]) -> None:
+        own, *others = titles
+        if len(self.runs) == FEWEST:
+            named = zip(others, distinct_titles(others), strict=True)
+            self.other.set_choices([Segment(str(path), title) for (path, _own), title in named])
+            self.other.choose(str(self.runs[1].path))
         elif others:
-            self.show_runs([*runs, RunFolder(others[0][0])])
+            self.show_runs([*self.runs, RunFolder(others[0][0])])
         else:
+            self._name_runs([own])
             self.chooser.hide()
             self.difference.setText(_("There is no other run of this task to compare with yet."))
 
     def _on_other(self) -> None:
         self.show_runs([self.runs[0], RunFolder(Path(self.other.currentData()))])
 
-    def _on_batches(self, index: int, batches: list[Batch]) -> None:
+    def _on_batches(self, reader: CompareReader, index: int, batches: list[Batch]) -> None:
+        if reader is not self.reader:
+            return
         for batch in batches:
             self.histories[index].add(batch)
         self.charts.refresh()
 
-    def _on_caught_up(self) -> None:
-        self.has_caught_up = True
-        self.charts.offer_metrics()
+    def _on_caught_up(self, reader: CompareReader) -> None:
+        if reader is self.reader:
+            self.has_caught_up = True
+            self.charts.offer_metrics()
 
-    def _on_comparison(self, comparison: RunComparison) -> None:
+    def _on_comparison(self, reader: CompareReader, comparison: RunComparison) -> None:
+        if reader is not self.reader:
+            return
         self._name_runs([(summary.run.path, summary.title) for summary in comparison.runs])
         colours = [self._colours[summary.run.path] for summary in comparison.runs]
         self.table.show_comparison(comparison, self.titles, colours)
@@ -562,6 +565,7 @@ class ComparePage(QWidget):
         if self.titles != (unique := tuple(distinct_titles(runs))):
             self.titles = unique
             self.charts.names.show_names(unique, [self._colours[path] for path, _title in runs])
+            self.charts.names.show()
             self._show_curves()
 
     def _open_best(self) -> None:
@@ -580,6 +584,7 @@ class ComparePage(QWidget):
         )
 
     def _lay_out(self) -> None:
+        self.benchmark.hide()
         self.tabs.addTab(self.charts, _("Curves"))
         self.tabs.addTab(self.table, _("What differs"))
         label = role_label(Role.MUTED, _("Compare with"))
@@ -601,9 +606,9 @@ class ComparePage(QWidget):
         self.setLayout(layout)
 
 
-def _others(runs: tuple[RunFolder, ...]) -> list[tuple[Path, str]]:
-    """The runs to compare the first one with, the second included: their folders and titles."""
-    return [(run.path, run_title(run)) for run in dict.fromkeys((*partners(runs[0]), *runs[1:]))]
+def _partners(runs: tuple[RunFolder, ...]) -> list[tuple[Path, str]]:
+    """The first run and those to compare it with, the second included: their folders and titles."""
+    return [(run.path, run_title(run)) for run in dict.fromkeys((*runs[:1], *partners(runs[0]), *runs[1:]))]
 
 
 def difference_text(comparison: RunComparison) -> str:

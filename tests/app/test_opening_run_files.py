@@ -36,7 +36,7 @@ def steps():
 
 def aside():
     strip = the_window().found.strip.aside
-    return strip._detail.text() if strip.isVisible() else ""
+    return strip.detail.text() if strip.isVisible() else ""
 
 def once(holds, then):
     waiting = QTimer(QApplication.instance(), interval=10)

@@ -40,8 +40,11 @@ OPTIONS = RunOptions(
 
 
 def figures(title: str, seconds: Iterable[float] | float = (), peak: int = 1000, **more: Any) -> Figures:
-    """Steps of four of 512 rows; `more` are fields of `BenchmarkRow`, options by path, or of `Figures`."""
-    steps = (seconds,) if isinstance(seconds, float) else tuple(seconds)
+    """Steps of four of 512 rows, four steps if all take as long.
+
+    `more` are fields of `BenchmarkRow`, options by path, or fields of `Figures`.
+    """
+    steps = (seconds,) * 4 if isinstance(seconds, float) else tuple(seconds)
     fields = {name: more.pop(name) for name in list(more) if name in BenchmarkRow.__struct_fields__}
     row = BenchmarkRow(name=fields.pop("name", title.lower()), title=title, **fields)
     options = with_changes(OPTIONS, {path: more.pop(path) for path in list(more) if "." in path})

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,16 +23,26 @@ from core.options.hub import RepoKind, page_of
 
 
 @contextmanager
-def served(*handlers: type[BaseHTTPRequestHandler]) -> Iterator[list[str]]:
-    """Serve each handler at a port of its own until the end of the block; gives their addresses."""
+def served(*handlers: type[BaseHTTPRequestHandler], certificate: Path | None = None) -> Iterator[list[str]]:
+    """Serve each handler at a port of its own until the end of the block; gives their addresses.
+
+    Args:
+        certificate: With its key; None: without TLS.
+    """
     servers = [ThreadingHTTPServer(("127.0.0.1", 0), handler) for handler in handlers]
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        for server in servers:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
     threads = [
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}) for server in servers
     ]
     for thread in threads:
         thread.start()
     try:
-        yield [f"http://127.0.0.1:{server.server_port}" for server in servers]
+        scheme = "http" if certificate is None else "https"
+        yield [f"{scheme}://127.0.0.1:{server.server_port}" for server in servers]
     finally:
         for server, thread in zip(servers, threads, strict=True):
             server.shutdown()
@@ -129,8 +140,8 @@ class Publisher:
         self.url = ""
 
     @contextmanager
-    def serving(self) -> Iterator["Publisher"]:
-        """Answer until the end of the block, at `url`."""
+    def serving(self, certificate: Path | None = None) -> Iterator["Publisher"]:
+        """Answer until the end of the block, at `url`; with TLS where there is a certificate."""
 
         class Handler(BaseHTTPRequestHandler):
             publisher = self
@@ -143,7 +154,7 @@ class Publisher:
                     body = self.publisher.pages.get(self.path, self.publisher.body)
                     send(self, self.publisher.status, body, self.publisher.headers)
 
-        with served(Handler) as (self.url,):
+        with served(Handler, certificate=certificate) as (self.url,):
             yield self
 
 

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 
 from core.base.processes import source_digest
 from core.base.settings import Appearance, Settings
-from core.benchmark.plan import BenchmarkKind as Measures
+from core.benchmark.plan import BenchmarkKind
 from core.hosts import computers
 from core.hosts.computers import CheckedComputer, Computer
 from core.jobs.chat import Which
@@ -175,7 +175,7 @@ class Stage:
         self.window.pages.make = replace(self.window.pages.make, try_it=lambda: self.page)
         self.benchmarks = {
             "methods": make_benchmark(home / "methods"),
-            "devices": make_benchmark(home / "devices", Measures.DEVICES),
+            "devices": make_benchmark(home / "devices", BenchmarkKind.DEVICES),
             "running": make_benchmark(home / "running", done=MEASURED),
         }
         self.box: QMessageBox | None = None

@@ -1,14 +1,11 @@
 """The download of uv for PyTorch with CUDA: requests that send nothing that identifies the user."""
 
-import http.client
 import platform
 import ssl
 import sys
 import urllib.error
-import urllib.request
 from http import HTTPStatus
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import truststore
 
@@ -16,30 +13,23 @@ from core.base import uv
 from core.base.errors import Fix, UserError
 from core.base.language import _
 
-SECONDS = 15.0
-"""Timeout of each step of a request."""
-
-MAX_BYTES = 64 << 20
 PROXY = _("The proxy requires a login: set HTTPS_PROXY to http://name:password@host:port and restart Hone.")
 
 
 def read(address: str, title: str, *fixes: Fix) -> bytes:
-    """Downloads from an HTTPS address, with the system's certificates: a bundle has none.
+    """Downloads from an address, with the system's certificates: a bundle has none.
 
     Raises:
         UserError: With this title and these fixes, if it fails.
     """
-    request = urllib.request.Request(address, headers={"User-Agent": "Hone"})
-    certificates = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        with urllib.request.urlopen(request, timeout=SECONDS, context=certificates) as answer:
-            return bytes(answer.read(MAX_BYTES))
-    except (OSError, http.client.HTTPException) as error:  # URLError and HTTPError are OSErrors
-        raise UserError(title, _explain(error, urlsplit(address).netloc), fixes) from error
+        return uv.read(address, truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    except OSError as error:  # URLError and HTTPError are OSErrors
+        raise UserError(title, _explain(error, uv.host(address)), fixes) from error
 
 
 def fetch_uv(folder: Path) -> Path:
-    """Downloads uv into a folder, unless it is there, from the package index that it installs from.
+    """Downloads uv into a folder, unless it is there, from where it installs packages.
 
     Raises:
         UserError: There is none for this system, or the download failed.
@@ -52,7 +42,7 @@ def fetch_uv(folder: Path) -> Path:
         return uv.fetch(folder, index, lambda address: read(address, title, fix))
     except LookupError as error:
         detail = _("{host} has no uv {version} for this system ({system}, {machine}).").format(
-            host=urlsplit(index).netloc,
+            host=uv.host(index) or "UV_FIND_LINKS",
             version=uv.VERSION,
             system=sys.platform,
             machine=platform.machine(),

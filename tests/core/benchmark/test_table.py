@@ -187,6 +187,16 @@ CONCLUSIONS: dict[str, tuple[tuple[Figures, ...], str]] = {
     ),
     "slowed": ((PLAIN, figures("bf16", 0.5, is_disturbed=True)), "1 of 2 rows"),
     "plain slowed": ((figures("plain", 1.0, is_disturbed=True), figures("bf16", 0.5)), "Too many rows"),
+    "still training": (
+        (PLAIN, figures("bf16", 0.5, 900), figures("sdpa", 0.1, 100, state=State.TRAINING)),
+        "So far: Fastest, with the least memory: bf16, 2.10 times",
+    ),
+    "plain still training": (
+        (figures("plain", 1.0, state=State.TRAINING), figures("bf16", 0.5)),
+        "So far: There is nothing to compare with",
+    ),
+    "one step": ((PLAIN, figures("bf16", (0.5,), 900)), "Too few steps"),
+    "one step of plain": ((figures("plain", (1.0,)), figures("bf16", 0.5, 900)), "Too few steps"),
     "one slowed": (
         (PLAIN, figures("bf16", 0.5, 900), figures("sdpa", 0.1, 100, is_disturbed=True)),
         "bf16, 2.10 times",

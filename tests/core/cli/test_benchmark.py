@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 from dataclasses import replace
 from functools import partial
 
@@ -14,6 +15,7 @@ from core.benchmark.plan import list_benchmarks
 from core.cli import benchmark
 from core.options import past_runs
 from core.runs.library import list_runs
+from core.runs.words import ONLY_IF_IT_FITS
 from tests.fakes.bench import make_benchmark
 from tests.fakes.memory import Engine
 
@@ -41,6 +43,7 @@ def test_the_ladder_is_queued_and_ends_with_a_table(hone):
     assert [line.split()[0] for line in table.splitlines()[1:3]] == ["plain", "bf16"]
     assert "bf16 + sdpa + compile: left out as requested" in out
     assert "2 runs of 4 timed steps. One more is left out; the table says why." in err
+    assert ONLY_IF_IT_FITS not in os.environ, "a row that may not fit is measured, as in the window"
     runs = list_runs(settings.runs_folder())
     assert [past_runs.read(run.path).tags for run in runs] == [("methods-1",)] * 2
     lines = csv.DictReader(io.StringIO(hone("bench", "results", "1", "--csv").out))

@@ -12,7 +12,7 @@ from PySide6.QtGui import QAction, QDragEnterEvent, QDropEvent, QKeySequence
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton, QTabWidget
 
 from core.base import settings
-from core.base.errors import UserError
+from core.base.errors import RunFolderError, UserError
 from core.base.jobs import EngineCrashed
 from core.base.settings import Appearance
 from core.benchmark.plan import Benchmark, BenchmarkKind, BenchmarkRow, Plan
@@ -308,13 +308,30 @@ def test_a_sweep_is_queued_and_its_comparison_opens_with_all_runs(qtbot, window,
     window.pages.new_run.sweep_requested.emit(options, {"training.learning_rate": "1e-4,1e-3,1e-2"})
     qtbot.waitUntil(lambda: page(window) is window.pages.compare, timeout=5000)
     assert started == [(run, True) for run in window.pages.compare.runs]
-    assert window.pages.compare.titles == ("lr 0.0001", "lr 0.001", "lr 0.01")
+    names = "lr 0.0001", "lr 0.001", "lr 0.01"
+    qtbot.waitUntil(lambda: window.pages.compare.titles == names, timeout=5000)
     window.end_work()
     (tmp_path / "runs").rename(tmp_path / "moved")
     (tmp_path / "runs").write_text("a file where the folder should be")
     window.pages.go_to(Place.NEW_RUN)
     window.pages.new_run.sweep_requested.emit(options, {"training.learning_rate": "1e-4,1e-3"})
     qtbot.waitUntil(window.pages.new_run.strip.isVisible, timeout=5000)
+
+
+def test_a_sweep_is_shown_with_the_error_if_a_run_of_it_cant_be_started(qtbot, window, monkeypatch):
+    started, told = [], []
+
+    def start(run, *, queued):
+        started.append(run)
+        if len(started) == 2:
+            raise RunFolderError("The run can't be started", "No space left on device")
+
+    monkeypatch.setattr("core.runs.start.start", start)
+    monkeypatch.setattr(window.found.strip, "show_error", told.append)
+    window.pages.new_run.sweep_requested.emit(digits_options(), {"training.learning_rate": "1e-4,1e-3,1e-2"})
+    qtbot.waitUntil(lambda: page(window) is window.pages.compare, timeout=5000)
+    assert len(window.pages.compare.runs) == len(started) == 3
+    assert [error.title for error in told] == ["The run can't be started"]
 
 
 def test_a_benchmark_is_queued_shown_and_its_method_used_in_new_run(qtbot, window, tmp_path, monkeypatch):
@@ -333,7 +350,7 @@ def test_a_benchmark_is_queued_shown_and_its_method_used_in_new_run(qtbot, windo
     window.pages.new_run.benchmark_requested.emit(Plan(benchmark, options))
     qtbot.waitUntil(lambda: page(window) is window.pages.compare, timeout=5000)
     assert started == [(run, True) for run in window.pages.compare.runs]
-    assert window.pages.compare.title.text() == "Methods, tiny"
+    qtbot.waitUntil(lambda: window.pages.compare.title.text() == "Methods, tiny", timeout=5000)
     window.pages.compare.use_requested.emit(bf16)
     assert page(window) is window.pages.new_run
     assert window.pages.new_run.tree()["device"]["precision"] == "bf16"

@@ -1,12 +1,17 @@
 """A benchmark on the page Compare: its bars and table, what its rows say, and what can be copied."""
 
+from threading import Event
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 
 from core.base.settings import Appearance
+from core.benchmark.figures import read_result
 from core.benchmark.plan import BenchmarkKind
+from gui.base.background import end_left
 from gui.base.theme import Theme
+from gui.runs import benchmark
 from gui.runs.compare import ComparePage
 from tests.fakes.bench import DEVICES, LADDER, make_benchmark, write_measured
 
@@ -45,6 +50,7 @@ def test_one_run_of_a_benchmark_shows_all_of_it(qtbot, page, tmp_path):
     assert view.conclusion.text().startswith("Fastest, with the least memory: LoRA, bf16, 2.84 times as fast")
     assert view.speed.texts[:2] == ["3.04", "2.74"]
     assert "2.84 †" in view.speed.texts, "it was slowed down"
+    assert view.note.text().startswith("† Heat or a power cap reduced the clock, or other programs")
     assert view.memory.texts[0] == "14.6 GB"
     assert "LoRA, bf16: 8.62" in view.speed.plot.accessibleName()
     others = [run for name, run in measured.runs.items() if name != "bf16"]
@@ -54,6 +60,7 @@ def test_one_run_of_a_benchmark_shows_all_of_it(qtbot, page, tmp_path):
 def test_runs_of_two_benchmarks_are_compared_as_any_others(qtbot, page, tmp_path):
     first, second = make_benchmark(tmp_path), make_benchmark(tmp_path)
     page.show_runs([first.runs["bf16"], second.runs["bf16"]])
+    qtbot.waitUntil(lambda: page._reader is not None)
     assert (page.benchmark.isVisible(), page.tabs.isVisible()) == (False, True)
     qtbot.waitUntil(lambda: page.table.model.rowCount() > 0, timeout=5000)
 
@@ -70,6 +77,26 @@ def test_devices_have_speed_ups_and_published_figures(qtbot, page, tmp_path):
     assert view.table.items.columnCount() == columns + 1
     assert texts(view, 0)[-1] == "CPU 3 min 08 s"
     assert "Apple M1 Max" in view.note.text()
+
+
+def test_a_result_that_comes_late_is_not_shown_below_another_title(qtbot, page, tmp_path, monkeypatch):
+    first, second = make_benchmark(tmp_path), make_benchmark(tmp_path, BenchmarkKind.DEVICES)
+    asked, may_answer = Event(), Event()
+
+    def read_late(measured):
+        if measured.benchmark.name == first.benchmark.name:
+            asked.set()
+            may_answer.wait()
+        return read_result(measured)
+
+    monkeypatch.setattr(benchmark, "read_result", read_late)
+    page.show_runs([first.runs["plain"]])
+    qtbot.waitUntil(asked.is_set)
+    view = show(qtbot, page, [*second.runs.values()][:1])
+    may_answer.set()
+    end_left()
+    qtbot.wait(20)
+    assert view.result.benchmark.name == page.title.text() == second.benchmark.name
 
 
 def test_the_figures_of_runs_that_go_on_come_by_themselves(qtbot, page, tmp_path):

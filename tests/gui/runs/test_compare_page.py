@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QShowEvent
 from PySide6.QtWidgets import QMenu, QStyleOptionComboBox
 
 from core.base.settings import Appearance
@@ -24,6 +24,7 @@ from gui.charts.axes import XKind
 from gui.charts.history import Smoothing
 from gui.run.export_dialog import ExportSheet
 from gui.runs.compare import ComparePage, CompareReader, CompareTable
+from tests.fakes.bench import make_benchmark
 from tests.fakes.charts import box_at, legend_of
 from tests.fakes.runs import (
     OPTIONS,
@@ -64,11 +65,15 @@ def page(qtbot):
 @pytest.fixture
 def shown(qtbot, page, runs):
     page.show_runs(runs)
-    qtbot.waitUntil(page.reader.isFinished, timeout=5000)
+    wait_until_read(qtbot, page)
     qtbot.waitUntil(lambda: len(page.histories[0].loss) == 60, timeout=5000)
     for chart in page.charts.charts:
         chart.redraw()
     return page
+
+
+def wait_until_read(qtbot, page):
+    qtbot.waitUntil(lambda: page.reader is not None and page.reader.isFinished(), timeout=5000)
 
 
 def rows(page):
@@ -145,16 +150,16 @@ def test_the_best_run_can_be_opened_and_exported_and_is_best_so_far_while_anothe
 
 def test_the_list_of_metrics_is_filled_again_only_if_they_change(qtbot, shown, runs):
     with qtbot.assertNotEmitted(shown.charts.metrics.model().rowsAboutToBeRemoved):
-        shown._on_comparison(compare(runs))
+        shown._on_comparison(shown.reader, compare(runs))
     shown.histories[0].metrics["eval_f1"] = shown.histories[0].eval_loss
-    shown._on_comparison(compare(runs))
+    shown._on_comparison(shown.reader, compare(runs))
     assert shown.charts.metrics.findData("eval_f1") >= 0
 
 
 def test_a_run_keeps_its_colour_and_is_drawn_when_all_are_read_again_in_another_order(qtbot, shown, runs):
     for order in (runs, runs[::-1]):
         shown.show_runs(order)
-        qtbot.waitUntil(shown.reader.isFinished, timeout=5000)
+        wait_until_read(qtbot, shown)
         qtbot.waitUntil(lambda: len(shown.charts.loss.lines) == 2, timeout=5000)
         qtbot.waitUntil(
             lambda: all(len(line.series) for line in shown.charts.loss.wanted_lines()), timeout=5000
@@ -260,7 +265,7 @@ def test_a_run_that_trains_is_followed_until_it_is_over(qtbot, tmp_path, runs):
     reader = CompareReader([runs[0], live])
     steps = [0, 0]
 
-    def count(index, batches):
+    def count(_reader, index, batches):
         steps[index] += sum(len(batch.steps) for batch in batches)
 
     reader.batches_read.connect(count)
@@ -282,8 +287,34 @@ def test_a_hidden_page_reads_no_runs(qtbot, page, tmp_path):
     page.hide()
     assert page.reader is None
     page.show()
-    assert page.reader is not None
+    assert not page.histories[0].loss, "it is read again"
     qtbot.waitUntil(lambda: len(page.histories[0].loss) == 30, timeout=5000)
+
+
+class Restored(QShowEvent):
+    """What the window system sends; Qt's own can't be made."""
+
+    def spontaneous(self):
+        return True
+
+
+def test_a_restored_page_is_not_read_again(qtbot, page, tmp_path):
+    page.show_runs([*make_benchmark(tmp_path).runs.values()])
+    qtbot.waitUntil(lambda: page.benchmark.result is not None, timeout=5000)
+    page.benchmark.published.setChecked(True)
+    page.showEvent(Restored())
+    qtbot.wait(50)
+    assert page.benchmark.published.isChecked()
+
+
+def test_what_was_read_of_other_runs_is_dropped(qtbot, page, tmp_path, runs):
+    page.show_runs(runs)
+    qtbot.waitUntil(lambda: page.reader is not None)
+    page.reader.wait()  # its signals are queued now
+    page.show_runs([make_folder(tmp_path / name) for name in ("third", "fourth")])
+    qtbot.waitUntil(lambda: bool(page.difference.text()), timeout=5000)
+    assert page.difference.text() == "No option differs."
+    assert not page.histories[0].loss
 
 
 def test_after_a_table_is_filled_again_a_menu_has_its_own_actions(qtbot, runs):

@@ -2,8 +2,11 @@
 
 import hashlib
 import socket
+import subprocess
+import sys
 import zipfile
 from io import BytesIO
+from pathlib import Path
 
 import pytest
 
@@ -13,13 +16,19 @@ from core.engine.hub import web
 from core.engine.hub.web import fetch_uv, read
 from tests.fakes.hub import Publisher
 
+ROOT = Path(__file__).parents[4]
+CERTIFICATE = ROOT / "tests" / "data" / "localhost.pem"
+
 
 @pytest.fixture(autouse=True)
 def plain_network(monkeypatch, tmp_path):
-    """No proxy."""
+    """No proxy, no certificates of one's own, no settings of pip's."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(uv, "_pip_files", lambda _environ: [])
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
 
 
@@ -40,7 +49,7 @@ def test_why_there_is_no_connection_is_reported(publisher, monkeypatch):
     publisher.hangs_up = True
     assert "can't be reached" in failure(publisher.url).detail
     assert "certificate" in failure(publisher.url.replace("http:", "https:")).detail
-    monkeypatch.setattr(web, "SECONDS", 0.05)
+    monkeypatch.setattr(uv, "SECONDS", 0.05)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -49,6 +58,38 @@ def test_why_there_is_no_connection_is_reported(publisher, monkeypatch):
     monkeypatch.setenv("http_proxy", publisher.url)
     monkeypatch.setenv("no_proxy", "")
     assert failure("http://pypi.invalid").detail == web.PROXY
+
+
+def test_a_download_that_breaks_off_is_an_error_of_the_connection(publisher):
+    publisher.headers = {"Content-Length": "99"}
+    with pytest.raises(OSError, match="IncompleteRead"):
+        uv.read(publisher.url)
+
+
+def test_the_proxy_that_pip_is_told_of_is_asked(publisher, monkeypatch):
+    monkeypatch.setenv("PIP_PROXY", publisher.url)
+    monkeypatch.setenv("no_proxy", "")
+    assert read("http://pypi.invalid/uv/", "Not downloaded") == publisher.body
+    assert publisher.asked == ["http://pypi.invalid/uv/"]
+
+
+@pytest.mark.parametrize(
+    "trusting",
+    [
+        {"PIP_CERT": str(CERTIFICATE)},
+        {"REQUESTS_CA_BUNDLE": str(CERTIFICATE)},
+        {"SSL_CERT_FILE": str(CERTIFICATE)},
+        {"PIP_TRUSTED_HOST": "other\n127.0.0.1"},
+    ],
+    ids=lambda variables: next(iter(variables)),
+)
+def test_certificates_and_hosts_that_pip_trusts_are_trusted(monkeypatch, trusting):
+    with Publisher().serving(CERTIFICATE) as publisher:
+        monkeypatch.setenv("PIP_TRUSTED_HOST", "other")
+        assert "certificate" in failure(publisher.url).detail
+        for name, value in trusting.items():
+            monkeypatch.setenv(name, value)
+        assert uv.read(publisher.url) == read(publisher.url, "Not downloaded") == publisher.body
 
 
 # --- uv
@@ -94,3 +135,53 @@ def test_uv_that_can_not_be_downloaded_leaves_nothing(index, tmp_path, monkeypat
         fetch_uv(tmp_path / "gpu")
     assert detail in caught.value.detail
     assert not (tmp_path / "gpu").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "logins"),
+    [
+        ("../files", ["Basic bWU6c2UgY3JldA=="] * 2),
+        ("{url}/files", ["Basic bWU6c2UgY3JldA=="] * 2),
+        ("{elsewhere}/files", ["Basic bWU6c2UgY3JldA==", None]),
+    ],
+    ids=["relative", "same-host", "other-host"],
+)
+def test_the_login_of_an_index_is_sent_to_its_host_alone(index, tmp_path, monkeypatch, files, logins):
+    monkeypatch.setenv("UV_DEFAULT_INDEX", index.url.replace("//", "//me:se%20cret@"))
+    place = files.format(url=index.url, elsewhere=index.url.replace("127.0.0.1", "localhost"))
+    index.pages["/uv/"] = f'<a href="{place}/uv-for-tests.whl">uv</a>'.encode()
+    assert fetch_uv(tmp_path / "gpu").is_file()
+    assert [sent.get("Authorization") for sent in index.told] == logins
+
+
+@pytest.mark.parametrize("change", [{"status": 401}, {"pages": {"/uv/": b""}}], ids=["refused", "not-listed"])
+def test_the_login_of_an_index_is_not_shown(index, tmp_path, monkeypatch, change):
+    monkeypatch.setenv("UV_DEFAULT_INDEX", index.url.replace("//", "//me:secret@"))
+    for name, value in change.items():
+        setattr(index, name, value)
+    with pytest.raises(UserError) as caught:
+        fetch_uv(tmp_path / "gpu")
+    assert caught.value.detail.startswith("127.0.0.1:")
+    command = [sys.executable, "-m", "core.base.uv", str(tmp_path / "gpu")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stderr.startswith(f"error: uv {uv.VERSION} couldn't be downloaded from http://127.0.0.1:")
+    assert "secret" not in done.stderr
+
+
+def test_a_folder_of_wheels_is_asked_first(index, tmp_path, monkeypatch):
+    wheels = tmp_path / "my wheels"
+    wheels.mkdir()
+    monkeypatch.setenv("UV_FIND_LINKS", f"{tmp_path},{wheels.as_uri()}")
+    monkeypatch.setenv("UV_NO_INDEX", "true")
+    with pytest.raises(UserError) as caught:
+        fetch_uv(tmp_path / "gpu")
+    assert caught.value.detail.startswith("UV_FIND_LINKS has no uv")
+    wheel = wheels / "uv-for-tests.whl"
+    wheel.write_bytes(b"something else")
+    with pytest.raises(UserError, match="couldn't be downloaded") as caught:
+        fetch_uv(tmp_path / "gpu")
+    assert "hash" in caught.value.detail
+    wheel.write_bytes(index.pages[FILE])
+    monkeypatch.delenv("UV_NO_INDEX")
+    assert fetch_uv(tmp_path / "gpu").is_file()
+    assert index.asked == []
