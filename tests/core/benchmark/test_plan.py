@@ -42,6 +42,9 @@ def test_benchmarks_are_found_by_their_runs_the_newest_first(tmp_path):
     plain, bf16 = first.runs["plain"], first.runs["bf16"]
     assert shared_benchmark([plain, bf16]) == first
     assert shared_benchmark([plain, second.runs["bf16"]]) is shared_benchmark([plain, other]) is None
+    (other.path / FILE).write_bytes((plain.path / FILE).read_bytes())
+    found = next(one for one in list_benchmarks(tmp_path) if one.benchmark == first.benchmark)
+    assert found.runs == {**first.runs, "plain": other}, "of a row that was measured twice it is the newest"
 
 
 def test_nothing_is_left_where_a_folder_cant_be_made(tmp_path, monkeypatch):

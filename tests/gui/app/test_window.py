@@ -19,6 +19,8 @@ from core.benchmark.plan import Benchmark, BenchmarkKind, BenchmarkRow, Plan
 from core.options.past_runs import RunNotes
 from core.runs import notes
 from core.runs.events import Action
+from core.runs.folder import RunFolder
+from core.runs.start import Extension
 from gui.app.application import BugDialog, BugReporter
 from gui.app.closing import Closing
 from gui.app.guide import GUIDE
@@ -26,6 +28,7 @@ from gui.app.sidebar import Place
 from gui.app.window import FRAME, MainWindow
 from gui.base.tokens import DARK, LIGHT
 from gui.run.header import RunAction
+from gui.run.page import RunView
 from tests.fakes.jobs import FakeEngine
 from tests.fakes.runs import Plot, digits_options, finish, keep_alive, make_folder, write_story
 
@@ -382,6 +385,15 @@ def test_a_run_opens_by_keyboard_is_renamed_edited_and_moved_to_the_trash(qtbot,
     qtbot.waitUntil(lambda: bool(window.pages.runs.bin.waiting), timeout=5000)
     window.pages.go_to(Place.SETTINGS)
     qtbot.waitUntil(lambda: not run.path.exists(), timeout=5000)
+
+
+def test_a_run_is_resumed_and_trained_longer_on_its_page(listed, tmp_path, monkeypatch):
+    asked, run = [], RunFolder(tmp_path / "runs" / "one")
+    monkeypatch.setattr(RunView, "resume", lambda view, longer=None: asked.append((view.run, longer)))
+    listed.pages.runs.resume_requested.emit(run)
+    assert listed.pages.run_on_screen() == run
+    listed.pages.runs.extend_requested.emit(run, Extension(epochs=9.0))
+    assert asked == [(run, None), (run, Extension(epochs=9.0))]
 
 
 def test_the_device_check_opens_from_both_pages_and_ends_with_the_window(qtbot, make_window):

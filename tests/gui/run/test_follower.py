@@ -85,6 +85,22 @@ def test_a_request_is_passed_on_a_killed_engine_is_reported_and_following_stops_
     qtbot.waitUntil(lambda: listener.states == [State.TRAINING, State.STOPPING, State.CRASHED], timeout=2000)
 
 
+def test_a_request_that_came_after_the_end_is_not_one_to_the_next_attempt(qtbot, run, follow):
+    finish(run, Plot(), write_story(run, Plot()))
+    thread, listener = follow(run)
+    with qtbot.waitSignal(thread.finished, timeout=5000):
+        thread.start()
+    thread.request(Action.PAUSE)
+
+    def resume():
+        run.exit_file.unlink()
+        keep_alive(run, attempt=2)
+
+    thread.begin(resume)
+    qtbot.waitUntil(lambda: State.STARTING in listener.states, timeout=5000)
+    assert run.open_requests() == []
+
+
 def test_steps_wait_for_others_but_not_for_the_run_to_end(qtbot, run, follow, monkeypatch):
     monkeypatch.setattr(follower, "REPORT_SECONDS", 1000.0)
     plot = Plot(steps=40, reached=20, start=time.time())
@@ -131,8 +147,11 @@ def test_a_waiting_run_with_a_long_past_is_waiting_and_as_far_as_it_is_from_the_
     keeper.write(TurnAwaited(ahead=1, behind="other"))
     keeper.close()
     thread, listener = follow(run)
+    remains = []
+    thread.remains_changed.connect(remains.append)
     thread.start()
     qtbot.waitUntil(lambda: (True, 2000) in listener.updates, timeout=20_000)
+    assert len(remains) == 1, "what it will go on with"
     assert listener.order[:2] == ["update", State.QUEUED]
     assert listener.states == [State.QUEUED]
     assert listener.updates[0] == (False, 2000), "how far it is, from the ends of its files"
