@@ -81,12 +81,12 @@ def test_devices_have_speed_ups_and_published_figures(qtbot, page, tmp_path):
 
 def test_a_result_that_comes_late_is_not_shown_below_another_title(qtbot, page, tmp_path, monkeypatch):
     first, second = make_benchmark(tmp_path), make_benchmark(tmp_path, BenchmarkKind.DEVICES)
-    asked, may_answer = Event(), Event()
+    asked, may_answer, answered = Event(), Event(), []
 
     def read_late(measured):
         if measured.benchmark.name == first.benchmark.name:
             asked.set()
-            may_answer.wait()
+            answered.append(may_answer.wait(5))
         return read_result(measured)
 
     monkeypatch.setattr(benchmark, "read_result", read_late)
@@ -96,6 +96,7 @@ def test_a_result_that_comes_late_is_not_shown_below_another_title(qtbot, page, 
     may_answer.set()
     end_left()
     qtbot.wait(20)
+    assert answered == [True], "nobody waited for it"
     assert view.result.benchmark.name == page.title.text() == second.benchmark.name
 
 
