@@ -164,7 +164,7 @@ def test_the_login_of_an_index_is_not_shown(index, tmp_path, monkeypatch, change
         fetch_uv(tmp_path / "gpu")
     assert caught.value.detail.startswith("127.0.0.1:")
     command = [sys.executable, "-m", "core.base.uv", str(tmp_path / "gpu")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=Path(__file__).parents[4], capture_output=True, text=True, check=False)
     assert done.stderr.startswith(f"error: uv {uv.VERSION} couldn't be downloaded from http://127.0.0.1:")
     assert "secret" not in done.stderr
 
