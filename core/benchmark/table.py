@@ -384,7 +384,11 @@ def _of_methods(result: Result, quiet: list[Figures]) -> Iterator[str]:
     if fastest is None:
         yield _("No method was faster than the baseline beyond its spread.")
     else:
-        words = _("Fastest, with the least memory: {row}.") if fastest is leanest else _("Fastest: {row}.")
+        words = (
+            _("Fastest, and none that is as fast as the baseline takes less memory: {row}.")
+            if fastest is leanest
+            else _("Fastest: {row}.")
+        )
         yield words.format(row=_compared(fastest, plain))
     if leanest is None:
         yield _("None took less memory without being slower.")

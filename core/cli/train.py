@@ -85,7 +85,9 @@ REMOVED = _(
     "the run continues there."
 )
 REQUESTED = {
-    Action.STOP: _("Stopping, then evaluating and saving the model… Press Ctrl-C again to end it at once."),
+    Action.STOP: _(
+        "Stopping, then evaluating and saving what is to be kept… Press Ctrl-C again to end it at once."
+    ),
     Action.KILL: _("Ending it now. Press Ctrl-C again to leave it running."),
 }
 EVENTS = _("print events as JSON lines")

@@ -162,16 +162,19 @@ def _conclusion(
         listed = ", ".join(one.text for one in judged)
         return found.format(metric=formats.metric_title(name), runs=listed), None
     level.sort(key=attrgetter("result"), reverse=name not in LESS_IS_BETTER)
-    high, low, last = (one.result or 0.0 for one in (*level[:FEWEST], level[-1]))
+    high, low = (one.result or 0.0 for one in level[:FEWEST])
     best: RunSummary | None
     write, best = formats.metric_format(name), level[0]
     found = _("“{run}” is best: {metric} {value}, the next {other}, on {on}.")
     if not is_over:
         found = _("“{run}” is best so far: {metric} {value}, the next {other}, on {on}.")
-    if write(high) == write(last):
+    tied = [run for run in level if write(run.result or 0.0) == write(high)]
+    if len(tied) == len(level):
         found, best = _("Equal on {on}: {metric} {value}."), None
+    elif len(tied) > 1:
+        found, best = _("{runs} are level, and the best: {metric} {value}, on {on}."), None
     error = math.sqrt(max(0.0, high * (1 - high) + low * (1 - low)) / max(count, 1))
-    if formats.is_share(name) and 0 < high - low < CERTAIN * error:
+    if best is not None and formats.is_share(name) and 0 < high - low < CERTAIN * error:
         found += " " + _("So small a difference may be chance.")
     if behind:
         found += " " + _("Not as far, so left out: {behind}.")
@@ -179,6 +182,7 @@ def _conclusion(
     return found.format(
         on=on.format(count=formats.count(count)),
         run=isolated(level[0].title),
+        runs=", ".join(f"“{isolated(run.title)}”" for run in tied),
         metric=formats.metric_words(name),
         value=write(high),
         other=write(low),

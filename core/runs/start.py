@@ -134,6 +134,10 @@ def _check(run: RunFolder, *, is_longer: bool) -> tuple[RunOptions, RunStatus]:
         raise CantResume(_("The run is under way already"), where)
     if state is State.FINISHED and not is_longer:
         raise HasFinished(_("The run has finished"), _("It can be trained for more epochs or steps."))
+    options = run.readable_options()
+    if state is State.FINISHED and options is not None and options.only_measures:
+        detail = _("It keeps neither checkpoints nor a model. Start a new run with more steps instead.")
+        raise CantResume(_("The run can't be extended"), detail)
     if state is State.FINISHED and run.connection() is None and models.newest(run) is None:
         detail = _(
             "It has no checkpoint to resume from: it would start again and replace its model. A new run "

@@ -168,7 +168,6 @@ class BenchmarkTable(QTableView):
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setMaximumSectionSize(MOST_LETTERS * self.fontMetrics().averageCharWidth())
-        header.setStretchLastSection(True)
         self.activated.connect(self._open)
         theme.changed.connect(self._fill)
 

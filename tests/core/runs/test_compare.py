@@ -117,6 +117,11 @@ FINISHED = RunFinished(time=160, state=Outcome.FINISHED, steps=9)
         ((0.99, 0.981), PLAIN, "So small a difference may be chance."),
         ((0.997, 0.997), PLAIN, "Equal on 359 validation examples: accuracy 99.7 %."),
         (
+            (0.9, 0.5, 0.9),
+            PLAIN,
+            "“Digits”, “Digits 3” are level, and the best: accuracy 90.0 %, on 359 validation examples.",
+        ),
+        (
             (0.9, 0.99),
             replace(PLAIN, data=DataOptions(train="other.csv")),
             "different validation data or metrics.",
@@ -127,7 +132,7 @@ FINISHED = RunFinished(time=160, state=Outcome.FINISHED, steps=9)
 def test_the_conclusion_says_which_run_is_better_by_how_much_if_that_can_be_said(
     tmp_path, accuracies, other, expected
 ):
-    runs = [create_all(options, tmp_path)[0] for options in (PLAIN, other)]
+    runs = [create_all(options, tmp_path)[0] for options in (PLAIN, *[other] * (len(accuracies) - 1))]
     for run, accuracy in zip(runs, accuracies, strict=True):
         metrics = {} if accuracy is None else {"eval_accuracy": accuracy}
         evaluated = Evaluated(time=104, step=5, epoch=1, metrics=metrics, seconds=1)

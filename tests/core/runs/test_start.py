@@ -15,6 +15,7 @@ from core.cli.main import main
 from core.engine import __main__
 from core.monitor import keeper
 from core.options import run_file
+from core.options.catalogue import with_changes
 from core.runs import start as runs_start
 from core.runs.event_log import EventReader, RunFollower
 from core.runs.events import (
@@ -271,6 +272,10 @@ def test_a_run_whose_length_is_in_steps_is_extended_by_steps_and_only_from_a_che
     with pytest.raises(CantResume, match=f"run:{run.name}"):
         runs_start.resume(run, longer=Extension(max_steps=9))
     assert run.options().training.max_steps == 7
+    measures = with_changes(run.options(), {"output.save_model": False})
+    run.options_file.write_text(run_file.dumps(measures), encoding="utf-8")
+    with pytest.raises(CantResume, match="neither checkpoints nor a model"):
+        runs_start.resume(run, longer=Extension(max_steps=9))
 
 
 @posix
