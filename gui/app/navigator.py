@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gui.new_run.welcome import WelcomePage
     from gui.run.follower import Begin
     from gui.run.header import RunAction
-    from gui.run.page import RunPage
+    from gui.run.page import RunPage, RunView
     from gui.runs.compare import ComparePage
     from gui.runs.page import RunsPage
     from gui.settings.page import SettingsPage
@@ -83,10 +83,14 @@ class Navigator(QStackedWidget):
 
     # --- What is shown
 
+    def view_on_screen(self) -> RunView | None:
+        """The run's part of its page, if that is shown."""
+        return self.run.view if self.run is not None and self.currentWidget() is self.run else None
+
     def run_on_screen(self) -> RunFolder | None:
         """The run whose page is shown, if any."""
-        view = None if self.run is None else self.run.view
-        return view.run if view is not None and self.currentWidget() is self.run else None
+        view = self.view_on_screen()
+        return None if view is None else view.run
 
     def run_commands(self) -> Mapping[RunAction, Callable[[], object]]:
         """What can be done now with the run that is shown, or with those selected in the list."""

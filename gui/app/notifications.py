@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
@@ -11,10 +12,12 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QSystemTrayIcon
 from core.base.language import _, isolated
 from core.runs.events import Action, Level
 from core.runs.folder import RunFolder
-from core.runs.library import run_title
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import State
 from gui.run.words import RunFacts, state_title, summary
+
+if TYPE_CHECKING:
+    from gui.run.page import RunView  # brings NumPy and pyqtgraph
 
 SHOWN_MS = 15_000
 """How long the notification's icon stays; without it, the notification disappears."""
@@ -39,7 +42,7 @@ class Notifications(QObject):
         self,
         window: QMainWindow,
         may_notify: Callable[[], bool],
-        on_screen: Callable[[], RunFolder | None],
+        on_screen: Callable[[], RunView | None],
         show_badge: Callable[[int], None] = set_badge,
         tray: type[QSystemTrayIcon] = QSystemTrayIcon,
     ) -> None:
@@ -60,11 +63,13 @@ class Notifications(QObject):
     def refresh(self) -> None:
         shown = self._on_screen()
         later = {State.STARTING: 1, State.QUEUED: 2}
-        live = min(self._live, key=lambda one: (later.get(one.state, 0), one.run != shown), default=None)
+        live = min(
+            self._live, key=lambda one: (later.get(one.state, 0), not _shows(shown, one.run)), default=None
+        )
         done = percent(live) if live is not None and live.state is State.TRAINING else None
         self._show_badge(done or 0)
         if live is None:
-            name = "" if shown is None else f"{run_title(shown)} — "
+            name = "" if shown is None or not shown.title else f"{isolated(shown.title)} — "
             self._window.setWindowTitle(f"{name}{self._name}")
             return
         progress = state_title(live.state, is_test=live.is_test) if done is None else f"{done} %"
@@ -76,7 +81,7 @@ class Notifications(QObject):
         """Notify that a run has ended, unless the person is looking at it or has asked for that."""
         if was_asked(end):
             return
-        if self._window.isActiveWindow() and end.run == self._on_screen():
+        if self._window.isActiveWindow() and _shows(self._on_screen(), end.run):
             return
         QApplication.alert(self._window)
         if self._may_notify():
@@ -91,6 +96,10 @@ class Notifications(QObject):
         self._icon.show()
         self._icon.showMessage(title, text, self._window.windowIcon(), SHOWN_MS)
         QTimer.singleShot(SHOWN_MS, self._icon.hide)
+
+
+def _shows(view: RunView | None, run: RunFolder) -> bool:
+    return view is not None and view.run == run
 
 
 def was_asked(end: EndedRun) -> bool:

@@ -146,7 +146,7 @@ class MainWindow(InOrder, QMainWindow):
         self.drop_target.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.drop_target.hide()
         self._lay_out()
-        self._notifications = Notifications(self, lambda: self._settings.notify, self.pages.run_on_screen)
+        self._notifications = Notifications(self, lambda: self._settings.notify, self.pages.view_on_screen)
         self._notifications.clicked.connect(partial(self.come_forward, ()))
         self.live_runs.changed.connect(self._notifications.show_live)
         self.live_runs.changed.connect(self._on_live)
@@ -418,6 +418,7 @@ class MainWindow(InOrder, QMainWindow):
 
         page = RunPage(self.theme)
         page.run_changed.connect(self.live_runs.poll_soon)
+        page.run_renamed.connect(self._notifications.refresh)
         page.test_requested.connect(self.test_run)
         page.move_requested.connect(self.found.move)
         return page

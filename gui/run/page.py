@@ -60,6 +60,7 @@ class RunView(QWidget):
 
     edit_requested = Signal(object)  # a tree of options for a new run
     state_changed = Signal(object)  # a `core.runs.status.State`
+    renamed = Signal()  # it has another title now
     bin_requested = Signal()  # move the run to the trash
     try_requested = Signal()  # open its model under "Try it"
     test_requested = Signal(object)  # the `RunOptions` of a run that evaluates its model on other data
@@ -442,8 +443,10 @@ class RunView(QWidget):
         """Show name and options, which change if it is renamed or to train longer; the changed options come first."""
         if asked == self._asked:
             return
-        self._asked = asked
+        self._asked, before = asked, self.title
         self.header.name.setText(asked.title)
+        if asked.title != before:
+            self.renamed.emit()
         self.details.show_task(asked.options)
         if asked.options is None:
             self.details.options.setPlainText(asked.text)
@@ -458,6 +461,7 @@ class RunPage(QuietScroll):
 
     edit_requested = Signal(object)  # a tree of options for a new run ("Duplicate", or a fix)
     run_changed = Signal(object)  # the `RunFolder` whose state has changed
+    run_renamed = Signal()  # the run that is shown has another title
     bin_requested = Signal(object)  # the `RunFolder` to move to the trash
     try_requested = Signal(object)  # the `RunFolder` whose model is to be opened under "Try it"
     test_requested = Signal(object)  # the `RunOptions` of a run that evaluates the model of the one shown
@@ -483,6 +487,7 @@ class RunPage(QuietScroll):
         self.view = RunView(self._theme, run, begin=begin, dismissed=dismissed)
         self.view.edit_requested.connect(self.edit_requested)
         self.view.state_changed.connect(lambda _state: self.run_changed.emit(run))
+        self.view.renamed.connect(self.run_renamed)
         self.view.bin_requested.connect(lambda: self.bin_requested.emit(run))
         self.view.try_requested.connect(lambda: self.try_requested.emit(run))
         self.view.test_requested.connect(self.test_requested)

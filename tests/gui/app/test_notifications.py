@@ -1,6 +1,7 @@
 """Progress in the window's title and on its icon, and notifications of runs that end."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from PySide6.QtWidgets import QMainWindow
@@ -12,6 +13,13 @@ from core.runs.status import RunStatus, State
 from gui.app.notifications import Notifications, was_asked
 from gui.app.window import MainWindow
 from tests.fakes.desktop import FakeTray
+
+class View(NamedTuple):
+    """What notifications read of a run's page."""
+
+    run: RunFolder
+    title: str
+
 
 DIGITS, LETTERS = RunFolder(Path("digits")), RunFolder(Path("letters"))
 
@@ -77,7 +85,7 @@ BOTH = (live(LETTERS, 0.1), live(DIGITS, 0.5))
         ((live(DIGITS, 0.629),), None, "62 % · Digits — Hone", 62),
         ((live(DIGITS, 0.629, is_test=True),), None, "Test: 62 % · Digits — Hone", 62),
         ((live(DIGITS, None, is_test=True),), None, "Testing · Digits — Hone", 0),
-        ((), DIGITS, "digits — Hone", 0),
+        ((), DIGITS, "Digits — Hone", 0),
         ((live(DIGITS, None, State.STARTING),), None, "Starting · Digits — Hone", 0),
         ((WAITING,), None, "Queued · Letters — Hone", 0),
         ((WAITING, live(DIGITS, 0.1)), None, "10 % · Digits — Hone", 10),
@@ -92,7 +100,7 @@ def test_title_and_badge_show_the_run_on_screen_else_the_newest_that_trains(
     desktop, runs, on_screen, title, badge
 ):
     desktop.notifications.show_live((live(DIGITS, 0.3),))
-    desktop.on_screen = on_screen
+    desktop.on_screen = on_screen and View(on_screen, on_screen.name.title())
     desktop.notifications.show_live(runs)
     assert (desktop.window.windowTitle(), desktop.badges[-1]) == (title, badge)
 
@@ -117,7 +125,7 @@ def test_of_the_run_on_screen_no_end_is_notified(qtbot, desktop):
     desktop.window.show()
     desktop.window.activateWindow()
     qtbot.waitUntil(desktop.window.isActiveWindow)
-    desktop.on_screen = DIGITS
+    desktop.on_screen = View(DIGITS, "Digits")
     desktop.notifications.notify_end(DONE)
     desktop.notifications.notify_end(ended(run=LETTERS, state=State.CRASHED))
     assert [title for title, *_ in desktop.notes] == ["Crashed: Letters"]

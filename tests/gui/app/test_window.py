@@ -367,6 +367,7 @@ def test_a_run_opens_by_keyboard_is_renamed_edited_and_moved_to_the_trash(qtbot,
     notes.write(run.path, RunNotes(title="Renamed"))
     window.open_path(run.path)
     qtbot.waitUntil(lambda: window.pages.run.view.header.name.text() == "Renamed")
+    assert window.windowTitle().startswith("Renamed — ")
     window.pages.run.edit_requested.emit({"task": "image-classification", "training": {"epochs": 9.0}})
     assert page(window) is window.pages.new_run
     assert window.pages.new_run.tree()["training"]["epochs"] == 9.0

@@ -10,6 +10,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pytest
+from accelerate.data_loader import BatchSamplerShard
+from torch.utils.data import DataLoader
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
 import core.engine.memory.measure
 from core.engine import tasks, training
 
@@ -75,3 +80,20 @@ def test_what_has_an_original_in_a_library_is_marked():
         if any(name in vars(base) for base in bases_of(found)) and not hasattr(member, "__override__")
     }
     assert not unmarked
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        (PreTrainedModel._get_dtype_plan, ["self", "dtype"]),
+        (PreTrainedTokenizerFast._encode_plus, ["self", "text", "text_pair"]),
+        (BatchSamplerShard._iter_with_no_split, ["self"]),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_a_method_that_is_replaced_is_there_and_called_with_what_is_expected(method, parameters):
+    assert list(inspect.signature(method).parameters)[: len(parameters)] == parameters
+
+
+def test_torch_keeps_the_workers_of_a_loader_where_they_are_looked_for():
+    assert DataLoader([0])._iterator is None
