@@ -1,12 +1,19 @@
 """Tasks of causal language models: text generation, and chat and preferences by TRL's trainers."""
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from core.base.language import _, ngettext
 from core.engine.data import LIKED
-from core.engine.data.batches import PadConversations, PadPairs, PadRated, StackBlocks
+from core.engine.data.batches import (
+    Collator,
+    PadConversations,
+    PadPairs,
+    PadRated,
+    PadTexts,
+    StackBlocks,
+)
 from core.engine.data.chat_samples import (
     ANSWERS_CUT,
     ANSWERS_GONE,
@@ -35,17 +42,65 @@ from core.engine.tasks import Prepared
 from core.engine.tasks.metrics import ValidationSize
 from core.engine.tasks.text import random_samples
 from core.options import RunOptions
-from core.options.choices import ChatTemplate, Method, PreferenceLoss
+from core.options.choices import ChatTemplate, Method, PreferenceLoss, Task
 from core.options.sources import is_scratch, parse_synthetic
 from core.runs.events import Phase
 from core.runs.models import trained_length
 
 
-def _load_model(options: RunOptions, config: Any, tokenizer: Any, reporter: Reporter) -> Any:
+@dataclass(frozen=True)
+class LanguageData:
+    """What a language model is trained on, by any engine.
+
+    Attributes:
+        config: The model's.
+        longest: The most tokens that the model can see.
+        length: The most tokens in a row.
+        train: Token ids, and what `collator` makes batches of.
+        eval: Likewise, the validation split.
+        ends: Tokens that end a text, besides the model's own.
+        held_out: The size of the validation text, of running text.
+        weights: Those of liked and of other answers in KTO's loss.
+    """
+
+    config: Any
+    tokenizer: Any
+    longest: int
+    length: int
+    train: Any
+    eval: Any | None
+    collator: Collator
+    ends: frozenset[int] = frozenset()
+    held_out: ValidationSize | None = None
+    weights: tuple[float, float] = (1.0, 1.0)
+
+
+def load_data(options: RunOptions, reporter: Reporter) -> LanguageData:
+    """Loads config, tokenizer and rows; the model itself is not loaded.
+
+    Raises:
+        DataError: The texts, conversations or answers can't be used.
+        ModelError: The config or the tokenizer can't be read, or the model is no causal language model.
+    """
+    read = {Task.CAUSAL_LM: _read_texts, Task.CHAT: _read_chats, Task.PREFERENCE: _read_preferences}
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
-    model: Any = text_models.load_model(options, config, (), tokenizer).model
-    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    return read[options.task](options, text_models.load_config(options), reporter)
+
+
+def _load_model(options: RunOptions, data: LanguageData, reporter: Reporter) -> Any:
+    reporter.phase(Phase.LOADING_MODEL, options.model.source)
+    model: Any = text_models.load_model(options, data.config, (), data.tokenizer).model
+    generation = model.generation_config
+    generation.pad_token_id = data.tokenizer.pad_token_id
+    generation.eos_token_id = ends_of(generation.eos_token_id, data.ends)
     return model
+
+
+def ends_of(known: int | list[int] | None, more: frozenset[int]) -> int | list[int] | None:
+    """Returns a generation config's `eos_token_id` with more tokens."""
+    ends = [] if known is None else [known] if isinstance(known, int) else list(known)
+    ends += sorted(more.difference(ends))
+    return ends if len(ends) > 1 else ends[0] if ends else None
 
 
 # --- Text generation
@@ -58,8 +113,26 @@ def prepare_causal_lm(options: RunOptions, reporter: Reporter) -> Prepared:
         DataError: The texts can't be used.
         ModelError: The model can't be found, loaded or trained, or is no causal language model.
     """
-    reporter.phase(Phase.LOADING_MODEL, options.model.source)
-    config = text_models.load_config(options)
+    data = load_data(options, reporter)
+    model = _load_model(options, data, reporter)
+    return _prepared(apply_method(model, options), model.generation_config, data)
+
+
+def _prepared(model: Any, generation: Any, data: LanguageData, reference: Any = None) -> Prepared:
+    return Prepared(
+        model=model,
+        train=data.train,
+        eval=data.eval,
+        collator=data.collator,
+        save_extras=generation.save_pretrained,
+        processing_class=data.tokenizer,
+        held_out=data.held_out,
+        reference=reference,
+        weights=data.weights,
+    )
+
+
+def _read_texts(options: RunOptions, config: Any, reporter: Reporter) -> LanguageData:
     reporter.phase(Phase.LOADING_DATA, options.data_name)
     text = None if parse_synthetic(options.data.train) else load_running_text(options)
     reporter.phase(Phase.TOKENIZING)
@@ -69,22 +142,14 @@ def prepare_causal_lm(options: RunOptions, reporter: Reporter) -> Prepared:
         is_smaller = len(tokenizer) < options.model.vocabulary
         reporter.note("vocabulary", title, _("No more tokens occur twice in the text.") if is_smaller else "")
     longest = text_models.longest_text(config, tokenizer)
+    length = length_limit(options, longest)
     evaluation, held_out = None, None
     if text:
-        train, evaluation, held_out = _rows(
-            options, text, tokenizer, length_limit(options, longest), reporter
-        )
+        train, evaluation, held_out = _rows(options, text, tokenizer, length, reporter)
     else:
         train = random_samples(options, config.get_text_config().vocab_size, longest)
-    model = _load_model(options, config, tokenizer, reporter)
-    return Prepared(
-        model=apply_method(model, options),
-        train=train,
-        eval=evaluation,
-        collator=StackBlocks(),
-        save_extras=model.generation_config.save_pretrained,
-        processing_class=tokenizer,
-        held_out=held_out,
+    return LanguageData(
+        config, tokenizer, longest, length, train, evaluation, StackBlocks(), held_out=held_out
     )
 
 
@@ -146,29 +211,12 @@ def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
         DataError: The data can't be used.
         ModelError: The model can't be found, loaded or trained, or is no causal language model.
     """
-    loaded = _load(options, reporter)
-    model = apply_method(loaded.model, options)
-    train = loaded.data.train
-    if options.data.packing and not options.only_evaluates:
-        from trl import pack_dataset
-
-        reporter.phase(Phase.TOKENIZING)
-        train = pack_dataset(train, loaded.length, "bfd")
-        reporter.note(
-            "packed",
-            _(
-                "{conversations:,} conversations are packed into {rows:,} blocks of up to {length:,} tokens"
-            ).format(conversations=len(loaded.data.train), rows=len(train), length=loaded.length),
-        )
-        warn_if_packing_leaks(model, reporter)
-    return Prepared(
-        model=model,
-        train=train,
-        eval=loaded.data.eval,
-        collator=PadConversations(loaded.tokenizer.pad_token_id, **row_padding(options, loaded.longest)),
-        save_extras=loaded.model.generation_config.save_pretrained,
-        processing_class=loaded.tokenizer,
-    )
+    data = load_data(options, reporter)
+    model = _load_model(options, data, reporter)
+    adapted = apply_method(model, options)
+    if is_packed(options):
+        warn_if_packing_leaks(adapted, reporter)
+    return _prepared(adapted, model.generation_config, data)
 
 
 def prepare_preference(options: RunOptions, reporter: Reporter) -> Prepared:
@@ -178,56 +226,63 @@ def prepare_preference(options: RunOptions, reporter: Reporter) -> Prepared:
         DataError: The data can't be used.
         ModelError: The model can't be found, loaded or trained, or is no causal language model.
     """
-    loaded = _load(options, reporter)
-    reference, weights = None, (1.0, 1.0)
+    data = load_data(options, reporter)
+    model, reference = _load_model(options, data, reporter), None
     if options.model.method is Method.FULL and options.has_reference:
-        reference = copy.deepcopy(loaded.model)
-        title = _("A copy of the model is kept as the reference")
-        reporter.note("reference-copy", title, _("With LoRA this needs no extra memory."))
-    padding, width = loaded.tokenizer.pad_token_id, row_padding(options, loaded.longest)
-    collator = PadPairs(padding, **width)
-    if options.preference is PreferenceLoss.KTO:
-        liked = sum(loaded.data.train[LIKED])
-        others = len(loaded.data.train) - liked
-        weights = kto_weights(liked, others)
-        title = _("{liked:,} answers are liked, {others:,} are not").format(liked=liked, others=others)
-        detail = _("In the loss, a liked answer counts {liked:.2f} times, one that isn't {others:.2f} times.")
-        if weights == (1.0, 1.0):
-            detail = _("Each counts once in the loss.")
-        reporter.note("ratings", title, detail.format(liked=weights[0], others=weights[1]))
-        collator = PadRated(padding, **width)
-    return Prepared(
-        model=apply_method(loaded.model, options),
-        train=loaded.data.train,
-        eval=loaded.data.eval,
-        collator=collator,
-        save_extras=loaded.model.generation_config.save_pretrained,
-        processing_class=loaded.tokenizer,
-        reference=reference,
-        weights=weights,
-    )
+        reference = copy.deepcopy(model)
+        note_copy(reporter)
+    return _prepared(apply_method(model, options), model.generation_config, data, reference)
 
 
-@dataclass(frozen=True)
-class _Loaded:
-    """Data, tokenizer and model; `longest` is the most tokens the model can see, `length` the most in a row."""
-
-    data: Conversations
-    tokenizer: Any
-    model: Any
-    longest: int
-    length: int
+def note_copy(reporter: Reporter) -> None:
+    """Notes that the reference of preference tuning is a copy of the model."""
+    title = _("A copy of the model is kept as the reference")
+    reporter.note("reference-copy", title, _("With LoRA this needs no extra memory."))
 
 
-def _load(options: RunOptions, reporter: Reporter) -> _Loaded:
-    """Loads tokenizer, data and model; sets the chosen chat template, and where generation stops.
+def is_packed(options: RunOptions) -> bool:
+    return options.task is Task.CHAT and options.data.packing and not options.only_evaluates
+
+
+def _read_chats(options: RunOptions, config: Any, reporter: Reporter) -> LanguageData:
+    data = _read_conversations(options, config, reporter)
+    if is_packed(options):
+        from trl import pack_dataset
+
+        reporter.phase(Phase.TOKENIZING)
+        packed = pack_dataset(data.train, data.length, "bfd")
+        reporter.note(
+            "packed",
+            _(
+                "{conversations:,} conversations are packed into {rows:,} blocks of up to {length:,} tokens"
+            ).format(conversations=len(data.train), rows=len(packed), length=data.length),
+        )
+        return replace(data, train=packed)
+    return data
+
+
+def _read_preferences(options: RunOptions, config: Any, reporter: Reporter) -> LanguageData:
+    data = _read_conversations(options, config, reporter)
+    if options.preference is not PreferenceLoss.KTO:
+        return data
+    liked = sum(data.train[LIKED])
+    others = len(data.train) - liked
+    weights = kto_weights(liked, others)
+    title = _("{liked:,} answers are liked, {others:,} are not").format(liked=liked, others=others)
+    detail = _("In the loss, a liked answer counts {liked:.2f} times, one that isn't {others:.2f} times.")
+    if weights == (1.0, 1.0):
+        detail = _("Each counts once in the loss.")
+    reporter.note("ratings", title, detail.format(liked=weights[0], others=weights[1]))
+    return replace(data, weights=weights)
+
+
+def _read_conversations(options: RunOptions, config: Any, reporter: Reporter) -> LanguageData:
+    """Loads tokenizer and conversations; sets the chosen chat template, and where generation stops.
 
     Raises:
         DataError: The data can't be used.
-        ModelError: The model or its tokenizer can't be read, or it is no causal language model.
+        ModelError: The model's tokenizer can't be read.
     """
-    reporter.phase(Phase.LOADING_MODEL, options.model.source)
-    config = text_models.load_config(options)
     tokenizer = text_models.tokenizer_for(
         options, lambda: sample(all_pieces(texts_of_conversations(options)))
     )
@@ -246,14 +301,14 @@ def _load(options: RunOptions, reporter: Reporter) -> _Loaded:
         data = load_conversations(options, Renderer(tokenizer, options.data.loss_on), length)
         _report_data(data, length, longest, reporter, trained_length(options.model.source, longest))
         reporter.warn_if_in_both(*data.in_both, options)
-    model = _load_model(options, config, tokenizer, reporter)
     is_chatml = template is ChatTemplate.CHATML and random is None
-    known = model.generation_config.eos_token_id
-    ends = [] if known is None else [known] if isinstance(known, int) else list(known)
     of_turns = {data.turn_end, chatml_end(tokenizer) if is_chatml else None}
-    ends += sorted(end for end in of_turns.difference(ends) if end in tokenizer.added_tokens_decoder)
-    model.generation_config.eos_token_id = ends if len(ends) > 1 else ends[0] if ends else None
-    return _Loaded(data, tokenizer, model, longest, length)
+    ends = frozenset(end for end in of_turns if end in tokenizer.added_tokens_decoder)
+    kind: type[PadTexts] = PadConversations
+    if options.task is Task.PREFERENCE:
+        kind = PadRated if options.preference is PreferenceLoss.KTO else PadPairs
+    collator = kind(tokenizer.pad_token_id, **row_padding(options, longest))
+    return LanguageData(config, tokenizer, longest, length, data.train, data.eval, collator, ends)
 
 
 def _report_data(data: Conversations, length: int, longest: int, reporter: Reporter, trained: int) -> None:
