@@ -303,7 +303,7 @@ def _read_conversations(options: RunOptions, config: Any, reporter: Reporter) ->
         reporter.warn_if_in_both(*data.in_both, options)
     is_chatml = template is ChatTemplate.CHATML and random is None
     of_turns = {data.turn_end, chatml_end(tokenizer) if is_chatml else None}
-    ends = frozenset(end for end in of_turns if end in tokenizer.added_tokens_decoder)
+    ends = frozenset(end for end in of_turns if end is not None and end in tokenizer.added_tokens_decoder)
     kind: type[PadTexts] = PadConversations
     if options.task is Task.PREFERENCE:
         kind = PadRated if options.preference is PreferenceLoss.KTO else PadPairs
