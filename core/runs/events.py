@@ -464,6 +464,7 @@ class CheckpointSaved(Event, frozen=True, kw_only=True):
 class WhatRan(Event, frozen=True, kw_only=True):
     """What actually ran, read from the live objects after the first step. Bytes and counts are exact.
 
+    - `engine` is what trained, with its version; empty for PyTorch.
     - `optimizer_state` splits `optimizer_state_bytes` by dtype; `optimizer_numbers` are the optimizer's settings by
       option; `decayed_parameters` is the number of weights with weight decay.
     - `attention` is the implementation that was called, `recomputed` the number of modules with activation
@@ -489,6 +490,7 @@ class WhatRan(Event, frozen=True, kw_only=True):
     trainable_parameters: Count
     total_parameters: Count
     effective_batch: Count
+    engine: str = ""
     attention: str | None = None
     reasons: dict[str, str] = {}
     preference_loss: str = ""

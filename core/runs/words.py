@@ -272,6 +272,7 @@ def _of_device(ran: WhatRan) -> Iterator[_Line]:
     device = device_title(ran.device)
     name = device if ran.device_name in ("", ran.device) else f"{device} ({ran.device_name})"
     yield _Line(_("Device"), name, "device.name")
+    yield _Line(_("Engine"), ran.engine, "device.backend")
     yield _Line(_("Processes"), ran.parallel, "device.processes")
     weights = dtypes(ran.parameter_dtype)
     if ran.frozen_dtype not in ("", "float32"):
@@ -304,7 +305,7 @@ def _of_model(ran: WhatRan) -> Iterator[_Line]:
     yield _Line(_("Adapter"), ran.adapter)
     if ran.packed_parameters:
         packed = _("{count:,} parameters in {bits} bits")
-        bits = 4 if "nf4" in ran.adapter else 8
+        bits = 8 if "int8" in ran.adapter or "affine8" in ran.adapter else 4
         yield _Line(_("Packed"), packed.format(count=ran.packed_parameters, bits=bits))
     yield _Line(_("Attention"), ran.attention, "model.attention")
 

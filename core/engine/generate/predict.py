@@ -45,6 +45,8 @@ NEW_TOKENS = 64
 
 ShouldStop = Callable[[], bool]
 Predict = Callable[[Any, ShouldStop], Iterable[Said]]
+Write = Callable[[Any, Any, Sequence[Sequence[int]], int, ShouldStop], list[list[int]]]
+"""Writes the likeliest tokens after each prompt, as `generate` does."""
 
 
 @dataclass(frozen=True)
@@ -100,16 +102,18 @@ def predict_word_labels(
 def continue_prompts(
     prompts: Sequence[Sequence[int]],
     tokenizer: Any,
+    write: Write,
     model: Any,
     should_stop: ShouldStop,
+    *,
     new_tokens: int = NEW_TOKENS,
 ) -> Iterator[Said]:
-    """Continues each prompt greedily; long ones are cut at the beginning."""
+    """Continues each prompt with the likeliest tokens; long ones are cut at the beginning."""
     new_tokens = min(new_tokens, max_positions(model) // 2)
     longest = max_positions(model) - new_tokens
     for start in range(0, len(prompts), BATCH_SIZE):
         batch = [prompt[-longest:] for prompt in prompts[start : start + BATCH_SIZE]]
-        for tokens in generate(model, tokenizer, batch, new_tokens, should_stop, do_sample=False):
+        for tokens in write(model, tokenizer, batch, new_tokens, should_stop):
             ends = end_tokens(model, tokenizer)
             end = next((place for place, token in enumerate(tokens) if token in ends), None)
             yield Said(text=decoded(tokenizer, tokens[:end], skip_special_tokens=True), is_cut=end is None)
@@ -143,6 +147,9 @@ def generate(
         **options,
     )
     return [row[width:] for row in tokens.tolist()]
+
+
+write_likeliest: Write = partial(generate, do_sample=False)
 
 
 def _pad_token(tokenizer: Any) -> int:
@@ -311,7 +318,13 @@ QUOTED_CHARACTERS = 60
 """Characters of a prompt in a message."""
 
 
-def choose(options: RunOptions, prepared: Prepared, folder: Path, reporter: Reporter) -> Predictor | None:
+def choose(
+    options: RunOptions,
+    prepared: Prepared,
+    folder: Path,
+    reporter: Reporter,
+    write: Write = write_likeliest,
+) -> Predictor | None:
     """Chooses the examples of a run, whose images are written to `examples/` in its folder; None if there are none.
 
     Prompts that can't be used are warned of.
@@ -321,9 +334,11 @@ def choose(options: RunOptions, prepared: Prepared, folder: Path, reporter: Repo
     if samples is not None and len(samples) and count:
         rng = np.random.default_rng(options.training.seed)
         chosen = rng.choice(len(samples), min(count, len(samples)), replace=False)
-        parts.append(_held_out(options.task, [int(index) for index in sorted(chosen)], prepared, folder))
+        parts.append(
+            _held_out(options.task, [int(index) for index in sorted(chosen)], prepared, folder, write)
+        )
     if options.task.writes_text:
-        parts += _own_prompts(options, prepared.processing_class, reporter)
+        parts += _own_prompts(options, prepared.processing_class, reporter, write)
     if not parts:
         return None
     return Predictor(
@@ -333,7 +348,7 @@ def choose(options: RunOptions, prepared: Prepared, folder: Path, reporter: Repo
 
 
 def _held_out(
-    task: Task, indices: list[int], prepared: Prepared, folder: Path
+    task: Task, indices: list[int], prepared: Prepared, folder: Path, write: Write
 ) -> tuple[tuple[Example, ...], Predict]:
     tokenizer: Any = prepared.processing_class
     samples = [prepared.eval[index] for index in indices] if prepared.eval is not None else []
@@ -354,7 +369,7 @@ def _held_out(
                 for prompt, answer in pairs
                 if prompt
             )
-            return texts, partial(continue_prompts, prompts, tokenizer)
+            return texts, partial(continue_prompts, prompts, tokenizer, write)
         case Task.TEXT_REGRESSION:
             expected = [_number_text(float(sample["labels"])) for sample in samples]
             predict = partial(predict_numbers, samples, collator)
@@ -519,7 +534,7 @@ def _spread(scores: Any, cells: Any) -> Any:
 
 
 def _own_prompts(
-    options: RunOptions, tokenizer: Any, reporter: Reporter
+    options: RunOptions, tokenizer: Any, reporter: Reporter, write: Write
 ) -> Iterator[tuple[tuple[Example, ...], Predict]]:
     """Tokenizes the prompts of the options: as a text, or as a message to the assistant."""
     prompts: dict[str, list[int]] = {}
@@ -543,7 +558,7 @@ def _own_prompts(
             reporter.warn(f"prompt-{number}", title, detail)
     if prompts:
         examples = tuple(Example(given=prompt, is_own=True) for prompt in prompts)
-        yield examples, partial(continue_prompts, list(prompts.values()), tokenizer)
+        yield examples, partial(continue_prompts, list(prompts.values()), tokenizer, write)
 
 
 # --- Answers of a causal model in Try it, token by token; with temperature 0 they are those of `generate`

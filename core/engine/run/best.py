@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from core.base.formats import METRIC_NAMES
+from core.base.language import _
+from core.engine.reporter import Reporter
 from core.options.choices import BestMetric
 from core.options.sections import TrainingOptions
 from core.runs.events import split_non_finite
-from core.runs.models import step_of
+from core.runs.models import is_undamaged, step_of
 from core.runs.verdict import best_evaluation, judged_by
 
 History = list[dict[str, Any]]
@@ -34,6 +36,28 @@ def best_kept(history: History, step: int, checkpoints: Path, by: BestMetric) ->
     """
     steps = {step, *map(step_of, checkpoints.glob("checkpoint-*"))}
     return best_step([entry for entry in history if entry["step"] in steps], by)
+
+
+def best_to_load(
+    history: History, step: int, checkpoints: Path, training: TrainingOptions, reporter: Reporter
+) -> int | None:
+    """Returns the step of the best evaluation whose checkpoint is to be loaded; warns if that is damaged.
+
+    Returns:
+        None: the current weights, of `step`, stay.
+    """
+    best = best_kept(history, step, checkpoints, training.metric_for_best_model)
+    if best is None or best == step:
+        return None
+    folder = checkpoints / f"checkpoint-{best}"
+    if is_undamaged(folder):
+        return best
+    reporter.warn(
+        "best-gone",
+        _("The best checkpoint is damaged: the model has the last weights"),
+        _("{name} was the best. Its files have changed since.").format(name=folder.name),
+    )
+    return None
 
 
 def evaluations_without_improvement(history: History, training: TrainingOptions) -> int:

@@ -15,11 +15,10 @@ from transformers import TrainerState as State
 from transformers import TrainingArguments as Arguments
 from typing_extensions import override
 
-from core.base.language import _
 from core.engine.devices.choose import ResolvedRun
 from core.engine.launch import rank
 from core.engine.reporter import Reporter
-from core.engine.run.best import best_kept, stops_early
+from core.engine.run.best import best_kept, best_to_load, stops_early
 from core.engine.run.log import RunLog
 from core.engine.run.predictions import Predictions, keep_mistakes
 from core.engine.run.requests import RequestBox
@@ -36,7 +35,6 @@ from core.options.choices import BestMetric
 from core.options.sections import TrainingOptions
 from core.runs.events import ConfusionCounted, RunPlanned, StepFinished, Validation, WhatRan
 from core.runs.folder import RunFolder
-from core.runs.models import is_undamaged
 
 # --- The best model
 
@@ -77,20 +75,15 @@ def load_best(trainer: Any, training: TrainingOptions, reporter: Reporter) -> in
     Returns:
         Their step: the last, if that was the best or the best is damaged.
     """
-    last = int(trainer.state.global_step)
-    best = agreed(best_so_far(trainer.args, trainer.state, training.metric_for_best_model))
-    if best is None or best == last:
-        return last
-    folder = trainer.checkpoint_at(best)
-    if not agreed(is_undamaged(folder)):
-        reporter.warn(
-            "best-gone",
-            _("The best checkpoint is damaged: the model has the last weights"),
-            _("{name} was the best. Its files have changed since.").format(name=folder.name),
-        )
+    last, folder = int(trainer.state.global_step), Path(str(trainer.args.output_dir))
+    best = None
+    if rank() == 0:
+        best = best_to_load(trainer.state.log_history, last, folder, training, reporter)
+    best = agreed(best)
+    if best is None:
         return last
     if rank() == 0 or trainer.is_divided:
-        trainer.load_weights(folder)
+        trainer.load_weights(trainer.checkpoint_at(best))
     return best
 
 

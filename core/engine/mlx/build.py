@@ -1,0 +1,196 @@
+"""A run's data and its model on MLX, from its options."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import mlx.core as mx
+import transformers
+from mlx import nn
+from mlx.utils import tree_flatten, tree_map
+from mlx_lm.tuner.trainer import grad_checkpoint
+from mlx_lm.utils import quantize_model
+
+from core.base.errors import Fix, ModelError
+from core.base.files import temporary_prefix
+from core.base.language import _
+from core.engine import environment
+from core.engine.devices.capabilities import gather
+from core.engine.devices.choose import ResolvedRun, resolve_run
+from core.engine.mlx import model as models
+from core.engine.mlx.names import Arrays, Shapes, as_published
+from core.engine.mlx.skeleton import add_adapter, empty, save_adapter, skeleton
+from core.engine.models import refusals
+from core.engine.models import text as text_models
+from core.engine.models.method import apply_method
+from core.engine.models.past_runs import weights_in
+from core.engine.reporter import Reporter
+from core.engine.tasks import Prepared
+from core.engine.tasks.language import LanguageData, ends_of, load_data, note_copy
+from core.options import RunOptions
+from core.options.choices import Method, Precision
+from core.runs.events import Phase
+
+BITS = {"affine4": 4, "affine8": 8}
+GROUP = 64
+"""Weights that share a scale."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a run trains, and on what.
+
+    Attributes:
+        model: Of mlx-lm; its trainable parameters learn, and are in fp32.
+        prepared: The data, and the skeleton of transformers as the model.
+        layers: PEFT's layer of each path in `model` with an adapter.
+        shapes: The weights of the files that `model` was loaded from.
+        reference: The model that preferences are compared with; None: `model` without its adapter.
+    """
+
+    model: nn.Module
+    prepared: Prepared
+    layers: dict[str, Any]
+    shapes: Shapes
+    reference: nn.Module | None
+
+    @property
+    def tokenizer(self) -> Any:
+        return self.prepared.processing_class
+
+    def save(self, folder: Path) -> None:
+        """Saves the trained model as transformers and PEFT do: an adapter, or all weights.
+
+        Raises:
+            ValueError: The weights can't be brought into the order of transformers.
+        """
+        like: Any = self.prepared.model
+        if self.layers:
+            save_adapter(self.model, self.layers, like, folder)
+        else:
+            weights: Arrays = tree_flatten(self.model.parameters(), destination={})
+            named = as_published(self.model, weights, self.shapes)
+            mx.save_safetensors(str(folder / "model.safetensors"), named, metadata={"format": "pt"})
+            like.config.architectures = [type(like).__name__]
+            like.config.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        self.prepared.save_extras(folder)
+
+
+def resolve(options: RunOptions) -> ResolvedRun:
+    """Resolves the device and everything automatic, and sets this process up for it.
+
+    Raises:
+        DeviceError: This computer can't do what was chosen.
+    """
+    transformers.utils.logging.disable_progress_bar()  # redrawn bars fill a log
+    resolved = resolve_run(gather(), options, sees_one_gpu=True)
+    environment.apply(resolved.options)
+    if resolved.kind == "cpu":
+        mx.set_default_device(mx.Device(mx.cpu))
+    return resolved
+
+
+def load(options: RunOptions, reporter: Reporter) -> Loaded:
+    """Loads the data and the model.
+
+    Raises:
+        DataError: The data can't be used.
+        ModelError: The model can't be found, loaded or trained with MLX.
+    """
+    data = load_data(options, reporter)
+    reporter.phase(Phase.LOADING_MODEL, options.model.source)
+    model, like, shapes = (_random if options.starts_random else _read)(options, data)
+    method, layers = options.model.method, {}
+    if _is_quantized(model) and method is Method.FULL:
+        raise ModelError(
+            _("The weights of {source} are quantized").format(
+                source=refusals.short_name(options.model.source)
+            ),
+            _("An adapter can be trained on them; they can't learn themselves."),
+            (Fix(_("Train LoRA"), {"model.method": "lora"}),),
+        )
+    computed = mx.bfloat16 if options.device.precision is Precision.BF16 else mx.float32
+    _hold(model, mx.float32 if method is Method.FULL else computed)
+    reference = None
+    if method is Method.FULL and options.has_reference:
+        reference = _copy(model)
+        note_copy(reporter)
+    if method is not Method.FULL:
+        if method is Method.QLORA and not _is_quantized(model):
+            quantize_model(model, {}, GROUP, BITS[options.model.quantization])
+        layers = add_adapter(model, like, shapes)
+    mx.eval(model.parameters())
+    if options.memory.activation_checkpointing:
+        grad_checkpoint(model.layers[0])
+    generation = like.generation_config
+    generation.pad_token_id = data.tokenizer.pad_token_id
+    generation.eos_token_id = ends_of(generation.eos_token_id, data.ends)
+    prepared = Prepared(
+        model=like,
+        train=data.train,
+        eval=data.eval,
+        collator=data.collator,
+        save_extras=generation.save_pretrained,
+        processing_class=data.tokenizer,
+        held_out=data.held_out,
+        weights=data.weights,
+    )
+    return Loaded(model, prepared, layers, shapes, reference)
+
+
+def _read(options: RunOptions, data: LanguageData) -> tuple[nn.Module, Any, Shapes]:
+    """Reads a model of this computer or the Hub; returns it, its skeleton and the weights of its files."""
+    folder = folder_of(options.model.source)
+    like = skeleton(options, data.config, data.tokenizer)
+    with refusals.explained(options.model.source):
+        if (folder / "generation_config.json").is_file():
+            like.generation_config = transformers.GenerationConfig.from_pretrained(folder)
+    return models.load(folder), like, models.published(folder)
+
+
+def folder_of(source: str) -> Path:
+    """Returns the folder of a model's weights; one of the Hub is downloaded.
+
+    Raises:
+        ModelError: There are no safe weights, or the Hub can't be reached.
+    """
+    found = weights_in(source)
+    refusals.check_weights(found)
+    if Path(found).is_dir():
+        return Path(found)
+    from huggingface_hub import snapshot_download
+
+    with refusals.explained(source):
+        return Path(snapshot_download(found, allow_patterns=["*.json", "*.safetensors"]))
+
+
+def _random(options: RunOptions, data: LanguageData) -> tuple[nn.Module, Any, Shapes]:
+    """Draws the weights as the other engine does; returns as `_read`."""
+    like: Any = text_models.load_model(options, data.config, (), data.tokenizer).model
+    with TemporaryDirectory(prefix=temporary_prefix("weights")) as name:
+        folder = Path(name)
+        like.save_pretrained(folder)
+        model, shapes = models.load(folder), models.published(folder)
+        mx.eval(model.parameters())
+    empty(like)
+    return model, apply_method(like, options), shapes
+
+
+def _copy(model: Any) -> nn.Module:
+    copied: nn.Module = type(model)(model.args)
+    copied.update(model.parameters())
+    copied.freeze()
+    return copied
+
+
+def _hold(model: nn.Module, dtype: mx.Dtype) -> None:
+    def held(weight: mx.array) -> mx.array:
+        return weight.astype(dtype) if mx.issubdtype(weight.dtype, mx.floating) else weight
+
+    model.update(tree_map(held, model.parameters()))
+
+
+def _is_quantized(model: nn.Module) -> bool:
+    return any(hasattr(module, "bits") for _name, module in model.named_modules())

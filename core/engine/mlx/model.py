@@ -1,0 +1,81 @@
+"""Models of mlx-lm, loaded from the files of transformers, and the formats of their weights."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx import nn
+from mlx_lm import utils
+
+from core.base.errors import Fix, ModelError
+from core.base.language import _
+from core.engine.mlx.names import Arrays, Shapes
+from core.options.sources import short_name
+
+USE_TORCH = Fix(_("Use PyTorch"), {"device.backend": "torch"})
+
+
+def load(folder: Path) -> nn.Module:
+    """Loads a model from a folder of transformers, in the formats of its files; its weights are read when needed.
+
+    Raises:
+        ModelError: mlx-lm has no such architecture, or the weights don't fit it.
+    """
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    try:
+        model, _config = utils.load_model(
+            folder, lazy=True, model_config=left_out(config), get_model_classes=_classes
+        )
+    except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
+        raise ModelError(
+            _("{source} can't be loaded with MLX").format(source=short_name(str(folder))),
+            _("mlx-lm says: {error}").format(error=error),
+            (USE_TORCH,),
+        ) from error
+    return model
+
+
+def published(folder: Path) -> Shapes:
+    """Returns the shapes of the weights in a folder's files."""
+    found: Shapes = {}
+    for path in sorted(folder.glob("model*.safetensors")):
+        found |= {name: tuple(weight.shape) for name, weight in mx.load(str(path)).items()}
+    return found
+
+
+def left_out(config: dict[str, Any]) -> dict[str, Any]:
+    """Returns what mlx-lm looks for in a config, and transformers 5 writes elsewhere or not at all.
+
+    mlx-lm 0.32.2 would take its own default for the base of rotary embeddings: the model would load, and compute
+    something else.
+    """
+    found: dict[str, Any] = {}
+    rope = config.get("rope_parameters") or {}
+    if "full_attention" in rope:  # a layer with a sliding window has its own
+        if "sliding_attention" in rope:
+            found["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+        rope = rope["full_attention"]
+    if "rope_theta" in rope:
+        found["rope_theta"] = rope["rope_theta"]
+        found["rope_scaling"] = None if rope.get("rope_type", "default") == "default" else rope
+    if "n_positions" in config:
+        found["n_ctx"] = config["n_positions"]
+    return {name: value for name, value in found.items() if name not in config}
+
+
+def _classes(config: dict[str, Any]) -> tuple[Any, Any]:
+    """Returns mlx-lm's classes of a model; that of GPT-2 also takes the names that transformers writes."""
+    model, arguments = utils._get_classes(config)
+    return (_without_prefix(model) if config["model_type"] == "gpt2" else model), arguments
+
+
+def _without_prefix(model: Any) -> Any:
+    class WithoutPrefix(model):  # type: ignore[misc]
+        def sanitize(self, weights: Arrays) -> Arrays:
+            named = {name.removeprefix("transformer."): weight for name, weight in weights.items()}
+            sanitize: Callable[[Arrays], Arrays] = super().sanitize
+            return sanitize(named)
+
+    return WithoutPrefix

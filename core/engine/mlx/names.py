@@ -1,0 +1,70 @@
+"""Weights by the names of transformers' files and by those of mlx-lm's models.
+
+A model's `sanitize` makes the second of the first: it renames, transposes, stacks and leaves out. Those are
+permutations, so that it is undone by its transpose, a vector-Jacobian product.
+"""
+
+from typing import Any
+
+import mlx.core as mx
+from mlx import nn
+
+Arrays = dict[str, mx.array]
+Shapes = dict[str, tuple[int, ...]]
+"""The weights of transformers' files."""
+
+
+def sanitized(model: nn.Module, weights: Arrays) -> Arrays:
+    """Returns weights of transformers' files as a model like this one takes them; the model stays as it is."""
+    fresh: Any = type(model)(model.args)  # sanitize may change the model: that of Gemma drops its head
+    return dict(fresh.sanitize(dict(weights))) if hasattr(fresh, "sanitize") else dict(weights)
+
+
+def sources(model: nn.Module, published: Shapes) -> dict[str, str]:
+    """Returns the name in transformers' files of each weight that is made of a single one of them.
+
+    Each weight of the files is replaced by a constant of its own, which shows where it went.
+
+    Args:
+        model: A model of mlx-lm.
+        published: The weights of its files.
+    """
+    names = list(published)
+    marks = {
+        name: mx.broadcast_to(mx.array(float(place)), published[name]) for place, name in enumerate(names)
+    }
+    ranges = {name: (mark.min(), mark.max()) for name, mark in sanitized(model, marks).items()}
+    mx.eval(ranges)
+    return {
+        name: names[int(least.item())]
+        for name, (least, most) in ranges.items()
+        if least.item() == most.item()
+    }
+
+
+def as_published(model: nn.Module, weights: Arrays, published: Shapes) -> Arrays:
+    """Returns a model's weights under the names and in the shapes of the files that it was loaded from.
+
+    What `sanitize` leaves out is left out.
+
+    Raises:
+        ValueError: `sanitize` does more than rename and reorder.
+    """
+    names = list(published)
+    reordered = sanitized(model, {name: mx.zeros(published[name]) for name in names})
+    order = list(reordered)
+
+    def apply(*arrays: mx.array) -> list[mx.array]:
+        found = sanitized(model, dict(zip(names, arrays, strict=True)))
+        return [found[name] for name in order]
+
+    zeros = [mx.zeros(published[name]) for name in names]
+    ones = [mx.ones(reordered[name].shape) for name in order]
+    _out, undone = mx.vjp(apply, zeros, [weights[name].astype(mx.float32) for name in order])
+    _out, used = mx.vjp(apply, zeros, ones)
+    if not all(
+        mx.array_equal(again, weights[name].astype(mx.float32)).item()
+        for name, again in zip(order, apply(*undone), strict=True)
+    ):
+        raise ValueError("sanitize does more than rename and reorder")
+    return {name: array for name, array, use in zip(names, undone, used, strict=True) if use.any().item()}

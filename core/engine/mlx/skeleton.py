@@ -1,0 +1,149 @@
+"""The model of transformers without weights, beside that of mlx-lm.
+
+Its config and its adapter by PEFT decide what is trained and what is saved, so that both engines draw the same first
+numbers of an adapter and write the same files.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import torch
+from mlx import nn
+from mlx.utils import tree_flatten
+from mlx_lm.tuner.utils import linear_to_lora_layers
+
+from core.base.errors import ModelError
+from core.base.language import _
+from core.engine.mlx.model import USE_TORCH
+from core.engine.mlx.names import Shapes, sources
+from core.engine.models.method import apply_method
+from core.engine.models.text import load_model
+from core.options import RunOptions
+from core.options.catalogue import with_changes
+from core.options.choices import FrozenPrecision, Method
+
+ADAPTER = "default"
+"""PEFT's name of the only adapter."""
+
+
+def skeleton(options: RunOptions, config: Any, tokenizer: Any) -> Any:
+    """Builds transformers' model without weights, with an adapter if the run trains one.
+
+    Raises:
+        ModelError: LoRA's targets match no layer.
+    """
+    adapted = options.model.method in (Method.LORA, Method.QLORA)
+    plain = {
+        "model.method": Method.LORA if adapted else Method.FULL,
+        "model.frozen_precision": FrozenPrecision.FP32,
+    }
+    options = with_changes(options, plain)
+    with torch.device("meta"):
+        model: Any = load_model(options, config, (), tokenizer).model
+    empty(model)
+    return apply_method(model, options)
+
+
+def empty(model: torch.nn.Module) -> None:
+    """Replaces each weight by a zero that stands for all of its elements; weights that are shared stay so."""
+    replaced: dict[int, torch.nn.Parameter] = {}
+    for module in model.modules():
+        for name, weight in module._parameters.items():
+            if weight is not None:
+                zeros = torch.zeros((), dtype=weight.dtype).expand(weight.shape)
+                zero = replaced.setdefault(
+                    id(weight), torch.nn.Parameter(zeros, requires_grad=weight.requires_grad)
+                )
+                module._parameters[name] = zero
+
+
+# --- Adapters
+
+
+def adapted_layers(model: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the names of the layers with an adapter, in transformers' model, and PEFT's layers."""
+    from peft.tuners.lora import LoraLayer
+
+    for name, layer in model.get_base_model().named_modules():
+        if isinstance(layer, LoraLayer):
+            yield name, layer
+
+
+def add_adapter(model: nn.Module, like: Any, published: Shapes) -> dict[str, Any]:
+    """Freezes a model of mlx-lm and gives it the adapter of the skeleton `like`, number by number.
+
+    Args:
+        model: The model.
+        like: A skeleton with an adapter.
+        published: The weights of the files that `model` was loaded from.
+
+    Returns:
+        PEFT's layer of each path in `model` that has an adapter now.
+
+    Raises:
+        ModelError: MLX computes a layer with an adapter together with others.
+    """
+    places = {source: path for path, source in sources(model, published).items()}
+    found = {}
+    for name, layer in adapted_layers(like):
+        path = _place(f"{name}.weight", places)
+        if path is None:
+            raise ModelError(
+                _("MLX can't train an adapter of {layer}").format(layer=name),
+                _("Its model has no such layer by itself."),
+                (USE_TORCH,),
+            )
+        found[path.removesuffix(".weight")] = layer
+    first = next(iter(found.values()))
+    model.freeze()
+    lora = {
+        "rank": first.r[ADAPTER],
+        "scale": first.scaling[ADAPTER],
+        "dropout": getattr(first.lora_dropout[ADAPTER], "p", 0.0),
+        "keys": set(found),
+    }
+    linear_to_lora_layers(model, 0, lora, use_dora=first.use_dora[ADAPTER])
+    modules = dict(model.named_modules())
+    for path, layer in found.items():
+        modules[path].lora_a = mx.array(layer.lora_A[ADAPTER].weight.detach().numpy().T)
+        modules[path].lora_b = mx.array(layer.lora_B[ADAPTER].weight.detach().numpy().T)
+    return found
+
+
+def _place(name: str, places: dict[str, str]) -> str | None:
+    """Returns the path in mlx-lm's model of a weight of transformers' model; files may leave its first parts out."""
+    parts = name.split(".")
+    return next(
+        (places[short] for start in range(len(parts)) if (short := ".".join(parts[start:])) in places), None
+    )
+
+
+def save_adapter(model: nn.Module, layers: dict[str, Any], like: Any, folder: Path) -> None:
+    """Saves the adapter of a model of mlx-lm in PEFT's format.
+
+    Args:
+        model: The model.
+        layers: PEFT's layers, as `add_adapter` returned them; they get the numbers.
+        like: The skeleton they belong to.
+        folder: Where it is saved.
+    """
+    modules = dict(model.named_modules())
+    for path, layer in layers.items():
+        trained = modules[path]
+        layer.lora_A[ADAPTER].weight.data = tensor_of(trained.lora_a.T)
+        layer.lora_B[ADAPTER].weight.data = tensor_of(trained.lora_b.T)
+        if layer.use_dora[ADAPTER]:
+            layer.lora_magnitude_vector[ADAPTER].weight.data = tensor_of(trained.m)
+    like.save_pretrained(str(folder))
+
+
+def tensor_of(array: mx.array) -> torch.Tensor:
+    """Returns an array as a tensor in fp32."""
+    return torch.from_numpy(np.array(array.astype(mx.float32)))
+
+
+def trained_bytes(model: nn.Module) -> int:
+    return sum(weight.nbytes for _name, weight in tree_flatten(model.trainable_parameters()))

@@ -1,0 +1,138 @@
+"""States what ran, from the live objects of MLX and not from the options."""
+
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from typing import Any
+
+import mlx.core as mx
+from mlx import nn
+from mlx.utils import tree_flatten
+from mlx_lm.tuner.dora import DoRALinear
+from mlx_lm.tuner.lora import LoRALinear, LoRASwitchLinear
+
+from core.base.language import _, ngettext
+from core.engine.devices.choose import ResolvedRun
+from core.engine.mlx.batches import Batches
+from core.engine.mlx.build import Loaded
+from core.engine.mlx.optimizers import (
+    ClippedOptimizer,
+    decayed_parameters,
+    optimizer_name,
+    optimizer_numbers,
+    state_bytes,
+)
+from core.engine.run.log import RanDifferently
+from core.options import RunOptions
+from core.options.catalogue import options_by_path
+from core.options.choices import Method, Optimizer
+from core.runs.events import WhatRan
+
+ADAPTERS = (LoRALinear, LoRASwitchLinear, DoRALinear)
+OPTIMIZERS = {
+    Optimizer.ADAMW: "AdamW (mlx)",
+    Optimizer.ADAM: "Adam (mlx)",
+    Optimizer.ADAFACTOR: "Adafactor (mlx)",
+    Optimizer.SGD: "SGD (mlx)",
+}
+
+
+def what_ran(
+    loaded: Loaded,
+    optimizer: ClippedOptimizer,
+    batches: Batches,
+    resolved: ResolvedRun,
+    *,
+    computed: mx.Dtype,
+    recomputed: int,
+) -> WhatRan:
+    """Reads the live objects after the first step.
+
+    Args:
+        loaded: The model.
+        optimizer: Its optimizer.
+        batches: What it is trained on.
+        resolved: The run.
+        computed: The format that trained weights are computed in.
+        recomputed: Layers whose activations are computed again.
+    """
+    model, options = loaded.model, resolved.options
+    trained = tree_flatten(model.trainable_parameters(), destination={})
+    weights = tree_flatten(model.parameters(), destination={})
+    packed = {name: module for name, module in model.named_modules() if _is_packed(module)}
+    scales = {f"{name}.{part}" for name in packed for part in ("weight", "scales", "biases")}
+    frozen = [
+        one for name, one in weights.items() if name not in trained and name not in scales and one.ndim > 1
+    ]
+    state = state_bytes(optimizer)
+    whole = sum(one.size for name, one in weights.items() if name not in scales)
+    packed_parameters = sum(one.weight.size * 32 // one.bits for one in packed.values())
+    is_gpu = mx.default_device() == mx.Device(mx.gpu)
+    return WhatRan(
+        engine=f"MLX {version('mlx')}, mlx-lm {version('mlx-lm')}",
+        device=resolved.label if is_gpu else "cpu",
+        device_name=resolved.device.title,
+        parameter_dtype=_dtypes(trained.values()),
+        autocast_dtype=None if computed == mx.float32 else _dtypes([mx.array(0, computed)]),
+        preference_loss=options.preference.label if options.preference else "",
+        optimizer=optimizer_name(optimizer),
+        optimizer_numbers=optimizer_numbers(optimizer),
+        optimizer_state_bytes=sum(state.values()),
+        optimizer_state=state,
+        decayed_parameters=decayed_parameters(optimizer, model),
+        trainable_parameters=sum(one.size for one in trained.values()),
+        total_parameters=whole + packed_parameters,
+        adapter=_adapter(model, packed),
+        packed_parameters=packed_parameters,
+        frozen_dtype=_dtypes(frozen),
+        attention="mlx",
+        recomputed=recomputed,
+        compiled="mlx",
+        empty_cache_steps=options.memory.empty_cache_steps,
+        batches_per_step=options.memory.gradient_accumulation_steps,
+        effective_batch=options.memory.batch_size * options.memory.gradient_accumulation_steps,
+        padded_to=getattr(batches.collator, "described", ""),
+        sampling="grouped by length" if batches.is_grouped else "random",
+        reasons=resolved.reasons,
+    )
+
+
+def _is_packed(module: nn.Module) -> bool:
+    return hasattr(module, "bits") and "weight" in module
+
+
+def _dtypes(arrays: Iterable[mx.array]) -> str:
+    return " + ".join(sorted({str(one.dtype).removeprefix("mlx.core.") for one in arrays}))
+
+
+def _adapter(model: nn.Module, packed: dict[str, Any]) -> str:
+    """Returns the adapter of a live model, such as "QLoRA (affine4), rank 16 on 12 layers, DoRA"."""
+    layers = [module for _name, module in model.named_modules() if isinstance(module, ADAPTERS)]
+    if not layers:
+        return ""
+    bits = sorted({f"{one.mode}{one.bits}" for one in packed.values()})
+    method = f"QLoRA ({', '.join(bits)})" if bits else "LoRA"
+    ranks = sorted({one.lora_b.shape[0] if one.lora_b.ndim == 2 else one.lora_b.shape[-1] for one in layers})
+    text = ngettext(
+        "{method}, rank {rank} on {count} layer", "{method}, rank {rank} on {count} layers", len(layers)
+    ).format(method=method, rank=", ".join(map(str, ranks)), count=len(layers))
+    return text + (", DoRA" if any(isinstance(one, DoRALinear) for one in layers) else "")
+
+
+def differences(options: RunOptions, ran: WhatRan) -> tuple[RanDifferently, ...]:
+    """Returns what ran otherwise than chosen."""
+    return tuple(
+        RanDifferently(
+            path,
+            _("{option}: what runs is not what was chosen").format(option=options_by_path()[path].title),
+            _("{chosen} was chosen, {runs} runs.").format(chosen=chosen, runs=runs),
+        )
+        for path, chosen, runs in _compared(options, ran)
+        if chosen != runs
+    )
+
+
+def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, object, object]]:
+    yield "training.optimizer", OPTIMIZERS[options.training.optimizer], ran.optimizer
+    yield "model.method", options.model.method is not Method.FULL, bool(ran.adapter)
+    yield "memory.activation_checkpointing", options.memory.activation_checkpointing, bool(ran.recomputed)
+    yield "memory.batch_size", options.effective_batch, ran.effective_batch
