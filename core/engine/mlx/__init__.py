@@ -1,0 +1,1 @@
+"""The engine on MLX, Apple's array library: language models on Apple silicon."""
