@@ -25,11 +25,12 @@ LIGHT = {"msgspec", "platformdirs", "psutil", "pynvml", "send2trash", "tomli_w",
 ARRAYS = {"PIL", "pi_heif", "numpy", "pyarrow", "sklearn"}
 TORCH = {"torch", "torchao", "torchvision", "bitsandbytes", "deepspeed", "safetensors", "tensorboardX"}
 TORCH |= {"typing_extensions"}  # which torch itself imports
+MLX = {"mlx", "mlx_lm"}
 HUGGING_FACE = {"accelerate", "datasets", "huggingface_hub", "peft", "tokenizers", "transformers", "trl"}
 OTHERS = {"coremltools", "gguf", "jinja2", "keyring", "onnxruntime", "truststore", "yaml"}
 ALLOWED = {
     "core": LIGHT | {"core"},
-    "core/engine": LIGHT | ARRAYS | TORCH | HUGGING_FACE | OTHERS | {"core", "resources"},
+    "core/engine": LIGHT | ARRAYS | TORCH | MLX | HUGGING_FACE | OTHERS | {"core", "resources"},
     "gui": QT | {"core", "gui", "msgspec", "numpy", "resources"},
     "resources": set[str](),
 }

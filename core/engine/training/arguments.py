@@ -10,6 +10,7 @@ import torch
 from core.engine.data.batches import start_method
 from core.engine.devices.choose import ResolvedRun
 from core.options.choices import DeepSpeed, Offload, Optimizer, Precision, Schedule, Toggle
+from core.options.sections import TrainingOptions
 from core.options.trainer_args import OPTIMIZER_NAMES
 
 OptimizerClass = tuple[type[torch.optim.Optimizer], dict[str, Any]]
@@ -152,6 +153,13 @@ def allow_zero_state() -> None:
 # --- Trainer's arguments
 
 
+def schedule_name(training: TrainingOptions) -> str:
+    """Returns Trainer's name of the schedule."""
+    if training.schedule is Schedule.CONSTANT and training.warmup:
+        return "constant_with_warmup"
+    return training.schedule.value.replace("-", "_")
+
+
 def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: bool) -> dict[str, Any]:
     """Returns keyword arguments of `transformers.TrainingArguments`."""
     options = resolved.options
@@ -164,9 +172,6 @@ def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: boo
     evaluating: dict[str, Any] = {"eval_strategy": "epoch" if has_eval else "no"}
     if has_eval and training.eval_steps:
         evaluating = {"eval_strategy": "steps", "eval_steps": training.eval_steps}
-    schedule = training.schedule.value.replace("-", "_")
-    if training.schedule is Schedule.CONSTANT and training.warmup:
-        schedule = "constant_with_warmup"
     precision: dict[str, Any] = {
         "bf16": resolved.precision is Precision.BF16 and (zero is None or resolved.kind != "cpu"),
         "fp16": resolved.precision is Precision.FP16,
@@ -192,7 +197,7 @@ def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: boo
         "num_train_epochs": training.epochs,
         "max_steps": training.max_steps or -1,
         "learning_rate": training.learning_rate,
-        "lr_scheduler_type": schedule,
+        "lr_scheduler_type": schedule_name(training),
         "warmup_steps": training.warmup,
         "optim": OPTIMIZER_NAMES[training.optimizer],
         "optim_args": f"momentum={training.momentum!r}" if training.optimizer is Optimizer.SGD else None,

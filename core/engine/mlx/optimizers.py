@@ -1,0 +1,198 @@
+"""Trainer's optimizers, weight decay, clipping and schedules for MLX."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+import torch
+from mlx import nn, optimizers
+from mlx.utils import tree_flatten, tree_unflatten
+from transformers import TrainingArguments, get_scheduler
+from typing_extensions import override
+
+from core.engine.training.arguments import schedule_name
+from core.options import RunOptions
+from core.options.choices import Optimizer
+from core.options.sections import TrainingOptions
+
+Arrays = dict[str, mx.array]
+State = dict[str, Any]
+
+
+class Adam(optimizers.Adam):
+    """PyTorch's Adam: weight decay is added to the gradient."""
+
+    def __init__(self, learning_rate: float, *, weight_decay: float, **numbers: Any) -> None:
+        super().__init__(learning_rate, **numbers)
+        self.weight_decay = weight_decay
+
+    @override
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: State) -> mx.array:
+        return super().apply_single(gradient + self.weight_decay * parameter, parameter, state)
+
+
+class SGD(optimizers.SGD):
+    """PyTorch's SGD: it holds no state without momentum."""
+
+    @override
+    def init_single(self, parameter: mx.array, state: State) -> None:
+        if self.momentum:
+            super().init_single(parameter, state)
+
+
+class ParameterGroup(NamedTuple):
+    """An optimizer of MLX, and the names of the parameters that it updates."""
+
+    optimizer: Any
+    names: list[str]
+
+
+class ClippedOptimizer:
+    """An optimizer as Trainer sets it up: gradients are clipped by their norm, and biases and norms don't decay.
+
+    Attributes:
+        groups: The parameters with weight decay, and those without.
+        initial_rate: The learning rate that schedules multiply.
+        state: The states of both groups, and "grad_norm", the last norm before clipping. Compiled steps hold on to its
+            dictionaries, so they are updated in place.
+    """
+
+    def __init__(self, training: TrainingOptions, model: nn.Module) -> None:
+        self.max_grad_norm = training.max_grad_norm
+        self.initial_rate = training.learning_rate
+        parameters = tree_flatten(model.trainable_parameters(), destination={})
+        decayed = decayed_names(model)
+        self.groups = (
+            ParameterGroup(
+                _make(training, training.weight_decay), [name for name in parameters if name in decayed]
+            ),
+            ParameterGroup(_make(training, 0.0), [name for name in parameters if name not in decayed]),
+        )
+        for optimizer, names in self.groups:
+            optimizer.init({name: parameters[name] for name in names})
+        states = [group.optimizer.state for group in self.groups]
+        self.state: State = {"decayed": states[0], "others": states[1], "grad_norm": mx.array(0.0)}
+
+    @property
+    def learning_rate(self) -> mx.array:
+        """The rate of the next update."""
+        return self.groups[0].optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        for optimizer, _names in self.groups:
+            optimizer.learning_rate = rate
+
+    def update(self, model: nn.Module, gradients: dict[str, Any]) -> None:
+        """Updates a model's parameters by the tree of their gradients."""
+        clipped, self.state["grad_norm"] = optimizers.clip_grad_norm(gradients, self.max_grad_norm)
+        flat: Arrays = tree_flatten(clipped if self.max_grad_norm else gradients, destination={})
+        parameters = tree_flatten(model.trainable_parameters(), destination={})
+        updated: Arrays = {}
+        for optimizer, names in self.groups:
+            updated |= optimizer.apply_gradients({name: flat[name] for name in names}, parameters)
+        model.update(tree_unflatten(updated))
+
+
+def _make(training: TrainingOptions, weight_decay: float) -> Any:
+    adam: dict[str, Any] = {
+        "betas": [training.beta1, training.beta2],
+        "eps": training.epsilon,
+        "bias_correction": True,
+    }
+    kinds: dict[Optimizer, Callable[..., optimizers.Optimizer]] = {
+        Optimizer.ADAMW: partial(optimizers.AdamW, **adam),
+        Optimizer.ADAM: partial(Adam, **adam),
+        Optimizer.ADAFACTOR: partial(optimizers.Adafactor, scale_parameter=False, relative_step=False),
+        Optimizer.SGD: partial(SGD, momentum=training.momentum),
+    }
+    return kinds[training.optimizer](training.learning_rate, weight_decay=weight_decay)
+
+
+def decayed_names(model: nn.Module) -> set[str]:
+    """Returns names of a model's parameters without biases and norms, by the rules of `WatchedTrainer`."""
+    norms = {place for place, layer in model.named_modules() if "norm" in type(layer).__name__.lower()}
+    return {
+        name
+        for name in tree_flatten(model.parameters(), destination={})
+        if "bias" not in name and name.rpartition(".")[0] not in norms
+    }
+
+
+def rates(options: RunOptions, total_steps: int) -> Callable[[int], float]:
+    """Returns the function of Trainer's schedule from a step, counted from 0, to its learning rate."""
+    training = options.training
+    arguments = TrainingArguments(
+        use_cpu=True, lr_scheduler_type=schedule_name(training), warmup_steps=training.warmup
+    )
+    schedule: Any = get_scheduler(
+        arguments.lr_scheduler_type,
+        torch.optim.SGD([torch.empty(0)], lr=training.learning_rate),
+        num_warmup_steps=arguments.get_warmup_steps(total_steps),
+        num_training_steps=total_steps,
+    )
+    (factor,) = schedule.lr_lambdas
+    return lambda step: training.learning_rate * factor(step)
+
+
+# --- Checkpoints
+
+
+def save_state(optimizer: ClippedOptimizer) -> Arrays:
+    """Returns the whole state by name, such as `decayed.layers.0.weight.m`."""
+    return tree_flatten(optimizer.state, destination={})
+
+
+def load_state(optimizer: ClippedOptimizer, arrays: Mapping[str, mx.array]) -> None:
+    """Restores what `save_state` returned: the next updates are those of an uninterrupted run, bit for bit.
+
+    Raises:
+        KeyError: An array is missing: they are of another optimizer or model.
+    """
+    _fill(optimizer.state, arrays, "")
+
+
+def _fill(state: State, arrays: Mapping[str, mx.array], prefix: str) -> None:
+    for key, value in state.items():
+        if isinstance(value, dict):
+            _fill(value, arrays, f"{prefix}{key}.")
+        else:
+            state[key] = arrays[f"{prefix}{key}"]
+
+
+# --- What ran
+
+
+def optimizer_name(optimizer: ClippedOptimizer) -> str:
+    """Names the class of an optimizer, such as "AdamW (mlx)"."""
+    return f"{type(optimizer.groups[0].optimizer).__name__} (mlx)"
+
+
+def optimizer_numbers(optimizer: ClippedOptimizer) -> dict[str, float]:
+    """Returns an optimizer's hyperparameters by `TrainingOptions`' names, of the group with weight decay."""
+    live = optimizer.groups[0].optimizer
+    numbers = {
+        "learning_rate": optimizer.initial_rate,
+        **dict(zip(("beta1", "beta2"), getattr(live, "betas", ()), strict=False)),
+        "epsilon": getattr(live, "eps", None),
+        "momentum": getattr(live, "momentum", None),
+        "weight_decay": live.weight_decay,
+    }
+    return {name: number for name, number in numbers.items() if isinstance(number, float)}
+
+
+def state_bytes(optimizer: ClippedOptimizer) -> dict[str, int]:
+    """Returns the bytes of the states of all parameters by dtype, such as `{"float32": 4096}`."""
+    sizes: dict[str, int] = {}
+    for one, names in optimizer.groups:
+        for array in tree_flatten([one.state[name] for name in names], destination={}).values():
+            dtype = str(array.dtype).removeprefix("mlx.core.")
+            sizes[dtype] = sizes.get(dtype, 0) + array.nbytes
+    return sizes
+
+
+def decayed_parameters(optimizer: ClippedOptimizer, model: nn.Module) -> int:
+    """Returns the number of a model's parameters that weight decay applies to."""
+    parameters = tree_flatten(model.trainable_parameters(), destination={})
+    return sum(parameters[name].size for one, names in optimizer.groups if one.weight_decay for name in names)
