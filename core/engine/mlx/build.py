@@ -89,6 +89,7 @@ def resolve(options: RunOptions) -> ResolvedRun:
     environment.apply(resolved.options)
     if resolved.kind == "cpu":
         mx.set_default_device(mx.Device(mx.cpu))
+        mx.disable_compile()  # on a CPU it runs a C++ compiler, for each kernel anew
     return resolved
 
 

@@ -86,7 +86,7 @@ def what_ran(
         frozen_dtype=_dtypes(frozen),
         attention="mlx",
         recomputed=recomputed,
-        compiled="mlx",
+        compiled="mlx" if is_gpu else "",
         empty_cache_steps=options.memory.empty_cache_steps,
         batches_per_step=options.memory.gradient_accumulation_steps,
         effective_batch=options.memory.batch_size * options.memory.gradient_accumulation_steps,

@@ -1,0 +1,306 @@
+"""Runs on MLX learn what runs on PyTorch learn, batch for batch; they resume bit for bit, and leave the same files."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from core.engine.reporter import Reporter
+from core.engine.run.checkpoints import find_checkpoint
+from core.engine.run.log import RunLog
+from core.options import RunOptions, run_file
+from core.options.catalogue import with_changes
+from core.options.choices import Method, PreferenceLoss, Schedule, Task
+from core.runs.events import Action, CheckpointSaved, Outcome, Predicted, RunStarted, WhatRan
+from core.runs.folder import RunFolder
+from tests.fakes.models import (
+    instructions,
+    pairs,
+    rated,
+    save_tiny_gpt2,
+    save_tiny_llama,
+    save_tiny_talker,
+    tiny_tokenizer,
+    write_json,
+    write_text,
+)
+from tests.fakes.trained_runs import Story, story_of
+from tests.fakes.training import run_options
+
+pytest.importorskip("mlx.core")
+
+from core.engine.mlx import train as engine
+
+# --- Runs
+
+
+def attempt(folder: Path, options: RunOptions, asked: Mapping[int, Action] | None = None) -> int:
+    """One attempt from the newest checkpoint on, with requests after some steps; returns its exit status."""
+    folder.mkdir(exist_ok=True)
+    run = RunFolder(folder)
+    start = find_checkpoint(run)
+    reporter = Reporter(run)
+    reporter.start({}, start.step)
+    end_step = RunLog.end_step
+
+    def asking(log: RunLog, step: Any) -> None:
+        end_step(log, step)
+        if wanted := (asked or {}).get(step.event.step):
+            run.request(wanted)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunLog, "end_step", asking)
+        return engine.train_run(run, options, reporter, start.checkpoint)
+
+
+def on_mlx(folder: Path, options: RunOptions, *pauses: int) -> Story:
+    for step in pauses:
+        assert attempt(folder, options, {step: Action.PAUSE}) == 0
+    assert attempt(folder, options) == 0, story_of(RunFolder(folder)).messages
+    return story_of(RunFolder(folder))
+
+
+def on_torch(folder: Path, options: RunOptions) -> Story:
+    from core.engine.train import train_run
+
+    folder.mkdir()
+    reporter = Reporter(RunFolder(folder))
+    reporter.start({})
+    assert train_run(RunFolder(folder), options, reporter) == 0
+    return story_of(RunFolder(folder))
+
+
+# --- Models
+
+
+SIZES = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+}
+
+
+def save(kind: str, folder: Path, **config: Any) -> Path:
+    """A model of this kind of transformers, with random weights and a tokenizer."""
+    import transformers
+
+    tokenizer = tiny_tokenizer()
+    end = tokenizer.eos_token_id
+    ends = {"pad_token_id": end, "bos_token_id": end, "eos_token_id": end}
+    made = getattr(transformers, "Gemma3TextConfig" if kind == "Gemma3" else f"{kind}Config")
+    transformers.set_seed(7)
+    asked = made(**{**SIZES, "vocab_size": len(tokenizer), **ends, **config})
+    getattr(transformers, f"{kind}ForCausalLM")(asked).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+KINDS: dict[str, Callable[[Path], Path]] = {
+    "llama": save_tiny_llama,
+    "untied": lambda folder: save_tiny_llama(folder, tied=False, num_key_value_heads=1),
+    "qwen3": lambda folder: save("Qwen3", folder, head_dim=8),
+    "gemma3": lambda folder: save("Gemma3", folder, head_dim=8, query_pre_attn_scalar=8, num_hidden_layers=7),
+    "phi3": lambda folder: save("Phi3", folder),
+    "gpt2": save_tiny_gpt2,
+    "mixtral": lambda folder: save("Mixtral", folder, num_local_experts=4, num_experts_per_tok=2),
+}
+
+WRITES = {
+    "max_length": 16,
+    "max_steps": 12,
+    "batch_size": 3,
+    "gradient_accumulation_steps": 2,
+    "eval_fraction": 0.2,
+    "eval_steps": 6.0,
+    "predictions": 2,
+    "weight_decay": 0.01,
+    "warmup": 3.0,
+    "schedule": Schedule.COSINE,
+    "lora_dropout": 0.0,
+}
+
+
+def same(found: Story, expected: Story, tolerance: float = 1e-4) -> None:
+    """Loss, gradient norm, learning rate, samples and epoch of each step, and the metrics of each evaluation."""
+    assert found.steps.keys() == expected.steps.keys()
+    for step, (loss, norm, *told) in expected.steps.items():
+        assert found.steps[step] == (
+            pytest.approx(loss, abs=tolerance),
+            pytest.approx(norm, rel=1e-2, abs=tolerance),
+            *told,
+        )
+    assert found.evaluations.keys() == expected.evaluations.keys()
+    for step, metrics in expected.evaluations.items():
+        assert found.evaluations[step] == pytest.approx(metrics, rel=1e-4, abs=tolerance)
+
+
+@pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_step_has_the_loss_that_it_has_with_torch(kind, method, tmp_path):
+    source, text = KINDS[kind](tmp_path / "model"), write_text(tmp_path / "text.txt")
+    options = run_options(Task.CAUSAL_LM, source=source, method=method, train=text, **WRITES)
+    same(on_mlx(tmp_path / "mlx", options), on_torch(tmp_path / "torch", options))
+
+
+def test_a_model_from_scratch_begins_with_the_weights_that_it_has_with_torch(tmp_path):
+    text = write_text(tmp_path / "text.txt")
+    options = run_options(
+        Task.CAUSAL_LM, source="scratch:llama-small", vocabulary=300, train=text, **{**WRITES, "max_steps": 3}
+    )
+    same(on_mlx(tmp_path / "mlx", options), on_torch(tmp_path / "torch", options))
+
+
+@pytest.mark.parametrize(
+    ("task", "method", "more"),
+    [
+        (Task.CHAT, Method.FULL, {}),
+        (Task.CHAT, Method.LORA, {"lora_dora": True, "lora_rslora": True}),
+        (Task.PREFERENCE, Method.LORA, {}),
+        (Task.PREFERENCE, Method.FULL, {}),
+        (Task.PREFERENCE, Method.LORA, {"preference_loss": PreferenceLoss.KTO}),
+        (Task.PREFERENCE, Method.FULL, {"preference_loss": PreferenceLoss.ORPO}),
+    ],
+)
+def test_conversations_and_preferences_are_learned_as_with_torch(task, method, more, tmp_path):
+    rows = (
+        instructions(20)
+        if task is Task.CHAT
+        else rated()
+        if more.get("preference_loss") == "kto"
+        else pairs(15)
+    )
+    source, file = save_tiny_talker(tmp_path / "talker"), write_json(tmp_path / "rows.json", rows)
+    asked = {**WRITES, "max_length": 96, "max_steps": 8, "eval_steps": 4.0, **more}
+    options = run_options(task, source=source, method=method, train=file, **asked)
+    same(on_mlx(tmp_path / "mlx", options), on_torch(tmp_path / "torch", options))
+
+
+# --- Pauses, requests and the end
+
+
+def chats(folder: Path, **more: Any) -> RunOptions:
+    """Dropout of the adapter draws random numbers at each step."""
+    rows = write_json(folder / "rows.json", instructions(20))
+    asked = {**WRITES, "max_length": 96, "max_steps": 10, "eval_steps": 4.0, "lora_dropout": 0.2, **more}
+    return run_options(
+        Task.CHAT, source=save_tiny_talker(folder / "talker"), method=Method.LORA, train=rows, **asked
+    )
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(next((folder / "model").glob("*.safetensors")))
+
+
+def test_a_paused_run_comes_out_as_one_that_never_stopped(tmp_path):
+    options = chats(tmp_path)
+    whole = on_mlx(tmp_path / "whole", options)
+    run = on_mlx(tmp_path / "run", options, 1, 4, 7)
+    assert [event.from_step for event in run.of(RunStarted)] == [0, 1, 4, 7]
+    assert run.steps == whole.steps
+    assert run.evaluations == whole.evaluations
+    found, expected = weights(tmp_path / "run"), weights(tmp_path / "whole")
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in found)
+    still = on_mlx(tmp_path / "still", with_changes(options, {"model.lora_dropout": 0.0}))
+    assert still.steps[1] != whole.steps[1]
+
+
+def test_a_stop_evaluates_and_saves_the_model_and_a_request_saves_a_checkpoint(tmp_path):
+    options = chats(tmp_path)
+    assert attempt(tmp_path / "run", options, {2: Action.SAVE, 5: Action.STOP}) == 0
+    story = story_of(RunFolder(tmp_path / "run"))
+    assert story.ended == (Outcome.STOPPED, 5)
+    assert story.evaluations.keys() == {4, 5}
+    assert [event.step for event in story.of(CheckpointSaved)] == [2, 5]
+    assert weights(tmp_path / "run")
+
+
+def test_the_best_model_is_kept_and_a_run_stops_early(tmp_path):
+    asked = {
+        "learning_rate": 1.0,
+        "max_steps": 40,
+        "eval_steps": 2.0,
+        "early_stopping_patience": 2,
+        "warmup": 0.0,
+    }
+    story = on_mlx(tmp_path / "run", chats(tmp_path, **asked))
+    losses = {step: told["eval_loss"] for step, told in story.evaluations.items()}
+    best = min(losses, key=losses.__getitem__)
+    assert story.last.model_step == best < story.last.steps < 40
+    assert story.last.waited == 2
+
+
+def test_a_finished_run_can_be_made_longer(tmp_path):
+    constant = {"schedule": Schedule.CONSTANT, "warmup": 0.0}
+    longer = chats(tmp_path, max_steps=14, **constant)
+    whole = on_mlx(tmp_path / "whole", longer)
+    on_mlx(tmp_path / "run", chats(tmp_path, max_steps=10, **constant))
+    run = on_mlx(tmp_path / "run", longer)
+    assert run.steps == whole.steps
+
+
+def test_samples_are_written_while_it_trains_and_what_ran_is_told(tmp_path):
+    story = on_mlx(tmp_path / "run", chats(tmp_path))
+    assert [event.step for event in story.of(Predicted)] == [0, 4, 8, 10]
+    assert all(said.text is not None for event in story.of(Predicted) for said in event.said)
+    (ran,) = story.of(WhatRan)
+    assert ran.engine.startswith("MLX 0.")
+    assert ran.adapter == "LoRA, rank 16 on 14 layers"
+    assert ran.optimizer == "AdamW (mlx)"
+    assert ran.parameter_dtype == "float32"
+    assert ran.effective_batch == 6
+    assert not [name for name in story.messages if name.startswith("ran-differently")]
+
+
+# --- What is left behind
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma3", "phi3", "mixtral"])
+@pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
+def test_transformers_and_peft_load_what_was_trained(kind, method, tmp_path):
+    import mlx.core as mx
+    import numpy as np
+
+    source, text = KINDS[kind](tmp_path / "model"), write_text(tmp_path / "text.txt")
+    options = run_options(Task.CAUSAL_LM, source=source, method=method, train=text, **WRITES)
+    kept: list[Any] = []
+    load = engine.load
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "load", lambda *args: kept.append(load(*args)) or kept[-1])
+        on_mlx(tmp_path / "run", options)
+    folder = tmp_path / "run" / "model"
+    if method is Method.LORA:
+        from peft import AutoPeftModelForCausalLM
+
+        loaded = AutoPeftModelForCausalLM.from_pretrained(folder)
+    else:
+        loaded = AutoModelForCausalLM.from_pretrained(folder)
+    ids = torch.tensor([[3, 4, 5, 6, 7, 8]])
+    with torch.no_grad():
+        expected = loaded.eval()(input_ids=ids).logits.numpy()
+    kept[0].model.eval()
+    found = np.array(kept[0].model(mx.array(ids.numpy())))
+    assert np.abs(found - expected).max() < 1e-4
+    assert AutoTokenizer.from_pretrained(folder).eos_token == AutoTokenizer.from_pretrained(source).eos_token
+
+
+@pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
+def test_either_engine_goes_on_with_what_mlx_trained(method, tmp_path):
+    source, text = save_tiny_llama(tmp_path / "model"), write_text(tmp_path / "text.txt")
+    first = run_options(
+        Task.CAUSAL_LM, source=source, method=method, train=text, **{**WRITES, "max_steps": 4}
+    )
+    on_mlx(tmp_path / "first", first)
+    run_file.write(first, tmp_path / "first" / "run.toml")
+    again = run_options(
+        Task.CAUSAL_LM, source=f"run:{tmp_path / 'first'}", train=text, **{**WRITES, "max_steps": 3}
+    )
+    same(on_mlx(tmp_path / "mlx", again), on_torch(tmp_path / "torch", again))
