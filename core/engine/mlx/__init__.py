@@ -1,0 +1,1 @@
+"""Training with MLX, Apple's array library: the only package that imports it."""
