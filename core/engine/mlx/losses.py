@@ -179,7 +179,7 @@ def predict(model: nn.Module, ids: mx.array, labels: mx.array) -> tuple[mx.array
     labels = labels[:, 1:]
     counted = labels != NO_LABEL
     likely = -nn.losses.cross_entropy(logits, mx.where(counted, labels, 0))
-    return mx.where(counted, likely, 0.0), counted & (logits.argmax(axis=-1) == labels)
+    return mx.where(counted, likely, 0.0), logits.argmax(axis=-1) == labels
 
 
 def ratios(model: nn.Module, reference: nn.Module | None, ids: mx.array, answers: mx.array) -> mx.array:

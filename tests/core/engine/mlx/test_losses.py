@@ -192,6 +192,20 @@ def test_orpo_is_the_torch_engine_s(folder, tmp_path, method):
     both.check(OddsRatioObjective(BETA), of_pairs(both))
 
 
+def test_a_certain_answer_has_finite_odds(folder, tmp_path):
+    both = Both(folder, tmp_path, Task.PREFERENCE, "pairs.json", FULL, preference_loss=PreferenceLoss.ORPO)
+    both.trainer.model.lm_head.weight.data *= 1e4
+    both.model.lm_head.weight *= 1e4
+    prompt = [5, 6, 7]
+    certain = both.model(mx.array([prompt])).argmax(axis=-1)[0, -1:].tolist()
+    batch = both.collate({"prompt_ids": prompt, "chosen_ids": [8], "rejected_ids": certain})
+    with torch.no_grad():
+        expected = both.trainer.compute_loss(both.trainer.model, batch).item()
+    total, _figures = OddsRatioObjective(BETA).total(both.model, *OddsRatioObjective(BETA).arrays(batch))
+    assert total.item() == pytest.approx(expected, rel=1e-5)
+    assert mx.isfinite(total)
+
+
 @pytest.mark.parametrize("method", [FULL, LORA, DORA])
 def test_kto_is_the_torch_engine_s(folder, tmp_path, method):
     both = Both(folder, tmp_path, Task.PREFERENCE, "rated.json", method, preference_loss=PreferenceLoss.KTO)
