@@ -1,1 +1,1 @@
-"""Training with MLX, Apple's array library: the only package that imports it."""
+"""The engine on MLX, Apple's array library: language models on Apple silicon."""

@@ -18,6 +18,8 @@ from mlx_lm.tuner.lora import LoRALinear, LoRASwitchLinear
 
 from core.engine.data import NO_LABEL
 from core.engine.tasks.metrics import ValidationSize, perplexity_metrics, rated_metrics
+from core.options import RunOptions
+from core.options.choices import PreferenceLoss, Task
 
 Batch = dict[str, torch.Tensor]
 Figures = dict[str, mx.array]
@@ -28,9 +30,12 @@ class Objective:
 
     Attributes:
         columns: Those of a collator's batch that `total` takes, in its order.
+        is_mean_of_step: Whether the loss of a step with several batches is the mean over all they count, as Trainer's
+            with labels; otherwise it is the mean of their means.
     """
 
     columns: ClassVar[tuple[str, ...]]
+    is_mean_of_step: ClassVar[bool] = False
 
     def arrays(self, batch: Batch) -> tuple[mx.array, ...]:
         return tuple(mx.array(batch[name].numpy()) for name in self.columns)
@@ -59,6 +64,7 @@ class TextObjective(Objective):
     """Text generation: the next token. Equal to `LanguageTrainer`."""
 
     columns = ("input_ids", "labels")
+    is_mean_of_step = True
 
     def count(self, batch: Batch) -> int:
         """Counts tokens with a label; nothing predicts the first."""
@@ -165,6 +171,19 @@ class RatedObjective(Objective):
 
     def metrics(self, means: dict[str, float], held_out: ValidationSize | None = None) -> dict[str, float]:
         return rated_metrics(means)
+
+
+def objective_of(options: RunOptions, weights: tuple[float, float], reference: Any) -> Objective:
+    """Returns the objective of a run; `weights` are KTO's, `reference` is that of `ratios`."""
+    beta = options.training.beta
+    match options.preference:
+        case PreferenceLoss.DPO:
+            return PreferenceObjective(beta, reference)
+        case PreferenceLoss.ORPO:
+            return OddsRatioObjective(beta)
+        case PreferenceLoss.KTO:
+            return RatedObjective(beta, weights, reference)
+    return ChatObjective() if options.task is Task.CHAT else TextObjective()
 
 
 # --- What the losses are made of

@@ -24,6 +24,7 @@ from core.engine.mlx.losses import (  # noqa: E402
     PreferenceObjective,
     RatedObjective,
     TextObjective,
+    objective_of,
     without_adapter,
 )
 from core.engine.tasks.metrics import Means  # noqa: E402
@@ -220,6 +221,22 @@ def test_kto_is_the_torch_engine_s(folder, tmp_path, method):
     liked = both.collate(*(sample for sample in samples if sample["label"]))
     metrics = both.check(objective, liked)
     assert "reward_margin" not in metrics, "there is nothing to compare with"
+
+
+@pytest.mark.parametrize(
+    ("task", "loss", "expected"),
+    [
+        (Task.CAUSAL_LM, PreferenceLoss.KTO, TextObjective()),
+        (Task.CHAT, PreferenceLoss.KTO, ChatObjective()),
+        (Task.PREFERENCE, PreferenceLoss.DPO, PreferenceObjective(BETA)),
+        (Task.PREFERENCE, PreferenceLoss.ORPO, OddsRatioObjective(BETA)),
+        (Task.PREFERENCE, PreferenceLoss.KTO, RatedObjective(BETA, WEIGHTS)),
+    ],
+)
+def test_the_objective_is_that_of_the_options(task, loss, expected):
+    found = objective_of(run_options(task=task, preference_loss=loss, beta=BETA), WEIGHTS, None)
+    assert (type(found), vars(found)) == (type(expected), vars(expected))
+    assert found.is_mean_of_step == (task is not Task.PREFERENCE)
 
 
 # --- The reference
