@@ -31,7 +31,7 @@ OTHERS = {"coremltools", "gguf", "jinja2", "keyring", "onnxruntime", "truststore
 ALLOWED = {
     "core": LIGHT | {"core"},
     "core/engine": LIGHT | ARRAYS | TORCH | HUGGING_FACE | OTHERS | {"core", "resources"},
-    "core/engine/mlx": ARRAYS | TORCH | MLX | {"core"},
+    "core/engine/mlx": ARRAYS | TORCH | HUGGING_FACE | MLX | {"core"},
     "gui": QT | {"core", "gui", "msgspec", "numpy", "resources"},
     "resources": set[str](),
 }
