@@ -295,3 +295,18 @@ def perplexity_metrics(loss: float, held_out: ValidationSize | None = None) -> d
         nats = loss * held_out.tokens / held_out.characters
         metrics |= {"nats_per_character": nats, "bits_per_character": nats / math.log(2)}
     return metrics
+
+
+def rated_metrics(means: dict[str, float]) -> dict[str, float]:
+    """Returns the metrics of KTO from means over answers, which say of each whether it is liked, and its reward.
+
+    The margin between mean rewards is added if there are both liked and other answers, and `baseline`, the accuracy of
+    rewarding all answers alike.
+    """
+    sides = ("liked", "of_liked", "of_others")
+    liked, of_liked, of_others = (means.get(name, 0.0) for name in sides)
+    metrics = {name: mean for name, mean in means.items() if name not in sides}
+    if not 0 < liked < 1:
+        return metrics
+    margin = of_liked / liked - of_others / (1 - liked)
+    return {**metrics, "reward_margin": margin, "baseline": max(liked, 1 - liked)}

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from core.engine.data import NO_LABEL
 from core.engine.models.parts import base_of
-from core.engine.tasks.metrics import perplexity_metrics
+from core.engine.tasks.metrics import perplexity_metrics, rated_metrics
 from core.engine.training.trainer import WeightedTrainer
 
 # TRL 1.16 uses deprecated names of transformers 5 at every batch of preferences
@@ -218,16 +218,7 @@ class RatedTrainer(PreferenceTrainer, RatedLoss):
 
     @override
     def eval_metrics(self) -> dict[str, float]:
-        """Adds the margin between mean rewards if there are both liked and other answers.
-
-        `baseline` is the accuracy of rewarding all answers alike.
-        """
-        means = self.means.all()
-        liked, of_liked, of_others = (means.pop(name, 0.0) for name in ("liked", "of_liked", "of_others"))
-        if not 0 < liked < 1:
-            return means
-        margin = of_liked / liked - of_others / (1 - liked)
-        return {**means, "reward_margin": margin, "baseline": max(liked, 1 - liked)}
+        return rated_metrics(self.means.all())
 
 
 class OddsRatioLoss(Trainer):
