@@ -125,8 +125,6 @@ class Ended(Exception):  # noqa: N818 - the way out of mlx-lm's loop
 
 
 WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
-RANDOM = "random."
-"""Before the names of MLX's random states among those of the optimizer."""
 
 
 class Training(TrainingCallback):
@@ -408,14 +406,19 @@ class Training(TrainingCallback):
         weights = self._trained_weights()
         self._check_finite(weights)
         state = save_state(self._optimizer)
-        state |= {f"{RANDOM}{place}": one for place, one in enumerate(mx.random.state)}
+        high, low = mx.random.state[0].tolist()  # what seed() made of a number, or has split since
         with (
             writing(self._run.checkpoints),
             checkpoints.staged(self._run.checkpoints, self.step) as folder,
         ):
             mx.save_safetensors(str(folder / WEIGHTS), weights)
             mx.save_safetensors(str(folder / OPTIMIZER), state)
-            about = {"global_step": self.step, "max_steps": self._batches.total, "log_history": self.history}
+            about = {
+                "global_step": self.step,
+                "max_steps": self._batches.total,
+                "log_history": self.history,
+                "random": high << 32 | low,
+            }
             (folder / STATE).write_text(json.dumps(about), encoding="utf-8")
         size = sum(file.stat().st_size for file in path.iterdir())
         self._log.saved(Checkpoint(self.step, path, size), self._best() if self._options.keeps_best else None)
@@ -440,12 +443,10 @@ class Training(TrainingCallback):
         """
         try:
             self._load_weights(folder)
-            state = mx.load(str(folder / OPTIMIZER))
-            load_state(self._optimizer, state)
-            for place in range(len(mx.random.state)):
-                mx.random.state[place] = state[f"{RANDOM}{place}"]
+            load_state(self._optimizer, mx.load(str(folder / OPTIMIZER)))
             about = json.loads((folder / STATE).read_text(encoding="utf-8"))
             self.step, self.history = about["global_step"], about["log_history"]
+            mx.random.seed(about["random"])
         except (RuntimeError, ValueError, KeyError, FileNotFoundError) as error:
             raise ModelError(
                 _("{name} can't be resumed from").format(name=folder.name),

@@ -327,7 +327,8 @@ def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokeni
     from transformers import set_seed
 
     set_labels(config, options.task, labels)
-    if tokenizer is not None and config.pad_token_id is None:
+    # not where texts are written: the embedding of the padding would not learn, and it is often that of the end
+    if tokenizer is not None and config.pad_token_id is None and not options.task.writes_text:
         config.pad_token_id = tokenizer.pad_token_id
     attention = attention_for(options, config)
     is_light = options.starts_random or torch.get_default_device().type == "meta"

@@ -532,6 +532,7 @@ class LanguageTrainer(WeightedTrainer):
     def __init__(self, *args: Any, held_out: ValidationSize | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._held_out = held_out
+        self._loss_shifts_labels = True  # Trainer takes it from the class's name, and GPT-2's is another
 
     @override
     def count_tokens(self, inputs: dict[str, Any]) -> torch.Tensor | None:

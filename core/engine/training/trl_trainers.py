@@ -86,6 +86,7 @@ class ChatTrainer(TrlTrainer, SFTTrainer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.model_accepts_loss_kwargs = True  # or Trainer counts no tokens for a forward without keywords
+        self._loss_shifts_labels = True  # as in `LanguageTrainer`
 
     @override
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:

@@ -195,7 +195,9 @@ def test_the_end_of_a_turn_ends_what_is_shown(llama, monkeypatch):
     first = int(llama(torch.tensor([[5, 6]])).logits[0, -1].argmax())
     for ends, is_cut in ((None, True), ([first], False)):
         monkeypatch.setattr(llama.generation_config, "eos_token_id", ends)
-        (said,) = continue_prompts([(5, 6)], tiny_tokenizer(), write_likeliest, llama, lambda: False, new_tokens=1)
+        (said,) = continue_prompts(
+            [(5, 6)], tiny_tokenizer(), write_likeliest, llama, lambda: False, new_tokens=1
+        )
         assert said.is_cut is is_cut
 
 
@@ -206,7 +208,10 @@ def test_a_long_prompt_leaves_space_for_new_tokens():
     tokenizer = tiny_tokenizer()
     sizes = {"n_positions": 32, "n_embd": 16, "n_layer": 1, "n_head": 2, "eos_token_id": 0, "bos_token_id": 0}
     model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), **sizes)).eval()
-    assert len(list(continue_prompts([range(5, 37), (5, 6)], tokenizer, write_likeliest, model, lambda: False))) == 2
+    assert (
+        len(list(continue_prompts([range(5, 37), (5, 6)], tokenizer, write_likeliest, model, lambda: False)))
+        == 2
+    )
 
 
 def test_many_examples_are_predicted_a_few_at_a_time():

@@ -213,7 +213,7 @@ def test_a_paused_run_comes_out_as_one_that_never_stopped(tmp_path):
 
 
 def test_a_stop_evaluates_and_saves_the_model_and_a_request_saves_a_checkpoint(tmp_path):
-    options = chats(tmp_path)
+    options = chats(tmp_path, save_steps=100)
     assert attempt(tmp_path / "run", options, {2: Action.SAVE, 5: Action.STOP}) == 0
     story = story_of(RunFolder(tmp_path / "run"))
     assert story.ended == (Outcome.STOPPED, 5)
@@ -222,15 +222,10 @@ def test_a_stop_evaluates_and_saves_the_model_and_a_request_saves_a_checkpoint(t
     assert weights(tmp_path / "run")
 
 
-def test_the_best_model_is_kept_and_a_run_stops_early(tmp_path):
-    asked = {
-        "learning_rate": 1.0,
-        "max_steps": 40,
-        "eval_steps": 2.0,
-        "early_stopping_patience": 2,
-        "warmup": 0.0,
-    }
-    story = on_mlx(tmp_path / "run", chats(tmp_path, **asked))
+def test_a_run_that_gets_worse_stops_early_with_the_best_model(tmp_path):
+    asked = {"learning_rate": 3.0, "max_steps": 40, "eval_steps": 2.0, "early_stopping_patience": 2}
+    options = chats(tmp_path, schedule=Schedule.CONSTANT, **{**asked, "warmup": 0.0})
+    story = on_mlx(tmp_path / "run", with_changes(options, {"model.method": "full"}))
     losses = {step: told["eval_loss"] for step, told in story.evaluations.items()}
     best = min(losses, key=losses.__getitem__)
     assert story.last.model_step == best < story.last.steps < 40

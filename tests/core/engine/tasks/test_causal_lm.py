@@ -14,7 +14,7 @@ from core.engine.reporter import Reporter
 from core.engine.training.build import prepare
 from core.options.choices import Method, Optimizer, Quantization, Task
 from core.runs.events import Evaluated
-from tests.fakes.models import save_tiny_bert, save_tiny_llama, tiny_tokenizer, write_text
+from tests.fakes.models import save_tiny_bert, save_tiny_gpt2, save_tiny_llama, tiny_tokenizer, write_text
 from tests.fakes.training import TinyRun, options_of, train
 
 
@@ -47,14 +47,16 @@ def test_a_plain_script_goes_on_writing_with_what_was_trained(text, tmp_path, ti
     assert torch.equal(model.lm_head.weight, model.model.embed_tokens.weight) is tied
 
 
-def test_the_held_out_end_is_measured_token_by_token_without_gathering_logits(llama, text, tmp_path):
+@pytest.mark.parametrize("save", [save_tiny_llama, save_tiny_gpt2])
+def test_the_held_out_end_is_measured_token_by_token_without_gathering_logits(save, text, tmp_path):
     """With batches that don't divide the rows, and a rate that moves nothing, against a loop written out."""
+    source = save(tmp_path / "model")
     still = {"max_steps": 1, "learning_rate": 1e-12}
-    run = write(tmp_path / "run", llama, text, eval_fraction=0.4, batch_size=7, **still)
+    run = write(tmp_path / "run", source, text, eval_fraction=0.4, batch_size=7, **still)
     rows = torch.tensor([row["input_ids"].tolist() for row in run.trainer.eval_dataset])
     assert len(rows) % 7 != 0
     with torch.no_grad():
-        loss = AutoModelForCausalLM.from_pretrained(llama).eval()(input_ids=rows, labels=rows).loss.item()
+        loss = AutoModelForCausalLM.from_pretrained(source).eval()(input_ids=rows, labels=rows).loss.item()
     content = text.read_text()
     held_out = content[content.index("\n", round(len(content) * 0.6)) + 1 :]
     tokens = len(run.trainer.processing_class(held_out)["input_ids"]) + 1
