@@ -4,7 +4,7 @@ import contextlib
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import psutil
 import torch
@@ -122,13 +122,22 @@ def memory_limit() -> int | None:
     return round(share * total) if share < 1 else None
 
 
+class Memory(Protocol):
+    """Memory of the accelerator that a run computes on; `kind` is as in `DeviceMemory`."""
+
+    kind: str
+
+    def sample(self) -> MemorySampled | None:
+        """Returns the current figures; any thread may ask."""
+
+
 class MemoryReports:
     """Reports the device's memory every second from a thread, also during a long step.
 
     Enter it before the model is loaded, and stop it before the run's last event. On a CPU it does nothing.
     """
 
-    def __init__(self, memory: DeviceMemory, reporter: "Reporter", interval: float = REPORT_SECONDS) -> None:
+    def __init__(self, memory: Memory, reporter: "Reporter", interval: float = REPORT_SECONDS) -> None:
         self.memory = memory
         self._reporter = reporter
         self._interval = interval

@@ -41,8 +41,19 @@ def published(folder: Path) -> Shapes:
     """Returns the shapes of the weights in a folder's files."""
     found: Shapes = {}
     for path in sorted(folder.glob("model*.safetensors")):
-        found |= {name: tuple(weight.shape) for name, weight in mx.load(str(path)).items()}
+        found |= {name: tuple(weight.shape) for name, weight in read(path).items()}
     return found
+
+
+def read(path: Path) -> Arrays:
+    """Opens a safetensors file; its arrays are read when they are needed.
+
+    Raises:
+        RuntimeError: It can't be read.
+    """
+    found: Any = mx.load(str(path))
+    arrays: Arrays = found
+    return arrays
 
 
 def left_out(config: dict[str, Any]) -> dict[str, Any]:
@@ -72,7 +83,7 @@ def _classes(config: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _without_prefix(model: Any) -> Any:
-    class WithoutPrefix(model):  # type: ignore[misc]
+    class WithoutPrefix(model):
         def sanitize(self, weights: Arrays) -> Arrays:
             named = {name.removeprefix("transformer."): weight for name, weight in weights.items()}
             sanitize: Callable[[Arrays], Arrays] = super().sanitize

@@ -33,13 +33,12 @@ def sources(model: nn.Module, published: Shapes) -> dict[str, str]:
     marks = {
         name: mx.broadcast_to(mx.array(float(place)), published[name]) for place, name in enumerate(names)
     }
-    ranges = {name: (mark.min(), mark.max()) for name, mark in sanitized(model, marks).items()}
-    mx.eval(ranges)
-    return {
-        name: names[int(least.item())]
-        for name, (least, most) in ranges.items()
-        if least.item() == most.item()
+    ranges: dict[str, Any] = {
+        name: mx.stack([mark.min(), mark.max()]) for name, mark in sanitized(model, marks).items()
     }
+    mx.eval(ranges)
+    places = {name: found.tolist() for name, found in ranges.items()}
+    return {name: names[int(least)] for name, (least, most) in places.items() if least == most}
 
 
 def as_published(model: nn.Module, weights: Arrays, published: Shapes) -> Arrays:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 from mlx.utils import tree_flatten, tree_map
 from mlx_lm.tuner.callbacks import TrainingCallback
 from mlx_lm.tuner.trainer import TrainingArgs, evaluate
@@ -30,6 +31,7 @@ from core.engine.mlx.build import Loaded, load, resolve
 from core.engine.mlx.generate import writer
 from core.engine.mlx.losses import objective_of
 from core.engine.mlx.memory import MlxMemory, explain
+from core.engine.mlx.model import read
 from core.engine.mlx.names import Arrays
 from core.engine.mlx.optimizers import ClippedOptimizer, load_state, rates, save_state
 from core.engine.mlx.what_ran import differences, what_ran
@@ -333,14 +335,15 @@ class Training(TrainingCallback):
         """Evaluates, and returns whether it was the best evaluation so far and its weights are kept."""
         prepared, objective, done = self._loaded.prepared, self._objective, 0
         size = self._options.memory.batch_size
-        groups = [*in_groups(range(len(prepared.eval)), size)]
+        rows: Any = prepared.eval
+        groups = [*in_groups(range(len(rows)), size)]
         sums: dict[str, float] = defaultdict(float)
         counted = 0
 
         def batches(**_more: Any) -> Iterator[tuple[Any, ...]]:
             nonlocal counted
             for group in groups:
-                batch = prepared.collator([prepared.eval[index] for index in group])
+                batch = prepared.collator([rows[index] for index in group])
                 counted += objective.count(batch)
                 yield (*objective.arrays(batch), mx.array(max(1, objective.count(batch))))
 
@@ -348,7 +351,7 @@ class Training(TrainingCallback):
             *batch, count = arrays
             total, figures = objective.total(model, *batch)
             for name, figure in figures.items():
-                sums[name] += figure.item()
+                sums[name] += float(np.array(figure))
             return total / count, count
 
         def progress() -> None:
@@ -406,7 +409,8 @@ class Training(TrainingCallback):
         weights = self._trained_weights()
         self._check_finite(weights)
         state = save_state(self._optimizer)
-        high, low = mx.random.state[0].tolist()  # what seed() made of a number, or has split since
+        random: Any = mx.random.state
+        high, low = random[0].tolist()  # `seed` takes both as one number
         with (
             writing(self._run.checkpoints),
             checkpoints.staged(self._run.checkpoints, self.step) as folder,
@@ -443,7 +447,7 @@ class Training(TrainingCallback):
         """
         try:
             self._load_weights(folder)
-            load_state(self._optimizer, mx.load(str(folder / OPTIMIZER)))
+            load_state(self._optimizer, read(folder / OPTIMIZER))
             about = json.loads((folder / STATE).read_text(encoding="utf-8"))
             self.step, self.history = about["global_step"], about["log_history"]
             mx.random.seed(about["random"])
@@ -461,7 +465,7 @@ class Training(TrainingCallback):
         Raises:
             ValueError: They are those of another model.
         """
-        weights, found = self._trained_weights(), mx.load(str(folder / WEIGHTS))
+        weights, found = self._trained_weights(), read(folder / WEIGHTS)
         if {name: one.shape for name, one in weights.items()} != {
             name: one.shape for name, one in found.items()
         }:
