@@ -14,6 +14,7 @@ from gui.app.notifications import Notifications, was_asked
 from gui.app.window import MainWindow
 from tests.fakes.desktop import FakeTray
 
+
 class View(NamedTuple):
     """What notifications read of a run's page."""
 

@@ -1,0 +1,1 @@
+"""Training with MLX, Apple's library for its own chips; the only package that imports it."""
