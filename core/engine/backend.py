@@ -49,4 +49,4 @@ def _why_not_mlx(options: RunOptions, facts: SystemFacts, kind: str) -> Iterator
 
     config = load_config(options)
     if not has_architecture(config.to_dict()):
-        yield _("mlx-lm doesn't have the architecture {name}").format(name=config.model_type)
+        yield _("the architecture {name} is not in mlx-lm").format(name=config.model_type)

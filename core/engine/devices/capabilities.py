@@ -385,8 +385,12 @@ def cautions(facts: MachineFacts, kind: str) -> Refusals:
         found["device.compile"] = {
             "true": _("torch.compile for Apple GPUs is an early prototype; it may be slower.")
         }
-        found["model.method"] = {"qlora": _("New and slow on Apple GPUs. Hone has never run it on a Mac.")}
+        slow = _("New and slow on Apple GPUs. Hone has never run it on a Mac.")
         found["model.quantization"] = {"int8": _("Apple GPUs multiply it in fp32, which is slow.")}
+        if why_no_mlx(facts, kind):
+            found["model.method"] = {"qlora": slow}
+        else:
+            found["model.quantization"]["nf4"] = slow
         paging = _("Above 1, macOS may move memory to the disk: steps take many times as long.")
         found["device.mps_memory_limit"] = {ANY_OTHER: paging}
         if _emulates_bf16(facts):
