@@ -27,8 +27,11 @@ from core.base.files import ENGINE_LOCK, locked
 from core.base.jobs import FailureReport, JobFailure, JobProgress
 from core.base.language import _
 from core.base.processes import ASKER, end_group
+from core.engine.backend import choose
 from core.engine.environment import (
+    hide_libraries,
     prepare,
+    prepare_environment,
     prepare_torchvision,
     stay_offline,
 )
@@ -45,6 +48,8 @@ from core.jobs.uv import UvProgram
 from core.memory.model import OptionsRequest
 from core.monitor.nvidia import number_by_slot
 from core.options import RunOptions, Tree, hub
+from core.options.catalogue import with_changes
+from core.options.choices import Backend
 from core.options.hub import is_complete
 from core.options.sections import DeviceOptions
 from core.options.validate import read_options
@@ -150,30 +155,40 @@ def _train(run: RunFolder) -> int:
         return _train_here(run)
 
 
-TrainRun = Callable[[RunFolder, RunOptions, Reporter, Checkpoint | None], int]
-"""Trains in a run's folder and returns the exit status: what an engine is to the rest."""
+TrainRun = Callable[[RunFolder, RunOptions, Reporter, Checkpoint | None, str], int]
+"""Trains in a run's folder and returns the exit status: what an engine is to the rest. The text says why it was chosen,
+as in `ResolvedRun.reasons`."""
 
 
-def _pytorch(options: RunOptions) -> TrainRun:
-    prepare(options, offline=False)
+def _mlx(_options: RunOptions) -> TrainRun:
+    from core.engine.mlx.train import train_run  # type: ignore[import-untyped]
+
+    return train_run
+
+
+def _pytorch(_options: RunOptions) -> TrainRun:
+    prepare_torchvision()
     from core.engine.train import train_run
 
     return train_run
 
 
 class Engine(NamedTuple):
-    """An engine: whether it trains a run, and a function that prepares this process for one and imports it."""
+    """An engine: whether it trains a run, and a function that imports it."""
 
     trains: Callable[[RunOptions], bool]
     load: Callable[[RunOptions], TrainRun]
 
 
-ENGINES = [Engine(lambda _options: True, _pytorch)]
+ENGINES = [
+    Engine(lambda options: options.device.backend is Backend.MLX, _mlx),
+    Engine(lambda _options: True, _pytorch),
+]
 """The first one that trains a run is its engine; PyTorch, which trains any, is the last."""
 
 
 def engine_of(options: RunOptions) -> TrainRun:
-    """Loads the engine of a run; only here one is chosen."""
+    """Loads the engine of a run, whose `device.backend` is chosen."""
     return next(engine for engine in ENGINES if engine.trains(options)).load(options)
 
 
@@ -187,15 +202,18 @@ def _train_here(run: RunFolder) -> int:
     start.warn(reporter)
     try:
         options = run.options()
+        prepare_environment(options)
+        hide_libraries(options)  # `choose` may import transformers
+        if hub.may_be_there(options) and not is_complete(options):
+            from core.engine.hub.token import lend_token
+
+            lend_token()  # the run downloads its model
+        backend, why = choose(options)
     except UserError as error:
         reporter.fail(error)
         return 1
-    train_run = engine_of(options)
-    if hub.may_be_there(options) and not is_complete(options):
-        from core.engine.hub.token import lend_token
-
-        lend_token()  # the run downloads its model
-    return train_run(run, options, reporter, start.checkpoint)
+    options = with_changes(options, {"device.backend": backend})
+    return engine_of(options)(run, options, reporter, start.checkpoint, why)
 
 
 # --- Jobs that answer a request
@@ -281,6 +299,7 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
                 from core.engine.memory.model_check import check_model
 
                 return check_model(options, request.labels)
+            options = with_changes(options, {"device.backend": choose(options)[0]})
             if name == "forecast":
                 from core.engine.memory.forecast import forecast
 

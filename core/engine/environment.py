@@ -24,16 +24,10 @@ RUNS_CODE_FROM_THE_HUB = "kernels"
 """Where it is installed, transformers and bitsandbytes download compiled code from the Hub with it and run that."""
 
 
-def prepare(options: RunOptions, *, offline: bool = True) -> None:
-    """Prepares this process to build a model; call before torch and transformers are imported.
-
-    Args:
-        options: Those of the run that builds it.
-        offline: Whether nothing may be downloaded.
-    """
+def prepare(options: RunOptions) -> None:
+    """Prepares this process to build a run's model, offline; call before torch and transformers are imported."""
     prepare_environment(options)
-    if offline:
-        stay_offline()
+    stay_offline()
     hide_libraries(options)
     prepare_torchvision()
 

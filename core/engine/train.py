@@ -47,11 +47,15 @@ from core.options.choices import Method
 from core.runs.events import Outcome, Phase, Said
 from core.runs.folder import RunFolder
 from core.runs.models import Checkpoint
-from core.runs.words import ONLY_IF_IT_FITS
+from core.runs.words import AS_ASKED, ONLY_IF_IT_FITS
 
 
 def train_run(
-    run: RunFolder, options: RunOptions, reporter: Reporter, checkpoint: Checkpoint | None = None
+    run: RunFolder,
+    options: RunOptions,
+    reporter: Reporter,
+    checkpoint: Checkpoint | None = None,
+    why: str = AS_ASKED,
 ) -> int:
     """Trains and reports into the run's folder; returns the exit status, as `attempt` does."""
 
@@ -60,7 +64,8 @@ def train_run(
         if options.device.name in ("auto", "mps") and torch.backends.mps.is_available():
             warn_of_wrong_numbers(reporter)
         with chosen_device(options) as resolved:
-            _train(run, resolved, reporter, checkpoint)
+            reasons = {**resolved.reasons, "device.backend": why}
+            _train(run, replace(resolved, reasons=reasons), reporter, checkpoint)
 
     def explain(error: Exception) -> UserError | None:
         return failures.explain(error, options, reporter.status.forecast)

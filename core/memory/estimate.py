@@ -35,8 +35,14 @@ NUMBER, HALF_NUMBER = 4, 2
 """Bytes of a number of fp32, and of bf16 or fp16."""
 
 NF4 = 0.5 + 1 / 64 + 4 / (64 * 256)
-INT8 = 1.0
-"""Bytes of a quantized weight with its share of the scales."""
+QUANTIZED_NUMBER = {
+    Quantization.AUTO: NF4,
+    Quantization.NF4: NF4,
+    Quantization.INT8: 1.0,
+    Quantization.AFFINE4: 0.5 + 2 * HALF_NUMBER / 64,
+    Quantization.AFFINE8: 1.0 + 2 * HALF_NUMBER / 64,
+}
+"""Bytes of a quantized weight with its share of the scales, and of MLX's biases; `auto` only where it isn't settled."""
 
 HALVES = (Precision.BF16, Precision.FP16)
 
@@ -439,7 +445,11 @@ def weight_terms(case: Case) -> tuple[Term, ...]:
     packed = shape.packable if case.method is Method.QLORA else 0
     copied = shape.parameters if case.options.has_reference and case.method is Method.FULL else 0
     whole = shape.parameters - packed - case.held + _added(case) + copied
-    return Term(packed, _packed_number(case)), Term(case.held, HALF_NUMBER), Term(whole, NUMBER)
+    return (
+        Term(packed, QUANTIZED_NUMBER[case.options.model.quantization]),
+        Term(case.held, HALF_NUMBER),
+        Term(whole, NUMBER),
+    )
 
 
 def _fetches(case: Case) -> bool:
@@ -450,10 +460,6 @@ def _fetches(case: Case) -> bool:
 def weight_shards(case: Case) -> int:
     """Returns parts into which the weights are divided."""
     return 1 if case.zero is DeepSpeed.ZERO_2 or _fetches(case) else case.shards
-
-
-def _packed_number(case: Case) -> float:
-    return INT8 if case.options.model.quantization is Quantization.INT8 else NF4
 
 
 def stored_number(case: Case) -> int:

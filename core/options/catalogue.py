@@ -260,3 +260,10 @@ def use(path: str, value: Any, name: str = "") -> Fix:
         case _:
             text = str(value)
     return Fix(_("Use {value}").format(value=name or text), {path: value})
+
+
+def use_default(option: Option) -> Fix:
+    """Returns the fix that gives an option its default."""
+    if option.default in ("auto", None):
+        return Fix(_("Let Hone choose"), {option.path: option.default})
+    return use(option.path, option.default)

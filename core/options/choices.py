@@ -115,11 +115,31 @@ class Method(Described):
     HEAD = "head", _("Last layer"), _("Freezes the model and trains its classifier: fast, for a first test.")
 
 
+class Backend(Described):
+    """The library that trains."""
+
+    AUTO = "auto", _("Automatic"), _("MLX on Apple silicon, for what it can train; otherwise PyTorch.")
+    TORCH = "torch", "PyTorch", _("Trains every model and task, on any device.")
+    MLX = (
+        "mlx",
+        "MLX",
+        _("Apple's library for its own chips: text generation, chat and preference tuning."),
+    )
+
+
 class Quantization(Described):
     """Number format of QLoRA's frozen weights."""
 
-    NF4 = "nf4", "nf4", _("4-bit NormalFloat, for normally distributed weights.")
-    INT8 = "int8", "int8", _("8-bit integers, outliers in half precision.")
+    AUTO = "auto", _("Automatic"), _("4 bits: nf4 with PyTorch, affine4 with MLX.")
+    NF4 = "nf4", "nf4", _("4-bit NormalFloat, for normally distributed weights; PyTorch's.")
+    INT8 = "int8", "int8", _("8-bit integers, outliers in half precision; PyTorch's.")
+    AFFINE4 = "affine4", "affine4", _("4-bit integers, 64 of which share a scale and a bias; MLX's.")
+    AFFINE8 = "affine8", "affine8", _("8-bit integers, 64 of which share a scale and a bias; MLX's.")
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether it is a format of MLX."""
+        return self in (Quantization.AFFINE4, Quantization.AFFINE8)
 
 
 class FrozenPrecision(Described):

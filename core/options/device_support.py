@@ -8,8 +8,9 @@ import msgspec
 from core.base.errors import Fix, Problem
 from core.base.language import _
 from core.options import RunOptions
-from core.options.catalogue import all_options, options_by_path, use, value_of, with_changes
-from core.options.choices import Precision, device_title
+from core.options.backend_rules import why_not_mlx
+from core.options.catalogue import all_options, options_by_path, use, use_default, value_of, with_changes
+from core.options.choices import Backend, Precision, device_title
 from core.options.declare import Option
 from core.options.method_rules import pretrained_fix, rate_hint
 from core.options.sources import VISION_MODELS, Scheme
@@ -19,12 +20,14 @@ from core.options.sources import VISION_MODELS, Scheme
 
 OF_MACHINES: Mapping[str, tuple[str, ...]] = {
     "device.name": ("cpu",),
+    "device.backend": ("torch",),
     "device.precision": ("fp32",),
     "device.compile": (),
     "device.compile_backend": (),
     "device.compile_mode": (),
     "device.processes": (),
     "model.method": ("lora", "head"),
+    "model.quantization": ("nf4", "int8"),
     "model.attention": ("eager",),
     "data.pin_memory": ("off",),
     "memory.deepspeed": (),
@@ -232,9 +235,7 @@ def _applicable(options: RunOptions) -> Iterator[tuple[Option, object]]:
 def _reset(option: Option, value: object) -> tuple[Fix, ...]:
     """Returns a fix that sets the default, or, if that is refused, resets the option that this one needs."""
     if value != option.default:
-        if option.default == "auto":
-            return (Fix(_("Let Hone choose"), {option.path: option.default}),)
-        return (use(option.path, option.default),)
+        return (use_default(option),)
     needed = next((options_by_path()[path] for path in option.needs if path != "task"), None)
     if needed is None:
         return ()
@@ -320,12 +321,28 @@ def _batch_norm(options: RunOptions) -> Iterator[Problem]:
 # --- Resolve `auto`
 
 
-def settled_beside(settled: Settled, options: RunOptions) -> Settled:
-    """Returns the value of an automatic option, given the other options."""
+def settled_beside(device: DeviceReport, path: str, options: RunOptions) -> Settled | None:
+    """Returns what an automatic option is on `device`, given the other options; None if only the engine knows."""
+    settled = device.automatic.get(path)
+    if settled is None:
+        return None
+    if path == "device.backend" and settled.value == Backend.MLX:
+        problem = next(why_not_mlx(options), None)
+        return Settled(Backend.TORCH.value, problem.message) if problem else settled
     for other in settled.instead:
-        if text_of(value_of(options, other.path)) == other.when:
+        if text_of(_value_beside(device, other.path, options)) == other.when:
             return Settled(other.value, other.reason)
     return settled
+
+
+def _value_beside(device: DeviceReport, path: str, options: RunOptions) -> object:
+    value = value_of(options, path)
+    settled = settled_beside(device, path, options) if _is_automatic(path, value) else None
+    return settled.value if settled else value
+
+
+def _is_automatic(path: str, value: object) -> bool:
+    return value in (0 if path == "device.processes" else None, "auto")
 
 
 def settle(device: DeviceReport, options: RunOptions) -> RunOptions:
@@ -337,8 +354,9 @@ def settle(device: DeviceReport, options: RunOptions) -> RunOptions:
 def automatic_paths(device: DeviceReport, options: RunOptions) -> dict[str, Settled]:
     """Returns the automatic options among `options`, by path, with their values on `device`."""
     return {
-        path: settled_beside(settled, options)
-        for path, settled in device.automatic.items()
-        if value_of(options, path) in (0 if path == "device.processes" else None, "auto")
+        path: settled
+        for path in device.automatic
+        if (settled := settled_beside(device, path, options))
+        and _is_automatic(path, value_of(options, path))
         and options_by_path()[path].applies_to(options)
     }

@@ -5,6 +5,7 @@ import re
 from core.base.language import _
 from core.options.choices import (
     Attention,
+    Backend,
     BestMetric,
     DeepSpeed,
     FrozenPrecision,
@@ -45,6 +46,7 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
             "that of another computer, `cuda@workshop+attic` trains on both together."
         ),
     )
+    backend: Backend = option(Backend.AUTO, _("Engine"), _("The library that trains."))
     precision: Precision = option(
         Precision.AUTO,
         _("Precision"),
@@ -247,7 +249,7 @@ class ModelOptions(Section, frozen=True, kw_only=True):
         _("Which weights are trained. LoRA trains small adapter matrices with a fraction of the memory."),
     )
     quantization: Quantization = option(
-        Quantization.NF4,
+        Quantization.AUTO,
         _("Quantization"),
         _("Number format of the frozen weights."),
         needs={"model.method": (Method.QLORA,)},

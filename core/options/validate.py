@@ -16,6 +16,7 @@ from core.base.files import is_there, why_missing
 from core.base.formats import plain_number
 from core.base.language import _
 from core.options import SCHEMA, SECTIONS, RunOptions, Tree
+from core.options.backend_rules import backend_problems
 from core.options.catalogue import all_options, needs_of, options_by_path, options_of, use, value_of
 from core.options.choices import FP16_NEEDS_GPU, Precision, Task, Toggle
 from core.options.data import DataOptions
@@ -327,6 +328,7 @@ TASK_RULES: tuple[Rule, ...] = (
     _data_fits_task,
     _image_size,
     *METHOD_TASK_RULES,
+    backend_problems,
     _without_effect,
 )
 

@@ -17,10 +17,10 @@ from core.base.language import _, isolated, ngettext
 from core.base.processes import kill_with_children
 from core.base.system import group_memory, system_memory
 from core.jobs.chat import JOB, Close, Load, NotLoaded, Said, Told, Which
-from core.memory.estimate import FIRST_USE, INT8, NF4, libraries_bytes
+from core.memory.estimate import FIRST_USE, QUANTIZED_NUMBER, libraries_bytes
 from core.monitor.device_memory import shared_room
 from core.options import RunOptions
-from core.options.choices import Method, Precision, Quantization, Task
+from core.options.choices import Method, Precision, Task
 from core.options.hub import RepoKind, snapshot
 from core.options.past_runs import holds_adapter, model_folder
 from core.options.sources import scheme_of
@@ -187,7 +187,7 @@ def memory_needed(run: RunFolder, options: RunOptions, which: Which) -> int | No
     if parameters is None:
         return None
     if options.model.method is Method.QLORA:
-        bytes_per_weight = INT8 if options.model.quantization is Quantization.INT8 else NF4
+        bytes_per_weight = QUANTIZED_NUMBER[options.model.quantization]
     else:
         is_single = options.device.precision in (Precision.FP32, Precision.TF32)
         bytes_per_weight = FP32 if is_single else FP32 + HALF

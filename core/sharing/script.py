@@ -26,6 +26,7 @@ Ask = Callable[[str, bytes], bytes]
 """Sends the engine a job's request and returns its answer."""
 
 LEFT_TO_HONE = (
+    "model.quantization",
     "device.precision",
     "device.threads",
     "data.group_by_length",

@@ -406,12 +406,14 @@ class OptionsColumn(QWidget):
         text = _("Effective batch size: {rows:,}").format(rows=effective)
         accumulates = options.memory.gradient_accumulation_steps > 1
         row("memory.gradient_accumulation_steps").set_hint(text if accumulates else "")
-        for path, settled in (device.automatic if device else {}).items():
-            if path in self.form.paths:
+        for path in self.form.paths:
+            settled = settled_beside(device, path, options) if device else None
+            if settled is not None:
                 option = row(path).field.option
                 is_automatic = value_of(options, path) in ("auto", None)
                 says_why = bool(row(path).refusals.summary) and option.value_type is Toggle
-                text = automatic_text(option, settled_beside(settled, options))
+                text = automatic_text(option, settled)
+                self.form.show_automatic(path, settled)
                 row(path).set_hint(text if is_automatic and not says_why else "")
 
     def show_gpu(self, panel: QWidget) -> None:

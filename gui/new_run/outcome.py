@@ -91,7 +91,9 @@ class ChecksCard(Card):
         return label
 
 
-def trained_text(options: RunOptions, report: ModelReport | None = None) -> str:
+def trained_text(
+    options: RunOptions, report: ModelReport | None = None, device: DeviceReport | None = None
+) -> str:
     """Return which weights are trained, with figures once they are known: `LoRA, rank 16 · 1,538 of 109 million`."""
     model = options.model
     match model.method:
@@ -103,7 +105,8 @@ def trained_text(options: RunOptions, report: ModelReport | None = None) -> str:
             method = _("LoRA, rank {rank:,}").format(rank=model.lora_rank)
         case Method.QLORA:
             text = _("QLoRA, rank {rank:,}, base weights in {quantization}")
-            method = text.format(rank=model.lora_rank, quantization=model.quantization.value)
+            packed = _resolved(options, device, "model.quantization") or _("4 bits")
+            method = text.format(rank=model.lora_rank, quantization=packed)
     if model.method in (Method.LORA, Method.QLORA):
         method = ", ".join((method, *["rsLoRA"] * model.lora_rslora, *["DoRA"] * model.lora_dora))
     if report is None or not report.architecture or report.problems:
@@ -198,8 +201,8 @@ def _resolved(options: RunOptions, device: DeviceReport | None, path: str) -> st
     value = value_of(options, path)
     if value not in (None, Toggle.AUTO):
         return str(value)
-    settled = device.automatic.get(path) if device else None
-    return settled_beside(settled, options).value if settled else ""
+    settled = settled_beside(device, path, options) if device else None
+    return settled.value if settled else ""
 
 
 def computed(machine: MachineReport | None, options: RunOptions) -> tuple[str, str]:
@@ -256,7 +259,7 @@ def summary_rows(
     )
     rows = [
         (_("Model"), model_title(options)),
-        (_("Trained"), trained_text(options, model)),
+        (_("Trained"), trained_text(options, model, device)),
         (_("Data"), _data_text(options, length, data)),
         (_("Loading"), loading_text(options, device, longest)),
         (_("Device"), title),

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -23,7 +24,7 @@ from core.options import SCHEMA, Tree
 from core.options.catalogue import is_changed, options_by_path, unit_beside, unit_of, value_at, value_text
 from core.options.choices import Task
 from core.options.declare import Option
-from core.options.device_support import DeviceReport, MachineReport
+from core.options.device_support import DeviceReport, MachineReport, Settled
 from gui.base.theme import Role, set_flag
 from gui.base.tokens import SPACING
 from gui.widgets.cards import Note
@@ -349,6 +350,13 @@ class Form(QObject):
             if path not in but:
                 self._offers[path] = offer_of(row.field.option, machine, device)
                 self._show_offer(path)
+
+    def show_automatic(self, path: str, settled: Settled) -> None:
+        """Show what "automatic" resolves to beside the other options."""
+        offer = self._offers.get(path)
+        if offer is not None and offer.automatic != settled:
+            self._offers[path] = replace(offer, automatic=settled)
+            self._show_offer(path)
 
     def focus(self, path: str) -> None:
         """Bring an option into view and focus it."""

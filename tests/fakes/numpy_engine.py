@@ -37,7 +37,11 @@ DATA = f"synthetic:{ROWS}x{FEATURES}"
 
 
 def train_run(
-    run: RunFolder, options: RunOptions, reporter: Reporter, checkpoint: Checkpoint | None = None
+    run: RunFolder,
+    options: RunOptions,
+    reporter: Reporter,
+    checkpoint: Checkpoint | None = None,
+    _why: str = "",
 ) -> int:
     def train() -> None:
         Regression(run, options, reporter).train(checkpoint)

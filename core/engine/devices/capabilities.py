@@ -21,7 +21,7 @@ from core.base.language import _
 from core.base.processes import is_frozen
 from core.engine.devices.stored_checks import software, stored_checks
 from core.monitor.nvidia import CARDS, find_gpu
-from core.options.choices import FP16_NEEDS_GPU, Task
+from core.options.choices import FP16_NEEDS_GPU, Backend, Task
 from core.options.device_support import ANY_OTHER, MORE_THAN, Instead, Settled
 
 
@@ -38,22 +38,35 @@ class CudaDevice(msgspec.Struct, frozen=True, kw_only=True):
     unified: bool = False
 
 
-class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
+class SystemFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known without torch.
+
+    Attributes:
+        macos: The version such as "14.5"; empty elsewhere.
+        optional: Versions of the installed ones of `OPTIONAL_LIBRARIES`.
+        mlx_on_cpu: MLX may compute on the CPU, for tests (`HONE_MLX_CPU=1`).
+    """
+
+    system: str
+    machine: str
+    macos: str = ""
+    optional: dict[str, str] = {}
+    mlx_on_cpu: bool = False
+    frozen: bool = False
+
+
+class MachineFacts(SystemFacts, frozen=True, kw_only=True):
     """What torch and the operating system report.
 
     Attributes:
         nvidia_driver: NVIDIA's library is installed, whether torch can use it or not.
         cores: Threads that compute best together: the fast cores of an Apple chip, within this process's limit.
         bf16_speedup: The Mac GPU's, as in `StoredCheck`; None if not measured yet.
-        macos: The version such as "14.5"; empty elsewhere.
         translated: An x86 Python runs on an Apple chip.
         cards: NVIDIA GPUs of the computer for a run's processes, where this one sees a single one; 0: those of `cuda`.
-        optional: Versions of the installed ones of `OPTIONAL_LIBRARIES`.
         compile_backends: As torch.compile lists them, and `compile_modes` inductor's; empty if not requested.
     """
 
-    system: str
-    machine: str
     cpu_name: str
     memory_bytes: int
     cpu_bf16: bool
@@ -66,14 +79,11 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     mps_available: bool = False
     mps_memory_bytes: int | None = None
     bf16_speedup: float | None = None
-    macos: str = ""
     translated: bool = False
     versions: dict[str, str] = {}
-    optional: dict[str, str] = {}
     compile_backends: tuple[str, ...] = ()
     compile_modes: tuple[str, ...] = ()
     cpp_compiler: bool = False
-    frozen: bool = False
 
 
 LIBRARIES = ("torch", "torchvision", "transformers", "datasets", "accelerate")
@@ -87,6 +97,8 @@ OPTIONAL_LIBRARIES = {
     "triton": "triton",
     "torch_xla": "torch_xla",
     "tvm": "tvm",
+    "mlx": "mlx",
+    "mlx-lm": "mlx_lm",
 }
 """Libraries that only some methods need: names of packages and of modules."""
 
@@ -94,6 +106,21 @@ OPTIONAL_LIBRARIES = {
 def versions() -> dict[str, str]:
     """Returns the versions of Python and the training libraries, without importing them."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+
+
+MLX_ON_CPU = "HONE_MLX_CPU"
+"""The variable that lets tests choose MLX without Apple silicon."""
+
+
+def system_facts() -> SystemFacts:
+    return SystemFacts(
+        system=platform.system(),
+        machine=platform.machine(),
+        macos=platform.mac_ver()[0] if sys.platform == "darwin" else "",
+        optional=_optional_versions(),
+        mlx_on_cpu=os.environ.get(MLX_ON_CPU) == "1",
+        frozen=is_frozen(),
+    )
 
 
 def gather(*, with_compilers: bool = False) -> MachineFacts:
@@ -105,8 +132,7 @@ def gather(*, with_compilers: bool = False) -> MachineFacts:
     mps_available = torch.backends.mps.is_available()
     check = stored_checks().get(software()) if mps_available else None
     return MachineFacts(
-        system=platform.system(),
-        machine=platform.machine(),
+        **msgspec.structs.asdict(system_facts()),
         cpu_name=_cpu_name(),
         memory_bytes=psutil.virtual_memory().total,
         cpu_bf16=_cpu_has_bf16(),
@@ -118,18 +144,15 @@ def gather(*, with_compilers: bool = False) -> MachineFacts:
         mps_available=mps_available,
         mps_memory_bytes=torch.mps.recommended_max_memory() if mps_available else None,
         bf16_speedup=check.bf16_speedup if check else None,
-        macos=platform.mac_ver()[0] if is_mac else "",
         translated=is_mac and _sysctl("sysctl.proc_translated") == "1",
         cores=_cores(),
         versions=versions(),
-        optional=_optional_versions(),
         compile_backends=backends,
         compile_modes=modes,
         # inductor compiles its CPU kernels with `CXX` or one of these
         cpp_compiler=any(
             map(shutil.which, filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++", "cl")))
         ),
-        frozen=is_frozen(),
     )
 
 
@@ -213,14 +236,14 @@ def _sysctl(name: str) -> str:
 
 BITSANDBYTES_OPTIMIZERS = ("adamw-8bit", "paged-adamw-8bit", "lion-8bit", "ademamix")
 MIN_MACOS = 14
-"""For torch 2.13 and bitsandbytes 0.50; neither has a wheel for an older one."""
+"""For torch 2.13, bitsandbytes 0.50 and mlx 0.32; none has a wheel for an older one."""
 VOLTA, AMPERE, HOPPER = (7, 0), (8, 0), (9, 0)
 NEEDS_AMPERE = _("needs an NVIDIA GPU from Ampere on")
 
 Refusals = dict[str, dict[str, str]]
 
 
-def has_macos(facts: MachineFacts, needed: int) -> bool:
+def has_macos(facts: SystemFacts, needed: int) -> bool:
     """Returns whether this Mac has macOS `needed` or later."""
     major = facts.macos.partition(".")[0]
     return major.isdecimal() and int(major) >= needed
@@ -236,6 +259,39 @@ def _emulates_bf16(facts: MachineFacts) -> bool:
     return any(chip in facts.cpu_name for chip in ("Apple M1", "Apple M2"))
 
 
+def missing_package(facts: SystemFacts, package: str) -> str:
+    """Returns that an optional library isn't installed; empty if it is."""
+    if package in facts.optional:
+        return ""
+    if package == "bitsandbytes" and facts.system == "Darwin" and not has_macos(facts, MIN_MACOS):
+        return _("needs bitsandbytes, which needs macOS {needed}.0, and this is {macos}").format(
+            needed=MIN_MACOS, macos=facts.macos
+        )
+    if package == "bitsandbytes" and facts.frozen:
+        return _("needs bitsandbytes, which comes with PyTorch with CUDA (Settings)")
+    if package == "triton" and facts.system == "Windows":
+        package = "triton-windows"  # its module is called triton, too
+    return _("needs the package {package}, which isn't installed").format(package=package)
+
+
+def why_no_mlx(facts: SystemFacts, kind: str) -> str:
+    """Returns why MLX can't compute on a kind of device; empty if it can."""
+    if kind == "cuda" or (kind == "cpu" and not facts.mlx_on_cpu):
+        return _("MLX computes on the GPU of Apple silicon")
+    if kind == "mps" and not has_macos(facts, MIN_MACOS):
+        return _("MLX needs macOS {needed}.0, and this is {macos}").format(
+            needed=MIN_MACOS, macos=facts.macos
+        )
+    return missing_package(facts, "mlx") or missing_package(facts, "mlx-lm")
+
+
+def automatic_backend(facts: SystemFacts, kind: str) -> Settled:
+    """Returns the engine for a kind of device if nothing in a run's options or its model speaks against MLX."""
+    if kind == "mps" and not why_no_mlx(facts, kind):
+        return Settled(Backend.MLX.value, _("it is made by Apple for this chip"))
+    return Settled(Backend.TORCH.value, why_no_mlx(facts, kind) or _("on a CPU, MLX is for tests only"))
+
+
 def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> Refusals:
     """Returns why a device refuses choices, by option and value; options without refusals are left out."""
     found: Refusals = {}
@@ -246,19 +302,12 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
             found.setdefault(path, {}).update(dict.fromkeys(values, reason))
 
     def missing(package: str) -> str:
-        if package in facts.optional:
-            return ""
-        if package == "bitsandbytes" and facts.system == "Darwin" and not has_macos(facts, MIN_MACOS):
-            return _("needs bitsandbytes, which needs macOS {needed}.0, and this is {macos}").format(
-                needed=MIN_MACOS, macos=facts.macos
-            )
-        if package == "bitsandbytes" and facts.frozen:
-            return _("needs bitsandbytes, which comes with PyTorch with CUDA (Settings)")
-        if package == "triton" and facts.system == "Windows":
-            package = "triton-windows"  # its module is called triton, too
-        return _("needs the package {package}, which isn't installed").format(package=package)
+        return missing_package(facts, package)
 
     before_ampere = gpu is not None and gpu.capability < AMPERE
+    no_mlx = why_no_mlx(facts, kind)
+    refuse("device.backend", no_mlx, "mlx")
+    refuse("model.quantization", no_mlx, "affine4", "affine8")
     if kind == "cpu":
         refuse("device.precision", FP16_NEEDS_GPU, "fp16")
     if kind != "cuda":
@@ -336,8 +385,12 @@ def cautions(facts: MachineFacts, kind: str) -> Refusals:
         found["device.compile"] = {
             "true": _("torch.compile for Apple GPUs is an early prototype; it may be slower.")
         }
-        found["model.method"] = {"qlora": _("New and slow on Apple GPUs. Hone has never run it on a Mac.")}
+        slow = _("New and slow on Apple GPUs. Hone has never run it on a Mac.")
         found["model.quantization"] = {"int8": _("Apple GPUs multiply it in fp32, which is slow.")}
+        if why_no_mlx(facts, kind):
+            found["model.method"] = {"qlora": slow}
+        else:
+            found["model.quantization"]["nf4"] = slow
         paging = _("Above 1, macOS may move memory to the disk: steps take many times as long.")
         found["device.mps_memory_limit"] = {ANY_OTHER: paging}
         if _emulates_bf16(facts):
@@ -355,6 +408,11 @@ def cautions(facts: MachineFacts, kind: str) -> Refusals:
 
 def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> dict[str, Settled]:
     """Returns the value of each automatic option on a device, by its path; arguments as in `refusals`."""
+    quantization = Settled(
+        "nf4",
+        _("the 4-bit format of PyTorch"),
+        (Instead("device.backend", "mlx", "affine4", _("the 4-bit format of MLX")),),
+    )
     pinning = Settled("off", _("only NVIDIA GPUs use it"))
     workers = Settled("0", _("loading in other processes would take cores from the training"))
     if kind == "cuda":
@@ -419,7 +477,9 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
         processes = Settled(str(cards_of(facts)), _("one for each NVIDIA GPU"), alone)
     fixed_length = Instead("data.padding", "fixed", "off", _("every example has the same length anyway"))
     return {
+        "device.backend": automatic_backend(facts, kind),
         "device.precision": precision,
+        "model.quantization": quantization,
         "model.frozen_precision": msgspec.structs.replace(frozen, instead=tuple(held_beside)),
         "device.processes": processes,
         "device.threads": Settled(

@@ -436,7 +436,7 @@ def test_in_several_processes_a_script_has_the_losses_of_one(made, tmp_path, mon
             assert losses_of(logged[name], "eval_loss") == pytest.approx(judged, abs=1e-6)
 
 
-NOT_TRAINING = {"output.predictions", "output.prompts", "output.name"}
+NOT_TRAINING = {"output.predictions", "output.prompts", "output.name", "device.backend"}
 FOUND_IN_DATA = {
     *("data.columns", "data.header", "data.train_split", "data.eval_split", "data.image_column"),
     *("data.chat_template", "data.train", "data.eval", "model.source", "data.roles", "data.skip_bad_rows"),

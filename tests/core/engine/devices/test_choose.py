@@ -96,6 +96,11 @@ REFUSED = [
     ("older-card", OLDER_CARD, {"device__compile_backend": "inductor", "device__compile": True}),
     ("PC", PC, {"device__compile_backend": "onnxrt", "device__compile": True}),
     ("PC", PC, {"device__compile_mode": "fastest", "device__compile": True}),
+    ("PC", PC, {"device__backend": "mlx"}),
+    ("server", SERVER, {"device__backend": "mlx"}),
+    ("M4-bare", variant(M4, optional={}), {"device__backend": "mlx"}),
+    ("M4-on-CPU", M4, {"device__backend": "mlx", "device__name": "cpu"}),
+    ("PC", PC, {"model__quantization": "affine8", "model__method": "qlora"}),
 ]
 
 
@@ -175,6 +180,7 @@ def test_defaults_are_never_refused_and_what_is_refused_is_checked_by_the_comman
     settled = resolve_run(EVERY_MACHINE[name], requested()).options
     assert "auto" not in (
         settled.device.name,
+        settled.device.backend,
         settled.device.precision,
         settled.data.group_by_length,
         settled.data.pin_memory,
@@ -184,6 +190,43 @@ def test_defaults_are_never_refused_and_what_is_refused_is_checked_by_the_comman
         assert set(device.refusals) | set(machine.choices) <= set(OF_MACHINES)
         for path, free in OF_MACHINES.items():
             assert not any(refusal(device, path, value) for value in free if device.available), path
+
+
+TESTING = variant(PC, optional=M4.optional, mlx_on_cpu=True)
+QLORA = {"model__method": "qlora"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "values", "backend", "quantization"),
+    [
+        (M4, QLORA, "mlx", "affine4"),
+        (M4, {**QLORA, "device__backend": "torch"}, "torch", "nf4"),
+        (M4, {**QLORA, "model__quantization": "affine8"}, "mlx", "affine8"),
+        (M4, {**QLORA, "model__quantization": "int8"}, "torch", "int8"),
+        (M4, {**QLORA, "device__compile": True}, "torch", "nf4"),
+        (M4, {**QLORA, "device__name": "cpu"}, "torch", "nf4"),
+        (M1, {}, "mlx", "auto"),
+        (variant(M4, optional=PC.optional), QLORA, "torch", "nf4"),
+        (M1_ON_13, {}, "torch", "auto"),
+        (TRANSLATED, {}, "torch", "auto"),
+        (PC, QLORA, "torch", "nf4"),
+        (SERVER, QLORA, "torch", "nf4"),
+        (TESTING, QLORA, "torch", "nf4"),
+        (TESTING, {**QLORA, "device__backend": "mlx"}, "mlx", "affine4"),
+    ],
+)
+def test_the_engine_suits_the_computer_and_the_options_and_the_format_suits_the_engine(
+    facts, values, backend, quantization
+):
+    asked = msgspec.structs.replace(requested(**values), task=Task.CHAT)
+    resolved = resolve_run(facts, asked)
+    assert (resolved.options.device.backend, resolved.options.model.quantization) == (backend, quantization)
+    assert ("device.backend" in resolved.reasons) is ("device__backend" not in values)
+
+
+def test_where_mlx_can_not_train_the_task_the_reason_is_told():
+    assert "MLX trains text generation" in resolve_run(M4, requested()).reasons["device.backend"]
+    assert "Apple silicon" in resolve_run(PC, requested()).reasons["device.backend"]
 
 
 @pytest.mark.parametrize(
@@ -301,15 +344,16 @@ def test_the_measurement_of_bf16_is_a_fact_of_this_computer(tmp_path, monkeypatc
     ("facts", "device", "qlora", "caution", "optimizer"),
     [
         (M1_ON_13, "cpu", "needs macOS 14.0, and this is 13.6", "", "this is 13.6"),
-        (M1, "mps", "", "New and slow", "no MPS kernel"),
-        (M2_8GB, "mps", "", "New and slow", "no MPS kernel"),
-        (M3_MAX, "mps", "", "New and slow", "no MPS kernel"),
-        (M4, "mps", "", "New and slow", "no MPS kernel"),
+        (M1, "mps", "", "", "no MPS kernel"),
+        (M2_8GB, "mps", "", "", "no MPS kernel"),
+        (M3_MAX, "mps", "", "", "no MPS kernel"),
+        (M4, "mps", "", "", "no MPS kernel"),
+        (variant(M4, optional=PC.optional), "mps", "", "New and slow", "no MPS kernel"),
         (variant(M4, optional={}), "mps", "needs the package bitsandbytes", "New", "no MPS kernel"),
         (PC, "cpu", "", "", ""),
-        (variant(M4, frozen=True), "mps", "", "New and slow", "no MPS kernel"),
+        (variant(M4, frozen=True), "mps", "", "", "no MPS kernel"),
     ],
-    ids=["M1-on-13", "M1", "M2", "M3-Max", "M4", "M4-bare", "PC", "M4-bundled"],
+    ids=["M1-on-13", "M1", "M2", "M3-Max", "M4", "M4-without-MLX", "M4-bare", "PC", "M4-bundled"],
 )
 def test_qlora_on_each_mac(facts, device, qlora, caution, optimizer):
     machine = report(facts)
@@ -327,6 +371,8 @@ def test_qlora_on_each_mac(facts, device, qlora, caution, optimizer):
         assert expected in reason
         assert bool(expected) is bool(reason)
     assert not said(found.refusals, "model.quantization", "int8")
+    has_mlx = device == "mps" and not said(found.refusals, "device.backend", "mlx")
+    assert ("New and slow" in said(found.cautions, "model.quantization", "nf4")) is has_mlx
     if not qlora:
         resolve_run(facts, requested(model__method="qlora"))
 

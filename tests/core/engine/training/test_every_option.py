@@ -56,6 +56,7 @@ ELSEWHERE = {
     "data.packing",
     "data.roles",
     "data.skip_bad_rows",
+    "device.backend",
     "device.compile",
     "device.compile_backend",
     "device.compile_mode",

@@ -1,0 +1,90 @@
+"""Which runs MLX can't train, and the rule of `device.backend`."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from core.base.errors import Fix, Problem
+from core.base.language import _
+from core.options import RunOptions
+from core.options.catalogue import options_by_path, use_default, value_of
+from core.options.choices import (
+    Attention,
+    Backend,
+    DeepSpeed,
+    FrozenPrecision,
+    Method,
+    Optimizer,
+    Precision,
+    Quantization,
+    Toggle,
+)
+
+USE_TORCH = Fix(_("Use PyTorch"), {"device.backend": "torch"})
+
+
+class Limit(NamedTuple):
+    """The values of an option with which MLX trains, its default among them, and why it can't with others."""
+
+    path: str
+    values: tuple[Any, ...]
+    reason: str
+
+
+ONE_PROCESS = _("MLX trains in one process, on the GPU of one Mac")
+IN_THE_TRAINING = _("MLX's batches are made by the process that trains")
+
+LIMITS = (
+    Limit("model.quantization", (Quantization.AUTO, Quantization.AFFINE4, Quantization.AFFINE8),
+        _("MLX can't read the formats of bitsandbytes; affine4 and affine8 are its own")),
+    Limit("model.attention", (Attention.SDPA,), _("MLX has one implementation of attention, its own")),
+    Limit("model.frozen_precision", (FrozenPrecision.AUTO,), _("MLX chooses the format of frozen weights by itself")),
+    Limit("data.packing", (False,), _("MLX's attention would cross the conversations of a sequence")),
+    Limit("data.workers", (None, 0), IN_THE_TRAINING),
+    Limit("data.pin_memory", (Toggle.AUTO, Toggle.OFF), IN_THE_TRAINING),
+    Limit("device.precision", (Precision.AUTO, Precision.BF16, Precision.FP32),
+        _("with MLX, a run computes in bf16 or fp32")),
+    Limit("device.processes", (0, 1), ONE_PROCESS),
+    Limit("device.compile", (False,), _("MLX compiles its steps by itself")),
+    Limit("memory.deepspeed", (DeepSpeed.OFF,), ONE_PROCESS),
+    Limit("memory.fsdp", (False,), ONE_PROCESS),
+    Limit("memory.offload_optimizer", (False,), _("MLX has one memory, which processor and GPU share")),
+    Limit("training.optimizer", (Optimizer.ADAMW, Optimizer.ADAM, Optimizer.ADAFACTOR, Optimizer.SGD),
+        _("MLX has AdamW, Adam, Adafactor and SGD")),
+    Limit("training.deterministic", (False,), _("MLX has no switch for exactly repeatable kernels")),
+)  # fmt: skip
+
+
+def why_not_mlx(options: RunOptions) -> Iterator[Problem]:
+    """Yields what MLX can't train of a run, whichever engine it names, with fixes.
+
+    The options alone are looked at: whether this computer has MLX is in its report, and whether MLX has the model,
+    only the engine knows (`core.engine.backend`).
+    """
+    if not options.task.writes_text:
+        message = _("MLX trains text generation, chat and preference tuning only")
+        yield Problem("device.backend", message, (USE_TORCH,))
+    if options.device.there.startswith("cuda"):
+        yield Problem("device.name", _("MLX doesn't compute on NVIDIA GPUs"), (USE_TORCH,))
+    if len(options.device.computers) > 1:
+        yield Problem("device.name", ONE_PROCESS, (USE_TORCH,))
+    for limit in LIMITS:
+        option, value = options_by_path()[limit.path], value_of(options, limit.path)
+        if value not in limit.values and option.applies_to(options):
+            yield Problem(limit.path, limit.reason, (use_default(option), USE_TORCH))
+
+
+def needs_mlx(options: RunOptions) -> bool:
+    """Returns whether only MLX can train this, whatever `device.backend` says."""
+    is_quantized = options.model.method is Method.QLORA and options.model.quantization.is_affine
+    return is_quantized or options.device.backend is Backend.MLX
+
+
+def backend_problems(options: RunOptions) -> Iterator[Problem]:
+    """Yields what the chosen engine can't train; an automatic one is PyTorch where MLX can't."""
+    path, problems = "model.quantization", tuple(why_not_mlx(options))
+    if options.device.backend is Backend.MLX:
+        yield from problems
+    elif needs_mlx(options) and (problems or options.device.backend is Backend.TORCH):
+        reason = problems[0].message if problems else _("PyTorch was chosen")
+        message = _("only MLX has this format, and {reason}").format(reason=reason)
+        yield Problem(path, message, (use_default(options_by_path()[path]),))

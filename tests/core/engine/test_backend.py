@@ -1,0 +1,140 @@
+"""Which engine trains a run: asked for, or chosen by computer, options and the model's architecture."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from core.base.errors import DeviceError, ModelError
+from core.engine import __main__ as engine
+from core.engine import backend
+from core.engine.backend import choose
+from core.engine.devices.capabilities import MLX_ON_CPU
+from core.options import RunOptions
+from core.options.catalogue import with_changes
+from core.options.choices import Backend, Task
+from core.options.method_rules import starting_options
+from core.runs.words import AS_ASKED
+from tests.fakes.machines import M1_ON_13, M4, PC, variant
+from tests.fakes.models import save_tiny_llama
+
+pytest.importorskip("mlx_lm")
+TESTING = variant(PC, optional=M4.optional, mlx_on_cpu=True)
+LLAMA = {"model.source": "scratch:llama-tiny", "model.method": "full"}
+
+
+def asked(kind: str = "auto", task: Task = Task.CAUSAL_LM, **more: object) -> RunOptions:
+    changes = {f"{name.replace('__', '.')}": value for name, value in more.items()}
+    return with_changes(starting_options(task), {**LLAMA, "device.backend": kind, **changes})
+
+
+@pytest.fixture
+def on(monkeypatch):
+    """Makes this another computer."""
+
+    def become(facts):
+        monkeypatch.setattr(backend, "system_facts", lambda: facts)
+
+    return become
+
+
+@pytest.fixture
+def opt(tmp_path):
+    """A model that transformers has and mlx-lm has not."""
+    folder = save_tiny_llama(tmp_path / "opt")
+    (folder / "config.json").write_text(
+        json.dumps({"model_type": "opt", "architectures": ["OPTForCausalLM"]})
+    )
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("facts", "more", "chosen", "reason"),
+    [
+        (M4, {}, Backend.MLX, "mlx: it is made by Apple"),
+        (M4, {"kind": "torch"}, Backend.TORCH, AS_ASKED),
+        (M4, {"kind": "mlx"}, Backend.MLX, AS_ASKED),
+        (M4, {"task": Task.TEXT_CLASSIFICATION}, Backend.TORCH, "torch: MLX trains text generation"),
+        (M4, {"training__optimizer": "ademamix"}, Backend.TORCH, "torch: MLX has AdamW"),
+        (M4, {"device__name": "cpu"}, Backend.TORCH, "torch: MLX computes on the GPU"),
+        (variant(M4, optional=PC.optional), {}, Backend.TORCH, "torch: needs the package mlx,"),
+        (variant(M4, optional={"mlx": ""}), {}, Backend.TORCH, "torch: needs the package mlx-lm,"),
+        (M1_ON_13, {}, Backend.TORCH, "torch: MLX needs macOS 14.0, and this is 13.6"),
+        (PC, {}, Backend.TORCH, "torch: MLX computes on the GPU of Apple silicon"),
+        (TESTING, {}, Backend.TORCH, "torch: on a CPU, MLX is for tests only"),
+        (TESTING, {"kind": "mlx"}, Backend.MLX, AS_ASKED),
+    ],
+)
+def test_the_engine_and_why(on, facts, more, chosen, reason):
+    on(facts)
+    found, why = choose(asked(**more))
+    assert found is chosen
+    assert why.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("facts", "more", "detail"),
+    [
+        (PC, {}, "MLX computes on the GPU of Apple silicon."),
+        (M1_ON_13, {}, "MLX needs macOS 14.0, and this is 13.6."),
+        (variant(M4, optional={}), {}, "Needs the package mlx, which isn't installed."),
+        (M4, {"training__optimizer": "ademamix"}, "MLX has AdamW, Adam, Adafactor and SGD."),
+        (PC, {"kind": "auto", "model__method": "qlora", "model__quantization": "affine4"}, "MLX computes on"),
+    ],
+)
+def test_where_only_mlx_would_do_and_can_not_the_reason_is_told_with_a_fix(on, facts, more, detail):
+    on(facts)
+    options = asked(**{"kind": "mlx", **more})
+    with pytest.raises(DeviceError) as refused:
+        choose(options)
+    assert refused.value.detail.startswith(detail)
+    (fix,) = refused.value.fixes
+    assert choose(with_changes(options, fix.changes)) == (Backend.TORCH, AS_ASKED)
+
+
+def test_a_model_that_mlx_lm_has_not_is_trained_by_pytorch_unless_mlx_is_asked_for(on, opt):
+    on(M4)
+    assert choose(asked(model__source=opt)) == (
+        Backend.TORCH,
+        "torch: the architecture opt is not in mlx-lm",
+    )
+    with pytest.raises(DeviceError, match="The architecture opt is not in mlx-lm"):
+        choose(asked("mlx", model__source=opt))
+
+
+def test_architectures_that_mlx_lm_calls_otherwise_are_known_too(on, tmp_path):
+    on(M4)
+    folder = save_tiny_llama(tmp_path / "mistral")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "mistral"}))
+    assert choose(asked(model__source=str(folder)))[0] is Backend.MLX
+
+
+def test_a_model_is_looked_at_only_where_all_else_speaks_for_mlx(on, tmp_path):
+    gone = {"model__source": str(tmp_path)}
+    on(PC)
+    assert choose(asked(**gone))[0] is Backend.TORCH
+    on(M4)
+    assert choose(asked("torch", **gone))[0] is Backend.TORCH
+    assert choose(asked(training__optimizer="ademamix", **gone))[0] is Backend.TORCH
+    with pytest.raises(ModelError):
+        choose(asked(**gone))
+
+
+def test_on_this_computer_mlx_is_for_tests(monkeypatch):
+    if sys.platform == "darwin":
+        pytest.skip("it has MLX of its own")
+    monkeypatch.setenv(MLX_ON_CPU, "1")
+    assert choose(asked("mlx")) == (Backend.MLX, AS_ASKED)
+    assert choose(asked())[0] is Backend.TORCH
+    monkeypatch.delenv(MLX_ON_CPU)
+    with pytest.raises(DeviceError):
+        choose(asked("mlx"))
+
+
+def test_each_engine_is_loaded_for_its_runs(monkeypatch):
+    mlx = SimpleNamespace(train_run=object())
+    monkeypatch.setitem(sys.modules, "core.engine.mlx.train", mlx)
+    assert engine.engine_of(asked("mlx")) is mlx.train_run
+    assert engine.engine_of(asked("torch")).__module__ == "core.engine.train"
