@@ -161,7 +161,7 @@ as in `ResolvedRun.reasons`."""
 
 
 def _mlx(_options: RunOptions) -> TrainRun:
-    from core.engine.mlx.train import train_run  # type: ignore[import-untyped]
+    from core.engine.mlx.train import train_run
 
     return train_run
 

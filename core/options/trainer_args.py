@@ -11,6 +11,7 @@ from core.base.language import _
 from core.options import SECTIONS, Tree
 from core.options.catalogue import all_options, copied, put, value_at
 from core.options.choices import Attention, Optimizer, Schedule
+from core.options.sections import TrainingOptions
 
 # --- Names
 
@@ -27,6 +28,14 @@ OPTIMIZER_NAMES = {
     Optimizer.SGD: "sgd",
 }
 """Names in Trainer 5.23. It has none for plain Adam: `core.engine.training.arguments` makes that optimizer."""
+
+
+def schedule_name(training: TrainingOptions) -> str:
+    """Returns Trainer's name of the schedule."""
+    if training.schedule is Schedule.CONSTANT and training.warmup:
+        return "constant_with_warmup"
+    return training.schedule.value.replace("-", "_")
+
 
 _OPTIMIZERS = {name: kind for kind, name in OPTIMIZER_NAMES.items() if kind is not Optimizer.ADAM} | {
     "adamw_torch": Optimizer.ADAMW,

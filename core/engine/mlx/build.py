@@ -1,6 +1,6 @@
 """A run's data and its model on MLX, from its options."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,10 +29,10 @@ from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.language import LanguageData, ends_of, load_data, note_copy
 from core.options import RunOptions
-from core.options.choices import Method, Precision
+from core.options.choices import Method, Precision, Quantization
 from core.runs.events import Phase
 
-BITS = {"affine4": 4, "affine8": 8}
+BITS = {Quantization.AFFINE4: 4, Quantization.AFFINE8: 8}
 GROUP = 64
 """Weights that share a scale."""
 
@@ -78,8 +78,8 @@ class Loaded:
         self.prepared.save_extras(folder)
 
 
-def resolve(options: RunOptions) -> ResolvedRun:
-    """Resolves the device and everything automatic, and sets this process up for it.
+def resolve(options: RunOptions, why: str) -> ResolvedRun:
+    """Resolves the device and everything automatic, and sets this process up for it; `why` MLX was chosen.
 
     Raises:
         DeviceError: This computer can't do what was chosen.
@@ -90,7 +90,7 @@ def resolve(options: RunOptions) -> ResolvedRun:
     if resolved.kind == "cpu":
         mx.set_default_device(mx.Device(mx.cpu))
         mx.disable_compile()  # on a CPU it runs a C++ compiler, for each kernel anew
-    return resolved
+    return replace(resolved, reasons={**resolved.reasons, "device.backend": why})
 
 
 def load(options: RunOptions, reporter: Reporter) -> Loaded:

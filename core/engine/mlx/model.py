@@ -9,12 +9,11 @@ import mlx.core as mx
 from mlx import nn
 from mlx_lm import utils
 
-from core.base.errors import Fix, ModelError
+from core.base.errors import ModelError
 from core.base.language import _
 from core.engine.mlx.names import Arrays, Shapes
+from core.options.backend_rules import USE_TORCH
 from core.options.sources import short_name
-
-USE_TORCH = Fix(_("Use PyTorch"), {"device.backend": "torch"})
 
 
 def load(folder: Path) -> nn.Module:

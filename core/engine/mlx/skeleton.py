@@ -17,11 +17,11 @@ from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from core.base.errors import ModelError
 from core.base.language import _
-from core.engine.mlx.model import USE_TORCH
 from core.engine.mlx.names import Shapes, sources
 from core.engine.models.method import apply_method
 from core.engine.models.text import load_model
 from core.options import RunOptions
+from core.options.backend_rules import USE_TORCH
 from core.options.catalogue import with_changes
 from core.options.choices import FrozenPrecision, Method
 

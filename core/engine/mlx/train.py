@@ -50,16 +50,20 @@ from core.options.choices import Method, Precision
 from core.runs.events import Outcome, Phase, RunPlanned, Said, StepFinished
 from core.runs.folder import RunFolder
 from core.runs.models import STATE, Checkpoint
-from core.runs.words import ONLY_IF_IT_FITS
+from core.runs.words import AS_ASKED, ONLY_IF_IT_FITS
 
 
 def train_run(
-    run: RunFolder, options: RunOptions, reporter: Reporter, checkpoint: Checkpoint | None = None
+    run: RunFolder,
+    options: RunOptions,
+    reporter: Reporter,
+    checkpoint: Checkpoint | None = None,
+    why: str = AS_ASKED,
 ) -> int:
     """Trains and reports into the run's folder; returns the exit status, as `attempt` does."""
 
     def train() -> None:
-        _train(run, resolve(options), reporter, checkpoint)
+        _train(run, resolve(options, why), reporter, checkpoint)
 
     return attempt(
         run, options, reporter, train, lambda error: explain(error, options, reporter.status.forecast)
@@ -156,7 +160,8 @@ class Training(TrainingCallback):
         self._optimizer = ClippedOptimizer(options.training, loaded.model)
         self._rate = rates(options, self._batches.total)
         is_full = options.model.method is Method.FULL
-        self._computed = mx.bfloat16 if is_full and options.device.precision is Precision.BF16 else mx.float32
+        is_half = options.device.precision is Precision.BF16
+        self._cast = mx.bfloat16 if is_full and is_half else mx.float32
         predictor = choose(options, prepared, run.path, log.reporter, writer(loaded.model))
         self._predictions = None
         if predictor is not None:
@@ -260,7 +265,7 @@ class Training(TrainingCallback):
         """Returns a batch's part of the loss of its step; the last array is its weight in it."""
         *batch, weight = arrays
         trained = model.trainable_parameters()
-        model.update(tree_map(lambda one: one.astype(self._computed), trained))
+        model.update(tree_map(lambda one: one.astype(self._cast), trained))
         total, _figures = self._objective.total(model, *batch)
         model.update(trained)
         return total * weight, mx.array(1)
@@ -293,7 +298,6 @@ class Training(TrainingCallback):
             self._optimizer,
             self._batches,
             self._resolved,
-            computed=self._computed,
             recomputed=recomputed,
         )
         self._log.state_what_ran(ran, differences(self._options, ran))

@@ -24,7 +24,7 @@ from core.engine.mlx.optimizers import (
 from core.engine.run.log import RanDifferently
 from core.options import RunOptions
 from core.options.catalogue import options_by_path
-from core.options.choices import Method, Optimizer
+from core.options.choices import Method, Optimizer, Precision
 from core.runs.events import WhatRan
 
 ADAPTERS = (LoRALinear, LoRASwitchLinear, DoRALinear)
@@ -42,7 +42,6 @@ def what_ran(
     batches: Batches,
     resolved: ResolvedRun,
     *,
-    computed: mx.Dtype,
     recomputed: int,
 ) -> WhatRan:
     """Reads the live objects after the first step.
@@ -52,7 +51,6 @@ def what_ran(
         optimizer: Its optimizer.
         batches: What it is trained on.
         resolved: The run.
-        computed: The format that trained weights are computed in.
         recomputed: Layers whose activations are computed again.
     """
     model, options = loaded.model, resolved.options
@@ -72,7 +70,7 @@ def what_ran(
         device=resolved.label if is_gpu else "cpu",
         device_name=resolved.device.title,
         parameter_dtype=_dtypes(trained.values()),
-        autocast_dtype=None if computed == mx.float32 else _dtypes([mx.array(0, computed)]),
+        autocast_dtype="bfloat16" if resolved.precision is Precision.BF16 else None,
         preference_loss=options.preference.label if options.preference else "",
         optimizer=optimizer_name(optimizer),
         optimizer_numbers=optimizer_numbers(optimizer),

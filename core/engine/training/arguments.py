@@ -9,9 +9,8 @@ import torch
 
 from core.engine.data.batches import start_method
 from core.engine.devices.choose import ResolvedRun
-from core.options.choices import DeepSpeed, Offload, Optimizer, Precision, Schedule, Toggle
-from core.options.sections import TrainingOptions
-from core.options.trainer_args import OPTIMIZER_NAMES
+from core.options.choices import DeepSpeed, Offload, Optimizer, Precision, Toggle
+from core.options.trainer_args import OPTIMIZER_NAMES, schedule_name
 
 OptimizerClass = tuple[type[torch.optim.Optimizer], dict[str, Any]]
 
@@ -151,13 +150,6 @@ def allow_zero_state() -> None:
 
 
 # --- Trainer's arguments
-
-
-def schedule_name(training: TrainingOptions) -> str:
-    """Returns Trainer's name of the schedule."""
-    if training.schedule is Schedule.CONSTANT and training.warmup:
-        return "constant_with_warmup"
-    return training.schedule.value.replace("-", "_")
 
 
 def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: bool) -> dict[str, Any]:

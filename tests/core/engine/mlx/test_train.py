@@ -14,7 +14,7 @@ from core.engine.run.checkpoints import find_checkpoint
 from core.engine.run.log import RunLog
 from core.options import RunOptions, run_file
 from core.options.catalogue import with_changes
-from core.options.choices import Method, PreferenceLoss, Schedule, Task
+from core.options.choices import Method, PreferenceLoss, Quantization, Schedule, Task
 from core.runs.events import Action, CheckpointSaved, Outcome, Predicted, RunStarted, WhatRan
 from core.runs.folder import RunFolder
 from tests.fakes.models import (
@@ -54,7 +54,9 @@ def attempt(folder: Path, options: RunOptions, asked: Mapping[int, Action] | Non
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunLog, "end_step", asking)
-        return engine.train_run(run, options, reporter, start.checkpoint)
+        patch.setenv("HONE_MLX_CPU", "1")
+        chosen = with_changes(options, {"device.backend": "mlx"})
+        return engine.train_run(run, chosen, reporter, start.checkpoint)
 
 
 def on_mlx(folder: Path, options: RunOptions, *pauses: int) -> Story:
@@ -252,6 +254,45 @@ def test_samples_are_written_while_it_trains_and_what_ran_is_told(tmp_path):
     assert ran.parameter_dtype == "float32"
     assert ran.effective_batch == 6
     assert not [name for name in story.messages if name.startswith("ran-differently")]
+
+
+@pytest.mark.parametrize(("quantization", "bits"), [(Quantization.AUTO, 4), (Quantization.AFFINE8, 8)])
+def test_an_adapter_learns_on_quantized_weights(quantization, bits, tmp_path):
+    source = save_tiny_talker(tmp_path / "talker", hidden_size=64)
+    asked = {**WRITES, "max_length": 96, "max_steps": 6, "eval_steps": 3.0, "learning_rate": 1e-2}
+    rows = write_json(tmp_path / "rows.json", instructions(20))
+    options = run_options(
+        Task.CHAT, source=source, method=Method.QLORA, quantization=quantization, train=rows, **asked
+    )
+    story = on_mlx(tmp_path / "run", options, 2)
+    (ran,) = story.of(WhatRan)[-1:]
+    assert ran.adapter == f"QLoRA (affine{bits}), rank 16 on 14 layers"
+    assert ran.packed_parameters > 0.9 * (ran.total_parameters - ran.trainable_parameters)
+    whole = on_mlx(tmp_path / "whole", with_changes(options, {"model.method": "lora"}))
+    assert story.steps[6][0] == pytest.approx(whole.steps[6][0], rel=0.02)
+    assert story.steps[6][0] < story.steps[1][0]
+
+
+@pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
+def test_bf16_comes_out_near_fp32(method, tmp_path):
+    options = with_changes(chats(tmp_path, lora_dropout=0.0, learning_rate=1e-2), {"model.method": method})
+    exact = on_mlx(tmp_path / "exact", options)
+    half = on_mlx(tmp_path / "half", with_changes(options, {"device.precision": "bf16"}))
+    assert half.steps[10][0] == pytest.approx(exact.steps[10][0], rel=0.02)
+    assert half.steps[10][0] != exact.steps[10][0]
+    (ran,) = half.of(WhatRan)
+    assert (ran.parameter_dtype, ran.frozen_dtype) == ("float32", "" if method is Method.FULL else "bfloat16")
+    assert ran.autocast_dtype == "bfloat16"
+
+
+def test_recomputed_activations_change_no_loss(tmp_path):
+    options = chats(tmp_path, max_steps=4)
+    plain = on_mlx(tmp_path / "plain", options)
+    again = on_mlx(tmp_path / "again", with_changes(options, {"memory.activation_checkpointing": True}))
+    for step, told in plain.steps.items():
+        assert again.steps[step][0] == pytest.approx(told[0], rel=1e-5)
+    assert again.of(WhatRan)[0].recomputed == 2
+    assert not plain.of(WhatRan)[0].recomputed
 
 
 # --- What is left behind
