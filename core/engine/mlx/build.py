@@ -9,7 +9,6 @@ import mlx.core as mx
 import transformers
 from mlx import nn
 from mlx.utils import tree_flatten, tree_map
-from mlx_lm.tuner.trainer import grad_checkpoint
 from mlx_lm.utils import quantize_model
 
 from core.base.errors import Fix, ModelError
@@ -20,6 +19,7 @@ from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.mlx import model as models
 from core.engine.mlx.names import Arrays, Shapes, as_published
+from core.engine.mlx.recompute import recompute
 from core.engine.mlx.skeleton import add_adapter, empty, save_adapter, skeleton
 from core.engine.models import refusals
 from core.engine.models import text as text_models
@@ -124,7 +124,7 @@ def load(options: RunOptions, reporter: Reporter) -> Loaded:
         layers = add_adapter(model, like, shapes)
     mx.eval(model.parameters())
     if options.memory.activation_checkpointing:
-        grad_checkpoint(model.layers[0])
+        recompute(model)
     generation = like.generation_config
     generation.pad_token_id = data.tokenizer.pad_token_id
     generation.eos_token_id = ends_of(generation.eos_token_id, data.ends)

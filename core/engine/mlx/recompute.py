@@ -1,0 +1,57 @@
+"""Activation checkpointing with the same dropout in both passes.
+
+mlx-lm's `grad_checkpoint` draws other random numbers when it computes a layer again, which makes gradients wrong.
+"""
+
+from typing import Any
+
+import mlx.core as mx
+from mlx import nn
+from mlx.utils import tree_unflatten
+
+_keys: list[mx.array] = []
+"""The random key of the layer under way, while it is one that will be computed again."""
+
+
+class Dropout(nn.Dropout):
+    """MLX's, which draws from the key of its layer if it has one."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__(p)
+        self.probability = p
+
+    def __call__(self, values: mx.array) -> mx.array:
+        if not (_keys and self.training and self.probability):
+            dropped: mx.array = super().__call__(values)
+            return dropped
+        _keys[-1], own = mx.random.split(_keys[-1])
+        kept = mx.random.bernoulli(1 - self.probability, values.shape, key=own)
+        return kept * values / (1 - self.probability)
+
+
+def recompute(model: Any) -> None:
+    """Computes each of a model's layers again in the backward pass; for good, for all models of its kind."""
+    dropouts = [
+        (name, Dropout(1 - module._p_1))
+        for name, module in model.named_modules()
+        if type(module) is nn.Dropout
+    ]
+    model.update_modules(tree_unflatten(dropouts))
+    for kind in {type(layer) for layer in model.layers}:
+        kind.__call__ = _again(kind.__call__)
+
+
+def _again(call: Any) -> Any:
+    def checkpointed(layer: Any, *args: Any, **kwargs: Any) -> Any:
+        def inner(weights: Any, key: mx.array, *args: Any, **kwargs: Any) -> Any:
+            layer.update(weights)
+            _keys.append(mx.stop_gradient(key))
+            try:
+                return call(layer, *args, **kwargs)
+            finally:
+                _keys.pop()
+
+        key = mx.random.randint(0, 1 << 31, (2,)).astype(mx.uint32)
+        return mx.checkpoint(inner)(layer.trainable_parameters(), key, *args, **kwargs)
+
+    return checkpointed
