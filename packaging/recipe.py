@@ -9,13 +9,24 @@ import sys
 
 OWN = ("core", "gui", "resources")
 
-READ_AT_RUN_TIME = ("accelerate", "datasets", "huggingface_hub", "peft", "transformers", "trl")
-"""Files these libraries open at run time: templates of model cards and chats, default settings."""
+MLX = ("mlx", "mlx_lm")
+FOR_MACS, NOT_FOR_OTHERS = (MLX, ()) if sys.platform == "darwin" else ((), MLX)
+"""Apple's library is for its own chips; elsewhere it is there for tests only."""
+
+READ_AT_RUN_TIME = (*FOR_MACS, "accelerate", "datasets", "huggingface_hub", "peft", "transformers", "trl")
+"""Files these libraries open at run time: templates of model cards and chats, default settings, kernels of Metal."""
 
 READ_AS_SOURCE = (*OWN, "accelerate", "peft", "trl")
 """Packages shipped as source, too, for inspect.getsource; PyInstaller does so for transformers by itself."""
 
-IMPORTED_BY_NAME = ("keyring.backends", "peft", "trl.trainer", "trl.models", "trl.chat_template_utils")
+IMPORTED_BY_NAME = (
+    "keyring.backends",
+    "peft",
+    "trl.trainer",
+    "trl.models",
+    "trl.chat_template_utils",
+    *FOR_MACS,
+)
 """Packages and modules that are found by name when they are asked for, and so not by following imports."""
 
 ASKED_FOR_VERSIONS = (
@@ -28,6 +39,8 @@ ASKED_FOR_VERSIONS = (
     "huggingface_hub",
     "jinja2",
     "keyring",
+    "mlx",
+    "mlx_lm",
     "numpy",
     "packaging",
     "peft",
@@ -81,10 +94,13 @@ FOR_DEVELOPERS = (
 Where setuptools is shipped, PyInstaller imports it first thing in every process: a tenth of a second of each start.
 """
 
-LEFT_OUT = (*WITH_CUDA, *TAKES_SOURCE, *FOR_DEVELOPERS)
+LEFT_OUT = (*WITH_CUDA, *NOT_FOR_OTHERS, *TAKES_SOURCE, *FOR_DEVELOPERS)
 
-NOT_SHIPPED = ("torch/include/", "torch/share/", "torch/test/", "torch/bin/")
-"""Headers, build files and test programs of torch: only compiling C++ extensions needs them."""
+NOT_SHIPPED = (
+    *("torch/include/", "torch/share/", "torch/test/", "torch/bin/"),
+    *("mlx/include/", "mlx/share/"),
+)
+"""Headers, build files and test programs of torch and mlx: only compiling C++ extensions needs them."""
 
 OF_ARROW = (
     "pyarrow/libarrow_flight.",

@@ -55,6 +55,8 @@ def stand_in(tmp_path):
         ("pyarrow/flight.py", True),
         ("pyarrow/libarrow_substrait.so.2600", True),
         ("pyarrow/libarrow_flight.so.2600", False),
+        ("mlx/include/mlx/array.h", False),
+        ("mlx/lib/mlx.metallib", True),
         ("libglib-2.0.so.0", True),
         ("libX11.so.6", True),
         ("libXi.so.6", False),
@@ -66,10 +68,10 @@ def test_what_is_shipped(place, shipped):
     assert recipe.is_shipped(place) is shipped
 
 
-def test_no_dependency_is_left_out_but_that_of_cuda():
+def test_no_dependency_is_left_out_but_that_of_cuda_and_of_macs_elsewhere():
     tree = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     names = {re.split(r"[=; ]", line)[0].replace("-", "_") for line in tree["project"]["dependencies"]}
-    assert names & set(recipe.LEFT_OUT) == set(recipe.WITH_CUDA)
+    assert names & set(recipe.LEFT_OUT) == {*recipe.WITH_CUDA, *recipe.NOT_FOR_OTHERS}
 
 
 def test_the_pins_are_where_installing_cuda_reads_them(monkeypatch, tmp_path):

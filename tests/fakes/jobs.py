@@ -44,11 +44,17 @@ CPU_ONLY = MachineReport(
                     "adamw-8bit-torchao": "needs the package torchao",
                 },
                 "data.pin_memory": {"on": "serves NVIDIA GPUs"},
+                "device.backend": {"mlx": "MLX computes on the GPU of Apple silicon"},
+                "model.quantization": dict.fromkeys(
+                    ("affine4", "affine8"), "MLX computes on the GPU of Apple silicon"
+                ),
             },
             cautions={
                 "device.precision": {"bf16": "This CPU has no bf16 units: it works, slower than fp32."}
             },
             automatic={
+                "device.backend": Settled("torch", "MLX computes on the GPU of Apple silicon"),
+                "model.quantization": Settled("nf4", "the 4-bit format of PyTorch"),
                 "device.precision": Settled("fp32", "this CPU has no bf16 hardware"),
                 "data.group_by_length": Settled("on", "little padding is left to compute"),
                 "data.pin_memory": Settled("off", "only NVIDIA GPUs fetch from pinned memory"),

@@ -33,6 +33,7 @@ from core.engine.models.vision import find_image_model, load_image_model, read_r
 from core.jobs.chat import Which
 from core.monitor.device_memory import room_of
 from core.options import RunOptions
+from core.options.catalogue import with_changes
 from core.options.choices import Method, Precision, Task
 from core.options.past_runs import holds_adapter
 from core.options.sections import DeviceOptions
@@ -94,6 +95,7 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
         resolved = resolve_run(facts, options, sees_one_gpu=True)
     except DeviceError:  # a run of another computer
         options = msgspec.structs.replace(options, device=DeviceOptions())
+        options = with_changes(options, {"model.quantization": "auto"})
         resolved = resolve_run(facts, options, sees_one_gpu=True)
     environment.apply(resolved.options)
     limit_memory(resolved)

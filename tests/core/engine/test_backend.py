@@ -1,6 +1,8 @@
 """Which engine trains a run: asked for, or chosen by computer, options and the model's architecture."""
 
 import json
+import os
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -15,9 +17,13 @@ from core.options import RunOptions
 from core.options.catalogue import with_changes
 from core.options.choices import Backend, Task
 from core.options.method_rules import starting_options
+from core.runs.event_log import EventReader
+from core.runs.events import MessageRaised, WhatRan
 from core.runs.words import AS_ASKED
+from tests.fakes.jobs import ROOT
 from tests.fakes.machines import M1_ON_13, M4, PC, variant
 from tests.fakes.models import save_tiny_llama
+from tests.fakes.runs import make_folder
 
 pytest.importorskip("mlx_lm")
 TESTING = variant(PC, optional=M4.optional, mlx_on_cpu=True)
@@ -131,6 +137,25 @@ def test_on_this_computer_mlx_is_for_tests(monkeypatch):
     monkeypatch.delenv(MLX_ON_CPU)
     with pytest.raises(DeviceError):
         choose(asked("mlx"))
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="it has MLX of its own")
+@pytest.mark.parametrize(("kind", "told"), [("mlx", "MLX can't train this run"), ("auto", "")])
+def test_a_run_that_can_not_have_its_engine_fails_in_words_and_one_that_chooses_says_why(
+    tmp_path, kind, told
+):
+    (tmp_path / "text.txt").write_text("a good story of the film. " * 200)
+    more = {"data__train": str(tmp_path / "text.txt"), "data__max_length": 16, "training__max_steps": 1}
+    run = make_folder(tmp_path / "run", asked(kind, **more))
+    command = [sys.executable, "-P", "-m", "core.engine", "train", str(run.path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HONE_HOME": str(tmp_path)}
+    ended = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert ended.returncode == bool(told)
+    events = EventReader(run.events_file).read_all()
+    failures = [event.title for event in events if isinstance(event, MessageRaised) and event.id == "failed"]
+    assert failures == [told] * bool(told)
+    reasons = [event.reasons["device.backend"] for event in events if isinstance(event, WhatRan)]
+    assert reasons == ["torch: MLX computes on the GPU of Apple silicon"] * (not told)
 
 
 def test_each_engine_is_loaded_for_its_runs(monkeypatch):

@@ -179,7 +179,7 @@ def test_adapters_and_a_last_layer_learn_little():
     assert few.optimizer == 8 * (8 * 12 * 2 * 768 + BERT.head)
     assert few.activations < found.activations
     rest = BERT.parameters - BERT.packable + 16 * sum(map(sum, BERT.linears.values())) + BERT.head
-    for quantization, each in (("nf4", 0.516), ("int8", 1.0)):
+    for quantization, each in (("nf4", 0.516), ("int8", 1.0), ("affine4", 0.5625), ("affine8", 1.0625)):
         quantized = parts(model={"method": "qlora", "quantization": quantization})
         assert quantized.weights == pytest.approx(each * BERT.packable + 4 * rest, rel=1e-3)
     dora = parts(model={**lora, "lora_dora": True}, memory={"batch_size": 1})

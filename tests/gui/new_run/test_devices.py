@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import Qt
 
+from core.engine.devices.choose import report
 from core.memory.model import Room
 from core.options import RunOptions
 from core.options.choices import Task
@@ -11,7 +12,8 @@ from core.options.device_support import DeviceReport, MachineReport, Settled
 from gui.new_run.device_field import TogetherSheet
 from gui.new_run.memory_state import read_room
 from tests.fakes.jobs import CPU_ONLY
-from tests.gui.new_run.steps import checks, put, row, rows, start_text
+from tests.fakes.machines import M4
+from tests.gui.new_run.steps import checks, load, put, row, rows, start_text
 
 GB = 1 << 30
 
@@ -128,3 +130,30 @@ def test_two_cards_of_this_computer_are_one_choice_for_both(page, field):
 @pytest.mark.parametrize("device", [RTX, replace(STUDIO[1], name="cpu@studio")])
 def test_the_memory_of_another_computer_is_that_of_its_device(device):
     assert read_room(device, RunOptions(task=Task.CHAT)) == Room(free=24 * GB, ceiling=24 * GB)
+
+
+def test_the_engine_is_greyed_with_the_reason_where_it_can_not_be(page):
+    page.set_machine(CPU_ONLY)
+    buttons = row(page, "device.backend").field.segmented.buttons()
+    assert {name: button.isEnabled() for name, button in buttons.items()} == {
+        "auto": True,
+        "torch": True,
+        "mlx": False,
+    }
+    assert buttons["auto"].text() == "Automatic (torch)"
+    assert "Apple silicon" in row(page, "device.backend").refusals.summary
+
+
+def test_automatic_is_the_engine_that_trains_the_task_and_says_why(page):
+    page.set_machine(report(M4))
+    engine = row(page, "device.backend")
+    for task, chosen, why in (
+        (Task.CHAT, "mlx", "made by Apple for this chip"),
+        (Task.TEXT_CLASSIFICATION, "torch", "MLX trains text generation"),
+    ):
+        load(page, task.value, model={"method": "qlora"})
+        assert engine.field.segmented.buttons()["auto"].text() == f"Automatic ({chosen})"
+        assert why in engine.hint
+        assert rows(page)["Trained"].endswith("affine4" if chosen == "mlx" else "nf4")
+    put(page, device__backend="torch")
+    assert not engine.hint

@@ -1,5 +1,6 @@
 """A model that is tried answers as it did during training, before its first step and at last."""
 
+import sys
 from dataclasses import replace
 from io import BytesIO
 from typing import Any
@@ -11,7 +12,10 @@ import pytest
 
 from core.base.errors import ModelError, UserError
 from core.cli.main import main
-from core.jobs.chat import Answered, Chat, ChatTurn, EndedBy, Image, Loaded, Texts, Which
+from core.engine.generate.chat_job import inference_options
+from core.engine.generate.loading import load_model
+from core.jobs.chat import Answered, Chat, ChatTurn, EndedBy, Image, Load, Loaded, Texts, Which
+from core.options.catalogue import with_changes
 from core.options.choices import ImageFit, Method, Speaker, Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
@@ -136,6 +140,19 @@ def test_labels_are_those_of_the_run(tmp_path):
         load(empty)
     save_checkpoint(empty, 3)
     assert "resume the run" in lacks_model(empty)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="a Mac has what the run asked for")
+def test_a_run_of_mlx_on_a_mac_is_tried_here_by_pytorch(talk):
+    pytest.importorskip("bitsandbytes")
+    of_mac = {"device.name": "mps", "device.backend": "mlx"}
+    packed = {"model.method": Method.QLORA, "model.quantization": "affine4"}
+    asked = inference_options(
+        with_changes(talk.options(), of_mac | packed), Load(run=str(talk.path), which=Which.TRAINED)
+    )
+    model = load_model(talk, asked, Which.TRAINED)
+    assert (model.resolved.kind, model.resolved.options.model.quantization) == ("cpu", "nf4")
+    assert ask(model, said_to("Count to 3, please."), max_tokens=4).text
 
 
 def answers_on(folder: Any, task: Task, content: str, name: str) -> list[tuple[Any, Any, Any]]:
