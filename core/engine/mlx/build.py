@@ -38,7 +38,7 @@ GROUP = 64
 
 
 @dataclass(frozen=True)
-class Loaded:
+class MlxModel:
     """What a run trains, and on what.
 
     Attributes:
@@ -93,7 +93,7 @@ def resolve(options: RunOptions, why: str) -> ResolvedRun:
     return replace(resolved, reasons={**resolved.reasons, "device.backend": why})
 
 
-def load(options: RunOptions, reporter: Reporter) -> Loaded:
+def load(options: RunOptions, reporter: Reporter) -> MlxModel:
     """Loads the data and the model.
 
     Raises:
@@ -138,7 +138,7 @@ def load(options: RunOptions, reporter: Reporter) -> Loaded:
         held_out=data.held_out,
         weights=data.weights,
     )
-    return Loaded(model, prepared, layers, shapes, reference)
+    return MlxModel(model, prepared, layers, shapes, reference)
 
 
 def _read(options: RunOptions, data: LanguageData) -> tuple[nn.Module, Any, Shapes]:

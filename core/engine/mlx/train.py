@@ -27,7 +27,7 @@ from core.engine.devices.memory import MemoryReports, ceiling_of, process_peak
 from core.engine.generate.predict import Predictor, choose
 from core.engine.memory.forecast import foretell, refuse_too_large, remember
 from core.engine.mlx.batches import Batch, Batches, in_groups
-from core.engine.mlx.build import Loaded, load, resolve
+from core.engine.mlx.build import MlxModel, load, resolve
 from core.engine.mlx.generate import writer
 from core.engine.mlx.losses import objective_of
 from core.engine.mlx.memory import MlxMemory, explain
@@ -142,7 +142,7 @@ class Training(TrainingCallback):
     """
 
     def __init__(
-        self, run: RunFolder, resolved: ResolvedRun, log: RunLog, requests: RequestBox, loaded: Loaded
+        self, run: RunFolder, resolved: ResolvedRun, log: RunLog, requests: RequestBox, loaded: MlxModel
     ) -> None:
         self._run, self._resolved, self._log, self._requests, self._loaded = (
             run,

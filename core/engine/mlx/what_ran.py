@@ -13,7 +13,7 @@ from mlx_lm.tuner.lora import LoRALinear, LoRASwitchLinear
 from core.base.language import _, ngettext
 from core.engine.devices.choose import ResolvedRun
 from core.engine.mlx.batches import Batches
-from core.engine.mlx.build import Loaded
+from core.engine.mlx.build import MlxModel
 from core.engine.mlx.optimizers import (
     ClippedOptimizer,
     decayed_parameters,
@@ -37,7 +37,7 @@ OPTIMIZERS = {
 
 
 def what_ran(
-    loaded: Loaded,
+    loaded: MlxModel,
     optimizer: ClippedOptimizer,
     batches: Batches,
     resolved: ResolvedRun,
