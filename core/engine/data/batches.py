@@ -162,6 +162,27 @@ class PadRated(PadPairs):
         }
 
 
+# --- How batches are made, in the words of `WhatRan`
+
+
+GROUPED = "grouped by length"
+LONGEST = "each batch's longest"
+
+
+def padded_to(collator: Any) -> str:
+    """Returns the length of rows; empty for images. Collators that wrap another have it as `collate`."""
+    while not isinstance(collator, PadTexts):
+        collator = getattr(collator, "collate", None)
+        if collator is None:
+            return ""
+    return longest_to(collator.multiple) if collator.length is None else f"{collator.length:,} tokens"
+
+
+def longest_to(multiple: int) -> str:
+    """Returns `WhatRan.padded_to` of rows that aren't of a fixed length."""
+    return LONGEST if multiple == 1 else f"{LONGEST}, to multiples of {multiple}"
+
+
 # --- Worker processes: how they are started, and what they are sent
 
 

@@ -164,7 +164,7 @@ def folder_of(source: str) -> Path:
     from huggingface_hub import snapshot_download
 
     with refusals.explained(source):
-        return Path(snapshot_download(found, allow_patterns=["*.json", "*.safetensors"]))
+        return Path(snapshot_download(found, allow_patterns=["*.json", "model*.safetensors"]))
 
 
 def _random(options: RunOptions, data: LanguageData) -> tuple[nn.Module, Any, Shapes]:

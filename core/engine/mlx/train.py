@@ -227,8 +227,8 @@ class Training(TrainingCallback):
         )
         if self._predictions is not None:
             self._predictions.begin()
-            if batches.total and not (self.step and self._has_eval):
-                self._predictions.tell(self.step, batches.epoch_after(self.step))
+        if batches.total and not (self.step and self._has_eval):
+            self._tell_predictions()
         self._requests.can_save = True
 
     def _iterate(self, **_more: Any) -> Iterator[tuple[mx.array, ...]]:
@@ -313,8 +313,10 @@ class Training(TrainingCallback):
         """
         requests = self._requests
         is_best = not requests.end_requested() and self._is_evaluation_due() and self._evaluate()
+        if not self._has_eval and self._has_told and self.step % self._batches.per_epoch == 0:
+            self._tell_predictions()
         ends = requests.end_requested()
-        if ends and requests.evaluates and not self._is_evaluated():
+        if ends and requests.evaluates and self.step and not self._is_evaluated():
             is_best = self._evaluate()
         if ends or is_best or requests.save_requested() or self._is_checkpoint_due():
             self._save()
@@ -375,11 +377,14 @@ class Training(TrainingCallback):
         metrics = {
             f"eval_{name}": value for name, value in objective.metrics(means, prepared.held_out).items()
         }
-        if self._predictions is not None:
-            self._predictions.tell(self.step, epoch)
+        self._tell_predictions()
         self.history.append({"step": self.step, **metrics})
         self._log.evaluated(self.step, epoch, metrics, seconds, metrics.get("eval_baseline"))
         return self._options.keeps_best and self._best() == self.step
+
+    def _tell_predictions(self) -> None:
+        if self._predictions is not None:
+            self._predictions.tell(self.step, self._batches.epoch_after(self.step))
 
     def _predict(self, predictor: Predictor, should_stop: ShouldStop) -> tuple[Said, ...]:
         self._model.eval()

@@ -11,6 +11,7 @@ from mlx_lm.tuner.dora import DoRALinear
 from mlx_lm.tuner.lora import LoRALinear, LoRASwitchLinear
 
 from core.base.language import _, ngettext
+from core.engine.data.batches import GROUPED, padded_to
 from core.engine.devices.choose import ResolvedRun
 from core.engine.mlx.batches import Batches
 from core.engine.mlx.build import MlxModel
@@ -88,8 +89,8 @@ def what_ran(
         empty_cache_steps=options.memory.empty_cache_steps,
         batches_per_step=options.memory.gradient_accumulation_steps,
         effective_batch=options.memory.batch_size * options.memory.gradient_accumulation_steps,
-        padded_to=getattr(batches.collator, "described", ""),
-        sampling="grouped by length" if batches.is_grouped else "random",
+        padded_to=padded_to(batches.collator),
+        sampling=GROUPED if batches.is_grouped else "random",
         reasons=resolved.reasons,
     )
 

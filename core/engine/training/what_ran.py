@@ -10,7 +10,7 @@ import torch
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from core.base.language import _
-from core.engine.data.batches import PadTexts
+from core.engine.data.batches import GROUPED, LONGEST, longest_to, padded_to
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import memory_limit
 from core.engine.environment import torch_settings
@@ -120,8 +120,6 @@ def _dtype_name(dtype: torch.dtype) -> str:
 
 START_METHODS = {"ForkProcess": "fork", "ForkServerProcess": "forkserver", "SpawnProcess": "spawn"}
 """By the class of multiprocessing's processes."""
-GROUPED = "grouped by length"
-LONGEST = "each batch's longest"
 
 
 def _batches(trainer: WatchedTrainer) -> dict[str, Any]:
@@ -141,26 +139,12 @@ def _batches(trainer: WatchedTrainer) -> dict[str, Any]:
         "workers": tuple(worker.pid for worker in workers),
         "worker_start": START_METHODS.get(type(workers[0]).__name__, "") if workers else "",
         "pinned": loader.pin_memory and torch.cuda.is_available(),  # torch pins for CUDA only
-        "padded_to": _padded_to(loader.collate_fn),
+        "padded_to": padded_to(loader.collate_fn),
         "augmentation": getattr(getattr(trainer.train_dataset, "transform", None), "changes", ""),
         "sampling": GROUPED if isinstance(batch_sampler.sampler, LengthGroupedSampler) else "random",
         "batches_per_step": accumulated,
         "effective_batch": samples * world_size(),
     }
-
-
-def _padded_to(collator: Any) -> str:
-    """Returns the length of rows; empty for images. Collators that wrap another have it as `collate`."""
-    while not isinstance(collator, PadTexts):
-        collator = getattr(collator, "collate", None)
-        if collator is None:
-            return ""
-    return longest_to(collator.multiple) if collator.length is None else f"{collator.length:,} tokens"
-
-
-def longest_to(multiple: int) -> str:
-    """Returns `WhatRan.padded_to` of rows that aren't of a fixed length."""
-    return LONGEST if multiple == 1 else f"{LONGEST}, to multiples of {multiple}"
 
 
 # --- The live optimizer

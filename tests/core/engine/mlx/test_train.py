@@ -234,6 +234,22 @@ def test_a_run_that_gets_worse_stops_early_with_the_best_model(tmp_path):
     assert story.last.waited == 2
 
 
+def test_a_run_without_training_measures_as_torch_does(tmp_path):
+    options = with_changes(chats(tmp_path), {"training.max_steps": None, "training.epochs": 0.0})
+    found, expected = on_mlx(tmp_path / "mlx", options), on_torch(tmp_path / "torch", options)
+    assert found.evaluations.keys() == expected.evaluations.keys() == {0}
+    assert found.evaluations[0] == pytest.approx(expected.evaluations[0], rel=1e-4)
+    assert found.ended == (Outcome.FINISHED, 0)
+    assert not (tmp_path / "mlx" / "model").exists()
+
+
+def test_without_validation_data_samples_are_written_after_each_epoch(tmp_path):
+    options = chats(tmp_path, eval_fraction=0.0, max_steps=8, prompts=("Count to 2, please.",))
+    story = on_mlx(tmp_path / "run", options)
+    assert [event.step for event in story.of(Predicted)] == [0, 4, 8]
+    assert not story.evaluations
+
+
 def test_a_finished_run_can_be_made_longer(tmp_path):
     constant = {"schedule": Schedule.CONSTANT, "warmup": 0.0}
     longer = chats(tmp_path, max_steps=14, **constant)
