@@ -63,7 +63,14 @@ def test_the_first_example_is_trained_watched_saved_and_listed(tmp_path):
     assert "AdamW" in ran.optimizer
     assert ran.total_parameters == ran.trainable_parameters == 11_181_642
     assert ran.optimizer_state_bytes >= 2 * 4 * ran.total_parameters, "two moments in fp32"
-    left_to_hone = {"device.name", "device.precision", "device.threads", "data.pin_memory", "data.workers"}
+    left_to_hone = {
+        "device.name",
+        "device.backend",
+        "device.precision",
+        "device.threads",
+        "data.pin_memory",
+        "data.workers",
+    }
     assert set(ran.reasons) == left_to_hone
 
     # the last checkpoint is complete, and the model can be used without Hone
