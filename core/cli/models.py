@@ -301,7 +301,7 @@ def _add_export(commands: CommandParsers) -> None:
         default=NumberFormat.AUTO.value,
         help=_(
             "number format of the weights; default: as trained, with LoRA as the model it was trained on; q8_0, q4_0 "
-            "and q4_k_m: only with gguf"
+            "and q4_k_m: only with gguf; affine8 and affine4: only with mlx"
         ),
     )
     model.add_argument("--checkpoint", default="", metavar="NAME", help=_("export this checkpoint"))
@@ -357,9 +357,9 @@ def list_formats(run: RunFolder, *, as_json: bool) -> int:
         refused = _("Not on this computer: {reason}") if offer.suits else _("Not for this run: {reason}")
         refusal = refused.format(reason=offer.refusal) if offer.refusal else offer.caution
         sizes = [f"{one.numbers} {formats.memory(one.size)}" for one in offer.formats if one.size]
-        lines += [f"{offer.kind:<8} {title}. {purpose}"]
-        lines += [f"{'':<8} {_('About: {sizes}').format(sizes=', '.join(sizes))}"] if sizes else []
-        lines += [f"{'':<8} {refusal}\n" if refusal else ""]
+        lines += [f"{offer.kind:<11} {title}. {purpose}"]
+        lines += [f"{'':<11} {_('About: {sizes}').format(sizes=', '.join(sizes))}"] if sizes else []
+        lines += [f"{'':<11} {refusal}\n" if refusal else ""]
     print_answer(offered, lines, as_json=as_json)
     return 0
 

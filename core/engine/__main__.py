@@ -318,10 +318,15 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
             options = find_source(RunFolder(Path(export_request.run)), export_request.checkpoint).options
             prepare(msgspec.structs.replace(options, device=DeviceOptions(name="cpu")))
             os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a run that trains keeps the GPU
-            from core.engine.export.job import export
+            from core.engine.export import job
 
+            writers = job.WRITERS
+            if export_request.kind.needs_mlx:
+                from core.engine.mlx import export as mlx_export
+
+                writers = mlx_export.WRITERS
             with channel.steps() as begin_step:
-                return export(export_request, begin_step)
+                return job.export(export_request, begin_step, writers)
     return _run_network_job(name, channel)
 
 

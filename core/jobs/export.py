@@ -16,15 +16,27 @@ class ExportKind(StrEnum):
     MERGED = "merged"
     OLLAMA = "ollama"
     GGUF = "gguf"
+    MLX = "mlx"
+    MLX_ADAPTER = "mlx-adapter"
     ONNX = "onnx"
     COREML = "coreml"
     HUB = "hub"
+
+    @property
+    def needs_mlx(self) -> bool:
+        return self in (ExportKind.MLX, ExportKind.MLX_ADAPTER)
+
+    @property
+    def is_adapter(self) -> bool:
+        """Whether it is of use only together with the model that it was trained with."""
+        return self in (ExportKind.ADAPTER, ExportKind.MLX_ADAPTER)
 
 
 class NumberFormat(StrEnum):
     """Number format of the exported weights; "auto": as trained, merged ones as in their base model.
 
-    Quantized ones are llama.cpp's: blocks of 32 weights with a scale each, or for q4_k_m of 256 with several.
+    Quantized ones are llama.cpp's, with blocks of 32 weights that share a scale, or for q4_k_m of 256 with several; and
+    MLX's (affine), with groups of 64 that share a scale and an offset.
     """
 
     AUTO = "auto"
@@ -34,10 +46,16 @@ class NumberFormat(StrEnum):
     Q8_0 = "q8_0"
     Q4_0 = "q4_0"
     Q4_K_M = "q4_k_m"
+    AFFINE8 = "affine8"
+    AFFINE4 = "affine4"
 
     @property
     def is_quantized(self) -> bool:
-        return self.value.startswith("q")
+        return self.value.startswith("q") or self.is_affine
+
+    @property
+    def is_affine(self) -> bool:
+        return self.value.startswith("affine")
 
 
 class Compared(StrEnum):

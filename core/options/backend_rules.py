@@ -19,6 +19,9 @@ from core.options.choices import (
     Toggle,
 )
 
+MLX_ON_CPU = "HONE_MLX_CPU"
+"""The variable that lets tests choose MLX without Apple silicon."""
+
 USE_TORCH = Fix(_("Use PyTorch"), {"device.backend": "torch"})
 
 

@@ -154,7 +154,7 @@ def _written_kind(wanted: Wanted, source: ExportSource, hold: Hold) -> ExportKin
     if reason := numbers_refusal(kind, wanted.numbers):
         raise UserError(_("The weights can't be {numbers}").format(numbers=wanted.numbers), reason)
     base = base_name(source.folder)
-    if wanted.kind is ExportKind.HUB and kind is ExportKind.ADAPTER and not is_on_hub(base):
+    if wanted.kind is ExportKind.HUB and kind.is_adapter and not is_on_hub(base):
         raise UserError(
             _("An adapter alone would be of no use on the Hub"),
             _("Its base model, {base}, is not there. Send the merged model.").format(base=base),

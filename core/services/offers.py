@@ -1,5 +1,7 @@
 """What a run's model can be exported to, why not to the rest, and how large the export gets."""
 
+import os
+import platform
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from core.base.language import _
 from core.base.processes import is_frozen
 from core.jobs.export import ExportKind, NumberFormat
 from core.options import hub
+from core.options.backend_rules import MLX_ON_CPU
 from core.runs.export_source import ExportSource, base_folder, base_name, config_of, is_on_hub
 from core.runs.models import WEIGHTS, count_weights
 
@@ -35,6 +38,16 @@ EXPORTS: dict[ExportKind, tuple[str, str]] = {
     ExportKind.GGUF: (
         "GGUF",
         _("For llama.cpp, LM Studio and the like: one file, made by llama.cpp's own converter."),
+    ),
+    ExportKind.MLX: (
+        _("MLX folder"),
+        _(
+            "For a Mac with Apple silicon: a model folder that LM Studio and mlx-lm load, quantized if you like."
+        ),
+    ),
+    ExportKind.MLX_ADAPTER: (
+        _("mlx-lm adapter"),
+        _("The trained matrices as mlx-lm reads them, to be used with the model they were trained with."),
     ),
     ExportKind.ONNX: (
         "ONNX",
@@ -114,6 +127,8 @@ def offers(source: ExportSource, hold: llama_cpp.Hold = lambda start: start()) -
 def _formats(source: ExportSource, kind: ExportKind) -> Iterator[FormatOffer]:
     written = default_pushed(source) if kind is ExportKind.HUB else kind
     for numbers in NumberFormat if kind in WITH_NUMBERS else [NumberFormat.AUTO]:
+        if numbers.is_quantized and numbers.is_affine is not (kind is ExportKind.MLX):
+            continue
         why = numbers_refusal(kind, numbers)
         yield FormatOffer(numbers, why, 0 if why else size_of(source, written, numbers))
 
@@ -122,6 +137,10 @@ def numbers_refusal(kind: ExportKind, numbers: NumberFormat) -> str:
     """Returns why an export of this kind can't have weights of this format; empty if it can."""
     if not numbers.is_quantized:
         return ""
+    if kind is ExportKind.MLX and not numbers.is_affine:
+        return _("It is a format of llama.cpp; MLX has affine8 and affine4.")
+    if numbers.is_affine:
+        return "" if kind is ExportKind.MLX else _("It is a format of MLX, for an MLX folder only.")
     if kind is not ExportKind.GGUF:
         return _("Only GGUF is quantized here. Ollama does it itself: ollama create --quantize q4_K_M NAME")
     if numbers is NumberFormat.Q4_K_M and llama_cpp.find_quantizer() is None:
@@ -143,9 +162,11 @@ def unsuited(source: ExportSource, kind: ExportKind) -> str:
     match kind:
         case ExportKind.FOLDER if source.is_adapter:
             return _("This run trained a LoRA adapter: export the adapter or the merged model.")
-        case ExportKind.ADAPTER | ExportKind.MERGED if not source.is_adapter:
+        case ExportKind.ADAPTER | ExportKind.MERGED | ExportKind.MLX_ADAPTER if not source.is_adapter:
             return _("This run trained no LoRA adapter: its model is whole already.")
-        case ExportKind.OLLAMA | ExportKind.GGUF if not task.writes_text:
+        case ExportKind.OLLAMA | ExportKind.GGUF | ExportKind.MLX | ExportKind.MLX_ADAPTER if (
+            not task.writes_text
+        ):
             return _("{kind} is for models that write text; this one was trained for “{task}”.").format(
                 kind=EXPORTS[kind][0], task=task.label
             )
@@ -165,6 +186,10 @@ def lacking(kind: ExportKind, hold: llama_cpp.Hold) -> str:
     match kind:
         case ExportKind.GGUF:
             return _lacking_for_gguf(hold)
+        case ExportKind.MLX | ExportKind.MLX_ADAPTER if not _has_mlx():
+            return _(
+                "Only on a Mac with Apple silicon and macOS 14 or later: Hone checks it with MLX itself."
+            )
         case ExportKind.ONNX if missing := [name for name in ONNX_PACKAGES if find_spec(name) is None]:
             if is_frozen():
                 return _("It needs packages that are not part of this program; run Hone from source.")
@@ -182,6 +207,11 @@ def lacking(kind: ExportKind, hold: llama_cpp.Hold) -> str:
                 reason=hub.forbidden_by(), host=hub.host()
             )
     return ""
+
+
+def _has_mlx() -> bool:
+    is_apple_silicon = (sys.platform, platform.machine()) == ("darwin", "arm64")
+    return (is_apple_silicon or os.environ.get(MLX_ON_CPU) == "1") and find_spec("mlx_lm") is not None
 
 
 def _lacking_for_gguf(hold: llama_cpp.Hold) -> str:
@@ -205,7 +235,7 @@ def caution(source: ExportSource, kind: ExportKind) -> str:
         return _(
             "It was trained with quantized weights; the merged ones are not quantized and answer slightly differently."
         )
-    if kind is ExportKind.ADAPTER and (source.folder / "base").is_dir():
+    if kind.is_adapter and (source.folder / "base").is_dir():
         return _("That model is a past run's: it comes along whole, in the folder “base”.")
     return ""
 
@@ -222,7 +252,10 @@ def default_pushed(source: ExportSource) -> ExportKind:
 
 SMALL_FILES = 16 << 20
 
-WITH_NUMBERS = (ExportKind.FOLDER, ExportKind.MERGED, ExportKind.OLLAMA, ExportKind.GGUF, ExportKind.HUB)
+WITH_NUMBERS = (
+    *(ExportKind.FOLDER, ExportKind.MERGED, ExportKind.OLLAMA, ExportKind.GGUF),
+    *(ExportKind.MLX, ExportKind.HUB),
+)
 """Kinds whose number format can be chosen."""
 BITS = {
     NumberFormat.FP32: (32.0, 32.0),
@@ -231,21 +264,23 @@ BITS = {
     NumberFormat.Q8_0: (8.5, 8.5),
     NumberFormat.Q4_0: (4.5, 8.5),
     NumberFormat.Q4_K_M: (4.8, 6.6),
+    NumberFormat.AFFINE8: (8.5, 8.5),
+    NumberFormat.AFFINE4: (4.5, 4.5),
 }
 """Bits of a weight with its share of the scales, and of one of the output layer."""
 
 
 def size_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> int:
     """Returns the approximate size of an export's weights."""
-    base = None if kind is ExportKind.ADAPTER or not source.is_adapter else base_folder(source.folder)
+    base = None if kind.is_adapter or not source.is_adapter else base_folder(source.folder)
     files = [*(base or source.folder).glob(WEIGHTS)]
-    if kind is ExportKind.ADAPTER:
+    if kind.is_adapter:
         files += (source.folder / "base").glob(WEIGHTS)
     elif kind in (ExportKind.ONNX, ExportKind.COREML):
         numbers = NumberFormat.FP32
     elif kind is ExportKind.GGUF and numbers is NumberFormat.AUTO:
         numbers = NumberFormat.FP16  # or bf16
-    if numbers is NumberFormat.AUTO or kind is ExportKind.ADAPTER:
+    if numbers is NumberFormat.AUTO or kind.is_adapter:
         return sum(path.stat().st_size for path in files)
     count, (bits, bits_of_head) = count_weights(files), BITS[numbers]
     config = config_of(base or source.folder)
@@ -255,7 +290,10 @@ def size_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> in
 
 
 def bytes_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> int:
-    """Estimates an export's bytes; for a GGUF file with the folder, and the 16-bit file, that it is made from."""
+    """Estimates an export's bytes, with the folder that GGUF and MLX are made from, and GGUF's file in 16 bits."""
+    if kind is ExportKind.MLX:
+        folder = NumberFormat.BF16 if numbers.is_quantized else numbers
+        return size_of(source, ExportKind.FOLDER, folder) + size_of(source, kind, numbers) + SMALL_FILES
     if kind is not ExportKind.GGUF:
         return size_of(source, kind, numbers) + SMALL_FILES
     folder = NumberFormat.AUTO if numbers.is_quantized else numbers

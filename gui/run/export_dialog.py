@@ -52,6 +52,8 @@ NUMBERS = {
     NumberFormat.Q8_0: _("q8_0: about 1 byte each, slightly rounded"),
     NumberFormat.Q4_0: _("q4_0: about half a byte each, answers differ"),
     NumberFormat.Q4_K_M: _("q4_k_m: about half a byte each, more exact than q4_0"),
+    NumberFormat.AFFINE8: _("affine8: about 1 byte each, slightly rounded"),
+    NumberFormat.AFFINE4: _("affine4: about half a byte each, answers differ"),
 }
 SIZE = (700, 640)
 OUTCOME_HEIGHT = 104

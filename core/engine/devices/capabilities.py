@@ -21,6 +21,7 @@ from core.base.language import _
 from core.base.processes import is_frozen
 from core.engine.devices.stored_checks import software, stored_checks
 from core.monitor.nvidia import CARDS, find_gpu
+from core.options.backend_rules import MLX_ON_CPU
 from core.options.choices import FP16_NEEDS_GPU, Backend, Task
 from core.options.device_support import ANY_OTHER, MORE_THAN, Instead, Settled
 
@@ -106,10 +107,6 @@ OPTIONAL_LIBRARIES = {
 def versions() -> dict[str, str]:
     """Returns the versions of Python and the training libraries, without importing them."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
-
-
-MLX_ON_CPU = "HONE_MLX_CPU"
-"""The variable that lets tests choose MLX without Apple silicon."""
 
 
 def system_facts() -> SystemFacts:

@@ -123,14 +123,19 @@ def write_folder(source: ExportSource, place: ExportTarget, tell: Tell) -> Writt
     """
     tolerance = write_whole(source, place, tell)
     task, folder = source.options.task, place.into
-    numbers = numbers_of(source, place)
-    if numbers is NumberFormat.AUTO:
-        numbers = NumberFormat.FP32
-    notes = (IN_FORMAT.format(numbers=numbers),) if source.is_adapter else ()
+    notes = merge_notes(source, place)
     if source.network:
         return Written(by_logits(task, tolerance, lambda rows: network_answers(folder, rows)), notes=notes)
     check = by_logits(task, tolerance, lambda rows: answers(read_pretrained(str(folder), task).eval(), rows))
     return Written(check, notes=(*notes, FROM_QUANTIZED) if source.is_packed else notes)
+
+
+def merge_notes(source: ExportSource, place: ExportTarget) -> tuple[str, ...]:
+    """Tells how an adapter was merged into its base model; nothing of a model that was trained whole."""
+    numbers = numbers_of(source, place)
+    if numbers is NumberFormat.AUTO:
+        numbers = NumberFormat.FP32
+    return (IN_FORMAT.format(numbers=numbers),) if source.is_adapter else ()
 
 
 def write_whole(source: ExportSource, place: ExportTarget, tell: Tell) -> Tolerance:
@@ -198,20 +203,21 @@ def write_adapter(source: ExportSource, place: ExportTarget, tell: Tell) -> Writ
     copy_files(source.folder, place.into, FILES)
     if (place.into / "config.json").is_file():
         change_json(place.into / "config.json", quantization_config=None)
-    note = _name_base(source, place)
+    if (source.folder / BASE).is_dir():
+        (place.into / BASE).mkdir()
+        copy_files(source.folder / BASE, place.into / BASE, (*WEIGHTS, *BESIDE))
+    note = name_base(source, place, "base_model_name_or_path")
     exported = replace(source, folder=place.into)
     check = by_logits(source.options.task, EXACT, lambda rows: answers(load_trained(exported), rows))
     return Written(check, notes=(note,) if note else ())
 
 
-def _name_base(source: ExportSource, place: ExportTarget) -> str:
-    """Writes the base's final place into the adapter's config; returns a note on it, or an empty text."""
+def name_base(source: ExportSource, place: ExportTarget, field: str) -> str:
+    """Writes the base's final place into `field` of the adapter's config; returns a note on it, or an empty text."""
     base = base_name(source.folder)
     if (source.folder / BASE).is_dir():
-        (place.into / BASE).mkdir()
-        copy_files(source.folder / BASE, place.into / BASE, (*WEIGHTS, *BESIDE))
         base = str(place.target / BASE)
-        change_json(place.into / "adapter_config.json", base_model_name_or_path=base)
+        change_json(place.into / "adapter_config.json", **{field: base})
         note = _(
             "Its base is the model of a past run, in {folder}/; update adapter_config.json if you move it."
         )

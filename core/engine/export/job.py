@@ -61,6 +61,9 @@ PURPOSES = {
 }
 """The Hub's name of each task (`pipeline_tag`)."""
 
+LIBRARIES = {ExportKind.ADAPTER: "peft", ExportKind.ONNX: "onnx", ExportKind.COREML: "coreml"}
+"""The Hub's names of libraries other than that of the model (`library_name`)."""
+
 NOT_SHOWN = ("output.", "data.text_columns", "model.source", "data.train", "task")
 """Options that don't affect the model, or are shown elsewhere."""
 
@@ -86,7 +89,7 @@ def write_card(
     check = f"It was not compared with the trained model. {report.unchecked}"
     if report.agreement is not None:
         check = f"Compared with the trained model: {agreement_text(report.agreement)} {report.agreement.why}"
-    if report.kind is ExportKind.MERGED:
+    if report.kind in (ExportKind.MERGED, ExportKind.MLX):
         check = " ".join((check, *(note for note in report.notes if note != source.checkpoint_text)))
     values: dict[str, Any] = {
         "head": _front_matter(source, report.kind, status, [run for _title, run in runs]),
@@ -167,14 +170,14 @@ def _front_matter(
     base = base_name(source.folder) if source.is_adapter else runs[-1].model.source
     if not is_on_hub(base) or Path(base).exists():
         base = ""
-    library = {ExportKind.ADAPTER: "peft", ExportKind.ONNX: "onnx", ExportKind.COREML: "coreml"}.get(kind)
+    library = "mlx" if kind.needs_mlx else LIBRARIES.get(kind)
     data = [hub_data(name)[0] for run in runs if (name := Scheme.HUB.name_of(run.data.train))]
     values: dict[str, Any] = {
         "library_name": library or source.network or "transformers",
         "pipeline_tag": PURPOSES[source.options.task],
         "tags": ["hone", *(["lora"] if source.is_adapter else [])],
         "base_model": base or None,
-        "base_model_relation": {ExportKind.ADAPTER: "adapter"}.get(kind, "finetune") if base else None,
+        "base_model_relation": ("adapter" if kind.is_adapter else "finetune") if base else None,
         "datasets": data or None,
         "metrics": [name.removeprefix("eval_") for name in status.metrics if name in METRIC_TITLES] or None,
         "license": _licence(runs[-1]) or None,
@@ -227,7 +230,9 @@ def _licence(first: RunOptions) -> str:
 # --- The job
 
 
-WRITERS: dict[ExportKind, Callable[[ExportSource, verify.ExportTarget, verify.Tell], verify.Written]] = {
+Writer = Callable[[ExportSource, verify.ExportTarget, verify.Tell], verify.Written]
+
+WRITERS: Mapping[ExportKind, Writer] = {
     ExportKind.FOLDER: write_folder,
     ExportKind.ADAPTER: write_adapter,
     ExportKind.MERGED: write_folder,
@@ -242,8 +247,10 @@ class NotTheSame(ModelError):  # noqa: N818 - said as the person sees it
     """An exported model differs from the trained one, and is deleted."""
 
 
-def export(request: ExportRequest, tell: verify.Tell) -> ExportReport:
-    """Writes the export into `request.staging` and checks it there.
+def export(
+    request: ExportRequest, tell: verify.Tell, writers: Mapping[ExportKind, Writer] = WRITERS
+) -> ExportReport:
+    """Writes the export into `request.staging` by one of `writers`, and checks it there.
 
     The two models are in memory one after the other, in fp32 on the CPU: a run that trains keeps its GPU.
 
@@ -253,7 +260,7 @@ def export(request: ExportRequest, tell: verify.Tell) -> ExportReport:
     """
     source = find_source(RunFolder(Path(request.run)), request.checkpoint)
     into = Path(request.staging)
-    written = WRITERS[request.kind](
+    written = writers[request.kind](
         source, verify.ExportTarget(into, Path(request.target), request.numbers), tell
     )
     agreement, unchecked = _check(source, written, tell)

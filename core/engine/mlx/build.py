@@ -88,9 +88,13 @@ def resolve(options: RunOptions, why: str) -> ResolvedRun:
     resolved = resolve_run(gather(), options, sees_one_gpu=True)
     environment.apply(resolved.options)
     if resolved.kind == "cpu":
-        mx.set_default_device(mx.Device(mx.cpu))
-        mx.disable_compile()  # on a CPU it runs a C++ compiler, for each kernel anew
+        use_cpu()
     return replace(resolved, reasons={**resolved.reasons, "device.backend": why})
+
+
+def use_cpu() -> None:
+    mx.set_default_device(mx.Device(mx.cpu))
+    mx.disable_compile()  # on a CPU it runs a C++ compiler, for each kernel anew
 
 
 def load(options: RunOptions, reporter: Reporter) -> MlxModel:

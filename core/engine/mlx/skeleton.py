@@ -97,20 +97,28 @@ def add_adapter(model: nn.Module, like: Any, published: Shapes) -> dict[str, Any
                 (USE_TORCH,),
             )
         found[path.removesuffix(".weight")] = layer
-    first = next(iter(found.values()))
     model.freeze()
-    lora = {
-        "rank": first.r[ADAPTER],
-        "scale": first.scaling[ADAPTER],
-        "dropout": getattr(first.lora_dropout[ADAPTER], "p", 0.0),
-        "keys": set(found),
-    }
-    linear_to_lora_layers(model, 0, lora, use_dora=first.use_dora[ADAPTER])
+    linear_to_lora_layers(model, 0, lora_parameters(found), use_dora=is_dora(found))
     modules = dict(model.named_modules())
     for path, layer in found.items():
         modules[path].lora_a = mx.array(layer.lora_A[ADAPTER].weight.detach().numpy().T)
         modules[path].lora_b = mx.array(layer.lora_B[ADAPTER].weight.detach().numpy().T)
     return found
+
+
+def lora_parameters(layers: dict[str, Any]) -> dict[str, Any]:
+    """Returns the adapter's numbers as mlx-lm names them, from `layers` as `add_adapter` returns them."""
+    first = next(iter(layers.values()))
+    return {
+        "rank": first.r[ADAPTER],
+        "scale": first.scaling[ADAPTER],
+        "dropout": getattr(first.lora_dropout[ADAPTER], "p", 0.0),
+        "keys": [*layers],
+    }
+
+
+def is_dora(layers: dict[str, Any]) -> bool:
+    return any(layer.use_dora[ADAPTER] for layer in layers.values())
 
 
 def _place(name: str, places: dict[str, str]) -> str | None:

@@ -222,7 +222,7 @@ def test_without_a_kind_an_export_lists_them(tmp_path, hone):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "model.safetensors").write_bytes(bytes(3 << 20))
     out = hone("export", folder).out
-    assert "gguf     GGUF." in out
+    assert "gguf        GGUF." in out
     assert "About: auto 3.00 MB" in out
     assert "Not for this run: This run trained no LoRA adapter" in out
     assert {offer["kind"] for offer in hone("export", folder, "--json").json} == set(ExportKind)

@@ -12,8 +12,8 @@ from core.base.errors import DeviceError, ModelError
 from core.engine import __main__ as engine
 from core.engine import backend
 from core.engine.backend import choose
-from core.engine.devices.capabilities import MLX_ON_CPU
 from core.options import RunOptions
+from core.options.backend_rules import MLX_ON_CPU
 from core.options.catalogue import with_changes
 from core.options.choices import Backend, Task
 from core.options.method_rules import starting_options

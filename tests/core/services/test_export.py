@@ -21,7 +21,7 @@ from core.runs.export_source import ExportSource, find_source
 from core.runs.folder import RunFolder
 from core.services import offers as offered
 from core.services.export import Export, Wanted
-from core.services.offers import SMALL_FILES, bytes_of, default_pushed, offers
+from core.services.offers import SMALL_FILES, bytes_of, default_pushed, numbers_refusal, offers
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "tests" / "fakes" / "export_job.py"
@@ -70,6 +70,7 @@ def test_offers_of_a_classifier(run):
 
 def test_offers_of_an_adapter(tmp_path, monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setattr(offered, "_has_mlx", lambda: True)
     found = source(tmp_path / "chat", Task.CHAT, "Qwen2ForCausalLM", "some/base")
     refused = {kind for kind, reason in refusals(found).items() if reason}
     assert refused == {ExportKind.FOLDER, ExportKind.ONNX, ExportKind.COREML, ExportKind.GGUF}
@@ -186,12 +187,52 @@ def test_what_can_be_known_before_is_refused_before(run, out, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("computer", "package", "refused"),
+    [
+        ("darwin arm64", "mlx_lm", False),
+        ("linux x86_64 1", "mlx_lm", False),
+        ("linux x86_64", "mlx_lm", True),
+        ("linux aarch64", "mlx_lm", True),
+        ("darwin x86_64", "mlx_lm", True),
+        ("darwin arm64", None, True),
+    ],
+)
+def test_exports_for_mlx_are_offered_where_mlx_is(tmp_path, monkeypatch, computer, package, refused):
+    system, machine, *variable = computer.split()
+    monkeypatch.setattr(offered.sys, "platform", system)
+    monkeypatch.setattr(offered.platform, "machine", lambda: machine)
+    monkeypatch.setattr(offered, "find_spec", lambda name: package if name == "mlx_lm" else None)
+    monkeypatch.setenv("HONE_MLX_CPU", "".join(variable))
+    found = source(tmp_path / "run", Task.CHAT, adapter="some/base")
+    offer = next(each for each in offers(found) if each.kind is ExportKind.MLX)
+    assert offer.suits
+    assert ("Only on a Mac with Apple silicon" in offer.refusal) is refused
+    assert bool(refusals(found)[ExportKind.MLX_ADAPTER]) is refused
+
+
+def test_each_program_has_its_own_quantized_formats(tmp_path, monkeypatch):
+    monkeypatch.setattr(offered, "_has_mlx", lambda: True)
+    found = {each.kind: each for each in offers(source(tmp_path / "run", Task.CHAT, "LlamaForCausalLM"))}
+    kinds = {
+        kind: [one.numbers for one in offer.formats if one.numbers.is_quantized]
+        for kind, offer in found.items()
+    }
+    assert kinds[ExportKind.MLX] == ["affine8", "affine4"]
+    assert kinds[ExportKind.FOLDER] == ["q8_0", "q4_0", "q4_k_m"], "refused, with Ollama's way"
+    assert not numbers_refusal(ExportKind.MLX, NumberFormat.AFFINE4)
+    assert "format of MLX" in numbers_refusal(ExportKind.GGUF, NumberFormat.AFFINE4)
+    assert "format of llama.cpp" in numbers_refusal(ExportKind.MLX, NumberFormat.Q8_0)
+
+
+@pytest.mark.parametrize(
     ("kind", "numbers", "bytes_a_weight"),
     [
         (ExportKind.FOLDER, NumberFormat.AUTO, 2),
         (ExportKind.FOLDER, NumberFormat.FP32, 4),
         (ExportKind.GGUF, NumberFormat.FP32, 8),
         (ExportKind.GGUF, NumberFormat.Q4_0, 4),
+        (ExportKind.MLX, NumberFormat.AUTO, 4),
+        (ExportKind.MLX, NumberFormat.AFFINE4, 2 + 4.5 / 8),
         (ExportKind.ONNX, NumberFormat.AUTO, 4),
     ],
 )
@@ -240,8 +281,12 @@ def test_the_model_is_uploaded_to_the_hub_and_nothing_stays_here(run, tmp_path, 
 @pytest.mark.parametrize(
     ("task", "first", "last"),
     [
-        (Task.IMAGE_CLASSIFICATION, ["folder", "onnx"], ["adapter", "merged", "ollama", "gguf"]),
-        (Task.CHAT, ["folder", "ollama"], ["adapter", "merged", "onnx", "coreml"]),
+        (
+            Task.IMAGE_CLASSIFICATION,
+            ["folder", "onnx"],
+            ["adapter", "merged", "ollama", "gguf", "mlx", "mlx-adapter"],
+        ),
+        (Task.CHAT, ["folder", "ollama"], ["adapter", "merged", "mlx-adapter", "onnx", "coreml"]),
     ],
 )
 def test_what_suits_the_model_is_offered_before_what_does_not(tmp_path, task, first, last):
@@ -250,8 +295,8 @@ def test_what_suits_the_model_is_offered_before_what_does_not(tmp_path, task, fi
     kinds = [offer.kind.value for offer in offered]
     assert kinds[: len(first)] == first
     assert not any(offer.refusal for offer in offered[: len(first)])
-    assert kinds[-4:] == last
+    assert kinds[-len(last) :] == last
     assert {offer.kind.value for offer in offered if not offer.suits} == set(last)
-    between = offered[len(first) : -4]
+    between = offered[len(first) : -len(last)]
     assert between, "the Hub and what this computer lacks"
     assert all(offer.refusal and offer.suits for offer in between)

@@ -1,0 +1,217 @@
+"""What MLX trained is exported to every format, and any run's model for mlx-lm, which loads it alone."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
+
+from core.base.errors import ModelError
+from core.engine.export.job import WRITERS, export
+from core.engine.reporter import Reporter
+from core.jobs.export import ExportKind, ExportReport, ExportRequest, NumberFormat
+from core.options import RunOptions, run_file
+from core.options.catalogue import with_changes
+from core.options.choices import Method, Task
+from core.runs.folder import RunFolder
+from tests.fakes.models import instructions, save_tiny_talker, write_json
+from tests.fakes.training import run_options
+
+pytest.importorskip("mlx.core")
+
+import mlx.core as mx
+from mlx_lm import utils
+
+from core.engine.mlx import export as mlx_export
+from core.engine.mlx.train import train_run
+from tests.core.engine.mlx.test_train import KINDS
+
+
+def trained(folder: Path, options: RunOptions) -> RunFolder:
+    folder.mkdir()
+    run_file.write(options, folder / "run.toml")
+    run, reporter = RunFolder(folder), Reporter(RunFolder(folder))
+    reporter.start({})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HONE_MLX_CPU", "1")
+        assert train_run(run, with_changes(options, {"device.backend": "mlx"}), reporter) == 0
+    return run
+
+
+def published_before(model: Path, into: Path) -> Path:
+    """Copies a model, with the base of its rotary embeddings where transformers 4 wrote it."""
+    shutil.copytree(model, into)
+    config = json.loads((into / "config.json").read_text())
+    config["rope_theta"] = config.pop("rope_parameters")["rope_theta"]
+    (into / "config.json").write_text(json.dumps(config))
+    return into
+
+
+def rename_base(run: RunFolder, base: Path) -> None:
+    path = run.model / "adapter_config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "base_model_name_or_path": str(base)}))
+
+
+ROPE = {"rope_type": "default", "rope_theta": 500.0}
+"""Not mlx-lm's default."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A run of each method."""
+    folder = tmp_path_factory.mktemp("runs")
+    source = save_tiny_talker(folder / "talker", hidden_size=64, rope_parameters=ROPE)
+    asked = {
+        "max_length": 96,
+        "max_steps": 6,
+        "batch_size": 4,
+        "eval_fraction": 0.2,
+        "predictions": 2,
+        "learning_rate": 1e-2,
+    }
+    rows = write_json(folder / "rows.json", instructions(20))
+    return {
+        method: trained(
+            folder / method.value,
+            run_options(Task.CHAT, source=source, method=method, train=rows, lora_rank=4, **asked),
+        )
+        for method in (Method.FULL, Method.LORA)
+    }
+
+
+def exported(
+    run: RunFolder, kind: ExportKind, into: Path, numbers: NumberFormat = NumberFormat.AUTO
+) -> ExportReport:
+    into.mkdir()
+    request = ExportRequest(
+        run=str(run.path), kind=kind, staging=str(into), target=str(into), numbers=numbers
+    )
+    report = export(request, lambda _doing: None, {**WRITERS, **mlx_export.WRITERS})
+    assert report.agreement is not None
+    assert report.agreement.holds
+    assert report.agreement.held_out
+    return report
+
+
+# --- What MLX trained
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [
+        (Method.FULL, ExportKind.OLLAMA),
+        (Method.LORA, ExportKind.ADAPTER),
+        (Method.LORA, ExportKind.MERGED),
+    ],
+)
+def test_what_mlx_trained_is_exported_as_what_pytorch_trained(method, kind, runs, tmp_path):
+    report = exported(runs[method], kind, tmp_path / "out")
+    assert report.agreement.largest < 1e-4
+    assert report.files
+
+
+def test_what_mlx_trained_becomes_a_gguf_file(runs, tmp_path, monkeypatch):
+    shutil.copy(Path(__file__).parents[3] / "fakes" / "convert_hf_to_gguf.py", tmp_path)
+    monkeypatch.setenv("LLAMA_CPP", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    assert "full.gguf" in exported(runs[Method.FULL], ExportKind.GGUF, tmp_path / "out").files
+
+
+# --- Folders of MLX
+
+
+@pytest.mark.parametrize(
+    ("method", "numbers", "why"),
+    [
+        (Method.FULL, NumberFormat.AUTO, "another order"),
+        (Method.FULL, NumberFormat.AFFINE4, "affine4 rounds the weights: read back, they are off by "),
+        (Method.LORA, NumberFormat.BF16, "bf16 keeps 8 bits"),
+        (Method.LORA, NumberFormat.AFFINE8, "affine8 rounds the weights: read back, they are off by 0."),
+    ],
+)
+def test_mlx_lm_loads_an_exported_folder_alone(method, numbers, why, runs, tmp_path):
+    report = exported(runs[method], ExportKind.MLX, tmp_path / "out", numbers)
+    assert {"config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"} <= {*report.files}
+    assert not [name for name in report.files if "/" in name]
+    assert why in report.agreement.why
+    assert bool(report.notes) is (method is Method.LORA)
+    model, _tokenizer = utils.load(str(tmp_path / "out"))
+    assert model.args.rope_theta == ROPE["rope_theta"]
+    bits = {module.bits for _name, module in model.named_modules() if hasattr(module, "bits")}
+    assert bits == ({int(numbers[-1])} if numbers.is_affine else set())
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "gpt2", "gemma3", "phi3", "mixtral"])
+def test_mlx_lm_computes_the_same_with_a_converted_folder(kind, tmp_path):
+    source, into = KINDS[kind](tmp_path / "model"), tmp_path / "mlx"
+    mlx_export._convert(source, into)
+    ids = torch.tensor([[3, 4, 5, 6, 7, 8]])
+    with torch.no_grad():
+        expected = AutoModelForCausalLM.from_pretrained(source).eval()(input_ids=ids).logits.numpy()
+    model, _config = utils.load_model(into)
+    assert np.abs(np.array(model(mx.array(ids.numpy()))) - expected).max() < 1e-4
+
+
+def test_a_quantized_weight_that_is_wrong_is_found(runs, tmp_path, monkeypatch):
+    convert = mlx_export._convert
+
+    def convert_wrongly(folder: Path, into: Path, bits: int | None = None) -> None:
+        convert(folder, into, bits)
+        weights = load_file(into / "model.safetensors")
+        weights["model.layers.1.mlp.down_proj.weight"].view(torch.int32)[0, 0] ^= 0x80
+        save_file(weights, into / "model.safetensors", metadata={"format": "mlx"})
+
+    monkeypatch.setattr(mlx_export, "_convert", convert_wrongly)
+    with pytest.raises(ModelError, match="differ from the trained ones"):
+        exported(runs[Method.FULL], ExportKind.MLX, tmp_path / "out", NumberFormat.AFFINE4)
+
+
+# --- Adapters of mlx-lm
+
+
+def test_mlx_lm_adds_an_exported_adapter_to_a_model_of_the_hub(runs, tmp_path):
+    """A config of before transformers 5, as most on the Hub are."""
+    run = RunFolder(Path(shutil.copytree(runs[Method.LORA].path, tmp_path / "run")))
+    base = published_before(Path(run.options().model.source), tmp_path / "base")
+    rename_base(run, base)
+    report = exported(run, ExportKind.MLX_ADAPTER, tmp_path / "out")
+    assert {"adapters.safetensors", "adapter_config.json"} <= {*report.files}
+    assert report.agreement.largest < 1e-4
+    config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+    assert config["fine_tune_type"] == "lora"
+    assert config["lora_parameters"]["rank"] == 4
+    assert "model.layers.0.self_attn.q_proj" in config["lora_parameters"]["keys"]
+    model, _tokenizer = utils.load(str(base), adapter_path=str(tmp_path / "out"))
+    assert model.layers[0].self_attn.q_proj.lora_b.any()
+
+
+def test_an_adapter_of_dora_comes_with_its_magnitudes_and_the_model_of_a_past_run(runs, tmp_path):
+    past = runs[Method.FULL]
+    options = with_changes(
+        runs[Method.LORA].options(), {"model.source": f"run:{past.path}", "model.lora_dora": True}
+    )
+    run = trained(tmp_path / "run", options)
+    report = exported(run, ExportKind.MLX_ADAPTER, tmp_path / "out")
+    assert {"base/config.json", "base/model.safetensors"} <= {*report.files}
+    assert report.agreement.largest < 1e-4
+    assert json.loads((tmp_path / "out" / "adapter_config.json").read_text())["fine_tune_type"] == "dora"
+    assert [note for note in report.notes if "base/" in note]
+
+
+def test_an_adapter_whose_base_mlx_lm_would_misread_is_refused(runs, tmp_path):
+    with pytest.raises(ModelError, match="of no use to mlx-lm"):
+        exported(runs[Method.LORA], ExportKind.MLX_ADAPTER, tmp_path / "out")
+
+
+def test_an_architecture_that_mlx_lm_has_not_is_refused(runs, tmp_path):
+    run = RunFolder(Path(shutil.copytree(runs[Method.FULL].path, tmp_path / "run")))
+    config = json.loads((run.model / "config.json").read_text())
+    (run.model / "config.json").write_text(json.dumps({**config, "model_type": "codegen"}))
+    with pytest.raises(ModelError, match="can't be exported for MLX") as refused:
+        exported(run, ExportKind.MLX, tmp_path / "out")
+    assert "codegen is not in mlx-lm" in refused.value.detail
