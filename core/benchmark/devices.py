@@ -1,7 +1,7 @@
 """The benchmark of devices: the same models on two devices, in two precisions, or with two numbers of threads.
 
 The five vision models, batches of 4 and 64 and 1,000 images of 224 pixels are those of a widely read article on
-training with an Apple M1 Max; the text models are Hone's addition.
+training with an Apple M1 Max; the text models are Hone's addition, and where MLX computes, one that writes text.
 """
 
 import sys
@@ -19,12 +19,13 @@ from core.benchmark.methods import SIZES, VOCABULARY
 from core.benchmark.plan import OUTPUT, Benchmark, BenchmarkKind, Plan, cores_of, make_plan, make_row, there
 from core.options import RunOptions
 from core.options.catalogue import Changes, with_changes
-from core.options.choices import Optimizer, Padding, Precision, Schedule, Task
+from core.options.choices import Backend, Optimizer, Padding, Precision, Schedule, Task
 from core.options.data import DataOptions
-from core.options.device_support import DeviceReport, MachineReport, find_device, half_precision
+from core.options.device_support import DeviceReport, MachineReport, find_device, half_precision, has_mlx
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from core.options.sources import (
     DIGITS,
+    SCRATCH_MODELS,
     VISION_MODELS,
     Scheme,
     parse_synthetic,
@@ -103,8 +104,8 @@ def cpu_of(machine: MachineReport) -> DeviceReport:
     return find_device(machine, CPU) or DeviceReport(name=CPU, title="CPU", available=True)
 
 
-def _setting(device: str, precision: Precision = Precision.FP32) -> Changes:
-    return {"device.name": device, "device.precision": precision.value}
+def _setting(device: str, precision: Precision = Precision.FP32, backend: Backend = Backend.TORCH) -> Changes:
+    return {"device.name": device, "device.precision": precision.value, "device.backend": backend.value}
 
 
 # --- The plan
@@ -112,6 +113,9 @@ def _setting(device: str, precision: Precision = Precision.FP32) -> Changes:
 
 ARTICLE = ("vgg16", "alexnet", "resnet18", "mobilenet_v2", "efficientnet_b0")
 TEXTS = ("minilm", "bert-base")
+LLAMA = "llama-medium"
+SOURCES = {**{name: size.source for name, size in SIZES.items()}, LLAMA: Scheme.SCRATCH.of(LLAMA)}
+"""The text models that can be timed: BERTs classify, Llama writes."""
 MANY_CORES = 8
 """With fewer cores and no accelerator, a step of BERT-base on 64 texts takes a minute."""
 
@@ -178,9 +182,9 @@ def devices_plan(
                     group=f"{name}-{batch}",
                     side=label,
                 )
-                for label, changes in pair.settings.items()
+                for label, changes in _settings(machine, pair, name).items()
             ]
-    is_text = {name in SIZES for name in names}
+    is_text = {name in SOURCES for name in names}
     noun = "example" if len(is_text) > 1 else "text" if True in is_text else "image"
     count = min(images, COUNT_OF_DIGITS) if noun == "image" and source == DIGITS else images
     listed = " and ".join(filter(None, (", ".join(map(str, batches[:-1])), str(batches[-1]))))
@@ -198,13 +202,29 @@ def devices_plan(
     return make_plan(benchmark, {row.name: one for row, one in made}, computer)
 
 
+def _settings(machine: MachineReport, pair: Pair, name: str) -> Mapping[str, Changes]:
+    """Returns the settings that a model is measured with: MLX trains only what writes text."""
+    device = find_device(machine, "auto")
+    if pair.sides is not Sides.DEVICES or name != LLAMA or device is None or not has_mlx(device):
+        return pair.settings
+    return {**pair.settings, "MLX": _setting(device.name, backend=Backend.MLX)}
+
+
 def title_of(name: str) -> str:
+    if name == LLAMA:
+        return SCRATCH_MODELS[LLAMA].title
     return VISION_MODELS[name].title if name in VISION_MODELS else SIZES[name].title
+
+
+def models_of(machine: MachineReport) -> tuple[str, ...]:
+    """Returns the models that are offered."""
+    device = find_device(machine, "auto")
+    return (*ARTICLE, *TEXTS, *((LLAMA,) if device is not None and has_mlx(device) else ()))
 
 
 def default_models(machine: MachineReport, pair: Pair) -> tuple[str, ...]:
     is_fast = pair.devices != {CPU} or cores_of(cpu_of(machine)) >= MANY_CORES
-    return (*ARTICLE, *(TEXTS if is_fast else TEXTS[:1]))
+    return models_of(machine) if is_fast else (*ARTICLE, TEXTS[0])
 
 
 def rows_of_epoch(options: RunOptions) -> int:
@@ -216,11 +236,11 @@ def rows_of_epoch(options: RunOptions) -> int:
 
 def _baseline(name: str, batch: int, images: int, source: str) -> RunOptions:
     memory = MemoryOptions(batch_size=batch)
-    if name in SIZES:
+    if name in SOURCES:
         texts = synthetic(images, TOKENS)
         return RunOptions(
-            task=Task.TEXT_CLASSIFICATION,
-            model=ModelOptions(source=SIZES[name].source, vocabulary=VOCABULARY),
+            task=Task.CAUSAL_LM if name == LLAMA else Task.TEXT_CLASSIFICATION,
+            model=ModelOptions(source=SOURCES[name], vocabulary=VOCABULARY),
             data=DataOptions(train=texts, max_length=TOKENS, padding=Padding.FIXED, eval_fraction=0.0),
             memory=memory,
             output=OUTPUT,
@@ -237,7 +257,7 @@ def _baseline(name: str, batch: int, images: int, source: str) -> RunOptions:
 
 
 def _check(names: Sequence[str], source: str) -> None:
-    known = (*VISION_MODELS, *SIZES)
+    known = (*VISION_MODELS, *SOURCES)
     problems = [
         Problem("models", f"no model called {name!r} is timed; there are {', '.join(known)}")
         for name in names
@@ -254,7 +274,7 @@ def _check(names: Sequence[str], source: str) -> None:
 def _notes(pair: Pair, names: Sequence[str], images: int, source: str) -> Iterator[str]:
     if pair.reason:
         yield pair.reason
-    if set(names) - set(SIZES):
+    if set(names) - set(SOURCES):
         size = _("{pixels} x {pixels} pixels").format(pixels=PIXELS)
         if source != DIGITS:
             words = _("Images are the first {images:,} of {source}, at {size}.")
@@ -273,7 +293,7 @@ def _notes(pair: Pair, names: Sequence[str], images: int, source: str) -> Iterat
             "As in the article, Adam trains at 1e-3. Weights are random, where the article's were pretrained: "
             "the time of a step doesn't depend on them."
         )
-    if set(names) & set(SIZES):
+    if set(names) & set(SOURCES):
         words = _(
             "Texts are random sequences of {tokens} tokens; the weights of their models are random, too."
         )

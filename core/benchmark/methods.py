@@ -29,13 +29,25 @@ from core.memory.model import FitVerdict, Room, verdict
 from core.monitor.device_memory import room_of
 from core.options import RunOptions
 from core.options.catalogue import Changes, options_by_path, with_changes
-from core.options.choices import Attention, DeepSpeed, Method, Optimizer, Padding, Precision, Task, Toggle
+from core.options.choices import (
+    Attention,
+    Backend,
+    DeepSpeed,
+    Method,
+    Optimizer,
+    Padding,
+    Precision,
+    Quantization,
+    Task,
+    Toggle,
+)
 from core.options.data import DataOptions
 from core.options.device_support import (
     DeviceReport,
     MachineReport,
     find_device,
     half_precision,
+    has_mlx,
     machine_problems,
 )
 from core.options.method_rules import LARGEST_RATE
@@ -148,6 +160,7 @@ def cpu_seconds(size: Size, plain: RunOptions, device: DeviceReport) -> float | 
 
 
 PLAIN: Changes = {
+    "device.backend": Backend.TORCH.value,
     "device.precision": Precision.FP32.value,
     "device.compile": False,
     "model.attention": Attention.EAGER.value,
@@ -173,6 +186,16 @@ CHECKPOINTING: Changes = {"memory.activation_checkpointing": True}
 ADAFACTOR: Changes = {"training.optimizer": Optimizer.ADAFACTOR.value}
 ADAMW_8BIT: Changes = {"training.optimizer": Optimizer.ADAMW_8BIT.value}
 LORA: Changes = {"model.method": Method.LORA.value}
+MLX: Changes = {
+    "device.backend": Backend.MLX.value,
+    "device.precision": Precision.BF16.value,
+    "model.attention": Attention.SDPA.value,
+}
+MLX_QLORA: Changes = {
+    **MLX,
+    "model.method": Method.QLORA.value,
+    "model.quantization": Quantization.AFFINE4.value,
+}
 
 SMALL = _("It trains small matrices, not the model.")
 SHUFFLED = _("Batches are shuffled; grouped by length, less would be padding.")
@@ -332,6 +355,14 @@ def _rows(
         add(f"{half}-lora", title, lora, note=SMALL)
         title = _("LoRA, {half} + checkpointing").format(half=half)
         add(f"{half}-lora-checkpointing", title, {**lora, **CHECKPOINTING}, note=SMALL)
+    method = plain.model.method
+    if plain.task.writes_text and has_mlx(device):
+        add("mlx", "MLX", MLX_QLORA if method is Method.QLORA else MLX)
+        if method is Method.FULL:
+            add("mlx-lora", "MLX, LoRA", {**MLX, **LORA}, note=SMALL)
+        if method in (Method.FULL, Method.LORA):
+            note = SMALL if method is Method.FULL else ""
+            add("mlx-qlora", _("MLX, QLoRA 4 bits"), MLX_QLORA, note=note)
     for count in _counts_of_processes(machine, device):
         note = _("Each process has a batch of {batch:,} and averages its gradients with the others (DDP).")
         add(
@@ -366,10 +397,12 @@ def _guides() -> RunOptions:
 
 def _own(options: RunOptions) -> RunOptions:
     """Returns a person's own options as a plain run with their model, data, batch size and method."""
-    rate: Changes = {}
+    unsuited: dict[str, Any] = {}
     if options.training.learning_rate > LARGEST_RATE:  # suits SGD only; it doesn't affect the time
-        rate = {"training.learning_rate": TrainingOptions().learning_rate}
-    return changed(msgspec.structs.replace(options, output=OUTPUT), {**WITHOUT_EXTRAS, **rate, **PLAIN})
+        unsuited["training.learning_rate"] = TrainingOptions().learning_rate
+    if options.model.quantization.is_affine:  # MLX's own
+        unsuited["model.quantization"] = Quantization.AUTO.value
+    return changed(msgspec.structs.replace(options, output=OUTPUT), {**WITHOUT_EXTRAS, **unsuited, **PLAIN})
 
 
 def _device(machine: MachineReport, options: RunOptions) -> DeviceReport:

@@ -144,7 +144,7 @@ def columns_of(
         FigureColumn("speed_ratio", against, lambda one, first: one.speed_against(first), times, _("Relative speed")),
         FigureColumn(
             "peak_bytes", _("Peak memory"), lambda one, _first: one.peak, formats.memory,
-            _("The most memory that the processes held; of a GPU, what PyTorch had reserved"),
+            _("The most memory that the processes held; of a GPU, what PyTorch or MLX had reserved"),
         ),
         FigureColumn(
             "memory_ratio", against, lambda one, first: one.memory_against(first), times,

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO, TypeVar
 
@@ -277,9 +277,10 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
             device_request = channel.read(DeviceCheckRequest)
             number_by_slot()
             os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] = "0"  # all is computed on the device that is checked
+            os.environ["MLX_ENABLE_TF32"] = "0"  # and in fp32 where it says so
             from core.engine.devices.check import check_device
 
-            return check_device(device_request)
+            return check_device(device_request, _checks_of_mlx)
         case "inspect":
             inspect_request = channel.read(InspectRequest)
             options = _checked(inspect_request.asked)
@@ -328,6 +329,12 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
             with channel.steps() as begin_step:
                 return job.export(export_request, begin_step, writers)
     return _run_network_job(name, channel)
+
+
+def _checks_of_mlx() -> Sequence[Any]:
+    from core.engine.mlx.check import CHECKS
+
+    return CHECKS
 
 
 def _run_network_job(name: str, channel: Channel) -> msgspec.Struct | None:

@@ -62,9 +62,10 @@ class DeviceCheckReport(msgspec.Struct, frozen=True, kw_only=True):
     """The comparisons of a device with a `reference`.
 
     `device` is as in `device.name`, `title` its product name. Without an accelerator, device and reference are the CPU
-    with several threads and with one. `software` is the version of PyTorch, and of macOS on a Mac. `conclusion` is one
-    or two sentences. `seconds` don't include the start of the engine. `bf16_speedup` is the time of a training step in
-    fp32 over that in bf16, measured in the short check of an Apple GPU only.
+    with several threads and with one. `software` is the version of MLX where it is compared, too, of PyTorch, and of
+    macOS on a Mac. `conclusion` is one or two sentences. `seconds` don't include the start of the engine.
+    `bf16_speedup` is the time of a training step in fp32 over that in bf16, measured in the short check of an Apple GPU
+    only.
     """
 
     device: str

@@ -179,6 +179,11 @@ def half_precision(device: DeviceReport) -> Precision | None:
     return min(offered, key=lambda value: bool(caution(device, path, value)), default=None)
 
 
+def has_mlx(device: DeviceReport) -> bool:
+    """Returns whether MLX computes on a device."""
+    return device.available and not refusal(device, "device.backend", Backend.MLX.value)
+
+
 def machine_problems(machine: MachineReport, options: RunOptions) -> Iterator[Problem]:
     """Yields the options that this machine doesn't support, or one of several computers, with fixes."""
     there, refused = options.device.there, set()

@@ -20,13 +20,12 @@ from core.base.errors import OptionsError, Problem
 from core.base.formats import compact_count, plain_number
 from core.base.language import _
 from core.benchmark.devices import (
-    ARTICLE,
     BATCHES,
     IMAGES,
-    TEXTS,
     Sides,
     default_models,
     devices_plan,
+    models_of,
     pair_of,
     title_of,
 )
@@ -159,7 +158,7 @@ class DevicesSetup(Setup):
         )
         self._usual = pair_of(at)
         self.sides.set_value(self._usual.sides.value)
-        self.models = {name: QCheckBox(title_of(name)) for name in (*ARTICLE, *TEXTS)}
+        self.models = {name: QCheckBox(title_of(name)) for name in models_of(at)}
         self.batches = QLineEdit(", ".join(map(str, BATCHES)))
         self.batches.setToolTip(_("Batch sizes; each model is measured with each"))
         self.images = self.number_box(1, MOST_IMAGES)

@@ -33,7 +33,7 @@ from core.base.errors import DeviceError, Fix, UserError
 from core.base.files import write_atomically
 from core.base.jobs import EngineCrashed, run_job
 from core.base.language import _, ngettext
-from core.engine.devices.capabilities import gather
+from core.engine.devices.capabilities import gather, why_no_mlx
 from core.engine.devices.choose import report
 from core.engine.devices.computing import same_random_numbers, wait_for
 from core.engine.devices.stored_checks import StoredCheck, software, stored_checks
@@ -558,14 +558,23 @@ PROBE_ERRORS = (RuntimeError, TypeError, ValueError, MemoryError)
 """What torch raises if it can't compute something: out of memory and NotImplementedError are RuntimeErrors."""
 
 
-def check_device(request: DeviceCheckRequest) -> DeviceCheckReport:
+def check_device(
+    request: DeviceCheckRequest, mlx: Callable[[], Sequence[DeviceProbe]] = tuple
+) -> DeviceCheckReport:
     """Compares a device with the CPU; on a computer without an accelerator, one thread with several.
+
+    Args:
+        request: What to compare.
+        mlx: Loads the comparisons of MLX, which are made first, in full checks of devices that it computes on.
 
     Raises:
         DeviceError: The device is not available here.
     """
-    reference, candidate = sides(report(gather()), request.device, torch.get_num_threads())
-    left = [check for check in CHECKS if check.name not in request.finished]
+    facts = gather()
+    reference, candidate = sides(report(facts), request.device, torch.get_num_threads())
+    has_mlx = not (request.short or why_no_mlx(facts, candidate.device.partition(":")[0]))
+    known = (*(mlx() if has_mlx else ()), *CHECKS)
+    left = [check for check in known if check.name not in request.finished]
     checks = [check for check in left if check.short or not request.short]
     start = time.monotonic()
     comparisons = run_checks(checks, reference, candidate, SHORT_SECONDS if request.short else FULL_SECONDS)
@@ -573,7 +582,7 @@ def check_device(request: DeviceCheckRequest) -> DeviceCheckReport:
         device=candidate.device,
         title=candidate.title,
         reference=reference.title,
-        software=software(),
+        software=f"MLX {facts.optional['mlx']}, {software()}" if has_mlx else software(),
         conclusion=conclusion(comparisons, reference, candidate),
         comparisons=comparisons,
         bf16_speedup=bf16_speedup("mps") if request.short and candidate.device == "mps" else None,

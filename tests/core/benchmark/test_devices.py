@@ -9,6 +9,7 @@ from core.base.errors import OptionsError
 from core.benchmark.devices import Sides, devices_plan
 from core.benchmark.table import published
 from core.engine.devices.choose import report
+from core.options.catalogue import with_changes
 from core.options.run_file import to_tree
 from core.options.validate import check_tree
 from tests.fakes.machines import EVERY_MACHINE, M2_8GB, M3_MAX, PC, SERVER
@@ -49,9 +50,10 @@ def test_the_articles_models_are_trained_as_in_the_article_in_both_batches():
     assert plan.benchmark.title == "CPU against MPS: epochs of 1,000 examples, batch sizes 4 and 64"
     groups = list(dict.fromkeys(row.group for row in plan.benchmark.rows))
     assert set(groups[:10]) == set(published()["devices"])
-    assert groups[10:] == ["minilm-4", "minilm-64", "bert-base-4", "bert-base-64"]
+    texts = ("minilm", "bert-base", "llama-medium")
+    assert groups[10:] == [f"{name}-{batch}" for name in texts for batch in (4, 64)]
     assert [row.side for row in plan.benchmark.rows[:4]] == ["CPU", "MPS", "CPU", "MPS"]
-    assert len(named(plan)) == len(plan.options) == 28
+    assert len(named(plan)) == len(plan.options) == 34
     asked = to_tree(plan.options["vgg16-64-mps"])
     assert (asked["training"]["optimizer"], asked["training"]["learning_rate"]) == ("adam", 1e-3)
     assert (asked["model"]["source"], asked["model"]["pretrained"]) == ("torchvision:vgg16", False)
@@ -59,6 +61,27 @@ def test_the_articles_models_are_trained_as_in_the_article_in_both_batches():
     assert (asked["device"]["name"], asked["device"]["precision"]) == ("mps", "fp32")
     slow = planned(TWO_CORES)
     assert not any(name.startswith("bert-base") for name in named(slow)), "it would take a minute a step"
+
+
+def test_mlx_is_a_third_side_of_the_model_that_writes():
+    plan = planned(M3_MAX, models=["minilm", "llama-medium"], batches=[4])
+    assert [(row.group, row.side) for row in plan.benchmark.rows] == [
+        *(("minilm-4", side) for side in ("CPU", "MPS")),
+        *(("llama-medium-4", side) for side in ("CPU", "MPS", "MLX")),
+    ]
+    backends = {name: options.device.backend for name, options in plan.options.items()}
+    assert backends.pop("llama-medium-4-mlx") == "mlx"
+    assert set(backends.values()) == {"torch"}
+    mps, mlx = (plan.options[f"llama-medium-4-{side}"] for side in ("mps", "mlx"))
+    assert with_changes(mps, {"device.backend": "mlx"}) == mlx
+
+
+@pytest.mark.parametrize("facts", [SERVER, changed(M3_MAX, optional={})], ids=["server", "Mac without MLX"])
+def test_without_mlx_the_model_is_not_offered_and_has_no_such_side(facts):
+    assert not any(name.startswith("llama") for name in named(planned(facts)))
+    asked = planned(facts, models=["llama-medium"]).benchmark.rows
+    assert "MLX" not in {row.side for row in asked}
+    assert "MLX" not in {row.side for row in planned(M3_MAX, sides=Sides.PRECISIONS).benchmark.rows}
 
 
 @pytest.mark.parametrize("facts", EVERY_MACHINE.values(), ids=list(EVERY_MACHINE))

@@ -16,6 +16,7 @@ from tests.fakes.machines import (
     BARE,
     BUNDLED,
     EVERY_MACHINE,
+    INTEL_MAC,
     LAPTOP,
     M2_8GB,
     M3_MAX,
@@ -249,6 +250,53 @@ def test_other_tasks_have_the_rows_that_mean_something(tree, lacks):
     assert ("padded" in plan.benchmark.notes[0]) is (
         tree["task"] not in ("causal-lm", "image-classification")
     )
+
+
+MLX_ROWS = {"mlx": "MLX", "mlx-lora": "MLX, LoRA", "mlx-qlora": "MLX, QLoRA 4 bits"}
+ON_CPU = changed(PC, mlx_on_cpu=True, optional=M3_MAX.optional)
+
+
+@pytest.mark.parametrize("facts", [M3_MAX, ON_CPU], ids=["Mac", "with HONE_MLX_CPU"])
+@pytest.mark.parametrize("task", ["causal-lm", "chat", "preference"])
+def test_mlx_is_measured_beside_pytorch_where_it_computes(facts, task):
+    plan = planned(facts, own(task, CHAT))
+    assert {row.name: row.title for row in plan.benchmark.rows if row.name.startswith("mlx")} == MLX_ROWS
+    for name, options in plan.options.items():
+        assert options.device.backend == ("mlx" if name in MLX_ROWS else "torch")
+    assert [plan.options[name].model.method for name in MLX_ROWS] == ["full", "lora", "qlora"]
+    assert plan.options["mlx-qlora"].model.quantization == "affine4"
+    assert named(plan)["mlx-qlora"].note.startswith("It trains small matrices")
+
+
+@pytest.mark.parametrize(
+    ("model", "rows"),
+    [
+        ({"method": "lora"}, {"mlx": "lora", "mlx-qlora": "qlora"}),
+        ({"method": "qlora", "quantization": "nf4"}, {"mlx": "qlora"}),
+        ({"method": "qlora", "quantization": "affine4"}, {"mlx": "qlora"}),
+    ],
+)
+def test_mlx_trains_with_a_persons_own_method_and_its_own_format(model, rows):
+    plan = planned(M3_MAX, own("chat", {**CHAT, **model}))
+    assert {name: plan.options[name].model.method for name in MLX_ROWS if name in plan.options} == rows
+    for name, method in rows.items():
+        assert method != "qlora" or plan.options[name].model.quantization == "affine4"
+    plain = plan.options["plain"]
+    assert (plain.device.backend, plain.model.method) == ("torch", model["method"])
+
+
+@pytest.mark.parametrize(
+    ("facts", "tree"),
+    [
+        *((facts, own("chat", CHAT)) for facts in (PC, SERVER, INTEL_MAC)),
+        (changed(M3_MAX, optional={}), own("chat", CHAT)),
+        (M3_MAX, own("text-classification", {"source": "bert"})),
+        (M3_MAX, None),
+    ],
+    ids=["PC", "server", "Intel Mac", "Mac without MLX", "another task", "the guide"],
+)
+def test_mlx_has_no_row_elsewhere(facts, tree):
+    assert not [name for name in named(planned(facts, tree)) if name.startswith("mlx")]
 
 
 @pytest.mark.parametrize(("batch", "title"), [(1, None), (6, "1 × 6"), (17, None), (64, "4 × 16")])
