@@ -27,7 +27,7 @@ from core.base.files import ENGINE_LOCK, locked
 from core.base.jobs import FailureReport, JobFailure, JobProgress
 from core.base.language import _
 from core.base.processes import ASKER, end_group
-from core.engine.backend import choose
+from core.engine.backend import choose, choose_again, model_problems
 from core.engine.environment import (
     hide_libraries,
     prepare,
@@ -208,7 +208,10 @@ def _train_here(run: RunFolder) -> int:
             from core.engine.hub.token import lend_token
 
             lend_token()  # the run downloads its model
-        backend, why = choose(options)
+        if start.checkpoint is None:
+            backend, why = choose(options)
+        else:
+            backend, why = choose_again(options, start.checkpoint)
     except UserError as error:
         reporter.fail(error)
         return 1
@@ -299,7 +302,9 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
             if name == "check-model":
                 from core.engine.memory.model_check import check_model
 
-                return check_model(options, request.labels)
+                model = check_model(options, request.labels)
+                refused = model_problems(options) if model.architecture else ()
+                return msgspec.structs.replace(model, problems=(*model.problems, *refused))
             options = with_changes(options, {"device.backend": choose(options)[0]})
             if name == "forecast":
                 from core.engine.memory.forecast import forecast

@@ -1,12 +1,15 @@
 """Which engine trains a run, PyTorch's or MLX's, and why. Neither is imported before it is known to be possible."""
 
-from core.base.errors import DeviceError, Fix
+from core.base.errors import DeviceError, Fix, ModelError, Problem
 from core.base.language import _
 from core.engine.devices.capabilities import automatic_backend, system_facts, why_no_mlx
 from core.engine.environment import prepare_torchvision
+from core.engine.run.checkpoints import saved_by
 from core.options import RunOptions
 from core.options.backend_rules import needs_mlx, why_not_mlx
+from core.options.catalogue import with_changes
 from core.options.choices import Backend
+from core.runs.models import Checkpoint
 from core.runs.words import AS_ASKED
 
 
@@ -16,8 +19,8 @@ def choose(options: RunOptions) -> tuple[Backend, str]:
     Call it in a prepared environment: if all else speaks for MLX, the model's config is loaded, by transformers.
 
     Raises:
-        DeviceError: Only MLX could train this, and it can't: not here, not these options, or not this model.
-        ModelError: The config can't be loaded.
+        DeviceError: Only MLX could train this, and it can't: not here, or not these options.
+        ModelError: MLX was asked for and hasn't this model, or the config can't be loaded.
     """
     if options.device.backend is Backend.TORCH:
         return Backend.TORCH, AS_ASKED
@@ -29,20 +32,60 @@ def choose(options: RunOptions) -> tuple[Backend, str]:
     reason = why_no_mlx(facts, kind)
     if automatic.value == Backend.TORCH and not must:
         reason = automatic.reason
-    reason = reason or _why_not_this(options)
+    reason = reason or next((problem.message for problem in why_not_mlx(options)), "")
+    error = DeviceError if reason else ModelError
+    reason = reason or _why_not_its_model(options)
     if reason and must:
         fix = Fix(_("Use PyTorch"), {"device.backend": "torch", "model.quantization": "auto"})
-        raise DeviceError(_("MLX can't train this run"), f"{reason[:1].upper()}{reason[1:]}.", (fix,))
+        raise error(_("MLX can't train this run"), f"{reason[:1].upper()}{reason[1:]}.", (fix,))
     if reason:
         return Backend.TORCH, f"torch: {reason}"
     return Backend.MLX, AS_ASKED if must else f"mlx: {automatic.reason}"
 
 
-def _why_not_this(options: RunOptions) -> str:
-    """Returns why MLX can't train a run, wherever that is; empty if it can."""
-    problem = next(why_not_mlx(options), None)
-    if problem is not None:
-        return problem.message
+def choose_again(options: RunOptions, checkpoint: Checkpoint) -> tuple[Backend, str]:
+    """Returns the engine that resumes a run, and the reason as `choose` does: the one that saved the checkpoint.
+
+    Raises:
+        ModelError: The options name the other one, or it can't train here.
+    """
+    saved, name = saved_by(checkpoint), checkpoint.path.name
+    asked = options.device.backend
+    detail = _("{engine} saved it, and only {engine} can resume it. It was left as it is.")
+    detail = detail.format(engine=saved.label)
+    if asked not in (Backend.AUTO, saved):
+        raise ModelError(
+            _("{name} can't be resumed with {engine}").format(name=name, engine=asked.label),
+            detail,
+            (Fix(_('Write backend = "{engine}" in run.toml, and resume').format(engine=saved.value)),),
+        )
+    try:
+        backend, why = choose(with_changes(options, {"device.backend": saved}))
+    except DeviceError as error:
+        elsewhere = Fix(_("Resume it on the computer where it was saved"))
+        title = _("{name} can't be resumed here").format(name=name)
+        raise ModelError(title, f"{detail} {error.detail}", (elsewhere,)) from error
+    return backend, why if asked is saved else f"{saved.value}: " + _("it saved the checkpoint")
+
+
+def model_problems(options: RunOptions) -> tuple[Problem, ...]:
+    """Returns why the engine of a run can't train its model, by its config alone."""
+    from core.engine.models.refusals import check_quantized
+    from core.engine.models.text import load_config
+
+    try:
+        backend = choose(options)[0]
+        if options.task.writes_text and not options.starts_random:
+            check_quantized(options.model.source, load_config(options), backend, options.model.method)
+    except DeviceError:
+        return ()  # for any model: the checks of the options and of the computer say so
+    except ModelError as refused:
+        return (Problem("model.source", f"{refused.title}. {refused.detail}", refused.fixes),)
+    return ()
+
+
+def _why_not_its_model(options: RunOptions) -> str:
+    """Returns that mlx-lm hasn't the model's architecture; empty if it has."""
     prepare_torchvision()  # transformers needs it
     from core.engine.mlx.architectures import has_architecture
     from core.engine.models.text import load_config

@@ -358,7 +358,7 @@ def question_about(options: RunOptions, labels: int = 2) -> OptionsRequest | Non
             options.model, lora_alpha=unused.lora_alpha, lora_dropout=unused.lora_dropout
         ),
         data=DataOptions(max_length=options.data.max_length) if is_from_scratch else DataOptions(),
-        device=DeviceOptions(name=options.device.name),
+        device=DeviceOptions(name=options.device.name, backend=options.device.backend),
         memory=MemoryOptions(activation_checkpointing=options.memory.activation_checkpointing),
     )
     return options_request(relevant, max(2, labels))

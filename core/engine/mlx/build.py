@@ -11,9 +11,7 @@ from mlx import nn
 from mlx.utils import tree_flatten, tree_map
 from mlx_lm.utils import quantize_model
 
-from core.base.errors import Fix, ModelError
 from core.base.files import temporary_prefix
-from core.base.language import _
 from core.engine import environment
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
@@ -29,7 +27,7 @@ from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.language import LanguageData, ends_of, load_data, note_copy
 from core.options import RunOptions
-from core.options.choices import Method, Precision, Quantization
+from core.options.choices import Backend, Method, Precision, Quantization
 from core.runs.events import Phase
 
 BITS = {Quantization.AFFINE4: 4, Quantization.AFFINE8: 8}
@@ -108,14 +106,6 @@ def load(options: RunOptions, reporter: Reporter) -> MlxModel:
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     model, like, shapes = (_random if options.starts_random else _read)(options, data)
     method, layers = options.model.method, {}
-    if _is_quantized(model) and method is Method.FULL:
-        raise ModelError(
-            _("The weights of {source} are quantized").format(
-                source=refusals.short_name(options.model.source)
-            ),
-            _("An adapter can be trained on them; they can't learn themselves."),
-            (Fix(_("Train LoRA"), {"model.method": "lora"}),),
-        )
     computed = mx.bfloat16 if options.device.precision is Precision.BF16 else mx.float32
     _hold(model, mx.float32 if method is Method.FULL else computed)
     reference = None
@@ -147,6 +137,7 @@ def load(options: RunOptions, reporter: Reporter) -> MlxModel:
 
 def _read(options: RunOptions, data: LanguageData) -> tuple[nn.Module, Any, Shapes]:
     """Reads a model of this computer or the Hub; returns it, its skeleton and the weights of its files."""
+    refusals.check_quantized(options.model.source, data.config, Backend.MLX, options.model.method)
     folder = folder_of(options.model.source)
     like = skeleton(options, data.config, data.tokenizer)
     with refusals.explained(options.model.source):

@@ -130,7 +130,7 @@ class Ended(Exception):  # noqa: N818 - the way out of mlx-lm's loop
         self.outcome = outcome
 
 
-WEIGHTS, OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
+WEIGHTS = "weights.safetensors"
 
 
 class Training(TrainingCallback):
@@ -425,7 +425,7 @@ class Training(TrainingCallback):
             checkpoints.staged(self._run.checkpoints, self.step) as folder,
         ):
             mx.save_safetensors(str(folder / WEIGHTS), weights)
-            mx.save_safetensors(str(folder / OPTIMIZER), state)
+            mx.save_safetensors(str(folder / checkpoints.MLX_OPTIMIZER), state)
             about = {
                 "global_step": self.step,
                 "max_steps": self._batches.total,
@@ -456,7 +456,7 @@ class Training(TrainingCallback):
         """
         try:
             self._load_weights(folder)
-            load_state(self._optimizer, read(folder / OPTIMIZER))
+            load_state(self._optimizer, read(folder / checkpoints.MLX_OPTIMIZER))
             about = json.loads((folder / STATE).read_text(encoding="utf-8"))
             self.step, self.history = about["global_step"], about["log_history"]
             mx.random.seed(about["random"])

@@ -114,7 +114,16 @@ def with_adapter(model: Any, folder: Path) -> Any:
     if not (folder / MATRICES).is_file():  # PEFT would look for a pickled file instead
         raise _incomplete(folder)
     with explained(str(folder)):
-        return PeftModel.from_pretrained(model, str(folder))
+        try:
+            return PeftModel.from_pretrained(model, str(folder))
+        except RuntimeError as error:
+            if "size mismatch" not in str(error):
+                raise
+            raise ModelError(
+                _("The adapter of {name} belongs to another model").format(name=folder.parent.name),
+                _("Its sizes differ from those of its base model, {base}.").format(base=base_of(folder)),
+                (Fix(_("Put its base model back, or choose another run")),),
+            ) from error
 
 
 def _incomplete(folder: Path) -> ModelError:

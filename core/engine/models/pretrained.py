@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from core.engine.models import refusals
-from core.options.choices import Task
+from core.options.choices import Backend, Method, Task
 from core.options.past_runs import model_folder
 
 
@@ -37,6 +37,7 @@ def read_pretrained(source: str, task: Task, config: Any = None, **more: Any) ->
     refusals.check_weights(source)
     with refusals.explained(source):
         config = config or AutoConfig.from_pretrained(source, trust_remote_code=False)
+        refusals.check_quantized(source, config, Backend.TORCH, Method.FULL)
         vars(config).pop("transformers_weights", None)  # may name any file of the folder, pickled ones too
         return refusals.auto_class(task).from_pretrained(
             source,

@@ -18,7 +18,7 @@ from core.base.errors import Fix, ModelError
 from core.base.language import _
 from core.engine.devices.computing import is_out_of_memory
 from core.options import hub, sources
-from core.options.choices import Task
+from core.options.choices import Backend, Method, Task
 from core.options.past_runs import is_run, model_folder
 from core.options.sources import ADAPTER, INDEX, RANDOM_WEIGHTS, Lack, names_safe_parts, what_lacks
 
@@ -251,6 +251,41 @@ def check_fits_task(source: str, config: Any, task: Task) -> None:
         _("{source} can't be trained for “{task}”").format(source=short_name(source), task=task.label),
         detail.format(model_type=config.model_type),
         (Fix(example),),
+    )
+
+
+def check_quantized(source: str, config: Any, backend: Backend, method: Method) -> None:
+    """Raises a ModelError for weights in MLX's quantized formats: only MLX reads them, and only adapters learn."""
+    bits = (getattr(config, "quantization", None) or {}).get("bits")  # mlx-lm writes it
+    name = short_name(source)
+    if bits is None:
+        return
+    if is_run(source):
+        raise ModelError(
+            _("A new run can't go on from {source}").format(source=name),
+            _("Its adapter can't be merged into {bits}-bit weights, on which it was trained.").format(
+                bits=bits
+            ),
+            (Fix(_("Train that run longer, or start from the model it started from")),),
+        )
+    if backend is Backend.MLX:
+        if method is not Method.FULL:
+            return
+        raise ModelError(
+            _("The weights of {source} are quantized").format(source=name),
+            _("{bits}-bit weights can't learn themselves; an adapter can be trained on them.").format(
+                bits=bits
+            ),
+            (Fix(_("Train LoRA"), {"model.method": "lora"}),),
+        )
+    raise ModelError(
+        _("{source} is quantized for MLX").format(source=name),
+        _("PyTorch can't read its {bits}-bit weights.").format(bits=bits),
+        (
+            Fix(
+                _("Choose the same model with plain weights; with MLX, an adapter can be trained on this one")
+            ),
+        ),
     )
 
 

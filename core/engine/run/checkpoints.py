@@ -17,6 +17,7 @@ import msgspec
 from core.base.files import is_link, write_atomically
 from core.base.language import _
 from core.engine.reporter import Reporter
+from core.options.choices import Backend
 from core.runs.folder import RunFolder
 from core.runs.models import (
     MARKER,
@@ -31,6 +32,8 @@ from core.runs.models import (
 )
 
 PICKLED_ARGUMENTS = "training_args.bin"
+MLX_OPTIMIZER = "optimizer.safetensors"
+"""The state of an optimizer, in checkpoints of MLX only."""
 STAGE = ".saving"
 DAMAGED = "damaged"
 
@@ -197,6 +200,11 @@ class StartPoint:
                     names=names
                 ),
             )
+
+
+def saved_by(checkpoint: Checkpoint) -> Backend:
+    """Returns the engine that saved a checkpoint, and alone can resume it."""
+    return Backend.MLX if (checkpoint.path / MLX_OPTIMIZER).is_file() else Backend.TORCH
 
 
 def find_checkpoint(run: RunFolder) -> StartPoint:

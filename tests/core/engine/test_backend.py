@@ -11,7 +11,8 @@ import pytest
 from core.base.errors import DeviceError, ModelError
 from core.engine import __main__ as engine
 from core.engine import backend
-from core.engine.backend import choose
+from core.engine.backend import choose, choose_again, model_problems
+from core.engine.run.checkpoints import MLX_OPTIMIZER
 from core.options import RunOptions
 from core.options.backend_rules import MLX_ON_CPU
 from core.options.catalogue import with_changes
@@ -19,10 +20,11 @@ from core.options.choices import Backend, Task
 from core.options.method_rules import starting_options
 from core.runs.event_log import EventReader
 from core.runs.events import MessageRaised, WhatRan
+from core.runs.models import Checkpoint
 from core.runs.words import AS_ASKED
 from tests.fakes.jobs import ROOT
 from tests.fakes.machines import M1_ON_13, M4, PC, variant
-from tests.fakes.models import save_tiny_llama
+from tests.fakes.models import edit_config, save_tiny_llama
 from tests.fakes.runs import make_folder
 
 pytest.importorskip("mlx_lm")
@@ -105,7 +107,7 @@ def test_a_model_that_mlx_lm_has_not_is_trained_by_pytorch_unless_mlx_is_asked_f
         Backend.TORCH,
         "torch: the architecture opt is not in mlx-lm",
     )
-    with pytest.raises(DeviceError, match="The architecture opt is not in mlx-lm"):
+    with pytest.raises(ModelError, match="The architecture opt is not in mlx-lm"):
         choose(asked("mlx", model__source=opt))
 
 
@@ -126,6 +128,77 @@ def test_a_model_is_looked_at_only_where_all_else_speaks_for_mlx(on, tmp_path):
     assert choose(asked(training__optimizer="ademamix", **gone))[0] is Backend.TORCH
     with pytest.raises(ModelError):
         choose(asked(**gone))
+
+
+@pytest.fixture
+def models(opt, tmp_path):
+    plain, packed = (str(save_tiny_llama(tmp_path / name)) for name in ("plain", "packed"))
+    edit_config(tmp_path / "packed", quantization={"group_size": 64, "bits": 4})
+    return {"opt": opt, "plain": plain, "packed": packed}
+
+
+@pytest.mark.parametrize(
+    ("case", "told"),
+    [
+        ("mlx opt full", "The architecture opt is not in mlx-lm."),
+        ("mlx packed full", "4-bit weights can't learn themselves"),
+        ("torch packed lora", "packed is quantized for MLX. PyTorch can't read its 4-bit weights."),
+        ("torch packed full", "packed is quantized for MLX."),
+        ("mlx packed lora", ""),
+        ("auto packed qlora", ""),
+        ("torch opt full", ""),
+        ("auto opt full", ""),
+        ("mlx plain full", ""),
+    ],
+)
+def test_a_model_that_its_engine_can_not_train_is_told_before_the_run(on, models, case, told):
+    on(M4)
+    kind, model, method = case.split()
+    found = model_problems(asked(kind, model__source=models[model], model__method=method))
+    assert [told in problem.message for problem in found] == [True] * bool(told)
+    assert all(problem.fixes for problem in found)
+
+
+def test_a_model_is_no_problem_where_mlx_can_not_train_any(on, opt):
+    on(PC)
+    assert model_problems(asked("mlx", model__source=opt)) == ()
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Checkpoints of each engine."""
+    found = {}
+    for name, file in (("mlx", MLX_OPTIMIZER), ("torch", "optimizer.pt")):
+        folder = tmp_path / name / "checkpoint-5"
+        folder.mkdir(parents=True)
+        (folder / file).write_bytes(b"")
+        found[name] = Checkpoint(5, folder, 0)
+    return found
+
+
+@pytest.mark.parametrize("by", ["mlx", "torch"])
+def test_a_run_is_resumed_by_the_engine_that_saved_its_checkpoint(on, saved, by):
+    on(M4)
+    assert choose_again(asked(by), saved[by]) == (Backend(by), AS_ASKED)
+    assert choose_again(asked(), saved[by]) == (Backend(by), f"{by}: it saved the checkpoint")
+
+
+@pytest.mark.parametrize(("by", "other"), [("mlx", "PyTorch"), ("torch", "MLX")])
+def test_a_checkpoint_of_the_other_engine_is_refused_with_the_way_back(on, saved, by, other):
+    on(M4)
+    kind = "mlx" if by == "torch" else "torch"
+    with pytest.raises(ModelError, match=f"checkpoint-5 can't be resumed with {other}") as refused:
+        choose_again(asked(kind), saved[by])
+    assert refused.value.detail.startswith(f"{Backend(by).label} saved it")
+    assert refused.value.fixes[0].label == f'Write backend = "{by}" in run.toml, and resume'
+
+
+def test_a_checkpoint_of_mlx_says_where_it_can_be_resumed(on, saved):
+    on(PC)
+    with pytest.raises(ModelError, match="checkpoint-5 can't be resumed here") as refused:
+        choose_again(asked(), saved["mlx"])
+    assert refused.value.detail.endswith("MLX computes on the GPU of Apple silicon.")
+    assert choose_again(asked(), saved["torch"])[0] is Backend.TORCH
 
 
 def test_on_this_computer_mlx_is_for_tests(monkeypatch):

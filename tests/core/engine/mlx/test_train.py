@@ -289,6 +289,28 @@ def test_an_adapter_learns_on_quantized_weights(quantization, bits, tmp_path):
     assert story.steps[6][0] < story.steps[1][0]
 
 
+@pytest.mark.parametrize("method", [Method.LORA, Method.QLORA])
+def test_a_model_that_is_quantized_already_is_trained_as_it_is(method, tmp_path):
+    from mlx_lm.utils import load_model, quantize_model, save_config, save_model
+
+    source = save_tiny_talker(tmp_path / "talker", hidden_size=64)
+    model, config = quantize_model(*load_model(source), 32, 8)
+    (source / "model.safetensors").unlink()
+    save_model(source, model)
+    save_config(config, source / "config.json")
+    rows = write_json(tmp_path / "rows.json", instructions(20))
+    asked = {**WRITES, "max_length": 96, "max_steps": 4, "learning_rate": 1e-2}
+    options = run_options(Task.CHAT, source=source, method=method, train=rows, **asked)
+    story = on_mlx(tmp_path / "run", options)
+    (ran,) = story.of(WhatRan)
+    assert ran.adapter == "QLoRA (affine8), rank 16 on 14 layers"
+    assert not [name for name in story.messages if name.startswith("ran-differently")]
+    assert story.steps[4][0] < story.steps[1][0]
+    assert attempt(tmp_path / "whole", with_changes(options, {"model.method": "full"})) == 1
+    refused = story_of(RunFolder(tmp_path / "whole")).messages["failed"]
+    assert [fix.changes for fix in refused.fixes] == [{"model.method": "lora"}]
+
+
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
 def test_bf16_comes_out_near_fp32(method, tmp_path):
     options = with_changes(chats(tmp_path, lora_dropout=0.0, learning_rate=1e-2), {"model.method": method})

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from core.base.errors import ModelError
+from core.engine.backend import model_problems
 from core.engine.memory.model_check import check_model
 from core.engine.models import past_runs
 from core.engine.models.past_runs import weights_in
@@ -17,7 +18,7 @@ from core.options import RunOptions
 from core.options.choices import Method, Precision, Task
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, OutputOptions, TrainingOptions
-from tests.fakes.models import save_tiny_bert, save_tiny_llama, write_text
+from tests.fakes.models import edit_config, save_tiny_bert, save_tiny_llama, write_text
 from tests.fakes.training import TinyRun, model, reviews, train, write_reviews
 
 TOKENS = torch.tensor([[3, 7, 11, 20, 42, 8]])
@@ -127,6 +128,25 @@ def test_an_adapter_without_its_matrices_is_named(tmp_path):
         with pytest.raises(ModelError, match="The model of sea is incomplete") as refused:
             refuse()
         assert "adapter_model.safetensors" in refused.value.detail
+
+
+def test_an_adapter_of_another_model_is_named(home):
+    run_of(home, "first", save_tiny_llama(home / "llama"), method=Method.LORA)
+    shutil.rmtree(home / "llama")
+    save_tiny_llama(home / "llama", hidden_size=32)
+    with pytest.raises(ModelError, match="The adapter of first belongs to another model") as refused:
+        weights_in("run:first")
+    assert str(home / "llama") in refused.value.detail
+
+
+def test_weights_of_mlx_are_not_merged_into(home):
+    run_of(home, "first", save_tiny_llama(home / "llama"), method=Method.LORA)
+    edit_config(home / "llama", quantization={"group_size": 64, "bits": 8})
+    options = RunOptions(task=Task.CAUSAL_LM, model=model("run:first", method=Method.LORA))
+    (problem,) = model_problems(options)
+    assert "into 8-bit weights" in problem.message
+    with pytest.raises(ModelError, match="llama is quantized for MLX"):
+        weights_in("run:first")
 
 
 def test_the_cache_keeps_two_models_and_what_another_process_may_be_writing(home):
