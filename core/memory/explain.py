@@ -6,7 +6,8 @@ from typing import NamedTuple
 from core.base.formats import compact_count, memory
 from core.base.language import _
 from core.memory import estimate
-from core.memory.estimate import MIB, NUMBER, Case, Term, case_of
+from core.memory.case import NUMBER, Case, Term, added_up, case_of
+from core.memory.estimate import MIB
 from core.memory.model import PART_TITLES, Basis, Forecast, KeptTensor, ModelShape, Parts
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Method, Optimizer
@@ -124,7 +125,7 @@ def _gradients(case: Case, forecast: Forecast) -> Explanation:
     if not terms:
         return Explanation(_("The gradients are offloaded from the device."), formula, ANATOMY)
     found = forecast.parts.gradients / case.copies / forecast.correction
-    if forecast.basis is not Basis.MEASURED and 0 < found < ALL * estimate.added_up(terms, case.shards):
+    if forecast.basis is not Basis.MEASURED and 0 < found < ALL * added_up(terms, case.shards):
         return Explanation(
             _("The gradients at this run's peak: the first block and embeddings get theirs last."),
             _("at most {formula}").format(formula=formula),
