@@ -11,6 +11,7 @@ from functools import cache, partial
 import msgspec
 
 from core.base.language import _
+from core.memory import mlx_estimate
 from core.memory.case import HALF_NUMBER, NUMBER, Case, Term, added_up, case_of
 from core.memory.model import Basis, Forecast, Kept, ModelShape, Parts, Room
 from core.options import RunOptions
@@ -149,10 +150,11 @@ def forecast(
         correction: The factor learned from past runs on this device (`correction`).
     """
     case = case_of(options, shape, device, length)
-    parts = max(moments(case), key=lambda parts: parts.total)
+    parts = max((mlx_estimate.moments if case.is_mlx else moments)(case), key=lambda parts: parts.total)
     tensors = parts.total - parts.overhead
     cached = round(CUDA_UNUSED * tensors) if case.kind == "cuda" else 0
-    unused = unused_heap_bytes(case, tensors, device.memory_bytes) if case.kind == "mps" else 0
+    in_heaps = case.kind == "mps" and not case.is_mlx
+    unused = unused_heap_bytes(case, tensors, device.memory_bytes) if in_heaps else 0
     parts = msgspec.structs.replace(
         parts, overhead=parts.overhead + cached + data, temporary=parts.temporary + unused
     )
@@ -528,5 +530,7 @@ def _notes(case: Case, length: int | None) -> Iterator[str]:
         yield _("Paged optimizer state is counted as if it stayed on the GPU.")
     if options.device.compile:
         yield _("A compiled model usually takes less than forecast.")
-    if case.kind == "mps":
+    if case.is_mlx:
+        yield _("The forecast for MLX was compared with measurements on a CPU only, never on a Mac.")
+    elif case.kind == "mps":
         yield _("The forecast was never compared with measurements on a Mac.")
