@@ -420,7 +420,7 @@ ROUND_MULTIPLE, EMPTY_STEPS = 64, 50  # offered
 
 
 def growing(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Finds that torch's allocator holds more and more GPU memory while what is used of it stays the same.
+    """Finds that an engine's allocator holds more and more GPU memory while what is used of it stays the same.
 
     On MPS, torch 2.13 keeps a buffer for each size it has seen (pytorch pull request 188045).
     """
@@ -444,12 +444,12 @@ def growing(recent: Recent, *, raised: str) -> MonitorFinding | None:
             label = _("Pad to multiples of {count} tokens").format(count=ROUND_MULTIPLE)
             fixes.append(Fix(label, {path: ROUND_MULTIPLE}))
         if not 0 < options.memory.empty_cache_steps <= EMPTY_STEPS:
-            label = _("Empty PyTorch's cache every {count} steps").format(count=EMPTY_STEPS)
+            label = _("Empty the cache every {count} steps").format(count=EMPTY_STEPS)
             fixes.append(Fix(label, {"memory.empty_cache_steps": EMPTY_STEPS}))
-    title = _("PyTorch holds more and more GPU memory: {held}, of which {live} are in use")
+    title = _("The run holds more and more GPU memory: {held}, of which {live} are in use")
     detail = _(
-        "It grew by {grown} in {time}. PyTorch keeps memory for batches of other sizes and doesn't give it back by "
-        "itself. Once the memory is full, steps become slow or the run fails."
+        "It grew by {grown} in {time}. Memory for batches of other sizes is kept and not given back by itself. Once "
+        "the memory is full, steps become slow or the run fails."
     )
     return MonitorFinding(
         key="growing",

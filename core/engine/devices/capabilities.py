@@ -449,7 +449,12 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
     plain = ("1", _("more padding would only take time"))
     multiple = Settled(*plain)
     if kind == "mps":
-        multiple = Settled("64", _("PyTorch keeps memory on Apple GPUs for each new length of a batch"))
+        in_mlx = _("MLX compiles a step and keeps memory for each new length of a batch")
+        multiple = Settled(
+            "64",
+            _("PyTorch keeps memory on Apple GPUs for each new length of a batch"),
+            (Instead("device.backend", "mlx", "64", in_mlx),),
+        )
     elif kind == "cuda":
         eights = ("8", _("in 16 bits, NVIDIA GPUs compute multiples of 8 fastest"))
         found = {"bf16": eights, "fp16": eights, "fp32": plain, "tf32": plain}

@@ -678,7 +678,7 @@ def test_memory_that_grows_beyond_what_is_used_is_reported_with_what_helps(devic
     message = watch(holding(device, *VARIED), options=options).one
     assert (message.id, message.fixes[-1]) == ("growing", STOP)
     assert [fix.changes for fix in message.fixes[:-1]] == fixes
-    assert "PyTorch holds more and more GPU memory: 1" in message.title
+    assert "The run holds more and more GPU memory: 1" in message.title
     assert "grew by 7." in message.detail
 
 

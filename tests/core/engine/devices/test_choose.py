@@ -224,6 +224,12 @@ def test_the_engine_suits_the_computer_and_the_options_and_the_format_suits_the_
     assert ("device.backend" in resolved.reasons) is ("device__backend" not in values)
 
 
+@pytest.mark.parametrize(("kind", "library"), [("auto", "MLX"), ("mlx", "MLX"), ("torch", "PyTorch")])
+def test_why_lengths_are_rounded_names_the_engine_that_trains(kind, library):
+    options = msgspec.structs.replace(requested(device__backend=kind), task=Task.CHAT)
+    assert resolve_run(M4, options).reasons["data.pad_to_multiple_of"].startswith(f"64: {library} ")
+
+
 def test_where_mlx_can_not_train_the_task_the_reason_is_told():
     assert "MLX trains text generation" in resolve_run(M4, requested()).reasons["device.backend"]
     assert "Apple silicon" in resolve_run(PC, requested()).reasons["device.backend"]
