@@ -96,7 +96,7 @@ def use_cpu() -> None:
 
 
 def load(options: RunOptions, reporter: Reporter) -> MlxModel:
-    """Loads the data and the model.
+    """Loads the data and the model, whose weights are read from its files when they are needed.
 
     Raises:
         DataError: The data can't be used.
@@ -113,10 +113,9 @@ def load(options: RunOptions, reporter: Reporter) -> MlxModel:
         reference = _copy(model)
         note_copy(reporter)
     if method is not Method.FULL:
-        if method is Method.QLORA and not _is_quantized(model):
+        if method is Method.QLORA and not is_quantized(model):
             quantize_model(model, {}, GROUP, BITS[options.model.quantization])
         layers = add_adapter(model, like, shapes)
-    mx.eval(model.parameters())
     if options.memory.activation_checkpointing:
         recompute(model)
     generation = like.generation_config
@@ -188,5 +187,6 @@ def _hold(model: nn.Module, dtype: mx.Dtype) -> None:
     model.update(tree_map(held, model.parameters()))
 
 
-def _is_quantized(model: nn.Module) -> bool:
+def is_quantized(model: nn.Module) -> bool:
+    """Returns whether some of a model's weights are packed."""
     return any(hasattr(module, "bits") for _name, module in model.named_modules())
