@@ -335,7 +335,10 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
         case "script":
             script_request = channel.read(ScriptRequest)
             options = _prepare_for(script_request.asked)
-            from core.engine.script import write_script
+            if choose(options)[0] is Backend.MLX:
+                from core.engine.mlx.script import write_script
+            else:
+                from core.engine.script import write_script
 
             return write_script(script_request, options)
         case "export":

@@ -96,7 +96,7 @@ def use_cpu() -> None:
 
 
 def load(options: RunOptions, reporter: Reporter) -> MlxModel:
-    """Loads the data and the model.
+    """Loads the data and the model, whose weights are read from its files when they are needed.
 
     Raises:
         DataError: The data can't be used.
@@ -187,9 +187,10 @@ def hold(model: nn.Module, options: RunOptions) -> None:
         return weight.astype(dtype) if mx.issubdtype(weight.dtype, mx.floating) else weight
 
     model.update(tree_map(held, model.parameters()))
-    if method is Method.QLORA and not _is_quantized(model):
+    if method is Method.QLORA and not is_quantized(model):
         quantize_model(model, {}, GROUP, BITS[options.model.quantization])
 
 
-def _is_quantized(model: nn.Module) -> bool:
+def is_quantized(model: nn.Module) -> bool:
+    """Returns whether some of a model's weights are packed."""
     return any(hasattr(module, "bits") for _name, module in model.named_modules())
