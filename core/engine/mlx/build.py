@@ -112,7 +112,6 @@ def load(options: RunOptions, reporter: Reporter) -> MlxModel:
     elif options.has_reference:
         reference = _copy(model)
         note_copy(reporter)
-    mx.eval(model.parameters())
     if options.memory.activation_checkpointing:
         recompute(model)
     generation = like.generation_config
