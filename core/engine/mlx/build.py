@@ -96,7 +96,7 @@ def use_cpu() -> None:
 
 
 def load(options: RunOptions, reporter: Reporter) -> MlxModel:
-    """Loads the data and the model.
+    """Loads the data and the model, whose weights are read from its files when they are needed.
 
     Raises:
         DataError: The data can't be used.
@@ -105,18 +105,13 @@ def load(options: RunOptions, reporter: Reporter) -> MlxModel:
     data = load_data(options, reporter)
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     model, like, shapes = (_random if options.starts_random else _read)(options, data)
-    method, layers = options.model.method, {}
-    computed = mx.bfloat16 if options.device.precision is Precision.BF16 else mx.float32
-    _hold(model, mx.float32 if method is Method.FULL else computed)
-    reference = None
-    if method is Method.FULL and options.has_reference:
+    hold(model, options)
+    layers, reference = {}, None
+    if options.model.method is not Method.FULL:
+        layers = add_adapter(model, like, shapes)
+    elif options.has_reference:
         reference = _copy(model)
         note_copy(reporter)
-    if method is not Method.FULL:
-        if method is Method.QLORA and not _is_quantized(model):
-            quantize_model(model, {}, GROUP, BITS[options.model.quantization])
-        layers = add_adapter(model, like, shapes)
-    mx.eval(model.parameters())
     if options.memory.activation_checkpointing:
         recompute(model)
     generation = like.generation_config
@@ -181,12 +176,20 @@ def _copy(model: Any) -> nn.Module:
     return copied
 
 
-def _hold(model: nn.Module, dtype: mx.Dtype) -> None:
+def hold(model: nn.Module, options: RunOptions) -> None:
+    """Gives weights that learn fp32, and frozen ones the format that a run computes in, or quantizes them."""
+    method = options.model.method
+    is_half = method is not Method.FULL and options.device.precision is Precision.BF16
+    dtype = mx.bfloat16 if is_half else mx.float32
+
     def held(weight: mx.array) -> mx.array:
         return weight.astype(dtype) if mx.issubdtype(weight.dtype, mx.floating) else weight
 
     model.update(tree_map(held, model.parameters()))
+    if method is Method.QLORA and not is_quantized(model):
+        quantize_model(model, {}, GROUP, BITS[options.model.quantization])
 
 
-def _is_quantized(model: nn.Module) -> bool:
+def is_quantized(model: nn.Module) -> bool:
+    """Returns whether some of a model's weights are packed."""
     return any(hasattr(module, "bits") for _name, module in model.named_modules())

@@ -34,7 +34,7 @@ from core.engine.export.verify import (
 from core.engine.mlx import model as models
 from core.engine.mlx.architectures import has_architecture
 from core.engine.mlx.build import GROUP, folder_of, use_cpu
-from core.engine.mlx.skeleton import ADAPTER, add_adapter, is_dora, lora_parameters, tensor_of
+from core.engine.mlx.skeleton import add_adapter, is_dora, lora_parameters, set_magnitudes, tensor_of
 from core.engine.models.past_runs import BASE, base_of, config_beside
 from core.jobs.export import ExportKind, NumberFormat
 from core.options.sources import short_name
@@ -91,10 +91,7 @@ def write_adapter(source: ExportSource, place: ExportTarget, tell: Tell) -> Writ
         )
     model = models.load(base)
     layers = add_adapter(model, load_trained(source), models.published(base))
-    if is_dora(layers):
-        modules = dict(model.named_modules())
-        for path, layer in layers.items():
-            modules[path].m = mx.array(layer.lora_magnitude_vector[ADAPTER].weight.detach().numpy())
+    set_magnitudes(model, layers)
     tell(_("Writing the adapter"))
     matrices = tree_flatten(model.trainable_parameters(), destination={})
     mx.save_safetensors(str(place.into / "adapters.safetensors"), matrices)

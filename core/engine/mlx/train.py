@@ -81,6 +81,7 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
         with end_while_loading(run, requests):
             checkpoints.clean(run.checkpoints)
             loaded = load(resolved.options, reporter)
+            mx.eval(loaded.model.parameters())
             forecast = foretell(resolved, loaded.prepared, run.forecast())
             if forecast is not None:
                 reporter.write(forecast)
