@@ -1,5 +1,6 @@
 """A run's data and its model on MLX, from its options."""
 
+import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,10 +9,11 @@ from typing import Any
 import mlx.core as mx
 import transformers
 from mlx import nn
-from mlx.utils import tree_flatten, tree_map
+from mlx.utils import tree_flatten, tree_map, tree_map_with_path
 from mlx_lm.utils import quantize_model
 
 from core.base.files import temporary_prefix
+from core.base.language import _
 from core.engine import environment
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
@@ -105,12 +107,13 @@ def load(options: RunOptions, reporter: Reporter) -> MlxModel:
     data = load_data(options, reporter)
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     model, like, shapes = (_random if options.starts_random else _read)(options, data)
+    _note_dropout(data.config, reporter)
     hold(model, options)
     layers, reference = {}, None
     if options.model.method is not Method.FULL:
         layers = add_adapter(model, like, shapes)
     elif options.has_reference:
-        reference = _copy(model)
+        reference = _copy(model, mx.bfloat16 if options.device.precision is Precision.BF16 else mx.float32)
         note_copy(reporter)
     if options.memory.activation_checkpointing:
         recompute(model)
@@ -169,11 +172,22 @@ def _random(options: RunOptions, data: LanguageData) -> tuple[nn.Module, Any, Sh
     return model, apply_method(like, options), shapes
 
 
-def _copy(model: Any) -> nn.Module:
-    copied: nn.Module = type(model)(model.args)
-    copied.update(model.parameters())
+def _copy(model: nn.Module, dtype: mx.Dtype) -> nn.Module:
+    """Returns a frozen copy of a model; in its own format it shares the arrays, which no training changes."""
+    memo: dict[int, Any] = {id(weight): weight for _name, weight in tree_flatten(model.parameters())}
+    copied = copy.deepcopy(model, memo)
+    copied.update(tree_map(lambda weight: weight.astype(dtype), copied.parameters()))
     copied.freeze()
     return copied
+
+
+def _note_dropout(config: Any, reporter: Reporter) -> None:
+    """Notes dropout of the model itself, which models of mlx-lm have none of."""
+    rates = {name: rate for name, rate in config.to_dict().items() if name.endswith(("dropout", "_pdrop"))}
+    if any(rates.values()):
+        named = ", ".join(f"{name} {rate:g}" for name, rate in rates.items() if rate)
+        title = _("MLX trains without the model's own dropout")
+        reporter.note("no-dropout", title, _("PyTorch would train with {named}.").format(named=named))
 
 
 def hold(model: nn.Module, options: RunOptions) -> None:
@@ -182,10 +196,18 @@ def hold(model: nn.Module, options: RunOptions) -> None:
     is_half = method is not Method.FULL and options.device.precision is Precision.BF16
     dtype = mx.bfloat16 if is_half else mx.float32
 
-    def held(weight: mx.array) -> mx.array:
-        return weight.astype(dtype) if mx.issubdtype(weight.dtype, mx.floating) else weight
+    packed = tuple(f"{name}." for name, module in model.named_modules() if hasattr(module, "bits"))
+    is_cast: Any = getattr(
+        model, "cast_predicate", lambda _name: True
+    )  # some weights need fp32, such as routers'
 
-    model.update(tree_map(held, model.parameters()))
+    def held(name: str, weight: mx.array) -> mx.array:
+        is_kept = name.startswith(packed) or not mx.issubdtype(weight.dtype, mx.floating)
+        if is_kept or (is_half and not is_cast(name)):
+            return weight
+        return weight.astype(dtype)
+
+    model.update(tree_map_with_path(held, model.parameters()))
     if method is Method.QLORA and not is_quantized(model):
         quantize_model(model, {}, GROUP, BITS[options.model.quantization])
 

@@ -51,17 +51,18 @@ class Answers:
     ) -> None:
         """Writes an answer to a prompt (`core.engine.generate.loading.WriteAnswer`)."""
         prompt = mx.array([*ids[self._keep(ids) :]])
-        self._read = [*ids]
+        read, self._read = [*ids], []  # an error leaves the cache anywhere: it isn't gone on with
         mx.random.seed(writing.seed)
         sampler = make_sampler(writing.temperature, writing.top_p)
         for token, _likely in generate_step(
             prompt, self._model, max_tokens=new_tokens, sampler=sampler, prompt_cache=self._cache
         ):
-            self._read.append(token)
+            read.append(token)
             stream.add(token)
             if stream.ended_by is not None or should_stop():
                 break
         stream.end()
+        self._read = read
 
     def _keep(self, ids: Sequence[int]) -> int:
         """Keeps what the cache has of a prompt, but its last token; returns the number of tokens."""

@@ -21,6 +21,7 @@ from core.base.errors import ModelError, OptionsError, Problem
 from core.base.language import _
 from core.engine.data import NO_LABEL
 from core.engine.mlx import model as models
+from core.engine.mlx.architectures import left_out
 from core.engine.mlx.batches import Batches
 from core.engine.mlx.build import BITS, GROUP, MlxModel, folder_of, is_quantized, load, use_cpu
 from core.engine.mlx.optimizers import decayed_names, rates
@@ -167,4 +168,4 @@ def _of_model(options: RunOptions, loaded: MlxModel, into: Path) -> dict[str, An
 
 
 def _left_out(folder: Path) -> dict[str, Any]:
-    return models.left_out(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+    return left_out(json.loads((folder / "config.json").read_text(encoding="utf-8")))
