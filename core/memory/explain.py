@@ -1,15 +1,17 @@
 """Each part of a forecast explained: by a sentence, its formula with this run's numbers, and a source."""
 
 from collections.abc import Iterable
+from types import ModuleType
 from typing import NamedTuple
 
 from core.base.formats import compact_count, memory
 from core.base.language import _
-from core.memory import estimate
-from core.memory.estimate import MIB, NUMBER, Case, Term, case_of
+from core.memory import estimate, mlx_estimate
+from core.memory.case import NUMBER, Case, Term, added_up, case_of
+from core.memory.estimate import MIB
 from core.memory.model import PART_TITLES, Basis, Forecast, KeptTensor, ModelShape, Parts
 from core.options import RunOptions
-from core.options.choices import DeepSpeed, Method, Optimizer
+from core.options.choices import DeepSpeed, FrozenPrecision, Method, Optimizer, Precision
 from core.options.device_support import DeviceReport
 
 ANATOMY = _("transformers, guide “Model training anatomy”")
@@ -19,6 +21,7 @@ ADAFACTOR = _("Shazeer and Stern 2018, “Adafactor” (arXiv 1804.04235)")
 NO_GRADIENTS = _("There are no gradients yet at this run's peak, when activations are largest.")
 ALL = 0.99  # of the gradients: less is some of them
 COUNTED = _("counted in a pass through this model with fake tensors")
+BY_MLX = _("compared with what MLX counts on a CPU, never on a Mac")
 
 
 class Explanation(NamedTuple):
@@ -53,7 +56,7 @@ def explain_parts(
         "gradients": _gradients(case, forecast),
         "optimizer": _optimizer(case),
         "activations": _activations(case, forecast),
-        "temporary": _temporary(case, forecast),
+        "temporary": (_temporary_of_mlx if case.is_mlx else _temporary)(case, forecast),
         "overhead": _overhead(case),
     }
     return tuple(
@@ -80,6 +83,11 @@ def _together(case: Case, name: str, one: Explanation) -> Explanation:
     return one
 
 
+def _formulas(case: Case) -> ModuleType:
+    """Returns the module with the formulas of the run's engine."""
+    return mlx_estimate if case.is_mlx else estimate
+
+
 def _added(terms: Iterable[Term], product: str, shards: int) -> str:
     """Returns the sum of terms, each by `product`, divided among so many processes; "0 bytes" of none."""
     products = [
@@ -97,18 +105,21 @@ def _added(terms: Iterable[Term], product: str, shards: int) -> str:
 
 def _weights(case: Case) -> Explanation:
     formula = _added(
-        estimate.weight_terms(case), _("{count} weights × {each} bytes"), estimate.weight_shards(case)
+        _formulas(case).weight_terms(case), _("{count} weights × {each} bytes"), estimate.weight_shards(case)
     )
     if case.zero is not DeepSpeed.OFF:
         sentence = _("The model's weights, as DeepSpeed stores them on the device.")
         return Explanation(sentence, formula, _("DeepSpeed, page “ZeRO”"))
     if case.method is not Method.FULL:
         is_packed = case.method is Method.QLORA and case.shape.packable
+        held: FrozenPrecision | Precision = case.options.model.frozen_precision
+        if case.is_mlx:
+            held = case.options.device.precision
         sentence = _("The frozen weights in {frozen}, and what learns in fp32.")
         if is_packed:
             sentence = _("The frozen weights, quantized or in {frozen}, and what learns in fp32.")
         return Explanation(
-            sentence.format(frozen=case.options.model.frozen_precision.label),
+            sentence.format(frozen=held.label),
             formula,
             QLORA if is_packed else LORA if case.has_lora else ANATOMY,
         )
@@ -119,12 +130,12 @@ def _weights(case: Case) -> Explanation:
 
 
 def _gradients(case: Case, forecast: Forecast) -> Explanation:
-    terms = estimate.gradient_terms(case)
+    terms = _formulas(case).gradient_terms(case)
     formula = _added(terms, _("{count} trained weights × {each} bytes"), case.shards)
     if not terms:
         return Explanation(_("The gradients are offloaded from the device."), formula, ANATOMY)
     found = forecast.parts.gradients / case.copies / forecast.correction
-    if forecast.basis is not Basis.MEASURED and 0 < found < ALL * estimate.added_up(terms, case.shards):
+    if forecast.basis is not Basis.MEASURED and 0 < found < ALL * added_up(terms, case.shards):
         return Explanation(
             _("The gradients at this run's peak: the first block and embeddings get theirs last."),
             _("at most {formula}").format(formula=formula),
@@ -142,7 +153,9 @@ def _gradients(case: Case, forecast: Forecast) -> Explanation:
 def _optimizer(case: Case) -> Explanation:
     name = case.options.training.optimizer
     source = ADAFACTOR if name is Optimizer.ADAFACTOR else ANATOMY
-    formula = _added(estimate.state_terms(case), _("{count} trained weights × {each} bytes"), case.shards)
+    formula = _added(
+        _formulas(case).state_terms(case), _("{count} trained weights × {each} bytes"), case.shards
+    )
     if estimate.is_elsewhere(case):
         return Explanation(_("The optimizer's state is offloaded from the device."), formula, source)
     sentence = _("The state of {optimizer} for each trained weight.")
@@ -178,6 +191,8 @@ def _activation_formula(case: Case) -> str:
         )
     examples = _("{batch} examples") if case.rows == batch else _("{batch} pairs × 2 answers")
     squares = case.size(KeptTensor(0.0, tensor.square, tensor.count) for tensor in case.kept.blocks)
+    if case.is_mlx:
+        squares = case.places * mlx_estimate.scores_each(case)
     scores = squares / max(1, case.places * shape.layers)
     if case.recomputes:
         formula = _(
@@ -196,10 +211,10 @@ def _activation_formula(case: Case) -> str:
         length=case.length,
         layers=shape.layers,
         entering=case.kept.entering / max(1, shape.layers),
-        block=estimate.block_bytes(case) / places,
+        block=_formulas(case).block_bytes(case) / places,
         scores=scores,
     )
-    outside = estimate.outside_bytes(case)
+    outside = _formulas(case).outside_bytes(case)
     if not outside:
         return blocks
     return _("{blocks}; {outside} outside of the blocks").format(blocks=blocks, outside=memory(outside))
@@ -242,7 +257,37 @@ def _temporary(case: Case, forecast: Forecast) -> Explanation:
     )
 
 
+def _temporary_of_mlx(case: Case, forecast: Forecast) -> Explanation:
+    if not forecast.parts.activations:
+        return Explanation(
+            _("Temporary buffers of the optimizer step: MLX updates several weights at once."),
+            _("largest weight: {largest} numbers × {number} bytes, a few copies").format(
+                largest=compact_count(case.largest_trained), number=NUMBER
+            ),
+            BY_MLX,
+        )
+    sentence = _("The gradients of a block in the backward pass.")
+    formula = _("{size} for the largest block").format(size=memory(mlx_estimate.backward_bytes(case)))
+    if mlx_estimate.logits_bytes(case) >= mlx_estimate.backward_bytes(case):
+        sentence = _("The scores of all words for each token, and their gradients.")
+        formula = _("{places:,} tokens × {words:,} words × {each} bytes").format(
+            places=case.places, words=case.shape.vocabulary, each=mlx_estimate.logit_bytes(case)
+        )
+    if casts := mlx_estimate.cast_bytes(case):
+        sentence = " ".join((sentence, _("The weights in bf16, in which the model computes.")))
+        formula = _("{formula} + {count} weights × 2 bytes").format(
+            formula=formula, count=compact_count(casts // 2)
+        )
+    return Explanation(sentence, formula, BY_MLX)
+
+
 def _overhead(case: Case) -> Explanation:
+    if case.is_mlx:
+        return Explanation(
+            _("Python, MLX, PyTorch, which reads the data, and other libraries."),
+            _("{process:,} MB for any model").format(process=mlx_estimate.libraries_bytes(case) // MIB),
+            _("measured on a computer without a GPU"),
+        )
     process, gaps = estimate.process_bytes(case) // MIB, estimate.unused_bytes(case) // MIB
     if case.kind == "cuda":
         return Explanation(

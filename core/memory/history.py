@@ -12,6 +12,9 @@ from core.base import settings
 from core.base.files import write_atomically
 from core.base.settings import VERSION
 from core.memory.model import Basis
+from core.options import RunOptions
+from core.options.choices import Backend
+from core.options.device_support import DeviceReport, settle
 
 MOST_KEPT = 200
 NEWEST = 20
@@ -27,8 +30,8 @@ CORRECTION_LIMITS = (0.8, 1.35)
 class PastRun(msgspec.Struct, frozen=True, kw_only=True):
     """The forecast (multiplied by `correction`) and the measured peak of a finished run, in bytes.
 
-    `device` is the device's title, such as "Apple M2", because computers may share a folder. `version` is Hone's; other
-    versions' runs don't count.
+    `device` is as in `taught_as`, never "mps": computers may share a folder. `version` is Hone's; other versions' runs
+    don't count.
     """
 
     device: str
@@ -77,6 +80,12 @@ def correction(device: str, past: Iterable[PastRun] | None = None) -> float:
         return 1.0
     low, high = CORRECTION_LIMITS
     return min(high, max(low, statistics.median(ratios)))
+
+
+def taught_as(device: DeviceReport, options: RunOptions) -> str:
+    """Returns the name of runs that teach about each other: the device's title such as "Apple M2", and MLX."""
+    is_mlx = settle(device, options).device.backend is Backend.MLX
+    return f"{device.title}, MLX" if is_mlx else device.title
 
 
 def typical_error(past: Sequence[PastRun]) -> float | None:

@@ -300,8 +300,8 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     the largest linear layer, `factored` the numbers of Adafactor's state: sums over the last two dimensions, which
     saves little for 3 x 3 convolutions.
 
-    A text model has `layers` blocks of width `hidden` and at most `positions` tokens; `vocabulary` is the size
-    of the vocabulary if the model writes text, else 0. `kept` is by `Kept.key`.
+    A text model has `layers` blocks of width `hidden` with `heads` of attention, and at most `positions` tokens;
+    `vocabulary` is the size of the vocabulary if the model writes text, else 0. `kept` is by `Kept.key`.
     """
 
     parameters: int
@@ -315,6 +315,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     factored: int = 0
     layers: int = 0
     hidden: int = 0
+    heads: int = 0
     vocabulary: int = 0
     positions: int | None = None
     kept: dict[str, Kept] = {}

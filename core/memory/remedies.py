@@ -14,7 +14,7 @@ import msgspec
 
 from core.base.language import _
 from core.memory import estimate
-from core.memory.estimate import STATE
+from core.memory.case import STATE
 from core.memory.model import TIGHT, Forecast, ModelReport, ModelShape, Room, can_be_made
 from core.options import RunOptions
 from core.options.catalogue import value_of, with_changes

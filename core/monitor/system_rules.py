@@ -420,15 +420,16 @@ ROUND_MULTIPLE, EMPTY_STEPS = 64, 50  # offered
 
 
 def growing(recent: Recent, *, raised: str) -> MonitorFinding | None:
-    """Finds that an engine's allocator holds more and more GPU memory while what is used of it stays the same.
+    """Finds that more and more GPU memory is held while what is used of it stays the same.
 
-    On MPS, torch 2.13 keeps a buffer for each size it has seen (pytorch pull request 188045).
+    On MPS, torch 2.13 keeps a buffer for each size it has seen (pytorch pull request 188045), and so does MLX (mlx-lm
+    issue 828). macOS's own figure counts, too, which may grow beyond what MLX knows of.
     """
     samples = list(recent.held)
     if len(samples) < SAMPLES_KEPT:
         return None
     spans = [samples[start : start + GROWING_SPAN] for start in range(0, SAMPLES_KEPT, GROWING_SPAN)]
-    held = [max(sample.reserved or 0 for sample in span) for span in spans]
+    held = [max(max(sample.reserved or 0, sample.footprint or 0) for sample in span) for span in spans]
     live = [max(sample.bytes for sample in span) for span in spans]
     grown = held[-1] - held[0] - max(0, live[-1] - live[0])
     least = (GROWING_OVER if raised else GROWING_SHARE) * (samples[-1].ceiling or math.inf)
@@ -446,16 +447,19 @@ def growing(recent: Recent, *, raised: str) -> MonitorFinding | None:
         if not 0 < options.memory.empty_cache_steps <= EMPTY_STEPS:
             label = _("Empty the cache every {count} steps").format(count=EMPTY_STEPS)
             fixes.append(Fix(label, {"memory.empty_cache_steps": EMPTY_STEPS}))
+    engine = recent.what_ran.engine if recent.what_ran is not None else ""
     title = _("The run holds more and more GPU memory: {held}, of which {live} are in use")
     detail = _(
-        "It grew by {grown} in {time}. Memory for batches of other sizes is kept and not given back by itself. Once "
-        "the memory is full, steps become slow or the run fails."
+        "It grew by {grown} in {time}. {library} keeps memory for batches of other sizes and doesn't give it back by "
+        "itself. Once the memory is full, steps become slow or the run fails."
     )
     return MonitorFinding(
         key="growing",
         title=title.format(held=formats.memory(held[-1]), live=formats.memory(live[-1])),
         detail=detail.format(
-            time=formats.duration(samples[-1].time - samples[0].time), grown=formats.memory(grown)
+            library=engine.partition(" ")[0] or "PyTorch",
+            time=formats.duration(samples[-1].time - samples[0].time),
+            grown=formats.memory(grown),
         ),
         fixes=(*fixes, STOP),
     )
@@ -665,7 +669,7 @@ def _full_memory(sample: MemorySampled) -> str:
         template = _("{share} of the memory that the GPU may have ({ceiling}) was in use.")
     if sample.source is Source.NVML and gpu_memory_spills():
         template = _("{share} of the GPU's memory ({ceiling}) was in use.") + f" {SPILLING}"
-    used = max(sample.bytes, sample.reserved or 0)
+    used = sample.needed
     if template and sample.ceiling and used >= PAGING_FULL * sample.ceiling:
         share = formats.whole_percent(used / sample.ceiling)
         return template.format(share=share, ceiling=formats.memory(sample.ceiling))

@@ -175,8 +175,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
         _("Pad to multiples of"),
         _(
             "Examples are padded to the next multiple of so many tokens, up to the maximum length; the loss stays the "
-            "same. Empty: 64 on Apple GPUs, which keep memory for each new length, 8 on NVIDIA GPUs in bf16 or fp16, "
-            "which compute that faster, otherwise 1."
+            "same. Empty: 32 with MLX, which compiles for each new length, 64 with PyTorch on Apple GPUs, which keep "
+            "memory for each, 8 on NVIDIA GPUs in bf16 or fp16, which compute that faster, otherwise 1."
         ),
         unit=Unit.TOKENS,
         group=_("Batches"),

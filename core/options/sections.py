@@ -162,7 +162,7 @@ class MemoryOptions(Section, frozen=True, kw_only=True):
         0,
         _("Empty cache every"),
         _(
-            "Give back GPU memory that PyTorch holds but doesn't use, every so many steps. For a run whose memory "
+            "Give back GPU memory that is held but not used, every so many steps. For a run whose memory "
             "grows. It costs time: the memory is requested again. 0: never."
         ),
         unit=Unit.STEPS,

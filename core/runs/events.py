@@ -247,7 +247,8 @@ class MemorySampled(Event, frozen=True, kw_only=True):
     - `system`: `bytes` is used by all programs, `ceiling` the installed memory, `swap` on the disk, `compressed` held
       compressed by macOS, `pressure` the operating system's memory pressure.
     - `process`: the engine and its children.
-    - `torch`: live tensors, `reserved` by the allocator (CUDA) or by Metal (MPS), whose limit is `ceiling`;
+    - `torch`: live tensors of PyTorch or MLX, `reserved` by the allocator (CUDA, MLX) or by Metal (MPS), whose limit is
+      `ceiling`; `cached` of it is given back when it is needed (MLX); `footprint` is what macOS counts of the engine;
       `unified`: the device shares the computer's memory.
     - `nvml`: GPU memory used by all programs, of `ceiling` in total; `own` is used by this run's processes.
     - `apple`: the computer's memory that the GPU uses for all programs.
@@ -260,8 +261,15 @@ class MemorySampled(Event, frozen=True, kw_only=True):
     compressed: Count | None = None
     pressure: Pressure | None = None
     reserved: Count | None = None
+    cached: Count | None = None
+    footprint: Count | None = None
     own: Count | None = None
     unified: bool = False
+
+    @property
+    def needed(self) -> int:
+        """Bytes of the device that the run can't do without."""
+        return max(self.bytes, (self.reserved or 0) - (self.cached or 0))
 
 
 class DeviceSampled(Event, frozen=True, kw_only=True):

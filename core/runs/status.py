@@ -390,7 +390,7 @@ class RunStatus:
     def _add_sample(self, event: MemorySampled) -> None:
         peak = self.peaks.get(event.attempt, Peak())
         if event.source is Source.TORCH:
-            self.peaks[event.attempt] = replace(peak, device=_larger(peak.device, event.reserved))
+            self.peaks[event.attempt] = replace(peak, device=_larger(peak.device, event.needed))
         elif event.source is Source.PROCESS:
             self.peaks[event.attempt] = replace(peak, process=_larger(peak.process, event.bytes))
 

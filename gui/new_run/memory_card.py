@@ -100,8 +100,7 @@ def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
     if is_undivided:
         return [Part(_("this run"), parts.total, "run", undivided_text())]
     overhead = _(
-        "{temporary} of temporary buffers and {overhead} of overhead: PyTorch, its libraries, and memory that its "
-        "allocator keeps in reserve."
+        "{temporary} of temporary buffers and {overhead} of overhead: libraries, and memory that is kept in reserve."
     ).format(temporary=memory(parts.temporary), overhead=memory(parts.overhead))
     return [
         Part(_("weights"), parts.weights, "run", meanings_in("weights")),

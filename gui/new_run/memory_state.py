@@ -53,6 +53,10 @@ from gui.new_run.state import CheckedForm, FormQuestion, FormQuestions, failure_
 _gpu = cache(gpu_of)  # finding a GPU takes longer than reading its memory
 
 
+def taught_as(case: "FormCase") -> str:
+    return history.taught_as(case.device, case.options)
+
+
 def read_room(device: DeviceReport, options: RunOptions) -> Room | None:
     """Return how much memory a device has and has free, None if unknown."""
     gpu = _gpu(device.name) if device.kind == "cuda" and "@" not in device.name else None
@@ -516,8 +520,9 @@ class MemoryState(QObject):
             self.lookup_source = source
         if self.case is None or before is None or before.options != self.case.options:
             self.measuring.failure = None
+        if self.case is not None and (before is None or taught_as(before) != taught_as(self.case)):
+            self.correction = self.tools.correction(taught_as(self.case))
         if self.case is not None and (before is None or before.device != self.case.device):
-            self.correction = self.tools.correction(self.case.device.title)
             self.room = self.tools.room(self.case.device, self.case.options)
         is_same = self.case and before and that_matter(before.options) == that_matter(self.case.options)
         if not is_same:

@@ -1,9 +1,10 @@
 """How near the forecasts of memory come to what runs really take, in one invocation.
 
-Each run is trained a few steps on the CPU in a fresh engine process as `hone train` does it, in two groups: the runs
-the forecast was written with, and those held out. The peak of the process's resident memory, less its size when its
-libraries were loaded, is compared with the forecast, less the part of the libraries. The file of `--measured` keeps the
-peaks, and its runs are not trained again.
+Each run is trained a few steps in a fresh engine process as `hone train` does it, in three groups: the runs that the
+forecast was written with, and those held out, by PyTorch on the CPU; and runs by MLX, on a Mac on its GPU. The peak of
+the process's resident memory, less its size when its libraries were loaded, is compared with the forecast, less the
+part of the libraries; of MLX, the peak that it counts itself. The file of `--measured` keeps the peaks, and its runs
+are not trained again.
 
 The held-out group was written down before any of its runs was measured, and no constant was chosen by it. Models not
 bundled are made with random weights, whose values change nothing about memory.
@@ -11,26 +12,31 @@ bundled are made with random weights, whose values change nothing about memory.
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from core.base.jobs import run_job
 from core.memory import estimate
-from core.memory.model import ModelReport, options_request
+from core.memory.model import ModelReport, Parts, options_request
 from core.options import RunOptions
+from core.options.choices import Backend
 from core.options.device_support import DeviceReport, MachineReport
 from core.options.validate import read_options
 from core.runs.library import create
 from tests.performance.figures import ROOT, Figure, apart, at_most, figure, main, minilm, own_home, progress
 
 STEPS = 4
-USED, HELD_OUT = GROUPS = "used while writing the formulas", "held out"
+USED, HELD_OUT, BY_MLX = GROUPS = "used while writing the formulas", "held out", "by MLX"
+GOALS = {USED: (10, 20), HELD_OUT: (10, 20), BY_MLX: (5, 15)}
+"""The most that the median and the largest error may be, in percent."""
 
 Changes = dict[str, Any]
 """Options by path, as a run changes them."""
@@ -92,6 +98,17 @@ CONFIGS: dict[str, tuple[str, Changes]] = {
         {"vocab_size": 30522, "hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072},
     ),
 }  # fmt: skip
+CONFIGS["qwen3"] = (
+    "Qwen3Config",
+    {"vocab_size": 30522, "hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 8,
+     "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64, "pad_token_id": 0},
+)  # fmt: skip
+CONFIGS["gpt2-base"] = ("GPT2Config", {"vocab_size": 30522, "pad_token_id": 0})
+CONFIGS["llama-base"] = (
+    "LlamaConfig",
+    {"vocab_size": 30522, "hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 12,
+     "num_attention_heads": 12, "num_key_value_heads": 4, "pad_token_id": 0},
+)  # fmt: skip
 CONFIGS["llama-1b"] = (
     "LlamaConfig",
     {"vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
@@ -107,11 +124,13 @@ CONFIGS["gated-t5"] = (
 )
 
 
-def cpu_runs(group: str, data: Path | None, folder: Path) -> dict[str, RunOptions]:
+def runs_of(group: str, data: Path | None, folder: Path) -> dict[str, RunOptions]:
     """The runs of a group of `GROUPS` by name.
 
     `data` is a folder with MRPC (None: MiniLM reads random tokens instead); models are made in `folder`.
     """
+    if group == BY_MLX:
+        return {name: options_of(changes, MLX_DEVICE) for name, changes in runs_by_mlx(folder).items()}
     runs = runs_used(data, folder) if group == USED else runs_held_out(folder)
     return {name: options_of(changes, "cpu") for name, changes in runs.items()}
 
@@ -155,6 +174,37 @@ def runs_held_out(folder: Path) -> dict[str, Changes]:
     }
 
 
+MLX_DEVICE = "mps" if sys.platform == "darwin" else "cpu"
+SGD: Changes = {"training.optimizer": "sgd"}
+ADAFACTOR: Changes = {"training.optimizer": "adafactor"}
+
+
+def runs_by_mlx(folder: Path) -> dict[str, Changes]:
+    if find_spec("mlx") is None:
+        return {}
+
+    def writes(name: str, length: int, batch: int) -> Changes:
+        return writing(folder, name, length, batch)
+
+    def chats(name: str, length: int, batch: int) -> Changes:
+        return writes(name, length, batch) | {"task": "chat", "data.train": str(conversations(folder))}
+
+    return {
+        "Llama, 4 x 128": writes("llama", 128, 4),
+        "Llama, 4 x 128, accumulated, recomputed": writes("llama", 128, 4) | ACCUMULATED | RECOMPUTED,
+        "Llama, 2 x 96, bf16": writes("llama", 96, 2) | BF16,
+        "Llama, chat, 2 x 256, LoRA": chats("llama", 256, 2) | LORA,
+        "Llama, chat, 2 x 128, QLoRA, bf16": chats("llama", 128, 2) | QLORA | BF16,
+        "Llama of 131 M, 1 x 64, SGD": writes("llama-base", 64, 1) | SGD,
+        "GPT-2, 4 x 128": writes("gpt2", 128, 4),
+        "GPT-2, chat, 2 x 320, LoRA 32, recomputed": chats("gpt2", 320, 2) | LORA | RANK_32 | RECOMPUTED,
+        "GPT-2 of 110 M, 1 x 96, Adafactor": writes("gpt2-base", 96, 1) | ADAFACTOR,
+        "Qwen3, chat, 2 x 64, bf16, accumulated": chats("qwen3", 64, 2) | BF16 | ACCUMULATED,
+        "Qwen3, 8 x 96, QLoRA": writes("qwen3", 96, 8) | QLORA,
+        "Qwen3, 1 x 512, recomputed": writes("qwen3", 512, 1) | RECOMPUTED,
+    }
+
+
 def text(source: Path, rows: int, length: int, batch: int) -> Changes:
     return {
         "task": "text-classification",
@@ -172,6 +222,33 @@ def words(folder: Path, name: str, length: int, batch: int) -> Changes:
     if not file.exists():
         file.write_text("text,label\n" + "".join(f"{'word ' * 300},{row % 2}\n" for row in range(128)))
     return text(model(folder, name), 1, length, batch) | {"data.train": str(file), "data.padding": "fixed"}
+
+
+def writing(folder: Path, name: str, length: int, batch: int) -> Changes:
+    """A run of a model that writes, by MLX; each batch has the full length."""
+    file = folder / "words.txt"
+    if not file.exists():
+        file.write_text("\n".join("some words " * 1000 for _ in range(20)))
+    return {
+        "task": "causal-lm",
+        "device.backend": "mlx",
+        "data.eval_fraction": 0.0,
+        "data.train": str(file),
+        "data.max_length": length,
+        "model.source": str(model(folder, name, "CausalLM")),
+        "memory.batch_size": batch,
+        "training.predictions": 0,
+        "output.save_model": False,
+        "output.keep_checkpoints": 0,
+    }
+
+
+def conversations(folder: Path) -> Path:
+    file = folder / "conversations.jsonl"
+    if not file.exists():
+        row = {"prompt": "some words", "answer": "more words " * 1000}
+        file.write_text(f"{json.dumps(row)}\n" * 32)
+    return file
 
 
 def images(name: str, count: int, pixels: int, batch: int) -> Changes:
@@ -198,9 +275,9 @@ def options_of(changes: Changes, device_name: str, steps: int = STEPS) -> RunOpt
     return options
 
 
-def model(parent: Path, name: str) -> Path:
+def model(parent: Path, name: str, purpose: str = "SequenceClassification") -> Path:
     """The folder of a model of `CONFIGS` with random weights and MiniLM's tokenizer; made once, in another process."""
-    folder = parent / name
+    folder = parent / f"{name}-{purpose}"
     if folder.is_dir():
         return folder
     folder.mkdir()
@@ -210,8 +287,11 @@ def model(parent: Path, name: str) -> Path:
     kind, settings = CONFIGS[name]
     script = (
         "from core.engine.environment import prepare_torchvision; prepare_torchvision()\n"
-        f"from transformers import AutoModelForSequenceClassification, {kind}\n"
-        f"model = AutoModelForSequenceClassification.from_config({kind}(**{settings!r}))\n"
+        f"from transformers import AutoModelFor{purpose}, AutoTokenizer, {kind}\n"
+        f"tokenizer = AutoTokenizer.from_pretrained({str(folder)!r})\n"
+        "tokenizer.bos_token, tokenizer.eos_token = tokenizer.cls_token, tokenizer.sep_token\n"
+        f"tokenizer.save_pretrained({str(folder)!r})\n"
+        f"model = AutoModelFor{purpose}.from_config({kind}(**{settings!r}))\n"
         f"model.save_pretrained({str(folder)!r})\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, capture_output=True)
@@ -220,16 +300,18 @@ def model(parent: Path, name: str) -> Path:
 
 def measure(arguments: argparse.Namespace) -> list[Figure]:
     with own_home() as folder:
-        return on_cpu(arguments, folder)
+        return in_groups(arguments, folder)
 
 
-def on_cpu(arguments: argparse.Namespace, folder: Path) -> list[Figure]:
-    device, file = find_device("cpu"), arguments.measured
+def in_groups(arguments: argparse.Namespace, folder: Path) -> list[Figure]:
+    os.environ["HONE_MLX_CPU"] = "1"
+    file = arguments.measured
     measured: dict[str, dict[str, int]] = json.loads(file.read_text()) if file and file.exists() else {}
     figures = []
     for group in GROUPS:
         errors = []
-        for name, options in cpu_runs(group, arguments.data, folder).items():
+        device = find_device(MLX_DEVICE if group == BY_MLX else "cpu")
+        for name, options in runs_of(group, arguments.data, folder).items():
             if not all(word in f"{group}: {name}" for word in arguments.only):
                 continue
             if name not in measured:
@@ -237,14 +319,18 @@ def on_cpu(arguments: argparse.Namespace, folder: Path) -> list[Figure]:
                 if file is not None:
                     file.write_text(json.dumps(measured, indent=1))
             peak = measured[name]["peak"] - measured[name]["base"]
-            forecast = forecast_bytes(options, device) - estimate.libraries_bytes(options)
+            parts = forecast_parts(options, device)
+            libraries = parts.overhead if group == BY_MLX else estimate.libraries_bytes(options)
+            forecast = parts.total - libraries
             errors.append(100 * (forecast - peak) / peak)
             progress(f"{name:38}{peak >> 20:9,} MB, forecast {forecast >> 20:9,} MB {errors[-1]:+8.1f} %")
         if errors:
             title, sizes = f"{group} ({len(errors)} runs)", [abs(error) for error in errors]
             figures += [
-                figure(f"{title}: median error", statistics.median(sizes), "%", goal=at_most(10)),
-                figure(f"{title}: worst error", max(sizes), "%", goal=at_most(20)),
+                figure(
+                    f"{title}: median error", statistics.median(sizes), "%", goal=at_most(GOALS[group][0])
+                ),
+                figure(f"{title}: worst error", max(sizes), "%", goal=at_most(GOALS[group][1])),
             ]
     return figures
 
@@ -254,15 +340,15 @@ def find_device(name: str) -> DeviceReport:
     return next(device for device in devices if device.name == name)
 
 
-def forecast_bytes(options: RunOptions, device: DeviceReport) -> int:
+def forecast_parts(options: RunOptions, device: DeviceReport) -> Parts:
     report = run_job("check-model", options_request(options), ModelReport)
     if report.shape is None:
         raise SystemExit(f"{options.model.source}: {report.problems}")
-    return estimate.forecast(options, report.shape, device).parts.total
+    return estimate.forecast(options, report.shape, device).parts
 
 
 def trained(options: RunOptions, folder: Path) -> dict[str, int]:
-    """Train in a fresh process: `base` and `peak` in bytes."""
+    """Train in a fresh process: `base` and `peak` in bytes, and `resident`, the peak of the process by MLX."""
     run = create(options, folder, Path(tempfile.mkdtemp(dir=folder)) / "run")
     memory: dict[str, int] = apart(train_here, run.path, seconds=1800)
     shutil.rmtree(run.path)
@@ -280,6 +366,15 @@ def train_here(path: Path, to: Connection) -> None:
     prepare_environment(options)
     hide_libraries(options)
     prepare_torchvision()
+    if options.device.backend is Backend.MLX:
+        import mlx.core as mx
+
+        from core.engine.devices.memory import process_peak
+        from core.engine.mlx.train import train_run as train_by_mlx
+
+        if train_by_mlx(run, options, Reporter(run)) == 0:
+            to.send({"base": 0, "peak": mx.get_peak_memory(), "resident": process_peak()})
+        return
     from core.engine.memory.measure import CurrentMemory, gpu_used
     from core.engine.train import train_run
     from core.engine.training.build import load_libraries

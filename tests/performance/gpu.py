@@ -297,7 +297,7 @@ def forecasts(part: Part) -> list[Figure]:
             continue
         options = forecast.options_of(changes, part.device.name)
         peak = forecast.trained(options, part.folder)["peak"]
-        total = forecast.forecast_bytes(options, part.device)
+        total = forecast.forecast_parts(options, part.device).total
         errors.append(abs(total - peak) / peak)
         progress(f"{name}: {peak / MIB:,.0f} MiB, forecast {total / MIB:,.0f} MiB")
         figures.append(figure(f"{name}: forecast, against the peak", total / MIB, "MiB", peer=peak / MIB))

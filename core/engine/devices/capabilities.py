@@ -362,7 +362,7 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
     refuse("memory.deepspeed", deepspeed, "zero-2", "zero-3")
     whole = _("needs NVIDIA GPUs: processes on a CPU share the same memory") if kind == "cpu" else ""
     refuse("memory.fsdp", _("a Mac has one GPU") if kind == "mps" else whole, "true")
-    on_cpu = _("is only for GPUs, where PyTorch keeps unused memory") if kind == "cpu" else ""
+    on_cpu = _("is only for GPUs, where unused memory is kept") if kind == "cpu" else ""
     refuse("memory.empty_cache_steps", on_cpu, ANY_OTHER)
     offload = missing("torchao")
     if kind != "cuda":
@@ -450,13 +450,11 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
     else:
         precision = Settled("fp32", _("this CPU has no bf16 hardware"))
     plain = ("1", _("more padding would only take time"))
-    multiple = Settled(*plain)
+    by_mlx = Instead("device.backend", "mlx", "32", _("MLX compiles a step for each new length of a batch"))
+    multiple = Settled(*plain, (by_mlx,))
     if kind == "mps":
-        in_mlx = _("MLX compiles a step and keeps memory for each new length of a batch")
         multiple = Settled(
-            "64",
-            _("PyTorch keeps memory on Apple GPUs for each new length of a batch"),
-            (Instead("device.backend", "mlx", "64", in_mlx),),
+            "64", _("PyTorch keeps memory on Apple GPUs for each new length of a batch"), (by_mlx,)
         )
     elif kind == "cuda":
         eights = ("8", _("in 16 bits, NVIDIA GPUs compute multiples of 8 fastest"))

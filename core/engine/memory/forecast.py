@@ -180,7 +180,7 @@ def forecast(options: RunOptions, labels: int) -> Forecast:
         length=longest.tokens,
         data=0 if resolved.kind == "cuda" else data,
         room=room_of(device, mps_limit=options.device.mps_memory_limit),
-        correction=history.correction(device.title),
+        correction=history.correction(history.taught_as(device, options)),
     )
     notes = (*longest.notes, *found.notes)
     return msgspec.structs.replace(found, device=resolved.label, longest_text=longest.text, notes=notes)
@@ -243,7 +243,7 @@ def foretell(
     length = None
     if options.task.reads_text:
         length = max(lengths_of(prepared.train) or (), default=None) if prepared else 1
-    correction = history.correction(device.title)
+    correction = history.correction(history.taught_as(device, options))
     formula = estimate.forecast(options, model.shape, device, length=length, room=room, correction=correction)
     forecast = known or formula
     factor = formula.correction_to(forecast.parts.total)
@@ -291,7 +291,7 @@ def remember(status: RunStatus, resolved: ResolvedRun) -> None:
     assert status.forecast_bytes is not None
     history.remember(
         history.PastRun(
-            device=resolved.device.title,
+            device=history.taught_as(resolved.device, resolved.options),
             basis=forecast.basis,
             forecast=status.forecast_bytes,
             measured=measured,

@@ -79,6 +79,7 @@ def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
         # ALBERT's layers share weights
         layers=max(sum(map(len, rows)), getattr(config, "num_hidden_layers", None) or 0),
         hidden=int(config.hidden_size),
+        heads=getattr(config, "num_attention_heads", None) or 0,
         vocabulary=0 if output is None else int(output.weight.shape[0]),
         positions=int(positions) if positions > 0 else None,  # XLNet says -1
         kept=_kept_of_texts(model, kind),

@@ -19,7 +19,7 @@ from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.mlx import model as models
 from core.engine.mlx.names import Arrays, Shapes, as_published
-from core.engine.mlx.recompute import recompute
+from core.engine.mlx.recompute import compute_depth_first, recompute
 from core.engine.mlx.skeleton import add_adapter, empty, save_adapter, skeleton
 from core.engine.models import refusals
 from core.engine.models import text as text_models
@@ -89,6 +89,8 @@ def resolve(options: RunOptions, why: str) -> ResolvedRun:
     environment.apply(resolved.options)
     if resolved.kind == "cpu":
         use_cpu()
+    if resolved.options.memory.activation_checkpointing:
+        compute_depth_first()
     return replace(resolved, reasons={**resolved.reasons, "device.backend": why})
 
 

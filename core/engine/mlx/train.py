@@ -84,10 +84,11 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
             forecast = foretell(resolved, loaded.prepared, run.forecast())
             if forecast is not None:
                 reporter.write(forecast)
+            memory.limit(forecast.parts.total if forecast is not None else None)
             if ONLY_IF_IT_FITS in os.environ:
                 refuse_too_large(forecast)
             mx.eval(loaded.model.parameters())  # none was read before
-            training = Training(run, resolved, log, requests, loaded)
+            training = Training(run, resolved, log, requests, loaded, memory=memory)
             require_disk_space(run, training.saved_bytes(), training.trained(), resolved.options)
         with on_signals(requests.stop_at_signal):
             start = time.perf_counter()
@@ -143,7 +144,14 @@ class Training(TrainingCallback):
     """
 
     def __init__(
-        self, run: RunFolder, resolved: ResolvedRun, log: RunLog, requests: RequestBox, loaded: MlxModel
+        self,
+        run: RunFolder,
+        resolved: ResolvedRun,
+        log: RunLog,
+        requests: RequestBox,
+        loaded: MlxModel,
+        *,
+        memory: MlxMemory,
     ) -> None:
         self._run, self._resolved, self._log, self._requests, self._loaded = (
             run,
@@ -152,6 +160,7 @@ class Training(TrainingCallback):
             requests,
             loaded,
         )
+        self._memory = memory
         options = self._options = resolved.options
         prepared = loaded.prepared
         self._model = loaded.model
@@ -236,6 +245,7 @@ class Training(TrainingCallback):
         """Yields the batches of each step; between steps, does what is due."""
         steps = self._batches.after(self.step)
         accumulated = self._options.memory.gradient_accumulation_steps
+        self._memory.limit_wired()
         self._model.train()
         while True:
             self._do_what_is_due()

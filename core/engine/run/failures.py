@@ -12,7 +12,8 @@ from core.base.errors import Fix, FixAction, UserError
 from core.base.files import free_bytes
 from core.base.formats import memory, plain_number
 from core.base.language import _, ngettext
-from core.memory.estimate import MASTER, NUMBER, STATE
+from core.memory.case import NUMBER, STATE
+from core.memory.estimate import MASTER
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Optimizer
 from core.options.method_rules import rate_fixes

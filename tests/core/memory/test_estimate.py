@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.memory import estimate
-from core.memory.estimate import case_of
+from core.memory.case import case_of
 from core.memory.model import Basis, FitVerdict, Kept, KeptTensor, ModelShape, Parts, Room
 from core.options import RunOptions
 from core.options.device_support import DeviceReport, Settled

@@ -13,7 +13,7 @@ from core.engine.memory.model_shape import shape_of
 from core.engine.models.method import apply_method
 from core.engine.models.vision import find_image_model, load_image_model, load_vision_model
 from core.memory import estimate
-from core.memory.estimate import case_of
+from core.memory.case import case_of
 from core.memory.model import Kept, ModelShape
 from core.options import RunOptions
 from core.options.catalogue import with_changes

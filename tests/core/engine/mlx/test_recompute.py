@@ -1,4 +1,7 @@
-"""A layer that is computed again in the backward pass has the dropout that it had before."""
+"""A layer that is computed again in the backward pass has the dropout that it had before, and takes less memory."""
+
+import subprocess
+import sys
 
 import pytest
 
@@ -76,3 +79,58 @@ def test_each_pass_and_each_layer_drops_others():
     assert not mx.array_equal(first == 0, second == 0)
     model.eval()
     assert mx.array_equal(model(values), model(values))
+
+
+PEAK = """
+import sys
+from typing import Any
+import mlx.core as mx
+from mlx import nn
+from mlx.utils import tree_flatten
+from core.engine.mlx.recompute import compute_depth_first, recompute
+
+mx.set_default_device(mx.Device(mx.cpu))
+mx.disable_compile()
+if sys.argv[1] == "recompute":
+    compute_depth_first()
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(16, 16)
+        self.outer = nn.Linear(16, 16)
+
+    def __call__(self, values):
+        for _again in range(4):
+            values = mx.tanh(self.inner(mx.sigmoid(self.outer(values))))
+        return values
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = [Layer() for _ in range(8)]
+
+    def __call__(self, values):
+        for layer in self.layers:
+            values = layer(values)
+        return values
+
+model = Model()
+mx.eval(model.parameters())
+if sys.argv[1] == "recompute":
+    recompute(model)
+both = nn.value_and_grad(model, lambda model, values: model(values).sum())
+mx.reset_peak_memory()
+mx.eval(both(model, mx.ones((4096, 16))))
+print(mx.get_peak_memory())
+"""
+
+
+def test_it_takes_less_memory():
+    """In processes of their own: MLX reads the order of computation once."""
+
+    def peak(how):
+        found = subprocess.run([sys.executable, "-c", PEAK, how], capture_output=True, text=True, check=True)
+        return int(found.stdout)
+
+    assert peak("recompute") < peak("keep") / 2
