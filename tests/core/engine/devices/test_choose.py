@@ -224,10 +224,15 @@ def test_the_engine_suits_the_computer_and_the_options_and_the_format_suits_the_
     assert ("device.backend" in resolved.reasons) is ("device__backend" not in values)
 
 
-@pytest.mark.parametrize(("kind", "library"), [("auto", "MLX"), ("mlx", "MLX"), ("torch", "PyTorch")])
-def test_why_lengths_are_rounded_names_the_engine_that_trains(kind, library):
+@pytest.mark.parametrize(
+    ("kind", "rounded", "precision"),
+    [("auto", "32: MLX ", "bf16"), ("mlx", "32: MLX ", "bf16"), ("torch", "64: PyTorch ", "fp32")],
+)
+def test_lengths_and_precision_are_those_of_the_engine_that_trains(kind, rounded, precision):
     options = msgspec.structs.replace(requested(device__backend=kind), task=Task.CHAT)
-    assert resolve_run(M4, options).reasons["data.pad_to_multiple_of"].startswith(f"64: {library} ")
+    resolved = resolve_run(M4, options)
+    assert resolved.reasons["data.pad_to_multiple_of"].startswith(rounded)
+    assert resolved.precision == precision
 
 
 def test_where_mlx_can_not_train_the_task_the_reason_is_told():
