@@ -198,20 +198,20 @@ def options_of(changes: Changes, device_name: str, steps: int = STEPS) -> RunOpt
     return options
 
 
-def model(parent: Path, name: str) -> Path:
+def model(parent: Path, name: str, head: str = "SequenceClassification") -> Path:
     """The folder of a model of `CONFIGS` with random weights and MiniLM's tokenizer; made once, in another process."""
-    folder = parent / name
+    folder = parent / f"{name}-{head}"
     if folder.is_dir():
         return folder
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for file in minilm().iterdir():
         if (file.is_file() and "token" in file.name) or file.name == "vocab.txt":
             shutil.copy(file, folder)
     kind, settings = CONFIGS[name]
     script = (
         "from core.engine.environment import prepare_torchvision; prepare_torchvision()\n"
-        f"from transformers import AutoModelForSequenceClassification, {kind}\n"
-        f"model = AutoModelForSequenceClassification.from_config({kind}(**{settings!r}))\n"
+        f"from transformers import AutoModelFor{head}, {kind}\n"
+        f"model = AutoModelFor{head}.from_config({kind}(**{settings!r}))\n"
         f"model.save_pretrained({str(folder)!r})\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, capture_output=True)
