@@ -1,6 +1,7 @@
 """A run's data and its model on MLX, from its options."""
 
 import copy
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -87,6 +88,8 @@ def resolve(options: RunOptions, why: str) -> ResolvedRun:
     transformers.utils.logging.disable_progress_bar()  # redrawn bars fill a log
     resolved = resolve_run(gather(), options, sees_one_gpu=True)
     environment.apply(resolved.options)
+    if resolved.precision is Precision.FP32:
+        os.environ["MLX_ENABLE_TF32"] = "0"  # an M5 would multiply in 10 bits
     if resolved.kind == "cpu":
         use_cpu()
     if resolved.options.memory.activation_checkpointing:

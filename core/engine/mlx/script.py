@@ -114,6 +114,7 @@ def _write_steps(options: RunOptions, loaded: MlxModel, into: Path) -> None:
 def _of_run(options: RunOptions, loaded: MlxModel) -> dict[str, Any]:
     training, is_half = options.training, options.device.precision is Precision.BF16
     is_full = options.model.method is Method.FULL
+    numbers = f"learning_rate={training.learning_rate}, betas=[{training.beta1}, {training.beta2}]"
     return {
         "seed": training.seed,
         "no_label": NO_LABEL,
@@ -122,12 +123,7 @@ def _of_run(options: RunOptions, loaded: MlxModel) -> dict[str, Any]:
         "dtype": Code("mx.bfloat16" if is_half and not is_full else "mx.float32"),
         "casts": is_half and is_full,
         "recomputes": options.memory.activation_checkpointing,
-        "numbers": {
-            "learning_rate": training.learning_rate,
-            "betas": [training.beta1, training.beta2],
-            "eps": training.epsilon,
-            "bias_correction": True,
-        },
+        "numbers": Code(f"{numbers}, eps={training.epsilon}, bias_correction=True"),
         "decay": training.weight_decay,
         "decayed": Code(inspect.getsource(decayed_names).strip())
         if is_full and training.weight_decay
