@@ -422,14 +422,14 @@ ROUND_MULTIPLE, EMPTY_STEPS = 64, 50  # offered
 def growing(recent: Recent, *, raised: str) -> MonitorFinding | None:
     """Finds that more and more GPU memory is held while what is used of it stays the same.
 
-    On MPS, torch 2.13 keeps a buffer for each size it has seen (pytorch pull request 188045), and so does MLX (mlx-lm
-    issue 828). macOS's own figure counts, too, which may grow beyond what MLX knows of.
+    On MPS, torch 2.13 keeps a buffer for each size it has seen (pytorch pull request 188045). What MLX caches has a
+    limit, but what macOS counts of the run may grow beyond it (mlx issue 3993).
     """
     samples = list(recent.held)
     if len(samples) < SAMPLES_KEPT:
         return None
     spans = [samples[start : start + GROWING_SPAN] for start in range(0, SAMPLES_KEPT, GROWING_SPAN)]
-    held = [max(max(sample.reserved or 0, sample.footprint or 0) for sample in span) for span in spans]
+    held = [max(map(_kept_for_good, span)) for span in spans]
     live = [max(sample.bytes for sample in span) for span in spans]
     grown = held[-1] - held[0] - max(0, live[-1] - live[0])
     least = (GROWING_OVER if raised else GROWING_SHARE) * (samples[-1].ceiling or math.inf)
@@ -463,6 +463,11 @@ def growing(recent: Recent, *, raised: str) -> MonitorFinding | None:
         ),
         fixes=(*fixes, STOP),
     )
+
+
+def _kept_for_good(sample: MemorySampled) -> int:
+    """Returns the bytes that are held, by the highest figure there is, without a cache that is given back if needed."""
+    return max(sample.reserved or 0, sample.footprint or 0) - (sample.cached or 0)
 
 
 # --- Throttling

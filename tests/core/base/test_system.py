@@ -1,11 +1,13 @@
 """Memory of control groups, and where a full GPU goes on in the computer's memory."""
 
+import ctypes
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from core.base.system import GroupMemory, gpu_memory_spills, group_memory
+from core.base.system import GroupMemory, RusageInfo, gpu_memory_spills, group_memory, physical_footprint
 
 GB = 1 << 30
 
@@ -64,3 +66,26 @@ def test_the_driver_of_windows_goes_on_in_the_computers_memory(
 ):
     monkeypatch.setattr(sys, "platform", platform)
     assert gpu_memory_spills(kernel, Path(gpu_of_wsl)) is spills
+
+
+class MacLibrary:
+    """macOS's library with `proc_pid_rusage`."""
+
+    def __init__(self, footprint: int, status: int = 0) -> None:
+        self.footprint, self.status = footprint, status
+
+    def proc_pid_rusage(self, pid, flavor, buffer):
+        assert (pid, flavor) == (os.getpid(), 0)
+        buffer._obj.phys_footprint = self.footprint
+        return self.status
+
+
+def test_what_macos_counts_of_this_process():
+    assert physical_footprint(MacLibrary(5 * GB)) == 5 * GB
+    assert physical_footprint(MacLibrary(5 * GB, status=-1)) is None
+    assert (ctypes.sizeof(RusageInfo), RusageInfo.phys_footprint.offset) == (96, 72)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="a Mac counts")
+def test_other_systems_count_no_footprint():
+    assert physical_footprint() is None

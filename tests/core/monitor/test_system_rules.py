@@ -32,6 +32,7 @@ from core.runs.events import (
     Throttle,
     WhatRan,
 )
+from tests.fakes.runs import what_ran
 from tests.fakes.watched_runs import (
     GB,
     GPU,
@@ -680,6 +681,7 @@ def test_memory_that_grows_beyond_what_is_used_is_reported_with_what_helps(devic
     assert [fix.changes for fix in message.fixes[:-1]] == fixes
     assert "The run holds more and more GPU memory: 1" in message.title
     assert "grew by 7." in message.detail
+    assert "PyTorch keeps memory" in message.detail
 
 
 @pytest.mark.parametrize(
@@ -696,6 +698,45 @@ def test_memory_that_grows_beyond_what_is_used_is_reported_with_what_helps(devic
 @pytest.mark.parametrize("device", ["mps", "cuda:0"])
 def test_what_is_no_growing_memory(device, samples):
     assert watch(holding(device, *samples)).raised == []
+
+
+def by_mlx(held: float, cached: tuple[float, float], footprint: tuple[float, float]) -> MadeUpRun:
+    """A run by MLX with so many GB of live arrays; what it caches and what macOS counts of it change evenly."""
+    run = MadeUpRun(steps=2000, device="mps")
+    run.add(what_ran(engine="MLX 0.32.4, mlx-lm 0.32.2"))
+    run.a_step(4.0)
+    for kept, counted in rising(200, cached, footprint):
+        run.add(
+            MemorySampled(
+                source=Source.TORCH,
+                unified=True,
+                bytes=int(held * GB),
+                reserved=int((held + kept) * GB),
+                cached=int(kept * GB),
+                footprint=int(counted * GB),
+                ceiling=27 * GB,
+            )
+        )
+        run.steps(2, 0.5)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("cached", "footprint"),
+    [
+        pytest.param((1.0, 14.0), (5.0, 18.0), id="a cache that fills up to its limit"),
+        pytest.param((1.0, 1.0), (5.0, 5.0), id="stable"),
+        pytest.param((1.0, 1.0), (5.0, 6.0), id="little"),
+    ],
+)
+def test_what_is_no_growing_memory_of_mlx(cached, footprint):
+    assert watch(by_mlx(4.0, cached, footprint)).raised == []
+
+
+def test_memory_of_mlx_that_only_macos_counts_is_reported():
+    message = watch(by_mlx(4.0, (1.0, 1.0), (5.0, 18.0))).one
+    assert message.id == "growing"
+    assert "MLX keeps memory" in message.detail
 
 
 def test_growing_memory_is_withdrawn_once_it_stands_still():

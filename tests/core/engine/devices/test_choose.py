@@ -235,6 +235,15 @@ def test_lengths_and_precision_are_those_of_the_engine_that_trains(kind, rounded
     assert resolved.precision == precision
 
 
+@pytest.mark.parametrize(
+    ("facts", "backend", "multiple"),
+    [(M4, "auto", 32), (M4, "torch", 64), (TESTING, "mlx", 32), (TESTING, "auto", 1)],
+)
+def test_rows_are_rounded_for_mlx_which_compiles_for_each_length(facts, backend, multiple):
+    asked = msgspec.structs.replace(requested(device__backend=backend), task=Task.CHAT)
+    assert row_multiple(resolve_run(facts, asked).options) == multiple
+
+
 def test_where_mlx_can_not_train_the_task_the_reason_is_told():
     assert "MLX trains text generation" in resolve_run(M4, requested()).reasons["device.backend"]
     assert "Apple silicon" in resolve_run(PC, requested()).reasons["device.backend"]

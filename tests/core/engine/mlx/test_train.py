@@ -16,7 +16,7 @@ from core.engine.run.log import RunLog
 from core.options import RunOptions, run_file
 from core.options.catalogue import with_changes
 from core.options.choices import Method, Precision, PreferenceLoss, Quantization, Schedule, Task
-from core.runs.events import Action, CheckpointSaved, Outcome, Predicted, RunStarted, WhatRan
+from core.runs.events import Action, CheckpointSaved, MemoryForecast, Outcome, Predicted, RunStarted, WhatRan
 from core.runs.folder import RunFolder
 from tests.fakes.models import (
     instructions,
@@ -202,6 +202,33 @@ def test_dropout_that_a_model_has_with_torch_only_is_told(rate, tmp_path):
     )
     options = run_options(Task.CAUSAL_LM, source=source, train=text, **{**WRITES, "max_steps": 1})
     assert ("no-dropout" in on_mlx(tmp_path / "run", options).messages) is bool(rate)
+
+
+def test_padding_to_few_lengths_changes_no_loss(tmp_path):
+    rows = write_json(tmp_path / "rows.json", instructions(20))
+    source = save_tiny_talker(tmp_path / "talker")
+    asked = {**WRITES, "max_length": 96, "max_steps": 4, "eval_steps": 4.0}
+    padded = run_options(Task.CHAT, source=source, method=Method.FULL, train=rows, **asked)
+    plain = with_changes(padded, {"data.pad_to_multiple_of": 1})
+    found = on_mlx(tmp_path / "padded", padded)
+    same(found, on_mlx(tmp_path / "plain", plain), 1e-5)
+    assert "32" in found.of(WhatRan)[0].padded_to
+
+
+@pytest.mark.parametrize("changes", [{}, {"model.method": "lora"}, {"memory.gradient_accumulation_steps": 2}])
+def test_the_forecast_comes_to_what_mlx_counts(changes, tmp_path):
+    """Within a third: models this small are hardly worth a formula."""
+    source = save("Llama", tmp_path / "model", hidden_size=128, intermediate_size=512, vocab_size=2000)
+    text = write_text(tmp_path / "text.txt")
+    asked = {**WRITES, "max_length": 64, "batch_size": 8, "gradient_accumulation_steps": 1, "max_steps": 3}
+    options = run_options(Task.CAUSAL_LM, source=source, method=Method.FULL, train=text, **asked)
+    engine.mx.clear_cache()
+    engine.mx.reset_peak_memory()
+    before = engine.mx.get_active_memory()
+    story = on_mlx(tmp_path / "run", with_changes(options, changes))
+    [forecast] = story.of(MemoryForecast)
+    peak = engine.mx.get_peak_memory() - before
+    assert forecast.parts.total - forecast.parts.overhead == pytest.approx(peak, rel=0.33)
 
 
 # --- Pauses, requests and the end

@@ -1,0 +1,81 @@
+"""MLX keeps no more than what the forecast leaves, and macOS is never asked to wire more than it recommends."""
+
+import pytest
+
+pytest.importorskip("mlx.core")
+
+from core.engine.mlx import memory
+from core.engine.mlx.memory import LEAST_CACHE, MlxMemory, cache_limit
+
+GB = 1 << 30
+
+
+class Limits:
+    """MLX's functions with limits, as on a Mac whose macOS recommends so many bytes."""
+
+    def __init__(self, recommended: int | None) -> None:
+        self.recommended = recommended
+        self.asked: dict[str, int] = {}
+
+    def device_info(self):
+        return {} if self.recommended is None else {"max_recommended_working_set_size": self.recommended}
+
+    def set_memory_limit(self, limit):
+        self.asked["memory"] = limit
+
+    def set_cache_limit(self, limit):
+        self.asked["cache"] = limit
+
+    def set_wired_limit(self, limit):
+        self.asked["wired"] = limit
+
+
+def asked(monkeypatch, kind="mps", ceiling: int | None = 20 * GB, recommended: int | None = 20 * GB):
+    limits = Limits(recommended)
+    monkeypatch.setattr(memory, "mx", limits)
+    held = MlxMemory(kind, ceiling)
+    held.limit(12 * GB)
+    held.limit_wired()
+    return limits.asked
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "forecast", "limit"),
+    [
+        (20 * GB, 12 * GB, 8 * GB),
+        (20 * GB, 0, 20 * GB),
+        (20 * GB, 20 * GB, LEAST_CACHE),
+        (4 * GB, 9 * GB, LEAST_CACHE),
+    ],
+)
+def test_the_forecast_leaves_room_for_the_cache(ceiling, forecast, limit):
+    assert cache_limit(ceiling, forecast) == limit
+
+
+def test_a_run_is_limited_to_the_ceiling(monkeypatch):
+    assert asked(monkeypatch) == {"memory": 20 * GB, "cache": 8 * GB}
+
+
+def test_a_lower_ceiling_lowers_what_is_wired(monkeypatch):
+    assert asked(monkeypatch, ceiling=14 * GB) == {"memory": 14 * GB, "cache": 2 * GB, "wired": 14 * GB}
+
+
+def test_no_more_is_wired_than_macos_recommends(monkeypatch):
+    assert "wired" not in asked(monkeypatch, ceiling=24 * GB)
+    assert "wired" not in asked(monkeypatch, recommended=None)
+
+
+def test_nothing_is_limited_on_a_cpu(monkeypatch):
+    assert asked(monkeypatch, "cpu") == asked(monkeypatch, ceiling=None) == {}
+
+
+def test_cached_buffers_are_no_need():
+    held = MlxMemory("mps")
+    array = memory.mx.zeros((1 << 20,))
+    memory.mx.eval(array)
+    sample = held.sample()
+    assert sample.bytes >= 4 << 20
+    assert sample.needed == sample.bytes
+    assert sample.reserved == sample.bytes + sample.cached
+    assert held.peak() >= sample.bytes
+    assert MlxMemory("cpu").peak() is None
