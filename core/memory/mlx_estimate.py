@@ -98,11 +98,21 @@ def cast_bytes(case: Case) -> int:
 
 
 def step_bytes(case: Case) -> int:
-    """Returns what the optimizer step holds besides gradients, weights and state."""
+    """Returns what the optimizer step holds besides gradients, weights and state.
+
+    A table that is the output layer as well is updated when about half of the other gradients are gone, unless MLX
+    computes depth first.
+    """
     if case.method is not Method.FULL:
         return 0
     shape = case.shape
-    return round(NUMBER * max(STEP_TABLES * shape.largest, STEP_LINEARS * shape.largest_linear))
+    gone = 0 if case.recomputes or _has_own_output_layer(case) else (shape.parameters - shape.largest) / 2
+    return round(NUMBER * max(STEP_TABLES * shape.largest - gone, STEP_LINEARS * shape.largest_linear))
+
+
+def _has_own_output_layer(case: Case) -> bool:
+    """Returns whether the output layer's weights aren't those of the tokens' table."""
+    return case.shape.holdable - case.shape.packable > case.shape.embeddings
 
 
 # --- Activations
@@ -167,11 +177,9 @@ def logit_bytes(case: Case) -> int:
 
 def output_layer_bytes(case: Case) -> int:
     """Returns the gradient of an output layer with weights of its own, twice: depth first it comes with the logits."""
-    shape = case.shape
-    is_own = shape.holdable - shape.packable > shape.embeddings
-    if not (case.recomputes and case.method is Method.FULL and is_own):
+    if not (case.recomputes and case.method is Method.FULL and _has_own_output_layer(case)):
         return 0
-    return 2 * NUMBER * shape.vocabulary * shape.hidden
+    return 2 * NUMBER * case.shape.vocabulary * case.shape.hidden
 
 
 # --- Overhead

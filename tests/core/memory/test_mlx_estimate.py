@@ -65,9 +65,15 @@ def test_accumulated_gradients_are_there_during_the_forward_pass():
 
 
 def test_the_optimizer_step_is_the_fullest_moment_of_small_batches():
-    found = parts(memory={"batch_size": 1}, data={"max_length": 32})
+    small: dict[str, Any] = {"memory": {"batch_size": 1}, "data": {"max_length": 32}}
+    found = parts(**small)
     assert (found.activations, found.gradients) == (0, 4 * LLAMA.parameters)
-    assert found.temporary == 2.5 * 4 * LLAMA.largest
+    gone = (LLAMA.parameters - LLAMA.largest) / 2  # gradients, before the table that is the output layer, too
+    assert found.temporary == 4 * (2.5 * LLAMA.largest - gone)
+    own = replace(LLAMA, holdable=LLAMA.holdable + LLAMA.embeddings)
+    assert parts(shape=own, **small).temporary == 2.5 * 4 * LLAMA.largest
+    deep = replace(LLAMA, parameters=4 * LLAMA.parameters)
+    assert parts(shape=deep, **small).temporary == 10 * 4 * LLAMA.largest_linear
 
 
 def test_blocks_that_are_computed_again_hold_their_inputs():

@@ -141,6 +141,7 @@ def sampled(source: Source, held: int, attempt: int = 1, **more: int) -> MemoryS
         ([sampled(Source.PROCESS, 600), ended(Outcome.STOPPED, peak_bytes=700)], 700),
         ([ended(Outcome.STOPPED, peak_bytes=700), sampled(Source.PROCESS, 800, attempt=2)], 800),
         ([sampled(Source.PROCESS, 9), sampled(Source.TORCH, 5, reserved=6)], 6),  # on a GPU
+        ([sampled(Source.TORCH, 5, reserved=9, cached=4)], 5),  # MLX gives back what it caches
         ([ended(Outcome.FINISHED, peak_bytes=500, peak_device_bytes=100)], 100),
     ],
 )
