@@ -40,6 +40,7 @@ from core.engine.launch import Launch, is_rank, launch_of, lead, rank
 from core.engine.reporter import Reporter
 from core.engine.run.checkpoints import StartPoint, find_checkpoint
 from core.jobs import hub as hub_jobs
+from core.jobs.chat import Which
 from core.jobs.devices import DeviceCheckRequest
 from core.jobs.export import ExportRequest, PushRequest
 from core.jobs.inspect import InspectRequest
@@ -82,7 +83,7 @@ def main(arguments: list[str]) -> int:
             exit_with_parent()
             from core.engine.generate.chat_job import run_try
 
-            return run_try(descriptor)
+            return run_try(descriptor, _load_tried)
         case [name]:
             exit_with_parent()
             _exit_now(_answer(name, Channel(descriptor)))
@@ -108,6 +109,24 @@ def exit_with_parent() -> None:
     pid = os.environ.get(ASKER, "")
     if pid.isdecimal():
         threading.Thread(target=watch, args=(int(pid),), name="parent-watch", daemon=True).start()
+
+
+# --- Try it
+
+
+def _load_tried(run: RunFolder, options: RunOptions, which: Which) -> Any:
+    """Loads a model with the engine that would train its run here, but by PyTorch if it began with random weights."""
+    backend, why = Backend.TORCH, ""
+    if options.task.writes_text and not options.starts_random:
+        with contextlib.suppress(UserError):  # PyTorch computes what it can, and says what it can't
+            backend, why = choose(options)
+    if backend is Backend.MLX:
+        from core.engine.mlx import tried
+
+        return tried.load_model(run, options, which, why)
+    from core.engine.generate import loading
+
+    return loading.load_model(run, options, which)
 
 
 # --- Training
@@ -316,7 +335,10 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
         case "script":
             script_request = channel.read(ScriptRequest)
             options = _prepare_for(script_request.asked)
-            from core.engine.script import write_script
+            if choose(options)[0] is Backend.MLX:
+                from core.engine.mlx.script import write_script
+            else:
+                from core.engine.script import write_script
 
             return write_script(script_request, options)
         case "export":

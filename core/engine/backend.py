@@ -85,12 +85,9 @@ def model_problems(options: RunOptions) -> tuple[Problem, ...]:
 
 
 def _why_not_its_model(options: RunOptions) -> str:
-    """Returns that mlx-lm hasn't the model's architecture; empty if it has."""
+    """Returns why mlx-lm can't train this model as it is; empty if it can."""
     prepare_torchvision()  # transformers needs it
-    from core.engine.mlx.architectures import has_architecture
+    from core.engine.mlx.architectures import why_not
     from core.engine.models.text import load_config
 
-    config = load_config(options)
-    if has_architecture(config.to_dict()):
-        return ""
-    return _("the architecture {name} is not in mlx-lm").format(name=config.model_type)
+    return why_not(load_config(options).to_dict(), options.data.max_length)

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -144,15 +144,8 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
     """
     if not options.data.train:
         raise OptionsError((Problem("data.train", _("is missing: choose the data to train on")),))
-    device, notes, versions = request.device, request.notes, request.versions
-    if not device:  # resolved for this computer, or its CPU
-        machine = report(gather())
-        found = find_device(machine, options.device.name) or find_device(machine, "cpu")
-        assert found is not None, "every computer has a CPU"
-        left = automatic_paths(found, options)
-        notes = tuple(f"{path} = {settled.value}: {settled.reason}" for path, settled in left.items())
-        device, versions, options = found.name, machine.versions, settle(found, options)
-    options = with_changes(options, {"device.name": device})
+    request, options = settled(request, options)
+    device = request.device
     with torch.device("meta"):
         prepared = prepare(with_changes(options, {"model.method": Method.FULL}), Reporter(None, writes=False))
     into = Path(request.folder)
@@ -165,13 +158,11 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
     values["held"], values["frozen"] = held, Code(held if is_cast and is_plain else torch.float32)
     values |= _of_trainer(options, prepared, values)
     values["arguments"] = _arguments(options, device, values, prepared)
-    loader = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, finalize=repr)
-    written = loader.from_string(TEMPLATE.read_text(encoding="utf-8")).render(values)
-    body = re.sub(r"\n{3,}(?! )", "\n\n\n", re.sub(r"\n{3,}(?= )", "\n\n", written)).strip()
+    body = rendered(TEMPLATE, values)
 
     imports = [*_imports(body, device, options)]
     lines = comment(f"{request.title or 'A run'}: a script that trains as Hone did and doesn't need it.")
-    lines += comment(f"Requires: pip install {' '.join(_packages(imports, options, versions))}")
+    lines += comment(f"Requires: pip install {' '.join(_packages(imports, options, request.versions))}")
     if (count := options.device.processes) > 1:
         lines += comment(f"Run: torchrun --standalone --nproc-per-node={count} {SCRIPT}")
     lines += comment(
@@ -180,17 +171,37 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
         f"{'' if options.task.reads_images else ', and as tokens'}."
         f"{' Images in files stay where they are: it has their paths.' if has_paths else ''}"
     )
-    resolved = ["#", "# Automatic options:", *(line for note in notes for line in comment(f"- {note}"))]
-    lines += resolved if notes else []
-    differences = [text for text, differs in _differences(options, values).items() if differs]
-    lines += [
-        "#",
-        "# Differences from Hone:",
-        *(line for text in differences for line in comment(f"- {text}")),
-    ]
+    lines += closing(request, (text for text, differs in _differences(options, values).items() if differs))
     text = "\n".join((*lines, "", *imports, "", body, ""))
     (into / SCRIPT).write_text(text, encoding="utf-8")
     return Script(text)
+
+
+def rendered(template: Path, values: dict[str, Any]) -> str:
+    """Fills a template; values are written by `repr`."""
+    loader = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, finalize=repr)
+    written = loader.from_string(template.read_text(encoding="utf-8")).render(values)
+    return re.sub(r"\n{3,}(?! )", "\n\n\n", re.sub(r"\n{3,}(?= )", "\n\n", written)).strip()
+
+
+def settled(request: ScriptRequest, options: RunOptions) -> tuple[ScriptRequest, RunOptions]:
+    """Resolves what is automatic: the device and the options of a run file for this computer, or its CPU."""
+    if not request.device:
+        machine = report(gather())
+        found = find_device(machine, options.device.name) or find_device(machine, "cpu")
+        assert found is not None, "every computer has a CPU"
+        left = automatic_paths(found, options)
+        notes = tuple(f"{path} = {value.value}: {value.reason}" for path, value in left.items())
+        more = {"device": found.name, "notes": notes, "versions": machine.versions}
+        request, options = msgspec.structs.replace(request, **more), settle(found, options)
+    return request, with_changes(options, {"device.name": request.device})
+
+
+def closing(request: ScriptRequest, differences: Iterable[str]) -> Iterator[str]:
+    """Yields the end of a script's first comment: what was automatic, and what differs from the run."""
+    for title, texts in (("Automatic options", request.notes), ("Differences from Hone", differences)):
+        if lines := [line for text in texts for line in comment(f"- {text}")]:
+            yield from ("#", f"# {title}:", *lines)
 
 
 def _differences(options: RunOptions, values: dict[str, Any]) -> dict[str, Any]:
@@ -360,18 +371,25 @@ def _of_model(options: RunOptions, prepared: Prepared, into: Path) -> dict[str, 
     found["auto"] = Code(refusals.auto_class(task).__name__)
     if options.model.method is Method.QLORA:
         found["unpacked"] = list(parts.left_unpacked(model, options))
-    if options.starts_random:
-        return found
+    return found if options.starts_random else found | {"place": place_of(source, into)}
+
+
+def place_of(source: str, into: Path) -> str:
+    """Returns where a script finds weights; a past run's with its adapter merged are written beside the script.
+
+    Raises:
+        ModelError: The run, or its adapter's base model, is gone.
+    """
     folder = model_folder(source)
     if folder is None or not holds_adapter(folder):
-        return found | {"place": weights_in(source)}
+        return weights_in(source)
     (into / MERGED).mkdir()
     for path in Path(weights_in(source)).iterdir():
         try:
             os.link(path, into / MERGED / path.name)  # takes no space
         except OSError:
             shutil.copyfile(path, into / MERGED / path.name)
-    return found | {"place": Code(f"HERE / {MERGED!r}")}
+    return Code(f"HERE / {MERGED!r}")
 
 
 def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,8 @@ from core.runs.status import RunStatus, State
 from core.runs.summary import status_at_end
 
 QUEUE_FLAG = "--queue"
+LEAVING_SECONDS = 2.0
+"""How long a keeper may take to leave a run that is over; another process may ask to resume it meanwhile."""
 END_SECONDS = 5.0
 KEEPER_LOG = "connection.log"
 """What the keeper of a run that trains elsewhere prints."""
@@ -129,6 +131,9 @@ def _check(run: RunFolder, *, is_longer: bool) -> tuple[RunOptions, RunStatus]:
     """Returns the options and status of a run that can be resumed."""
     status = status_at_end(run, and_beginning=True)
     state = run.state(status)
+    deadline = time.monotonic() + LEAVING_SECONDS
+    while state.is_over and run.is_worked_on() and time.monotonic() < deadline:
+        time.sleep(LEAVING_SECONDS / 20)
     if not state.is_over or run.is_alive():
         where = _("It is {state}: {path}").format(state=state, path=run.path)
         raise CantResume(_("The run is under way already"), where)

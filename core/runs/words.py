@@ -278,7 +278,9 @@ def _of_device(ran: WhatRan) -> Iterator[_Line]:
     if ran.frozen_dtype not in ("", "float32"):
         weights = _("{frozen} where frozen, what learns in fp32").format(frozen=dtypes(ran.frozen_dtype))
     yield _Line(_("Weights"), weights, "model.frozen_precision")
-    computed = f"{dtypes(ran.autocast_dtype)} (autocast)" if ran.autocast_dtype else ran.matmul
+    computed = dtypes(ran.autocast_dtype) if ran.autocast_dtype else ran.matmul
+    if ran.autocast_dtype and not ran.engine:
+        computed = f"{computed} (autocast)"
     alone = "fp32" if ran.frozen_dtype else dtypes(ran.parameter_dtype)
     yield _Line(_("Computed in"), computed or alone, "device.precision")
     if ran.autocast_dtype and ran.matmul != "fp32":
@@ -305,7 +307,7 @@ def _of_model(ran: WhatRan) -> Iterator[_Line]:
     yield _Line(_("Adapter"), ran.adapter)
     if ran.packed_parameters:
         packed = _("{count:,} parameters in {bits} bits")
-        bits = 8 if "int8" in ran.adapter or "affine8" in ran.adapter else 4
+        bits = " + ".join(re.findall(r"[a-z](\d)\b", ran.adapter))  # `QLoRA (affine4, affine8), rank 16 ...`
         yield _Line(_("Packed"), packed.format(count=ran.packed_parameters, bits=bits))
     yield _Line(_("Attention"), ran.attention, "model.attention")
 

@@ -16,7 +16,7 @@ from core.base.language import _
 from core.jobs.script import JOB, Script, ScriptRequest
 from core.options import RunOptions
 from core.options.catalogue import options_by_path, value_of, with_changes
-from core.options.choices import Attention
+from core.options.choices import Attention, Backend
 from core.options.past_runs import with_run_path
 from core.runs.folder import RunFolder
 from core.runs.library import read_status
@@ -26,6 +26,7 @@ Ask = Callable[[str, bytes], bytes]
 """Sends the engine a job's request and returns its answer."""
 
 LEFT_TO_HONE = (
+    "device.backend",
     "model.quantization",
     "device.precision",
     "device.threads",
@@ -65,7 +66,7 @@ def save_script_of_run(run: RunFolder, folder: Path, ask: Ask = ask_engine) -> s
         if colon and left:
             with contextlib.suppress(msgspec.ValidationError):
                 options = with_changes(options, {path: value})
-                notes.append(f"{path} = {reason}")
+                notes += [f"{path} = {reason}"] if value != Backend.TORCH else []
     if ran.attention == Attention.EAGER and options.model.attention is Attention.SDPA:
         options = with_changes(options, {"model.attention": ran.attention})
     device = ran.device if _DEVICE.fullmatch(ran.device) else "cpu"

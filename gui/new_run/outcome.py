@@ -16,7 +16,7 @@ from core.jobs.inspect import QUICK_TRY, DataReport, FindingLevel
 from core.memory.model import ModelReport
 from core.options import RunOptions
 from core.options.catalogue import options_by_path, value_of, value_text
-from core.options.choices import DeepSpeed, Method, Padding, Precision, Task, Toggle, device_title
+from core.options.choices import Backend, DeepSpeed, Method, Padding, Precision, Task, Toggle, device_title
 from core.options.device_support import DeviceReport, MachineReport, find_device, settle, settled_beside
 from core.options.method_rules import BATCH_PATHS, SAMPLE_PATHS, STEP_PATHS, Extent, extent
 from core.options.past_runs import is_run
@@ -218,16 +218,23 @@ def computed(machine: MachineReport | None, options: RunOptions) -> tuple[str, s
     name = settled.value if precision is Precision.AUTO and settled else precision.value
     if name == Precision.AUTO:
         return title, _("decided when the run starts")
+    autocasts = name not in (Precision.FP32, Precision.TF32) and not _is_mlx(options, device)
     is_frozen = options_by_path()["model.frozen_precision"].applies_to(options)
     frozen = _resolved(options, device, "model.frozen_precision") if is_frozen else ""
     if frozen in (Precision.BF16, Precision.FP16):
         text = _("{precision}, frozen weights in {frozen}")
-        if name not in (Precision.FP32, Precision.TF32):
+        if autocasts:
             text = _("{precision} autocast, frozen weights in {frozen}")
         return title, text.format(precision=name, frozen=frozen)
     if name in (Precision.FP32, Precision.TF32):
         return title, name
-    return title, _("{precision} autocast, fp32 weights").format(precision=name)
+    text = _("{precision} autocast, fp32 weights") if autocasts else _("{precision}, fp32 weights")
+    return title, text.format(precision=name)
+
+
+def _is_mlx(options: RunOptions, device: DeviceReport | None) -> bool:
+    """Return whether MLX trains, as far as the options and the device decide it."""
+    return _resolved(options, device, "device.backend") == Backend.MLX
 
 
 def summary_rows(
@@ -248,6 +255,9 @@ def summary_rows(
     memory, training = options.memory, options.training
     title, precision = computed(machine, options)
     size, accumulated = memory.batch_size, memory.gradient_accumulation_steps
+    engine, attention = "", options.model.attention.label if options.task.reads_text else ""
+    if _is_mlx(options, device):
+        engine, attention = Backend.MLX.label, ""
     effective = (settle(device, options) if device else options).effective_batch  # "0 processes": all cards
     processes = effective // max(1, size * accumulated)
     factors = [f"{number:,}" for number in (size, *(one for one in (accumulated, processes) if one > 1))]
@@ -263,8 +273,9 @@ def summary_rows(
         (_("Data"), _data_text(options, length, data)),
         (_("Loading"), loading_text(options, device, longest)),
         (_("Device"), title),
+        (_("Engine"), engine),
         (_("Precision"), precision),
-        (_("Attention"), options.model.attention.label if options.task.reads_text else ""),
+        (_("Attention"), attention),
         (_("Optimizer"), optimizer),
         (_("Memory"), memory_text(options)),
         (_("Batch"), MISSING if unreadable & BATCH_PATHS else batch),

@@ -191,7 +191,7 @@ def state_line(facts: RunFacts) -> str:
         )
         parts = [waits, *progress]
     elif state is State.STARTING:
-        parts = [("" if facts.is_between else _phase_text(status)) or _("Starting – loading PyTorch…")]
+        parts = [("" if facts.is_between else _phase_text(status)) or _("Starting – loading libraries…")]
     elif state is State.QUEUED:
         is_new = status.attempt and facts.saved_step is None
         parts = [awaited_text(status.awaited), *([_("starts from the beginning")] if is_new else progress)]

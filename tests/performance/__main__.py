@@ -72,6 +72,17 @@ GPU_PARTS = {
     "resume": ("a paused and resumed run", "the run that was left alone", 2),
 }
 """Parts of `tests.performance.gpu`: what each measures, against what, and in how many minutes: 33 together."""
+MAC = "mac"
+"""The group of benchmarks that need a Mac with Apple silicon; likewise."""
+MAC_PARTS = {
+    "tests": ("the tests that need Apple silicon", "", 3),
+    "check": ("what the GPU computes with MLX and with PyTorch", "the CPU", 2),
+    "ladder": ("a Llama by MLX, plainly, with LoRA and with QLoRA", "PyTorch on MPS", 8),
+    "forecast": ("forecasts of memory for twelve runs on MLX", "the measured peak", 8),
+    "resume": ("a paused and resumed run on MLX", "the run that was left alone", 2),
+    "heat": ("steps a minute after ten minutes of training", "the first minute", 12),
+}
+"""Parts of `tests.performance.mac`: 35 minutes together."""
 
 BENCHMARKS = (
     Benchmark(
@@ -191,15 +202,16 @@ BENCHMARKS = (
     ),
     *(
         Benchmark(
-            f"{GPU}-{part}",
+            f"{group}-{part}",
             what,
             peer,
-            "gpu",
+            group,
             f"{part} --minutes {minutes - 0.5}",
             f"{part} --device cpu",
             seconds=60.0 * minutes,
         )
-        for part, (what, peer, minutes) in GPU_PARTS.items()
+        for group, parts in ((GPU, GPU_PARTS), (MAC, MAC_PARTS))
+        for part, (what, peer, minutes) in parts.items()
     ),
 )
 
@@ -305,6 +317,11 @@ def main(arguments: list[str]) -> int:
         action="store_true",
         help="what an NVIDIA card shows in 35 minutes; --quick tries it on the CPU",
     )
+    add(
+        "--mac",
+        action="store_true",
+        help="what a Mac with Apple silicon shows in 35 minutes; --quick tries it on the CPU",
+    )
     add("--list", action="store_true", help="only name them, with what each measures")
     add("--quick", action="store_true", help="short forms, which only show that they work")
     add("--data", type=Path, metavar="FOLDER", help="data sets, for those that need some")
@@ -329,6 +346,7 @@ def main(arguments: list[str]) -> int:
         )
         return 0
     options.names += [GPU] if options.gpu else []
+    options.names += [MAC] if options.mac else []
     unknown = [name for name in options.names if not by_name([name])]
     if unknown:
         print(f"There is no benchmark called {', '.join(unknown)}. --list names them all.", file=sys.stderr)
@@ -342,13 +360,20 @@ def main(arguments: list[str]) -> int:
         print(f"Left out, because they need data sets (--data): {', '.join(without_data)}.")
     runnable = [each for each in wanted if each.name not in without_data]
     form = Form.QUICK if options.quick else Form.FULL
-    machine = this_machine(run_job("devices", None, MachineReport))
-    return run_all(runnable, form, options.data, options.results, machine)
+    report = run_job("devices", None, MachineReport)
+    needs_mac = [each for each in runnable if group_of(each.name) == MAC and form is Form.FULL]
+    if needs_mac and not any(device.available and device.name == "mps" for device in report.devices):
+        print("Left out, because this is no Mac with Apple silicon; --quick tries them on the CPU:")
+        print(", ".join(each.name for each in needs_mac))
+        runnable = [each for each in runnable if each not in needs_mac]
+        if not runnable:
+            return 0
+    return run_all(runnable, form, options.data, options.results, this_machine(report))
 
 
 def by_name(names: Iterable[str]) -> list[Benchmark]:
-    """The benchmarks of these names or groups (`faults`); without names all that need no card."""
-    wanted = set(names) or {group_of(each.name) for each in BENCHMARKS} - {GPU}
+    """The benchmarks of these names or groups (`faults`); without names all that need neither a card nor a Mac."""
+    wanted = set(names) or {group_of(each.name) for each in BENCHMARKS} - {GPU, MAC}
     return [each for each in BENCHMARKS if wanted & {each.name, group_of(each.name)}]
 
 
@@ -458,12 +483,19 @@ def read(file: Path) -> Record:
 
 
 def newest(folder: Path, *, of_gpu: bool = False) -> Record | None:
-    """The results that were measured last, of the benchmarks that need a card or of the others; None without any."""
+    """The results that were measured last, of the benchmarks that need a card or of those that need no accelerator.
+
+    None without any.
+    """
     records = []
     for file in folder.glob("*.json"):
         with contextlib.suppress(msgspec.MsgspecError):
             record = read(file)
-            kept = tuple(old for old in record.outcomes if (group_of(old.name) == GPU) is of_gpu)
+            kept = tuple(
+                old
+                for old in record.outcomes
+                if (group_of(old.name) == GPU if of_gpu else group_of(old.name) not in (GPU, MAC))
+            )
             records += [msgspec.structs.replace(record, outcomes=kept)] if kept else []
     return max(records, key=lambda record: max(old.begun for old in record.outcomes), default=None)
 

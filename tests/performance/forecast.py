@@ -280,7 +280,7 @@ def model(parent: Path, name: str, purpose: str = "SequenceClassification") -> P
     folder = parent / f"{name}-{purpose}"
     if folder.is_dir():
         return folder
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for file in minilm().iterdir():
         if (file.is_file() and "token" in file.name) or file.name == "vocab.txt":
             shutil.copy(file, folder)

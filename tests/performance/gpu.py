@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -68,6 +69,10 @@ class Part(NamedTuple):
 
 def tests(part: Part) -> list[Figure]:
     """The tests marked `gpu`; without a card they are skipped."""
+    return marked(part, "gpu", "tests/core/engine/devices")
+
+
+def marked(part: Part, marker: str, folder: str) -> list[Figure]:
     report = part.folder / "tests.xml"
     command = [
         sys.executable,
@@ -77,10 +82,10 @@ def tests(part: Part) -> list[Figure]:
         "no:pytest-qt",
         "-q",
         "-m",
-        "gpu",
+        marker,
         "-p",
         "no:cacheprovider",
-        "tests/core/engine/devices",
+        folder,
     ]
     with subprocess.Popen([*command, f"--junitxml={report}"], cwd=ROOT, stdout=sys.stderr) as process:
         process.wait()
@@ -93,7 +98,7 @@ def tests(part: Part) -> list[Figure]:
     )
     ran = None if part.is_dry else at_least(total)
     return [
-        figure("tests marked gpu that passed", total - failed - skipped, f"of {total}", goal=ran),
+        figure(f"tests marked {marker} that passed", total - failed - skipped, f"of {total}", goal=ran),
         figure("that failed", failed, goal=at_most(0)),
     ]
 
@@ -103,7 +108,11 @@ def tests(part: Part) -> list[Figure]:
 
 def check(part: Part) -> list[Figure]:
     """The device check, in full; in the dry run the short one."""
-    request = DeviceCheckRequest(device=part.device.name, short=part.is_dry)
+    return checked(part, short=part.is_dry)
+
+
+def checked(part: Part, *, short: bool) -> list[Figure]:
+    request = DeviceCheckRequest(device=part.device.name, short=short)
     report = run_job("check-device", request, DeviceCheckReport, timeout=CHECK_SECONDS)
     figures = [
         figure(
@@ -309,12 +318,13 @@ def forecasts(part: Part) -> list[Figure]:
 
 
 def resume(part: Part) -> list[Figure]:
+    asked = forecast.text(forecast.model(part.folder, "bert-small"), 128, 64, 4)
+    return resumed(part, {**asked, "training.deterministic": True})
+
+
+def resumed(part: Part, asked: forecast.Changes) -> list[Figure]:
     """A run that is paused after four steps and resumed, against the same run left alone."""
-    asked = {
-        **forecast.text(forecast.model(part.folder, "bert-small"), 128, 64, 4),
-        "training.deterministic": True,
-        "output.save_steps": 4,
-    }
+    asked = {**asked, "output.save_steps": 4}
     options = forecast.options_of(asked, part.device.name, STEPS)
     alone = losses(trained(new_run(options, part.folder / "alone")))
     attended = Attended(new_run(options, part.folder / "paused"))
@@ -350,8 +360,10 @@ PARTS: dict[str, Callable[[Part], list[Figure]]] = {
 }
 
 
-def measure(arguments: argparse.Namespace) -> list[Figure]:
-    """Measure a part. SystemExit if the device isn't there."""
+def measure(
+    parts: Mapping[str, Callable[[Part], list[Figure]]], arguments: argparse.Namespace
+) -> list[Figure]:
+    """Measure one of `parts`. SystemExit if the device isn't there."""
     machine = run_job("devices", None, MachineReport)
     device = device_in(machine, arguments.device)
     if device is None or not device.available:
@@ -359,12 +371,13 @@ def measure(arguments: argparse.Namespace) -> list[Figure]:
     with own_home() as home, tempfile.TemporaryDirectory(prefix="hone-gpu-", dir=home) as folder:
         deadline = time.monotonic() + 60 * arguments.minutes
         is_dry = device.name == "cpu"
-        return PARTS[arguments.part](Part(device, machine, is_dry, Path(folder), deadline))
+        return parts[arguments.part](Part(device, machine, is_dry, Path(folder), deadline))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("part", choices=list(PARTS))
+def add_part(names: Iterable[str], parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("part", choices=list(names))
 
 
 if __name__ == "__main__":
-    main(__doc__, measure, {"device": "cuda:0", "minutes": 5.0}, add_arguments)
+    defaults = {"device": "cuda:0", "minutes": 5.0}
+    main(__doc__, partial(measure, PARTS), defaults, partial(add_part, PARTS))

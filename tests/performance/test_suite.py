@@ -1,15 +1,17 @@
 """The developers' benchmarks run, keep their results, and show in the exit status that a goal was missed."""
 
 import math
+import sys
 import threading
 from datetime import date
 
 import pytest
 
 from core.base.jobs import run_job
+from core.engine.devices.capabilities import MLX_ON_CPU
 from core.options.device_support import MachineReport, find_device
 from tests.performance import __main__ as suite
-from tests.performance import gpu
+from tests.performance import gpu, mac
 from tests.performance.__main__ import BENCHMARKS, Benchmark, Form, Machine, Outcome, Record
 from tests.performance.figures import ROOT, at_least, at_most, compared, figure, ratio_at_least, ratio_at_most
 
@@ -99,7 +101,7 @@ def test_every_benchmark_has_a_module_and_a_group_has_its_members():
         place = ROOT / "tests" / "performance" / benchmark.module
         assert place.with_suffix(".py").exists() or (place / "__main__.py").exists()
     assert len(suite.by_name(["faults"])) == 4
-    assert suite.by_name([]) == [each for each in BENCHMARKS if not each.name.startswith("gpu")]
+    assert suite.by_name([]) == [each for each in BENCHMARKS if not each.name.startswith(("gpu", "mac"))]
 
 
 def test_the_page_shows_the_newest_results():
@@ -140,6 +142,47 @@ def test_each_part_for_a_card_works_on_the_cpu(part, dry):
     assert [row.name for row in figures if row.reached is False or "NOT AS ASKED" in row.name] == []
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        "check",
+        "resume",
+        *(pytest.param(part, marks=pytest.mark.long) for part in ("ladder", "forecast", "heat")),
+    ],
+)
+@pytest.mark.usefixtures("own_home")
+def test_each_part_for_a_mac_works_on_the_cpu(part, tmp_path, monkeypatch):
+    pytest.importorskip("mlx.core")
+    monkeypatch.setenv(MLX_ON_CPU, "1")
+    machine = run_job("devices", None, MachineReport)
+    figures = mac.PARTS[part](gpu.Part(find_device(machine, "cpu"), machine, True, tmp_path, math.inf))
+    assert [row.name for row in figures if row.reached is False or "left out" in row.name] == []
+    if part == "check":
+        assert sum(row.name.startswith("MLX: ") for row in figures) == 6
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ([float(second) for second in range(101)], (60.0, 60.0)),
+        ([*range(50), *range(50, 110, 2)], (60.0, 30.0)),
+        ([1.0, 2.0], (0.0, 0.0)),
+    ],
+    ids=["steady", "slowed by heat", "too few"],
+)
+def test_the_pace_is_that_of_the_first_and_the_last_tenth(times, expected):
+    assert mac.paces(times) == pytest.approx(expected, rel=0.15)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="a Mac runs them")
+def test_what_needs_a_mac_is_left_out_elsewhere_in_a_sentence(tmp_path, capsys):
+    assert suite.main(["--mac", "--results", str(tmp_path / "results")]) == 0
+    said = capsys.readouterr().out
+    assert "because this is no Mac with Apple silicon" in said
+    assert "mac-tests, mac-check, mac-ladder, mac-forecast, mac-resume, mac-heat" in said
+    assert not (tmp_path / "results").exists()
+
+
 def test_a_part_for_a_card_is_a_benchmark(tmp_path, monkeypatch):
     monkeypatch.setattr(suite, "ROOT", ROOT)
     status, record = run(tmp_path, *suite.by_name(["gpu-tests"]), form=Form.QUICK)
@@ -147,10 +190,11 @@ def test_a_part_for_a_card_is_a_benchmark(tmp_path, monkeypatch):
     assert (status, outcome.problem, bool(outcome.figures)) == (0, "", True)
 
 
-def test_what_needs_a_card_takes_35_minutes_at_most():
-    parts = suite.by_name(["gpu"])
+@pytest.mark.parametrize(("group", "module"), [("gpu", gpu), ("mac", mac)])
+def test_what_needs_a_card_or_a_mac_takes_35_minutes_at_most(group, module):
+    parts = suite.by_name([group])
     assert sum(each.seconds or 0 for each in parts) <= 35 * 60
-    assert len(parts) == len(suite.GPU_PARTS)
+    assert [each.name for each in parts] == [f"{group}-{part}" for part in module.PARTS]
 
 
 def test_a_benchmark_that_takes_too_long_is_ended(tmp_path):
@@ -176,7 +220,7 @@ def test_an_interrupted_benchmark_leaves_nothing_that_the_program_waits_for(tmp_
 
 
 def test_results_of_a_card_stand_on_a_page_of_their_own(tmp_path):
-    run(tmp_path, entry("gpu-check", "1"), entry("a", "1"))
+    run(tmp_path, entry("gpu-check", "1"), entry("mac-check", "1"), entry("a", "1"))
     for of_gpu, name in ((True, "gpu-check"), (False, "a")):
         record = suite.newest(tmp_path, of_gpu=of_gpu)
         assert record is not None

@@ -441,7 +441,10 @@ def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> 
         elif ratio is not None:
             value = "bf16" if ratio > 1 else "fp32"
             reason = _("on {cpu}, a training step in bf16 was {ratio:.2f} times as fast as one in fp32")
-        precision = Settled(value, reason.format(cpu=facts.cpu_name, ratio=ratio))
+        with_mlx = Instead(
+            "device.backend", "mlx", "bf16", _("MLX keeps and computes weights in it, at half the size")
+        )
+        precision = Settled(value, reason.format(cpu=facts.cpu_name, ratio=ratio), (with_mlx,))
     elif facts.cpu_bf16:
         precision = Settled("bf16", _("this CPU computes bf16 in hardware"))
     else:

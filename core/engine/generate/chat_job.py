@@ -32,6 +32,8 @@ MODEL_ERRORS = (
 """What models and their libraries raise for a request: sent as the answer; any other error ends the process."""
 
 Send = Callable[[chat_jobs.Told], None]
+LoadTried = Callable[[RunFolder, RunOptions, chat_jobs.Which], "TriedModel"]
+"""Loads a run's model with its `inference_options`."""
 
 
 def read_requests(descriptor: int = 0) -> Iterator[chat_jobs.Said]:
@@ -78,8 +80,8 @@ class Requests:
         self._questions.put(None)
 
 
-def run_try(descriptor: int) -> int:
-    """Loads a model and answers all requests; answers are written to `descriptor` as JSON lines.
+def run_try(descriptor: int, load_model: LoadTried) -> int:
+    """Loads a model by `load_model` and answers all requests; answers are written to `descriptor` as JSON lines.
 
     Returns:
         0 after the last request, 1 if the model can't be loaded, 2 if the first line is no `Load`.
@@ -95,7 +97,7 @@ def run_try(descriptor: int) -> int:
         return USAGE_ERROR
     requests = Requests(received)
     try:
-        model = _load(load, send)
+        model = _load(load, load_model, send)
         while (asked := requests.next_question()) is not None:
             send(_answer_or_failure(model, asked, requests, send))
     except UserError as error:
@@ -107,13 +109,12 @@ def run_try(descriptor: int) -> int:
     return 0
 
 
-def _load(load: chat_jobs.Load, send: Send) -> "TriedModel":
+def _load(load: chat_jobs.Load, load_model: LoadTried, send: Send) -> "TriedModel":
     started = time.perf_counter()
     run = RunFolder(Path(load.run))
     options = inference_options(run.options(), load)
     prepare(options)  # before torch is imported
     from core.engine.devices.computing import is_out_of_memory
-    from core.engine.generate.loading import load_model
     from core.engine.generate.predict import max_positions
 
     send(chat_jobs.Loading())
@@ -128,7 +129,7 @@ def _load(load: chat_jobs.Load, send: Send) -> "TriedModel":
         chat_jobs.Loaded(
             name=model.name,
             task=model.task,
-            device=model.resolved.label,
+            device=model.device,
             dtype=model.dtype,
             labels=model.labels,
             sees=0 if limit == sys.maxsize else limit,
@@ -189,7 +190,7 @@ def answer(
         else:
             answered = classify(model, asked)
     return msgspec.structs.replace(
-        answered, device=model.resolved.label, dtype=model.dtype, seconds=time.perf_counter() - started
+        answered, device=model.device, dtype=model.dtype, seconds=time.perf_counter() - started
     )
 
 

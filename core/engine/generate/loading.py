@@ -5,7 +5,7 @@ the run saved.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,11 +30,11 @@ from core.engine.models.parts import prepare_quantized
 from core.engine.models.past_runs import base_of, with_adapter
 from core.engine.models.refusals import explained
 from core.engine.models.vision import find_image_model, load_image_model, read_recipe
-from core.jobs.chat import Which
+from core.jobs.chat import Which, Writing
 from core.monitor.device_memory import room_of
 from core.options import RunOptions
 from core.options.catalogue import with_changes
-from core.options.choices import Method, Precision, Task
+from core.options.choices import Method, Precision, Task, device_title
 from core.options.past_runs import holds_adapter
 from core.options.sections import DeviceOptions
 from core.options.sources import Scheme
@@ -45,10 +45,15 @@ from core.runs.status import chosen_examples
 GENERATION = "generation_config.json"
 
 
+WriteAnswer = Callable[[Sequence[int], int, Writing, Any, Callable[[], bool]], None]
+"""Adds at most so many tokens after a prompt to a `core.engine.generate.predict.Stream`, unless it should stop."""
+
+
 @dataclass(frozen=True)
 class TriedModel:
     """A model in evaluation mode on its device.
 
+    `write_answer` writes texts in the place of transformers: with MLX, whose weights `model` has not.
     `length` is where texts are cut, `padding` how `pad_as` pads them; both are for models that classify or score texts.
     `transform` is for image models, and `light` whether all training images are light behind what they show, as paper
     is; None if they differ.
@@ -64,6 +69,15 @@ class TriedModel:
     length: int = 0
     padding: dict[str, Any] = field(default_factory=dict)
     light: bool | None = None
+    write_answer: WriteAnswer | None = None
+
+    @property
+    def device(self) -> str:
+        """What it is computed with."""
+        label = self.resolved.label
+        if self.write_answer is None:
+            return label
+        return _("{device} with MLX").format(device=device_title(label))
 
     @property
     def task(self) -> Task:
@@ -87,9 +101,7 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
         DeviceError: This computer can't run it.
         OutOfMemory: It doesn't fit on the GPU.
     """
-    lack = lacks_model(run)
-    if lack:
-        raise ModelError(_("There is no model of {name} to try").format(name=run.name), lack)
+    require_model(run)
     facts = gather()
     try:
         resolved = resolve_run(facts, options, sees_one_gpu=True)
@@ -119,6 +131,13 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
     return made
 
 
+def require_model(run: RunFolder) -> None:
+    """Raises a ModelError if a run has no model."""
+    lack = lacks_model(run)
+    if lack:
+        raise ModelError(_("There is no model of {name} to try").format(name=run.name), lack)
+
+
 def _load_text_model(run: RunFolder, options: RunOptions, which: Which, resolved: ResolvedRun) -> TriedModel:
     own = Scheme.RUN.of(str(run.path.absolute()))
     tokenizer = pretrained.load_tokenizer(own)
@@ -143,12 +162,8 @@ def _load_text_model(run: RunFolder, options: RunOptions, which: Which, resolved
             _("The model of {name} is incomplete").format(name=run.name),
             _("{model} has no weights for {fresh}.").format(model=run.model, fresh=", ".join(loaded.fresh)),
         )
-    # stop where the run's model learned to
-    if options.task.writes_text and (run.model / GENERATION).is_file():
-        from transformers import GenerationConfig
-
-        with explained(str(run.model)):
-            model.generation_config = GenerationConfig.from_pretrained(run.model)
+    if options.task.writes_text:
+        stop_as_learned(model, run)
     longest = text.longest_text(config, tokenizer)
     return TriedModel(
         model=with_adapter(model, run.model) if which is Which.TRAINED and has_adapter else model,
@@ -160,6 +175,15 @@ def _load_text_model(run: RunFolder, options: RunOptions, which: Which, resolved
         length=length_limit(options, longest),
         padding=row_padding(options, longest),
     )
+
+
+def stop_as_learned(model: Any, run: RunFolder) -> None:
+    """Gives a model that writes texts the end tokens of its run."""
+    if (run.model / GENERATION).is_file():
+        from transformers import GenerationConfig
+
+        with explained(str(run.model)):
+            model.generation_config = GenerationConfig.from_pretrained(run.model)
 
 
 def _load_image_model(run: RunFolder, options: RunOptions, which: Which, resolved: ResolvedRun) -> TriedModel:

@@ -33,7 +33,19 @@ from core.engine.generate.loading import TriedModel
 from core.engine.reporter import Reporter
 from core.engine.tasks import SHOWN_CHARACTERS, Prepared
 from core.engine.tasks.metrics import OUTSIDE
-from core.jobs.chat import CHANCES_TOLD, Answered, Ask, Chance, Chat, ChatTurn, EndedBy, Image, Texts, Word
+from core.jobs.chat import (
+    CHANCES_TOLD,
+    Answered,
+    Ask,
+    Chance,
+    Chat,
+    ChatTurn,
+    EndedBy,
+    Image,
+    Texts,
+    Word,
+    Writing,
+)
 from core.options import RunOptions
 from core.options.choices import ImageFit, Speaker, Task
 from core.runs.events import Example, Judged, Said, Validation
@@ -590,14 +602,14 @@ class Stream:
         self._has_prompt = True
         for token in tokens:
             if self.ended_by is None:
-                self._add(token)
+                self.add(token)
 
     def end(self) -> None:
         """Sends the text that was held back."""
         self.text = self.text.rstrip(UNFINISHED)
         self._send(len(self.text))
 
-    def _add(self, token: int) -> None:
+    def add(self, token: int) -> None:
         self.tokens += 1
         if token in self._ends:
             self.ended_by = EndedBy.MODEL
@@ -646,6 +658,27 @@ def write(model: TriedModel, asked: Ask, on_text: Callable[[str], None], should_
         raise UserError(_("There is nothing to continue"), _("Write the beginning of a text, or a question."))
     ends = end_tokens(model.model, model.tokenizer)
     stream = Stream(model.tokenizer, ends, writing.stop_at, on_text)
+    write_answer = model.write_answer or partial(_write_by_transformers, model)
+    write_answer(ids, new_tokens, writing, stream, should_stop)
+    return Answered(
+        id=asked.id,
+        name=model.name,
+        text=stream.text,
+        ended_by=stream.ended_by or (EndedBy.PERSON if should_stop() else EndedBy.LENGTH),
+        read=len(ids),
+        tokens=stream.tokens,
+        notes=notes,
+    )
+
+
+def _write_by_transformers(  # noqa: PLR0917 - as `WriteAnswer` has them
+    model: TriedModel,
+    ids: Sequence[int],
+    new_tokens: int,
+    writing: Writing,
+    stream: Stream,
+    should_stop: ShouldStop,
+) -> None:
     sampling: dict[str, Any] = {"do_sample": False}
     if writing.temperature > 0:
         sampling = {"do_sample": True, "temperature": writing.temperature, "top_p": writing.top_p, "top_k": 0}
@@ -658,15 +691,6 @@ def write(model: TriedModel, asked: Ask, on_text: Callable[[str], None], should_
         lambda: stream.ended_by is not None or should_stop(),
         streamer=stream,
         **sampling,
-    )
-    return Answered(
-        id=asked.id,
-        name=model.name,
-        text=stream.text,
-        ended_by=stream.ended_by or (EndedBy.PERSON if should_stop() else EndedBy.LENGTH),
-        read=len(ids),
-        tokens=stream.tokens,
-        notes=notes,
     )
 
 

@@ -61,14 +61,17 @@ class Batches:
 
     def after(self, step: int) -> Iterator[list[Batch]]:
         """Yields the batches of each step after `step`, without end."""
+        for batches in self.places_after(step):
+            yield [self.collator([self.rows[place] for place in places]) for places in batches]
+
+    def places_after(self, step: int) -> Iterator[list[list[int]]]:
+        """Yields the places in `rows` of each batch of each step after `step`, without end."""
         memory = self.options.memory
         epoch, done = divmod(step, self.per_epoch)
         while True:
             order = self._order(epoch)
             groups = in_groups(in_groups(order, memory.batch_size), memory.gradient_accumulation_steps)
-            for place, group in enumerate(groups):
-                if place >= done:
-                    yield [self.collator([self.rows[index] for index in indices]) for indices in group]
+            yield from islice(groups, done, None)
             epoch, done = epoch + 1, 0
 
     def _order(self, epoch: int) -> Sequence[int]:

@@ -1,5 +1,7 @@
 """A run's data and its model on MLX, from its options."""
 
+import copy
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,10 +10,11 @@ from typing import Any
 import mlx.core as mx
 import transformers
 from mlx import nn
-from mlx.utils import tree_flatten, tree_map
+from mlx.utils import tree_flatten, tree_map, tree_map_with_path
 from mlx_lm.utils import quantize_model
 
 from core.base.files import temporary_prefix
+from core.base.language import _
 from core.engine import environment
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
@@ -85,6 +88,8 @@ def resolve(options: RunOptions, why: str) -> ResolvedRun:
     transformers.utils.logging.disable_progress_bar()  # redrawn bars fill a log
     resolved = resolve_run(gather(), options, sees_one_gpu=True)
     environment.apply(resolved.options)
+    if resolved.precision is Precision.FP32:
+        os.environ["MLX_ENABLE_TF32"] = "0"  # an M5 would multiply in 10 bits
     if resolved.kind == "cpu":
         use_cpu()
     if resolved.options.memory.activation_checkpointing:
@@ -98,7 +103,7 @@ def use_cpu() -> None:
 
 
 def load(options: RunOptions, reporter: Reporter) -> MlxModel:
-    """Loads the data and the model.
+    """Loads the data and the model, whose weights are read from its files when they are needed.
 
     Raises:
         DataError: The data can't be used.
@@ -107,18 +112,14 @@ def load(options: RunOptions, reporter: Reporter) -> MlxModel:
     data = load_data(options, reporter)
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     model, like, shapes = (_random if options.starts_random else _read)(options, data)
-    method, layers = options.model.method, {}
-    computed = mx.bfloat16 if options.device.precision is Precision.BF16 else mx.float32
-    _hold(model, mx.float32 if method is Method.FULL else computed)
-    reference = None
-    if method is Method.FULL and options.has_reference:
-        reference = _copy(model)
-        note_copy(reporter)
-    if method is not Method.FULL:
-        if method is Method.QLORA and not _is_quantized(model):
-            quantize_model(model, {}, GROUP, BITS[options.model.quantization])
+    _note_dropout(data.config, reporter)
+    hold(model, options)
+    layers, reference = {}, None
+    if options.model.method is not Method.FULL:
         layers = add_adapter(model, like, shapes)
-    mx.eval(model.parameters())
+    elif options.has_reference:
+        reference = _copy(model, mx.bfloat16 if options.device.precision is Precision.BF16 else mx.float32)
+        note_copy(reporter)
     if options.memory.activation_checkpointing:
         recompute(model)
     generation = like.generation_config
@@ -176,19 +177,46 @@ def _random(options: RunOptions, data: LanguageData) -> tuple[nn.Module, Any, Sh
     return model, apply_method(like, options), shapes
 
 
-def _copy(model: Any) -> nn.Module:
-    copied: nn.Module = type(model)(model.args)
-    copied.update(model.parameters())
+def _copy(model: nn.Module, dtype: mx.Dtype) -> nn.Module:
+    """Returns a frozen copy of a model; in its own format it shares the arrays, which no training changes."""
+    memo: dict[int, Any] = {id(weight): weight for _name, weight in tree_flatten(model.parameters())}
+    copied = copy.deepcopy(model, memo)
+    copied.update(tree_map(lambda weight: weight.astype(dtype), copied.parameters()))
     copied.freeze()
     return copied
 
 
-def _hold(model: nn.Module, dtype: mx.Dtype) -> None:
-    def held(weight: mx.array) -> mx.array:
-        return weight.astype(dtype) if mx.issubdtype(weight.dtype, mx.floating) else weight
+def _note_dropout(config: Any, reporter: Reporter) -> None:
+    """Notes dropout of the model itself, which models of mlx-lm have none of."""
+    rates = {name: rate for name, rate in config.to_dict().items() if name.endswith(("dropout", "_pdrop"))}
+    if any(rates.values()):
+        named = ", ".join(f"{name} {rate:g}" for name, rate in rates.items() if rate)
+        title = _("MLX trains without the model's own dropout")
+        reporter.note("no-dropout", title, _("PyTorch would train with {named}.").format(named=named))
 
-    model.update(tree_map(held, model.parameters()))
+
+def hold(model: nn.Module, options: RunOptions) -> None:
+    """Gives weights that learn fp32, and frozen ones the format that a run computes in, or quantizes them."""
+    method = options.model.method
+    is_half = method is not Method.FULL and options.device.precision is Precision.BF16
+    dtype = mx.bfloat16 if is_half else mx.float32
+
+    packed = tuple(f"{name}." for name, module in model.named_modules() if hasattr(module, "bits"))
+    is_cast: Any = getattr(
+        model, "cast_predicate", lambda _name: True
+    )  # some weights need fp32, such as routers'
+
+    def held(name: str, weight: mx.array) -> mx.array:
+        is_kept = name.startswith(packed) or not mx.issubdtype(weight.dtype, mx.floating)
+        if is_kept or (is_half and not is_cast(name)):
+            return weight
+        return weight.astype(dtype)
+
+    model.update(tree_map_with_path(held, model.parameters()))
+    if method is Method.QLORA and not is_quantized(model):
+        quantize_model(model, {}, GROUP, BITS[options.model.quantization])
 
 
-def _is_quantized(model: nn.Module) -> bool:
+def is_quantized(model: nn.Module) -> bool:
+    """Returns whether some of a model's weights are packed."""
     return any(hasattr(module, "bits") for _name, module in model.named_modules())

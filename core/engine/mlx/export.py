@@ -32,9 +32,9 @@ from core.engine.export.verify import (
     load_trained,
 )
 from core.engine.mlx import model as models
-from core.engine.mlx.architectures import has_architecture
+from core.engine.mlx.architectures import left_out, why_not
 from core.engine.mlx.build import GROUP, folder_of, use_cpu
-from core.engine.mlx.skeleton import ADAPTER, add_adapter, is_dora, lora_parameters, tensor_of
+from core.engine.mlx.skeleton import add_adapter, is_dora, lora_parameters, set_magnitudes, tensor_of
 from core.engine.models.past_runs import BASE, base_of, config_beside
 from core.jobs.export import ExportKind, NumberFormat
 from core.options.sources import short_name
@@ -91,10 +91,7 @@ def write_adapter(source: ExportSource, place: ExportTarget, tell: Tell) -> Writ
         )
     model = models.load(base)
     layers = add_adapter(model, load_trained(source), models.published(base))
-    if is_dora(layers):
-        modules = dict(model.named_modules())
-        for path, layer in layers.items():
-            modules[path].m = mx.array(layer.lora_magnitude_vector[ADAPTER].weight.detach().numpy())
+    set_magnitudes(model, layers)
     tell(_("Writing the adapter"))
     matrices = tree_flatten(model.trainable_parameters(), destination={})
     mx.save_safetensors(str(place.into / "adapters.safetensors"), matrices)
@@ -129,17 +126,17 @@ def _prepare(source: ExportSource) -> None:
     """
     use_cpu()
     config = AutoConfig.from_pretrained(config_beside(source.folder), trust_remote_code=False)
-    if not has_architecture(config.to_dict()):
+    if reason := why_not(config.to_dict(), source.options.data.max_length):
         raise ModelError(
             _("{name} can't be exported for MLX").format(name=source.run.name),
-            _("The architecture {name} is not in mlx-lm.").format(name=config.model_type),
+            f"{reason[:1].upper()}{reason[1:]}.",
         )
 
 
 def _convert(folder: Path, into: Path, bits: int | None = None) -> None:
     """Writes a model of transformers as mlx-lm does, with what mlx-lm misses in its config."""
     config = utils.load_config(folder)
-    config |= models.left_out(config)
+    config |= left_out(config)
     model = models.load(folder)
     if bits:
         model, config = utils.quantize_model(model, config, GROUP, bits)

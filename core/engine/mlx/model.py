@@ -11,6 +11,7 @@ from mlx_lm import utils
 
 from core.base.errors import ModelError
 from core.base.language import _
+from core.engine.mlx.architectures import left_out
 from core.engine.mlx.names import Arrays, Shapes
 from core.options.backend_rules import USE_TORCH
 from core.options.sources import short_name
@@ -53,26 +54,6 @@ def read(path: Path) -> Arrays:
     found: Any = mx.load(str(path))
     arrays: Arrays = found
     return arrays
-
-
-def left_out(config: dict[str, Any]) -> dict[str, Any]:
-    """Returns what mlx-lm looks for in a config, and transformers 5 writes elsewhere or not at all.
-
-    mlx-lm 0.32.2 would take its own default for the base of rotary embeddings: the model would load, and compute
-    something else.
-    """
-    found: dict[str, Any] = {}
-    rope = config.get("rope_parameters") or {}
-    if "full_attention" in rope:  # a layer with a sliding window has its own
-        if "sliding_attention" in rope:
-            found["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
-        rope = rope["full_attention"]
-    if "rope_theta" in rope:
-        found["rope_theta"] = rope["rope_theta"]
-        found["rope_scaling"] = None if rope.get("rope_type", "default") == "default" else rope
-    if "n_positions" in config:
-        found["n_ctx"] = config["n_positions"]
-    return {name: value for name, value in found.items() if name not in config}
 
 
 def _classes(config: dict[str, Any]) -> tuple[Any, Any]:

@@ -61,9 +61,14 @@ def as_published(model: nn.Module, weights: Arrays, published: Shapes) -> Arrays
     ones = [mx.ones(reordered[name].shape) for name in order]
     _out, undone = mx.vjp(apply, zeros, [weights[name].astype(mx.float32) for name in order])
     _out, used = mx.vjp(apply, zeros, ones)
-    if not all(
-        mx.array_equal(again, weights[name].astype(mx.float32)).item()
+    are_used = [use.any() for use in used]
+    are_same = [
+        mx.array_equal(again, weights[name].astype(mx.float32))
         for name, again in zip(order, apply(*undone), strict=True)
-    ):
+    ]
+    del used
+    for lazy in (*are_used, *are_same):  # one by one, as each holds a weight
+        mx.eval(lazy)
+    if not all(same.item() for same in are_same):
         raise ValueError("sanitize does more than rename and reorder")
-    return {name: array for name, array, use in zip(names, undone, used, strict=True) if use.any().item()}
+    return {name: array for name, array, use in zip(names, undone, are_used, strict=True) if use.item()}

@@ -50,10 +50,14 @@ def recompute(model: Any) -> None:
     model.update_modules(tree_unflatten(dropouts))
     for kind in {type(layer) for layer in model.layers}:
         kind.__call__ = _again(kind.__call__)
+        kind.is_recomputed = True
 
 
 def _again(call: Any) -> Any:
     def checkpointed(layer: Any, *args: Any, **kwargs: Any) -> Any:
+        if not layer.training:  # nothing is kept, and no random number is drawn
+            return call(layer, *args, **kwargs)
+
         def inner(weights: Any, key: mx.array, *args: Any, **kwargs: Any) -> Any:
             layer.update(weights)
             _keys.append(mx.stop_gradient(key))

@@ -41,10 +41,15 @@ def skeleton(options: RunOptions, config: Any, tokenizer: Any) -> Any:
         "model.frozen_precision": FrozenPrecision.FP32,
     }
     options = with_changes(options, plain)
+    return apply_method(without_weights(options, config, tokenizer), options)
+
+
+def without_weights(options: RunOptions, config: Any, tokenizer: Any) -> Any:
+    """Builds transformers' model without weights, and without an adapter."""
     with torch.device("meta"):
         model: Any = load_model(options, config, (), tokenizer).model
     empty(model)
-    return apply_method(model, options)
+    return model
 
 
 def empty(model: torch.nn.Module) -> None:
@@ -115,6 +120,13 @@ def lora_parameters(layers: dict[str, Any]) -> dict[str, Any]:
         "dropout": getattr(first.lora_dropout[ADAPTER], "p", 0.0),
         "keys": [*layers],
     }
+
+
+def set_magnitudes(model: nn.Module, layers: dict[str, Any]) -> None:
+    """Gives DoRA's adapters the magnitudes of PEFT's `layers`, as `add_adapter` returned them; others have none."""
+    modules = dict(model.named_modules())
+    for path, layer in layers.items() if is_dora(layers) else ():
+        modules[path].m = mx.array(layer.lora_magnitude_vector[ADAPTER].weight.detach().numpy())
 
 
 def is_dora(layers: dict[str, Any]) -> bool:

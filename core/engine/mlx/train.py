@@ -7,7 +7,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,7 @@ def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint
             memory.limit(forecast.parts.total if forecast is not None else None)
             if ONLY_IF_IT_FITS in os.environ:
                 refuse_too_large(forecast)
+            mx.eval(loaded.model.parameters())  # none was read before
             training = Training(run, resolved, log, requests, loaded, memory=memory)
             require_disk_space(run, training.saved_bytes(), training.trained(), resolved.options)
         with on_signals(requests.stop_at_signal):
@@ -274,10 +275,8 @@ class Training(TrainingCallback):
     def _loss(self, model: Any, *arrays: mx.array) -> tuple[mx.array, mx.array]:
         """Returns a batch's part of the loss of its step; the last array is its weight in it."""
         *batch, weight = arrays
-        trained = model.trainable_parameters()
-        model.update(tree_map(lambda one: one.astype(self._cast), trained))
-        total, _figures = self._objective.total(model, *batch)
-        model.update(trained)
+        with computing_in(self._cast, model):
+            total, _figures = self._objective.total(model, *batch)
         return total * weight, mx.array(1)
 
     def _end_step(self, batches: list[Batch]) -> None:
@@ -302,7 +301,7 @@ class Training(TrainingCallback):
             mx.clear_cache()
 
     def _tell_what_ran(self) -> None:
-        recomputed = len(self._model.layers) if self._options.memory.activation_checkpointing else 0
+        recomputed = sum(hasattr(type(layer), "is_recomputed") for layer in self._model.layers)
         ran = what_ran(
             self._loaded,
             self._optimizer,
@@ -365,7 +364,8 @@ class Training(TrainingCallback):
 
         def measured(model: Any, *arrays: mx.array) -> tuple[mx.array, mx.array]:
             *batch, count = arrays
-            total, figures = objective.total(model, *batch)
+            with computing_in(self._cast, model):
+                total, figures = objective.total(model, *batch)
             for name, figure in figures.items():
                 sums[name] += float(np.array(figure))
             return total / count, count
@@ -399,7 +399,8 @@ class Training(TrainingCallback):
     def _predict(self, predictor: Predictor, should_stop: ShouldStop) -> tuple[Said, ...]:
         self._model.eval()
         try:
-            return predictor.predict(self._loaded.prepared.model, should_stop)
+            with computing_in(self._cast, self._model):
+                return predictor.predict(self._loaded.prepared.model, should_stop)
         finally:
             self._model.train()
 
@@ -511,10 +512,22 @@ class Training(TrainingCallback):
                 self._load_weights(self._run.checkpoints / f"checkpoint-{best}")
                 step = best
         self._check_finite(self._trained_weights())
+        del self._optimizer  # its state is as large as the weights that are put in order now
         with writing(self._run.path, self.saved_bytes()), checkpoints.replaced(self._run.model) as folder:
             self._loaded.save(folder)
         save_base_model(self._run.model, self._options.model.source)
         return step
+
+
+@contextmanager
+def computing_in(dtype: mx.Dtype, model: Any) -> Iterator[None]:
+    """Computes with copies of the weights that learn in `dtype`; gradients are those of the weights themselves."""
+    trained = model.trainable_parameters()
+    model.update(tree_map(lambda weight: weight.astype(dtype), trained))
+    try:
+        yield
+    finally:
+        model.update(trained)
 
 
 def _bytes(tree: Any) -> int:

@@ -91,7 +91,7 @@ def what_ran(
         effective_batch=options.memory.batch_size * options.memory.gradient_accumulation_steps,
         padded_to=padded_to(batches.collator),
         sampling=GROUPED if batches.is_grouped else "random",
-        reasons=resolved.reasons,
+        reasons={path: why for path, why in resolved.reasons.items() if path != "device.threads"},
     )
 
 

@@ -596,6 +596,26 @@ def test_what_was_chosen_for_a_run_is_stated_in_its_script_and_nothing_else_of_i
     assert (model["attention"], request.notes) == ("eager", ("device.precision = bf16: in hardware",))
 
 
+@pytest.mark.parametrize(
+    ("reason", "noted"),
+    [("mlx: it is made by Apple", True), ("torch: preferences", False)],
+)
+def test_a_script_is_written_for_the_engine_that_trained(reason, noted, tmp_path):
+    requests: list[ScriptRequest] = []
+
+    def engine(_name: str, request: bytes) -> bytes:
+        requests.append(msgspec.json.decode(request, type=ScriptRequest))
+        return msgspec.json.encode(Script("text"))
+
+    run = RunFolder(tmp_path)
+    run.options_file.write_text('schema = 1\ntask = "chat"\n', encoding="utf-8")
+    write_events(run.events_file, what_ran(device="mps", reasons={"device.backend": reason}))
+    save_script_of_run(run, tmp_path / "script", engine)
+    [request] = requests
+    assert request.asked["device"]["backend"] == reason.partition(":")[0]
+    assert request.notes == ((f"device.backend = {reason}",) if noted else ())
+
+
 def test_without_data_there_is_no_script_and_no_folder(made, tmp_path):
     with pytest.raises(OptionsError) as refused:
         save_script(options(Task.TEXT_CLASSIFICATION, made["bert"], ""), tmp_path / "script", ask_here)

@@ -1,7 +1,10 @@
 """The card "What will run"."""
 
+import pytest
+from msgspec.structs import replace
+
 from core.options import RunOptions
-from core.options.choices import FrozenPrecision, Method, Task
+from core.options.choices import Backend, FrozenPrecision, Method, Precision, Task
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, MachineReport, Settled
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
@@ -55,6 +58,27 @@ def test_the_format_of_frozen_weights_is_named_where_some_are_frozen():
     assert precision(method=Method.LORA) == "bf16 autocast, frozen weights in bf16"
     held = {"method": Method.HEAD, "frozen_precision": FrozenPrecision.FP32}
     assert precision(**held) == "bf16 autocast, fp32 weights"
+
+
+@pytest.mark.parametrize(
+    ("backend", "engine", "precision", "attention"),
+    [
+        ("auto", "MLX", "bf16, frozen weights in bf16", None),
+        ("mlx", "MLX", "bf16, frozen weights in bf16", None),
+        ("torch", None, "bf16 autocast, frozen weights in bf16", "sdpa"),
+    ],
+)
+def test_mlx_is_named_where_it_trains_and_what_only_pytorch_has_is_not(backend, engine, precision, attention):
+    settled = {"device.backend": Settled("mlx", ""), "model.frozen_precision": Settled("bf16", "")}
+    device = DeviceReport(name="mps", title="M4", available=True, automatic=settled)
+    machine = MachineReport(devices=(device,), automatic="mps")
+    model = ModelOptions(source="llama", method=Method.LORA)
+    asked = DeviceOptions(precision=Precision.BF16, backend=Backend(backend))
+    chat = options(task=Task.CHAT, model=model, device=asked)
+    rows = dict(summary_rows(chat, frozenset(), machine, None))
+    assert [rows.get(name) for name in ("Engine", "Precision", "Attention")] == [engine, precision, attention]
+    words = replace(chat, task=Task.TEXT_CLASSIFICATION, device=replace(asked, backend=Backend.AUTO))
+    assert "Engine" not in dict(summary_rows(words, frozenset(), machine, None)), "PyTorch trains it"
 
 
 def test_automatic_precision_is_that_of_the_chosen_device():

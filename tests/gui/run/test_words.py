@@ -8,6 +8,7 @@ from core.memory.model import Basis
 from core.options.sections import TrainingOptions
 from core.runs.events import RunStarted, WhatRan
 from core.runs.status import RunStatus, State
+from core.runs.words import statements
 from gui.run.tabs import what_ran_groups
 from gui.run.words import RunFacts, forecast_text, progress_of, time_left
 from tests.fakes.runs import OPTIONS, plan, step
@@ -42,6 +43,8 @@ def test_each_row_appears_once_with_its_reason():
         "There is no GPU here that PyTorch can use",
     )
     assert by_name["Computed in"] == ("bf16 (autocast)", "This CPU computes bf16 in hardware")
+    in_mlx = statements(replace(WHAT_RAN, engine="MLX 0.32.4"))
+    assert [line.value for line in in_mlx if line.title == "Computed in"] == ["bf16"]
     assert by_name["Versions"][0] == "torch 2.13.0"
 
 

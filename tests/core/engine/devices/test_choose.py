@@ -225,6 +225,17 @@ def test_the_engine_suits_the_computer_and_the_options_and_the_format_suits_the_
 
 
 @pytest.mark.parametrize(
+    ("kind", "rounded", "precision"),
+    [("auto", "32: MLX ", "bf16"), ("mlx", "32: MLX ", "bf16"), ("torch", "64: PyTorch ", "fp32")],
+)
+def test_lengths_and_precision_are_those_of_the_engine_that_trains(kind, rounded, precision):
+    options = msgspec.structs.replace(requested(device__backend=kind), task=Task.CHAT)
+    resolved = resolve_run(M4, options)
+    assert resolved.reasons["data.pad_to_multiple_of"].startswith(rounded)
+    assert resolved.precision == precision
+
+
+@pytest.mark.parametrize(
     ("facts", "backend", "multiple"),
     [(M4, "auto", 32), (M4, "torch", 64), (TESTING, "mlx", 32), (TESTING, "auto", 1)],
 )

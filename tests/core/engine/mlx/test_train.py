@@ -1,5 +1,6 @@
 """Runs on MLX learn what runs on PyTorch learn, batch for batch; they resume bit for bit, and leave the same files."""
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from core.engine.run.checkpoints import find_checkpoint
 from core.engine.run.log import RunLog
 from core.options import RunOptions, run_file
 from core.options.catalogue import with_changes
-from core.options.choices import Method, PreferenceLoss, Quantization, Schedule, Task
+from core.options.choices import Method, Precision, PreferenceLoss, Quantization, Schedule, Task
 from core.runs.events import Action, CheckpointSaved, MemoryForecast, Outcome, Predicted, RunStarted, WhatRan
 from core.runs.folder import RunFolder
 from tests.fakes.models import (
@@ -182,6 +183,25 @@ def test_conversations_and_preferences_are_learned_as_with_torch(task, method, m
     asked = {**WRITES, "max_length": 96, "max_steps": 8, "eval_steps": 4.0, **more}
     options = run_options(task, source=source, method=method, train=file, **asked)
     same(on_mlx(tmp_path / "mlx", options), on_torch(tmp_path / "torch", options))
+
+
+@pytest.mark.parametrize("kind", ["untied", "gemma3", "gpt2"])
+@pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16])
+def test_the_reference_of_full_training_is_the_model_as_it_begins(kind, precision, tmp_path):
+    source, rows = KINDS[kind](tmp_path / "model"), write_json(tmp_path / "rows.json", pairs(15))
+    asked = {**WRITES, "max_length": 64, "max_steps": 1, "eval_steps": 0.0, "precision": precision}
+    story = on_mlx(tmp_path / "run", run_options(Task.PREFERENCE, source=source, train=rows, **asked))
+    assert story.steps[1][0] == pytest.approx(math.log(2), abs=1e-6)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.0])
+def test_dropout_that_a_model_has_with_torch_only_is_told(rate, tmp_path):
+    source, text = (
+        save_tiny_llama(tmp_path / "model", attention_dropout=rate),
+        write_text(tmp_path / "text.txt"),
+    )
+    options = run_options(Task.CAUSAL_LM, source=source, train=text, **{**WRITES, "max_steps": 1})
+    assert ("no-dropout" in on_mlx(tmp_path / "run", options).messages) is bool(rate)
 
 
 def test_padding_to_few_lengths_changes_no_loss(tmp_path):

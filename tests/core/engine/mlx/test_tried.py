@@ -1,0 +1,122 @@
+"""A model that MLX trained answers with MLX as it did during training, before its first step and at last."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.base.errors import ModelError
+from core.engine import __main__ as engine
+from core.engine.generate.chat_job import inference_options
+from core.jobs.chat import Chat, ChatTurn, EndedBy, Load, Texts, Which
+from core.options.catalogue import with_changes
+from core.options.choices import Method, Speaker, Task
+from core.runs.folder import RunFolder
+from tests.fakes.models import instructions, save_tiny_talker, write_json
+from tests.fakes.training import Received, ask, examples, first_and_last, run_options
+
+pytest.importorskip("mlx.core")
+
+from core.engine.mlx import generate
+from tests.core.engine.mlx.test_export import trained
+
+
+def load(run: RunFolder, which: Which = Which.TRAINED, *, on_cpu: bool = False, **changes: Any) -> Any:
+    """Loads a model as the job does where MLX may compute."""
+    options = with_changes(run.options(), {"device.backend": "mlx", **changes})
+    asked = Load(run=str(run.path), which=which, on_cpu=on_cpu)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HONE_MLX_CPU", "1")
+        return engine._load_tried(run, inference_options(options, asked), which)
+
+
+def talk(folder: Path, method: Method, **more: Any) -> RunFolder:
+    source = save_tiny_talker(folder / "talker", hidden_size=64)
+    asked = {"max_length": 96, "max_steps": 4, "eval_fraction": 0.2, "predictions": 2, "learning_rate": 3e-2}
+    rows = write_json(folder / "rows.json", instructions(20))
+    return trained(
+        folder / "run",
+        run_options(Task.CHAT, source=source, method=method, train=rows, **asked, **more),
+    )
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return talk(tmp_path_factory.mktemp("talk"), Method.LORA, lora_dora=True)
+
+
+@pytest.fixture(scope="module")
+def talker(run):
+    return load(run)
+
+
+def said_to(*texts: str) -> Chat:
+    speakers = [Speaker.USER, Speaker.ASSISTANT] * len(texts)
+    return Chat(turns=tuple(map(ChatTurn, speakers, texts)))
+
+
+def answers_as_in_training(run: RunFolder) -> None:
+    before, last = first_and_last(run)
+    assert [said.text for said in before] != [said.text for said in last]
+    for which, expected in ((Which.TRAINED, last), (Which.BEFORE, before)):
+        model = load(run, which)
+        assert model.device == "CPU with MLX"
+        for example, said in zip(examples(run), expected, strict=True):
+            answered = ask(model, Texts(texts=(example.given,), as_read=True), max_tokens=64)
+            assert answered.text == said.text
+            assert (answered.ended_by is EndedBy.LENGTH) == said.is_cut
+
+
+@pytest.mark.parametrize("method", [Method.FULL, Method.QLORA])
+def test_greedy_answers_are_those_of_the_run(method, tmp_path):
+    answers_as_in_training(talk(tmp_path, method))
+
+
+def test_greedy_answers_with_dora_are_those_of_the_run(run):
+    answers_as_in_training(run)
+
+
+def test_of_a_conversation_only_the_last_turn_is_read(run, talker, monkeypatch):
+    read = []
+    step = generate.generate_step
+
+    def counted(prompt: Any, *args: Any, **more: Any) -> Any:
+        read.append(prompt.size)
+        return step(prompt, *args, **more)
+
+    monkeypatch.setattr(generate, "generate_step", counted)
+    first = ask(talker, said_to("Count to 5, please."), max_tokens=12)
+    again = said_to("Count to 5, please.", first.text, "And to 3.")
+    second = ask(talker, again, max_tokens=12)
+    assert read[0] == first.read
+    assert read[1] < second.read - first.read
+    fresh = ask(load(run), again, max_tokens=12)
+    assert read[2] == fresh.read == second.read
+    assert second.text == fresh.text
+    other = ask(talker, said_to("Hello."), max_tokens=12)
+    assert other.text == ask(load(run), said_to("Hello."), max_tokens=12).text
+
+
+def test_chance_follows_its_seed_and_a_stop_keeps_what_is_written(talker):
+    def write(seed: int, pieces: int | None = None) -> Any:
+        received, sampled = Received(pieces), {"temperature": 1.5, "top_p": 0.9, "max_tokens": 30}
+        answered = ask(talker, said_to("Count to 7, please."), received, seed=seed, **sampled)
+        assert answered.text == "".join(received.pieces)
+        return answered
+
+    whole = write(2)
+    assert whole.text == write(2).text != write(1).text
+    stopped = write(2, pieces=2)
+    assert stopped.ended_by is EndedBy.PERSON
+    assert stopped.tokens < whole.tokens
+
+
+def test_what_mlx_is_not_asked_for_is_computed_by_pytorch(run):
+    assert load(run, on_cpu=True).device == "cpu"
+    assert load(run, **{"device.backend": "torch"}).device == "cpu"
+
+
+def test_a_run_without_a_model_is_told(tmp_path, run):
+    (tmp_path / "run.toml").write_bytes(run.options_file.read_bytes())
+    with pytest.raises(ModelError, match="no model"):
+        load(RunFolder(tmp_path))
