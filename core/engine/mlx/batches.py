@@ -87,9 +87,3 @@ class Batches:
         order = SeedableRandomSampler(self.rows, data_seed=seed)
         order.set_epoch(epoch)
         return [*order]
-
-
-def eval_batches(rows: Any, collator: Collator, size: int) -> Iterator[Batch]:
-    """Yields the batches of an evaluation, in the order of the data."""
-    for indices in in_groups(range(len(rows)), size):
-        yield collator([rows[index] for index in indices])

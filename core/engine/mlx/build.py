@@ -28,7 +28,7 @@ from core.engine.models.method import apply_method
 from core.engine.models.past_runs import weights_in
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
-from core.engine.tasks.language import LanguageData, ends_of, load_data, note_copy
+from core.engine.tasks.language import LanguageData, load_data, note_copy, prepared_with
 from core.options import RunOptions
 from core.options.choices import Backend, Method, Precision, Quantization
 from core.runs.events import Phase
@@ -122,20 +122,7 @@ def load(options: RunOptions, reporter: Reporter) -> MlxModel:
         note_copy(reporter)
     if options.memory.activation_checkpointing:
         recompute(model)
-    generation = like.generation_config
-    generation.pad_token_id = data.tokenizer.pad_token_id
-    generation.eos_token_id = ends_of(generation.eos_token_id, data.ends)
-    prepared = Prepared(
-        model=like,
-        train=data.train,
-        eval=data.eval,
-        collator=data.collator,
-        save_extras=generation.save_pretrained,
-        processing_class=data.tokenizer,
-        held_out=data.held_out,
-        weights=data.weights,
-    )
-    return MlxModel(model, prepared, layers, shapes, reference)
+    return MlxModel(model, prepared_with(like, like.generation_config, data), layers, shapes, reference)
 
 
 def _read(options: RunOptions, data: LanguageData) -> tuple[nn.Module, Any, Shapes]:
@@ -201,22 +188,21 @@ def hold(model: nn.Module, options: RunOptions) -> None:
     is_half = method is not Method.FULL and options.device.precision is Precision.BF16
     dtype = mx.bfloat16 if is_half else mx.float32
 
-    packed = tuple(f"{name}." for name, module in model.named_modules() if hasattr(module, "bits"))
-    is_cast: Any = getattr(
-        model, "cast_predicate", lambda _name: True
-    )  # some weights need fp32, such as routers'
+    quantized = tuple(f"{name}." for name in packed(model))
+    # some weights need fp32, such as routers'
+    is_cast: Any = getattr(model, "cast_predicate", lambda _name: True)
 
     def held(name: str, weight: mx.array) -> mx.array:
-        is_kept = name.startswith(packed) or not mx.issubdtype(weight.dtype, mx.floating)
+        is_kept = name.startswith(quantized) or not mx.issubdtype(weight.dtype, mx.floating)
         if is_kept or (is_half and not is_cast(name)):
             return weight
         return weight.astype(dtype)
 
     model.update(tree_map_with_path(held, model.parameters()))
-    if method is Method.QLORA and not is_quantized(model):
+    if method is Method.QLORA and not packed(model):
         quantize_model(model, {}, GROUP, BITS[options.model.quantization])
 
 
-def is_quantized(model: nn.Module) -> bool:
-    """Returns whether some of a model's weights are packed."""
-    return any(hasattr(module, "bits") for _name, module in model.named_modules())
+def packed(model: nn.Module) -> dict[str, Any]:
+    """Returns the modules of a model whose weights are quantized, by path."""
+    return {name: module for name, module in model.named_modules() if hasattr(module, "bits")}

@@ -23,6 +23,7 @@ from core.options.choices import PreferenceLoss, Task
 
 Batch = dict[str, torch.Tensor]
 Figures = dict[str, mx.array]
+ADAPTERS = (LoRALinear, LoRASwitchLinear, DoRALinear)
 
 
 class Objective:
@@ -224,8 +225,7 @@ def without_adapter(model: Any) -> Iterator[None]:
 
     It takes effect while a step is traced, so that it holds in a compiled step.
     """
-    kinds = (LoRALinear, LoRASwitchLinear, DoRALinear)
-    adapters = [(name, module) for name, module in model.named_modules() if isinstance(module, kinds)]
+    adapters = [(name, module) for name, module in model.named_modules() if isinstance(module, ADAPTERS)]
     model.update_modules(tree_unflatten([(name, adapter.linear) for name, adapter in adapters]))
     try:
         yield

@@ -11,12 +11,12 @@ from mlx.utils import tree_flatten, tree_unflatten
 from transformers import TrainingArguments, get_scheduler
 from typing_extensions import override
 
+from core.engine.mlx.names import Arrays
 from core.options import RunOptions
 from core.options.choices import Optimizer
 from core.options.sections import TrainingOptions
 from core.options.trainer_args import schedule_name
 
-Arrays = dict[str, mx.array]
 State = dict[str, Any]
 
 

@@ -23,7 +23,7 @@ from core.engine.data import NO_LABEL
 from core.engine.mlx import model as models
 from core.engine.mlx.architectures import left_out
 from core.engine.mlx.batches import Batches
-from core.engine.mlx.build import BITS, GROUP, MlxModel, folder_of, is_quantized, load, use_cpu
+from core.engine.mlx.build import BITS, GROUP, MlxModel, folder_of, load, packed, use_cpu
 from core.engine.mlx.optimizers import decayed_names, rates
 from core.engine.mlx.skeleton import is_dora, lora_parameters
 from core.engine.reporter import Reporter
@@ -158,7 +158,7 @@ def _of_model(options: RunOptions, loaded: MlxModel, into: Path) -> dict[str, An
             _("mlx-lm alone can't read {source}").format(source=short_name(source)),
             _("Its weights have other names than those that mlx-lm looks for; Hone renames them."),
         )
-    if is_quantized(models.load(folder)):
+    if packed(models.load(folder)):
         found["bits"] = 0  # as it is published
     return found | {"place": place_of(source, into), "config": _left_out(folder)}
 

@@ -12,7 +12,6 @@ import mlx.core as mx
 import numpy as np
 import torch
 from mlx import nn
-from mlx.utils import tree_flatten
 from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from core.base.errors import ModelError
@@ -163,7 +162,3 @@ def save_adapter(model: nn.Module, layers: dict[str, Any], like: Any, folder: Pa
 def tensor_of(array: mx.array) -> torch.Tensor:
     """Returns an array as a tensor in fp32."""
     return torch.from_numpy(np.array(array.astype(mx.float32)))
-
-
-def trained_bytes(model: nn.Module) -> int:
-    return sum(weight.nbytes for _name, weight in tree_flatten(model.trainable_parameters()))

@@ -153,14 +153,8 @@ class Training(TrainingCallback):
         *,
         memory: MlxMemory,
     ) -> None:
-        self._run, self._resolved, self._log, self._requests, self._loaded = (
-            run,
-            resolved,
-            log,
-            requests,
-            loaded,
-        )
-        self._memory = memory
+        self._run, self._resolved, self._loaded = run, resolved, loaded
+        self._log, self._requests, self._memory = log, requests, memory
         options = self._options = resolved.options
         prepared = loaded.prepared
         self._model = loaded.model
@@ -301,14 +295,7 @@ class Training(TrainingCallback):
             mx.clear_cache()
 
     def _tell_what_ran(self) -> None:
-        recomputed = sum(hasattr(type(layer), "is_recomputed") for layer in self._model.layers)
-        ran = what_ran(
-            self._loaded,
-            self._optimizer,
-            self._batches,
-            self._resolved,
-            recomputed=recomputed,
-        )
+        ran = what_ran(self._loaded, self._optimizer, self._batches, self._resolved)
         self._log.state_what_ran(ran, differences(self._options, ran))
 
     # Between steps

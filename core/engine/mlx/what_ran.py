@@ -1,4 +1,4 @@
-"""States what ran, from the live objects of MLX and not from the options."""
+"""States what ran: model, optimizer and device from MLX's live objects, the size of batches from the options."""
 
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
@@ -8,13 +8,13 @@ import mlx.core as mx
 from mlx import nn
 from mlx.utils import tree_flatten
 from mlx_lm.tuner.dora import DoRALinear
-from mlx_lm.tuner.lora import LoRALinear, LoRASwitchLinear
 
 from core.base.language import _, ngettext
 from core.engine.data.batches import GROUPED, padded_to
 from core.engine.devices.choose import ResolvedRun
 from core.engine.mlx.batches import Batches
-from core.engine.mlx.build import MlxModel
+from core.engine.mlx.build import MlxModel, packed
+from core.engine.mlx.losses import ADAPTERS
 from core.engine.mlx.optimizers import (
     ClippedOptimizer,
     decayed_parameters,
@@ -28,7 +28,6 @@ from core.options.catalogue import options_by_path
 from core.options.choices import Method, Optimizer, Precision
 from core.runs.events import WhatRan
 
-ADAPTERS = (LoRALinear, LoRASwitchLinear, DoRALinear)
 OPTIMIZERS = {
     Optimizer.ADAMW: "AdamW (mlx)",
     Optimizer.ADAM: "Adam (mlx)",
@@ -38,12 +37,7 @@ OPTIMIZERS = {
 
 
 def what_ran(
-    loaded: MlxModel,
-    optimizer: ClippedOptimizer,
-    batches: Batches,
-    resolved: ResolvedRun,
-    *,
-    recomputed: int,
+    loaded: MlxModel, optimizer: ClippedOptimizer, batches: Batches, resolved: ResolvedRun
 ) -> WhatRan:
     """Reads the live objects after the first step.
 
@@ -52,19 +46,19 @@ def what_ran(
         optimizer: Its optimizer.
         batches: What it is trained on.
         resolved: The run.
-        recomputed: Layers whose activations are computed again.
     """
-    model, options = loaded.model, resolved.options
+    model: Any = loaded.model
+    options = resolved.options
     trained = tree_flatten(model.trainable_parameters(), destination={})
     weights = tree_flatten(model.parameters(), destination={})
-    packed = {name: module for name, module in model.named_modules() if _is_packed(module)}
-    scales = {f"{name}.{part}" for name in packed for part in ("weight", "scales", "biases")}
+    quantized = packed(model)
+    scales = {f"{name}.{part}" for name in quantized for part in ("weight", "scales", "biases")}
     frozen = [
         one for name, one in weights.items() if name not in trained and name not in scales and one.ndim > 1
     ]
     state = state_bytes(optimizer)
     whole = sum(one.size for name, one in weights.items() if name not in scales)
-    packed_parameters = sum(one.weight.size * 32 // one.bits for one in packed.values())
+    packed_parameters = sum(one.weight.size * 32 // one.bits for one in quantized.values())
     is_gpu = mx.default_device() == mx.Device(mx.gpu)
     return WhatRan(
         engine=f"MLX {version('mlx')}, mlx-lm {version('mlx-lm')}",
@@ -80,11 +74,11 @@ def what_ran(
         decayed_parameters=decayed_parameters(optimizer, model),
         trainable_parameters=sum(one.size for one in trained.values()),
         total_parameters=whole + packed_parameters,
-        adapter=_adapter(model, packed),
+        adapter=_adapter(model, quantized),
         packed_parameters=packed_parameters,
         frozen_dtype=_dtypes(frozen),
         attention="mlx",
-        recomputed=recomputed,
+        recomputed=sum(hasattr(type(layer), "is_recomputed") for layer in model.layers),
         compiled="mlx" if is_gpu else "",
         empty_cache_steps=options.memory.empty_cache_steps,
         batches_per_step=options.memory.gradient_accumulation_steps,
@@ -95,20 +89,16 @@ def what_ran(
     )
 
 
-def _is_packed(module: nn.Module) -> bool:
-    return hasattr(module, "bits") and "weight" in module
-
-
 def _dtypes(arrays: Iterable[mx.array]) -> str:
     return " + ".join(sorted({str(one.dtype).removeprefix("mlx.core.") for one in arrays}))
 
 
-def _adapter(model: nn.Module, packed: dict[str, Any]) -> str:
+def _adapter(model: nn.Module, quantized: dict[str, Any]) -> str:
     """Returns the adapter of a live model, such as "QLoRA (affine4), rank 16 on 12 layers, DoRA"."""
     layers = [module for _name, module in model.named_modules() if isinstance(module, ADAPTERS)]
     if not layers:
         return ""
-    bits = sorted({f"{one.mode}{one.bits}" for one in packed.values()})
+    bits = sorted({f"{one.mode}{one.bits}" for one in quantized.values()})
     method = f"QLoRA ({', '.join(bits)})" if bits else "LoRA"
     ranks = sorted({one.lora_b.shape[0] if one.lora_b.ndim == 2 else one.lora_b.shape[-1] for one in layers})
     text = ngettext(
@@ -134,4 +124,3 @@ def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, object, 
     yield "training.optimizer", OPTIMIZERS[options.training.optimizer], ran.optimizer
     yield "model.method", options.model.method is not Method.FULL, bool(ran.adapter)
     yield "memory.activation_checkpointing", options.memory.activation_checkpointing, bool(ran.recomputed)
-    yield "memory.batch_size", options.effective_batch, ran.effective_batch

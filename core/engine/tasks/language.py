@@ -90,13 +90,10 @@ def load_data(options: RunOptions, reporter: Reporter) -> LanguageData:
 def _load_model(options: RunOptions, data: LanguageData, reporter: Reporter) -> Any:
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     model: Any = text_models.load_model(options, data.config, (), data.tokenizer).model
-    generation = model.generation_config
-    generation.pad_token_id = data.tokenizer.pad_token_id
-    generation.eos_token_id = ends_of(generation.eos_token_id, data.ends)
     return model
 
 
-def ends_of(known: int | list[int] | None, more: frozenset[int]) -> int | list[int] | None:
+def _ends_of(known: int | list[int] | None, more: frozenset[int]) -> int | list[int] | None:
     """Returns a generation config's `eos_token_id` with more tokens."""
     ends = [] if known is None else [known] if isinstance(known, int) else list(known)
     ends += sorted(more.difference(ends))
@@ -115,10 +112,13 @@ def prepare_causal_lm(options: RunOptions, reporter: Reporter) -> Prepared:
     """
     data = load_data(options, reporter)
     model = _load_model(options, data, reporter)
-    return _prepared(apply_method(model, options), model.generation_config, data)
+    return prepared_with(apply_method(model, options), model.generation_config, data)
 
 
-def _prepared(model: Any, generation: Any, data: LanguageData, reference: Any = None) -> Prepared:
+def prepared_with(model: Any, generation: Any, data: LanguageData, reference: Any = None) -> Prepared:
+    """Puts data and model together; `generation`, the model's generation config, learns where a text ends."""
+    generation.pad_token_id = data.tokenizer.pad_token_id
+    generation.eos_token_id = _ends_of(generation.eos_token_id, data.ends)
     return Prepared(
         model=model,
         train=data.train,
@@ -216,7 +216,7 @@ def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
     adapted = apply_method(model, options)
     if is_packed(options):
         warn_if_packing_leaks(adapted, reporter)
-    return _prepared(adapted, model.generation_config, data)
+    return prepared_with(adapted, model.generation_config, data)
 
 
 def prepare_preference(options: RunOptions, reporter: Reporter) -> Prepared:
@@ -231,7 +231,7 @@ def prepare_preference(options: RunOptions, reporter: Reporter) -> Prepared:
     if options.model.method is Method.FULL and options.has_reference:
         reference = copy.deepcopy(model)
         note_copy(reporter)
-    return _prepared(apply_method(model, options), model.generation_config, data, reference)
+    return prepared_with(apply_method(model, options), model.generation_config, data, reference)
 
 
 def note_copy(reporter: Reporter) -> None:

@@ -86,10 +86,11 @@ def test_of_a_conversation_only_the_last_turn_is_read(run, talker, monkeypatch):
 
     monkeypatch.setattr(generate, "generate_step", counted)
     first = ask(talker, said_to("Count to 5, please."), max_tokens=12)
-    again = said_to("Count to 5, please.", first.text, "And to 3.")
+    answer = first.text.strip() or "Five."  # a turn of spaces alone is no turn
+    again = said_to("Count to 5, please.", answer, "And to 3.")
     second = ask(talker, again, max_tokens=12)
     assert read[0] == first.read
-    assert read[1] < second.read - first.read
+    assert read[1] <= second.read - first.read
     fresh = ask(load(run), again, max_tokens=12)
     assert read[2] == fresh.read == second.read
     assert second.text == fresh.text
