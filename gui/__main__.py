@@ -12,10 +12,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from core.base.language import _
+from core.base.language import OPTION, _
 from core.base.processes import foreign_environment
 from core.cli import program
 
@@ -179,20 +180,24 @@ def debian_package(library: str) -> str:
     return f"{name}-{version}" if name[-1].isdigit() else f"{name}{version}"
 
 
-def open_window() -> int:
-    """Show the window. Qt is imported here and not before: the command line works where Qt can't be loaded."""
+def open_window(arguments: Sequence[str]) -> int:
+    """Show the window, with the files among the arguments.
+
+    Qt is imported here and not before: the command line works where Qt can't be loaded.
+    """
     if reason := why_no_window():
         show_message(reason)
         return 1
     gc.disable()  # a collection during the start takes 30 ms; run_app enables it again
     from gui.app.application import run_app
 
-    return run_app([sys.argv[0], *program.files_to_open(sys.argv[1:])])
+    return run_app([sys.argv[0], *program.files_to_open(arguments)])
 
 
 def main() -> int:
     """Run the program with the process's arguments and return its exit status."""
-    return program.run(sys.argv[1:], open_window, None if has_terminal() else show_message)
+    arguments = sys.argv[3:] if sys.argv[1:2] == [OPTION] else sys.argv[1:]
+    return program.run(arguments, partial(open_window, arguments), None if has_terminal() else show_message)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import os
 # Qt reads its platform when the application is made, the engine its switches when it is started: both must find these.
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HONE_LANGUAGE"] = "en"  # read as the first module is imported
 
 import gc
 import sys

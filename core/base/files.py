@@ -259,14 +259,6 @@ def remove_left_over() -> None:
                 remove(Path(entry.path))
 
 
-def without_tilde(text: str) -> Path:
-    """Returns a path with `~` and `~name` expanded; unchanged if there is no such user (`~notes.csv`)."""
-    try:
-        return Path(text).expanduser()
-    except RuntimeError:
-        return Path(text)
-
-
 def _patiently(action: Callable[[], object]) -> None:
     """Retries for a while what Windows refuses while another process reads the file."""
     deadline = time.monotonic() + (PATIENCE_SECONDS if os.name == "nt" else 0.0)

@@ -7,6 +7,7 @@ that a computer sold with 16 GB shows 16 GB.
 import math
 import re
 import time
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -338,9 +339,18 @@ def plain_number(value: float) -> str:
     return f"{mantissa}e{int(exponent)}" if exponential else text
 
 
+_MARKS = str.maketrans("٫٬．，－−", ".,.,--")
+
+
+def ascii_digits(text: str) -> str:
+    """Returns a number as it is typed in any script, such as ٣٫٥ or ３．５, in ASCII."""
+    digits = (str(unicodedata.decimal(letter)) if letter.isdecimal() else letter for letter in text)
+    return "".join(digits).translate(_MARKS)
+
+
 # --- Text and tables
 
-_UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]|\r(?!\n)")
+_UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066\u2067\ufeff]|\r(?!\n)")
 """What a terminal acts on: control characters, other line ends, turns of the direction."""
 
 
@@ -353,11 +363,20 @@ def visible(text: str) -> str:
 
 
 def table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Returns columns lined up under their titles, two spaces apart."""
-    shown = [tuple(map(visible, row)) for row in (titles, *rows)]
-    widths = [max(len(row[column]) for row in shown) for column in range(len(titles))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in shown]
+    """Returns columns lined up under their titles, which are put in capitals, two spaces apart."""
+    shown = [tuple(map(visible, row)) for row in ([title.upper() for title in titles], *rows)]
+    widths = [max(columns(row[column]) for row in shown) for column in range(len(titles))]
+    lines = [
+        "  ".join(cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=True))
+        for row in shown
+    ]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def columns(text: str) -> int:
+    """Returns how many columns of a terminal a text takes: a letter of East Asia two, a mark above another none."""
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(unicodedata.category(letter) in {"Mn", "Cf"} for letter in text)
 
 
 def markdown(text: str) -> str:

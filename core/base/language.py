@@ -1,24 +1,94 @@
 """Sentences in the person's language, by the standard library's gettext: `_()` and `ngettext()`.
 
-A translation is the catalogue `resources/locale/LANGUAGE/LC_MESSAGES/hone.mo`; without one sentences stay English. The
-language is that of LANGUAGE, LC_ALL, LC_MESSAGES or LANG, read once as the process starts.
+A translation is the catalogue `resources/locale/LANGUAGE/LC_MESSAGES/hone.mo`, compiled from the hone.po beside it when
+Hone is installed. The language is read once, as the process starts: that of `hone --language`, of HONE_LANGUAGE, of the
+settings, or of the system.
 """
 
+import contextlib
+import json
+import locale
+import os
+import re
+import subprocess
+import sys
 import unicodedata
+from collections.abc import Iterator
 from gettext import translation
 from pathlib import Path
 
-LOCALES = Path(__file__).resolve().parents[2] / "resources" / "locale"
+from core.base.places import home
 
-_catalogue = translation("hone", LOCALES, fallback=True)
+LOCALES = Path(__file__).resolve().parents[2] / "resources" / "locale"
+SOURCE = "en"
+NAMES = {SOURCE: "English", "ko": "한국어", "zh_CN": "简体中文", "ar": "العربية"}
+LANGUAGES = {
+    code: name
+    for code, name in NAMES.items()
+    if code == SOURCE or (LOCALES / code / "LC_MESSAGES" / "hone.mo").exists()
+}
+"""Those that Hone speaks, each in its own letters."""
+
+OPTION, VARIABLE = "--language", "HONE_LANGUAGE"
+
+
+def choose() -> str:
+    """Returns the code of the language that Hone speaks."""
+    names = (os.environ.get(VARIABLE, ""), _in_settings())
+    return next((name for name in names if name in LANGUAGES), "") or of_system(*system_names())
+
+
+def of_system(*names: str) -> str:
+    """Returns the language of the first of the system's names for one that Hone knows, or English.
+
+    They may be POSIX's, such as `zh_CN.UTF-8`, or BCP 47's, such as `zh-Hans-CN`.
+    """
+    for name in names:
+        code, *rest = re.split(r"[-_.@]", name)
+        is_traditional = code == "zh" and {"Hant", "TW", "HK", "MO"}.intersection(rest)
+        found = next((known for known in LANGUAGES if known.partition("_")[0] == code), None)
+        if found and not is_traditional:
+            return found
+    return SOURCE
+
+
+def system_names() -> Iterator[str]:
+    """Yields the languages of the environment, or else those that macOS or Windows is set to."""
+    variables = (os.environ.get(name) for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"))
+    if names := [name for name in variables if name]:
+        yield from names[0].split(":")
+    elif sys.platform == "darwin":  # a program that is opened by a double-click has no such variable
+        asked = subprocess.run(
+            ["defaults", "read", "-g", "AppleLanguages"], capture_output=True, text=True, check=False
+        )
+        yield from re.findall(r"[\w-]+", asked.stdout)
+    elif sys.platform == "win32":
+        import ctypes
+
+        yield locale.windows_locale.get(ctypes.windll.kernel32.GetUserDefaultUILanguage(), "")
+
+
+def _in_settings() -> str:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return str(json.loads((home() / "settings.json").read_bytes())["language"])
+    return ""
+
+
+if sys.argv[1:2] == [OPTION]:  # for the processes that this one starts, too
+    os.environ[VARIABLE] = "".join(sys.argv[2:3])
+
+LANGUAGE = choose()
+IS_RIGHT_TO_LEFT = LANGUAGE == "ar"
+_catalogue = translation("hone", LOCALES, [LANGUAGE], fallback=True)
 _ = _catalogue.gettext
 ngettext = _catalogue.ngettext
+pgettext = _catalogue.pgettext
 
 
 def isolated(name: str) -> str:
-    """Returns a name that goes into a line: one that is read from right to left turns nothing beside it.
+    """Returns a name that goes into a line: read in the other direction, it turns nothing beside it.
 
     Others stay as they are: the marks come from another font, which would move the line.
     """
-    is_turned = any(unicodedata.bidirectional(letter) in {"R", "AL"} for letter in name)
+    is_turned = IS_RIGHT_TO_LEFT or any(unicodedata.bidirectional(letter) in {"R", "AL"} for letter in name)
     return f"\u2068{name}\u2069" if is_turned else name

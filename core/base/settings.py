@@ -6,11 +6,12 @@ from enum import StrEnum
 from pathlib import Path
 
 import msgspec
-import platformdirs
 
+from core.base import places
 from core.base.errors import Fix, UserError
-from core.base.files import in_unicode, without_tilde, write_atomically
+from core.base.files import in_unicode, write_atomically
 from core.base.language import _
+from core.base.places import without_tilde
 
 # --- Settings
 
@@ -26,11 +27,13 @@ class Appearance(StrEnum):
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of Hone itself; unknown keys of newer versions are skipped.
 
-    `keep_awake` keeps the computer from sleeping while a run trains, `notify` shows a notification at a run's end,
-    `offline` forbids requests to the Hugging Face Hub. `last_page` is the window's page when it was closed.
+    `language` is one of `core.base.language.LANGUAGES`, or empty: the system's. `keep_awake` keeps the computer from
+    sleeping while a run trains, `notify` shows a notification at a run's end, `offline` forbids requests to the Hugging
+    Face Hub. `last_page` is the window's page when it was closed.
     """
 
     appearance: Appearance = Appearance.SYSTEM
+    language: str = ""
     runs_folder: str | None = None
     keep_awake: bool = True
     notify: bool = True
@@ -40,15 +43,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def home() -> Path:
-    """Returns the folder for settings and runs: HONE_HOME, or the operating system's place for an application's data.
+    """Returns the folder for settings and runs, as `core.base.places.home`.
 
     Raises:
         UserError: Its name isn't UTF-8, which neither a run's files nor the libraries can hold.
     """
-    chosen = os.environ.get("HONE_HOME")
-    path = (
-        without_tilde(chosen).absolute() if chosen else platformdirs.user_data_path("Hone", appauthor=False)
-    )
+    path = places.home()
     if (shown := in_unicode(path)) != str(path):
         raise UserError(
             _("Hone's folder has a name that is not UTF-8"),

@@ -95,7 +95,7 @@ class ResultTable:
     lines: tuple[TableLine, ...]
 
     def text(self) -> str:
-        titles = tuple(column.title.upper() for column in self.columns)
+        titles = tuple(column.title for column in self.columns)
         notes = [f"{line.cells[0]}: {line.note}" for line in self.lines if line.note]
         table = formats.table(titles, list(map(self._texts, self.lines)))
         return "\n".join([table, *([""] if notes else []), *notes])

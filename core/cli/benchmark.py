@@ -185,7 +185,7 @@ def show_results(arguments: argparse.Namespace) -> int:
         measured = _("{measured} of {rows}").format(measured=len(result.measured), rows=len(result.rows))
         begun = min((one.begun for one in result.measured if one.begun is not None), default=None)
         rows.append((str(number), result.benchmark.name, formats.full_moment(begun), measured))
-    say(formats.table(("", _("WHAT"), _("MEASURED"), _("ROWS")), rows))
+    say(formats.table(("", _("What"), _("Measured"), _("Rows")), rows))
     return 0
 
 

@@ -173,8 +173,8 @@ def import_lines(imported: Imported) -> list[str]:
         for item in imported.taken
     ]
     skipped = [(item.name, item.reason) for item in imported.left]
-    lines = [formats.table((_("IMPORTED"), _("AS"), _("NOTE")), imports)] if imports else []
-    lines += ["", formats.table((_("LEFT OUT"), _("BECAUSE")), skipped)] if skipped else []
+    lines = [formats.table((_("Imported"), _("As"), _("Note")), imports)] if imports else []
+    lines += ["", formats.table((_("Left out"), _("Because")), skipped)] if skipped else []
     return lines + [_("Problem: {problem}").format(problem=problem) for problem in imported.problems]
 
 
@@ -250,7 +250,7 @@ def data_lines(report: DataReport, options: RunOptions) -> Iterator[str]:
         yield from ("", *_column_lines(report, options))
     if report.labels:
         rows = [(_shorten(label), f"{count:,}") for label, count in report.labels.items()]
-        yield from ("", formats.table((_("LABEL"), _("EXAMPLES")), rows[:SHOWN_LABELS]))
+        yield from ("", formats.table((_("Label"), _("Examples")), rows[:SHOWN_LABELS]))
         if (rest := len(rows) - SHOWN_LABELS) > 0:
             yield _("and {rest} more labels").format(rest=rest)
     if report.train_rows is not None or report.lengths:
@@ -306,7 +306,7 @@ def _column_lines(report: DataReport, options: RunOptions) -> Iterator[str]:
         for place, column in enumerate(report.columns)
         if place < SHOWN_COLUMNS or column.name in use_of
     ]
-    titles_row = (_("COLUMN"), _("USED AS"), _("KIND"), _("DIFFERENT"), _("EMPTY"), _("EXAMPLES"))
+    titles_row = (_("Column"), _("Used as"), _("Kind"), _("Different"), _("Empty"), _("Examples"))
     yield formats.table(titles_row, rows)
     if rest := len(report.columns) - len(rows):
         yield _("and {rest:,} more columns").format(rest=rest)
@@ -332,7 +332,7 @@ def _sample_lines(report: DataReport) -> Iterator[str]:
             "WHAT THE MODEL SEES (trained on: the text in {opening}{closing}; the rest is context)"
         ).format(opening=OPENING, closing=CLOSING)
     else:
-        yield _("WHAT THE MODEL SEES")
+        yield _("What the model sees").upper()
     for seen in report.seen[:SHOWN_SAMPLES]:
         yield _sample_title(seen)
         yield _sample_text(seen.parts)
@@ -431,13 +431,13 @@ def device_lines(report: MachineReport) -> Iterator[str]:
     automatic = [("device.name", report.automatic, why_automatic(report.automatic))]
     if (device := find_device(report, "auto")) is not None:
         automatic += [(path, setting.value, setting.reason) for path, setting in device.automatic.items()]
-    yield formats.table((_("DEVICE"), _("WHAT IT IS")), rows)
+    yield formats.table((_("Device"), _("What it is")), rows)
     yield ""
-    yield formats.table((_("AUTOMATIC"), _("IS"), _("BECAUSE")), automatic)
+    yield formats.table((_("Automatic"), _("Is"), _("Because")), automatic)
     for device in report.devices:
         if device.available and "@" not in device.name and (limits := _limit_rows(device)):
             yield ""
-            yield formats.table((_("ON {name}").format(name=device.name.upper()), _("WHY")), limits)
+            yield formats.table((_("On {name}").format(name=device.name), _("Why")), limits)
     yield from report.notes
     yield ", ".join(f"{name} {version}" for name, version in report.versions.items())
 
@@ -469,7 +469,7 @@ def _limited(path: str, value: str) -> str:
 
 
 def _check_lines(report: DeviceCheckReport) -> Iterator[str]:
-    titles = (_("RESULT"), _("COMPARED"), _("WORST ERROR"), _("ALLOWED"), _("FOUND IN"), _("TOOK"))
+    titles = (_("Result"), _("Compared"), _("Worst error"), _("Allowed"), _("Found in"), _("Took"))
     yield report.title
     yield _("compared with {reference}").format(reference=report.reference)
     yield ""

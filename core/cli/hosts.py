@@ -66,7 +66,7 @@ def show(arguments: argparse.Namespace) -> int:
     elif not known:
         say(_("No other computers are known. `hone hosts add NAME ADDRESS` adds one."))
     else:
-        titles = (_("NAME"), _("ADDRESS"), _("FOLDER"), _("STATE"))
+        titles = (_("Name"), _("Address"), _("Folder"), _("State"))
         say(formats.table(titles, [(each.name, each.address, each.folder, _state(each)) for each in known]))
     return 0
 

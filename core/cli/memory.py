@@ -275,7 +275,7 @@ def forecast_lines(found: Forecast) -> Iterator[str]:
         rows.append((_("Total memory"), formats.memory(found.room.ceiling)))
     width = max(len(text) for _title, text in rows)
     yield formats.table(
-        (_("PART"), _("MEMORY").rjust(width)), [(title, text.rjust(width)) for title, text in rows]
+        (_("Part"), _("Memory").rjust(width)), [(title, text.rjust(width)) for title, text in rows]
     )
     yield ""
     yield METHODS[found.basis].format(device=found.device)
@@ -311,7 +311,7 @@ def remedy_lines(remedies: tuple[Remedy, ...]) -> list[str]:
                 changes_text(remedy.changes),
             )
         rows.append((remedy.title, *cells))
-    titles = (_("HOW TO REDUCE IT"), _("SAVES"), _("STEP TIME"), _("FITS THEN"), _("SET"))
+    titles = (_("How to reduce it"), _("Saves"), _("Step time"), _("Fits then"), _("Set"))
     return ["", formats.table(titles, rows)] if rows else []
 
 

@@ -477,9 +477,9 @@ def search(words: str, kind: hub.RepoKind, task: str, *, as_json: bool) -> int:
         "hub-search", hub_jobs.SearchRequest(words=words, kind=kind, task=task), hub_jobs.SearchAnswer
     ).found
     if matches or as_json:
-        first = _("DATA SET") if kind is hub.RepoKind.DATASET else _("MODEL")
-        numbers = (_("SIZE"), _("PARAMETERS"), _("DOWNLOADS"), _("LIKES"))
-        titles = (first, *numbers, _("LICENCE"), _("HERE"), _("NOTE"))
+        first = _("Data set") if kind is hub.RepoKind.DATASET else _("Model")
+        numbers = (_("Size"), _("Parameters"), _("Downloads"), _("Likes"))
+        titles = (first, *numbers, _("Licence"), _("Here"), _("Note"))
         print_answer(matches, [formats.table(titles, list(map(_match_row, matches)))], as_json=as_json)
     else:
         template = _("Nothing suitable on {host} has “{words}” in its name.")
@@ -523,7 +523,7 @@ def _cache_lines(report: hub_jobs.CacheReport) -> Iterator[str]:
     if not report.repos:
         yield _("Nothing from the Hub is in {folder}.").format(folder=report.folder)
         return
-    titles = (_("NAME"), _("KIND"), _("SIZE"), _("UNFINISHED"), _("CHANGED"))
+    titles = (_("Name"), _("Kind"), _("Size"), _("Unfinished"), _("Changed"))
     yield formats.table(titles, list(map(_cached_row, report.repos)))
     yield ""
     yield _("{size} in {folder}").format(size=formats.memory(report.total), folder=report.folder)

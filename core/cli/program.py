@@ -14,7 +14,7 @@ from pathlib import Path
 from core.base import settings
 from core.base.errors import UserError
 from core.base.files import is_there, remove_left_over
-from core.base.language import _
+from core.base.language import LANGUAGES, VARIABLE, _
 from core.base.processes import is_frozen
 
 
@@ -42,6 +42,7 @@ def run(
             return 2
     try:
         settings.home()
+        _check_language(os.environ.get(VARIABLE, ""))
     except UserError as error:
         message = _("error: {text}").format(text=error)
         complain(message) if complain is not None else print(message, file=sys.stderr)
@@ -69,6 +70,14 @@ def run(
         complain(message.format(arguments=" ".join(arguments), hint=hint))
         return 2
     return main(arguments)
+
+
+def _check_language(code: str) -> None:
+    if code and code not in LANGUAGES:
+        raise UserError(
+            _("{code} is no language of Hone").format(code=code),
+            _("There are {codes}.").format(codes=", ".join(LANGUAGES)),
+        )
 
 
 def opens_window(arguments: Sequence[str]) -> bool:

@@ -64,15 +64,15 @@ from core.runs.words import (
 from core.sharing import support
 
 TITLES = (
-    _("NAME"),
-    _("STATE"),
-    _("STEPS"),
-    _("RESULT"),
-    _("TIME"),
-    _("MEMORY"),
-    _("STARTED"),
-    _("MODEL"),
-    _("DATA"),
+    _("Name"),
+    _("State"),
+    _("Steps"),
+    _("Result"),
+    _("Time"),
+    _("Memory"),
+    _("Started"),
+    _("Model"),
+    _("Data"),
 )
 OF_RESULTS = 6
 """The first of these are the results of a run."""
@@ -329,14 +329,14 @@ def compare_runs(names: list[str], *, as_json: bool) -> int:
         for row in comparison.options
     ]
     ran = [(row.title, *row.values) for row in comparison.ran]
-    parts = [formats.table(("", *TITLES[:OF_RESULTS], _("SPEED")), results)]
+    parts = [formats.table(("", *TITLES[:OF_RESULTS], _("Speed")), results)]
     parts += (unread := [summary.problem for summary in summaries if summary.problem])
     if options:
-        parts.append(formats.table((_("OPTION"), *numbers), options))
+        parts.append(formats.table((_("Option"), *numbers), options))
     elif not unread:
         parts.append(_("Their options are the same."))
     if ran:
-        parts.append(formats.table((_("WHAT RAN"), *numbers), ran))
+        parts.append(formats.table((_("What ran"), *numbers), ran))
     parts += [comparison.conclusion] if comparison.conclusion else []
     print_answer(answer, ["\n\n".join(parts)], as_json=as_json)
     return 0
@@ -468,10 +468,9 @@ def _prediction_lines(log: PredictionLog) -> list[str]:
             right = _("{right} of {count}").format(right=sum(judged), count=len(judged))
             rows.append((_moment(predicted, log), right))
     if rows:
-        lines.append(formats.table((_("EVALUATED"), _("RIGHT")), rows))
+        lines.append(formats.table((_("Evaluated"), _("Right")), rows))
     if log.confusion is not None and (counted := log.confusion.each_label):
-        titles = tuple(title.upper() for title in FIGURES_OF_LABEL)
-        lines += ["", formats.table(titles, [figures_of(one) for one in counted])]
+        lines += ["", formats.table(tuple(FIGURES_OF_LABEL), [figures_of(one) for one in counted])]
     return lines
 
 

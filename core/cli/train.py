@@ -576,7 +576,7 @@ def change_queue(arguments: argparse.Namespace) -> int:
     }
     rows = [_row("", summary) for summary in training]
     rows += [_row(str(number), summary) for number, summary in enumerate(waiting, 1)]
-    titles = ("", _("NAME"), _("STATE"), _("MODEL"), _("DATA"), _("DEVICE"))
+    titles = ("", _("Name"), _("State"), _("Model"), _("Data"), _("Device"))
     none = _("No run trains or waits. `hone train RUN.hone --queue` adds one to the queue.")
     print_answer(answer, [formats.table(titles, rows) if rows else none], as_json=arguments.json)
     return 0

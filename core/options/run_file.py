@@ -12,8 +12,9 @@ import msgspec
 import tomli_w
 
 from core.base.errors import OptionsError, Problem
-from core.base.files import is_there, load_toml, read_text, without_tilde, write_atomically
+from core.base.files import is_there, load_toml, read_text, write_atomically
 from core.base.language import _
+from core.base.places import without_tilde
 from core.options import DELETED, RENAMED, SECTIONS, RunOptions, Tree
 from core.options.catalogue import all_options, copied, options_by_path, put, value_at, value_of
 from core.options.declare import OptionKind

@@ -519,7 +519,7 @@ def what_ran_text(status: RunStatus) -> str:
         lines = textwrap.wrap(statement.value, VALUE_WIDTH, break_long_words=False, break_on_hyphens=False)
         rows.append((statement.title, next(iter(lines), ""), statement.reason))
         rows += [("", line, "") for line in lines[1:]]
-    return f"\n{formats.table((_('WHAT RAN'), '', _('BECAUSE')), rows)}\n"
+    return f"\n{formats.table((_('What ran'), '', _('Because')), rows)}\n"
 
 
 def ending_text(run: RunFolder, status: RunStatus, state: State, record: ExitRecord | None) -> str:

@@ -30,19 +30,21 @@ from PySide6.QtCore import (
     QDeadlineTimer,
     QEvent,
     QEventLoop,
+    QLibraryInfo,
     QLocale,
     QLockFile,
     QObject,
     Qt,
     QThread,
     QTimer,
+    QTranslator,
     Signal,
 )
 from PySide6.QtGui import QFileOpenEvent, QFont, QGuiApplication, QIcon, QShortcut
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 from PySide6.QtWidgets import QApplication, QDialogButtonBox, QPlainTextEdit, QWidget
 
-from core.base import settings
+from core.base import language, settings
 from core.base.errors import UserError
 from core.base.files import in_unicode
 from core.base.language import _
@@ -464,9 +466,10 @@ def open_home() -> tuple[Settings, OSError | None, UserError | None]:
 
 
 def set_up(application: QApplication) -> None:
-    """Set names, locale, icon, style and font with tabular figures.
+    """Set names, locale, language, icon, style and font with tabular figures.
 
-    The locale is English whatever the system's, as numbers are formatted in English.
+    The locale is English whatever the language, as numbers are formatted in English. Qt's own sentences, such as those
+    of its context menus, are in Hone's language.
     """
     QLocale.setDefault(QLocale(QLocale.Language.English, QLocale.Country.UnitedStates))
     locale.setlocale(locale.LC_TIME, "C")  # Qt has set the system's, which `time.strftime` names months by
@@ -475,6 +478,14 @@ def set_up(application: QApplication) -> None:
     application.setDesktopFileName("hone")
     application.setWindowIcon(QIcon(str(ICONS / "hone.svg")))
     application.setStyle("Fusion")
+    if language.LANGUAGE != language.SOURCE:
+        translator = QTranslator(application)
+        translator.load(
+            f"qtbase_{language.LANGUAGE}", QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)
+        )
+        application.installTranslator(translator)
+    if language.IS_RIGHT_TO_LEFT:
+        application.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
     font = application.font()
     font.setFeature(QFont.Tag("tnum"), 1)
     application.setFont(font)

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 
 from core.base.errors import UserError
 from core.base.formats import MISSING, memory, plain_number
-from core.base.language import _
+from core.base.language import LANGUAGES, _
 from core.base.settings import REPOSITORY, VERSION, Appearance, Settings, home, runs_folder
 from core.jobs.devices import Agreement, DeviceCheckReport, DeviceCheckRequest, DeviceComparison
 from core.options.choices import device_title
@@ -134,7 +134,7 @@ class SettingsPage(QWidget):
     ) -> None:
         super().__init__()
         set_role(self, Role.PAGE)
-        self._settings = settings
+        self._settings, self._spoken = settings, settings.language
         self.hub = HubCard(ask)
         self.hub.offline_chosen.connect(lambda on: self._change(offline=on))
         self.cache = CacheCard(ask)
@@ -170,6 +170,8 @@ class SettingsPage(QWidget):
     def show_settings(self, settings: Settings) -> None:
         self._settings = settings
         self.appearance.set_value(settings.appearance.value)
+        self.language.set_value(settings.language)
+        self.next_start.setVisible(settings.language != self._spoken)
         self.folder.setText(str(runs_folder(settings)))
         self.keep_awake.setChecked(settings.keep_awake)
         self.notify.setChecked(settings.notify)
@@ -197,6 +199,15 @@ class SettingsPage(QWidget):
         self.appearance.setAccessibleName(_("Appearance"))
         self.appearance.chosen.connect(lambda value: self._change(appearance=Appearance(value)))
         card.body.addLayout(_labelled(_("Colours"), self.appearance, None))
+        system = Segment("", _("System"), _("That of this computer's system, or English"))
+        self.language = Segmented([system, *(Segment(code, name) for code, name in LANGUAGES.items())])
+        self.language.setAccessibleName(_("Language"))
+        self.language.chosen.connect(lambda code: self._change(language=code))
+        card.body.addLayout(_labelled(_("Language"), self.language, None))
+        self.next_start = text_label(
+            _("Hone speaks it when you open it the next time. Runs go on training meanwhile."), Role.HINT
+        )
+        card.body.addWidget(self.next_start)
         return card
 
     def _training_card(self) -> Card:

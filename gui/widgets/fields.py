@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base.formats import plain_number
+from core.base.formats import ascii_digits, plain_number
 from core.base.language import _
 from core.options.catalogue import ZEROS
 from core.options.declare import Choice, Option, OptionKind
@@ -229,6 +229,7 @@ def number_field(option: Option) -> Field:
     def read(text: str) -> object:
         if not text and option.path in ZEROS:
             return 0.0
+        text = ascii_digits(text)
         try:
             number = float(text if GROUPED.fullmatch(text) else text.replace(",", "."))
         except ValueError:

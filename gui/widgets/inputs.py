@@ -49,6 +49,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.base.formats import ascii_digits
 from core.options.presets import recent
 from core.options.sources import scheme_of
 from gui.base.theme import Role, set_role
@@ -70,6 +71,7 @@ class CalmSpinBox(QSpinBox):
 
     def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
         """Refuse misplaced group separators, and a minus sign, which is shown all the same."""
+        text = ascii_digits(text)
         separator = self.locale().groupSeparator()
         number = text.removeprefix(self.prefix()).removesuffix(self.suffix()).strip()
         if number.startswith("-") and self.minimum() >= 0:
@@ -102,7 +104,7 @@ class CalmDoubleSpinBox(QDoubleSpinBox):
 
     def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
         """Read a comma as a decimal point; Qt would take it for a group separator, and 12,5 for 125."""
-        return super().validate(text.replace(",", "."), place)
+        return super().validate(ascii_digits(text).replace(",", "."), place)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         super().wheelEvent(event) if self.hasFocus() else event.ignore()

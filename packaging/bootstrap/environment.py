@@ -77,8 +77,9 @@ def set_up(root: Path, extras: Iterable[str], installer: Installer) -> Environme
 def hash_of_inputs(root: Path) -> str:
     """A hash of everything that decides what gets installed."""
     digest = hashlib.sha256(f"{sys.version_info[:2]} {sys.platform} {root}".encode())
-    for name in ("pyproject.toml", "packaging/constraints.txt"):
-        digest.update((root / name).read_bytes().replace(b"\r\n", b"\n"))
+    pins = (root / name for name in ("pyproject.toml", "packaging/constraints.txt"))
+    for path in (*pins, *sorted(root.glob("resources/locale/*/*/*.po"))):
+        digest.update(path.read_bytes().replace(b"\r\n", b"\n"))
     return digest.hexdigest()
 
 

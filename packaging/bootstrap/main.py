@@ -24,6 +24,7 @@ COMMANDS = {
     "setup": "only set up",
     "test": "set up with the test tools, then run every check; with arguments, only pytest with these",
     "bench": "set up with the test tools, then run the developer's benchmarks; bench --help tells more",
+    "translate": "set up with the test tools, then list what is not translated, or changed since, page by page",
     "bundle": "build a program that needs no Python, try it out, and pack it; bundle --help tells more",
 }
 
@@ -40,7 +41,7 @@ def main(arguments: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", nargs="?", default="run", choices=list(COMMANDS))
-    passes_on = arguments[:1] in (["test"], ["bench"], ["bundle"])
+    passes_on = arguments[:1] in (["test"], ["bench"], ["translate"], ["bundle"])
     own, more = (arguments[:1], arguments[1:]) if passes_on else (arguments, [])
     command = parser.parse_args(own).command
     try:
@@ -61,8 +62,10 @@ def main(arguments: list[str]) -> int:
 
 
 def run(command: str, more: list[str], installer: Installer) -> int:
-    """Set up for `command` and carry it out; `test`, `bench` and `bundle` take `more` arguments."""
-    extras = {"test": ["test"], "bench": ["test"], "bundle": [FOR_BUNDLES]}.get(command, [])
+    """Set up for `command` and carry it out; `test`, `bench`, `translate` and `bundle` take `more` arguments."""
+    extras = {"test": ["test"], "bench": ["test"], "translate": ["test"], "bundle": [FOR_BUNDLES]}.get(
+        command, []
+    )
     environment = set_up(ROOT, extras, installer)
     if command == "setup":
         print(f"Ready. Open it with: python3 start.py   or: {environment.program('hone')}")
@@ -78,6 +81,8 @@ def run(command: str, more: list[str], installer: Installer) -> int:
     if command == "bench":
         system_libraries.ensure(system_libraries.ALWAYS)
         return wait_for([environment.python, "-P", "-m", "tests.performance", *more])
+    if command == "translate":
+        return wait_for([environment.python, str(ROOT / "packaging" / "translations.py"), *more])
     if command == "bundle":
         wanted = {**system_libraries.FOR_BUNDLES, **system_libraries.of_python()}
         system_libraries.ensure(wanted, "A bundle takes along, or is made with,")

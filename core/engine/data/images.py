@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
-from core.base.files import is_plain, without_tilde
+from core.base.files import is_plain
 from core.base.language import _, ngettext
+from core.base.places import without_tilde
 from core.engine.data.checks import ANSWER, MOST_OFFERED, complete_rows, refuse_missing, tally_of, use
 from core.engine.data.columns import (
     MOST,

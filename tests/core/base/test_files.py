@@ -110,11 +110,6 @@ def test_a_folder_without_permission(tmp_path):
     assert not files.is_there(tmp_path / "data.csv")
 
 
-def test_a_tilde_without_such_a_user_is_part_of_the_name():
-    assert files.without_tilde("~nobody-is-called-so.csv") == Path("~nobody-is-called-so.csv")
-    assert files.without_tilde("~/data.csv").is_absolute()
-
-
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
 def test_files_that_the_system_makes_up_are_not_read():
     """Such as /proc/kmsg, which waits for messages; all of them are ordinary files of no length."""

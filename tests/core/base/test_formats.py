@@ -75,3 +75,18 @@ def test_figures_are_short_and_have_units(write, value, text):
 )
 def test_rounded_shares_add_up_to_what_the_shares_add_up_to(shares, percents):
     assert formats.whole_shares(shares) == [percent / 100 for percent in percents]
+
+
+@pytest.mark.parametrize(
+    ("typed", "number"),
+    [("٣٫٥", "3.5"), ("３．５", "3.5"), ("١٢٨", "128"), ("－２", "-2"), ("3,5", "3,5"), ("x²", "x²")],
+)
+def test_digits_of_any_script_are_read(typed, number):
+    assert formats.ascii_digits(typed) == number
+
+
+def test_columns_line_up_with_letters_that_take_two_places_or_none():
+    rows = [("한국어", "x"), ("abc", "x"), ("é", "x")]
+    lines = formats.table(("Name", "As"), rows).splitlines()
+    assert [formats.columns(line[: line.index("x")]) for line in lines[1:]] == [8, 8, 8]
+    assert lines[0] == "NAME    AS"

@@ -1,43 +1,61 @@
-"""A translation is found by the person's language."""
+"""The person's language is found, and what is translated into it is shown."""
 
-import shutil
-import struct
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from core.base.language import NAMES, of_system
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def catalogue(words: dict[str, str]) -> bytes:
-    """A .mo file, as https://www.gnu.org/software/gettext/manual/html_node/MO-Files.html has it."""
-    pairs = sorted({"": "Content-Type: text/plain; charset=UTF-8\n", **words}.items())
-    tables, data, start = [], b"", 28 + 16 * len(pairs)
-    for texts in zip(*pairs, strict=True):
-        for text in texts:
-            encoded = text.encode()
-            tables.append(struct.pack("<II", len(encoded), start + len(data)))
-            data += encoded + b"\0"
-    places = (28, 28 + 8 * len(pairs))
-    return struct.pack("<7I", 0x950412DE, 0, len(pairs), *places, 0, 0) + b"".join(tables) + data
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        (["ko_KR.UTF-8"], "ko"),
+        (["zh-Hans-CN", "en-US"], "zh_CN"),
+        (["zh_TW.UTF-8"], "en"),
+        (["zh-Hant-HK", "ko-KR"], "ko"),
+        (["de_DE", "ar_EG"], "ar"),
+        (["C.UTF-8"], "en"),
+        (["korean"], "en"),
+        ([], "en"),
+    ],
+)
+def test_the_systems_language_is_known_by_any_of_its_names(monkeypatch, names, code):
+    monkeypatch.setattr("core.base.language.LANGUAGES", NAMES)
+    assert of_system(*names) == code
 
 
-@pytest.mark.parametrize(("language", "expected"), [("de", "keine Zahl"), ("en", "not a number")])
-def test_a_catalogue_of_the_persons_language_is_used(tmp_path, language, expected):
-    shutil.copytree(ROOT / "core" / "base", tmp_path / "core" / "base")
-    shutil.copy(ROOT / "core" / "__init__.py", tmp_path / "core")
-    folder = tmp_path / "resources" / "locale" / "de" / "LC_MESSAGES"
-    folder.mkdir(parents=True)
-    (folder / "hone.mo").write_bytes(catalogue({"not a number": "keine Zahl"}))
-    code = "from core.base.formats import number; print(number(float('nan')))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={"LANGUAGE": language, "PYTHONPATH": str(tmp_path), "LC_ALL": "C.UTF-8"},
-        capture_output=True,
-        text=True,
-        check=True,
+def spoken(home: Path, *arguments: str, **environment: str) -> str:
+    """The language of a new process, and what it says of a number that is none."""
+    code = (
+        "import gettext; gettext.translation = lambda _name, _folder, codes, fallback: Said(codes[0])\n"
+        "class Said(gettext.NullTranslations):\n"
+        "    def __init__(self, code): super().__init__(); self.code = code\n"
+        "    def gettext(self, message): return f'{self.code}: {message}'\n"
+        "import pathlib; pathlib.Path.exists = lambda _path: True\n"  # every language has its catalogue
+        "from core.base.formats import number; print(number(float('nan')))"
     )
-    assert done.stdout.strip() == expected
+    others = {"PYTHONPATH": str(ROOT), "HONE_HOME": str(home), "SYSTEMROOT": os.environ.get("SYSTEMROOT", "")}
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, env={**others, **environment}, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_the_language_is_that_of_the_command_the_variable_the_settings_and_the_system_in_this_order(tmp_path):
+    assert spoken(tmp_path, LANG="ko_KR.UTF-8") == "ko: not a number"
+    (tmp_path / "settings.json").write_text(json.dumps({"language": "zh_CN"}))
+    assert spoken(tmp_path, LANG="ko_KR.UTF-8") == "zh_CN: not a number"
+    assert spoken(tmp_path, HONE_LANGUAGE="ar") == "ar: not a number"
+    assert spoken(tmp_path, "--language", "en", HONE_LANGUAGE="ar") == "en: not a number"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"language": "xx"}', '{"language": 3}'])
+def test_settings_that_name_no_language_leave_the_systems(tmp_path, content):
+    (tmp_path / "settings.json").write_text(content)
+    assert spoken(tmp_path, LANG="ko_KR.UTF-8") == "ko: not a number"
