@@ -19,9 +19,9 @@ from core.engine import environment
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.mlx import model as models
-from core.engine.mlx.names import Arrays, Shapes, as_published
+from core.engine.mlx.names import Arrays, Shapes, as_published, sanitized
 from core.engine.mlx.recompute import compute_depth_first, recompute
-from core.engine.mlx.skeleton import add_adapter, empty, save_adapter, skeleton
+from core.engine.mlx.skeleton import add_adapter, empty, save_adapter, skeleton, take_adapter
 from core.engine.models import refusals
 from core.engine.models import text as text_models
 from core.engine.models.method import apply_method
@@ -29,7 +29,8 @@ from core.engine.models.past_runs import weights_in
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.language import LanguageData, load_data, note_copy, prepared_with
-from core.options import RunOptions
+from core.jobs.hub import DownloadRequest
+from core.options import RunOptions, hub
 from core.options.choices import Backend, Method, Precision, Quantization
 from core.runs.events import Phase
 
@@ -71,12 +72,23 @@ class MlxModel:
             save_adapter(self.model, self.layers, like, folder)
         else:
             weights: Arrays = tree_flatten(self.model.parameters(), destination={})
-            named = as_published(self.model, weights, self.shapes)
-            mx.save_safetensors(str(folder / "model.safetensors"), named, metadata={"format": "pt"})
+            models.write(as_published(self.model, weights, self.shapes), folder)
             like.config.architectures = [type(like).__name__]
             like.config.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         self.prepared.save_extras(folder)
+
+    def take(self, folder: Path) -> None:
+        """Takes the trained weights that `save` has written, bit for bit.
+
+        Raises:
+            ValueError: They are those of another model.
+        """
+        if self.layers:
+            take_adapter(self.model, self.layers, self.prepared.model, folder)
+        else:
+            found = sanitized(self.model, models.read_all(folder))
+            self.model.load_weights([(name, mx.contiguous(weight)) for name, weight in found.items()])
 
 
 def resolve(options: RunOptions, why: str) -> ResolvedRun:
@@ -146,10 +158,12 @@ def folder_of(source: str) -> Path:
     refusals.check_weights(found)
     if Path(found).is_dir():
         return Path(found)
-    from huggingface_hub import snapshot_download
+    here = hub.snapshot(found, hub.RepoKind.MODEL)
+    if here is not None and hub.has_all_weights(hub.names_here(found, hub.RepoKind.MODEL)):
+        return here
+    from core.engine.hub.download import download
 
-    with refusals.explained(source):
-        return Path(snapshot_download(found, allow_patterns=["*.json", "model*.safetensors"]))
+    return Path(download(DownloadRequest(id=found), lambda *_progress: None).path)
 
 
 def _random(options: RunOptions, data: LanguageData) -> tuple[nn.Module, Any, Shapes]:
@@ -196,7 +210,7 @@ def hold(model: nn.Module, options: RunOptions) -> None:
         is_kept = name.startswith(quantized) or not mx.issubdtype(weight.dtype, mx.floating)
         if is_kept or (is_half and not is_cast(name)):
             return weight
-        return weight.astype(dtype)
+        return mx.contiguous(weight.astype(dtype))  # as `take` has them: others are summed in another order
 
     model.update(tree_map_with_path(held, model.parameters()))
     if method is Method.QLORA and not packed(model):

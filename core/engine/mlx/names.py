@@ -44,31 +44,30 @@ def sources(model: nn.Module, published: Shapes) -> dict[str, str]:
 def as_published(model: nn.Module, weights: Arrays, published: Shapes) -> Arrays:
     """Returns a model's weights under the names and in the shapes of the files that it was loaded from.
 
-    What `sanitize` leaves out is left out.
+    What `sanitize` leaves out is left out. Each is put in order when it is needed, and not before.
 
     Raises:
         ValueError: `sanitize` does more than rename and reorder.
     """
     names = list(published)
-    reordered = sanitized(model, {name: mx.zeros(published[name]) for name in names})
-    order = list(reordered)
+    zeros = [mx.zeros(published[name]) for name in names]
+    order = list(sanitized(model, dict(zip(names, zeros, strict=True))))
+    given = [weights[name].astype(mx.float32) for name in order]
 
     def apply(*arrays: mx.array) -> list[mx.array]:
         found = sanitized(model, dict(zip(names, arrays, strict=True)))
         return [found[name] for name in order]
 
-    zeros = [mx.zeros(published[name]) for name in names]
-    ones = [mx.ones(reordered[name].shape) for name in order]
-    _out, undone = mx.vjp(apply, zeros, [weights[name].astype(mx.float32) for name in order])
-    _out, used = mx.vjp(apply, zeros, ones)
-    are_used = [use.any() for use in used]
-    are_same = [
-        mx.array_equal(again, weights[name].astype(mx.float32))
-        for name, again in zip(order, apply(*undone), strict=True)
-    ]
-    del used
-    for lazy in (*are_used, *are_same):  # one by one, as each holds a weight
+    def undone(arrays: list[mx.array]) -> list[mx.array]:
+        return mx.vjp(apply, zeros, arrays)[1]
+
+    are_used = [use.any() for use in undone([mx.ones(array.shape) for array in given])]
+    are_same = [*map(mx.array_equal, apply(*undone(given)), given)]
+    for lazy in (*are_used, *are_same):  # one by one, as each holds a weight until it is known
         mx.eval(lazy)
     if not all(same.item() for same in are_same):
         raise ValueError("sanitize does more than rename and reorder")
-    return {name: array for name, array, use in zip(names, undone, are_used, strict=True) if use.item()}
+    # in new arrays: those that were compared would keep what they hold
+    return {
+        name: array for name, array, use in zip(names, undone(given), are_used, strict=True) if use.item()
+    }
