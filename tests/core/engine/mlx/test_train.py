@@ -15,7 +15,7 @@ from core.engine.run.checkpoints import find_checkpoint
 from core.engine.run.log import RunLog
 from core.options import RunOptions, run_file
 from core.options.catalogue import with_changes
-from core.options.choices import Method, Precision, PreferenceLoss, Quantization, Schedule, Task
+from core.options.choices import Method, Optimizer, Precision, PreferenceLoss, Quantization, Schedule, Task
 from core.runs.events import Action, CheckpointSaved, MemoryForecast, Outcome, Predicted, RunStarted, WhatRan
 from core.runs.folder import RunFolder
 from tests.fakes.models import (
@@ -259,6 +259,51 @@ def test_a_paused_run_comes_out_as_one_that_never_stopped(tmp_path):
     assert all(torch.equal(found[name], expected[name]) for name in found)
     still = on_mlx(tmp_path / "still", with_changes(options, {"model.lora_dropout": 0.0}))
     assert still.steps[1] != whole.steps[1]
+
+
+WIDE = {"wide": lambda folder: save_tiny_llama(folder, hidden_size=64, intermediate_size=64)}
+"""Wide enough to be quantized."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        *((kind, {"method": Method.FULL}) for kind in ("llama", "gpt2", "gemma3", "mixtral")),
+        ("gpt2", {"method": Method.FULL, "optimizer": Optimizer.SGD}),
+        ("gpt2", {"method": Method.LORA}),
+        ("mixtral", {"method": Method.LORA, "lora_dora": True}),
+        ("wide", {"method": Method.QLORA}),
+    ],
+)
+def test_a_checkpoint_is_the_model_and_training_goes_on_from_it_bit_for_bit(kind, more, tmp_path):
+    source, text = (KINDS | WIDE)[kind](tmp_path / "source"), write_text(tmp_path / "text.txt")
+    asked = {**WRITES, "max_steps": 4, "eval_fraction": 0.0, "predictions": 0, "lora_dropout": 0.1}
+    options = run_options(Task.CAUSAL_LM, source=source, train=text, **asked, **more)
+    whole, run = on_mlx(tmp_path / "whole", options), on_mlx(tmp_path / "run", options, 2)
+    assert [event.from_step for event in run.of(RunStarted)] == [0, 2]
+    assert run.steps == whole.steps
+    model = {path.name for path in (tmp_path / "run" / "model").iterdir()}
+    checkpoint = tmp_path / "run" / "checkpoints" / "checkpoint-4"
+    assert model < {path.name for path in checkpoint.iterdir()}
+    assert checkpoint / "tokenizer.json" in checkpoint.iterdir()
+    file = next(name for name in model if name.endswith(".safetensors"))
+    expected = load_file(tmp_path / "whole" / "model" / file)
+    for folder in (tmp_path / "run" / "model", checkpoint):
+        found = load_file(folder / file)
+        assert found.keys() == expected.keys()
+        assert all(torch.equal(found[name], expected[name]) for name in found)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"model.lora_rank": 2}, {"model.lora_targets": ("q_proj",)}, {"model.method": "full"}]
+)
+def test_a_checkpoint_of_other_weights_is_refused(changes, tmp_path):
+    options = chats(tmp_path)
+    assert attempt(tmp_path / "run", options, {2: Action.PAUSE}) == 0
+    assert attempt(tmp_path / "run", with_changes(options, changes)) == 1
+    message = story_of(RunFolder(tmp_path / "run")).messages["failed"]
+    assert message.title == "checkpoint-2 can't be resumed from"
+    assert attempt(tmp_path / "run", options) == 0
 
 
 def test_a_stop_evaluates_and_saves_the_model_and_a_request_saves_a_checkpoint(tmp_path):
