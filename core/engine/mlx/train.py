@@ -291,7 +291,11 @@ class Training(TrainingCallback):
             mx.clear_cache()
 
     def _tell_what_ran(self) -> None:
-        ran = what_ran(self._loaded, self._optimizer, self._batches, self._resolved)
+        self._model.eval()  # training would draw random numbers
+        with computing_in(self._cast, self._model):
+            computed_in = self._model(mx.array([[0]])).dtype  # known without computing it
+        self._model.train()
+        ran = what_ran(self._loaded, self._optimizer, self._batches, computed_in, self._resolved)
         self._log.state_what_ran(ran, differences(self._options, ran))
 
     # Between steps

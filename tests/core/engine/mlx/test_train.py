@@ -360,7 +360,7 @@ def test_samples_are_written_while_it_trains_and_what_ran_is_told(tmp_path):
     assert ran.adapter == "LoRA, rank 16 on 14 layers"
     assert ran.optimizer == "AdamW (mlx)"
     assert ran.parameter_dtype == "float32"
-    assert ran.effective_batch == 6
+    assert (ran.batches_per_step, ran.effective_batch) == (2, 6)
     assert not [name for name in story.messages if name.startswith("ran-differently")]
 
 
@@ -413,6 +413,15 @@ def test_bf16_comes_out_near_fp32(method, tmp_path):
     (ran,) = half.of(WhatRan)
     assert (ran.parameter_dtype, ran.frozen_dtype) == ("float32", "" if method is Method.FULL else "bfloat16")
     assert ran.autocast_dtype == "bfloat16"
+    assert exact.of(WhatRan)[0].autocast_dtype is None
+
+
+def test_what_is_said_to_compute_is_what_computes(tmp_path, monkeypatch):
+    """Here fp32, although bf16 was asked for."""
+    load, options = engine.load, chats(tmp_path, max_steps=1, precision=Precision.BF16)
+    exact = with_changes(options, {"device.precision": "fp32"})
+    monkeypatch.setattr(engine, "load", lambda _options, *more: load(exact, *more))
+    assert on_mlx(tmp_path / "run", options).of(WhatRan)[0].autocast_dtype is None
 
 
 def test_recomputed_activations_change_no_loss(tmp_path):
