@@ -31,12 +31,8 @@ from core.engine.tasks import Prepared
 from core.engine.tasks.language import LanguageData, load_data, note_copy, prepared_with
 from core.jobs.hub import DownloadRequest
 from core.options import RunOptions, hub
-from core.options.choices import Backend, Method, Precision, Quantization
+from core.options.choices import AFFINE_BITS, AFFINE_GROUP, Backend, Method, Precision
 from core.runs.events import Phase
-
-BITS = {Quantization.AFFINE4: 4, Quantization.AFFINE8: 8}
-GROUP = 64
-"""Weights that share a scale."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +210,7 @@ def hold(model: nn.Module, options: RunOptions) -> None:
 
     model.update(tree_map_with_path(held, model.parameters()))
     if method is Method.QLORA and not packed(model):
-        quantize_model(model, {}, GROUP, BITS[options.model.quantization])
+        quantize_model(model, {}, AFFINE_GROUP, AFFINE_BITS[options.model.quantization])
 
 
 def packed(model: nn.Module) -> dict[str, Any]:
