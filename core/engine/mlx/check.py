@@ -171,6 +171,7 @@ CHECKS = (
         probe_of(product, mx.bfloat16),
         BF16,
         REMEDY,
+        short=True,
     ),
     DeviceProbe(
         _("MLX: attention in bf16"),
@@ -178,6 +179,7 @@ CHECKS = (
         probe_of(attention, mx.bfloat16),
         BF16,
         REMEDY,
+        short=True,
     ),
     DeviceProbe(
         _("MLX: weights in 4 bits"),
@@ -187,6 +189,7 @@ CHECKS = (
         probe_of(quantized_product, mx.bfloat16),
         ROUGH,
         BITS_REMEDY,
+        short=True,
     ),
     DeviceProbe(
         _("MLX: large vocabulary"),
@@ -194,6 +197,7 @@ CHECKS = (
         probe_of(large_vocabulary, mx.float32),
         FP32,
         REMEDY,
+        short=True,
     ),
     DeviceProbe(
         _("MLX: training step in bf16"),
@@ -201,6 +205,7 @@ CHECKS = (
         probe_of(training_step, mx.bfloat16),
         ROUGH,
         REMEDY,
+        short=True,
     ),
     DeviceProbe(
         _("MLX: training step in fp32"),
@@ -208,5 +213,6 @@ CHECKS = (
         probe_of(training_step, mx.float32),
         FP32,
         REMEDY,
+        short=True,
     ),
 )
