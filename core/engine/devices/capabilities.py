@@ -105,8 +105,13 @@ OPTIONAL_LIBRARIES = {
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of Python and the training libraries, without importing them."""
-    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+    """Returns the versions of Python, the training libraries and MLX if it is installed, without importing them."""
+    optional = _optional_versions()
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in LIBRARIES},
+        **{name: optional[name] for name in ("mlx", "mlx-lm") if name in optional},
+    }
 
 
 def system_facts() -> SystemFacts:

@@ -1,6 +1,8 @@
 """What each recorded machine refuses, and why: the same in the form, the run file's checks and the run."""
 
 import os
+import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from core.base.errors import DeviceError
 from core.base.processes import source_digest
-from core.engine.devices.capabilities import MachineFacts, gather
+from core.engine.devices.capabilities import MachineFacts, gather, versions
 from core.engine.devices.choose import report, resolve_run
 from core.engine.devices.stored_checks import StoredCheck, software
 from core.engine.environment import prepare_environment
@@ -358,6 +360,17 @@ def test_the_measurement_of_bf16_is_a_fact_of_this_computer(tmp_path, monkeypatc
     stored = {software(): StoredCheck(bf16_speedup=1.25)}
     (tmp_path / "device-checks.json").write_bytes(msgspec.json.encode(stored))
     assert gather().bf16_speedup == 1.25
+
+
+def test_the_versions_of_a_run_name_mlx_where_it_is_installed(monkeypatch):
+    pytest.importorskip("mlx_lm")
+    assert {name: versions()[name] for name in ("mlx", "mlx-lm")} == {
+        name: version(name) for name in ("mlx", "mlx-lm")
+    }
+    for name in ("mlx", "mlx_lm"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert not {"mlx", "mlx-lm"} & versions().keys()
+    assert "torch" in versions()
 
 
 @pytest.mark.parametrize(
