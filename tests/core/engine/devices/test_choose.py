@@ -40,6 +40,7 @@ from tests.fakes.machines import (
     M2_8GB,
     M3_MAX,
     M4,
+    M4_WITHOUT_BITSANDBYTES,
     NO_MPS_TORCH,
     OLD_CARD,
     OLDER_CARD,
@@ -81,6 +82,7 @@ REFUSED = [
     ("M1-on-13", M1_ON_13, {"model__method": "qlora"}),
     ("bare", BARE, {"model__method": "qlora"}),
     ("bundled", variant(BUNDLED, optional={}), {"model__method": "qlora"}),
+    ("no-nf4", M4_WITHOUT_BITSANDBYTES, {"model__method": "qlora"}),  # classification, which MLX has not
     ("old-card", OLD_CARD, {"model__attention": "flash_attention_2"}),
     ("laptop", LAPTOP, {"model__attention": "flash_attention_2"}),
     ("laptop", LAPTOP, {"model__attention": "flash_attention_3"}),
@@ -202,6 +204,9 @@ QLORA = {"model__method": "qlora"}
     ("facts", "values", "backend", "quantization"),
     [
         (M4, QLORA, "mlx", "affine4"),
+        (M4_WITHOUT_BITSANDBYTES, QLORA, "mlx", "affine4"),
+        (M4_WITHOUT_BITSANDBYTES, {**QLORA, "device__backend": "mlx"}, "mlx", "affine4"),
+        (M4_WITHOUT_BITSANDBYTES, {**QLORA, "model__quantization": "affine8"}, "mlx", "affine8"),
         (M4, {**QLORA, "device__backend": "torch"}, "torch", "nf4"),
         (M4, {**QLORA, "model__quantization": "affine8"}, "mlx", "affine8"),
         (M4, {**QLORA, "model__quantization": "int8"}, "torch", "int8"),
@@ -224,6 +229,24 @@ def test_the_engine_suits_the_computer_and_the_options_and_the_format_suits_the_
     resolved = resolve_run(facts, asked)
     assert (resolved.options.device.backend, resolved.options.model.quantization) == (backend, quantization)
     assert ("device.backend" in resolved.reasons) is ("device__backend" not in values)
+
+
+@pytest.mark.parametrize(
+    ("values", "path"),
+    [
+        ({"device__backend": "torch"}, "model.method"),
+        ({"device__compile": True}, "model.method"),
+        ({"data__packing": True}, "model.method"),
+        ({"model__quantization": "nf4"}, "model.quantization"),
+        ({"model__quantization": "int8"}, "model.quantization"),
+    ],
+)
+def test_without_bitsandbytes_a_mac_has_qlora_only_where_mlx_trains(values, path):
+    asked = msgspec.structs.replace(requested(**QLORA, **values), task=Task.CHAT)
+    (problem,) = machine_problems(report(M4_WITHOUT_BITSANDBYTES), asked)
+    assert (problem.path, problem.message) == (path, "needs the package bitsandbytes, which isn't installed")
+    resolve_run(M4_WITHOUT_BITSANDBYTES, with_changes(asked, problem.fixes[0].changes))
+    assert not [*machine_problems(report(M4), asked)]
 
 
 @pytest.mark.parametrize(
@@ -284,6 +307,7 @@ def test_automatic_suits_each_machine_and_says_why():
         "M2 8 GB": "fp32",
         "M1": "fp32",
         "M4": "fp32",
+        "M4 without bitsandbytes": "fp32",
         "M1 on macOS 13.6": "fp32",
         "translated": "fp32",
         "Intel Mac": "fp32",
