@@ -22,12 +22,14 @@ from typing_extensions import override
 
 from core.base.errors import ModelError
 from core.base.language import _
+from core.engine.devices.check import warn_of_wrong_numbers
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import MemoryReports, ceiling_of, process_peak
 from core.engine.generate.predict import Predictor, choose
 from core.engine.memory.forecast import foretell, refuse_too_large, remember
 from core.engine.mlx.batches import Batch, Batches, in_groups
 from core.engine.mlx.build import MlxModel, load, resolve
+from core.engine.mlx.check import CHECKS
 from core.engine.mlx.generate import writer
 from core.engine.mlx.losses import objective_of
 from core.engine.mlx.memory import MlxMemory, explain
@@ -45,7 +47,7 @@ from core.engine.run.predictions import Predictions, ShouldStop
 from core.engine.run.requests import EndRequested, RequestBox, end_while_loading, on_signals
 from core.engine.run.steps import StepOnDevice, StepPart, StepParts
 from core.options import RunOptions
-from core.options.choices import Method, Precision
+from core.options.choices import Backend, Method, Precision
 from core.runs.events import Outcome, Phase, RunPlanned, Said, StepFinished
 from core.runs.folder import RunFolder
 from core.runs.models import STATE, Checkpoint
@@ -70,6 +72,8 @@ def train_run(
 
 
 def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint: Checkpoint | None) -> None:
+    if resolved.kind == "mps":
+        warn_of_wrong_numbers(reporter, Backend.MLX, CHECKS)
     memory = MlxMemory(
         "cpu" if mx.default_device() == mx.Device(mx.cpu) else resolved.kind, ceiling_of(resolved)
     )

@@ -201,7 +201,7 @@ def test_refused_choices_are_greyed_with_their_reason(qtbot, field_of):
     assert optimizer.value() == "lion-8bit"
     grouping = field_of("data.group_by_length")
     offered(grouping)
-    assert grouping.segmented.buttons()["auto"].text() == "Automatic (on)"
+    assert grouping.segmented.buttons()["auto"].text() == "Automatic (On)"
     workers = field_of("data.workers", kind=AutomaticField)
     workers.set_value(None)
     workers.show_offer(Offer(automatic=Settled("3", "")))

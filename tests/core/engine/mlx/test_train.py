@@ -14,6 +14,7 @@ from core.engine.reporter import Reporter
 from core.engine.run.checkpoints import find_checkpoint
 from core.engine.run.log import RunLog
 from core.options import RunOptions, run_file
+from core.options.backend_rules import USE_TORCH
 from core.options.catalogue import with_changes
 from core.options.choices import Method, Optimizer, Precision, PreferenceLoss, Quantization, Schedule, Task
 from core.runs.events import Action, CheckpointSaved, MemoryForecast, Outcome, Predicted, RunStarted, WhatRan
@@ -401,6 +402,37 @@ def test_a_model_that_is_quantized_already_is_trained_as_it_is(method, tmp_path)
     assert attempt(tmp_path / "whole", with_changes(options, {"model.method": "full"})) == 1
     refused = story_of(RunFolder(tmp_path / "whole")).messages["failed"]
     assert [fix.changes for fix in refused.fixes] == [{"model.method": "lora"}]
+
+
+@pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
+def test_weights_that_mlx_lm_changes_are_refused_before_they_learn_and_take_an_adapter(method, tmp_path):
+    """To the norms of Qwen3-Next it adds 1."""
+    source = save(
+        "Qwen3Next",
+        tmp_path / "model",
+        num_hidden_layers=4,
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=16,
+        shared_expert_intermediate_size=16,
+        head_dim=8,
+        linear_key_head_dim=8,
+        linear_value_head_dim=8,
+        linear_num_key_heads=2,
+        linear_num_value_heads=4,
+    )
+    asked = {**WRITES, "max_steps": 2, "lora_targets": ("q_proj", "v_proj")}
+    text = write_text(tmp_path / "text.txt")
+    options = run_options(Task.CAUSAL_LM, source=source, method=method, train=text, **asked)
+    is_refused = method is Method.FULL
+    assert attempt(tmp_path / "run", options) == is_refused
+    story = story_of(RunFolder(tmp_path / "run"))
+    assert len(story.steps) == (0 if is_refused else 2)
+    failures = [message for name, message in story.messages.items() if name == "failed"]
+    assert [message.fixes for message in failures] == [(USE_TORCH,)] * is_refused
+    if not is_refused:
+        expected = on_torch(tmp_path / "torch", options)
+        assert story.steps[1][0] == pytest.approx(expected.steps[1][0], abs=1e-4)
 
 
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
