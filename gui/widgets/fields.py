@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 from core.base.formats import plain_number
 from core.base.language import _
 from core.options import RunOptions
+from core.options.backend_rules import left_to_torch
 from core.options.catalogue import ZEROS
 from core.options.declare import Choice, Option, OptionKind
 from core.options.device_support import (
@@ -101,7 +102,11 @@ def offer_of(
     values = [choice.value for choice in option.choices] or list(listed)
     if option.kind is OptionKind.SWITCH:
         values = ["true"]
-    reasons = {value: refusal(device, option.path, value, options) for value in values}
+    reasons = {
+        value: (options and left_to_torch(options, option.path, value))
+        or refusal(device, option.path, value, options)
+        for value in values
+    }
     return Offer(
         refusals={value: reason for value, reason in reasons.items() if reason},
         listed=listed,
