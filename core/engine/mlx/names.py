@@ -36,8 +36,7 @@ def sources(model: nn.Module, published: Shapes) -> dict[str, str]:
     ranges: dict[str, Any] = {
         name: mx.stack([mark.min(), mark.max()]) for name, mark in sanitized(model, marks).items()
     }
-    mx.eval(ranges)
-    places = {name: found.tolist() for name, found in ranges.items()}
+    places = {name: found.tolist() for name, found in ranges.items()}  # one by one, as some take memory
     return {
         name: names[int(least) // 2]
         for name, (least, most) in places.items()
@@ -51,8 +50,9 @@ def is_undone(model: nn.Module, published: Shapes) -> bool:
     carried = sanitized(model, marks)
     apply = _sanitizing(model, [*marks], [*carried])
     _out, undone = mx.vjp(apply, [*marks.values()], [*carried.values()])
-    pairs = zip(apply(*undone), carried.values(), strict=True)
-    return all(mx.array_equal(again, before).item() for again, before in pairs)
+    are_same = [*map(mx.array_equal, apply(*undone), carried.values())]
+    del carried, undone  # they would keep what they hold
+    return all(same.item() for same in are_same)
 
 
 def _constants(published: Shapes) -> Arrays:
@@ -85,7 +85,6 @@ def as_published(model: nn.Module, weights: Arrays, published: Shapes) -> Arrays
     zeros = [mx.zeros(published[name]) for name in names]
     order = list(sanitized(model, dict(zip(names, zeros, strict=True))))
     given = [weights[name].astype(mx.float32) for name in order]
-
     apply = _sanitizing(model, names, order)
 
     def undone(arrays: list[mx.array]) -> list[mx.array]:
