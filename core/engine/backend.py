@@ -2,13 +2,18 @@
 
 from core.base.errors import DeviceError, Fix, ModelError, Problem
 from core.base.language import _
-from core.engine.devices.capabilities import automatic_backend, system_facts, why_no_mlx
+from core.engine.devices.capabilities import (
+    automatic_backend,
+    missing_package,
+    system_facts,
+    why_no_mlx,
+)
 from core.engine.environment import prepare_torchvision
 from core.engine.run.checkpoints import saved_by
 from core.options import RunOptions
 from core.options.backend_rules import needs_mlx, why_not_mlx
 from core.options.catalogue import with_changes
-from core.options.choices import Backend
+from core.options.choices import Backend, Method
 from core.runs.models import Checkpoint
 from core.runs.words import AS_ASKED
 
@@ -20,7 +25,7 @@ def choose(options: RunOptions) -> tuple[Backend, str]:
 
     Raises:
         DeviceError: Only MLX could train this, and it can't: not here, or not these options.
-        ModelError: MLX was asked for and hasn't this model, or the config can't be loaded.
+        ModelError: Only MLX could train this, and it hasn't this model; or the config can't be loaded.
     """
     if options.device.backend is Backend.TORCH:
         return Backend.TORCH, AS_ASKED
@@ -35,6 +40,15 @@ def choose(options: RunOptions) -> tuple[Backend, str]:
     reason = reason or next((problem.message for problem in why_not_mlx(options)), "")
     error = DeviceError if reason else ModelError
     reason = reason or _why_not_its_model(options)
+    lacks = missing_package(facts, "bitsandbytes") if options.model.method is Method.QLORA else ""
+    if reason and lacks and error is ModelError and not must:
+        raise ModelError(
+            _("QLoRA can't train this model here"),
+            _("{reason}, and PyTorch {lacks}.").format(
+                reason=f"{reason[:1].upper()}{reason[1:]}", lacks=lacks
+            ),
+            (Fix(_("Train LoRA"), {"model.method": "lora"}),),
+        )
     if reason and must:
         fix = Fix(_("Use PyTorch"), {"device.backend": "torch", "model.quantization": "auto"})
         raise error(_("MLX can't train this run"), f"{reason[:1].upper()}{reason[1:]}.", (fix,))

@@ -101,11 +101,12 @@ class Load(ChatLine, frozen=True, kw_only=True):
 
 
 class Ask(ChatLine, frozen=True, kw_only=True):
-    """A question; its answer has the same `id`."""
+    """A question; its answer has the same `id`. `before` asks the trained model without its adapter."""
 
     id: int
     given: Given
     writing: Writing = Writing()
+    before: bool = False
 
 
 class Stop(ChatLine, frozen=True, kw_only=True):

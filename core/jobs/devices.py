@@ -4,6 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
+from core.options.choices import Backend
+
 CHECK_SECONDS = 120.0
 """Timeout of a device check: 30 s of comparing, as much for loading torch from a slow disk, and a reserve."""
 
@@ -19,10 +21,12 @@ class Agreement(StrEnum):
 class DeviceCheckRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Check a device (as in `device.name`); `short` runs only the most important comparisons, in a few seconds.
 
-    `finished` names comparisons that are left out.
+    `backend` is the engine whose computations are compared, by default both. `finished` names comparisons that are left
+    out.
     """
 
     device: str = "auto"
+    backend: Backend = Backend.AUTO
     short: bool = False
     finished: tuple[str, ...] = ()
 

@@ -67,6 +67,16 @@ class Compared(StrEnum):
     TOKENS = "next tokens"
 
 
+EQUAL = {
+    Compared.LABELS: _("{equal:,} of {counted:,} labels are the same, on {origin}"),
+    Compared.NUMBERS: _("{equal:,} of {counted:,} numbers are the same, on {origin}"),
+    Compared.WORD_LABELS: _("{equal:,} of {counted:,} labels of tokens are the same, on {origin}"),
+    Compared.TOKENS: _(
+        "{equal:,} of {counted:,} tokens that the trained model writes are the same, on {origin}"
+    ),
+}
+
+
 class ExportAgreement(msgspec.Struct, frozen=True, kw_only=True):
     """Comparison of the exported model with the trained one on the same examples.
 
@@ -146,17 +156,15 @@ def agreement_text(agreement: ExportAgreement) -> str:
     else:
         origin = _("{examples} random examples")
     origin = origin.format(examples=agreement.examples, held_out=agreement.held_out)
-    if agreement.counted:
-        text = _("{equal:,} of {counted:,} {compared} are the same, on {origin}")
-    else:
-        text = _("No answers to compare, on {origin}")
-    text = text.format(
-        equal=agreement.equal, counted=agreement.counted, compared=agreement.compared, origin=origin
-    )
+    text = EQUAL[agreement.compared] if agreement.counted else _("No answers to compare, on {origin}")
+    text = text.format(equal=agreement.equal, counted=agreement.counted, origin=origin)
     if agreement.largest is None:
         return f"{text}."
-    largest = _("Max. {compared} difference: {largest} (tolerance {allowed}).").format(
-        compared=_("score") if agreement.compared is Compared.NUMBERS else _("logit"),
+    largest = (
+        _("Max. score difference: {largest} (tolerance {allowed}).")
+        if agreement.compared is Compared.NUMBERS
+        else _("Max. logit difference: {largest} (tolerance {allowed}).")
+    ).format(
         largest=_two_figures(agreement.largest),
         allowed=_two_figures(agreement.allowed),
     )

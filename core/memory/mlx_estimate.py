@@ -13,13 +13,9 @@ import msgspec
 
 from core.memory.case import HALF_NUMBER, NUMBER, Case, Term, added_up
 from core.memory.model import Kept, Parts
-from core.options.choices import Method, Quantization
+from core.options.choices import AFFINE_BITS, AFFINE_GROUP, Method
 
 MIB = 1 << 20
-
-BITS = {Quantization.AFFINE4: 4, Quantization.AFFINE8: 8}
-GROUP = 64
-"""Weights that share a scale and a bias, which are in the precision of the run."""
 
 LOGITS = 4
 """fp32 copies of the logits when the backward pass begins: logits, their exponentials, and two gradients."""
@@ -81,7 +77,7 @@ def weight_terms(case: Case) -> tuple[Term, ...]:
 
 def packed_number(case: Case) -> float:
     """Returns the bytes of a quantized weight with its share of scale and bias."""
-    return BITS.get(case.options.model.quantization, 4) / 8 + 2 * case.number / GROUP
+    return AFFINE_BITS.get(case.options.model.quantization, 4) / 8 + 2 * case.number / AFFINE_GROUP
 
 
 def gradient_terms(case: Case) -> tuple[Term, ...]:

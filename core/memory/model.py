@@ -26,7 +26,7 @@ def can_be_made(options: RunOptions, changes: Changes, device: DeviceReport) -> 
     return (
         changed != options
         and all(options_by_path()[path].applies_to(changed) for path in changes)
-        and not any(refusal(device, path, value_of(changed, path)) for path in changes)
+        and not any(refusal(device, path, value_of(changed, path), changed) for path in changes)
         and not {str(problem) for problem in _broken(changed)}
         - {str(problem) for problem in _broken(options)}
     )

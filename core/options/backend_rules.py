@@ -76,6 +76,13 @@ def why_not_mlx(options: RunOptions) -> Iterator[Problem]:
             yield Problem(limit.path, limit.reason, (use_default(option), USE_TORCH))
 
 
+def left_to_torch(options: RunOptions, path: str, value: str) -> str:
+    """Returns why MLX, if the options name it, can't train with a value as a run file has it; empty if it can."""
+    if options.device.backend is not Backend.MLX:
+        return ""
+    return next((one.reason for one in LIMITS if one.path == path and value not in one.values), "")
+
+
 def needs_mlx(options: RunOptions) -> bool:
     """Returns whether only MLX can train this, whatever `device.backend` says."""
     is_quantized = options.model.method is Method.QLORA and options.model.quantization.is_affine

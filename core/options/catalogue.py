@@ -252,7 +252,7 @@ def use(path: str, value: Any, name: str = "") -> Fix:
     """Returns the fix that gives an option this value, called `name` or by the value itself."""
     match value:
         case bool():
-            text = str(value).lower()
+            return Fix(_("Turn on") if value else _("Turn off"), {path: value})
         case int():
             text = f"{value:,}"
         case float():

@@ -139,7 +139,12 @@ class Quantization(Described):
     @property
     def is_affine(self) -> bool:
         """Whether it is a format of MLX."""
-        return self in (Quantization.AFFINE4, Quantization.AFFINE8)
+        return self in AFFINE_BITS
+
+
+AFFINE_BITS: dict[str, int] = {Quantization.AFFINE4: 4, Quantization.AFFINE8: 8}
+AFFINE_GROUP = 64
+"""MLX's formats by name, with the bits of a weight; and how many weights share a scale and a bias."""
 
 
 class FrozenPrecision(Described):

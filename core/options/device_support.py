@@ -10,7 +10,7 @@ from core.base.language import _
 from core.options import RunOptions
 from core.options.backend_rules import why_not_mlx
 from core.options.catalogue import all_options, options_by_path, use, use_default, value_of, with_changes
-from core.options.choices import Backend, Precision, device_title
+from core.options.choices import Backend, Method, Precision, Quantization, device_title
 from core.options.declare import Option
 from core.options.method_rules import pretrained_fix, rate_hint
 from core.options.sources import VISION_MODELS, Scheme
@@ -27,7 +27,7 @@ OF_MACHINES: Mapping[str, tuple[str, ...]] = {
     "device.compile_mode": (),
     "device.processes": (),
     "model.method": ("lora", "head"),
-    "model.quantization": ("nf4", "int8"),
+    "model.quantization": (),
     "model.attention": ("eager",),
     "data.pin_memory": ("off",),
     "memory.deepspeed": (),
@@ -147,9 +147,18 @@ def why_automatic(name: str) -> str:
     return reasons.get(kind, _("there is no GPU here that PyTorch can use"))
 
 
-def refusal(device: DeviceReport, path: str, value: object) -> str:
-    """Returns why the device doesn't support `value` for the option at `path`; empty if it does."""
-    return _entry(device.refusals, path, value)
+def refusal(device: DeviceReport, path: str, value: object, options: RunOptions | None = None) -> str:
+    """Returns why the device doesn't support `value` for the option at `path`; empty if it does.
+
+    QLoRA isn't supported where its automatic format beside the other `options` isn't, if those are given.
+    """
+    reason = _entry(device.refusals, path, value)
+    if reason or options is None or (path, value) != ("model.method", Method.QLORA):
+        return reason
+    path = "model.quantization"
+    packed = with_changes(options, {"model.method": Method.QLORA, path: Quantization.AUTO})
+    settled = settled_beside(device, path, packed)
+    return _entry(device.refusals, path, settled.value) if settled else ""
 
 
 def caution(device: DeviceReport, path: str, value: object) -> str:
@@ -207,7 +216,7 @@ def machine_problems(machine: MachineReport, options: RunOptions) -> Iterator[Pr
             yield Problem("device.name", reason, _reset(options_by_path()["device.name"], name))
             continue
         for option, value in _applicable(options):
-            if option.path not in refused and (reason := refusal(device, option.path, value)):
+            if option.path not in refused and (reason := refusal(device, option.path, value, options)):
                 refused.add(option.path)
                 yield Problem(option.path, reason, _reset(option, value))
     if options.device.computers:
@@ -227,7 +236,7 @@ def cautions(machine: MachineReport, options: RunOptions) -> Iterator[Problem]:
     if device is not None and device.available:
         for option, value in _applicable(options):
             message = caution(device, option.path, value)
-            if message and not refusal(device, option.path, value):
+            if message and not refusal(device, option.path, value, options):
                 yield Problem(option.path, message)
 
 

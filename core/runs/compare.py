@@ -37,6 +37,9 @@ from core.runs.words import statements
 FEWEST, MOST = 2, 12
 """Numbers of runs that can be compared: more curves can't be distinguished."""
 
+ROUNDING = 0.005
+"""By this share the losses of two runs may differ that are the same but for rounding."""
+
 
 class Absent(StrEnum):
     """Why a run has no value for an option."""
@@ -174,7 +177,8 @@ def _conclusion(
     elif len(tied) > 1:
         found, best = _("{runs} are level, and the best: {metric} {value}, on {on}."), None
     error = math.sqrt(max(0.0, high * (1 - high) + low * (1 - low)) / max(count, 1))
-    if best is not None and formats.is_share(name) and 0 < high - low < CERTAIN * error:
+    unclear = CERTAIN * error if formats.is_share(name) else ROUNDING * abs(low)
+    if best is not None and 0 < abs(high - low) < unclear:
         found += " " + _("So small a difference may be chance.")
     if behind:
         found += " " + _("Not as far, so left out: {behind}.")

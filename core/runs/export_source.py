@@ -14,7 +14,7 @@ from core.options.hub import RepoKind, snapshot
 from core.options.past_runs import holds_adapter
 from core.options.sources import Scheme
 from core.runs.folder import RunFolder
-from core.runs.models import holds_model, newest_first, step_of, trained_model
+from core.runs.models import newest_first, step_of, trained_model
 
 
 @dataclass(frozen=True)
@@ -80,13 +80,6 @@ def find_source(run: RunFolder, checkpoint: str = "") -> ExportSource:
                 ),
             )
         folder = newest.folder
-    if not holds_model(folder):
-        raise UserError(
-            _("The checkpoint of step {step:,} can't be exported").format(step=step_of(folder)),
-            _(
-                "It was written with MLX and holds only what the run needs to go on. Resume the run to write its model."
-            ),
-        )
     is_adapter = holds_adapter(folder)
     config = config_of(folder)
     if is_adapter and not config and (base := base_folder(folder)):

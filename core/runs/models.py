@@ -22,7 +22,7 @@ from core.base.language import _
 from core.jobs.chat import Which
 from core.options import RunOptions
 from core.options.choices import model_title
-from core.options.past_runs import holds_adapter, run_folder
+from core.options.past_runs import run_folder
 from core.runs.folder import RunFolder
 from core.runs.notes import MOST_GENERATIONS, short_title, title_of
 from core.runs.summary import status_at_end
@@ -159,11 +159,6 @@ def trained_model(run: RunFolder) -> TrainedModel | None:
     return TrainedModel(saved.path, saved.step, is_checkpoint=True)
 
 
-def holds_model(folder: Path) -> bool:
-    """Returns whether a folder holds a model or an adapter; checkpoints of MLX hold only what a run needs to go on."""
-    return any(folder.glob("model*.safetensors")) or holds_adapter(folder)
-
-
 def is_left_behind(run: RunFolder) -> bool:
     """Returns whether `model/` is older than the newest checkpoint."""
     newest = trained_model(run)
@@ -216,15 +211,10 @@ def lacks_model(run: RunFolder) -> str:
     if newest is None:
         return _("It has no model: it has not finished, it was not to keep one, or its model was deleted.")
     if newest.is_checkpoint and not is_left_behind(run):
-        text = _(
-            "Its newest weights are in the checkpoint of step {step:,}: resume the run to write its model."
-        )
-        if holds_model(newest.folder):
-            text = _(
-                "Its newest weights are in the checkpoint of step {step:,}: resume the run to write its model, or "
-                "export the checkpoint."
-            )
-        return text.format(step=newest.step)
+        return _(
+            "Its newest weights are in the checkpoint of step {step:,}: resume the run to write its model, or export "
+            "the checkpoint."
+        ).format(step=newest.step)
     return ""
 
 

@@ -125,7 +125,7 @@ def verdict(status: RunStatus, options: RunOptions | None) -> RunVerdict | None:
         return None
     onward = RESUME if _was_stopped(status) else LONGER
     if options is not None and options.task in (Task.CAUSAL_LM, Task.CHAT) and (empty := _monotony(status)):
-        title = _("The model has not learned to generate text yet")
+        title = _("The model doesn't write a text of its own for each prompt yet")
         return RunVerdict(RunFinding.HARDLY_LEARNED, title, *_to_generate(empty, options, onward))
     if not status.evaluations:
         return _not_evaluated(status, options)

@@ -175,6 +175,8 @@ def room_for(run: RunFolder, wanted: Sequence[Which], folder: Path, *, on_cpu: b
     """
     options = run.readable_options()
     needed = {} if options is None else {which: memory_needed(run, options, which) for which in wanted}
+    if holds_adapter(run.model):  # one process answers for both
+        needed |= dict.fromkeys([*needed][1:], 0)
     free = shared_room(system_memory(), group_memory()).free
     titles = [run_title(other) for other in that_train(folder)]
     has_gpu = options is None or probable_device(options) != "cpu"
@@ -267,12 +269,16 @@ def judge(
 
 @dataclass(frozen=True)
 class Triable:
-    """A run with a model: its title, its task, and the names of its two models."""
+    """A run with a model: its title, its task, and the names of its two models.
+
+    `is_adapter`: the process of the trained model answers for the one before, too.
+    """
 
     run: RunFolder
     title: str
     task: Task
     names: Mapping[Which, str]
+    is_adapter: bool = False
 
 
 @dataclass(frozen=True)
@@ -330,4 +336,4 @@ def triable(run: RunFolder) -> Triable | None:
     if options is None or lacks_model(run):
         return None
     names = {which: name_of(run, options, which) for which in Which}
-    return Triable(run, title_of(run.path, options), options.task, names)
+    return Triable(run, title_of(run.path, options), options.task, names, holds_adapter(run.model))

@@ -233,6 +233,8 @@ def automatic_text(option: Option, settled: Settled) -> str:
 LINK_PADDING = 6
 LABEL_NAMES = "data.label_names"
 RATE = "training.learning_rate"
+WITH_DEVICES = frozenset({"device.name"})
+"""The row whose field shows the machine by itself."""
 
 
 class OptionsColumn(QWidget):
@@ -406,6 +408,7 @@ class OptionsColumn(QWidget):
         text = _("Effective batch size: {rows:,}").format(rows=effective)
         accumulates = options.memory.gradient_accumulation_steps > 1
         row("memory.gradient_accumulation_steps").set_hint(text if accumulates else "")
+        self.form.show_machine(self._machine, device, options, but=WITH_DEVICES)
         for path in self.form.paths:
             settled = settled_beside(device, path, options) if device else None
             if settled is not None:
@@ -413,7 +416,6 @@ class OptionsColumn(QWidget):
                 is_automatic = value_of(options, path) in ("auto", None)
                 says_why = bool(row(path).refusals.summary) and option.value_type is Toggle
                 text = automatic_text(option, settled)
-                self.form.show_automatic(path, settled)
                 row(path).set_hint(text if is_automatic and not says_why else "")
 
     def show_gpu(self, panel: QWidget) -> None:
@@ -469,6 +471,6 @@ class OptionsColumn(QWidget):
     def _show_device(self) -> None:
         """Offer what the chosen device can do."""
         device = find_device(self._machine, str(self.fields.device.value())) if self._machine else None
-        self.form.show_machine(self._machine, device, but=frozenset({"device.name"}))
+        self.form.show_machine(self._machine, device, but=WITH_DEVICES)
         self.check.setEnabled("@" not in str(self.fields.device.value()))
         self.form.row("device.name").set_refusals(self.fields.device.show_machine(self._machine))

@@ -257,8 +257,10 @@ def _device_text(facts: RunFacts) -> str:
     ran, plan = facts.status.what_ran, facts.status.plan
     computers = "+".join(facts.options.device.computers) if facts.options is not None else ""
     if ran is not None:
-        precision = dtypes(ran.autocast_dtype or ran.parameter_dtype)
-        return f"{device_title(f'{ran.device}@{computers}')}, {precision}"
+        parts = [device_title(f"{ran.device}@{computers}"), dtypes(ran.autocast_dtype or ran.parameter_dtype)]
+        if ran.engine.startswith("MLX"):
+            parts.insert(1, "MLX")
+        return ", ".join(parts)
     return device_title(f"{plan.device}@{computers}") if plan is not None and plan.device else ""
 
 

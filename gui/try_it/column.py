@@ -1,7 +1,8 @@
-"""One model under Try it: its process, and its answers."""
+"""One model under Try it, and its answers."""
 
 import re
 import time
+from itertools import count
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTemporaryDir, QTimer, Signal
@@ -13,12 +14,12 @@ from core.base.language import _
 from core.jobs import chat as chat_jobs
 from core.options.choices import Speaker, device_title
 from core.services import chat
-from gui.base.background import Call, EngineWork
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.run.predictions import visible
 from gui.try_it.answers import FileAnswers
 from gui.try_it.input import ENDINGS, TryQuestion, expected_text, which_text
+from gui.try_it.process import ModelProcess
 from gui.widgets.bars import ChanceBars
 from gui.widgets.cards import Card
 from gui.widgets.labels import ElidedLabel, LabelledText, isolated, role_label, text_label
@@ -34,6 +35,9 @@ NEAR_END = 40
 CHECKING, STARTING = _("Checking the memory… {seconds} s"), _("Loading PyTorch… {seconds} s")
 LOADING, ANSWERING = _("Loading the model… {seconds} s"), _("Answering… {seconds} s")
 """What is waited for."""
+
+IDS = count(1)
+"""Of questions: two columns may ask one process."""
 
 
 class Message(QFrame):
@@ -213,7 +217,7 @@ class Prediction(PageScroll):
 
 
 class ModelColumn(Card):
-    """A model with its answers, in a process of its own.
+    """A model with its answers.
 
     `question` is the one whose answer is pending.
     """
@@ -224,15 +228,11 @@ class ModelColumn(Card):
     context_known = Signal(int)  # tokens that the model reads and generates in all; 0: unknown
     image_seen = Signal(bytes, bool)  # a PNG file of what the model sees, and whether it is `swapped`
 
-    def __init__(self, theme: Theme, which: chat_jobs.Which, start: chat.Start) -> None:
+    def __init__(self, theme: Theme, which: chat_jobs.Which, process: ModelProcess) -> None:
         super().__init__("")
         self.which = which
-        self._start = start
+        self._process = process
         self._chosen: chat.Triable | None = None
-        self._process: chat.TryProcess | None = None
-        self._work: EngineWork[None] = EngineWork(
-            self, progress=self._on_message, failed=self._fail, settled=self._on_end
-        )
         self._turns: tuple[chat_jobs.ChatTurn, ...] = ()
         self.question: TryQuestion | None = None
         self._pending: chat_jobs.Ask | None = None  # until the model is loaded
@@ -254,7 +254,7 @@ class ModelColumn(Card):
         self.body.addLayout(fill(QVBoxLayout(), self.name, self.state, spacing=2))
         self.body.addSpacing(SPACING // 2)
         self.body.addWidget(self._stack, 1)
-        self.show_model(None)
+        self.show_model(None, process)
 
     @property
     def is_busy(self) -> bool:
@@ -263,12 +263,12 @@ class ModelColumn(Card):
     @property
     def is_loaded(self) -> bool:
         """Whether the process runs; the model may still be loading."""
-        return self._work.is_running
+        return self._process.is_running
 
-    def show_model(self, chosen: chat.Triable | None) -> None:
-        """Show another run's model, and end the process of the last one."""
+    def show_model(self, chosen: chat.Triable | None, process: ModelProcess) -> None:
+        """Show another run's model, and leave the process of the last one."""
         self.end()
-        self._chosen = chosen
+        self._chosen, self._process = chosen, process
         self.clear()
         name = "" if chosen is None else chosen.names[self.which]
         self.name.setText(name)
@@ -290,11 +290,11 @@ class ModelColumn(Card):
 
     def withdraw(self) -> None:
         """Ignore the answer to a pending question; a prediction is hidden."""
-        if self.question is not None and self._process is not None:
+        if self.question is not None:
             self._process.say(chat_jobs.Stop(id=self._last_id))
         self.question = self._pending = None
         self._phase = self._phase if self._is_loading else ""
-        self._last_id += 1
+        self._last_id = next(IDS)
         self.prediction.answer.hide()
 
     def begin(self, question: TryQuestion | None) -> None:
@@ -322,19 +322,13 @@ class ModelColumn(Card):
             self._settle()
 
     def load(self, *, on_cpu: bool = False) -> None:
-        """Start the model's process in a thread, unless it is loaded, or being loaded."""
-        if self._chosen is None or self.is_loaded:
+        """Load the model, unless it is loaded, or being loaded."""
+        if self._chosen is None or self._process.serves(self):
             return
-        load = chat_jobs.Load(run=str(self._chosen.run.path.absolute()), which=self.which, on_cpu=on_cpu)
-
-        def talk(call: Call) -> None:
-            process = call.launch(lambda: self._start(load))
-            call.tell(process)
-            for message in process.lines():
-                call.tell(message)
-
-        self._work.start(talk)
         self._enter(STARTING)
+        which = chat_jobs.Which.TRAINED if self._chosen.is_adapter else self.which
+        path = str(self._chosen.run.path.absolute())
+        self._process.serve(self, chat_jobs.Load(run=path, which=which, on_cpu=on_cpu))
 
     def ask(self, question: TryQuestion, writing: chat_jobs.Writing, *, on_cpu: bool = False) -> None:
         """Ask the model, which is loaded first if necessary, in place of a question without an answer yet."""
@@ -345,8 +339,9 @@ class ModelColumn(Card):
             self.files.new_table(Path(self._folder.filePath(f"{self._tables}.csv"))) if question.files else ""
         )
         given = question.given_to(self._chosen.task, self._turns, output)
-        message = chat_jobs.Ask(id=self._last_id, given=given, writing=writing)
-        if self._process is not None and not self._is_loading:
+        before = self._chosen.is_adapter and self.which is chat_jobs.Which.BEFORE
+        message = chat_jobs.Ask(id=self._last_id, given=given, writing=writing, before=before)
+        if self._process.serves(self) and not self._is_loading:
             self._say(message)
             self._enter(ANSWERING)
         else:
@@ -357,29 +352,25 @@ class ModelColumn(Card):
         """End the answer early; a model that is still loading is unloaded."""
         if self.question is None:
             return
-        if self._process is None or self._is_loading:
+        if self._is_loading or not self._process.serves(self):
             self.end()
         else:
             self._process.say(chat_jobs.Stop(id=self._last_id))
 
     def end(self) -> None:
-        """End the process, which frees its memory; answers stay."""
-        self._work.cancel()
-        self._process = self._pending = None
-        self._phase = ""
+        """Leave the process, which ends and frees its memory if no other model is asked there; answers stay."""
+        if self.question is not None:
+            self._process.say(chat_jobs.Stop(id=self._last_id))
+        self._process.leave(self)
+        self._pending, self._phase = None, ""
         self._show_state()
         if self.question is not None:
             self._answers.show_notes(_("Stopped."))
             self._settle()
 
-    def end_work(self) -> None:
-        self.end()
-        self._work.close()
-
     def _say(self, message: chat_jobs.Ask) -> None:
-        if self._process is not None:
-            self._process.say(message)
-            self.sent.emit(self.question)
+        self._process.say(message)
+        self.sent.emit(self.question)
 
     @property
     def _is_loading(self) -> bool:
@@ -402,10 +393,8 @@ class ModelColumn(Card):
         if self._phase != ANSWERING:
             self._show_state("" if self.is_busy else text)
 
-    def _on_message(self, message: chat.TryProcess | chat_jobs.Told) -> None:
+    def hear(self, message: chat_jobs.Told) -> None:
         match message:
-            case chat.TryProcess():
-                self._process = message
             case chat_jobs.Loading():
                 self._enter(LOADING)
             case chat_jobs.Loaded():
@@ -427,7 +416,7 @@ class ModelColumn(Card):
             case chat_jobs.NotAnswered() if message.id == self._last_id:
                 error = UserError(message.error.title, message.error.detail, message.error.fixes)
                 if self._answers is self.transcript:
-                    self._fail(error)
+                    self.fail(error)
                 elif self.question is not None:
                     self.prediction.answer.hide()
                     self.files.clear()
@@ -449,7 +438,7 @@ class ModelColumn(Card):
             self._turns = (*self._turns, asked, answer)
         self._settle()
 
-    def _fail(self, error: UserError) -> None:
+    def fail(self, error: UserError) -> None:
         if self.question is not None:
             self._answers.show_notes(*str(error).splitlines(), role=Role.PROBLEM)
             self._settle()
@@ -458,8 +447,8 @@ class ModelColumn(Card):
         self.question, self._phase = None, ""
         self.settled.emit()
 
-    def _on_end(self) -> None:
-        self._process, self._phase = None, ""
+    def lose(self) -> None:
+        self._phase = ""
         self._show_state()
 
     def _show_state(self, *words: str) -> None:

@@ -23,6 +23,7 @@ from gui.base.titles import distinct_titles
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.try_it.column import ModelColumn
 from gui.try_it.input import TryInput, TryQuestion
+from gui.try_it.process import ModelProcess
 from gui.widgets.cards import MessageStrip
 from gui.widgets.inputs import ChoiceList, Segment, Segmented
 from gui.widgets.labels import isolated, role_label, text_label
@@ -78,7 +79,8 @@ class TryPage(QWidget):
         self.shown.set_value(BOTH)
         self.task_name = role_label(Role.MUTED)
         self.strip = MessageStrip(closable=True)
-        self.columns = {which: ModelColumn(theme, which, start) for which in Which}
+        self._processes = {which: ModelProcess(start) for which in Which}
+        self.columns = {which: ModelColumn(theme, which, self._processes[which]) for which in Which}
         self.input = TryInput()
         self.empty = text_label(role=Role.MUTED)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -116,7 +118,9 @@ class TryPage(QWidget):
         self._runs.close()
         self._room.close()
         for column in self.columns.values():
-            column.end_work()
+            column.end()
+        for process in self._processes.values():
+            process.close()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -205,8 +209,9 @@ class TryPage(QWidget):
             self._waiting = None
             self._room.cancel()
             self._hide_message()
-            for column in self.columns.values():
-                column.show_model(chosen)
+            for which, column in self.columns.items():
+                process = self._processes[Which.TRAINED if chosen.is_adapter else which]
+                column.show_model(chosen, process)
             self.input.show_choice(choice)
             self._show_columns()
         if self._wants_focus:

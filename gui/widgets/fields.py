@@ -20,9 +20,18 @@ from PySide6.QtWidgets import (
 
 from core.base.formats import ascii_digits, plain_number
 from core.base.language import _
+from core.options import RunOptions
+from core.options.backend_rules import left_to_torch
 from core.options.catalogue import ZEROS
 from core.options.declare import Choice, Option, OptionKind
-from core.options.device_support import ANY_OTHER, DeviceReport, MachineReport, Settled, refusal
+from core.options.device_support import (
+    ANY_OTHER,
+    DeviceReport,
+    MachineReport,
+    Settled,
+    refusal,
+    settled_beside,
+)
 from core.options.presets import RESOURCES
 from core.options.run_file import pairs
 from gui.widgets.inputs import (
@@ -64,13 +73,12 @@ class Offer:
         """Return the choices as they are shown."""
         known = list(choices) or [Choice(value, value, "") for value in self.listed]
         automatic = self.automatic if len(known) <= ROOM_FOR_AUTOMATIC else None
+        titles = {choice.value: choice.title for choice in known}
 
         def title(choice: Choice) -> str:
-            return (
-                f"{choice.title} ({automatic.value})"
-                if automatic and choice.value == "auto"
-                else choice.title
-            )
+            if automatic and choice.value == "auto":
+                return f"{choice.title} ({titles[automatic.value]})"
+            return choice.title
 
         return [
             Segment(choice.value, title(choice), choice.help, self.refusals.get(choice.value, ""))
@@ -78,20 +86,34 @@ class Offer:
         ]
 
 
-def offer_of(option: Option, machine: MachineReport | None, device: DeviceReport | None) -> Offer:
-    """Return what a device makes of an option; nothing is refused before the machine is known."""
+def offer_of(
+    option: Option,
+    machine: MachineReport | None,
+    device: DeviceReport | None,
+    options: RunOptions | None = None,
+) -> Offer:
+    """Return what a device makes of an option, beside the others if these can be read.
+
+    Nothing is refused before the machine is known.
+    """
     if machine is None or device is None or not device.available:
         return Offer()
     listed = machine.choices.get(option.path, ())
     values = [choice.value for choice in option.choices] or list(listed)
     if option.kind is OptionKind.SWITCH:
         values = ["true"]
-    reasons = {value: refusal(device, option.path, value) for value in values}
+    reasons = {
+        value: (options and left_to_torch(options, option.path, value))
+        or refusal(device, option.path, value, options)
+        for value in values
+    }
     return Offer(
         refusals={value: reason for value, reason in reasons.items() if reason},
         listed=listed,
         other=device.refusals.get(option.path, {}).get(ANY_OTHER, ""),
-        automatic=device.automatic.get(option.path),
+        automatic=settled_beside(device, option.path, options)
+        if options
+        else device.automatic.get(option.path),
     )
 
 

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -20,11 +19,11 @@ from PySide6.QtWidgets import (
 
 from core.base.errors import Problem
 from core.base.language import _
-from core.options import SCHEMA, Tree
+from core.options import SCHEMA, RunOptions, Tree
 from core.options.catalogue import is_changed, options_by_path, unit_beside, unit_of, value_at, value_text
 from core.options.choices import Task
 from core.options.declare import Option
-from core.options.device_support import DeviceReport, MachineReport, Settled
+from core.options.device_support import DeviceReport, MachineReport
 from gui.base.theme import Role, set_flag
 from gui.base.tokens import SPACING
 from gui.widgets.cards import Note
@@ -338,25 +337,25 @@ class Form(QObject):
             row.set_advice(by_path[path])
 
     def show_machine(
-        self, machine: MachineReport | None, device: DeviceReport | None, *, but: frozenset[str] = frozenset()
+        self,
+        machine: MachineReport | None,
+        device: DeviceReport | None,
+        options: RunOptions | None = None,
+        *,
+        but: frozenset[str] = frozenset(),
     ) -> None:
         """Grey what the device refuses, and show what "automatic" resolves to.
 
         Args:
             machine: The machine, None if not known yet.
+            options: Those of the form; None if they can't be read.
             but: Paths of rows that the caller updates itself.
         """
         for path, row in self._rows.items():
-            if path not in but:
-                self._offers[path] = offer_of(row.field.option, machine, device)
+            offer = offer_of(row.field.option, machine, device, options)
+            if path not in but and offer != self._offers.get(path):
+                self._offers[path] = offer
                 self._show_offer(path)
-
-    def show_automatic(self, path: str, settled: Settled) -> None:
-        """Show what "automatic" resolves to beside the other options."""
-        offer = self._offers.get(path)
-        if offer is not None and offer.automatic != settled:
-            self._offers[path] = replace(offer, automatic=settled)
-            self._show_offer(path)
 
     def focus(self, path: str) -> None:
         """Bring an option into view and focus it."""

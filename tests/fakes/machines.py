@@ -87,6 +87,9 @@ M1_ON_13 = variant(M1, macos="13.6", mps_available=False, optional={"peft": "0.2
 M4 = variant(
     M3_MAX, cpu_name="Apple M4", memory_bytes=24 * GB, mps_memory_bytes=16 * GB, cores=4, macos="26.1"
 )
+M4_WITHOUT_BITSANDBYTES = variant(
+    M4, optional={name: version for name, version in M4.optional.items() if name != "bitsandbytes"}
+)
 TRANSLATED = variant(M3_MAX, machine="x86_64", translated=True, mps_built=False, mps_available=False)
 INTEL_MAC = variant(M3_MAX, machine="x86_64", cpu_name="Intel Core i7", mps_available=False)
 NO_MPS_TORCH = variant(M3_MAX, mps_built=False, mps_available=False)
@@ -105,6 +108,7 @@ EVERY_MACHINE = {
     "M2 8 GB": M2_8GB,
     "M1": M1,
     "M4": M4,
+    "M4 without bitsandbytes": M4_WITHOUT_BITSANDBYTES,
     "M1 on macOS 13.6": M1_ON_13,
     "translated": TRANSLATED,
     "Intel Mac": INTEL_MAC,

@@ -330,9 +330,16 @@ class Received:
             self.pieces.append(told.text)
 
 
-def ask(model: "TriedModel", given: Given, received: Received | None = None, **writing: Any) -> Answered:
+def ask(
+    model: "TriedModel",
+    given: Given,
+    received: Received | None = None,
+    *,
+    before: bool = False,
+    **writing: Any,
+) -> Answered:
     from core.engine.generate.chat_job import answer
 
     received = received or Received()
-    asked = Ask(id=1, given=given, writing=Writing(**writing))
+    asked = Ask(id=1, given=given, writing=Writing(**writing), before=before)
     return answer(model, asked, received.add, received.should_stop)

@@ -51,7 +51,7 @@ def name_of(which: Which) -> str:
 
 
 def answer(asked: Ask, load: Load) -> None:
-    name, given = name_of(load.which), asked.given
+    name, given = name_of(Which.BEFORE if asked.before else load.which), asked.given
     done = {"id": asked.id, "name": name, "device": "cpu", "dtype": "fp32", "seconds": 0.5, "read": 7}
     if isinstance(given, Chat):
         turns = sum(turn.role is Speaker.USER for turn in given.turns)

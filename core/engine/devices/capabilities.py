@@ -105,8 +105,13 @@ OPTIONAL_LIBRARIES = {
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of Python and the training libraries, without importing them."""
-    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+    """Returns the versions of Python, the training libraries and MLX if it is installed, without importing them."""
+    optional = _optional_versions()
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in LIBRARIES},
+        **{name: optional[name] for name in ("mlx", "mlx-lm") if name in optional},
+    }
 
 
 def system_facts() -> SystemFacts:
@@ -264,7 +269,7 @@ def missing_package(facts: SystemFacts, package: str) -> str:
         return _("needs bitsandbytes, which needs macOS {needed}.0, and this is {macos}").format(
             needed=MIN_MACOS, macos=facts.macos
         )
-    if package == "bitsandbytes" and facts.frozen:
+    if package == "bitsandbytes" and facts.frozen and facts.system != "Darwin":
         return _("needs bitsandbytes, which comes with PyTorch with CUDA (Settings)")
     if package == "triton" and facts.system == "Windows":
         package = "triton-windows"  # its module is called triton, too
@@ -348,7 +353,10 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
     if kind == "cpu":  # on a CPU bitsandbytes warns and runs the optimizer unpaged
         refuse("training.optimizer", _("pages GPU memory, which needs CUDA"), "paged-adamw-8bit")
     refuse("training.optimizer", torchao, "adamw-8bit-torchao")
-    refuse("model.method", missing("bitsandbytes"), "qlora")
+    if no_mlx:
+        refuse("model.method", missing("bitsandbytes"), "qlora")
+    else:  # with which QLoRA has formats of its own
+        refuse("model.quantization", missing("bitsandbytes"), "nf4", "int8")
 
     flash_2 = missing("flash-attn") if gpu is not None and not before_ampere else NEEDS_AMPERE
     refuse("model.attention", flash_2, "flash_attention_2")

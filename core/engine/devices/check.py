@@ -45,6 +45,8 @@ from core.jobs.devices import (
     DeviceCheckRequest,
     DeviceComparison,
 )
+from core.options.backend_rules import USE_TORCH
+from core.options.choices import Backend
 from core.options.device_support import MachineReport, find_device
 from core.runs.events import MessageWithdrawn
 
@@ -565,15 +567,18 @@ def check_device(
 
     Args:
         request: What to compare.
-        mlx: Loads the comparisons of MLX, which are made first, in full checks of devices that it computes on.
+        mlx: Loads the comparisons of MLX, which are made first, on devices that it computes on.
 
     Raises:
         DeviceError: The device is not available here.
     """
     facts = gather()
     reference, candidate = sides(report(facts), request.device, torch.get_num_threads())
-    has_mlx = not (request.short or why_no_mlx(facts, candidate.device.partition(":")[0]))
-    known = (*(mlx() if has_mlx else ()), *CHECKS)
+    has_mlx = request.backend is not Backend.TORCH and not why_no_mlx(
+        facts, candidate.device.partition(":")[0]
+    )
+    has_torch = request.backend is not Backend.MLX
+    known = (*(mlx() if has_mlx else ()), *(CHECKS if has_torch else ()))
     left = [check for check in known if check.name not in request.finished]
     checks = [check for check in left if check.short or not request.short]
     start = time.monotonic()
@@ -585,7 +590,9 @@ def check_device(
         software=f"MLX {facts.optional['mlx']}, {software()}" if has_mlx else software(),
         conclusion=conclusion(comparisons, reference, candidate),
         comparisons=comparisons,
-        bf16_speedup=bf16_speedup("mps") if request.short and candidate.device == "mps" else None,
+        bf16_speedup=bf16_speedup("mps")
+        if request.short and has_torch and candidate.device == "mps"
+        else None,
         seconds=time.monotonic() - start,
         short=request.short,
     )
@@ -694,25 +701,35 @@ def sees_later_tokens(device: str, dtype: torch.dtype) -> bool:
 
 
 MESSAGE = "device-check"
-FIXES = (Fix(_("Train on the CPU"), {"device.name": "cpu"}),)
+FIXES = {
+    Backend.TORCH: (Fix(_("Train on the CPU"), {"device.name": "cpu"}),),
+    Backend.MLX: (USE_TORCH,),
+}
 TRIES = 3
-"""How often a check that gives no answer is repeated for one PyTorch and macOS."""
+"""How often a check that gives no answer is repeated for one version of the engine and macOS."""
 
 
-def warn_of_wrong_numbers(reporter: Reporter) -> None:
+def warn_of_wrong_numbers(
+    reporter: Reporter, backend: Backend = Backend.TORCH, checks: Sequence[DeviceProbe] = CHECKS
+) -> None:
     """Compares the GPU with the CPU, and warns of differences.
 
-    Each comparison of the short check is made once for each version of PyTorch and macOS, which bring other kernels:
-    what time didn't suffice for, before the next run. The check has its own process: it leaves no trace here, and a
-    fault of Metal ends only that.
+    Each comparison of an engine's short check is made once for each version of it and of macOS, which bring other
+    kernels: what time didn't suffice for, before the next run. The check has its own process: it leaves no trace here,
+    and a fault of Metal ends only that.
+
+    Args:
+        reporter: Of the run.
+        backend: Its engine.
+        checks: The comparisons of that.
     """
-    key, stored = software(), stored_checks()
+    key, stored = software(backend), stored_checks()
     check = stored.get(key, StoredCheck())
     finished = tuple(comparison.name for comparison in check.comparisons)
-    if check.tries < TRIES and any(known.short and known.name not in finished for known in CHECKS):
+    if check.tries < TRIES and any(known.short and known.name not in finished for known in checks):
         title = _("Comparing this Mac's GPU with its CPU")
         reporter.note(MESSAGE, title, _("This takes a few seconds. The result is stored."))
-        request = DeviceCheckRequest(device="mps", short=True, finished=finished)
+        request = DeviceCheckRequest(device="mps", backend=backend, short=True, finished=finished)
         try:
             report = run_job("check-device", request, DeviceCheckReport, timeout=CHECK_SECONDS)
             made = tuple(comparison for comparison in report.comparisons if comparison.seconds)
@@ -739,7 +756,9 @@ def warn_of_wrong_numbers(reporter: Reporter) -> None:
         ]
         lines.append(f"{key}. {again}")
         avoided = {known.name for known in CAUSAL.values()}
-        fixes = FIXES if any(comparison.name not in avoided for comparison in differing) else ()
+        fixes = FIXES[backend] if any(comparison.name not in avoided for comparison in differing) else ()
         reporter.warn(MESSAGE, _("This Mac's GPU computes wrong results"), "\n".join(lines), fixes)
     elif check.failure:
-        reporter.warn(MESSAGE, _("This Mac's GPU could not be checked"), f"{check.failure}\n{again}", FIXES)
+        reporter.warn(
+            MESSAGE, _("This Mac's GPU could not be checked"), f"{check.failure}\n{again}", FIXES[backend]
+        )

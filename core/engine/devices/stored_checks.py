@@ -8,6 +8,7 @@ import msgspec
 from core.base import settings
 from core.base.files import read_record
 from core.jobs.devices import DeviceComparison
+from core.options.choices import Backend
 
 
 class StoredCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,10 +20,11 @@ class StoredCheck(msgspec.Struct, frozen=True, kw_only=True):
     tries: int = 0
 
 
-def software() -> str:
+def software(backend: Backend = Backend.TORCH) -> str:
     """Returns the versions that compute, as in `DeviceCheckReport`."""
     macos = platform.mac_ver()[0]
-    return f"PyTorch {importlib.metadata.version('torch')}" + (f", macOS {macos}" if macos else "")
+    library = "mlx" if backend is Backend.MLX else "torch"
+    return f"{backend.label} {importlib.metadata.version(library)}" + (f", macOS {macos}" if macos else "")
 
 
 def stored_checks() -> dict[str, StoredCheck]:

@@ -100,10 +100,6 @@ BESIDE = (
     "preprocessor_config.json", "hone.json",
 )  # fmt: skip
 """Files besides the weights. Nothing else is copied: no pickles, no untrusted files."""
-FROM_QUANTIZED = _(
-    "It was trained with quantized weights. Here and in the comparison they are not quantized: its answers differ "
-    "slightly from those during training."
-)
 IN_FORMAT = _(
     "The adapter was merged in fp32 into the weights of its base model as they are stored, even if the run held "
     "them with fewer bits, and written in {numbers}."
@@ -127,7 +123,7 @@ def write_folder(source: ExportSource, place: ExportTarget, tell: Tell) -> Writt
     if source.network:
         return Written(by_logits(task, tolerance, lambda rows: network_answers(folder, rows)), notes=notes)
     check = by_logits(task, tolerance, lambda rows: answers(read_pretrained(str(folder), task).eval(), rows))
-    return Written(check, notes=(*notes, FROM_QUANTIZED) if source.is_packed else notes)
+    return Written(check, notes=notes)
 
 
 def merge_notes(source: ExportSource, place: ExportTarget) -> tuple[str, ...]:

@@ -64,6 +64,11 @@ PURPOSES = {
 LIBRARIES = {ExportKind.ADAPTER: "peft", ExportKind.ONNX: "onnx", ExportKind.COREML: "coreml"}
 """The Hub's names of libraries other than that of the model (`library_name`)."""
 
+FROM_QUANTIZED = _(
+    "It was trained beside quantized weights, and is compared beside weights that are not quantized: its answers "
+    "differ slightly from those during training."
+)
+
 NOT_SHOWN = ("output.", "data.text_columns", "model.source", "data.train", "task")
 """Options that don't affect the model, or are shown elsewhere."""
 
@@ -270,6 +275,7 @@ def export(
             _("The exported model differs from the trained one"),
             detail.format(agreement=agreement_text(agreement)),
         )
+    packed = FROM_QUANTIZED if source.is_packed else ""
     report = ExportReport(
         kind=request.kind,
         path=request.target,
@@ -277,7 +283,7 @@ def export(
         size=0,
         agreement=agreement,
         unchecked=unchecked,
-        notes=tuple(note for note in (source.checkpoint_text, *written.notes) if note),
+        notes=tuple(filter(None, (source.checkpoint_text, *written.notes, packed))),
     )
     code = write_card(source, report, into, request.repo, written.metadata)
     files = sorted(path for path in into.rglob("*") if path.is_file())

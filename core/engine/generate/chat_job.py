@@ -180,6 +180,9 @@ def answer(
     from core.engine.generate.predict import classify, write
 
     started = time.perf_counter()
+    if asked.before:
+        assert model.before is not None, "only a trained adapter is asked so"
+        model = model.before
     with torch.no_grad(), model.computing():
         if isinstance(asked.given, chat_jobs.Files):
             answered = answer_files(model, asked, send, should_stop)

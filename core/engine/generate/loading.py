@@ -7,7 +7,7 @@ the run saved.
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -57,6 +57,7 @@ class TriedModel:
     `length` is where texts are cut, `padding` how `pad_as` pads them; both are for models that classify or score texts.
     `transform` is for image models, and `light` whether all training images are light behind what they show, as paper
     is; None if they differ.
+    `switched` is the context that it computes in: `before`, the model before training, is one with its adapter off.
     """
 
     model: Any
@@ -70,6 +71,8 @@ class TriedModel:
     padding: dict[str, Any] = field(default_factory=dict)
     light: bool | None = None
     write_answer: WriteAnswer | None = None
+    switched: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext
+    before: "TriedModel | None" = None
 
     @property
     def device(self) -> str:
@@ -87,10 +90,17 @@ class TriedModel:
     def dtype(self) -> str:
         return self.resolved.precision.value
 
-    def computing(self) -> AbstractContextManager[Any]:
-        """Returns a context with the precision of the run's evaluations."""
+    @contextlib.contextmanager
+    def computing(self) -> Iterator[None]:
+        """Computes with the precision of the run's evaluations."""
         dtype = COMPUTED_IN.get(self.resolved.precision)
-        return torch.autocast(self.resolved.kind, dtype=dtype, enabled=dtype is not None)
+        with torch.autocast(self.resolved.kind, dtype=dtype, enabled=dtype is not None), self.switched():
+            yield
+
+    def with_before(self, run: RunFolder, **changes: Any) -> "TriedModel":
+        """Returns this model, that of `run` with its adapter, and as `before` it with these changes."""
+        name = name_of(run, self.options, Which.BEFORE)
+        return replace(self, before=replace(self, name=name, **changes))
 
 
 def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
@@ -128,6 +138,8 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
         made.model.to(resolved.device.name)
     cure_causal_attention(made.model, resolved)
     made.model.eval()
+    if which is Which.TRAINED and holds_adapter(run.model):
+        return made.with_before(run, switched=made.model.disable_adapter)
     return made
 
 

@@ -13,15 +13,16 @@ from mlx import nn
 from mlx.utils import tree_flatten, tree_map, tree_map_with_path
 from mlx_lm.utils import quantize_model
 
+from core.base.errors import ModelError
 from core.base.files import temporary_prefix
 from core.base.language import _
 from core.engine import environment
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.mlx import model as models
-from core.engine.mlx.names import Arrays, Shapes, as_published
+from core.engine.mlx.names import Arrays, Shapes, as_published, is_undone, sanitized
 from core.engine.mlx.recompute import compute_depth_first, recompute
-from core.engine.mlx.skeleton import add_adapter, empty, save_adapter, skeleton
+from core.engine.mlx.skeleton import add_adapter, empty, save_adapter, skeleton, take_adapter
 from core.engine.models import refusals
 from core.engine.models import text as text_models
 from core.engine.models.method import apply_method
@@ -29,13 +30,11 @@ from core.engine.models.past_runs import weights_in
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.language import LanguageData, load_data, note_copy, prepared_with
-from core.options import RunOptions
-from core.options.choices import Backend, Method, Precision, Quantization
+from core.jobs.hub import DownloadRequest
+from core.options import RunOptions, hub
+from core.options.backend_rules import USE_TORCH
+from core.options.choices import AFFINE_BITS, AFFINE_GROUP, Backend, Method, Precision
 from core.runs.events import Phase
-
-BITS = {Quantization.AFFINE4: 4, Quantization.AFFINE8: 8}
-GROUP = 64
-"""Weights that share a scale."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +70,23 @@ class MlxModel:
             save_adapter(self.model, self.layers, like, folder)
         else:
             weights: Arrays = tree_flatten(self.model.parameters(), destination={})
-            named = as_published(self.model, weights, self.shapes)
-            mx.save_safetensors(str(folder / "model.safetensors"), named, metadata={"format": "pt"})
+            models.write(as_published(self.model, weights, self.shapes), folder)
             like.config.architectures = [type(like).__name__]
             like.config.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         self.prepared.save_extras(folder)
+
+    def take(self, folder: Path) -> None:
+        """Takes the trained weights that `save` has written, bit for bit.
+
+        Raises:
+            ValueError: They are those of another model.
+        """
+        if self.layers:
+            take_adapter(self.model, self.layers, self.prepared.model, folder)
+        else:
+            found = sanitized(self.model, models.read_all(folder))
+            self.model.load_weights([(name, mx.contiguous(weight)) for name, weight in found.items()])
 
 
 def resolve(options: RunOptions, why: str) -> ResolvedRun:
@@ -113,6 +123,8 @@ def load(options: RunOptions, reporter: Reporter) -> MlxModel:
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
     model, like, shapes = (_random if options.starts_random else _read)(options, data)
     _note_dropout(data.config, reporter)
+    if options.model.method is Method.FULL:
+        _check_undone(options.model.source, model, shapes)
     hold(model, options)
     layers, reference = {}, None
     if options.model.method is not Method.FULL:
@@ -123,6 +135,16 @@ def load(options: RunOptions, reporter: Reporter) -> MlxModel:
     if options.memory.activation_checkpointing:
         recompute(model)
     return MlxModel(model, prepared_with(like, like.generation_config, data), layers, shapes, reference)
+
+
+def _check_undone(source: str, model: nn.Module, shapes: Shapes) -> None:
+    """Raises a ModelError for a model whose weights couldn't be saved as transformers has them."""
+    if not is_undone(model, shapes):
+        raise ModelError(
+            _("MLX can't train all weights of {source}").format(source=refusals.short_name(source)),
+            _("mlx-lm changes weights of this model when it loads them, which Hone can't undo to save them."),
+            (USE_TORCH,),
+        )
 
 
 def _read(options: RunOptions, data: LanguageData) -> tuple[nn.Module, Any, Shapes]:
@@ -146,10 +168,12 @@ def folder_of(source: str) -> Path:
     refusals.check_weights(found)
     if Path(found).is_dir():
         return Path(found)
-    from huggingface_hub import snapshot_download
+    here = hub.snapshot(found, hub.RepoKind.MODEL)
+    if here is not None and hub.has_all_weights(hub.names_here(found, hub.RepoKind.MODEL)):
+        return here
+    from core.engine.hub.download import download
 
-    with refusals.explained(source):
-        return Path(snapshot_download(found, allow_patterns=["*.json", "model*.safetensors"]))
+    return Path(download(DownloadRequest(id=found), lambda *_progress: None).path)
 
 
 def _random(options: RunOptions, data: LanguageData) -> tuple[nn.Module, Any, Shapes]:
@@ -196,11 +220,11 @@ def hold(model: nn.Module, options: RunOptions) -> None:
         is_kept = name.startswith(quantized) or not mx.issubdtype(weight.dtype, mx.floating)
         if is_kept or (is_half and not is_cast(name)):
             return weight
-        return weight.astype(dtype)
+        return mx.contiguous(weight.astype(dtype))  # as `take` has them: others are summed in another order
 
     model.update(tree_map_with_path(held, model.parameters()))
     if method is Method.QLORA and not packed(model):
-        quantize_model(model, {}, GROUP, BITS[options.model.quantization])
+        quantize_model(model, {}, AFFINE_GROUP, AFFINE_BITS[options.model.quantization])
 
 
 def packed(model: nn.Module) -> dict[str, Any]:

@@ -19,9 +19,9 @@ from mlx_lm.models.base import create_causal_mask
 
 from core.base.language import _
 from core.engine.devices.check import FP32, DeviceProbe, Probe, Side, Tensors
-from core.engine.mlx.build import GROUP
 from core.engine.mlx.names import Arrays
 from core.engine.mlx.skeleton import tensor_of
+from core.options.choices import AFFINE_GROUP
 
 Computation = Callable[[mx.Dtype], Arrays]
 """Computes something in a dtype, of the same numbers on each side."""
@@ -97,19 +97,19 @@ def quantized_product(dtype: mx.Dtype) -> Arrays:
 
     The weights lie near the 16 values of their groups, -8 to 7, so that rounding moves none to another.
     """
-    values = torch.randint(-8, 8, (96, 4, GROUP)) + 0.1 * torch.rand(96, 4, GROUP)
+    values = torch.randint(-8, 8, (96, 4, AFFINE_GROUP)) + 0.1 * torch.rand(96, 4, AFFINE_GROUP)
     values[..., 0], values[..., 1] = -8.0, 7.0
     weight = mx.array(values.clamp(-8.0, 7.0).flatten(1).numpy()).astype(dtype)
-    packed = mx.quantize(weight, group_size=GROUP, bits=4)
+    packed = mx.quantize(weight, group_size=AFFINE_GROUP, bits=4)
 
     def multiply(rows: mx.array) -> mx.array:
-        return mx.quantized_matmul(rows, *packed, transpose=True, group_size=GROUP, bits=4)
+        return mx.quantized_matmul(rows, *packed, transpose=True, group_size=AFFINE_GROUP, bits=4)
 
-    found = {"weight": mx.dequantize(*packed, group_size=GROUP, bits=4)}
+    found = {"weight": mx.dequantize(*packed, group_size=AFFINE_GROUP, bits=4)}
     for rows in (1, 96):
-        inputs = {"input": numbers(rows, 4 * GROUP, dtype=dtype)}
+        inputs = {"input": numbers(rows, 4 * AFFINE_GROUP, dtype=dtype)}
         of_rows = with_gradients(multiply, inputs, numbers(rows, 96, dtype=dtype))
-        found |= {f"{rows} x {4 * GROUP}: {tensor}": values for tensor, values in of_rows.items()}
+        found |= {f"{rows} x {4 * AFFINE_GROUP}: {tensor}": values for tensor, values in of_rows.items()}
     return found
 
 
@@ -171,6 +171,7 @@ CHECKS = (
         probe_of(product, mx.bfloat16),
         BF16,
         REMEDY,
+        short=True,
     ),
     DeviceProbe(
         _("MLX: attention in bf16"),
@@ -178,6 +179,7 @@ CHECKS = (
         probe_of(attention, mx.bfloat16),
         BF16,
         REMEDY,
+        short=True,
     ),
     DeviceProbe(
         _("MLX: weights in 4 bits"),
@@ -187,6 +189,7 @@ CHECKS = (
         probe_of(quantized_product, mx.bfloat16),
         ROUGH,
         BITS_REMEDY,
+        short=True,
     ),
     DeviceProbe(
         _("MLX: large vocabulary"),
@@ -194,6 +197,7 @@ CHECKS = (
         probe_of(large_vocabulary, mx.float32),
         FP32,
         REMEDY,
+        short=True,
     ),
     DeviceProbe(
         _("MLX: training step in bf16"),
@@ -201,6 +205,7 @@ CHECKS = (
         probe_of(training_step, mx.bfloat16),
         ROUGH,
         REMEDY,
+        short=True,
     ),
     DeviceProbe(
         _("MLX: training step in fp32"),
@@ -208,5 +213,6 @@ CHECKS = (
         probe_of(training_step, mx.float32),
         FP32,
         REMEDY,
+        short=True,
     ),
 )

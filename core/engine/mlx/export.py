@@ -33,15 +33,15 @@ from core.engine.export.verify import (
 )
 from core.engine.mlx import model as models
 from core.engine.mlx.architectures import left_out, why_not
-from core.engine.mlx.build import GROUP, folder_of, use_cpu
+from core.engine.mlx.build import folder_of, use_cpu
 from core.engine.mlx.skeleton import add_adapter, is_dora, lora_parameters, set_magnitudes, tensor_of
 from core.engine.models.past_runs import BASE, base_of, config_beside
 from core.jobs.export import ExportKind, NumberFormat
+from core.options.choices import AFFINE_BITS, AFFINE_GROUP
 from core.options.sources import short_name
 from core.runs.export_source import ExportSource, base_name
 
 KERNELS = Tolerance(1e-4, _("MLX adds the same numbers in another order, which changes the last digits."))
-BITS = {NumberFormat.AFFINE8: 8, NumberFormat.AFFINE4: 4}
 QUANTIZED = {NumberFormat.AFFINE8: 0.2, NumberFormat.AFFINE4: 1.0}
 """Tolerances, see `Tolerance`. A small Llama was off by 14 % and 72 %. `_rounding` finds weights that are wrong."""
 
@@ -59,7 +59,7 @@ def write_folder(source: ExportSource, place: ExportTarget, tell: Tell) -> Writt
     unpacked = replace(place, into=whole, numbers=scales if numbers.is_quantized else numbers)
     tolerance = max(KERNELS, write_whole(source, unpacked, tell), key=lambda one: one.share)
     tell(_("Converting to MLX"))
-    _convert(whole, place.into, BITS.get(numbers))
+    _convert(whole, place.into, AFFINE_BITS.get(numbers))
     if numbers.is_quantized:
         share = _rounding(models.load(whole), _plain(place.into))
         why = _("{numbers} rounds the weights: read back, they are off by {share:.1f} % (root mean square).")
@@ -139,7 +139,7 @@ def _convert(folder: Path, into: Path, bits: int | None = None) -> None:
     config |= left_out(config)
     model = models.load(folder)
     if bits:
-        model, config = utils.quantize_model(model, config, GROUP, bits)
+        model, config = utils.quantize_model(model, config, AFFINE_GROUP, bits)
     utils.save_model(into, model)
     utils.save_config(config, into / "config.json")
     copy_files(folder, into, BESIDE)
@@ -180,11 +180,11 @@ def _rounding(model: nn.Module, packed: nn.Module) -> float:
         if not hasattr(module, "bits"):
             continue
         weight = weights[f"{path}.weight"].astype(mx.float32)
-        read = mx.dequantize(module.weight, module.scales, module.biases, GROUP, module.bits)
+        read = mx.dequantize(module.weight, module.scales, module.biases, AFFINE_GROUP, module.bits)
         errors, steps = mx.abs(read - weight), mx.abs(module.scales)
         # by up to a whole step, and by the rounding of scale and offset to bf16
         farthest = 1.01 * steps + (2**module.bits * steps + mx.abs(module.biases)) / 512
-        if not (errors <= mx.repeat(farthest, GROUP, axis=-1)).all().item():
+        if not (errors <= mx.repeat(farthest, AFFINE_GROUP, axis=-1)).all().item():
             raise ModelError(_("The quantized weights differ from the trained ones"), path)
         wrong += float(np.array(mx.square(errors).sum()))
         total += float(np.array(mx.square(weight).sum()))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+from huggingface_hub import split_state_dict_into_shards_factory
 from mlx import nn
 from mlx_lm import utils
 
@@ -13,16 +14,25 @@ from core.base.errors import ModelError
 from core.base.language import _
 from core.engine.mlx.architectures import left_out
 from core.engine.mlx.names import Arrays, Shapes
+from core.options import hub
 from core.options.backend_rules import USE_TORCH
-from core.options.sources import short_name
+from core.options.sources import INDEX, short_name
 
 
 def load(folder: Path) -> nn.Module:
     """Loads a model from a folder of transformers, in the formats of its files; its weights are read when needed.
 
     Raises:
-        ModelError: mlx-lm has no such architecture, or the weights don't fit it.
+        ModelError: mlx-lm has no such architecture, the weights don't fit it, or there are others beside them.
     """
+    if others := {path.name for path in folder.glob("model*.safetensors")}.difference(_files(folder)):
+        raise ModelError(
+            _("{source} can't be loaded with MLX").format(source=short_name(str(folder))),
+            _("mlx-lm would also read {files}, which are no part of the model. Move them elsewhere.").format(
+                files=", ".join(sorted(others))
+            ),
+            (USE_TORCH,),
+        )
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     try:
         model, _config = utils.load_model(
@@ -39,10 +49,16 @@ def load(folder: Path) -> nn.Module:
 
 def published(folder: Path) -> Shapes:
     """Returns the shapes of the weights in a folder's files."""
-    found: Shapes = {}
-    for path in sorted(folder.glob("model*.safetensors")):
-        found |= {name: tuple(weight.shape) for name, weight in read(path).items()}
-    return found
+    return {name: tuple(weight.shape) for name, weight in sorted(read_all(folder).items())}
+
+
+def read_all(folder: Path) -> Arrays:
+    """Opens the files of a model's weights, as `read` does."""
+    return {name: weight for file in _files(folder) for name, weight in read(folder / file).items()}
+
+
+def _files(folder: Path) -> list[str]:
+    return hub.weights(path.name for path in folder.iterdir())
 
 
 def read(path: Path) -> Arrays:
@@ -54,6 +70,27 @@ def read(path: Path) -> Arrays:
     found: Any = mx.load(str(path))
     arrays: Arrays = found
     return arrays
+
+
+SHARD = 5 * 10**9
+"""Bytes of a file of weights, as of huggingface_hub and mlx-lm."""
+
+
+def write(weights: Arrays, folder: Path, most: int = SHARD) -> None:
+    """Writes weights as transformers does: `most` bytes to a file, each of which is taken from `weights` by then."""
+    parts = split_state_dict_into_shards_factory(
+        weights,
+        get_storage_size=lambda weight: weight.nbytes,
+        filename_pattern="model{suffix}.safetensors",
+        max_shard_size=most,
+    )
+    for file, names in parts.filename_to_tensors.items():
+        part = {name: weights.pop(name) for name in names}
+        mx.save_safetensors(str(folder / file), part, metadata={"format": "pt"})
+        del part
+    if parts.is_sharded:
+        index = {"metadata": parts.metadata, "weight_map": parts.tensor_to_filename}
+        (folder / INDEX).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _classes(config: dict[str, Any]) -> tuple[Any, Any]:

@@ -4,6 +4,7 @@ A model's `sanitize` makes the second of the first: it renames, transposes, stac
 permutations, so that it is undone by its transpose, a vector-Jacobian product.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
@@ -23,52 +24,79 @@ def sanitized(model: nn.Module, weights: Arrays) -> Arrays:
 def sources(model: nn.Module, published: Shapes) -> dict[str, str]:
     """Returns the name in transformers' files of each weight that is made of a single one of them.
 
-    Each weight of the files is replaced by a constant of its own, which shows where it went.
+    Each weight of the files is replaced by a constant of its own, which shows where it went. One that `sanitize` adds 1
+    to, as it does to norms of Qwen3-Next, is left out.
 
     Args:
         model: A model of mlx-lm.
         published: The weights of its files.
     """
     names = list(published)
-    marks = {
-        name: mx.broadcast_to(mx.array(float(place)), published[name]) for place, name in enumerate(names)
-    }
+    marks = _constants(published)
     ranges: dict[str, Any] = {
         name: mx.stack([mark.min(), mark.max()]) for name, mark in sanitized(model, marks).items()
     }
-    mx.eval(ranges)
-    places = {name: found.tolist() for name, found in ranges.items()}
-    return {name: names[int(least)] for name, (least, most) in places.items() if least == most}
+    places = {name: found.tolist() for name, found in ranges.items()}  # one by one, as some take memory
+    return {
+        name: names[int(least) // 2]
+        for name, (least, most) in places.items()
+        if least == most and least % 2 == 0
+    }
 
 
-def as_published(model: nn.Module, weights: Arrays, published: Shapes) -> Arrays:
-    """Returns a model's weights under the names and in the shapes of the files that it was loaded from.
+def is_undone(model: nn.Module, published: Shapes) -> bool:
+    """Returns whether `as_published` can undo what `sanitize` does, found out with constants in place of weights."""
+    marks = _constants(published)
+    carried = sanitized(model, marks)
+    apply = _sanitizing(model, [*marks], [*carried])
+    _out, undone = mx.vjp(apply, [*marks.values()], [*carried.values()])
+    are_same = [*map(mx.array_equal, apply(*undone), carried.values())]
+    del carried, undone  # they would keep what they hold
+    return all(same.item() for same in are_same)
 
-    What `sanitize` leaves out is left out.
 
-    Raises:
-        ValueError: `sanitize` does more than rename and reorder.
-    """
-    names = list(published)
-    reordered = sanitized(model, {name: mx.zeros(published[name]) for name in names})
-    order = list(reordered)
+def _constants(published: Shapes) -> Arrays:
+    """Returns an even number for each weight of the files, twice its place, which takes no memory in any shape."""
+    return {
+        name: mx.broadcast_to(mx.array(2.0 * place), shape)
+        for place, (name, shape) in enumerate(published.items())
+    }
+
+
+def _sanitizing(model: nn.Module, names: list[str], order: list[str]) -> Callable[..., list[mx.array]]:
+    """Returns `sanitized` as a function of the arrays of `names` alone, with results in this order."""
 
     def apply(*arrays: mx.array) -> list[mx.array]:
         found = sanitized(model, dict(zip(names, arrays, strict=True)))
         return [found[name] for name in order]
 
+    return apply
+
+
+def as_published(model: nn.Module, weights: Arrays, published: Shapes) -> Arrays:
+    """Returns a model's weights under the names and in the shapes of the files that it was loaded from.
+
+    What `sanitize` leaves out is left out. Each is put in order when it is needed, and not before.
+
+    Raises:
+        ValueError: `sanitize` does more than rename and reorder.
+    """
+    names = list(published)
     zeros = [mx.zeros(published[name]) for name in names]
-    ones = [mx.ones(reordered[name].shape) for name in order]
-    _out, undone = mx.vjp(apply, zeros, [weights[name].astype(mx.float32) for name in order])
-    _out, used = mx.vjp(apply, zeros, ones)
-    are_used = [use.any() for use in used]
-    are_same = [
-        mx.array_equal(again, weights[name].astype(mx.float32))
-        for name, again in zip(order, apply(*undone), strict=True)
-    ]
-    del used
-    for lazy in (*are_used, *are_same):  # one by one, as each holds a weight
+    order = list(sanitized(model, dict(zip(names, zeros, strict=True))))
+    given = [weights[name].astype(mx.float32) for name in order]
+    apply = _sanitizing(model, names, order)
+
+    def undone(arrays: list[mx.array]) -> list[mx.array]:
+        return mx.vjp(apply, zeros, arrays)[1]
+
+    are_used = [use.any() for use in undone([mx.ones(array.shape) for array in given])]
+    are_same = [*map(mx.array_equal, apply(*undone(given)), given)]
+    for lazy in (*are_used, *are_same):  # one by one, as each holds a weight until it is known
         mx.eval(lazy)
     if not all(same.item() for same in are_same):
         raise ValueError("sanitize does more than rename and reorder")
-    return {name: array for name, array, use in zip(names, undone, are_used, strict=True) if use.item()}
+    # in new arrays: those that were compared would keep what they hold
+    return {
+        name: array for name, array, use in zip(names, undone(given), are_used, strict=True) if use.item()
+    }

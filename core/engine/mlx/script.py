@@ -23,7 +23,7 @@ from core.engine.data import NO_LABEL
 from core.engine.mlx import model as models
 from core.engine.mlx.architectures import left_out
 from core.engine.mlx.batches import Batches
-from core.engine.mlx.build import BITS, GROUP, MlxModel, folder_of, load, packed, use_cpu
+from core.engine.mlx.build import MlxModel, folder_of, load, packed, use_cpu
 from core.engine.mlx.optimizers import decayed_names, rates
 from core.engine.mlx.skeleton import is_dora, lora_parameters
 from core.engine.reporter import Reporter
@@ -32,7 +32,7 @@ from core.jobs.script import SCRIPT, Script, ScriptRequest
 from core.options import RunOptions
 from core.options.backend_rules import Limit
 from core.options.catalogue import value_of, with_changes
-from core.options.choices import Backend, Method, Optimizer, Precision, Task
+from core.options.choices import AFFINE_BITS, AFFINE_GROUP, Backend, Method, Optimizer, Precision, Task
 from core.options.sources import short_name
 
 TEMPLATE = Path(__file__).resolve().parents[3] / "resources" / "mlx_script.py.jinja"
@@ -142,13 +142,13 @@ def _of_model(options: RunOptions, loaded: MlxModel, into: Path) -> dict[str, An
     """
     start, source = into / START, options.model.source
     start.mkdir()
-    found: dict[str, Any] = {"lora": {}, "dora": False, "bits": 0, "group": GROUP}
+    found: dict[str, Any] = {"lora": {}, "dora": False, "bits": 0, "group": AFFINE_GROUP}
     if loaded.layers:
         found |= {"lora": lora_parameters(loaded.layers), "dora": is_dora(loaded.layers)}
         adapter = tree_flatten(loaded.model.trainable_parameters(), destination={})
         mx.save_safetensors(str(start / "adapter.safetensors"), adapter)
     if options.model.method is Method.QLORA:
-        found["bits"] = BITS[options.model.quantization]
+        found["bits"] = AFFINE_BITS[options.model.quantization]
     if options.starts_random:
         loaded.save(start)
         return found | {"place": Code(f"HERE / {START!r}"), "config": _left_out(start)}

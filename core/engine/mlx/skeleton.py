@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from mlx import nn
 from mlx_lm.tuner.utils import linear_to_lora_layers
+from safetensors.torch import load_file
 
 from core.base.errors import ModelError
 from core.base.language import _
@@ -23,6 +24,7 @@ from core.options import RunOptions
 from core.options.backend_rules import USE_TORCH
 from core.options.catalogue import with_changes
 from core.options.choices import FrozenPrecision, Method
+from core.options.sources import MATRICES
 
 ADAPTER = "default"
 """PEFT's name of the only adapter."""
@@ -103,10 +105,7 @@ def add_adapter(model: nn.Module, like: Any, published: Shapes) -> dict[str, Any
         found[path.removesuffix(".weight")] = layer
     model.freeze()
     linear_to_lora_layers(model, 0, lora_parameters(found), use_dora=is_dora(found))
-    modules = dict(model.named_modules())
-    for path, layer in found.items():
-        modules[path].lora_a = mx.array(layer.lora_A[ADAPTER].weight.detach().numpy().T)
-        modules[path].lora_b = mx.array(layer.lora_B[ADAPTER].weight.detach().numpy().T)
+    set_matrices(model, found)
     return found
 
 
@@ -119,6 +118,14 @@ def lora_parameters(layers: dict[str, Any]) -> dict[str, Any]:
         "dropout": getattr(first.lora_dropout[ADAPTER], "p", 0.0),
         "keys": [*layers],
     }
+
+
+def set_matrices(model: nn.Module, layers: dict[str, Any]) -> None:
+    """Gives adapters the matrices of PEFT's `layers`, as `add_adapter` returned them."""
+    modules = dict(model.named_modules())
+    for path, layer in layers.items():
+        modules[path].lora_a = mx.array(layer.lora_A[ADAPTER].weight.detach().numpy().T)
+        modules[path].lora_b = mx.array(layer.lora_B[ADAPTER].weight.detach().numpy().T)
 
 
 def set_magnitudes(model: nn.Module, layers: dict[str, Any]) -> None:
@@ -157,6 +164,25 @@ def save_adapter(model: nn.Module, layers: dict[str, Any], like: Any, folder: Pa
         if layer.use_dora[ADAPTER]:
             layer.lora_magnitude_vector[ADAPTER].weight.data = tensor_of(trained.m)
     like.save_pretrained(str(folder))
+
+
+def take_adapter(model: nn.Module, layers: dict[str, Any], like: Any, folder: Path) -> None:
+    """Gives a model of mlx-lm what `save_adapter` has saved.
+
+    Raises:
+        ValueError: It is another adapter.
+    """
+    from peft import get_peft_model_state_dict, set_peft_model_state_dict
+
+    found = load_file(folder / MATRICES)
+    expected = get_peft_model_state_dict(like, save_embedding_layers=False)
+    if {name: one.shape for name, one in found.items()} != {
+        name: one.shape for name, one in expected.items()
+    }:
+        raise ValueError(_("its weights differ from the run's"))
+    set_peft_model_state_dict(like, found)
+    set_matrices(model, layers)
+    set_magnitudes(model, layers)
 
 
 def tensor_of(array: mx.array) -> torch.Tensor:

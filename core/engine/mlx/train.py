@@ -22,17 +22,18 @@ from typing_extensions import override
 
 from core.base.errors import ModelError
 from core.base.language import _
+from core.engine.devices.check import warn_of_wrong_numbers
 from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import MemoryReports, ceiling_of, process_peak
 from core.engine.generate.predict import Predictor, choose
 from core.engine.memory.forecast import foretell, refuse_too_large, remember
 from core.engine.mlx.batches import Batch, Batches, in_groups
 from core.engine.mlx.build import MlxModel, load, resolve
+from core.engine.mlx.check import CHECKS
 from core.engine.mlx.generate import writer
 from core.engine.mlx.losses import objective_of
 from core.engine.mlx.memory import MlxMemory, explain
 from core.engine.mlx.model import read
-from core.engine.mlx.names import Arrays
 from core.engine.mlx.optimizers import ClippedOptimizer, load_state, rates, save_state
 from core.engine.mlx.what_ran import differences, what_ran
 from core.engine.models.past_runs import save_base_model
@@ -46,7 +47,7 @@ from core.engine.run.predictions import Predictions, ShouldStop
 from core.engine.run.requests import EndRequested, RequestBox, end_while_loading, on_signals
 from core.engine.run.steps import StepOnDevice, StepPart, StepParts
 from core.options import RunOptions
-from core.options.choices import Method, Precision
+from core.options.choices import Backend, Method, Precision
 from core.runs.events import Outcome, Phase, RunPlanned, Said, StepFinished
 from core.runs.folder import RunFolder
 from core.runs.models import STATE, Checkpoint
@@ -71,6 +72,8 @@ def train_run(
 
 
 def _train(run: RunFolder, resolved: ResolvedRun, reporter: Reporter, checkpoint: Checkpoint | None) -> None:
+    if resolved.kind == "mps":
+        warn_of_wrong_numbers(reporter, Backend.MLX, CHECKS)
     memory = MlxMemory(
         "cpu" if mx.default_device() == mx.Device(mx.cpu) else resolved.kind, ceiling_of(resolved)
     )
@@ -130,9 +133,6 @@ class Ended(Exception):  # noqa: N818 - the way out of mlx-lm's loop
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.value)
         self.outcome = outcome
-
-
-WEIGHTS = "weights.safetensors"
 
 
 class Training(TrainingCallback):
@@ -295,7 +295,11 @@ class Training(TrainingCallback):
             mx.clear_cache()
 
     def _tell_what_ran(self) -> None:
-        ran = what_ran(self._loaded, self._optimizer, self._batches, self._resolved)
+        self._model.eval()  # training would draw random numbers
+        with computing_in(self._cast, self._model):
+            computed_in = self._model(mx.array([[0]])).dtype  # known without computing it
+        self._model.train()
+        ran = what_ran(self._loaded, self._optimizer, self._batches, computed_in, self._resolved)
         self._log.state_what_ran(ran, differences(self._options, ran))
 
     # Between steps
@@ -413,8 +417,7 @@ class Training(TrainingCallback):
         if not self.step or path.is_dir():
             return
         self._log.begin_saving()
-        weights = self._trained_weights()
-        self._check_finite(weights)
+        self._check_finite()
         state = save_state(self._optimizer)
         random: Any = mx.random.state
         high, low = random[0].tolist()  # `seed` takes both as one number
@@ -422,7 +425,7 @@ class Training(TrainingCallback):
             writing(self._run.checkpoints),
             checkpoints.staged(self._run.checkpoints, self.step) as folder,
         ):
-            mx.save_safetensors(str(folder / WEIGHTS), weights)
+            self._loaded.save(folder)
             mx.save_safetensors(str(folder / checkpoints.MLX_OPTIMIZER), state)
             about = {
                 "global_step": self.step,
@@ -436,11 +439,8 @@ class Training(TrainingCallback):
         if self._requests.ending is None:
             self._log.go_on(self.step)
 
-    def _trained_weights(self) -> Arrays:
-        return dict(tree_flatten(self._model.trainable_parameters()))
-
-    def _check_finite(self, weights: Arrays) -> None:
-        for name, weight in weights.items():
+    def _check_finite(self) -> None:
+        for name, weight in tree_flatten(self._model.trainable_parameters()):
             if not mx.isfinite(weight).all().item():
                 noticed = _("The weights {name} are NaN or infinite, so nothing was saved.").format(name=name)
                 in_fewer_bits = self._options.device.precision is not Precision.FP32
@@ -453,7 +453,7 @@ class Training(TrainingCallback):
             ModelError: The checkpoint isn't a state of this run.
         """
         try:
-            self._load_weights(folder)
+            self._loaded.take(folder)
             load_state(self._optimizer, read(folder / checkpoints.MLX_OPTIMIZER))
             about = json.loads((folder / STATE).read_text(encoding="utf-8"))
             self.step, self.history = about["global_step"], about["log_history"]
@@ -465,19 +465,6 @@ class Training(TrainingCallback):
             ) from error
         if self._batches.total > about["max_steps"]:
             self.history.append({"step": self.step, EXTENDED_TO: self._batches.total})
-
-    def _load_weights(self, folder: Path) -> None:
-        """Loads the weights of a checkpoint.
-
-        Raises:
-            ValueError: They are those of another model.
-        """
-        weights, found = self._trained_weights(), read(folder / WEIGHTS)
-        if {name: one.shape for name, one in weights.items()} != {
-            name: one.shape for name, one in found.items()
-        }:
-            raise ValueError(_("its weights differ from the run's"))
-        self._model.load_weights(list(found.items()), strict=False)
 
     def save_model(self) -> int:
         """Saves the trained model, as transformers and PEFT do; an earlier one stays until the new one is complete.
@@ -496,10 +483,9 @@ class Training(TrainingCallback):
                 self.history, self.step, self._run.checkpoints, self._options.training, self._log.reporter
             )
             if best is not None:
-                self._load_weights(self._run.checkpoints / f"checkpoint-{best}")
+                self._loaded.take(self._run.checkpoints / f"checkpoint-{best}")
                 step = best
-        self._check_finite(self._trained_weights())
-        del self._optimizer  # its state is as large as the weights that are put in order now
+        self._check_finite()
         with writing(self._run.path, self.saved_bytes()), checkpoints.replaced(self._run.model) as folder:
             self._loaded.save(folder)
         save_base_model(self._run.model, self._options.model.source)

@@ -1,11 +1,14 @@
 """Loads the trained model of a run with MLX to try it, or the one before, as `core.engine.generate.loading` does."""
 
+from functools import partial
+
 import mlx.core as mx
 
 from core.engine.generate.loading import TriedModel, require_model, stop_as_learned
 from core.engine.mlx import model as models
 from core.engine.mlx.build import folder_of, hold, resolve
 from core.engine.mlx.generate import Answers
+from core.engine.mlx.losses import without_adapter
 from core.engine.mlx.skeleton import add_adapter, set_magnitudes, without_weights
 from core.engine.models.past_runs import base_of, with_adapter
 from core.engine.models.pretrained import load_tokenizer
@@ -44,7 +47,7 @@ def load_model(run: RunFolder, options: RunOptions, which: Which, why: str) -> T
         set_magnitudes(model, add_adapter(model, with_adapter(like, run.model), models.published(folder)))
     mx.eval(model.parameters())
     model.eval()
-    return TriedModel(
+    tried = TriedModel(
         model=like,
         name=name_of(run, options, which),
         options=options,
@@ -52,3 +55,6 @@ def load_model(run: RunFolder, options: RunOptions, which: Which, why: str) -> T
         tokenizer=tokenizer,
         write_answer=Answers(model),
     )
+    if has_adapter and which is Which.TRAINED:  # each keeps keys and values of its own
+        return tried.with_before(run, switched=partial(without_adapter, model), write_answer=Answers(model))
+    return tried

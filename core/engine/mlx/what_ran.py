@@ -1,4 +1,4 @@
-"""States what ran: model, optimizer and device from MLX's live objects, the size of batches from the options."""
+"""States what ran, from MLX's live objects."""
 
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
@@ -25,7 +25,7 @@ from core.engine.mlx.optimizers import (
 from core.engine.run.log import RanDifferently
 from core.options import RunOptions
 from core.options.catalogue import options_by_path
-from core.options.choices import Method, Optimizer, Precision
+from core.options.choices import Method, Optimizer
 from core.runs.events import WhatRan
 
 OPTIMIZERS = {
@@ -37,7 +37,11 @@ OPTIMIZERS = {
 
 
 def what_ran(
-    loaded: MlxModel, optimizer: ClippedOptimizer, batches: Batches, resolved: ResolvedRun
+    loaded: MlxModel,
+    optimizer: ClippedOptimizer,
+    batches: Batches,
+    computed_in: mx.Dtype,
+    resolved: ResolvedRun,
 ) -> WhatRan:
     """Reads the live objects after the first step.
 
@@ -45,6 +49,7 @@ def what_ran(
         loaded: The model.
         optimizer: Its optimizer.
         batches: What it is trained on.
+        computed_in: The format of its activations.
         resolved: The run.
     """
     model: Any = loaded.model
@@ -59,13 +64,14 @@ def what_ran(
     state = state_bytes(optimizer)
     whole = sum(one.size for name, one in weights.items() if name not in scales)
     packed_parameters = sum(one.weight.size * 32 // one.bits for one in quantized.values())
+    places = next(batches.places_after(0))
     is_gpu = mx.default_device() == mx.Device(mx.gpu)
     return WhatRan(
         engine=f"MLX {version('mlx')}, mlx-lm {version('mlx-lm')}",
         device=resolved.label if is_gpu else "cpu",
         device_name=resolved.device.title,
         parameter_dtype=_dtypes(trained.values()),
-        autocast_dtype="bfloat16" if resolved.precision is Precision.BF16 else None,
+        autocast_dtype=None if computed_in == mx.float32 else _name(computed_in),
         preference_loss=options.preference.label if options.preference else "",
         optimizer=optimizer_name(optimizer),
         optimizer_numbers=optimizer_numbers(optimizer),
@@ -81,8 +87,8 @@ def what_ran(
         recomputed=sum(hasattr(type(layer), "is_recomputed") for layer in model.layers),
         compiled="mlx" if is_gpu else "",
         empty_cache_steps=options.memory.empty_cache_steps,
-        batches_per_step=options.memory.gradient_accumulation_steps,
-        effective_batch=options.memory.batch_size * options.memory.gradient_accumulation_steps,
+        batches_per_step=len(places),
+        effective_batch=sum(map(len, places)),
         padded_to=padded_to(batches.collator),
         sampling=GROUPED if batches.is_grouped else "random",
         reasons={path: why for path, why in resolved.reasons.items() if path != "device.threads"},
@@ -90,7 +96,11 @@ def what_ran(
 
 
 def _dtypes(arrays: Iterable[mx.array]) -> str:
-    return " + ".join(sorted({str(one.dtype).removeprefix("mlx.core.") for one in arrays}))
+    return " + ".join(sorted({_name(one.dtype) for one in arrays}))
+
+
+def _name(dtype: mx.Dtype) -> str:
+    return str(dtype).removeprefix("mlx.core.")
 
 
 def _adapter(model: nn.Module, quantized: dict[str, Any]) -> str:

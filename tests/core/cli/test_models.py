@@ -208,7 +208,9 @@ def test_the_result_of_an_export_is_printed(export):
     assert err.count("Writing the model") == 1
     first, checked, *rest = out.splitlines()
     assert first == "Model folder: 2 files, 5.00 MB, in /there"
-    assert checked.startswith("Checked against the trained model: 383 of 384 next tokens are the same")
+    assert checked.startswith(
+        "Checked against the trained model: 383 of 384 tokens that the trained model writes are the same"
+    )
     assert rest == ["Rounded.", "Next."]
     out, err = export("--json", agreement=AGREEMENT)
     assert not err

@@ -23,7 +23,7 @@ from core.runs.events import MessageRaised, WhatRan
 from core.runs.models import Checkpoint
 from core.runs.words import AS_ASKED
 from tests.fakes.jobs import ROOT
-from tests.fakes.machines import M1_ON_13, M4, PC, variant
+from tests.fakes.machines import M1_ON_13, M4, M4_WITHOUT_BITSANDBYTES, PC, variant
 from tests.fakes.models import edit_config, save_tiny_llama
 from tests.fakes.runs import make_folder
 
@@ -109,6 +109,19 @@ def test_a_model_that_mlx_lm_has_not_is_trained_by_pytorch_unless_mlx_is_asked_f
     )
     with pytest.raises(ModelError, match="The architecture opt is not in mlx-lm"):
         choose(asked("mlx", model__source=opt))
+
+
+def test_qlora_for_such_a_model_needs_bitsandbytes(on, opt):
+    qlora = asked(model__source=opt, model__method="qlora")
+    on(M4)
+    assert choose(qlora)[0] is Backend.TORCH
+    on(M4_WITHOUT_BITSANDBYTES)
+    (problem,) = model_problems(qlora)
+    assert problem.message.endswith(
+        "The architecture opt is not in mlx-lm, and PyTorch needs the package bitsandbytes, which isn't installed."
+    )
+    assert choose(with_changes(qlora, problem.fixes[0].changes))[0] is Backend.TORCH
+    assert choose(with_changes(qlora, LLAMA | {"model.method": "qlora"}))[0] is Backend.MLX
 
 
 def test_architectures_that_mlx_lm_calls_otherwise_are_known_too(on, tmp_path):

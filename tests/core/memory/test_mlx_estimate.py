@@ -8,10 +8,11 @@ from msgspec.structs import replace
 from core.memory import estimate
 from core.memory.explain import explain_parts
 from core.memory.history import taught_as
-from core.memory.mlx_estimate import GROUP, LORA_LIBRARIES
+from core.memory.mlx_estimate import LORA_LIBRARIES
 from core.memory.model import ModelReport, ModelShape, Parts, Room
 from core.memory.remedies import ladder
 from core.options import RunOptions
+from core.options.choices import AFFINE_GROUP
 from core.options.device_support import DeviceReport, Settled
 from tests.core.memory.test_estimate import CPU, MPS, asked
 from tests.core.memory.test_explain import computed
@@ -107,7 +108,7 @@ def test_quantized_weights_take_their_bits_and_scales(quantization, bits, precis
     qlora = {"method": "qlora", "quantization": quantization}
     found = parts(model=qlora, device={"precision": precision}).weights
     plain = parts(model=LORA, device={"precision": precision}).weights
-    saved = LLAMA.holdable * (number - bits / 8 - 2 * number / GROUP)
+    saved = LLAMA.holdable * (number - bits / 8 - 2 * number / AFFINE_GROUP)
     assert plain - found == pytest.approx(saved, abs=2)
 
 

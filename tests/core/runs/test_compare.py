@@ -106,6 +106,19 @@ def test_how_a_test_would_train_is_no_difference():
 FINISHED = RunFinished(time=160, state=Outcome.FINISHED, steps=9)
 
 
+@pytest.mark.parametrize(("other", "may_be_chance"), [(2.006, True), (2.02, False)])
+def test_losses_that_differ_by_rounding_alone_make_no_run_better(tmp_path, other, may_be_chance):
+    runs = create_all(PLAIN, tmp_path) + create_all(PLAIN, tmp_path)
+    for run, loss in zip(runs, (2.0, other), strict=True):
+        evaluated = Evaluated(time=104, step=5, epoch=1, metrics={"eval_loss": loss}, seconds=1)
+        write_events(
+            run.events_file, RunStarted(time=100), plan(time=101, eval_samples=359), evaluated, FINISHED
+        )
+    found = compare(runs)
+    assert "is best: loss 2.00, the next" in found.conclusion
+    assert ("may be chance" in found.conclusion) == may_be_chance
+
+
 @pytest.mark.parametrize(
     ("accuracies", "other", "expected"),
     [

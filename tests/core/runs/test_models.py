@@ -1,12 +1,11 @@
 """Which checkpoints count, and which of a run's weights are its trained model."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
-from core.base.errors import OptionsError, UserError
+from core.base.errors import OptionsError
 from core.engine.run.checkpoints import seal
 from core.jobs.chat import Which
 from core.options import RunOptions, run_file
@@ -23,7 +22,6 @@ from core.runs.models import (
     STATE,
     incomplete,
     is_undamaged,
-    lacks_model,
     name_of,
     newest,
     newest_first,
@@ -131,7 +129,6 @@ def paused(stopped):
     """The same, resumed and paused after twenty steps."""
     train(stopped, 2, Outcome.PAUSED, 20)
     save_checkpoint(stopped, 20)
-    (stopped.checkpoints / "checkpoint-20" / "model.safetensors").write_text("{}")
     return stopped
 
 
@@ -161,16 +158,6 @@ def test_a_model_of_before_a_run_was_resumed_is_not_the_trained_one(paused):
     text = ending_text(paused, status_at_end(paused), State.PAUSED, None)
     assert f"Its newest weights, of step 20, are in {paused.checkpoints / 'checkpoint-20'}" in text
     assert f"The model in {paused.model} is older" in text
-
-
-def test_a_checkpoint_of_mlx_can_only_be_resumed(paused):
-    shutil.rmtree(paused.model)
-    assert "or export the checkpoint" in lacks_model(paused)
-    (paused.checkpoints / "checkpoint-20" / "model.safetensors").rename(paused.path / "weights.safetensors")
-    assert lacks_model(paused).endswith("resume the run to write its model.")
-    with pytest.raises(UserError, match="step 20 can't be exported") as refused:
-        find_source(paused)
-    assert "MLX" in refused.value.detail
 
 
 def test_no_new_run_starts_from_it_but_one_that_did_can_be_resumed(paused):

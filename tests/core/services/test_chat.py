@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -17,7 +18,8 @@ from core.options.sections import DeviceOptions, ModelOptions
 from core.runs import queue
 from core.runs.folder import KeeperRecord, RunFolder
 from core.runs.models import lacks_model, name_of
-from core.services.chat import TryProcess, judge, memory_needed, parameters_of, that_train
+from core.services import chat
+from core.services.chat import TryProcess, judge, memory_needed, parameters_of, room_for, that_train
 from tests.fakes.runs import keep_alive, keep_checkpoint, new_run
 from tests.fakes.try_process import command
 
@@ -94,6 +96,20 @@ def test_memory_for_both_models_for_one_or_none(free, allowed, words):
     assert training.cpu_helps is bool(allowed)
     assert ("on the CPU" in training.detail) is bool(allowed)
     assert judge(BOTH, free * GIB, ("Digits",), on_cpu=True) == verdict
+
+
+def test_an_adapter_takes_memory_once_for_both_models(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(chat, "memory_needed", lambda *_of: 3 * GIB)
+    monkeypatch.setattr(chat, "shared_room", lambda *_of: SimpleNamespace(free=5 * GIB))
+    run = new_run(tmp_path / "runs")
+    run.model.mkdir(exist_ok=True)
+    for wanted in (tuple(Which), (Which.BEFORE,)):
+        assert room_for(run, wanted, tmp_path / "runs").allowed == wanted[:1]
+    (run.model / "adapter_config.json").write_text("{}")
+    assert room_for(run, tuple(Which), tmp_path / "runs").allowed == tuple(Which)
+    monkeypatch.setattr(chat, "shared_room", lambda *_of: SimpleNamespace(free=2 * GIB))
+    assert not room_for(run, (Which.BEFORE,), tmp_path / "runs").allowed
 
 
 def test_a_model_of_unknown_size_may_fit():

@@ -12,7 +12,7 @@ from core.options.device_support import DeviceReport, MachineReport, Settled
 from gui.new_run.device_field import TogetherSheet
 from gui.new_run.memory_state import read_room
 from tests.fakes.jobs import CPU_ONLY
-from tests.fakes.machines import M4
+from tests.fakes.machines import M4, M4_WITHOUT_BITSANDBYTES
 from tests.gui.new_run.steps import checks, load, put, row, rows, start_text
 
 GB = 1 << 30
@@ -140,7 +140,7 @@ def test_the_engine_is_greyed_with_the_reason_where_it_can_not_be(page):
         "torch": True,
         "mlx": False,
     }
-    assert buttons["auto"].text() == "Automatic (torch)"
+    assert buttons["auto"].text() == "Automatic (PyTorch)"
     assert "Apple silicon" in row(page, "device.backend").refusals.summary
 
 
@@ -148,12 +148,33 @@ def test_automatic_is_the_engine_that_trains_the_task_and_says_why(page):
     page.set_machine(report(M4))
     engine = row(page, "device.backend")
     for task, chosen, why in (
-        (Task.CHAT, "mlx", "made by Apple for this chip"),
-        (Task.TEXT_CLASSIFICATION, "torch", "MLX trains text generation"),
+        (Task.CHAT, "MLX", "made by Apple for this chip"),
+        (Task.TEXT_CLASSIFICATION, "PyTorch", "MLX trains text generation"),
     ):
         load(page, task.value, model={"method": "qlora"})
         assert engine.field.segmented.buttons()["auto"].text() == f"Automatic ({chosen})"
         assert why in engine.hint
-        assert rows(page)["Trained"].endswith("affine4" if chosen == "mlx" else "nf4")
+        assert rows(page)["Trained"].endswith("affine4" if chosen == "MLX" else "nf4")
     put(page, device__backend="torch")
     assert not engine.hint
+
+
+def test_qlora_is_greyed_only_where_neither_engine_has_a_format_for_it(page):
+    page.set_machine(report(M4_WITHOUT_BITSANDBYTES))
+    load(page, Task.CHAT.value)
+    qlora = row(page, "model.method").field.segmented.buttons()["qlora"]
+    assert qlora.isEnabled()
+    qlora.click()
+    assert rows(page)["Trained"].endswith("affine4")
+    assert not row(page, "model.method").problems
+    put(page, device__backend="torch")
+    assert [problem.message for problem in row(page, "model.method").problems] == [
+        "needs the package bitsandbytes, which isn't installed"
+    ]
+    put(page, model__method="lora")
+    assert not qlora.isEnabled()
+    assert "bitsandbytes" in qlora.toolTip()
+    put(page, device__backend="auto")
+    assert qlora.isEnabled()
+    load(page, Task.TEXT_CLASSIFICATION.value)
+    assert not row(page, "model.method").field.segmented.buttons()["qlora"].isEnabled()

@@ -150,6 +150,30 @@ def test_both_models_answer_in_conversations_of_their_own(qtbot, page, folder, m
         assert messages(page, Which.TRAINED)[0] == shown
 
 
+def test_an_adapter_is_switched_off_in_the_process_of_the_trained_model(qtbot, page, folder, models):
+    run = make_run(folder / "4-adapter", Task.CHAT, "Adapter", *CONVERSATION)
+    (run.model / "adapter_config.json").write_text("{}")
+
+    def show(shown):
+        page.shown.set_value(shown)
+        page._show_columns()
+
+    choose(qtbot, page, run.path)
+    show(Which.BEFORE.value)
+    ask(qtbot, page, "Hello")
+    show("both")
+    ask(qtbot, page, "And you?")
+    show(Which.TRAINED.value)
+    ask(qtbot, page, "Still there?")
+    assert [load.which for load in models.loads if load.run == str(run.path)] == [Which.TRAINED]
+    said = {which: [text for _name, text in messages(page, which)[1::2]] for which in Which}
+    expected = [f"Answer {turn} of {{name}}, drawn with 0." for turn in (1, 2)]
+    assert said[Which.TRAINED] == [text.format(name="Handwritten digits") for text in expected]
+    assert said[Which.BEFORE] == [text.format(name="resnet18") for text in expected]
+    page.columns[Which.TRAINED].end()
+    assert is_loaded(page) == [False, False]
+
+
 def test_a_text_stays_in_its_field_until_a_loaded_model_takes_it(qtbot, page, folder, models):
     page.activateWindow()
     models.scenario = "hang"

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QApplication, QPlainTextEdit, QPushButton, QTabBar
 
 from core.base.errors import Fix, Problem
 from core.options import RunOptions
-from core.options.catalogue import all_options, options_by_path, value_text
+from core.options.catalogue import all_options, options_by_path, value_text, with_changes
 from core.options.choices import Task
 from core.options.declare import OptionKind
 from core.options.device_support import DeviceReport, MachineReport, Settled
@@ -201,11 +201,28 @@ def test_refused_choices_are_greyed_with_their_reason(qtbot, field_of):
     assert optimizer.value() == "lion-8bit"
     grouping = field_of("data.group_by_length")
     offered(grouping)
-    assert grouping.segmented.buttons()["auto"].text() == "Automatic (on)"
+    assert grouping.segmented.buttons()["auto"].text() == "Automatic (On)"
     workers = field_of("data.workers", kind=AutomaticField)
     workers.set_value(None)
     workers.show_offer(Offer(automatic=Settled("3", "")))
     assert (workers.control.text(), workers.value()) == ("Automatic: 3", None)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reason"),
+    [
+        ("training.optimizer", "adamw-8bit", "MLX has"),
+        ("device.precision", "fp16", "with MLX, a run computes in bf16 or fp32"),
+        ("device.compile", "true", "MLX compiles its steps by itself"),
+        ("training.optimizer", "adamw", ""),
+    ],
+)
+def test_what_mlx_lacks_is_greyed_where_it_is_chosen(path, value, reason):
+    option, machine = options_by_path()[path], CPU_ONLY
+    for backend in ("mlx", "torch", "auto"):
+        chosen = with_changes(RunOptions(task=Task.CHAT), {"device.backend": backend})
+        given = offer_of(option, machine, machine.devices[-1], chosen).refusals.get(value, "")
+        assert given.startswith(reason) if backend == "mlx" and reason else "MLX" not in given
 
 
 @pytest.mark.parametrize(

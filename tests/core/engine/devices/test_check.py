@@ -32,6 +32,7 @@ from core.engine.devices.check import (
 from core.engine.devices.stored_checks import software, stored_checks
 from core.engine.reporter import Reporter
 from core.jobs.devices import Agreement, DeviceCheckReport, DeviceCheckRequest, DeviceComparison
+from core.options.choices import Backend
 from core.options.device_support import DeviceReport, MachineReport
 from core.runs.event_log import EventReader
 from core.runs.events import Level, MessageRaised
@@ -240,7 +241,7 @@ class FakeCheck:
         self.requests: list[tuple[str, ...]] = []
 
     def __call__(self, request: DeviceCheckRequest) -> DeviceCheckReport:
-        assert (request.device, request.short) == ("mps", True)
+        assert (request.device, request.short, request.backend) == ("mps", True, Backend.TORCH)
         self.requests.append(request.finished)
         if isinstance(self._answer, Exception):
             raise self._answer

@@ -1,6 +1,8 @@
 """What each recorded machine refuses, and why: the same in the form, the run file's checks and the run."""
 
 import os
+import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 
 from core.base.errors import DeviceError
 from core.base.processes import source_digest
-from core.engine.devices.capabilities import MachineFacts, gather
+from core.engine.devices.capabilities import MachineFacts, gather, versions
 from core.engine.devices.choose import report, resolve_run
 from core.engine.devices.stored_checks import StoredCheck, software
 from core.engine.environment import prepare_environment
@@ -38,6 +40,7 @@ from tests.fakes.machines import (
     M2_8GB,
     M3_MAX,
     M4,
+    M4_WITHOUT_BITSANDBYTES,
     NO_MPS_TORCH,
     OLD_CARD,
     OLDER_CARD,
@@ -79,6 +82,7 @@ REFUSED = [
     ("M1-on-13", M1_ON_13, {"model__method": "qlora"}),
     ("bare", BARE, {"model__method": "qlora"}),
     ("bundled", variant(BUNDLED, optional={}), {"model__method": "qlora"}),
+    ("no-nf4", M4_WITHOUT_BITSANDBYTES, {"model__method": "qlora"}),  # classification, which MLX has not
     ("old-card", OLD_CARD, {"model__attention": "flash_attention_2"}),
     ("laptop", LAPTOP, {"model__attention": "flash_attention_2"}),
     ("laptop", LAPTOP, {"model__attention": "flash_attention_3"}),
@@ -200,6 +204,9 @@ QLORA = {"model__method": "qlora"}
     ("facts", "values", "backend", "quantization"),
     [
         (M4, QLORA, "mlx", "affine4"),
+        (M4_WITHOUT_BITSANDBYTES, QLORA, "mlx", "affine4"),
+        (M4_WITHOUT_BITSANDBYTES, {**QLORA, "device__backend": "mlx"}, "mlx", "affine4"),
+        (M4_WITHOUT_BITSANDBYTES, {**QLORA, "model__quantization": "affine8"}, "mlx", "affine8"),
         (M4, {**QLORA, "device__backend": "torch"}, "torch", "nf4"),
         (M4, {**QLORA, "model__quantization": "affine8"}, "mlx", "affine8"),
         (M4, {**QLORA, "model__quantization": "int8"}, "torch", "int8"),
@@ -222,6 +229,24 @@ def test_the_engine_suits_the_computer_and_the_options_and_the_format_suits_the_
     resolved = resolve_run(facts, asked)
     assert (resolved.options.device.backend, resolved.options.model.quantization) == (backend, quantization)
     assert ("device.backend" in resolved.reasons) is ("device__backend" not in values)
+
+
+@pytest.mark.parametrize(
+    ("values", "path"),
+    [
+        ({"device__backend": "torch"}, "model.method"),
+        ({"device__compile": True}, "model.method"),
+        ({"data__packing": True}, "model.method"),
+        ({"model__quantization": "nf4"}, "model.quantization"),
+        ({"model__quantization": "int8"}, "model.quantization"),
+    ],
+)
+def test_without_bitsandbytes_a_mac_has_qlora_only_where_mlx_trains(values, path):
+    asked = msgspec.structs.replace(requested(**QLORA, **values), task=Task.CHAT)
+    (problem,) = machine_problems(report(M4_WITHOUT_BITSANDBYTES), asked)
+    assert (problem.path, problem.message) == (path, "needs the package bitsandbytes, which isn't installed")
+    resolve_run(M4_WITHOUT_BITSANDBYTES, with_changes(asked, problem.fixes[0].changes))
+    assert not [*machine_problems(report(M4), asked)]
 
 
 @pytest.mark.parametrize(
@@ -282,6 +307,7 @@ def test_automatic_suits_each_machine_and_says_why():
         "M2 8 GB": "fp32",
         "M1": "fp32",
         "M4": "fp32",
+        "M4 without bitsandbytes": "fp32",
         "M1 on macOS 13.6": "fp32",
         "translated": "fp32",
         "Intel Mac": "fp32",
@@ -358,6 +384,17 @@ def test_the_measurement_of_bf16_is_a_fact_of_this_computer(tmp_path, monkeypatc
     stored = {software(): StoredCheck(bf16_speedup=1.25)}
     (tmp_path / "device-checks.json").write_bytes(msgspec.json.encode(stored))
     assert gather().bf16_speedup == 1.25
+
+
+def test_the_versions_of_a_run_name_mlx_where_it_is_installed(monkeypatch):
+    pytest.importorskip("mlx_lm")
+    assert {name: versions()[name] for name in ("mlx", "mlx-lm")} == {
+        name: version(name) for name in ("mlx", "mlx-lm")
+    }
+    for name in ("mlx", "mlx_lm"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert not {"mlx", "mlx-lm"} & versions().keys()
+    assert "torch" in versions()
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,9 @@ def test_a_gguf_file_is_read_back_and_compared_with_the_model(talker, converter,
     assert {tensor.tensor_type.name for tensor in reader.tensors} == kinds
     assert reader.fields["tokenizer.ggml.tokens"].contents() == ["a", "ö"]
     card = (into / "README.md").read_text()
-    assert f"{agreement.equal} of {agreement.counted} next tokens are the same" in card
+    assert (
+        f"{agreement.equal} of {agreement.counted} tokens that the trained model writes are the same" in card
+    )
     if not numbers.is_quantized:
         return
     assert f"{numbers} rounds the weights: read back" in card

@@ -62,11 +62,14 @@ class TestWriting:
         assert [said.text for said in before] != [said.text for said in last]
         shown = examples(talk)
         assert [example.is_own for example in shown] == [False, False, True]
-        for model, expected in ((talker, last), (load(talk, Which.BEFORE), before)):
+        first = load(talk, Which.BEFORE)
+        for model, expected, off in ((talker, last, False), (first, before, False), (talker, before, True)):
             for example, said in zip(shown, expected, strict=True):
                 text = Texts(texts=(example.given,), as_read=True)
-                answered = ask(model, said_to(example.given) if example.is_own else text, max_tokens=64)
+                given = said_to(example.given) if example.is_own else text
+                answered = ask(model, given, max_tokens=64, before=off)
                 assert answered.text == said.text
+                assert answered.name == (talker.name if expected is last else first.name)
                 assert (answered.ended_by is EndedBy.LENGTH) == said.is_cut
 
     def test_a_stop_keeps_what_is_written(self, talker):

@@ -5,16 +5,28 @@ from pkgutil import resolve_name
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 mx = pytest.importorskip("mlx.core")
 
 from mlx_lm.models.base import create_causal_mask  # noqa: E402
 
+from core.base.errors import UserError  # noqa: E402
 from core.engine.devices import check as device_check  # noqa: E402
 from core.engine.devices.capabilities import MLX_ON_CPU  # noqa: E402
-from core.engine.devices.check import Side, check_device, run_checks  # noqa: E402
+from core.engine.devices.check import Side, check_device, run_checks, warn_of_wrong_numbers  # noqa: E402
+from core.engine.devices.choose import resolve_run  # noqa: E402
+from core.engine.mlx import train as training  # noqa: E402
 from core.engine.mlx.check import CHECKS, WINDOW  # noqa: E402
+from core.engine.reporter import Reporter  # noqa: E402
 from core.jobs.devices import DeviceCheckReport, DeviceCheckRequest, DeviceComparison  # noqa: E402
+from core.options.backend_rules import USE_TORCH  # noqa: E402
+from core.options.choices import Backend, Task  # noqa: E402
+from core.runs.events import Level, MessageRaised  # noqa: E402
+from core.runs.folder import RunFolder  # noqa: E402
+from tests.fakes.machines import M4, PC, variant  # noqa: E402
+from tests.fakes.trained_runs import story_of  # noqa: E402
+from tests.fakes.training import run_options  # noqa: E402
 
 REFERENCE = Side("cpu", "Old processor, 2 threads", 2, is_reference=True)
 CANDIDATE = Side("cpu", "Old processor, 1 thread", 1)
@@ -72,6 +84,19 @@ def other_epsilon(kernel: Kernel) -> Kernel:
     return lambda rows, weight, eps: kernel(rows, weight, eps + 1e-4)
 
 
+def break_kernel(monkeypatch: pytest.MonkeyPatch, kernel: str, broken: Callable[[Kernel], Kernel]) -> None:
+    """Has the candidate compute with a broken kernel."""
+    compute = Side.compute
+
+    def compute_wrongly(side: Side, probe: Any) -> Any:
+        with monkeypatch.context() as patch:
+            if not side.is_reference:
+                patch.setattr(kernel, broken(resolve_name(kernel)))
+            return compute(side, probe)
+
+    monkeypatch.setattr(Side, "compute", compute_wrongly)
+
+
 @pytest.mark.parametrize(
     ("name", "kernel", "broken", "tensor"),
     [
@@ -87,15 +112,7 @@ def other_epsilon(kernel: Kernel) -> Kernel:
     ],
 )
 def test_a_broken_kernel_is_found(name, kernel, broken, tensor, monkeypatch):
-    compute = Side.compute
-
-    def compute_wrongly(side: Side, probe: Any) -> Any:
-        with monkeypatch.context() as patch:
-            if not side.is_reference:
-                patch.setattr(kernel, broken(resolve_name(kernel)))
-            return compute(side, probe)
-
-    monkeypatch.setattr(Side, "compute", compute_wrongly)
+    break_kernel(monkeypatch, kernel, broken)
     comparison = compare(name)
     assert comparison.differs
     assert comparison.worst_tensor.startswith(tensor)
@@ -105,23 +122,85 @@ def test_a_broken_kernel_is_found(name, kernel, broken, tensor, monkeypatch):
 # --- In the report
 
 
-def report(monkeypatch, *, short: bool = False) -> DeviceCheckReport:
+def report(monkeypatch, **asked: Any) -> DeviceCheckReport:
     monkeypatch.setattr(device_check, "CHECKS", ())
-    return check_device(DeviceCheckRequest(device="cpu", short=short), lambda: CHECKS)
+    return check_device(DeviceCheckRequest(device="cpu", **asked), lambda: CHECKS)
 
 
-def test_the_report_has_the_comparisons_where_mlx_computes_and_sound_kernels_agree(monkeypatch):
+FIRST_RUN = {"short": True, "backend": Backend.MLX}
+
+
+@pytest.mark.parametrize("asked", [{}, FIRST_RUN])
+def test_the_report_has_the_comparisons_where_mlx_computes_and_sound_kernels_agree(asked, monkeypatch):
     monkeypatch.setenv(MLX_ON_CPU, "1")
-    found = report(monkeypatch)
+    found = report(monkeypatch, **asked)
     assert [(each.name, each.agrees) for each in found.comparisons] == [
         (check.name, True) for check in CHECKS
     ]
     assert found.software.startswith(f"MLX {mx.__version__}, PyTorch ")
 
 
-@pytest.mark.parametrize(("here", "short"), [("", False), ("1", True)])
-def test_it_has_none_elsewhere_and_in_short(here, short, monkeypatch):
+@pytest.mark.parametrize(
+    ("here", "asked"), [("", {}), ("", FIRST_RUN), ("1", {"short": True, "backend": Backend.TORCH})]
+)
+def test_it_has_none_elsewhere_and_before_a_run_of_pytorch(here, asked, monkeypatch):
     monkeypatch.setenv(MLX_ON_CPU, here)
-    found = report(monkeypatch, short=short)
+    found = report(monkeypatch, **asked)
     assert found.comparisons == ()
     assert found.software.startswith("PyTorch ")
+
+
+# --- Before the first run on a Mac
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_the_first_run_compares_the_gpu_and_every_run_is_told_of_differences(
+    is_broken, tmp_path, monkeypatch
+):
+    """Here a thread of the CPU stands for the GPU."""
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(MLX_ON_CPU, "1")
+    monkeypatch.setattr("platform.mac_ver", lambda: ("15.5", ("", "", ""), "arm64"))
+    monkeypatch.setattr(device_check, "SHORT_SECONDS", 600.0)
+    requests: list[DeviceCheckRequest] = []
+
+    def check(_name: str, request: DeviceCheckRequest, *_rest: Any, **_more: Any) -> DeviceCheckReport:
+        requests.append(request)
+        return check_device(replace(request, device="cpu"), lambda: CHECKS)
+
+    monkeypatch.setattr(device_check, "run_job", check)
+    if is_broken:
+        break_kernel(monkeypatch, "mlx.core.fast.rms_norm", other_epsilon)
+    for name in ("first", "second"):
+        run = RunFolder(tmp_path / name)
+        run.path.mkdir()
+        warn_of_wrong_numbers(Reporter(run), Backend.MLX, CHECKS)
+        messages = [one for one in story_of(run).of(MessageRaised) if one.level is Level.WARNING]
+        assert len(messages) == is_broken
+        for message in messages:
+            assert "MLX: training step in fp32: error" in message.detail
+            assert f"MLX {mx.__version__}, macOS 15.5. " in message.detail
+            assert message.fixes == (USE_TORCH,)
+    assert [(request.device, request.short, request.backend) for request in requests] == [
+        ("mps", True, Backend.MLX)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"), [(M4, [Backend.MLX]), (variant(PC, optional=M4.optional, mlx_on_cpu=True), [])]
+)
+def test_a_run_on_the_gpu_of_a_mac_is_checked_before_it_loads(facts, expected, tmp_path, monkeypatch):
+    done: list[Any] = []
+
+    def load(*_arguments: Any) -> None:
+        done.append("loaded")
+        raise UserError("as far as it goes")
+
+    options = run_options(Task.CHAT, name="auto", backend=Backend.MLX)
+    monkeypatch.setattr(training, "resolve", lambda options, _why: resolve_run(facts, options))
+    monkeypatch.setattr(training, "warn_of_wrong_numbers", lambda _to, backend, _checks: done.append(backend))
+    monkeypatch.setattr(training, "load", load)
+    run = RunFolder(tmp_path / "run")
+    run.path.mkdir()
+    assert training.train_run(run, options, Reporter(run)) == 1
+    assert done == [*expected, "loaded"]

@@ -85,11 +85,20 @@ def runs(tmp_path_factory):
 
 
 def exported(
-    run: RunFolder, kind: ExportKind, into: Path, numbers: NumberFormat = NumberFormat.AUTO
+    run: RunFolder,
+    kind: ExportKind,
+    into: Path,
+    numbers: NumberFormat = NumberFormat.AUTO,
+    checkpoint: str = "",
 ) -> ExportReport:
     into.mkdir()
     request = ExportRequest(
-        run=str(run.path), kind=kind, staging=str(into), target=str(into), numbers=numbers
+        run=str(run.path),
+        kind=kind,
+        staging=str(into),
+        target=str(into),
+        numbers=numbers,
+        checkpoint=checkpoint,
     )
     report = export(request, lambda _doing: None, {**WRITERS, **mlx_export.WRITERS})
     assert report.agreement is not None
@@ -113,6 +122,22 @@ def test_what_mlx_trained_is_exported_as_what_pytorch_trained(method, kind, runs
     report = exported(runs[method], kind, tmp_path / "out")
     assert report.agreement.largest < 1e-4
     assert report.files
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [
+        (Method.FULL, ExportKind.FOLDER),
+        (Method.FULL, ExportKind.MLX),
+        (Method.LORA, ExportKind.ADAPTER),
+        (Method.LORA, ExportKind.MERGED),
+    ],
+)
+def test_a_checkpoint_of_mlx_is_exported_without_the_model(method, kind, runs, tmp_path):
+    run = RunFolder(Path(shutil.copytree(runs[method].path, tmp_path / "run")))
+    shutil.rmtree(run.model)
+    report = exported(run, kind, tmp_path / "out", checkpoint="checkpoint-6")
+    assert "checkpoint of step 6" in report.notes[0]
 
 
 def test_what_mlx_trained_becomes_a_gguf_file(runs, tmp_path, monkeypatch):

@@ -14,8 +14,9 @@ from core.engine.reporter import Reporter
 from core.engine.run.checkpoints import find_checkpoint
 from core.engine.run.log import RunLog
 from core.options import RunOptions, run_file
+from core.options.backend_rules import USE_TORCH
 from core.options.catalogue import with_changes
-from core.options.choices import Method, Precision, PreferenceLoss, Quantization, Schedule, Task
+from core.options.choices import Method, Optimizer, Precision, PreferenceLoss, Quantization, Schedule, Task
 from core.runs.events import Action, CheckpointSaved, MemoryForecast, Outcome, Predicted, RunStarted, WhatRan
 from core.runs.folder import RunFolder
 from tests.fakes.models import (
@@ -261,6 +262,51 @@ def test_a_paused_run_comes_out_as_one_that_never_stopped(tmp_path):
     assert still.steps[1] != whole.steps[1]
 
 
+WIDE = {"wide": lambda folder: save_tiny_llama(folder, hidden_size=64, intermediate_size=64)}
+"""Wide enough to be quantized."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        *((kind, {"method": Method.FULL}) for kind in ("llama", "gpt2", "gemma3", "mixtral")),
+        ("gpt2", {"method": Method.FULL, "optimizer": Optimizer.SGD}),
+        ("gpt2", {"method": Method.LORA}),
+        ("mixtral", {"method": Method.LORA, "lora_dora": True}),
+        ("wide", {"method": Method.QLORA}),
+    ],
+)
+def test_a_checkpoint_is_the_model_and_training_goes_on_from_it_bit_for_bit(kind, more, tmp_path):
+    source, text = (KINDS | WIDE)[kind](tmp_path / "source"), write_text(tmp_path / "text.txt")
+    asked = {**WRITES, "max_steps": 4, "eval_fraction": 0.0, "predictions": 0, "lora_dropout": 0.1}
+    options = run_options(Task.CAUSAL_LM, source=source, train=text, **asked, **more)
+    whole, run = on_mlx(tmp_path / "whole", options), on_mlx(tmp_path / "run", options, 2)
+    assert [event.from_step for event in run.of(RunStarted)] == [0, 2]
+    assert run.steps == whole.steps
+    model = {path.name for path in (tmp_path / "run" / "model").iterdir()}
+    checkpoint = tmp_path / "run" / "checkpoints" / "checkpoint-4"
+    assert model < {path.name for path in checkpoint.iterdir()}
+    assert checkpoint / "tokenizer.json" in checkpoint.iterdir()
+    file = next(name for name in model if name.endswith(".safetensors"))
+    expected = load_file(tmp_path / "whole" / "model" / file)
+    for folder in (tmp_path / "run" / "model", checkpoint):
+        found = load_file(folder / file)
+        assert found.keys() == expected.keys()
+        assert all(torch.equal(found[name], expected[name]) for name in found)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"model.lora_rank": 2}, {"model.lora_targets": ("q_proj",)}, {"model.method": "full"}]
+)
+def test_a_checkpoint_of_other_weights_is_refused(changes, tmp_path):
+    options = chats(tmp_path)
+    assert attempt(tmp_path / "run", options, {2: Action.PAUSE}) == 0
+    assert attempt(tmp_path / "run", with_changes(options, changes)) == 1
+    message = story_of(RunFolder(tmp_path / "run")).messages["failed"]
+    assert message.title == "checkpoint-2 can't be resumed from"
+    assert attempt(tmp_path / "run", options) == 0
+
+
 def test_a_stop_evaluates_and_saves_the_model_and_a_request_saves_a_checkpoint(tmp_path):
     options = chats(tmp_path, save_steps=100)
     assert attempt(tmp_path / "run", options, {2: Action.SAVE, 5: Action.STOP}) == 0
@@ -315,7 +361,7 @@ def test_samples_are_written_while_it_trains_and_what_ran_is_told(tmp_path):
     assert ran.adapter == "LoRA, rank 16 on 14 layers"
     assert ran.optimizer == "AdamW (mlx)"
     assert ran.parameter_dtype == "float32"
-    assert ran.effective_batch == 6
+    assert (ran.batches_per_step, ran.effective_batch) == (2, 6)
     assert not [name for name in story.messages if name.startswith("ran-differently")]
 
 
@@ -359,6 +405,37 @@ def test_a_model_that_is_quantized_already_is_trained_as_it_is(method, tmp_path)
 
 
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
+def test_weights_that_mlx_lm_changes_are_refused_before_they_learn_and_take_an_adapter(method, tmp_path):
+    """To the norms of Qwen3-Next it adds 1."""
+    source = save(
+        "Qwen3Next",
+        tmp_path / "model",
+        num_hidden_layers=4,
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=16,
+        shared_expert_intermediate_size=16,
+        head_dim=8,
+        linear_key_head_dim=8,
+        linear_value_head_dim=8,
+        linear_num_key_heads=2,
+        linear_num_value_heads=4,
+    )
+    asked = {**WRITES, "max_steps": 2, "lora_targets": ("q_proj", "v_proj")}
+    text = write_text(tmp_path / "text.txt")
+    options = run_options(Task.CAUSAL_LM, source=source, method=method, train=text, **asked)
+    is_refused = method is Method.FULL
+    assert attempt(tmp_path / "run", options) == is_refused
+    story = story_of(RunFolder(tmp_path / "run"))
+    assert len(story.steps) == (0 if is_refused else 2)
+    failures = [message for name, message in story.messages.items() if name == "failed"]
+    assert [message.fixes for message in failures] == [(USE_TORCH,)] * is_refused
+    if not is_refused:
+        expected = on_torch(tmp_path / "torch", options)
+        assert story.steps[1][0] == pytest.approx(expected.steps[1][0], abs=1e-4)
+
+
+@pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
 def test_bf16_comes_out_near_fp32(method, tmp_path):
     options = with_changes(chats(tmp_path, lora_dropout=0.0, learning_rate=1e-2), {"model.method": method})
     exact = on_mlx(tmp_path / "exact", options)
@@ -368,6 +445,15 @@ def test_bf16_comes_out_near_fp32(method, tmp_path):
     (ran,) = half.of(WhatRan)
     assert (ran.parameter_dtype, ran.frozen_dtype) == ("float32", "" if method is Method.FULL else "bfloat16")
     assert ran.autocast_dtype == "bfloat16"
+    assert exact.of(WhatRan)[0].autocast_dtype is None
+
+
+def test_what_is_said_to_compute_is_what_computes(tmp_path, monkeypatch):
+    """Here fp32, although bf16 was asked for."""
+    load, options = engine.load, chats(tmp_path, max_steps=1, precision=Precision.BF16)
+    exact = with_changes(options, {"device.precision": "fp32"})
+    monkeypatch.setattr(engine, "load", lambda _options, *more: load(exact, *more))
+    assert on_mlx(tmp_path / "run", options).of(WhatRan)[0].autocast_dtype is None
 
 
 def test_recomputed_activations_change_no_loss(tmp_path):

@@ -58,18 +58,26 @@ def said_to(*texts: str) -> Chat:
 def answers_as_in_training(run: RunFolder) -> None:
     before, last = first_and_last(run)
     assert [said.text for said in before] != [said.text for said in last]
-    for which, expected in ((Which.TRAINED, last), (Which.BEFORE, before)):
-        model = load(run, which)
-        assert model.device == "CPU with MLX"
+    models, names = {which: load(run, which) for which in Which}, {}
+    asked = [(Which.TRAINED, last, False), (Which.BEFORE, before, False)]
+    if models[Which.TRAINED].before is not None:
+        asked += [(Which.TRAINED, before, True), (Which.TRAINED, last, False)]
+    for which, expected, off in asked:
+        assert models[which].device == "CPU with MLX"
         for example, said in zip(examples(run), expected, strict=True):
-            answered = ask(model, Texts(texts=(example.given,), as_read=True), max_tokens=64)
+            text = Texts(texts=(example.given,), as_read=True)
+            answered = ask(models[which], text, max_tokens=64, before=off)
             assert answered.text == said.text
+            assert answered.name == names.setdefault(expected is last, answered.name)
             assert (answered.ended_by is EndedBy.LENGTH) == said.is_cut
 
 
 @pytest.mark.parametrize("method", [Method.FULL, Method.QLORA])
 def test_greedy_answers_are_those_of_the_run(method, tmp_path):
-    answers_as_in_training(talk(tmp_path, method))
+    run = talk(tmp_path, method)
+    answers_as_in_training(run)
+    assert (load(run).before is None) == (method is Method.FULL)
+    assert load(run, Which.BEFORE).before is None
 
 
 def test_greedy_answers_with_dora_are_those_of_the_run(run):
@@ -96,6 +104,16 @@ def test_of_a_conversation_only_the_last_turn_is_read(run, talker, monkeypatch):
     assert second.text == fresh.text
     other = ask(talker, said_to("Hello."), max_tokens=12)
     assert other.text == ask(load(run), said_to("Hello."), max_tokens=12).text
+
+
+def test_with_and_without_the_adapter_a_conversation_is_remembered_apart(run, talker):
+    """Keys and values of one would be read by the other."""
+    turns = "Count to 5, please.", "One.", "And to 3."
+    for conversation in (said_to(turns[0]), said_to(*turns)):
+        trained = ask(talker, conversation, max_tokens=12)
+        before = ask(talker, conversation, max_tokens=12, before=True)
+        assert trained.text == ask(load(run), conversation, max_tokens=12).text
+        assert before.text == ask(load(run, Which.BEFORE), conversation, max_tokens=12).text
 
 
 def test_chance_follows_its_seed_and_a_stop_keeps_what_is_written(talker):
