@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from core.base.language import _, ngettext
+from core.base.language import _, isolated, ngettext
 
 # --- Metrics
 
@@ -120,7 +120,7 @@ def three_figures(value: float) -> str:
 def of_limit(value: float, limit: float | None, unit: str) -> str:
     """Formats a figure and the most it may be, if that is known: `61.2 of 70.0 W`."""
     if limit is None:
-        return f"{three_figures(value)} {unit}"
+        return isolated(f"{three_figures(value)} {unit}")
     words = _("{value} of {limit} {unit}")
     return words.format(value=three_figures(value), limit=three_figures(limit), unit=unit)
 
@@ -158,12 +158,12 @@ def share(value: float | None) -> str:
         return MISSING
     if not math.isfinite(value):
         return not_finite(value)
-    return f"{value * 100:.1f} %"
+    return isolated(f"{value * 100:.1f} %")
 
 
 def whole_percent(value: float) -> str:
     """Formats a share of 1 in whole percent: `4 %`."""
-    return f"{value * 100:.0f} %"
+    return isolated(f"{value * 100:.0f} %")
 
 
 def whole_shares(shares: Sequence[float]) -> list[float]:
@@ -184,8 +184,8 @@ def memory(value: float | None) -> str:
         return MISSING
     for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "KB")):
         if abs(value) >= 999.5 * 1024 ** (power - 1):
-            return f"{_scaled(value / 1024**power)} {unit}"
-    return f"{value:.0f} B"
+            return isolated(f"{_scaled(value / 1024**power)} {unit}")
+    return isolated(f"{value:.0f} B")
 
 
 def rate(samples_per_second: float | None) -> str:
@@ -204,8 +204,8 @@ def step_time(seconds: float | None) -> str:
     if seconds >= _MINUTE:
         return duration(seconds)
     if seconds >= 0.9995:
-        return f"{three_figures(seconds)} s"
-    return "0 s" if seconds == 0 else f"{three_figures(seconds * 1000)} ms"
+        return isolated(f"{three_figures(seconds)} s")
+    return isolated("0 s" if seconds == 0 else f"{three_figures(seconds * 1000)} ms")
 
 
 def duration(seconds: float | None) -> str:
@@ -214,28 +214,28 @@ def duration(seconds: float | None) -> str:
         return MISSING
     whole = max(0, round(seconds))
     if whole < _MINUTE:
-        return f"{whole} s"
+        return isolated(f"{whole} s")
     if whole < _HOUR:
-        return f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
+        return isolated(f"{whole // _MINUTE} min {whole % _MINUTE:02d} s")
     if whole < _DAY:
-        return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02d} min"
-    return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
+        return isolated(f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02d} min")
+    return isolated(f"{whole // _DAY} d {whole % _DAY // _HOUR} h")
 
 
 def about(seconds: float) -> str:
     """Formats a forecast length of time, no finer than it can be known: `25 s`, `8 min`, `2 h 10 min`, `5 days`."""
     for span, unit in ((365 * _DAY, _("years")), (_DAY, _("days"))):
         if seconds >= 3 * span:
-            return f"{round(seconds / span):,} {unit}"
+            return isolated(f"{round(seconds / span):,} {unit}")
     if seconds < _MINUTE - 2.5:
-        return f"{max(5, 5 * round(seconds / 5))} s"
+        return isolated(f"{max(5, 5 * round(seconds / 5))} s")
     if seconds < _HOUR - 30:
-        return f"{round(seconds / _MINUTE)} min"
+        return isolated(f"{round(seconds / _MINUTE)} min")
     step = 5 * _MINUTE
     whole = step * round(seconds / step)
     if whole % _HOUR == 0 or whole >= _DAY:
-        return f"{round(whole / _HOUR)} h"
-    return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+        return isolated(f"{round(whole / _HOUR)} h")
+    return isolated(f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min")
 
 
 def moment(unix_seconds: float | None) -> str:

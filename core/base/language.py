@@ -5,6 +5,8 @@ Hone is installed. The language is read once, as the process starts: that of `ho
 settings, or of the system.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import locale
@@ -16,8 +18,6 @@ import unicodedata
 from collections.abc import Iterator
 from gettext import translation
 from pathlib import Path
-
-from core.base.places import home
 
 LOCALES = Path(__file__).resolve().parents[2] / "resources" / "locale"
 SOURCE = "en"
@@ -69,7 +69,9 @@ def system_names() -> Iterator[str]:
 
 
 def _in_settings() -> str:
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, ImportError):
+        from core.base.places import home  # not for start.py, which has no libraries yet
+
         return str(json.loads((home() / "settings.json").read_bytes())["language"])
     return ""
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from core.base import settings
 from core.base.errors import OptionsError, TargetError, UserError
 from core.base.jobs import EngineCrashed
-from core.base.language import _
+from core.base.language import LANGUAGES, OPTION, _
 from core.base.settings import VERSION
 from core.cli import benchmark, data, hosts, memory, models, runs, train
 from core.cli.output import (
@@ -70,6 +70,7 @@ def _parser() -> tuple[Parser, CommandParsers]:
             "Exit status: 0 success, 1 failure, 2 wrong arguments, 3 the run doesn't fit into memory, 130 interrupted."
         ),
     )
+    parser.add_argument(OPTION, choices=LANGUAGES, help=_("the language to speak; before the command"))
     parser.add_argument("--version", action="version", version=f"Hone {VERSION}")
     commands = CommandParsers(parser)
     opening = commands.add(

@@ -40,7 +40,7 @@ from PySide6.QtCore import (
     QTranslator,
     Signal,
 )
-from PySide6.QtGui import QFileOpenEvent, QFont, QGuiApplication, QIcon, QShortcut
+from PySide6.QtGui import QFileOpenEvent, QFont, QFontDatabase, QGuiApplication, QIcon, QShortcut
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 from PySide6.QtWidgets import QApplication, QDialogButtonBox, QPlainTextEdit, QWidget
 
@@ -369,6 +369,8 @@ def run_app(argv: Sequence[str]) -> int:
         window.pages.form_made.connect(
             lambda page: application.aboutToQuit.connect(FormAutosave(page, window).save)
         )
+    if (letters := missing_letters()) is not None:
+        window.found.strip.show_error(letters)
     if damage is not None:
         window.found.strip.show_error(damage)
     application.files_opened.connect(window.open_paths)
@@ -463,6 +465,26 @@ def open_home() -> tuple[Settings, OSError | None, UserError | None]:
     if damage is not None:
         log.warning("%s", damage)
     return chosen, trouble, damage
+
+
+LETTERS = {
+    "ko": (QFontDatabase.WritingSystem.Korean, "fonts-noto-cjk"),
+    "zh_CN": (QFontDatabase.WritingSystem.SimplifiedChinese, "fonts-noto-cjk"),
+    "ar": (QFontDatabase.WritingSystem.Arabic, "fonts-noto-core"),
+}
+"""The script of each language, and the package of Debian and Ubuntu that has its letters."""
+
+
+def missing_letters() -> UserError | None:
+    """Say that no font here has the letters of Hone's language, in English, which can be read all the same."""
+    script, package = LETTERS.get(language.LANGUAGE, (None, ""))
+    if script is None or QFontDatabase.families(script):
+        return None
+    return UserError(
+        f"No font here has the letters of {language.NAMES[language.LANGUAGE]}",
+        f"On Debian and Ubuntu, install the package {package}; then start Hone again. "
+        "Until then, HONE_LANGUAGE=en shows Hone in English.",
+    )
 
 
 def set_up(application: QApplication) -> None:

@@ -21,6 +21,7 @@ from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtGui import QFont, QFontDatabase
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 
+from core.base.language import _
 from core.base.processes import source_digest
 from core.base.settings import Appearance, Settings
 from core.benchmark.plan import BenchmarkKind
@@ -196,7 +197,7 @@ class Stage:
             "fit-too-large": partial(self.fit, TOO_LITTLE),
             "fit-measured": partial(self.fit, PLENTY, self.measured),
             "fit-ran-out": partial(self.fit, TOO_LITTLE, self.ran_out),
-            "fit-sheet": partial(self.fit, TOO_LITTLE, partial(self.press, "Fit it for me…")),
+            "fit-sheet": partial(self.fit, TOO_LITTLE, partial(self.press, _("Fit it for me…"))),
             **{f"data-{task.value}": partial(self.data, task) for task in Task},
             "data-sees-chat": partial(self.data, Task.CHAT, view=1),
             "data-lengths": partial(self.data, Task.CHAT, view=2),

@@ -53,6 +53,17 @@ def test_a_change_keeps_the_other_settings(page, tmp_path):
         assert settings == expected
 
 
+def test_a_language_is_spoken_from_the_next_start_on(page):
+    changed = []
+    page.settings_changed.connect(changed.append)
+    assert not page.next_start.isVisibleTo(page)
+    assert page.language.buttons()["ko"].text() == "한국어"
+    page.language.buttons()["ko"].click()
+    assert (changed[-1].language, page.next_start.isVisibleTo(page)) == ("ko", True)
+    page.language.buttons()[""].click()
+    assert (changed[-1].language, page.next_start.isVisibleTo(page)) == ("", False)
+
+
 def test_it_shows_the_folder_of_runs_versions_and_devices(page, monkeypatch, tmp_path):
     assert page.folder.text() == str(tmp_path / "runs")
     page.set_machine(CPU_ONLY)

@@ -1,0 +1,70 @@
+"""What the catalogues say: nothing of a sentence that a program reads is lost, and the glossary's words are used."""
+
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from translations import files, read, template, unfinished
+
+ROOT = Path(__file__).resolve().parent.parent
+LANGUAGES = [path.parts[-3] for path in files()]
+FIELD = re.compile(r"(?<!\{)\{[^{}]*\}(?!\})")
+KEPT = (FIELD, re.compile(r"`[^`]*`"), re.compile(r"</?\w+"), re.compile(r"\n"))
+
+
+@cache
+def translated(language):
+    """The messages that have a translation, each with its forms and the English that each form is of."""
+    catalog = read(next(path for path in files() if path.parts[-3] == language))
+    left = {id(message) for message in unfinished(catalog)}
+    return [
+        (message, message.string if message.pluralizable else (message.string,))
+        for message in catalog
+        if message.id and id(message) not in left
+    ]
+
+
+def sentences(message):
+    return message.id if message.pluralizable else (message.id,)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_a_program_reads_in_a_sentence_stays(language):
+    """Fields with their formats, commands, markup and line breaks; a form for two may say its number in words."""
+    wrong = []
+    for message, forms in translated(language):
+        english = [[Counter(kept.findall(each)) for kept in KEPT] for each in sentences(message)]
+        for place, form in enumerate(forms):
+            found = [Counter(kept.findall(form)) for kept in KEPT]
+            in_words = len(forms) > 2 and place < 3 and all(each <= english[-1][0] for each in found[:1])
+            if found not in english and not (in_words and found[1:] == english[-1][1:]):
+                wrong.append((message.id, form))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_ends_of_a_sentence_stay(language):
+    """Spaces that it is joined at, and the dots of what asks for more."""
+
+    def ends(text):
+        return text[:1] == " ", text[-1:] == " ", text.endswith("…")
+
+    wrong = [
+        (message.id, form)
+        for message, forms in translated(language)
+        for form in forms
+        if ends(form) != ends(sentences(message)[-1])
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_catalogue_has_the_sentences_of_today(language):
+    catalog = read(next(path for path in files() if path.parts[-3] == language))
+    today = {(message.id, message.context) for message in template() if message.id}
+    assert {(message.id, message.context) for message in catalog if message.id} == today, (
+        "run `python3 start.py translate`"
+    )
