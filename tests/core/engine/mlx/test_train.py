@@ -1,5 +1,6 @@
 """Runs on MLX learn what runs on PyTorch learn, batch for batch; they resume bit for bit, and leave the same files."""
 
+import gc
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -223,6 +224,7 @@ def test_the_forecast_comes_to_what_mlx_counts(changes, tmp_path):
     text = write_text(tmp_path / "text.txt")
     asked = {**WRITES, "max_length": 64, "batch_size": 8, "gradient_accumulation_steps": 1, "max_steps": 3}
     options = run_options(Task.CAUSAL_LM, source=source, method=Method.FULL, train=text, **asked)
+    gc.collect()  # what earlier tests left would be freed while it runs
     engine.mx.clear_cache()
     engine.mx.reset_peak_memory()
     before = engine.mx.get_active_memory()
