@@ -343,18 +343,18 @@ def _run_job(name: str, channel: Channel) -> msgspec.Struct | None:
             return write_script(script_request, options)
         case "export":
             export_request = channel.read(ExportRequest)
-            options = find_source(RunFolder(Path(export_request.run)), export_request.checkpoint).options
-            prepare(msgspec.structs.replace(options, device=DeviceOptions(name="cpu")))
+            source = find_source(RunFolder(Path(export_request.run)), export_request.checkpoint)
+            prepare(msgspec.structs.replace(source.options, device=DeviceOptions(name="cpu")))
             os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a run that trains keeps the GPU
             from core.engine.export import job
 
-            writers = job.WRITERS
-            if export_request.kind.needs_mlx:
-                from core.engine.mlx import export as mlx_export
-
-                writers = mlx_export.WRITERS
             with channel.steps() as begin_step:
-                return job.export(export_request, begin_step, writers)
+                if export_request.kind.needs_mlx or source.bits:
+                    from core.engine.mlx import export as mlx_export
+
+                    writers = {**job.WRITERS, **mlx_export.WRITERS}
+                    return job.export(export_request, begin_step, writers, mlx_export.unpack)
+                return job.export(export_request, begin_step)
     return _run_network_job(name, channel)
 
 

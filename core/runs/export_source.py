@@ -19,13 +19,20 @@ from core.runs.models import newest_first, step_of, trained_model
 
 @dataclass(frozen=True)
 class ExportSource:
-    """A run's model on disk. `architecture` is its class in transformers; empty if unknown or a torchvision network."""
+    """A run's model on disk.
+
+    `architecture` is its class in transformers; empty if unknown or a torchvision network. `bits` are those of the
+    weights of an adapter's base model if it is quantized for MLX, else 0; `plain` is then the folder of that model with
+    weights that transformers can read, once there is one.
+    """
 
     run: RunFolder
     options: RunOptions
     folder: Path
     is_adapter: bool
     architecture: str = ""
+    bits: int = 0
+    plain: Path | None = None
 
     @property
     def network(self) -> str:
@@ -44,8 +51,8 @@ class ExportSource:
 
     @property
     def is_packed(self) -> bool:
-        """Whether its base was quantized during training."""
-        return self.options.model.method is Method.QLORA
+        """Whether its base was quantized for the training."""
+        return self.options.model.method is Method.QLORA and not self.bits
 
 
 def find_source(run: RunFolder, checkpoint: str = "") -> ExportSource:
@@ -81,13 +88,16 @@ def find_source(run: RunFolder, checkpoint: str = "") -> ExportSource:
             )
         folder = newest.folder
     is_adapter = holds_adapter(folder)
-    config = config_of(folder)
-    if is_adapter and not config and (base := base_folder(folder)):
-        config = config_of(base)
-    match config.get("architectures"):
-        case [str(architecture), *_others]:
-            return ExportSource(run, options, folder, is_adapter, architecture)
-    return ExportSource(run, options, folder, is_adapter)
+    base = base_folder(folder) if is_adapter else None
+    of_base = config_of(base) if base else {}
+    architecture, bits = "", 0
+    match (config_of(folder) or of_base).get("architectures"):
+        case [str(first), *_others]:
+            architecture = first
+    match of_base.get("quantization"):  # mlx-lm writes it
+        case {"bits": int(number)}:
+            bits = number
+    return ExportSource(run, options, folder, is_adapter, architecture, bits)
 
 
 def base_name(folder: Path) -> str:

@@ -117,7 +117,7 @@ def offers(source: ExportSource, hold: llama_cpp.Hold = lambda start: start()) -
     for kind in ExportKind:
         if why := unsuited(source, kind):
             found.append(KindOffer(kind, why, suits=False))
-        elif why := lacking(kind, hold):
+        elif why := lacking(source, kind, hold):
             found.append(KindOffer(kind, why))
         else:
             found.append(KindOffer(kind, "", caution(source, kind), tuple(_formats(source, kind))))
@@ -153,7 +153,7 @@ def numbers_refusal(kind: ExportKind, numbers: NumberFormat) -> str:
 
 def refusal(source: ExportSource, kind: ExportKind, hold: llama_cpp.Hold = lambda start: start()) -> str:
     """Returns why a model can't be exported as `kind`; empty if it can."""
-    return unsuited(source, kind) or lacking(kind, hold)
+    return unsuited(source, kind) or lacking(source, kind, hold)
 
 
 def unsuited(source: ExportSource, kind: ExportKind) -> str:
@@ -181,8 +181,13 @@ def unsuited(source: ExportSource, kind: ExportKind) -> str:
     return ""
 
 
-def lacking(kind: ExportKind, hold: llama_cpp.Hold) -> str:
-    """Returns why nothing can be exported as `kind` on this computer; empty if it can."""
+def lacking(source: ExportSource, kind: ExportKind, hold: llama_cpp.Hold) -> str:
+    """Returns why a model can't be exported as `kind` on this computer; empty if it can."""
+    if source.bits and not _has_mlx():
+        return _(
+            "Only on a Mac with Apple silicon and macOS 14 or later: its base model is quantized for MLX, and only MLX "
+            "reads that."
+        )
     match kind:
         case ExportKind.GGUF:
             return _lacking_for_gguf(hold)
@@ -235,6 +240,14 @@ def caution(source: ExportSource, kind: ExportKind) -> str:
         return _(
             "It was trained with quantized weights; the merged ones are not quantized and answer slightly differently."
         )
+    if source.bits and kind is ExportKind.ADAPTER:
+        return _(
+            "PEFT can't read that model, quantized for MLX: it comes along with plain weights, in “base”."
+        )
+    if source.bits and kind in (ExportKind.MERGED, ExportKind.OLLAMA, ExportKind.MLX):
+        return _("Its base model has {bits}-bit weights; those of the merged one are not quantized.").format(
+            bits=source.bits
+        )
     if kind.is_adapter and (source.folder / "base").is_dir():
         return _("That model is a past run's: it comes along whole, in the folder “base”.")
     return ""
@@ -244,7 +257,8 @@ def default_pushed(source: ExportSource) -> ExportKind:
     """Returns what is sent to the Hub by default: the adapter if its base is on the Hub, too, else the whole model."""
     if not source.is_adapter:
         return ExportKind.FOLDER
-    return ExportKind.ADAPTER if is_on_hub(base_name(source.folder)) else ExportKind.MERGED
+    adapter = ExportKind.MLX_ADAPTER if source.bits else ExportKind.ADAPTER
+    return adapter if is_on_hub(base_name(source.folder)) else ExportKind.MERGED
 
 
 # --- Disk space
@@ -278,11 +292,16 @@ def size_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> in
         files += (source.folder / "base").glob(WEIGHTS)
     elif kind in (ExportKind.ONNX, ExportKind.COREML):
         numbers = NumberFormat.FP32
-    elif kind is ExportKind.GGUF and numbers is NumberFormat.AUTO:
+    elif numbers is NumberFormat.AUTO and (source.bits or kind is ExportKind.GGUF):
         numbers = NumberFormat.FP16  # or bf16
+    size = sum(path.stat().st_size for path in files)
+    if kind is ExportKind.ADAPTER and source.bits:
+        return size + size_of(source, ExportKind.MERGED, NumberFormat.AUTO)
     if numbers is NumberFormat.AUTO or kind.is_adapter:
-        return sum(path.stat().st_size for path in files)
+        return size
     count, (bits, bits_of_head) = count_weights(files), BITS[numbers]
+    if source.bits:  # with a scale and a bias of 16 bits for 64
+        count = 8 * size * 2 // (2 * source.bits + 1)
     config = config_of(base or source.folder)
     sides = config.get("vocab_size"), config.get("hidden_size")
     head = sides[0] * sides[1] if isinstance(sides[0], int) and isinstance(sides[1], int) else 0
@@ -290,12 +309,19 @@ def size_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> in
 
 
 def bytes_of(source: ExportSource, kind: ExportKind, numbers: NumberFormat) -> int:
-    """Estimates an export's bytes, with the folder that GGUF and MLX are made from, and GGUF's file in 16 bits."""
+    """Estimates an export's bytes, with all that it is made from.
+
+    That is a folder for GGUF and MLX, GGUF's file in 16 bits, and the plain weights of a base model in fp32 that is
+    quantized for MLX.
+    """
+    plain = size_of(source, ExportKind.MERGED, NumberFormat.FP32) if source.bits else 0
     if kind is ExportKind.MLX:
         folder = NumberFormat.BF16 if numbers.is_quantized else numbers
-        return size_of(source, ExportKind.FOLDER, folder) + size_of(source, kind, numbers) + SMALL_FILES
+        return (
+            plain + size_of(source, ExportKind.FOLDER, folder) + size_of(source, kind, numbers) + SMALL_FILES
+        )
     if kind is not ExportKind.GGUF:
-        return size_of(source, kind, numbers) + SMALL_FILES
+        return plain + size_of(source, kind, numbers) + SMALL_FILES
     folder = NumberFormat.AUTO if numbers.is_quantized else numbers
     converted = NumberFormat.FP16 if numbers.is_quantized else numbers
-    return size_of(source, ExportKind.FOLDER, folder) + size_of(source, kind, converted) + SMALL_FILES
+    return plain + size_of(source, ExportKind.FOLDER, folder) + size_of(source, kind, converted) + SMALL_FILES

@@ -26,6 +26,7 @@ from core.engine.export.verify import (
     Written,
     answers,
     by_logits,
+    load_base,
     load_trained,
     merged,
 )
@@ -104,6 +105,10 @@ IN_FORMAT = _(
     "The adapter was merged in fp32 into the weights of its base model as they are stored, even if the run held "
     "them with fewer bits, and written in {numbers}."
 )
+OF_BITS = _(
+    "The weights of its base model have {bits} bits. The adapter was merged in fp32 into the numbers that they stand "
+    "for, and written in {numbers}."
+)
 DTYPES = {
     NumberFormat.FP32: torch.float32,
     NumberFormat.BF16: torch.bfloat16,
@@ -131,7 +136,8 @@ def merge_notes(source: ExportSource, place: ExportTarget) -> tuple[str, ...]:
     numbers = numbers_of(source, place)
     if numbers is NumberFormat.AUTO:
         numbers = NumberFormat.FP32
-    return (IN_FORMAT.format(numbers=numbers),) if source.is_adapter else ()
+    note = OF_BITS if source.bits else IN_FORMAT
+    return (note.format(numbers=numbers, bits=source.bits),) if source.is_adapter else ()
 
 
 def write_whole(source: ExportSource, place: ExportTarget, tell: Tell) -> Tolerance:
@@ -190,7 +196,7 @@ FILES = ("adapter_config.json", "adapter_model.safetensors", "config.json", *BES
 
 
 def write_adapter(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:
-    """Copies the matrices, and their base model if it is a past run's.
+    """Copies the matrices, and writes their base model if it is a past run's or quantized for MLX.
 
     Raises:
         ModelError: The adapter or its base can't be read.
@@ -202,21 +208,31 @@ def write_adapter(source: ExportSource, place: ExportTarget, tell: Tell) -> Writ
     if (source.folder / BASE).is_dir():
         (place.into / BASE).mkdir()
         copy_files(source.folder / BASE, place.into / BASE, (*WEIGHTS, *BESIDE))
+    tolerance = EXACT
+    if source.plain is not None:
+        numbers = numbers_of(source, place)
+        load_base(source).to(DTYPES[numbers]).save_pretrained(place.into / BASE)
+        tolerance = HALF.get(numbers, EXACT)
     note = name_base(source, place, "base_model_name_or_path")
-    exported = replace(source, folder=place.into)
-    check = by_logits(source.options.task, EXACT, lambda rows: answers(load_trained(exported), rows))
+    exported = replace(source, folder=place.into, plain=None)
+    check = by_logits(source.options.task, tolerance, lambda rows: answers(load_trained(exported), rows))
     return Written(check, notes=(note,) if note else ())
 
 
 def name_base(source: ExportSource, place: ExportTarget, field: str) -> str:
     """Writes the base's final place into `field` of the adapter's config; returns a note on it, or an empty text."""
     base = base_name(source.folder)
-    if (source.folder / BASE).is_dir():
+    if (place.into / BASE).is_dir():
         base = str(place.target / BASE)
         change_json(place.into / "adapter_config.json", **{field: base})
         note = _(
             "Its base is the model of a past run, in {folder}/; update adapter_config.json if you move it."
         )
+        if source.bits:
+            note = _(
+                "Its base was quantized for MLX and has plain weights in {folder}/; update adapter_config.json if you "
+                "move it."
+            )
         return note.format(folder=BASE)
     if is_on_hub(base) or not Path(base).is_absolute():
         return ""

@@ -6,6 +6,7 @@ the person's own prompts are left out.
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,9 @@ def _licence(first: RunOptions) -> str:
 
 
 Writer = Callable[[ExportSource, verify.ExportTarget, verify.Tell], verify.Written]
+Unpack = Callable[[ExportSource, Path, verify.Tell], ExportSource]
+"""Writes the plain weights of a base model that is quantized for MLX into a new folder, and returns the source with it;
+other sources as they are."""
 
 WRITERS: Mapping[ExportKind, Writer] = {
     ExportKind.FOLDER: write_folder,
@@ -253,7 +257,10 @@ class NotTheSame(ModelError):  # noqa: N818 - said as the person sees it
 
 
 def export(
-    request: ExportRequest, tell: verify.Tell, writers: Mapping[ExportKind, Writer] = WRITERS
+    request: ExportRequest,
+    tell: verify.Tell,
+    writers: Mapping[ExportKind, Writer] = WRITERS,
+    unpack: Unpack = lambda source, _into, _tell: source,
 ) -> ExportReport:
     """Writes the export into `request.staging` by one of `writers`, and checks it there.
 
@@ -263,12 +270,14 @@ def export(
         UserError: The model can't be read or exported.
         NotTheSame: The export's answers differ from the trained model's.
     """
-    source = find_source(RunFolder(Path(request.run)), request.checkpoint)
     into = Path(request.staging)
+    plain = into / "plain"
+    source = unpack(find_source(RunFolder(Path(request.run)), request.checkpoint), plain, tell)
     written = writers[request.kind](
         source, verify.ExportTarget(into, Path(request.target), request.numbers), tell
     )
     agreement, unchecked = _check(source, written, tell)
+    shutil.rmtree(plain, ignore_errors=True)
     if agreement is not None and not agreement.holds:
         detail = _("{agreement} The export was deleted. Please report this bug of Hone or a library.")
         raise NotTheSame(

@@ -34,7 +34,7 @@ def load_trained(source: ExportSource) -> Any:
     """
     with torch.random.fork_rng():
         if source.is_adapter:
-            model = with_adapter(_load_base(source), source.folder)
+            model = with_adapter(load_base(source), source.folder)
         elif source.network:
             model = _load_network(source.folder)
         else:
@@ -42,7 +42,7 @@ def load_trained(source: ExportSource) -> Any:
         return model.eval().requires_grad_(False)
 
 
-def _load_base(source: ExportSource) -> Any:
+def load_base(source: ExportSource) -> Any:
     """Returns an adapter's base with the adapter's head; random weights are drawn again from the run's seed."""
     if source.network:
         recipe, weights = read_recipe(source.folder), source.folder / BASE / "model.safetensors"
@@ -53,9 +53,10 @@ def _load_base(source: ExportSource) -> Any:
         return load_image_model(options, model, recipe.labels).model
     from transformers import AutoConfig
 
-    base = base_of(source.folder)
+    base = str(source.plain or base_of(source.folder))
     with explained(base):
-        config = AutoConfig.from_pretrained(config_beside(source.folder), trust_remote_code=False)
+        place = source.plain or config_beside(source.folder)
+        config = AutoConfig.from_pretrained(place, trust_remote_code=False)
     if hasattr(config, "quantization_config"):
         del config.quantization_config
     if source.options.task.reads_images:

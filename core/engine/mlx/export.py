@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -17,6 +18,7 @@ from mlx import nn
 from mlx.utils import tree_flatten
 from mlx_lm import utils
 from transformers import AutoConfig
+from transformers.core_model_loading import revert_weight_conversion
 
 from core.base.errors import ModelError
 from core.base.language import _
@@ -34,8 +36,10 @@ from core.engine.export.verify import (
 from core.engine.mlx import model as models
 from core.engine.mlx.architectures import left_out, why_not
 from core.engine.mlx.build import folder_of, use_cpu
+from core.engine.mlx.names import as_published
 from core.engine.mlx.skeleton import add_adapter, is_dora, lora_parameters, set_magnitudes, tensor_of
 from core.engine.models.past_runs import BASE, base_of, config_beside
+from core.engine.models.text import random_model
 from core.jobs.export import ExportKind, NumberFormat
 from core.options.choices import AFFINE_BITS, AFFINE_GROUP
 from core.options.sources import short_name
@@ -44,6 +48,47 @@ from core.runs.export_source import ExportSource, base_name
 KERNELS = Tolerance(1e-4, _("MLX adds the same numbers in another order, which changes the last digits."))
 QUANTIZED = {NumberFormat.AFFINE8: 0.2, NumberFormat.AFFINE4: 1.0}
 """Tolerances, see `Tolerance`. A small Llama was off by 14 % and 72 %. `_rounding` finds weights that are wrong."""
+
+
+def unpack(source: ExportSource, into: Path, tell: Tell) -> ExportSource:
+    """Writes an adapter's base model that is quantized for MLX with the same numbers in fp32, as transformers loads it.
+
+    Returns:
+        The source with that folder; one with another base as it is.
+
+    Raises:
+        ModelError: The base can't be read, or its weights can't be brought into the order of transformers.
+    """
+    if not source.bits:
+        return source
+    _prepare(source)
+    tell(_("Unpacking the base model"))
+    folder = folder_of(base_of(source.folder))
+    model = _exact(models.load(folder))
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    for name in ("quantization", "quantization_config"):
+        vars(config).pop(name, None)
+    with torch.device("meta"):
+        like: Any = random_model(config, source.options.task)
+    named = {
+        name: weight for name, weight in like.state_dict().items() if name not in like.all_tied_weights_keys
+    }
+    shapes = {name: tuple(one.shape) for name, one in revert_weight_conversion(like, named).items()}
+    try:
+        weights = as_published(model, tree_flatten(model.parameters(), destination={}), shapes)
+    except (ValueError, KeyError) as error:
+        raise ModelError(
+            _("{name} can't be exported").format(name=source.run.name),
+            _(
+                "Its base model is quantized for MLX, and Hone can't bring the weights into the order of transformers, "
+                "with which it compares each export."
+            ),
+        ) from error
+    into.mkdir()
+    models.write(weights, into)
+    config.architectures = [type(like).__name__]
+    config.save_pretrained(into)
+    return replace(source, plain=into)
 
 
 def write_folder(source: ExportSource, place: ExportTarget, tell: Tell) -> Written:

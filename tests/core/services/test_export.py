@@ -7,6 +7,7 @@ import sys
 import threading
 import tomllib
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -300,3 +301,47 @@ def test_what_suits_the_model_is_offered_before_what_does_not(tmp_path, task, fi
     between = offered[len(first) : -len(last)]
     assert between, "the Hub and what this computer lacks"
     assert all(offer.refusal and offer.suits for offer in between)
+
+
+@pytest.fixture
+def on_bits(tmp_path):
+    """A run whose base model has 100,000 weights of 4 bits, with a scale and a bias for 64."""
+    base = tmp_path / "base"
+    base.mkdir()
+    config = {"architectures": ["LlamaForCausalLM"], "quantization": {"group_size": 64, "bits": 4}}
+    (base / "config.json").write_text(json.dumps(config))
+    (base / "model.safetensors").write_bytes(bytes(56_250))
+    return source(tmp_path / "run", Task.CHAT, adapter=str(base))
+
+
+def test_what_was_trained_on_weights_of_mlx_is_exported_only_where_mlx_is(on_bits, monkeypatch):
+    monkeypatch.setattr(offered, "_has_mlx", lambda: False)
+    for offer in offers(on_bits):
+        assert not offer.suits or "only MLX reads that" in offer.refusal
+    monkeypatch.setattr(offered, "_has_mlx", lambda: True)
+    found = {offer.kind: offer for offer in offers(on_bits)}
+    assert not any("only MLX reads" in offer.refusal for offer in found.values())
+    assert "it comes along with plain weights" in found[ExportKind.ADAPTER].caution
+    assert "Its base model has 4-bit weights" in found[ExportKind.MERGED].caution
+    assert not found[ExportKind.MLX_ADAPTER].caution
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "bytes_a_weight"),
+    [
+        (ExportKind.MERGED, NumberFormat.AUTO, 4 + 2),
+        (ExportKind.ADAPTER, NumberFormat.AUTO, 4 + 2),
+        (ExportKind.MLX, NumberFormat.AFFINE4, 4 + 2 + 4.5 / 8),
+        (ExportKind.GGUF, NumberFormat.AUTO, 4 + 2 + 2),
+        (ExportKind.MLX_ADAPTER, NumberFormat.AUTO, 4),
+    ],
+)
+def test_the_plain_weights_of_such_a_base_are_counted(kind, numbers, bytes_a_weight, on_bits):
+    needed = bytes_of(on_bits, kind, numbers) - SMALL_FILES
+    assert needed == pytest.approx(100_000 * bytes_a_weight, rel=0.01)
+
+
+def test_the_hub_gets_what_mlx_lm_reads_with_such_a_base(on_bits, monkeypatch):
+    monkeypatch.setattr(offered, "is_on_hub", lambda _base: True)
+    assert default_pushed(on_bits) is ExportKind.MLX_ADAPTER
+    assert default_pushed(replace(on_bits, bits=0)) is ExportKind.ADAPTER

@@ -17,6 +17,7 @@ from core.jobs.export import ExportKind, ExportReport, ExportRequest, NumberForm
 from core.options import RunOptions, run_file
 from core.options.catalogue import with_changes
 from core.options.choices import Method, Task
+from core.runs.export_source import ExportSource
 from core.runs.folder import RunFolder
 from tests.fakes.models import instructions, save_tiny_talker, write_json
 from tests.fakes.training import run_options
@@ -28,7 +29,7 @@ from mlx_lm import utils
 
 from core.engine.mlx import export as mlx_export
 from core.engine.mlx.train import train_run
-from tests.core.engine.mlx.test_train import KINDS
+from tests.core.engine.mlx.test_train import KINDS, save_shifted
 
 
 def trained(folder: Path, options: RunOptions) -> RunFolder:
@@ -100,7 +101,8 @@ def exported(
         numbers=numbers,
         checkpoint=checkpoint,
     )
-    report = export(request, lambda _doing: None, {**WRITERS, **mlx_export.WRITERS})
+    writers = {**WRITERS, **mlx_export.WRITERS}
+    report = export(request, lambda _doing: None, writers, mlx_export.unpack)
     assert report.agreement is not None
     assert report.agreement.holds
     assert report.agreement.held_out
@@ -240,3 +242,111 @@ def test_an_architecture_that_mlx_lm_has_not_is_refused(runs, tmp_path):
     with pytest.raises(ModelError, match="can't be exported for MLX") as refused:
         exported(run, ExportKind.MLX, tmp_path / "out")
     assert "codegen is not in mlx-lm" in refused.value.detail
+
+
+# --- Bases that were quantized before
+
+
+def quantized(model: Path, into: Path) -> Path:
+    """Writes a model as mlx-lm's `convert` does, in 4 bits with scales in bf16."""
+    into.mkdir()
+    plain, config = utils.load_model(model)
+    plain.set_dtype(mx.bfloat16)
+    packed, config = utils.quantize_model(plain, {**config, "dtype": "bfloat16"}, 32, 4)
+    utils.save_model(into, packed)
+    utils.save_config(config, into / "config.json")
+    for path in model.glob("*token*"):
+        shutil.copy(path, into)
+    return into
+
+
+@pytest.fixture(scope="module")
+def on_bits(tmp_path_factory):
+    """A run of QLoRA on such a base."""
+    folder = tmp_path_factory.mktemp("bits")
+    plain = save_tiny_talker(folder / "talker", hidden_size=64, rope_parameters=ROPE)
+    base = quantized(published_before(plain, folder / "before"), folder / "base")
+    asked = {"max_length": 96, "max_steps": 6, "batch_size": 4, "eval_fraction": 0.2, "learning_rate": 1e-2}
+    rows = write_json(folder / "rows.json", instructions(20))
+    options = run_options(
+        Task.CHAT, source=base, method=Method.QLORA, train=rows, lora_rank=4, predictions=2, **asked
+    )
+    return trained(folder / "run", options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "note"),
+    [
+        (ExportKind.MERGED, NumberFormat.AUTO, "have 4 bits. The adapter was merged in fp32"),
+        (ExportKind.MERGED, NumberFormat.FP32, "and written in fp32"),
+        (ExportKind.MLX, NumberFormat.FP32, "and written in fp32"),
+        (ExportKind.MLX, NumberFormat.AFFINE4, "and written in bf16"),
+        (ExportKind.MLX_ADAPTER, NumberFormat.AUTO, "it is needed to use the adapter"),
+        (ExportKind.ADAPTER, NumberFormat.AUTO, "was quantized for MLX and has plain weights in base/"),
+    ],
+)
+def test_what_was_trained_on_quantized_weights_is_exported(kind, numbers, note, on_bits, tmp_path):
+    report = exported(on_bits, kind, tmp_path / "out", numbers)
+    is_rounded = numbers is not NumberFormat.FP32 and kind is not ExportKind.MLX_ADAPTER
+    assert (report.agreement.largest > 1e-4) is is_rounded
+    assert note in " ".join(report.notes)
+    assert not [one for one in report.notes if "trained with quantized weights" in one]
+    assert not [name for name in report.files if name.startswith("plain")]
+    if kind is ExportKind.MLX_ADAPTER:
+        assert "model.safetensors" not in " ".join(report.files)
+        return
+    folder = tmp_path / "out" / ("base" if kind is ExportKind.ADAPTER else "")
+    config = json.loads((folder / "config.json").read_text())
+    assert ("quantization" in config) is numbers.is_affine
+    assert config["rope_theta" if kind is ExportKind.MLX else "rope_parameters"]
+
+
+def test_peft_adds_an_exported_adapter_to_its_plain_base(on_bits, tmp_path):
+    from peft import AutoPeftModelForCausalLM
+
+    exported(on_bits, ExportKind.ADAPTER, tmp_path / "out")
+    exported(on_bits, ExportKind.MERGED, tmp_path / "merged", NumberFormat.FP32)
+    ids = torch.tensor([[3, 4, 5, 6, 7, 8]])
+    with torch.no_grad():
+        adapted, merged = (
+            load(tmp_path / name, dtype=torch.float32).eval()(input_ids=ids).logits
+            for load, name in (
+                (AutoPeftModelForCausalLM.from_pretrained, "out"),
+                (AutoModelForCausalLM.from_pretrained, "merged"),
+            )
+        )
+    assert (adapted - merged).abs().max() < 0.05 * merged.abs().max()
+    assert (
+        load_file(tmp_path / "out" / "base" / "model.safetensors")["model.norm.weight"].dtype
+        is torch.bfloat16
+    )
+
+
+def beside_quantized(model: Path, folder: Path) -> tuple[ExportSource, Path]:
+    """What is read of an adapter for a model that is quantized into `folder`, and the base that this makes."""
+    converted, adapter = folder / "converted", folder / "adapter"
+    mlx_export._convert(model, converted)
+    base = quantized(converted, folder / "base")
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(base)}))
+    options = RunOptions(task=Task.CHAT)
+    return ExportSource(RunFolder(folder), options, adapter, is_adapter=True, bits=4), base
+
+
+def test_a_base_whose_weights_can_not_be_brought_back_is_refused_before_anything_is_written(tmp_path):
+    source, _base = beside_quantized(save_shifted(tmp_path / "model"), tmp_path)
+    with pytest.raises(ModelError, match="can't bring the weights into the order of transformers"):
+        mlx_export.unpack(source, tmp_path / "plain", lambda _doing: None)
+    assert not (tmp_path / "plain").exists()
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gemma3", "phi3", "mixtral"])
+def test_the_plain_weights_of_a_quantized_base_compute_the_same(kind, tmp_path):
+    source, base = beside_quantized(KINDS[kind](tmp_path / "model"), tmp_path)
+    plain = mlx_export.unpack(source, tmp_path / "plain", lambda _doing: None).plain
+    ids = torch.tensor([[3, 4, 5, 6, 7, 8]])
+    with torch.no_grad():
+        found = AutoModelForCausalLM.from_pretrained(plain).eval()(input_ids=ids).logits.numpy()
+    packed = mlx_export._plain(base)
+    assert any(hasattr(module, "bits") for _name, module in packed.named_modules())
+    assert np.abs(np.array(mlx_export._exact(packed)(mx.array(ids.numpy()))) - found).max() < 1e-4
