@@ -23,7 +23,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QIcon, QIconEngine, QPai
 from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
-from core.base.language import _
+from core.base.language import _, pgettext
 from core.base.settings import Appearance
 from gui.base.tokens import DARK, GUTTER, LIGHT, Tokens
 
@@ -190,7 +190,11 @@ def _set_property(widget: QWidget, name: str, value: object) -> None:
         widget.style().polish(widget)
 
 
-APPEARANCES = {Appearance.SYSTEM: _("System"), Appearance.LIGHT: _("Light"), Appearance.DARK: _("Dark")}
+APPEARANCES = {
+    Appearance.SYSTEM: _("System"),
+    Appearance.LIGHT: pgettext("colours", "Light"),
+    Appearance.DARK: _("Dark"),
+}
 SCHEMES = {
     Appearance.SYSTEM: Qt.ColorScheme.Unknown,
     Appearance.LIGHT: Qt.ColorScheme.Light,
