@@ -179,12 +179,12 @@ def _first(rows: Any, count: int | None) -> Any:
 
 def _report_blocks(train: Blocks, options: RunOptions, reporter: Reporter) -> None:
     if train.tokens < train.length:
-        title = _("The training text is one block of {tokens:,} tokens").format(tokens=train.tokens)
+        title = _("The text is one block of {tokens:,} tokens").format(tokens=train.tokens)
         reporter.note("blocks", title, _("A block has at most {length:,}.").format(length=train.length))
         return
     title = ngettext(
-        "The training text is split into {count:,} block of {length:,} tokens",
-        "The training text is split into {count:,} blocks of {length:,} tokens",
+        "The text is split into {count:,} block of {length:,} tokens",
+        "The text is split into {count:,} blocks of {length:,} tokens",
         len(train.rows),
     ).format(count=len(train.rows), length=train.length)
     details = []
