@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from core.base.language import OPTION, _
+from core.base.language import _, split_off
 from core.base.processes import foreign_environment
 from core.cli import program
 
@@ -196,7 +196,7 @@ def open_window(arguments: Sequence[str]) -> int:
 
 def main() -> int:
     """Run the program with the process's arguments and return its exit status."""
-    arguments = sys.argv[3:] if sys.argv[1:2] == [OPTION] else sys.argv[1:]
+    _language, arguments = split_off(sys.argv[1:])
     return program.run(arguments, partial(open_window, arguments), None if has_terminal() else show_message)
 
 

@@ -20,6 +20,13 @@ SOURCES = ("core", "gui")
 LOCALES = ROOT / "resources" / "locale"
 COMMENT = "Translators:"
 WIDTH = 110
+HEADER = {
+    "project": "Hone",
+    "version": "main",
+    "msgid_bugs_address": "docs/translating.md",
+    "last_translator": "The Hone authors",
+    "language_team": "The Hone authors",
+}
 
 
 def template() -> Catalog:
@@ -44,14 +51,7 @@ def read(path: Path) -> Catalog:
     """The translations in a language's file; none if there is no file yet."""
     language = path.parts[-3]
     if not path.exists():
-        about = {
-            "project": "Hone",
-            "version": "",
-            "msgid_bugs_address": "",
-            "last_translator": "",
-            "language_team": "",
-        }
-        return Catalog(language, header_comment="# Sentences of Hone.", fuzzy=False, **about)
+        return Catalog(language, header_comment="# Sentences of Hone.", fuzzy=False, **HEADER)
     with path.open("rb") as file:
         return read_po(file, language)
 

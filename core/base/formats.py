@@ -10,8 +10,23 @@ import time
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from typing import TypeVar
 
 from core.base.language import _, isolated, ngettext
+
+Value = TypeVar("Value")
+
+
+def _in_one_piece(write: Callable[[Value], str]) -> Callable[[Value], str]:
+    """Has a function isolate what it writes: a figure stays before its unit in a sentence from right to left, too."""
+
+    @wraps(write)
+    def written(value: Value) -> str:
+        return isolated(write(value))
+
+    return written
+
 
 # --- Metrics
 
@@ -152,18 +167,20 @@ def compact_count(value: int) -> str:
     return f"{value:,}"
 
 
+@_in_one_piece
 def share(value: float | None) -> str:
     """Formats a share of 1 in percent: `95.3 %`."""
     if value is None:
         return MISSING
     if not math.isfinite(value):
         return not_finite(value)
-    return isolated(f"{value * 100:.1f} %")
+    return f"{value * 100:.1f} %"
 
 
+@_in_one_piece
 def whole_percent(value: float) -> str:
     """Formats a share of 1 in whole percent: `4 %`."""
-    return isolated(f"{value * 100:.0f} %")
+    return f"{value * 100:.0f} %"
 
 
 def whole_shares(shares: Sequence[float]) -> list[float]:
@@ -178,14 +195,15 @@ def whole_shares(shares: Sequence[float]) -> list[float]:
     return [percent / 100 for percent in percents]
 
 
+@_in_one_piece
 def memory(value: float | None) -> str:
     """Formats bytes: `912 MB`, `9.6 GB`, `134 GB`."""
     if value is None:
         return MISSING
     for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "KB")):
         if abs(value) >= 999.5 * 1024 ** (power - 1):
-            return isolated(f"{_scaled(value / 1024**power)} {unit}")
-    return isolated(f"{value:.0f} B")
+            return f"{_scaled(value / 1024**power)} {unit}"
+    return f"{value:.0f} B"
 
 
 def rate(samples_per_second: float | None) -> str:
@@ -195,6 +213,7 @@ def rate(samples_per_second: float | None) -> str:
     return _("{speed} examples/s").format(speed=three_figures(samples_per_second))
 
 
+@_in_one_piece
 def step_time(seconds: float | None) -> str:
     """Formats the time of one step: `42.1 ms`, `1.93 s`, `2 min 05 s`."""
     if seconds is None:
@@ -204,47 +223,49 @@ def step_time(seconds: float | None) -> str:
     if seconds >= _MINUTE:
         return duration(seconds)
     if seconds >= 0.9995:
-        return isolated(f"{three_figures(seconds)} s")
-    return isolated("0 s" if seconds == 0 else f"{three_figures(seconds * 1000)} ms")
+        return f"{three_figures(seconds)} s"
+    return "0 s" if seconds == 0 else f"{three_figures(seconds * 1000)} ms"
 
 
+@_in_one_piece
 def duration(seconds: float | None) -> str:
     """Formats a length of time: `8 s`, `2 min 05 s`, `1 h 20 min`, `2 d 3 h`."""
     if seconds is None:
         return MISSING
     whole = max(0, round(seconds))
     if whole < _MINUTE:
-        return isolated(f"{whole} s")
+        return f"{whole} s"
     if whole < _HOUR:
-        return isolated(f"{whole // _MINUTE} min {whole % _MINUTE:02d} s")
+        return f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
     if whole < _DAY:
-        return isolated(f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02d} min")
-    return isolated(f"{whole // _DAY} d {whole % _DAY // _HOUR} h")
+        return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02d} min"
+    return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
 
 
+@_in_one_piece
 def about(seconds: float) -> str:
     """Formats a forecast length of time, no finer than it can be known: `25 s`, `8 min`, `2 h 10 min`, `5 days`."""
     for span, unit in ((365 * _DAY, _("years")), (_DAY, _("days"))):
         if seconds >= 3 * span:
-            return isolated(f"{round(seconds / span):,} {unit}")
+            return f"{round(seconds / span):,} {unit}"
     if seconds < _MINUTE - 2.5:
-        return isolated(f"{max(5, 5 * round(seconds / 5))} s")
+        return f"{max(5, 5 * round(seconds / 5))} s"
     if seconds < _HOUR - 30:
-        return isolated(f"{round(seconds / _MINUTE)} min")
+        return f"{round(seconds / _MINUTE)} min"
     step = 5 * _MINUTE
     whole = step * round(seconds / step)
     if whole % _HOUR == 0 or whole >= _DAY:
-        return isolated(f"{round(whole / _HOUR)} h")
-    return isolated(f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min")
+        return f"{round(whole / _HOUR)} h"
+    return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
 
 
+@_in_one_piece
 def moment(unix_seconds: float | None) -> str:
-    """Formats a local point in time: `21 Nov, 14:05`, or the day if it is in another year: `21 Nov 2025`."""
+    """Formats a local point in time: `11-21 14:05`, or the day if it is in another year: `2025-11-21`."""
     if unix_seconds is None:
         return MISSING
     then = time.localtime(unix_seconds)
-    form = "%d %b, %H:%M" if then.tm_year == time.localtime().tm_year else "%d %b %Y"
-    return time.strftime(form, then).lstrip("0")
+    return time.strftime("%m-%d %H:%M" if then.tm_year == time.localtime().tm_year else "%Y-%m-%d", then)
 
 
 def epochs(value: float) -> str:

@@ -76,8 +76,18 @@ def _in_settings() -> str:
     return ""
 
 
-if sys.argv[1:2] == [OPTION]:  # for the processes that this one starts, too
-    os.environ[VARIABLE] = "".join(sys.argv[2:3])
+def split_off(arguments: list[str]) -> tuple[str, list[str]]:
+    """Returns the language that a command line begins with, empty without one, and the rest of it."""
+    first, *rest = arguments or [""]
+    if first == OPTION:
+        return (rest or [OPTION])[0], rest[1:]
+    if first.startswith(f"{OPTION}="):
+        return first.partition("=")[2], rest
+    return "", arguments
+
+
+if named := split_off(sys.argv[1:])[0]:
+    os.environ[VARIABLE] = named  # for the processes that this one starts, too
 
 LANGUAGE = choose()
 IS_RIGHT_TO_LEFT = LANGUAGE == "ar"

@@ -38,7 +38,7 @@ FEWEST, MOST = 2, 12
 """Numbers of runs that can be compared: more curves can't be distinguished."""
 
 ROUNDING = 0.005
-"""By this share the losses of two runs may differ that are the same but for rounding."""
+"""By this share the losses, and what follows from them, may differ of runs that are the same but for rounding."""
 
 
 class Absent(StrEnum):

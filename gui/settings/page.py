@@ -1,5 +1,6 @@
 """Settings: appearance, folders, the Hub, this computer, versions; and the device check."""
 
+import os
 import platform
 from collections.abc import Callable
 from functools import partial
@@ -22,7 +23,7 @@ from PySide6.QtWidgets import (
 
 from core.base.errors import UserError
 from core.base.formats import MISSING, memory, plain_number
-from core.base.language import LANGUAGES, _
+from core.base.language import LANGUAGES, VARIABLE, _
 from core.base.settings import REPOSITORY, VERSION, Appearance, Settings, home, runs_folder
 from core.jobs.devices import Agreement, DeviceCheckReport, DeviceCheckRequest, DeviceComparison
 from core.options.choices import device_title
@@ -171,7 +172,7 @@ class SettingsPage(QWidget):
         self._settings = settings
         self.appearance.set_value(settings.appearance.value)
         self.language.set_value(settings.language)
-        self.next_start.setVisible(settings.language != self._spoken)
+        self.next_start.setVisible(settings.language != self._spoken and VARIABLE not in os.environ)
         self.folder.setText(str(runs_folder(settings)))
         self.keep_awake.setChecked(settings.keep_awake)
         self.notify.setChecked(settings.notify)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.base.language import NAMES, of_system
+from core.base.language import NAMES, of_system, split_off
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -32,30 +32,36 @@ def test_the_systems_language_is_known_by_any_of_its_names(monkeypatch, names, c
 
 
 def spoken(home: Path, *arguments: str, **environment: str) -> str:
-    """The language of a new process, and what it says of a number that is none."""
-    code = (
-        "import gettext; gettext.translation = lambda _name, _folder, codes, fallback: Said(codes[0])\n"
-        "class Said(gettext.NullTranslations):\n"
-        "    def __init__(self, code): super().__init__(); self.code = code\n"
-        "    def gettext(self, message): return f'{self.code}: {message}'\n"
-        "import pathlib; pathlib.Path.exists = lambda _path: True\n"  # every language has its catalogue
-        "from core.base.formats import number; print(number(float('nan')))"
-    )
+    """The language of a new process."""
     others = {"PYTHONPATH": str(ROOT), "HONE_HOME": str(home), "SYSTEMROOT": os.environ.get("SYSTEMROOT", "")}
-    command = [sys.executable, "-c", code, *arguments]
+    command = [sys.executable, "-c", "from core.base.language import LANGUAGE; print(LANGUAGE)", *arguments]
     done = subprocess.run(command, env={**others, **environment}, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
 def test_the_language_is_that_of_the_command_the_variable_the_settings_and_the_system_in_this_order(tmp_path):
-    assert spoken(tmp_path, LANG="ko_KR.UTF-8") == "ko: not a number"
+    assert spoken(tmp_path, LANG="ko_KR.UTF-8") == "ko"
     (tmp_path / "settings.json").write_text(json.dumps({"language": "zh_CN"}))
-    assert spoken(tmp_path, LANG="ko_KR.UTF-8") == "zh_CN: not a number"
-    assert spoken(tmp_path, HONE_LANGUAGE="ar") == "ar: not a number"
-    assert spoken(tmp_path, "--language", "en", HONE_LANGUAGE="ar") == "en: not a number"
+    assert spoken(tmp_path, LANG="ko_KR.UTF-8") == "zh_CN"
+    assert spoken(tmp_path, HONE_LANGUAGE="ar") == "ar"
+    assert spoken(tmp_path, "--language", "en", HONE_LANGUAGE="ar") == "en"
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"language": "xx"}', '{"language": 3}'])
 def test_settings_that_name_no_language_leave_the_systems(tmp_path, content):
     (tmp_path / "settings.json").write_text(content)
-    assert spoken(tmp_path, LANG="ko_KR.UTF-8") == "ko: not a number"
+    assert spoken(tmp_path, LANG="ko_KR.UTF-8") == "ko"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "language", "rest"),
+    [
+        (["--language", "ko", "runs"], "ko", ["runs"]),
+        (["--language=ko"], "ko", []),
+        (["--language"], "--language", []),  # which is then refused as a language
+        (["runs", "--language", "ko"], "", ["runs", "--language", "ko"]),
+        ([], "", []),
+    ],
+)
+def test_a_command_line_begins_with_its_language(arguments, language, rest):
+    assert split_off(arguments) == (language, rest)

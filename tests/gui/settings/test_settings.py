@@ -53,7 +53,11 @@ def test_a_change_keeps_the_other_settings(page, tmp_path):
         assert settings == expected
 
 
-def test_a_language_is_spoken_from_the_next_start_on(page):
+def test_a_language_is_spoken_from_the_next_start_on(page, monkeypatch):
+    page.language.buttons()["ko"].click()
+    assert not page.next_start.isVisibleTo(page), "HONE_LANGUAGE names another"
+    page.language.buttons()[""].click()
+    monkeypatch.delenv("HONE_LANGUAGE")
     changed = []
     page.settings_changed.connect(changed.append)
     assert not page.next_start.isVisibleTo(page)
