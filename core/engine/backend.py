@@ -11,8 +11,8 @@ from core.engine.devices.capabilities import (
 from core.engine.environment import prepare_torchvision
 from core.engine.run.checkpoints import saved_by
 from core.options import RunOptions
-from core.options.backend_rules import needs_mlx, why_not_mlx
-from core.options.catalogue import with_changes
+from core.options.backend_rules import needs_mlx, only_with_mlx, why_not_mlx
+from core.options.catalogue import options_by_path, with_changes
 from core.options.choices import Backend, Method
 from core.runs.models import Checkpoint
 from core.runs.words import AS_ASKED
@@ -50,7 +50,8 @@ def choose(options: RunOptions) -> tuple[Backend, str]:
             (Fix(_("Train LoRA"), {"model.method": "lora"}),),
         )
     if reason and must:
-        fix = Fix(_("Use PyTorch"), {"device.backend": "torch", "model.quantization": "auto"})
+        usual = {path: options_by_path()[path].default for path in only_with_mlx(options)}
+        fix = Fix(_("Use PyTorch"), {"device.backend": "torch", **usual})
         raise error(_("MLX can't train this run"), f"{reason[:1].upper()}{reason[1:]}.", (fix,))
     if reason:
         return Backend.TORCH, f"torch: {reason}"

@@ -39,7 +39,7 @@ from core.engine.models import parts, refusals, vision
 from core.engine.models.past_runs import weights_in
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
-from core.engine.training import arguments, loss_scale
+from core.engine.training import arguments, lion, loss_scale
 from core.engine.training.build import prepare, trained_by
 from core.jobs.script import SCRIPT, Script, ScriptRequest
 from core.options import RunOptions
@@ -78,6 +78,7 @@ MODULES = {
     "os": "import os",
     "pathlib": "import pathlib",
     "Iterable": "from collections.abc import Iterable",
+    "Callable": "from collections.abc import Callable",
     "dataclass": "from dataclasses import dataclass",
     "partial": "from functools import partial",
     "Any": "from typing import Any",
@@ -319,6 +320,9 @@ def _of_options(options: RunOptions) -> dict[str, Any]:
         optimizer = Code(f"(torchao.optim.CPUOffloadOptimizer, {inner})")
     elif training.optimizer is Optimizer.ADAM:
         optimizer = Code(f"(torch.optim.Adam, { ({'fused': True} | numbers)!r})")
+    elif training.optimizer is Optimizer.LION:
+        del numbers["eps"]
+        optimizer = Code(f"(Lion, {numbers!r})")
     computed = {Precision.BF16: "torch.bfloat16", Precision.FP16: "torch.float16"}
     dtype = computed.get(options.device.precision, "torch.float32")
     nf4 = f'bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype={dtype}'
@@ -397,7 +401,7 @@ def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any])
     task, method, by = options.task, options.model.method, trained_by(options, prepared)
     is_network, collate = bool(values["network"]), prepared.collator
     lacks = method is not Method.FULL and not (options.starts_random or is_network)
-    own: list[Any] = []
+    own: list[Any] = [lion.Lion] if options.training.optimizer is Optimizer.LION else []
     if task.reads_images:
         own += [collate]
     else:
@@ -406,7 +410,9 @@ def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any])
         own += [vision._replace_head]
     if method is not Method.FULL:
         own += [parts.head_names]
-        own += [parts.adaptable_layers, parts._takes_lora] if method is not Method.HEAD else []
+        own += (
+            [parts.adaptable_layers, parts._takes_lora, parts._is_linear] if method is not Method.HEAD else []
+        )
         own += [parts.freeze_batch_norms] if task.reads_images else []
         if lacks:
             own += [refusals.fresh_weights, refusals._not_loaded, refusals._body, parts.owners]
@@ -451,6 +457,9 @@ def _of_trainer(options: RunOptions, prepared: Prepared, values: dict[str, Any])
         "judges": judges,
         "scales": scales,
         "lacks": lacks,
+        "last_blocks": tuple(
+            f"{name}." for name in parts.block_names(prepared.model)[-options.model.lora_layers :]
+        ),
         "has_router": any(hasattr(prepared.model, weight) for weight in loss_scale.ROUTER_WEIGHTS),
         "more": more,
         "collator": "stack" if task.reads_images else repr(collate),

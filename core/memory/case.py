@@ -35,9 +35,11 @@ STATE = {
     Optimizer.ADAMW_8BIT: 2.03,
     Optimizer.PAGED_ADAMW_8BIT: 2.03,
     Optimizer.ADAMW_8BIT_TORCHAO: 2.03,
+    Optimizer.LION: 4.0,
     Optimizer.LION_8BIT: 1.02,
     Optimizer.ADEMAMIX: 12.0,
     Optimizer.SGD: 4.0,
+    Optimizer.MUON: 4.0,
 }
 """Bytes of state per trained weight. Adafactor's is that of a BERT, used if `ModelShape.factored` is unknown; 8-bit
 ones include a scale of 4 bytes per 256 numbers."""
@@ -155,16 +157,29 @@ class Case:
 
     @cached_property
     def lora_sides(self) -> tuple[int, int]:
-        """Summed inputs and outputs of the layers with LoRA adapters."""
+        """Summed inputs and outputs of the layers with LoRA adapters, if all blocks have them."""
         targets, linears = self.options.model.lora_targets, self.shape.linears
         names = {target.rpartition(".")[2] for target in targets} if targets else set(linears)
         chosen = [sides for name, sides in linears.items() if name in names]
         return sum(sides[0] for sides in chosen), sum(sides[1] for sides in chosen)
 
+    @property
+    def adapted(self) -> float:
+        """The share of the blocks with adapters."""
+        last, blocks = self.options.model.lora_layers, self.shape.blocks
+        return min(1.0, last / blocks) if self.has_lora and last and blocks else 1.0
+
+    @property
+    def passed(self) -> float:
+        """The share of the blocks that gradients pass through: with Trainer, through all that it recomputes."""
+        return 1.0 if self.recomputes and not self.is_mlx else self.adapted
+
     @cached_property
     def lora_weights(self) -> int:
+        """Weights of LoRA's matrices, taken as equally many in each block."""
         lengths = self.lora_sides[1] if self.has_dora else 0
-        return sum(self.lora_sides) * self.options.model.lora_rank + lengths if self.has_lora else 0
+        whole = sum(self.lora_sides) * self.options.model.lora_rank + lengths
+        return round(self.adapted * whole) if self.has_lora else 0
 
     @property
     def trainable(self) -> int:

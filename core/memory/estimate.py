@@ -46,6 +46,9 @@ MASTER = 4
 TABLES_IN_32_BITS = {Optimizer.ADAMW_8BIT: 8, Optimizer.PAGED_ADAMW_8BIT: 8, Optimizer.LION_8BIT: 4}
 """Bytes of state per weight of an embedding: Trainer makes bitsandbytes keep it in fp32."""
 
+OUT_OF_PLACE = {Optimizer.ADAFACTOR: 2, Optimizer.LION: 1}
+"""Numbers for each one of a weight that an update in PyTorch makes."""
+
 CPU_COPIES = {
     Optimizer.ADAMW_8BIT: (3, 5),
     Optimizer.PAGED_ADAMW_8BIT: (3, 5),
@@ -312,12 +315,12 @@ def is_elsewhere(case: Case) -> bool:
 def step_bytes(case: Case) -> int:
     """Returns temporary memory of the optimizer step, for the weight that needs most.
 
-    Adafactor's update is computed out of place (`transformers.optimization.Adafactor.step`). bitsandbytes on a CPU
-    makes copies. Fused kernels need none.
+    Adafactor's update is computed out of place (`transformers.optimization.Adafactor.step`), and so is Lion's.
+    bitsandbytes on a CPU makes copies. Fused kernels need none.
     """
     optimizer = case.options.training.optimizer
-    if optimizer is Optimizer.ADAFACTOR:
-        return 2 * NUMBER * case.largest_trained
+    if optimizer in OUT_OF_PLACE:
+        return OUT_OF_PLACE[optimizer] * NUMBER * case.largest_trained
     if case.kind != "cpu" or optimizer not in CPU_COPIES:
         return 0
     of_full, of_packed = CPU_COPIES[optimizer]
@@ -352,7 +355,7 @@ def kept_bytes(case: Case) -> int:
     if case.method is Method.HEAD:
         return 0
     inside = case.places * case.kept.entering if case.recomputes else _blocks_bytes(case)
-    return round(inside + outside_bytes(case))
+    return round(case.passed * inside + outside_bytes(case))
 
 
 def outside_bytes(case: Case) -> float:
@@ -446,7 +449,7 @@ def cast_bytes(case: Case) -> int:
     if not case.is_half or case.options.memory.fsdp:  # which puts weights together in 16 bits
         return copies
     casts = copies if has_none else case.kept.casts * (1 + again)
-    return casts + HALF_NUMBER * case.lora_weights
+    return round(case.passed * casts) + HALF_NUMBER * case.lora_weights
 
 
 # --- Overhead
@@ -497,14 +500,14 @@ def _gaps(case: Case) -> float:
     if case.method is Method.HEAD:
         return PASSING * (one_block if case.is_text else 2 * passing_bytes(case) * small / max(1.0, whole))
     if not case.is_text:
-        return (GAPS_IMAGES * small + GAPS_LARGE * large) * (2 if case.recomputes else 1)
+        return case.passed * (GAPS_IMAGES * small + GAPS_LARGE * large) * (2 if case.recomputes else 1)
     if case.recomputes:
         times = RECOMPUTED + RECOMPUTED_LAYER * case.shape.layers
         return times * (RECOMPUTED_ACCUMULATED if case.accumulates else 1.0) * one_block
     share = GAPS_LORA if case.has_lora else GAPS_HALF if case.is_half else GAPS
     if case.accumulates:
-        return (share + ACCUMULATED) * small + (GAPS_LARGE + ACCUMULATED_LARGE) * large
-    return share * small + GAPS_LARGE * large
+        return case.passed * ((share + ACCUMULATED) * small + (GAPS_LARGE + ACCUMULATED_LARGE) * large)
+    return case.passed * (share * small + GAPS_LARGE * large)
 
 
 def _notes(case: Case, length: int | None) -> Iterator[str]:

@@ -161,6 +161,8 @@ def _optimizer(case: Case) -> Explanation:
     sentence = _("The state of {optimizer} for each trained weight.")
     if case.zero is not DeepSpeed.OFF:
         sentence = _("The state of {optimizer} for each trained weight, and DeepSpeed's copy of it in fp32.")
+    elif name is Optimizer.MUON:
+        sentence = _("The state of {optimizer} for each weight of a matrix, and of AdamW for the others.")
     elif estimate.tables_apart(case):
         sentence = _("The state of {optimizer} for each trained weight; for embeddings in 32 bits.")
     return Explanation(sentence.format(optimizer=name.label), formula, source)
@@ -209,7 +211,7 @@ def _activation_formula(case: Case) -> str:
     blocks = formula.format(
         examples=examples.format(batch=batch),
         length=case.length,
-        layers=shape.layers,
+        layers=round(case.passed * shape.layers),
         entering=case.kept.entering / max(1, shape.layers),
         block=_formulas(case).block_bytes(case) / places,
         scores=scores,

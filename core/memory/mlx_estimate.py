@@ -11,9 +11,9 @@ from functools import partial
 
 import msgspec
 
-from core.memory.case import HALF_NUMBER, NUMBER, Case, Term, added_up
+from core.memory.case import HALF_NUMBER, NUMBER, STATE, Case, Term, added_up
 from core.memory.model import Kept, Parts
-from core.options.choices import AFFINE_BITS, AFFINE_GROUP, Method
+from core.options.choices import AFFINE_BITS, AFFINE_GROUP, Method, Optimizer
 
 MIB = 1 << 20
 
@@ -85,7 +85,11 @@ def gradient_terms(case: Case) -> tuple[Term, ...]:
 
 
 def state_terms(case: Case) -> tuple[Term, ...]:
-    return (Term(case.trainable, case.state_each),)
+    """Returns terms of the optimizer's state: Muon leaves tables and the output layer to AdamW."""
+    left = 0
+    if case.options.training.optimizer is Optimizer.MUON and case.method is Method.FULL:
+        left = case.shape.embeddings + _output_layer(case)
+    return (Term(case.trainable - left, case.state_each), Term(left, STATE[Optimizer.ADAMW]))
 
 
 def cast_bytes(case: Case) -> int:
@@ -97,18 +101,20 @@ def step_bytes(case: Case) -> int:
     """Returns what the optimizer step holds besides gradients, weights and state.
 
     A table that is the output layer as well is updated when about half of the other gradients are gone, unless MLX
-    computes depth first.
+    computes depth first. Lion's weights don't need its new state, for which all gradients wait beside the new weights.
     """
     if case.method is not Method.FULL:
         return 0
     shape = case.shape
-    gone = 0 if case.recomputes or _has_own_output_layer(case) else (shape.parameters - shape.largest) / 2
-    return round(NUMBER * max(STEP_TABLES * shape.largest - gone, STEP_LINEARS * shape.largest_linear))
+    gone = 0 if case.recomputes or _output_layer(case) else (shape.parameters - shape.largest) / 2
+    new = shape.parameters if case.options.training.optimizer is Optimizer.LION else 0
+    return round(NUMBER * max(STEP_TABLES * shape.largest - gone, STEP_LINEARS * shape.largest_linear, new))
 
 
-def _has_own_output_layer(case: Case) -> bool:
-    """Returns whether the output layer's weights aren't those of the tokens' table."""
-    return case.shape.holdable - case.shape.packable > case.shape.embeddings
+def _output_layer(case: Case) -> int:
+    """Returns the weights of the output layer; 0 if they are those of the tokens' table."""
+    has_own = case.shape.holdable - case.shape.packable > case.shape.embeddings
+    return case.shape.vocabulary * case.shape.hidden if has_own else 0
 
 
 # --- Activations
@@ -117,7 +123,7 @@ def _has_own_output_layer(case: Case) -> bool:
 def kept_bytes(case: Case) -> int:
     """Returns the activations at the end of the forward pass, without logits."""
     inside = case.places * case.kept.entering if case.recomputes else _blocks_bytes(case)
-    return round(inside + outside_bytes(case))
+    return round(case.passed * inside + outside_bytes(case))
 
 
 def outside_bytes(case: Case) -> float:
@@ -173,9 +179,8 @@ def logit_bytes(case: Case) -> int:
 
 def output_layer_bytes(case: Case) -> int:
     """Returns the gradient of an output layer with weights of its own, twice: depth first it comes with the logits."""
-    if not (case.recomputes and case.method is Method.FULL and _has_own_output_layer(case)):
-        return 0
-    return 2 * NUMBER * case.shape.vocabulary * case.shape.hidden
+    is_there = case.recomputes and case.method is Method.FULL
+    return 2 * NUMBER * _output_layer(case) if is_there else 0
 
 
 # --- Overhead

@@ -298,7 +298,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     that LoRA may adapt, by the last part of their name: its matrices have as many weights, times the rank. `embeddings`
     counts the weights of token and position tables, `largest` those of the largest tensor, `largest_linear` those of
     the largest linear layer, `factored` the numbers of Adafactor's state: sums over the last two dimensions, which
-    saves little for 3 x 3 convolutions.
+    saves little for 3 x 3 convolutions, `blocks` those that `model.lora_layers` counts.
 
     A text model has `layers` blocks of width `hidden` with `heads` of attention, and at most `positions` tokens;
     `vocabulary` is the size of the vocabulary if the model writes text, else 0. `kept` is by `Kept.key`.
@@ -313,6 +313,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     largest: int = 0
     largest_linear: int = 0
     factored: int = 0
+    blocks: int = 0
     layers: int = 0
     hidden: int = 0
     heads: int = 0

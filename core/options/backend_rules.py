@@ -51,8 +51,8 @@ LIMITS = (
     Limit("memory.deepspeed", (DeepSpeed.OFF,), ONE_PROCESS),
     Limit("memory.fsdp", (False,), ONE_PROCESS),
     Limit("memory.offload_optimizer", (False,), _("MLX has one memory, which processor and GPU share")),
-    Limit("training.optimizer", (Optimizer.ADAMW, Optimizer.ADAM, Optimizer.ADAFACTOR, Optimizer.SGD),
-        _("MLX has AdamW, Adam, Adafactor and SGD")),
+    Limit("training.optimizer", (Optimizer.ADAMW, Optimizer.ADAM, Optimizer.ADAFACTOR, Optimizer.LION, Optimizer.SGD,
+        Optimizer.MUON), _("MLX has AdamW, Adam, Adafactor, Lion, SGD and Muon")),
     Limit("training.deterministic", (False,), _("MLX has no switch for exactly repeatable kernels")),
 )  # fmt: skip
 
@@ -83,18 +83,26 @@ def left_to_torch(options: RunOptions, path: str, value: str) -> str:
     return next((one.reason for one in LIMITS if one.path == path and value not in one.values), "")
 
 
+def only_with_mlx(options: RunOptions) -> Iterator[str]:
+    """Yields the paths of options whose values only MLX has."""
+    if options.model.method is Method.QLORA and options.model.quantization.is_affine:
+        yield "model.quantization"
+    if options.training.optimizer is Optimizer.MUON:
+        yield "training.optimizer"
+
+
 def needs_mlx(options: RunOptions) -> bool:
     """Returns whether only MLX can train this, whatever `device.backend` says."""
-    is_quantized = options.model.method is Method.QLORA and options.model.quantization.is_affine
-    return is_quantized or options.device.backend is Backend.MLX
+    return options.device.backend is Backend.MLX or any(only_with_mlx(options))
 
 
 def backend_problems(options: RunOptions) -> Iterator[Problem]:
     """Yields what the chosen engine can't train; an automatic one is PyTorch where MLX can't."""
-    path, problems = "model.quantization", tuple(why_not_mlx(options))
+    problems = tuple(why_not_mlx(options))
     if options.device.backend is Backend.MLX:
         yield from problems
-    elif needs_mlx(options) and (problems or options.device.backend is Backend.TORCH):
+    elif problems or options.device.backend is Backend.TORCH:
         reason = problems[0].message if problems else _("PyTorch was chosen")
-        message = _("only MLX has this format, and {reason}").format(reason=reason)
-        yield Problem(path, message, (use_default(options_by_path()[path]),))
+        for path in only_with_mlx(options):
+            message = _("only MLX has it, and {reason}").format(reason=reason)
+            yield Problem(path, message, (use_default(options_by_path()[path]),))

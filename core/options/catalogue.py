@@ -103,6 +103,7 @@ def is_changed(option: Option, value: object, start: object) -> bool:
 ZEROS = {
     "device.processes": _("One per GPU"),
     "memory.empty_cache_steps": _("Never"),
+    "model.lora_layers": _("All"),
     "output.save_steps": _("Each epoch"),
     "training.eval_steps": _("Each epoch"),
     "training.early_stopping_patience": _("Never"),

@@ -292,6 +292,13 @@ class Optimizer(Described):
         "8-bit AdamW (torchao)",
         _("8-bit state by torchao, compiled at the first step."),
     )
+    LION = (
+        "lion",
+        "Lion",
+        _(
+            "Steps by the sign of averaged gradients: 4 bytes of state per parameter; needs a 3 to 10 times lower rate."
+        ),
+    )
     LION_8BIT = (
         "lion-8bit",
         "8-bit Lion",
@@ -307,6 +314,19 @@ class Optimizer(Described):
         "SGD",
         _("Gradient descent with momentum: 4 bytes of state per parameter, none without momentum."),
     )
+    MUON = (
+        "muon",
+        "Muon",
+        _(
+            "Steps equally far in all directions of a matrix, also of LoRA's: 4 bytes of state per parameter. AdamW "
+            "updates embeddings, the output layer, biases and norms; its learning rates suit both. MLX's."
+        ),
+    )
+
+    @property
+    def is_lion(self) -> bool:
+        """Whether the size of a gradient doesn't matter to it, only the sign."""
+        return self in (Optimizer.LION, Optimizer.LION_8BIT)
 
 
 class Schedule(Described):

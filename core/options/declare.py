@@ -60,9 +60,7 @@ WITH_FROZEN: Needs = {
 """DeepSpeed stores weights in a format of its own."""
 _BETAS = tuple(kind for kind in Optimizer if kind not in (Optimizer.SGD, Optimizer.ADAFACTOR))
 WITH_BETAS: Needs = {"training.optimizer": _BETAS}
-WITH_EPSILON: Needs = {
-    "training.optimizer": tuple(kind for kind in _BETAS if kind is not Optimizer.LION_8BIT)
-}
+WITH_EPSILON: Needs = {"training.optimizer": tuple(kind for kind in _BETAS if not kind.is_lion)}
 
 # --- Options
 
@@ -93,6 +91,7 @@ class Unit(Enum):
     """What a number counts; the values are singular and plural."""
 
     BATCHES = _("batch"), _("batches")
+    BLOCKS = _("block"), _("blocks")
     EPOCHS = _("epoch"), _("epochs")
     EVALUATIONS = _("evaluation without improvement"), _("evaluations without improvement")
     EXAMPLES = _("example"), _("examples")

@@ -34,7 +34,7 @@ OF_MACHINES: Mapping[str, tuple[str, ...]] = {
     "memory.empty_cache_steps": (),
     "memory.fsdp": (),
     "memory.offload_optimizer": (),
-    "training.optimizer": ("adam", "adafactor", "sgd"),
+    "training.optimizer": ("adam", "adafactor", "lion", "sgd"),
 }
 """Options that some machine refuses, with the values that every machine supports besides the default.
 

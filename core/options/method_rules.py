@@ -201,7 +201,7 @@ def usual_rate(options: RunOptions) -> UsualRate:
     """Returns the learning rate that is usual for a model, task, method and optimizer.
 
     Source: BERT's paper (2e-5 to 5e-5), LoRA's (2e-4), TRL's examples of DPO; SGD takes about 1e-2, Lion a tenth of
-    AdamW's rate.
+    AdamW's rate; Muon takes AdamW's.
     """
     task, method, optimizer = options.task, options.model.method, options.training.optimizer
     if optimizer is Optimizer.SGD:
@@ -218,8 +218,7 @@ def usual_rate(options: RunOptions) -> UsualRate:
     else:
         value = 1e-4 if task.reads_images else 5e-5 if task is Task.CAUSAL_LM else 2e-5
         rate = UsualRate(value, _("all weights of a pretrained model"))
-    is_lion = optimizer is Optimizer.LION_8BIT
-    return UsualRate(round(rate.value / 10, 9), optimizer.label) if is_lion else rate
+    return UsualRate(round(rate.value / 10, 9), optimizer.label) if optimizer.is_lion else rate
 
 
 SCRATCH_RATE, SCRATCH_EPOCHS = 1e-3, 10.0

@@ -319,6 +319,18 @@ class ModelOptions(Section, frozen=True, kw_only=True):
         needs=WITH_LORA,
         aliases=("target_modules",),
     )
+    lora_layers: int = option(
+        0,
+        _("LoRA blocks"),
+        _(
+            "Only so many of the model's last blocks (transformer layers) get adapters: less memory and time, and it "
+            "learns less. 0: all."
+        ),
+        unit=Unit.BLOCKS,
+        group="LoRA",
+        needs=WITH_LORA,
+        limits=(0, 1000),
+    )
     attention: Attention = option(
         Attention.SDPA,
         _("Attention"),
@@ -531,7 +543,10 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
     beta2: float = option(
         0.999,
         _("Beta 2"),
-        _("Decay rate of the running average of squared gradients: 0.999 averages about a thousand steps."),
+        _(
+            "Decay rate of the running average of squared gradients: 0.999 averages about a thousand steps. With Lion, "
+            "of gradients, and 0.99 is usual."
+        ),
         group=_("Optimizer"),
         needs=WITH_BETAS,
         aliases=("adam_beta2",),

@@ -23,11 +23,13 @@ OPTIMIZER_NAMES = {
     Optimizer.ADAMW_8BIT: "adamw_bnb_8bit",
     Optimizer.PAGED_ADAMW_8BIT: "paged_adamw_8bit",
     Optimizer.ADAMW_8BIT_TORCHAO: "adamw_torch_8bit",
+    Optimizer.LION: "adamw_torch_fused",
     Optimizer.LION_8BIT: "lion_8bit",
     Optimizer.ADEMAMIX: "ademamix",
     Optimizer.SGD: "sgd",
 }
-"""Names in Trainer 5.23. It has none for plain Adam: `core.engine.training.arguments` makes that optimizer."""
+"""Names in Trainer 5.23. It has none for plain Adam, and its Lion is bitsandbytes', which not every computer has:
+`core.engine.training.arguments` makes these two. Muon is MLX's."""
 
 
 def schedule_name(training: TrainingOptions) -> str:
@@ -37,8 +39,10 @@ def schedule_name(training: TrainingOptions) -> str:
     return training.schedule.value.replace("-", "_")
 
 
-_OPTIMIZERS = {name: kind for kind, name in OPTIMIZER_NAMES.items() if kind is not Optimizer.ADAM} | {
+_OWN = (Optimizer.ADAM, Optimizer.LION)
+_OPTIMIZERS = {name: kind for kind, name in OPTIMIZER_NAMES.items() if kind not in _OWN} | {
     "adamw_torch": Optimizer.ADAMW,
+    "lion_32bit": Optimizer.LION,
     "adamw_hf": Optimizer.ADAMW,
     "adamw_apex_fused": Optimizer.ADAMW,
     "adamw_8bit": Optimizer.ADAMW_8BIT,

@@ -163,7 +163,7 @@ def changes_by_row(options: RunOptions, changed: Mapping[str, StartingValue]) ->
     paths = {
         _("Model"): "model.pretrained",
         _("Trained"): "model.method model.quantization model.lora_rank model.lora_alpha model.lora_dropout "
-        "model.lora_rslora model.lora_dora model.lora_targets",
+        "model.lora_rslora model.lora_dora model.lora_targets model.lora_layers",
         _("Attention"): "model.attention",
         _("Precision"): "device.precision model.frozen_precision",
         _("Batch"): "memory.batch_size memory.gradient_accumulation_steps",

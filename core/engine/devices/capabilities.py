@@ -310,6 +310,7 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
     no_mlx = why_no_mlx(facts, kind)
     refuse("device.backend", no_mlx, "mlx")
     refuse("model.quantization", no_mlx, "affine4", "affine8")
+    refuse("training.optimizer", no_mlx, "muon")
     if kind == "cpu":
         refuse("device.precision", FP16_NEEDS_GPU, "fp16")
     if kind != "cuda":

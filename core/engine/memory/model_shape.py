@@ -17,6 +17,8 @@ from torch.overrides import TorchFunctionMode
 
 from core.engine.models.parts import (
     adaptable_layers,
+    block_lists,
+    block_names,
     can_be_packed,
     frozen_layers,
     fully_trained,
@@ -66,18 +68,18 @@ def shape_of(model: Any, kind: str = "cpu") -> ModelShape:
         "largest": max((weight.numel() for weight in model.parameters()), default=0),
         "largest_linear": max(packable, default=0),
         "factored": sum(map(_factored, model.parameters())),
+        "blocks": len(block_names(model)),
     }
     if reads_images(model):
         return ModelShape(**counts, kept=_kept_of_images(model))
     config = model.config
     positions = getattr(config, "max_position_embeddings", None) or 0
     output = model.get_output_embeddings() if predicts_tokens(model) else None
-    rows = list(_rows(model))
     return ModelShape(
         **counts,
         packable=sum(packable),
         # ALBERT's layers share weights
-        layers=max(sum(map(len, rows)), getattr(config, "num_hidden_layers", None) or 0),
+        layers=max(counts["blocks"], getattr(config, "num_hidden_layers", None) or 0),
         hidden=int(config.hidden_size),
         heads=getattr(config, "num_attention_heads", None) or 0,
         vocabulary=0 if output is None else int(output.weight.shape[0]),
@@ -176,7 +178,7 @@ def _kept_of_texts(model: Any, kind: str) -> dict[str, Kept]:
 def _shorten(body: Any) -> dict[tuple[int, int], int]:
     """Shortens lists of equal blocks to two, in place; returns how many blocks each remaining one represents."""
     copies = {}
-    for row_number, row in enumerate(_rows(body)):
+    for row_number, (_name, row) in enumerate(block_lists(body)):
         blocks = len(row)
         if blocks > 2 and len({_numbers(block.parameters()) for block in row}) == 1:
             del row[2:]
@@ -184,20 +186,6 @@ def _shorten(body: Any) -> dict[tuple[int, int], int]:
             copies[row_number, number] = 1
         copies[row_number, len(row) - 1] += blocks - len(row)
     return copies
-
-
-def _rows(model: Any) -> Iterator[Any]:
-    """Yields lists of repeated blocks (encoder, decoder): the outermost module lists with linear layers."""
-    taken: list[str] = []
-    for name, part in model.named_modules():
-        inside = any(name.startswith(f"{outer}.") for outer in taken)
-        types = {type(module).__name__ for module in part.modules()}
-        has_linear = "Conv1D" in types or any(
-            isinstance(module, torch.nn.Linear) for module in part.modules()
-        )
-        if isinstance(part, torch.nn.ModuleList) and not inside and has_linear:
-            taken.append(name)
-            yield part
 
 
 def _bring(body: torch.nn.Module) -> None:
@@ -220,7 +208,7 @@ def _pass(body: Any, length: int, kind: str, *, frozen: bool, half: bool) -> Cou
         for part in body.modules()
         if frozen and isinstance(part, torch.nn.Embedding) and part.weight is table
     ]
-    for row_number, row in enumerate(_rows(body)):
+    for row_number, (_name, row) in enumerate(block_lists(body)):
         for number, block in enumerate(row):
             hooks += saved.watch(block, block, (row_number, number))
     tokens = torch.zeros(ROWS, length, dtype=torch.int64)

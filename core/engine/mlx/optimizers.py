@@ -1,6 +1,6 @@
 """Trainer's optimizers, weight decay, clipping and schedules for MLX."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -41,20 +41,37 @@ class SGD(optimizers.SGD):
             super().init_single(parameter, state)
 
 
-class ParameterGroup(NamedTuple):
-    """An optimizer of MLX, and the names of the parameters that it updates."""
+class Muon(optimizers.Muon):
+    """Muon with the learning rates and the weight decay of AdamW.
 
+    A step is rate * 0.2 * root(max(rows, columns)) times the orthogonal matrix: its root mean square is 0.2 of the
+    rate, which is usual for AdamW, whatever the sides (Liu et al. 2025, arXiv 2502.16982, 2.2; `match_rms_adamw` of
+    `torch.optim.Muon`). MLX's own is rate * root(max(1, rows / columns)), and adds weight decay to the gradient, where
+    its size is lost.
+    """
+
+    @override
+    def apply_single(self, gradient: mx.array, parameter: mx.array, state: State) -> mx.array:
+        step = super().apply_single(gradient, mx.zeros_like(parameter), state)
+        kept: mx.array = (1 - self.learning_rate * self.weight_decay) * parameter
+        return kept + 0.2 * parameter.shape[1] ** 0.5 * step
+
+
+class ParameterGroup(NamedTuple):
+    """An optimizer of MLX, the name of its state in a checkpoint, and the names of the parameters that it updates."""
+
+    name: str
     optimizer: Any
-    names: list[str]
+    parameters: list[str]
 
 
 class ClippedOptimizer:
     """An optimizer as Trainer sets it up: gradients are clipped by their norm, and biases and norms don't decay.
 
     Attributes:
-        groups: The parameters with weight decay, and those without.
+        groups: The parameters by how they are updated, those of the optimizer that was chosen first.
         initial_rate: The learning rate that schedules multiply.
-        state: The states of both groups, and "grad_norm", the last norm before clipping. Compiled steps hold on to its
+        state: The states of the groups, and "grad_norm", the last norm before clipping. Compiled steps hold on to its
             dictionaries, so they are updated in place.
     """
 
@@ -62,17 +79,11 @@ class ClippedOptimizer:
         self.max_grad_norm = training.max_grad_norm
         self.initial_rate = training.learning_rate
         parameters = tree_flatten(model.trainable_parameters(), destination={})
-        decayed = decayed_names(model)
-        self.groups = (
-            ParameterGroup(
-                _make(training, training.weight_decay), [name for name in parameters if name in decayed]
-            ),
-            ParameterGroup(_make(training, 0.0), [name for name in parameters if name not in decayed]),
-        )
-        for optimizer, names in self.groups:
-            optimizer.init({name: parameters[name] for name in names})
-        states = [group.optimizer.state for group in self.groups]
-        self.state: State = {"decayed": states[0], "others": states[1], "grad_norm": mx.array(0.0)}
+        self.groups = [*_groups(training, model, list(parameters))]
+        self.state: State = {"grad_norm": mx.array(0.0)}
+        for group in self.groups:
+            group.optimizer.init({name: parameters[name] for name in group.parameters})
+            self.state[group.name] = group.optimizer.state
 
     @property
     def learning_rate(self) -> mx.array:
@@ -81,8 +92,8 @@ class ClippedOptimizer:
 
     @learning_rate.setter
     def learning_rate(self, rate: float) -> None:
-        for optimizer, _names in self.groups:
-            optimizer.learning_rate = rate
+        for group in self.groups:
+            group.optimizer.learning_rate = rate
 
     def update(self, model: nn.Module, gradients: dict[str, Any]) -> None:
         """Updates a model's parameters by the tree of their gradients."""
@@ -90,24 +101,38 @@ class ClippedOptimizer:
         flat: Arrays = tree_flatten(clipped if self.max_grad_norm else gradients, destination={})
         parameters = tree_flatten(model.trainable_parameters(), destination={})
         updated: Arrays = {}
-        for optimizer, names in self.groups:
+        for _name, optimizer, names in self.groups:
             updated |= optimizer.apply_gradients({name: flat[name] for name in names}, parameters)
         model.update(tree_unflatten(updated))
 
 
-def _make(training: TrainingOptions, weight_decay: float) -> Any:
-    adam: dict[str, Any] = {
-        "betas": [training.beta1, training.beta2],
-        "eps": training.epsilon,
-        "bias_correction": True,
-    }
+def _groups(training: TrainingOptions, model: nn.Module, names: list[str]) -> Iterator[ParameterGroup]:
+    """Yields the groups of the parameters `names`; Muon updates matrices of blocks, and AdamW all else."""
+    kind, decay, decayed = training.optimizer, training.weight_decay, decayed_names(model)
+    if kind is Optimizer.MUON:
+        matrices = hidden_matrices(model) & decayed
+        yield ParameterGroup(
+            "matrices", _make(training, kind, decay), [name for name in names if name in matrices]
+        )
+        kind, names = Optimizer.ADAMW, [name for name in names if name not in matrices]
+    yield ParameterGroup("decayed", _make(training, kind, decay), [name for name in names if name in decayed])
+    yield ParameterGroup(
+        "others", _make(training, kind, 0.0), [name for name in names if name not in decayed]
+    )
+
+
+def _make(training: TrainingOptions, kind: Optimizer, weight_decay: float) -> Any:
+    betas = [training.beta1, training.beta2]
+    adam: dict[str, Any] = {"betas": betas, "eps": training.epsilon, "bias_correction": True}
     kinds: dict[Optimizer, Callable[..., optimizers.Optimizer]] = {
         Optimizer.ADAMW: partial(optimizers.AdamW, **adam),
         Optimizer.ADAM: partial(Adam, **adam),
         Optimizer.ADAFACTOR: partial(optimizers.Adafactor, scale_parameter=False, relative_step=False),
+        Optimizer.LION: partial(optimizers.Lion, betas=betas),
         Optimizer.SGD: partial(SGD, momentum=training.momentum),
+        Optimizer.MUON: Muon,
     }
-    return kinds[training.optimizer](training.learning_rate, weight_decay=weight_decay)
+    return kinds[kind](training.learning_rate, weight_decay=weight_decay)
 
 
 def decayed_names(model: nn.Module) -> set[str]:
@@ -117,6 +142,16 @@ def decayed_names(model: nn.Module) -> set[str]:
         name
         for name in tree_flatten(model.parameters(), destination={})
         if "bias" not in name and name.rpartition(".")[0] not in norms
+    }
+
+
+def hidden_matrices(model: nn.Module) -> set[str]:
+    """Returns names of the matrices in a model's blocks, also of LoRA's; experts are stacked, and not among them."""
+    blocks = [name for name, part in model.named_modules() if any(part is block for block in model.layers)]
+    return {
+        name
+        for name, array in tree_flatten(model.parameters())
+        if array.ndim == 2 and name.startswith(tuple(f"{block}." for block in blocks))
     }
 
 
@@ -170,7 +205,7 @@ def optimizer_name(optimizer: ClippedOptimizer) -> str:
 
 
 def optimizer_numbers(optimizer: ClippedOptimizer) -> dict[str, float]:
-    """Returns an optimizer's hyperparameters by `TrainingOptions`' names, of the group with weight decay."""
+    """Returns an optimizer's hyperparameters by `TrainingOptions`' names, of its first group."""
     live = optimizer.groups[0].optimizer
     numbers = {
         "learning_rate": optimizer.initial_rate,
@@ -185,7 +220,7 @@ def optimizer_numbers(optimizer: ClippedOptimizer) -> dict[str, float]:
 def state_bytes(optimizer: ClippedOptimizer) -> dict[str, int]:
     """Returns the bytes of the states of all parameters by dtype, such as `{"float32": 4096}`."""
     sizes: dict[str, int] = {}
-    for one, names in optimizer.groups:
+    for _name, one, names in optimizer.groups:
         for array in tree_flatten([one.state[name] for name in names], destination={}).values():
             dtype = str(array.dtype).removeprefix("mlx.core.")
             sizes[dtype] = sizes.get(dtype, 0) + array.nbytes
@@ -195,4 +230,5 @@ def state_bytes(optimizer: ClippedOptimizer) -> dict[str, int]:
 def decayed_parameters(optimizer: ClippedOptimizer, model: nn.Module) -> int:
     """Returns the number of a model's parameters that weight decay applies to."""
     parameters = tree_flatten(model.trainable_parameters(), destination={})
-    return sum(parameters[name].size for one, names in optimizer.groups if one.weight_decay for name in names)
+    groups = (group for group in optimizer.groups if group.optimizer.weight_decay)
+    return sum(parameters[name].size for group in groups for name in group.parameters)

@@ -40,7 +40,8 @@ LIMITS = (
     Limit("task", (Task.CAUSAL_LM, Task.CHAT), _("a script with mlx-lm can't repeat preference tuning")),
     Limit("model.method", (Method.FULL, Method.LORA, Method.QLORA),
         _("a script with mlx-lm repeats runs that train all weights, LoRA or QLoRA")),
-    Limit("training.optimizer", (Optimizer.ADAMW,), _("a script with mlx-lm repeats runs with AdamW")),
+    Limit("training.optimizer", (Optimizer.ADAMW, Optimizer.LION),
+        _("a script with mlx-lm repeats runs with AdamW or Lion")),
 )  # fmt: skip
 
 
@@ -115,6 +116,8 @@ def _of_run(options: RunOptions, loaded: MlxModel) -> dict[str, Any]:
     training, is_half = options.training, options.device.precision is Precision.BF16
     is_full = options.model.method is Method.FULL
     numbers = f"learning_rate={training.learning_rate}, betas=[{training.beta1}, {training.beta2}]"
+    if training.optimizer is Optimizer.ADAMW:
+        numbers += f", eps={training.epsilon}, bias_correction=True"
     return {
         "seed": training.seed,
         "no_label": NO_LABEL,
@@ -123,7 +126,8 @@ def _of_run(options: RunOptions, loaded: MlxModel) -> dict[str, Any]:
         "dtype": Code("mx.bfloat16" if is_half and not is_full else "mx.float32"),
         "casts": is_half and is_full,
         "recomputes": options.memory.activation_checkpointing,
-        "numbers": Code(f"{numbers}, eps={training.epsilon}, bias_correction=True"),
+        "optimizer": Code(f"optimizers.{training.optimizer.label}"),
+        "numbers": Code(numbers),
         "decay": training.weight_decay,
         "decayed": Code(inspect.getsource(decayed_names).strip())
         if is_full and training.weight_decay

@@ -32,7 +32,9 @@ OPTIMIZERS = {
     Optimizer.ADAMW: "AdamW (mlx)",
     Optimizer.ADAM: "Adam (mlx)",
     Optimizer.ADAFACTOR: "Adafactor (mlx)",
+    Optimizer.LION: "Lion (mlx)",
     Optimizer.SGD: "SGD (mlx)",
+    Optimizer.MUON: "Muon (mlx)",
 }
 
 

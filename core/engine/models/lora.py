@@ -90,7 +90,9 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
         lora_dropout=asked.lora_dropout,
         use_rslora=asked.lora_rslora,
         use_dora=asked.lora_dora,
-        target_modules=find_targets(model, asked.lora_targets, (*head_names(model), *fresh)),
+        target_modules=find_targets(
+            model, asked.lora_targets, (*head_names(model), *fresh), asked.lora_layers
+        ),
         modules_to_save=[*fully_trained(model), *fresh] or None,
         base_model_name_or_path=asked.source if on_meta else weights_in(asked.source),
     )

@@ -98,7 +98,26 @@ def adaptable_layers(model: Any, without: Iterable[str]) -> list[str]:
 def _takes_lora(layer: Any) -> bool:
     if isinstance(layer, torch.nn.Conv2d):
         return layer.groups == 1
+    return _is_linear(layer)
+
+
+def _is_linear(layer: Any) -> bool:
     return isinstance(layer, torch.nn.Linear) or type(layer).__name__ == "Conv1D"  # GPT-2's linear layer
+
+
+def block_lists(model: Any) -> Iterator[tuple[str, Any]]:
+    """Yields names and lists of repeated blocks (encoder, decoder): the outermost module lists with linear layers."""
+    taken: list[str] = []
+    for name, part in model.named_modules():
+        inside = any(name.startswith(f"{outer}.") for outer in taken)
+        if isinstance(part, torch.nn.ModuleList) and not inside and any(map(_is_linear, part.modules())):
+            taken.append(name)
+            yield name, part
+
+
+def block_names(model: Any) -> list[str]:
+    """Returns the names of a model's blocks, in order."""
+    return [f"{name}.{number}" for name, blocks in block_lists(model) for number in range(len(blocks))]
 
 
 def owners(weights: Iterable[str]) -> tuple[str, ...]:
@@ -311,7 +330,13 @@ class LoraTargetError(ModelError):
     path = "model.lora_targets"
 
 
-def find_targets(model: Any, names: Iterable[str], trained_whole: Iterable[str]) -> list[str]:
+class LoraBlocksError(LoraTargetError):
+    """The last blocks have no such layer, or the model has no blocks."""
+
+    path = "model.lora_layers"
+
+
+def find_targets(model: Any, names: Iterable[str], trained_whole: Iterable[str], last: int = 0) -> list[str]:
     """Returns full names of the layers that get an adapter.
 
     Args:
@@ -319,9 +344,10 @@ def find_targets(model: Any, names: Iterable[str], trained_whole: Iterable[str])
         names: The value of `model.lora_targets`: ends of names, so that `query` means every layer called that. Empty
             for all layers.
         trained_whole: Modules that are trained as a whole, such as the classifier, and get no adapter.
+        last: Number of the model's last blocks whose layers get one; 0 for all layers, also those outside of blocks.
 
     Raises:
-        TargetError: A name matches no layer that supports it, or there is no such layer at all.
+        LoraTargetError: A name matches no layer that supports it, or there is no such layer at all.
     """
     names, layers = tuple(names), adaptable_layers(model, trained_whole)
     if not layers:
@@ -338,7 +364,17 @@ def find_targets(model: Any, names: Iterable[str], trained_whole: Iterable[str])
             _("Layers of this model that support it are called {names}.").format(names=_listed(usable)),
             _target_fixes(names, unknown, usable),
         )
-    return [layer for layer in layers if not names or any(_ends_in(layer, name) for name in names)]
+    found = [layer for layer in layers if not names or any(_ends_in(layer, name) for name in names)]
+    if last:
+        blocks = tuple(f"{block}." for block in block_names(model)[-last:])
+        found = [layer for layer in found if layer.startswith(blocks)]
+    if not found:
+        raise LoraBlocksError(
+            _("LoRA finds no layer in the last blocks"),
+            _("They have none that supports it and is a target, or this model isn't made of blocks."),
+            (Fix(_("Use LoRA in the whole model"), {"model.lora_layers": 0}),),
+        )
+    return found
 
 
 def _ends_in(layer: str, name: str) -> bool:

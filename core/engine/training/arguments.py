@@ -9,6 +9,7 @@ import torch
 
 from core.engine.data.batches import start_method
 from core.engine.devices.choose import ResolvedRun
+from core.engine.training.lion import Lion
 from core.options.choices import DeepSpeed, Offload, Optimizer, Precision, Toggle
 from core.options.trainer_args import OPTIMIZER_NAMES, schedule_name
 
@@ -16,7 +17,7 @@ OptimizerClass = tuple[type[torch.optim.Optimizer], dict[str, Any]]
 
 
 def optimizer_class(resolved: ResolvedRun) -> OptimizerClass | None:
-    """Returns Trainer's `optimizer_cls_and_kwargs` for optimizers that it has no name for; otherwise None.
+    """Returns Trainer's `optimizer_cls_and_kwargs` for optimizers that it can't make everywhere; otherwise None.
 
     Trainer itself sets weight decay, for each group of parameters.
     """
@@ -34,6 +35,8 @@ def optimizer_class(resolved: ResolvedRun) -> OptimizerClass | None:
         return CPUOffloadOptimizer, {"optimizer_class": torch.optim.AdamW, "fused": True, **numbers}
     if training.optimizer is Optimizer.ADAM:
         return torch.optim.Adam, {"fused": True, **numbers}
+    if training.optimizer is Optimizer.LION:
+        return Lion, {"lr": training.learning_rate, "betas": numbers["betas"]}
     return None
 
 

@@ -170,7 +170,7 @@ def optimizer_name(optimizer: Any) -> str:
     if getattr(optimizer, "is_paged", False):
         parts.append("paged")
     package = type(optimizer).__module__.partition(".")[0]
-    return ", ".join(parts) + ("" if package in ("torch", "transformers") else f" ({package})")
+    return ", ".join(parts) + ("" if package in ("torch", "transformers", "core") else f" ({package})")
 
 
 def optimizer_numbers(optimizer: Any) -> dict[str, float]:
@@ -248,6 +248,7 @@ OPTIMIZERS = {
     Optimizer.ADAMW_8BIT: "AdamW, 8-bit (bitsandbytes)",
     Optimizer.PAGED_ADAMW_8BIT: "AdamW, 8-bit, paged (bitsandbytes)",
     Optimizer.ADAMW_8BIT_TORCHAO: "AdamW8bit (torchao)",
+    Optimizer.LION: "Lion",
     Optimizer.LION_8BIT: "Lion, 8-bit (bitsandbytes)",
     Optimizer.ADEMAMIX: "AdEMAMix (bitsandbytes)",
     Optimizer.SGD: "SGD",

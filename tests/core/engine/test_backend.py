@@ -70,6 +70,8 @@ def opt(tmp_path):
         (variant(M4, optional={"mlx": ""}), {}, Backend.TORCH, "torch: needs the package mlx-lm,"),
         (M1_ON_13, {}, Backend.TORCH, "torch: MLX needs macOS 14.0, and this is 13.6"),
         (PC, {}, Backend.TORCH, "torch: MLX computes on the GPU of Apple silicon"),
+        (M4, {"training__optimizer": "muon"}, Backend.MLX, AS_ASKED),
+        (M4, {"training__optimizer": "lion"}, Backend.MLX, "mlx: it is made by Apple"),
         (TESTING, {}, Backend.TORCH, "torch: on a CPU, MLX is for tests only"),
         (TESTING, {"kind": "mlx"}, Backend.MLX, AS_ASKED),
     ],
@@ -87,8 +89,9 @@ def test_the_engine_and_why(on, facts, more, chosen, reason):
         (PC, {}, "MLX computes on the GPU of Apple silicon."),
         (M1_ON_13, {}, "MLX needs macOS 14.0, and this is 13.6."),
         (variant(M4, optional={}), {}, "Needs the package mlx, which isn't installed."),
-        (M4, {"training__optimizer": "ademamix"}, "MLX has AdamW, Adam, Adafactor and SGD."),
+        (M4, {"training__optimizer": "ademamix"}, "MLX has AdamW, Adam, Adafactor, Lion, SGD and Muon."),
         (PC, {"kind": "auto", "model__method": "qlora", "model__quantization": "affine4"}, "MLX computes on"),
+        (PC, {"kind": "auto", "training__optimizer": "muon"}, "MLX computes on"),
     ],
 )
 def test_where_only_mlx_would_do_and_can_not_the_reason_is_told_with_a_fix(on, facts, more, detail):

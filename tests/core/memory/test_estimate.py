@@ -43,6 +43,8 @@ RESNET = ModelShape(
 )
 LEAST_OVERHEAD = {"cpu": estimate.LIBRARIES, "cuda": estimate.CUDA_CONTEXT, "mps": estimate.LIBRARIES}
 
+RECOMPUTED = {"activation_checkpointing": True}
+
 
 def asked(task: str = "text-classification", **sections: dict[str, Any]) -> RunOptions:
     sections.setdefault("device", {})
@@ -82,6 +84,7 @@ TABLE, REST = BERT.embeddings, BERT.parameters - BERT.embeddings
         ({"optimizer": "sgd"}, {}, 4 * BERT.parameters),
         ({"optimizer": "sgd", "momentum": 0.0}, {}, 0),
         ({"optimizer": "adamw-8bit"}, {}, 2.03 * REST + 8 * TABLE),  # not for tables of tokens
+        ({"optimizer": "lion"}, {}, 4 * BERT.parameters),
         ({"optimizer": "lion-8bit"}, {}, 1.02 * REST + 4 * TABLE),
         ({"max_grad_norm": 0.0}, {"offload_optimizer": True}, 0),
         ({}, {"deepspeed": "zero-2", "offload": "cpu"}, 0),
@@ -107,6 +110,7 @@ def test_zero_on_a_cpu_offloads_nothing_and_adafactor_goes_by_the_shape():
     [
         (CUDA, "adamw", 0),
         (CUDA, "adafactor", 2),
+        (CUDA, "lion", 1),
         *((CUDA, optimizer, 0) for optimizer in ("adamw-8bit", "ademamix")),  # kernels update in place
         (CPU, "adamw-8bit", 3),
         (CPU, "lion-8bit", 3),
@@ -161,6 +165,19 @@ def test_checkpointing_keeps_what_enters_each_block_and_one_block_whole():
     assert half.temporary == 2 * (BERT.parameters - BERT.embeddings), "all weights are cast once"
 
 
+def test_gradients_pass_through_blocks_with_adapters_alone_unless_trainer_recomputes_them():
+    shape = replace(BERT, blocks=12)
+
+    def activations(last: int, **memory: Any) -> int:
+        model = {"method": "lora", "lora_layers": last}
+        return parts(shape=shape, model=model, memory={"batch_size": 32, **memory}).activations
+
+    assert activations(3) == pytest.approx(activations(0) / 4, rel=0.05)
+    assert activations(12) == activations(40) == activations(0)
+    assert activations(3, **RECOMPUTED) == activations(0, **RECOMPUTED)
+    assert parts(shape=shape, model={"lora_layers": 3}) == parts(shape=shape)
+
+
 def test_what_is_kept_grows_with_the_batch_and_with_the_square_of_the_length():
     kept = KeptTensor(4.0 * BERT.hidden), KeptTensor(0.0, 48.0, count=12)
     shape = replace(BERT, kept={"full": Kept(blocks=kept, largest=1 / 12)})
@@ -194,6 +211,9 @@ def test_adapters_and_a_last_layer_learn_little():
             for dora in (False, True)
         ]
         assert kept[1].temporary - kept[0].temporary == pytest.approx(again, abs=30 << 20)
+    half = parts(shape=replace(BERT, blocks=12), model={**lora, "lora_layers": 6}, memory={"batch_size": 1})
+    assert half.optimizer == found.optimizer - 4 * matrices
+    assert half.activations < 0.6 * found.activations
     head = parts(model={"method": "head"}, memory={"batch_size": 64})
     assert (head.activations, head.optimizer) == (0, 8 * BERT.head)
     half = parts(model={"method": "head"}, memory={"batch_size": 64}, device={"precision": "bf16"})

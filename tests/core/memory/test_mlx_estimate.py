@@ -75,6 +75,7 @@ def test_the_optimizer_step_is_the_fullest_moment_of_small_batches():
     assert parts(shape=own, **small).temporary == 2.5 * 4 * LLAMA.largest
     deep = replace(LLAMA, parameters=4 * LLAMA.parameters)
     assert parts(shape=deep, **small).temporary == 10 * 4 * LLAMA.largest_linear
+    assert parts(shape=deep, **small, training={"optimizer": "lion"}).temporary == 4 * deep.parameters
 
 
 def test_blocks_that_are_computed_again_hold_their_inputs():
@@ -112,12 +113,32 @@ def test_quantized_weights_take_their_bits_and_scales(quantization, bits, precis
     assert plain - found == pytest.approx(saved, abs=2)
 
 
+def test_muon_holds_one_number_for_a_weight_of_a_block_and_two_for_the_others():
+    muon: dict[str, Any] = {"training": {"optimizer": "muon"}}
+    assert parts(**muon).optimizer == 4 * (LLAMA.parameters + LLAMA.embeddings)
+    own = replace(LLAMA, holdable=LLAMA.holdable + LLAMA.embeddings)
+    assert parts(shape=own, **muon).optimizer == 4 * (LLAMA.parameters + 2 * LLAMA.embeddings)
+    assert parts(model=LORA, **muon).optimizer == parts(model=LORA).optimizer / 2
+
+
+def test_gradients_pass_through_blocks_with_adapters_alone():
+    shape = replace(LLAMA, blocks=30)
+    for memory in ({"batch_size": 8}, {"batch_size": 8, **RECOMPUTED}):
+        last, whole = (
+            parts(shape=shape, model={**LORA, "lora_layers": count}, memory=memory) for count in (6, 0)
+        )
+        assert last.activations < whole.activations / 3
+        assert last.optimizer == pytest.approx(whole.optimizer / 5)
+
+
 RUNS: dict[str, dict[str, Any]] = {
+    "last blocks": {"model": {**LORA, "lora_layers": 6}, "shape": replace(LLAMA, blocks=30)},
     "plain": {},
     "bf16": {"device": BF16},
     "small": {"memory": {"batch_size": 1}, "data": {"max_length": 32}},
     "recomputed": {"memory": {**RECOMPUTED, "gradient_accumulation_steps": 2}},
     "few words": {"shape": replace(LLAMA, vocabulary=200)},
+    "Muon": {"training": {"optimizer": "muon"}},
     "LoRA": {"model": LORA},
     "QLoRA": {"model": {"method": "qlora"}, "device": BF16},
 }

@@ -69,7 +69,7 @@ def test_mlx_computes_on_one_mac(name, works):
 
 
 @pytest.mark.parametrize("quantization", ["auto", "affine4", "affine8"])
-@pytest.mark.parametrize("optimizer", ["adamw", "adam", "adafactor", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adamw", "adam", "adafactor", "lion", "sgd", "muon"])
 def test_what_mlx_trains(quantization, optimizer):
     changes = {"model.method": "qlora", "model.quantization": quantization, "training.optimizer": optimizer}
     assert not found(asked("mlx", {**changes, "device.precision": "bf16", "device.processes": 0}))
@@ -78,26 +78,43 @@ def test_what_mlx_trains(quantization, optimizer):
 @pytest.mark.parametrize(
     ("backend", "changes", "message"),
     [
-        ("torch", {}, "only MLX has this format, and PyTorch was chosen"),
-        ("auto", {"training.optimizer": "ademamix"}, "only MLX has this format, and MLX has AdamW"),
+        ("torch", {}, "only MLX has it, and PyTorch was chosen"),
+        ("auto", {"data.packing": True}, "only MLX has it, and MLX's attention would cross"),
         ("auto", {}, ""),
         ("mlx", {}, ""),
-        ("torch", {"model.method": "lora"}, ""),
-        ("torch", {"model.quantization": "nf4"}, ""),
     ],
 )
-def test_a_format_of_mlx_needs_mlx(backend, changes, message):
-    options = asked(backend, {"model.method": "qlora", "model.quantization": "affine4", **changes})
+@pytest.mark.parametrize(
+    "own",
+    [{"model.method": "qlora", "model.quantization": "affine4"}, {"training.optimizer": "muon"}],
+    ids=str,
+)
+def test_a_format_or_an_optimizer_of_mlx_needs_mlx(backend, changes, message, own):
+    options = asked(backend, {**own, **changes})
     problems = list(backend_problems(options))
-    assert [problem.path for problem in problems] == ["model.quantization"] * bool(message)
+    assert [problem.path for problem in problems] == [*own][-1:] * bool(message)
     assert all(problem.message.startswith(message) for problem in problems)
     assert not any(found(with_changes(options, fix.changes)) for problem in problems for fix in problem.fixes)
 
 
-def test_only_mlx_trains_what_asks_for_it_or_for_its_formats():
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model.method": "lora", "model.quantization": "affine4"},
+        {"model.method": "qlora", "model.quantization": "nf4"},
+        {"training.optimizer": "lion"},
+    ],
+    ids=str,
+)
+def test_pytorch_trains_the_rest(changes):
+    assert not found(asked("torch", changes))
+
+
+def test_only_mlx_trains_what_asks_for_it_its_formats_or_its_optimizer():
     qlora = {"model.method": "qlora", "model.quantization": "affine4"}
     assert needs_mlx(asked("mlx", {}))
     assert needs_mlx(asked("auto", qlora))
+    assert needs_mlx(asked("auto", {"training.optimizer": "muon"}))
     assert not needs_mlx(asked("auto", {}))
     assert not needs_mlx(asked("auto", {**qlora, "model.method": "lora"}))
 

@@ -99,6 +99,7 @@ ACCUMULATED = {"batch_size": 4, "gradient_accumulation_steps": 4}
         ({"model": {"source": "scratch:bert-tiny"}, "training": {"learning_rate": 3e-3}}, None, []),
         ({"training": {"optimizer": "sgd"}}, "training.learning_rate", [0.01]),
         ({"training": {"optimizer": "lion-8bit"}}, "training.learning_rate", [2e-6]),
+        ({"training": {"optimizer": "lion"}}, "training.learning_rate", [2e-6]),
         ({"output": {"save_model": False}}, "output.save_model", [True]),
     ],
 )  # fmt: skip

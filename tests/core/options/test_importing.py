@@ -209,7 +209,8 @@ def test_trainers_names_on_the_command_line_override_the_file(tmp_path):
     )
     assert run_file.read(path).memory.activation_checkpointing
     assert not run_file.read(path, ("gradient_checkpointing=false",)).memory.activation_checkpointing
-    assert run_file.read(path, ("training.optim=adafactor",)).training.optimizer == "adafactor"
+    for name, kind in (("adafactor",) * 2, ("lion_32bit", "lion"), ("adamw_torch_fused", "adamw")):
+        assert run_file.read(path, (f"training.optim={name}",)).training.optimizer == kind
     assert run_file.read(path, ("fp16=false",)).device.precision == "auto"
     with pytest.raises(OptionsError, match="keep one"):
         run_file.read(path, ("fp16=true", "bf16=true"))

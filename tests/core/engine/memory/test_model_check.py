@@ -5,11 +5,15 @@ from typing import Any
 
 import msgspec
 import pytest
+import torch
+import transformers
 
 from core.engine.environment import prepare_torchvision
 from core.engine.memory.model_check import check_model
+from core.engine.models.parts import adaptable_layers, find_targets, head_names
 from core.memory.model import ModelReport
 from core.options import RunOptions
+from core.options.catalogue import with_changes
 from core.options.choices import Attention, Method, Task
 from core.options.sections import MemoryOptions, ModelOptions
 from core.options.sources import VISION_MODELS
@@ -74,6 +78,55 @@ def test_targets_that_match_nothing_are_a_problem_with_fixes(bert):
         assert check_model(of_texts(bert, method=Method.LORA, lora_targets=targets)).problems == ()
     classifier = check_model(of_texts(bert, method=Method.LORA, lora_targets=("classifier",)))
     assert paths(classifier) == ["model.lora_targets"], "it is trained whole"
+
+
+def test_adapters_in_the_last_blocks_are_fewer(bert):
+    whole, last, more = (
+        check_model(of_texts(bert, method=Method.LORA, lora_layers=count)) for count in (0, 1, 9)
+    )
+    assert whole.shape is not None
+    assert (whole.shape.blocks, last.problems, more.problems) == (2, (), ())
+    pooler = 16 * (16 + 16)
+    in_blocks, head = (
+        16 * (4 * 32 + 2 * 48),
+        2 * 16 + 2,
+    )  # of a block: four square layers, and the wide ones
+    assert last.trainable_parameters == in_blocks + head
+    assert more.trainable_parameters == 2 * in_blocks + head
+    assert whole.trainable_parameters == 2 * in_blocks + head + pooler
+
+
+@pytest.mark.parametrize("name", ["resnet18", "alexnet"])
+def test_a_model_without_blocks_says_so(name):
+    asked = of_images(name, method=Method.LORA, lora_layers=2)
+    (problem,) = check_model(asked).problems
+    assert (problem.path, "isn't made of blocks" in problem.message) == ("model.lora_layers", True)
+    (fix,) = problem.fixes
+    assert check_model(with_changes(asked, fix.changes)).problems == ()
+
+
+def test_a_target_that_the_last_blocks_lack_says_so(bert):
+    pooler = check_model(of_texts(bert, method=Method.LORA, lora_layers=1, lora_targets=("pooler.dense",)))
+    assert paths(pooler) == ["model.lora_layers"]
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [("Llama", "model.layers."), ("GPT2", "transformer.h."), ("Bert", "bert.encoder.layer."),
+     ("ViT", "vit.layers."), ("T5", "transformer.decoder.block.")],
+)  # fmt: skip
+def test_the_last_blocks_of_an_architecture_are_found(name, first):
+    sizes = {"hidden_size": 16, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 32}
+    kind = {"ViT": "ImageClassification", "Llama": "CausalLM", "GPT2": "CausalLM"}.get(
+        name, "SequenceClassification"
+    )
+    with torch.device("meta"):
+        config = getattr(transformers, f"{name}Config")(**sizes, num_layers=4, d_model=16, d_ff=32, d_kv=8)
+        model = getattr(transformers, f"AutoModelFor{kind}").from_config(config)
+    heads = head_names(model)
+    found = find_targets(model, (), heads, 2)
+    assert {layer.removeprefix(first).partition(".")[0] for layer in found} == {"2", "3"}
+    assert found == [layer for layer in find_targets(model, (), heads) if layer in found]
+    assert find_targets(model, (), heads, 0) == adaptable_layers(model, heads)
 
 
 @pytest.mark.parametrize(

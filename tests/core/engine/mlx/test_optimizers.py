@@ -36,7 +36,7 @@ from core.engine.mlx.optimizers import (
 )
 
 STEPS = 20
-KINDS = (Optimizer.ADAMW, Optimizer.ADAM, Optimizer.ADAFACTOR, Optimizer.SGD)
+KINDS = (Optimizer.ADAMW, Optimizer.ADAM, Optimizer.ADAFACTOR, Optimizer.LION, Optimizer.SGD)
 NUMBERS = {"learning_rate": 1e-3, "beta1": 0.8, "beta2": 0.95, "epsilon": 1e-5, "momentum": 0.6}
 DECAYED = {"layers.0.weight": (8, 6), "layers.3.weight": (3, 8)}
 SHAPES = {**DECAYED, "layers.0.bias": (8,), "layers.2.weight": (8,), "layers.2.bias": (8,)}
@@ -139,6 +139,95 @@ def test_updates_are_those_of_trainer(tmp_path, kind, weight_decay, max_grad_nor
     assert min(moved.values()) > 1e-4
 
 
+# --- Computed by themselves, in 64 bits
+
+
+class Blocks(nn.Module):
+    """Blocks between a table of tokens and an output layer, with an expert whose matrices are stacked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed_tokens, self.norm, self.lm_head = (
+            nn.Embedding(9, 6),
+            nn.RMSNorm(6),
+            nn.Linear(6, 9, bias=False),
+        )
+        self.layers = [Layers(), Layers()]
+        self.layers[0].experts = mx.zeros((2, 4, 6))
+
+
+def orthogonal(matrix: np.ndarray) -> np.ndarray:
+    """Five steps of Keller Jordan's iteration: all singular values become about 1."""
+    x = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    x = x / np.linalg.norm(x)
+    for _step in range(5):
+        square = x @ x.T
+        x = 3.4445 * x + (-4.775 * square + 2.0315 * square @ square) @ x
+    return x if matrix.shape[0] <= matrix.shape[1] else x.T
+
+
+def adamw(weight: Any, gradient: Any, state: dict[str, Any], rate: float, step: int) -> Any:
+    state["m"] = 0.8 * state.get("m", 0.0) + 0.2 * gradient
+    state["v"] = 0.95 * state.get("v", 0.0) + 0.05 * gradient**2
+    mean, square = state["m"] / (1 - 0.8**step), state["v"] / (1 - 0.95**step)
+    return weight - rate * mean / (np.sqrt(square) + 1e-5)
+
+
+def lion(weight: Any, gradient: Any, state: dict[str, Any], rate: float, _step: int) -> Any:
+    before = state.get("m", 0.0)
+    state["m"] = 0.95 * before + 0.05 * gradient
+    return weight - rate * np.sign(0.8 * before + 0.2 * gradient)
+
+
+def muon(weight: Any, gradient: Any, state: dict[str, Any], rate: float, step: int) -> Any:
+    """AdamW except for the matrices of blocks, of which none is a table, an output layer or a stack of experts."""
+    if weight.shape not in {(8, 6), (3, 8)}:
+        return adamw(weight, gradient, state, rate, step)
+    state["m"] = 0.95 * state.get("m", 0.0) + 0.05 * gradient
+    direction = orthogonal(0.95 * state["m"] + 0.05 * gradient)
+    return weight - rate * 0.2 * np.sqrt(max(weight.shape)) * direction
+
+
+@pytest.mark.parametrize(("kind", "update"), [(Optimizer.LION, lion), (Optimizer.MUON, muon)])
+def test_updates_are_those_of_the_papers(kind, update):
+    """Five steps with decay, clipping and a warm-up."""
+    options = options_of(
+        optimizer=kind, weight_decay=0.1, schedule=Schedule.COSINE, warmup=2.0, max_grad_norm=1.0
+    )
+    source, model = np.random.default_rng(1), Blocks()
+    shapes = {name: array.shape for name, array in tree_flatten(model.parameters())}
+    weights = {name: source.normal(0, 1, shape) for name, shape in shapes.items()}
+    model.update(tree({name: weight.astype(np.float32) for name, weight in weights.items()}))
+    optimizer = ClippedOptimizer(options.training, model)
+    step, rate = compiled_step(model, optimizer), rates(options, 5)
+    states: dict[str, dict[str, Any]] = {name: {} for name in shapes}
+    for at in range(5):
+        given = {name: source.normal(0, (0.01, 1.0)[at % 2], shape) for name, shape in shapes.items()}
+        optimizer.learning_rate = rate(at)
+        step(tree({name: gradient.astype(np.float32) for name, gradient in given.items()}))
+        norm = np.sqrt(sum((gradient**2).sum() for gradient in given.values()))
+        for name, weight in weights.items():
+            decay = 0.1 if weight.ndim > 1 else 0.0
+            gradient = given[name] * min(1.0, 1.0 / norm)
+            weights[name] = update((1 - rate(at) * decay) * weight, gradient, states[name], rate(at), at + 1)
+    for name, found in tree_flatten(model.parameters()):
+        assert np.abs(np.array(found) - weights[name]).max() < 1e-6, name
+
+
+def test_muon_s_steps_are_as_large_as_adamw_s():
+    """So that one learning rate suits both, for matrices of any sides, and LoRA's."""
+    options = options_of(optimizer=Optimizer.MUON, learning_rate=1.0)
+    for rows, columns in ((64, 64), (256, 16), (16, 256), (8, 512)):
+        model = Layers()
+        model.layers = [nn.Linear(columns, rows, bias=False)]
+        model.update(tree({"layers.0.weight": np.zeros((rows, columns), np.float32)}))
+        optimizer = ClippedOptimizer(options.training, model)
+        gradient = np.random.default_rng(0).normal(0, 1e-3, (rows, columns)).astype(np.float32)
+        compiled_step(model, optimizer)(tree({"layers.0.weight": gradient}))
+        size = np.sqrt(np.square(np.array(model.layers[0].weight)).mean())
+        assert size == pytest.approx(0.2, rel=0.25)
+
+
 # --- Which parameters decay
 
 
@@ -207,7 +296,7 @@ def test_learning_rates_are_trainer_s(tmp_path, schedule, warmup):
 # --- Checkpoints
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, Optimizer.MUON])
 def test_a_loaded_state_goes_on_bit_for_bit(tmp_path, kind):
     options = options_of(optimizer=kind, weight_decay=0.1)
     rate = rates(options, STEPS)
@@ -247,7 +336,8 @@ def test_the_state_of_another_optimizer_is_not_loaded():
 
 COUNT = sum(int(np.prod(shape)) for shape in SHAPES.values())
 BETAS = {"beta1": 0.8, "beta2": 0.95, "epsilon": 1e-5}
-FACTORED = (8 + 6) + (3 + 8) + (8 + 8 + 8 + 3 + 3)
+OTHERS = 8 + 8 + 8 + 3 + 3  # of which AdamW holds two numbers each
+FACTORED = (8 + 6) + (3 + 8) + OTHERS
 
 
 @pytest.mark.parametrize(
@@ -256,7 +346,9 @@ FACTORED = (8 + 6) + (3 + 8) + (8 + 8 + 8 + 3 + 3)
         (Optimizer.ADAMW, "AdamW (mlx)", 2 * COUNT, BETAS),
         (Optimizer.ADAM, "Adam (mlx)", 2 * COUNT, BETAS),
         (Optimizer.ADAFACTOR, "Adafactor (mlx)", FACTORED, {}),
+        (Optimizer.LION, "Lion (mlx)", COUNT, {"beta1": 0.8, "beta2": 0.95}),
         (Optimizer.SGD, "SGD (mlx)", COUNT, {"momentum": 0.6}),
+        (Optimizer.MUON, "Muon (mlx)", COUNT + OTHERS, {"momentum": 0.95}),
     ],
 )
 def test_what_ran_is_read_from_the_live_optimizer(kind, name, state, own):

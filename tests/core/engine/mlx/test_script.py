@@ -67,12 +67,13 @@ def written(folder: Path, options: RunOptions) -> str:
     [
         (Task.CHAT, Method.FULL, {}),
         (Task.CHAT, Method.FULL, {"precision": Precision.BF16}),
-        (Task.CHAT, Method.LORA, {"lora_dora": True, "activation_checkpointing": True}),
+        (Task.CHAT, Method.LORA, {"lora_dora": True, "activation_checkpointing": True, "lora_layers": 1}),
         (Task.CHAT, Method.QLORA, {"quantization": Quantization.AFFINE4}),
         (Task.CAUSAL_LM, Method.LORA, {"max_length": 16, "max_grad_norm": 0.0}),
+        (Task.CAUSAL_LM, Method.FULL, {"max_length": 16, "optimizer": Optimizer.LION, "learning_rate": 1e-3}),
         (Task.CAUSAL_LM, Method.FULL, {"source": "scratch:llama-tiny", "vocabulary": 300, "max_length": 16}),
     ],
-    ids=["chat", "bf16", "DoRA", "QLoRA", "text", "from scratch"],
+    ids=["chat", "bf16", "DoRA", "QLoRA", "text", "Lion", "from scratch"],
 )
 def test_a_script_has_the_losses_of_its_run(task, method, more, packages, tmp_path):
     file = (
@@ -97,6 +98,7 @@ def test_a_script_has_the_losses_of_its_run(task, method, more, packages, tmp_pa
         (Task.PREFERENCE, {}, "task"),
         (Task.CHAT, {"method": Method.HEAD}, "model.method"),
         (Task.CHAT, {"optimizer": Optimizer.SGD}, "training.optimizer"),
+        (Task.CHAT, {"optimizer": Optimizer.MUON}, "training.optimizer"),
     ],
 )
 def test_what_it_cannot_repeat_is_said_in_a_sentence(task, more, path, tmp_path):

@@ -175,6 +175,7 @@ def test_a_model_from_scratch_begins_with_the_weights_that_it_has_with_torch(tmp
     [
         (Task.CHAT, Method.FULL, {}),
         (Task.CHAT, Method.LORA, {"lora_dora": True, "lora_rslora": True}),
+        (Task.CHAT, Method.LORA, {"lora_layers": 1}),
         (Task.PREFERENCE, Method.LORA, {}),
         (Task.PREFERENCE, Method.FULL, {}),
         (Task.PREFERENCE, Method.LORA, {"preference_loss": PreferenceLoss.KTO}),
@@ -225,7 +226,17 @@ def test_padding_to_few_lengths_changes_no_loss(tmp_path):
     assert "32" in found.of(WhatRan)[0].padded_to
 
 
-@pytest.mark.parametrize("changes", [{}, {"model.method": "lora"}, {"memory.gradient_accumulation_steps": 2}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"model.method": "lora"},
+        {"model.method": "lora", "model.lora_layers": 1},
+        {"memory.gradient_accumulation_steps": 2},
+        {"training.optimizer": "lion"},
+        {"training.optimizer": "muon"},
+    ],
+)
 def test_the_forecast_comes_to_what_mlx_counts(changes, tmp_path):
     """Within a third: models this small are hardly worth a formula."""
     source = save("Llama", tmp_path / "model", hidden_size=128, intermediate_size=512, vocab_size=2000)
@@ -369,6 +380,12 @@ def test_samples_are_written_while_it_trains_and_what_ran_is_told(tmp_path):
     (ran,) = story.of(WhatRan)
     assert ran.engine.startswith("MLX 0.")
     assert ran.adapter == "LoRA, rank 16 on 14 layers"
+    last = on_mlx(tmp_path / "last", chats(tmp_path, lora_layers=1, optimizer=Optimizer.MUON))
+    assert [last.of(WhatRan)[0].adapter, last.of(WhatRan)[0].optimizer] == [
+        "LoRA, rank 16 on 7 layers",
+        "Muon (mlx)",
+    ]
+    assert not [name for name in last.messages if name.startswith("ran-differently")]
     assert ran.optimizer == "AdamW (mlx)"
     assert ran.parameter_dtype == "float32"
     assert (ran.batches_per_step, ran.effective_batch) == (2, 6)

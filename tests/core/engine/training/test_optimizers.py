@@ -52,6 +52,7 @@ BETAS = {"betas": (0.8, 0.95), "eps": 1e-5}
         (Optimizer.ADAM, "Adam, fused", ("float32", 8.0, 8.1), BETAS),
         (Optimizer.ADAFACTOR, "Adafactor", ("float32", 0.03, 0.3), {}),
         (Optimizer.ADAMW_8BIT, "AdamW, 8-bit (bitsandbytes)", ("uint8", 2.0, 3.6), BETAS),
+        (Optimizer.LION, "Lion", ("float32", 4.0, 4.1), {"betas": (0.8, 0.95)}),
         (Optimizer.LION_8BIT, "Lion, 8-bit (bitsandbytes)", ("uint8", 1.0, 1.8), {"betas": (0.8, 0.95)}),
         (
             Optimizer.ADEMAMIX,

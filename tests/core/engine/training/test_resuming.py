@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from core.engine.run import checkpoints
 from core.options import RunOptions
-from core.options.choices import Augmentation, Method, PreferenceLoss, Schedule, Task, Toggle
+from core.options.choices import Augmentation, Method, Optimizer, PreferenceLoss, Schedule, Task, Toggle
 from core.options.sections import OutputOptions
 from core.runs.events import (
     Action,
@@ -104,7 +104,7 @@ def assert_same(run: Path, whole: Path, also: Collection[int] = ()) -> None:
     [
         (images, (5, 7)),
         (lambda folder: conversations(folder, Task.CHAT), (3,)),
-        (lambda folder: conversations(folder, Task.CHAT, packing=True), (1,)),
+        (lambda folder: conversations(folder, Task.CHAT, packing=True, optimizer=Optimizer.LION), (1,)),
         (lambda folder: conversations(folder, Task.CHAT, Method.QLORA), (2,)),
         (lambda folder: conversations(folder, Task.PREFERENCE, Method.LORA), (2,)),
         (
