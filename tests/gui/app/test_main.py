@@ -117,7 +117,7 @@ def test_without_a_screen_the_program_reports_it_before_qt_is_imported(tmp_path)
     code = """
 import sys
 from gui import __main__
-status = __main__.open_window()
+status = __main__.open_window([])
 assert not [name for name in sys.modules if name.startswith("PySide6")]
 sys.exit(status)
 """
