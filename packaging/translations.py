@@ -6,6 +6,7 @@ looked at it; it stays English meanwhile.
 """
 
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -30,7 +31,9 @@ HEADER = {
 
 
 def template() -> Catalog:
-    """Every sentence of the program, with the files that it is in."""
+    """Every sentence of the program and of its presets and examples, with the files that it is in."""
+    from core.options.presets import words_of  # not while Hone is installed, without its libraries
+
     catalog = Catalog()
     for package in SOURCES:
         found = extract_from_dir(
@@ -39,6 +42,10 @@ def template() -> Catalog:
         for name, _line, sentence, comments, context in found:
             place = (f"{package}/{Path(name).as_posix()}", 0)
             catalog.add(sentence, locations=[place], auto_comments=comments, context=context)
+    for path in sorted((ROOT / "resources").glob("*/*.hone")):
+        name = tomllib.loads(path.read_text("utf-8")).get("output", {}).get("name")
+        for sentence in filter(None, (*words_of(path), name)):
+            catalog.add(sentence, locations=[(path.relative_to(ROOT).as_posix(), 0)])
     return catalog
 
 

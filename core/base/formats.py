@@ -303,7 +303,7 @@ def _scaled(value: float) -> str:
 
 def counted(count: float, noun: str) -> str:
     """Formats a count with one of these nouns: `1 step`, `1,797 examples`, `2.5 epochs`."""
-    whole = count if isinstance(count, int) else 1 if count == 1 else 2
+    whole = plural_number(count)
     template = {
         "core": ngettext("{count} core", "{count} cores", whole),
         "epoch": ngettext("{count} epoch", "{count} epochs", whole),
@@ -325,7 +325,12 @@ def counted(count: float, noun: str) -> str:
         "training example": ngettext("{count} training example", "{count} training examples", whole),
         "word": ngettext("{count} word", "{count} words", whole),
     }[noun]
-    return template.format(count=f"{count:,}" if isinstance(count, int) else f"{count:.3g}")
+    return template.format(count=f"{count:,}" if isinstance(count, int) else f"{count:,.4g}")
+
+
+def plural_number(count: float) -> int:
+    """Returns the number that `ngettext` takes for a count; fractions have the form of 100, in Arabic too."""
+    return int(count) if float(count).is_integer() else 100
 
 
 def places(row_word: str, numbers: Sequence[int], count: int = 1) -> str:

@@ -307,16 +307,17 @@ def _rows(
     combined = {**lower, **accumulated, **CHECKPOINTING}
 
     # The guide's nine, in its order.
-    add("plain", "plain", {path: value for path, value in PLAIN.items() if applies({path: value})})
+    add("plain", _("plain"), {path: value for path, value in PLAIN.items() if applies({path: value})})
+    checkpointing, accumulation = _("checkpointing"), list[str]()
     if accumulated:
-        title = _("accumulation {batch} × {count}").format(batch=batch // steps, count=steps)
-        add("accumulation", title, accumulated)
-    title = f"{title} + checkpointing" if accumulated else "checkpointing"
-    add("checkpointing", title, {**accumulated, **CHECKPOINTING})
+        accumulation = [_("accumulation {batch} × {count}").format(batch=batch // steps, count=steps)]
+        add("accumulation", *accumulation, accumulated)
+    add("checkpointing", " + ".join([*accumulation, checkpointing]), {**accumulated, **CHECKPOINTING})
     add(half, half, lower)
-    add(f"{half}-all", f"{half}{' + accumulation' if accumulated else ''} + checkpointing", combined)
+    named = [_("accumulation")] if accumulated else []
+    add(f"{half}-all", " + ".join([half, *named, checkpointing]), combined)
     add("adafactor", "Adafactor", ADAFACTOR)
-    add(f"{half}-all-adafactor", "all + Adafactor", {**combined, **ADAFACTOR})
+    add(f"{half}-all-adafactor", _("all + Adafactor"), {**combined, **ADAFACTOR})
     add("adamw-8bit", _("8-bit AdamW"), ADAMW_8BIT)
     add(f"{half}-all-adamw-8bit", _("all + 8-bit AdamW"), {**combined, **ADAMW_8BIT})
 
@@ -326,7 +327,7 @@ def _rows(
     title = f"{half} + sdpa" if is_text else half
     add("tf32", "tf32", {"device.precision": Precision.TF32.value})
     if is_text:
-        add(f"{half}-sdpa", f"{title} + fused", own)
+        add(f"{half}-sdpa", _("{title} + fused").format(title=title), own)
     add(
         f"{half}-compile",
         f"{title} + compile",
@@ -346,7 +347,7 @@ def _rows(
     )
     add(
         f"{half}-lean",
-        f"{title} + checkpointing + Adafactor",
+        f"{title} + {checkpointing} + Adafactor",
         {**own, **CHECKPOINTING, **ADAFACTOR},
         note=_("Whole batches: what the guide's leanest row saves, without accumulation."),
     )
@@ -367,7 +368,7 @@ def _rows(
         note = _("Each process has a batch of {batch:,} and averages its gradients with the others (DDP).")
         add(
             f"processes-{count}",
-            _("{count} processes").format(count=count),
+            formats.counted(count, "process"),
             {"device.processes": count, "device.name": device.kind},
             note=note.format(batch=batch),
         )

@@ -213,10 +213,10 @@ def reason_of(one: Figures) -> str:
 def _details(one: Figures) -> Iterator[str]:
     step = one.step_seconds
     if step is not None:
-        words = _("A step: {median}, half of them between {low} and {high}; {count} steps")
+        words = _("A step: {median}, half of them between {low} and {high}; {steps}")
         low, high = formats.step_time(step.lowest), formats.step_time(step.highest)
-        median, counted = formats.step_time(step.median), formats.count(len(one.seconds))
-        yield words.format(median=median, low=low, high=high, count=counted)
+        median, steps = formats.step_time(step.median), formats.counted(len(one.seconds), "step")
+        yield words.format(median=median, low=low, high=high, steps=steps)
 
 
 def records(result: Result) -> list[dict[str, Any]]:

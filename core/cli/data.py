@@ -276,9 +276,7 @@ def _summary(report: DataReport) -> str:
     count = formats.counted(report.rows, "text" if report.format == "text" else "example")
     if report.used not in (None, report.rows):
         count = _("{used:,} of {examples}").format(used=report.used, examples=count)
-    parts = [count, report.format, report.shape]
-    parts += [value if name == "encoding" else f"{name} {value}" for name, value in report.reading.items()]
-    return " · ".join(part for part in parts if part)
+    return " · ".join(filter(None, (count, report.format, report.shape, *report.reading.values())))
 
 
 def _task_text(report: DataReport, task: Task) -> str:

@@ -171,10 +171,11 @@ class DataReport(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of a data file or folder, and how a run will use it.
 
     `rows` counts samples, `used` those left after limits, empty ones and duplicates (None: unknown); `suits` is the
-    most likely task. `columns` is empty for images. `reading` says how a file was read, such as `{"encoding":
-    "UTF-8 with a mark", "delimiter": "tab"}`. `preview` are the first rows as text, `preview_rows` their numbers in
-    the file (empty: from 1). `text_columns`, `label_column` and `columns_by_role` (conversations: role to column)
-    were chosen or detected; `shape` is the form of conversations. `splits` are the names of available splits.
+    most likely task. `columns` is empty for images. `reading` says how a file was read, in words by what they are
+    about, such as `{"encoding": "UTF-8", "delimiter": "delimiter tab"}`. `preview` are the first rows as text,
+    `preview_rows` their numbers in the file (empty: from 1). `text_columns`, `label_column` and `columns_by_role`
+    (conversations: role to column) were chosen or detected; `shape` is the form of conversations. `splits` are the
+    names of available splits.
 
     `labels` counts samples by label, the `MOST_LABELS` most frequent first; `first_labels` is how many labels the first
     `QUICK_TRY` samples have. `seen` are the first samples as the model will see them. `train_rows` counts the rows of

@@ -10,6 +10,7 @@ from functools import cache, partial
 
 import msgspec
 
+from core.base.formats import counted
 from core.base.language import _
 from core.memory import mlx_estimate
 from core.memory.case import HALF_NUMBER, NUMBER, Case, Term, added_up, case_of
@@ -520,8 +521,8 @@ def _notes(case: Case, length: int | None) -> Iterator[str]:
             text = _("All examples are padded to {length:,} tokens.")
         yield text.format(length=case.length)
     if case.copies > 1:
-        text = _("The {count} processes share this memory, and each has the whole model.")
-        yield text.format(count=case.copies)
+        text = _("The {processes} share this memory, and each has the whole model.")
+        yield text.format(processes=counted(case.copies, "process"))
     elif case.processes > 1:
         text = _("The forecast is for each of {count} GPUs. Buffers of NVIDIA's NCCL are not counted.")
         yield text.format(count=case.processes)

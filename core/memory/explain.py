@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import NamedTuple
 
-from core.base.formats import compact_count, memory
-from core.base.language import _
+from core.base.formats import compact_count, counted, memory
+from core.base.language import _, ngettext
 from core.memory import estimate, mlx_estimate
 from core.memory.case import NUMBER, Case, Term, added_up, case_of
 from core.memory.estimate import MIB
@@ -70,8 +70,7 @@ def explain_parts(
 def _together(case: Case, name: str, one: Explanation) -> Explanation:
     """Returns the explanation of a part where several processes train, each with its own."""
     if case.copies > 1:
-        formula = _("{count} processes × ({formula})").format(count=case.copies, formula=one.formula)
-        return one._replace(formula=formula)
+        return one._replace(formula=f"{counted(case.copies, 'process')} × ({one.formula})")
     if name == "temporary" and estimate.whole_bytes(case):
         return Explanation(
             _(
@@ -100,7 +99,9 @@ def _added(terms: Iterable[Term], product: str, shards: int) -> str:
     formula = " + ".join(products)
     if shards == 1:
         return formula
-    return _("{formula}, divided among {count} processes").format(formula=formula, count=shards)
+    return _("{formula}, divided among {processes}").format(
+        formula=formula, processes=counted(shards, "process")
+    )
 
 
 def _weights(case: Case) -> Explanation:
@@ -188,10 +189,11 @@ def _activations(case: Case, forecast: Forecast) -> Explanation:
 def _activation_formula(case: Case) -> str:
     batch, shape, places = case.options.memory.batch_size, case.shape, max(1, case.places)
     if not case.is_text:
-        return _("{batch} images × {side} × {side} pixels × {each:.0f} bytes").format(
-            batch=batch, side=case.length, each=estimate.kept_bytes(case) / places
+        return _("{images} × {side} × {side} pixels × {each:.0f} bytes").format(
+            images=counted(batch, "image"), side=case.length, each=estimate.kept_bytes(case) / places
         )
-    examples = _("{batch} examples") if case.rows == batch else _("{batch} pairs × 2 answers")
+    pairs = ngettext("{count} pair × 2 answers", "{count} pairs × 2 answers", batch).format(count=batch)
+    examples = counted(batch, "example") if case.rows == batch else pairs
     squares = case.size(KeptTensor(0.0, tensor.square, tensor.count) for tensor in case.kept.blocks)
     if case.is_mlx:
         squares = case.places * mlx_estimate.scores_each(case)

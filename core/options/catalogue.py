@@ -151,8 +151,7 @@ def unit_of(option: Option, value: Any) -> str:
         or _is_share(option, value)
     ):
         return ""
-    is_one = value == 1 and not isinstance(value, bool)
-    return option.unit.singular if is_one else option.unit.plural
+    return option.unit.of(value) if _is_number(value) else option.unit.plural
 
 
 def unit_beside(option: Option, value: Any) -> str:
@@ -167,8 +166,11 @@ def with_unit(option: Option, value: Any) -> str:
 
 
 def _is_share(option: Option, value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and (option.is_share or (option.share_below_one and 0 < value < 1))
+    return _is_number(value) and (option.is_share or (option.share_below_one and 0 < value < 1))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 # --- Reference page

@@ -12,14 +12,14 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from enum import Enum
+from enum import Enum, auto
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
 
-from core.base.formats import percent_tick
-from core.base.language import _
+from core.base.formats import percent_tick, plural_number
+from core.base.language import _, ngettext
 from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Task
 from core.options.sources import is_scratch
 
@@ -88,26 +88,40 @@ _KINDS: dict[Any, OptionKind] = {
 
 
 class Unit(Enum):
-    """What a number counts; the values are singular and plural."""
+    """What a number counts."""
 
-    BATCHES = _("batch"), _("batches")
-    BLOCKS = _("block"), _("blocks")
-    EPOCHS = _("epoch"), _("epochs")
-    EVALUATIONS = _("evaluation without improvement"), _("evaluations without improvement")
-    EXAMPLES = _("example"), _("examples")
-    PIXELS = _("pixel"), _("pixels")
-    PROCESSES = _("process"), _("processes")
-    STEPS = _("step"), _("steps")
-    THREADS = _("thread"), _("threads")
-    TOKENS = _("token"), _("tokens")
+    BATCHES = auto()
+    BLOCKS = auto()
+    EPOCHS = auto()
+    EVALUATIONS = auto()
+    EXAMPLES = auto()
+    PIXELS = auto()
+    PROCESSES = auto()
+    STEPS = auto()
+    THREADS = auto()
+    TOKENS = auto()
 
-    @property
-    def singular(self) -> str:
-        return self.value[0]
+    def of(self, count: float) -> str:
+        """Returns the word behind a number."""
+        number = plural_number(count)
+        return {
+            Unit.BATCHES: ngettext("batch", "batches", number),
+            Unit.BLOCKS: ngettext("block", "blocks", number),
+            Unit.EPOCHS: ngettext("epoch", "epochs", number),
+            Unit.EVALUATIONS: ngettext(
+                "evaluation without improvement", "evaluations without improvement", number
+            ),
+            Unit.EXAMPLES: ngettext("example", "examples", number),
+            Unit.PIXELS: ngettext("pixel", "pixels", number),
+            Unit.PROCESSES: ngettext("process", "processes", number),
+            Unit.STEPS: ngettext("step", "steps", number),
+            Unit.THREADS: ngettext("thread", "threads", number),
+            Unit.TOKENS: ngettext("token", "tokens", number),
+        }[self]
 
     @property
     def plural(self) -> str:
-        return self.value[1]
+        return self.of(5)  # in Arabic, two and more than ten have forms of their own
 
 
 class Choice(NamedTuple):

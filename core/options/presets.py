@@ -20,6 +20,7 @@ import tomli_w
 
 from core.base import settings
 from core.base.files import is_there, open_plain, read_record, write_atomically
+from core.base.language import LANGUAGE, _
 from core.options import SCHEMA, Tree, run_file
 from core.options.catalogue import options_by_path, value_at
 from core.options.choices import Task
@@ -62,7 +63,7 @@ RESOURCES = Path(__file__).resolve().parents[2] / "resources"
 
 @dataclass(frozen=True)
 class Preset:
-    """A preset or an example. Its file's first comment line is the title, those after it are the explanation."""
+    """A preset or an example."""
 
     name: str
     title: str
@@ -94,9 +95,18 @@ def changes(tree: Tree, wanted: Tree) -> dict[str, Any]:
 
 @cache
 def examples() -> tuple[Preset, ...]:
-    """Returns all examples, by name. Their paths are absolute; files that don't come with Hone don't exist."""
-    paths = sorted((RESOURCES / "examples").glob("*.hone"))
-    return tuple(replace(_read(path, path.stem), tree=run_file.read_tree(path)) for path in paths)
+    """Returns all examples, by name; those in the person's language stand for others of their names.
+
+    Their paths are absolute; files that don't come with Hone don't exist.
+    """
+    folder = RESOURCES / "examples"
+    paths = {path.stem: path for path in (*folder.glob("*.hone"), *(folder / LANGUAGE).glob("*.hone"))}
+    found = []
+    for name, path in sorted(paths.items()):
+        tree = run_file.read_tree(path)
+        tree["output"]["name"] = _(tree["output"]["name"])
+        found.append(replace(_read(path, name), tree=tree))
+    return tuple(found)
 
 
 def find_example(name: str) -> Preset:
@@ -114,9 +124,14 @@ def comes_complete(example: Preset) -> bool:
 
 
 def _read(path: Path, name: str) -> Preset:
-    text = path.read_text(encoding="utf-8")
-    title, *rest = (line.lstrip("# ").rstrip() for line in takewhile(str.strip, text.splitlines()))
-    return Preset(name, title, " ".join(rest), tomllib.loads(text))
+    title, explanation = map(_, words_of(path))
+    return Preset(name, title, explanation, tomllib.loads(path.read_text(encoding="utf-8")))
+
+
+def words_of(path: Path) -> tuple[str, str]:
+    """Returns the title and the explanation that a preset or an example begins with, in comments."""
+    title, *rest = takewhile(str.strip, path.read_text(encoding="utf-8").splitlines())
+    return title.lstrip("# "), " ".join(line.lstrip("# ") for line in rest)
 
 
 # --- Recent data

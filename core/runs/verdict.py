@@ -370,7 +370,9 @@ def _result(status: RunStatus, options: RunOptions | None) -> tuple[str, str, bo
         loss, labels = metrics.get("eval_loss"), status.plan.labels if status.plan is not None else ()
         if baseline is None:
             is_chance = loss is not None and len(labels) > 1 and loss > 0.98 * math.log(len(labels))
-            guessing = _("Its loss is that of guessing among {count} labels.").format(count=len(labels))
+            guessing = _("Its loss is that of guessing among {labels}.").format(
+                labels=formats.counted(len(labels), "label")
+            )
             return title, guessing if is_chance else "", is_chance
         compared = _("Always answering the most frequent label would be right in {share} of cases.")
         is_chance = not (_exceeds(accuracy, baseline, count) or _follows(metrics.get("eval_matthews"), count))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from core.base import formats, settings
 from core.base.errors import Fix, FixAction, OptionsError, OutOfMemory, UserError
-from core.base.language import _, isolated, ngettext
+from core.base.language import _, isolated, ngettext, pgettext
 from core.memory.model import PART_TITLES, Basis, ModelReport, ModelShape
 from core.memory.remedies import (
     RemedyRequest,
@@ -250,7 +250,7 @@ def _of_run(ran: WhatRan, status: RunStatus | None) -> list[Statement]:
     groups = (
         (_("Device and precision"), _of_device(ran)),
         (_("Model"), _of_model(ran)),
-        (_("Training"), _of_training(ran)),
+        (pgettext("options", "Training"), _of_training(ran)),
         (_("Data"), _of_data(ran)),
         (_("Memory"), _of_memory(ran, status)),
     )

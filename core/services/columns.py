@@ -49,27 +49,31 @@ class ColumnUse:
     help: str
 
 
-_FIRST = ColumnUse(TEXT, "Text", _("What the model reads."))
+_FIRST = ColumnUse(TEXT, _("Text"), _("What the model reads."))
 
 
 _SECOND = ColumnUse(SECOND, _("Second text"), _("Read together with the text, for pairs."))
 
 
-_LABEL = ColumnUse(LABEL, "Label", _("The answer to learn: one of a few names."))
+_LABEL = ColumnUse(LABEL, _("Label"), _("The answer to learn: one of a few names."))
 
 
 _USES: dict[Task, tuple[ColumnUse, ...]] = {
     Task.TEXT_CLASSIFICATION: (_FIRST, _SECOND, _LABEL),
-    Task.TEXT_REGRESSION: (_FIRST, _SECOND, ColumnUse(LABEL, "Number", _("The answer to learn: a number."))),
+    Task.TEXT_REGRESSION: (
+        _FIRST,
+        _SECOND,
+        ColumnUse(LABEL, _("Number"), _("The answer to learn: a number.")),
+    ),
     Task.TOKEN_CLASSIFICATION: (
-        ColumnUse(TEXT, "Words", _("A list of words, or a text that is split at spaces.")),
+        ColumnUse(TEXT, _("Words"), _("A list of words, or a text that is split at spaces.")),
         ColumnUse(LABEL, _("Labels of words"), _("The answer to learn: a label for each word.")),
     ),
     Task.CAUSAL_LM: (
-        ColumnUse(TEXT, "Text", _("The texts to learn from, instead of conversations.")),
+        ColumnUse(TEXT, _("Text"), _("The texts to learn from, instead of conversations.")),
         *(ColumnUse(role.value, role.label, role.help) for role in CHAT_COLUMNS if role.value != TEXT),
     ),
-    Task.IMAGE_CLASSIFICATION: (ColumnUse(IMAGE, "Image", _("An image, or the path to one.")), _LABEL),
+    Task.IMAGE_CLASSIFICATION: (ColumnUse(IMAGE, _("Image"), _("An image, or the path to one.")), _LABEL),
     Task.CHAT: tuple(ColumnUse(role.value, role.label, role.help) for role in CHAT_COLUMNS),
     Task.PREFERENCE: tuple(ColumnUse(role.value, role.label, role.help) for role in PREFERENCE_COLUMNS),
 }

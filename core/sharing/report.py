@@ -17,7 +17,7 @@ from core.base import formats
 from core.base.errors import OptionsError, Problem
 from core.base.files import file_inside, read_small, write_atomically, writing
 from core.base.formats import METRIC_TITLES, METRICS
-from core.base.language import _
+from core.base.language import _, pgettext
 from core.base.settings import VERSION
 from core.memory.model import PART_TITLES
 from core.options import RunOptions
@@ -51,7 +51,7 @@ from core.runs.words import (
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "report.html"
 SHOWN_LABELS, SHOWN_EVALUATIONS = 40, 60
-LEVELS = {Level.INFO: _("Note"), Level.WARNING: _("Warning"), Level.ERROR: _("Error")}
+LEVELS = {Level.INFO: pgettext("severity", "Note"), Level.WARNING: _("Warning"), Level.ERROR: _("Error")}
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 220, 76, 16, 28, 26
 """Size and margins of a chart in pixels."""
 
@@ -93,7 +93,7 @@ def page_of(run: RunFolder) -> str:
     sections = {
         _("Options"): _options(options),
         _("Data"): _data(status) if options else "",
-        _("What ran"): _table((_("What"), _("As"), _("Because")), ran),
+        _("What ran"): _table((_("What"), pgettext("what ran", "As"), _("Because")), ran),
         _("Memory"): _memory(status),
         _("Charts"): _charts(history, status),
         _("Evaluations"): _evaluations(status.evaluations),
@@ -241,7 +241,7 @@ def _data(status: RunStatus) -> str:
     if count := len(plan.labels):
         shown = ", ".join(plan.labels[:SHOWN_LABELS])
         more = _("{labels} and {count:,} more").format(labels=shown, count=count - SHOWN_LABELS)
-        rows.append((_("{count:,} labels").format(count=count), more if count > SHOWN_LABELS else shown))
+        rows.append((formats.counted(count, "label"), more if count > SHOWN_LABELS else shown))
     return _table((_("Data"), _("Count")), rows)
 
 

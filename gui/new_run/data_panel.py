@@ -275,10 +275,6 @@ def summary(findings: Sequence[DataFinding]) -> str:
     return ", ".join(part for part, count in zip(parts, (problems, warnings), strict=True) if count)
 
 
-SELF_EXPLANATORY = ("encoding", "quoting", "compression")
-"""Facts about the reading that are understood without their names."""
-
-
 class DataLine(QWidget):
     """How the data was read and how much there is; while it is read, the progress and Cancel.
 
@@ -333,13 +329,8 @@ class DataLine(QWidget):
 
 def reading_text(report: DataReport) -> str:
     """Return how data was read and how much there is: `2,340 examples · CSV · UTF-8 · header in the first row`."""
-    parts = [part for part in (*counts_of(report), report.format, report.shape) if part]
-    for name, value in report.reading.items():
-        if value == "none":
-            parts.append(_("no {name}").format(name=name))
-        elif value and value not in parts:
-            parts.append(value if name in SELF_EXPLANATORY else f"{name} {value}")
-    return " · ".join(parts)
+    parts = [*counts_of(report), report.format, report.shape, *report.reading.values()]
+    return " · ".join(filter(None, dict.fromkeys(parts)))
 
 
 def counts_of(report: DataReport) -> list[str]:

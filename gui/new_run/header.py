@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import OptionsError
-from core.base.language import _
+from core.base.language import _, pgettext
 from core.options.catalogue import options_by_path, value_text
 from core.options.choices import Task
 from core.options.importing import Imported, import_file, import_text
@@ -122,7 +122,7 @@ class NewRunHeader(QWidget):
         self.subtitle.setText(text)
 
     def _examples_button(self) -> QPushButton:
-        button = QPushButton(_("Examples"))
+        button = QPushButton(pgettext("runs to begin with", "Examples"))
         menu = ButtonMenu(button)
         ours = [example for example in examples() if comes_complete(example)]
         recipes = [example for example in examples() if example not in ours]

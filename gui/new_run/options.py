@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base.language import _
+from core.base.language import _, pgettext
 from core.options import RunOptions, Tree, presets
 from core.options.catalogue import options_by_path, options_of, value_of
 from core.options.choices import Task, Toggle
@@ -261,7 +261,7 @@ class OptionsColumn(QWidget):
             (_("Data"), ("data",)),
             (_("Device and precision"), ("device",)),
             (_("Memory"), ("memory",)),
-            (_("Training"), ("training", "output")),
+            (pgettext("options", "Training"), ("training", "output")),
         ):
             self.cards.append(OptionsCard(title, self.form, sections, self.fields.by_path))
             layout.addWidget(self.cards[-1])

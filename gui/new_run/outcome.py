@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from core.base.errors import Problem
 from core.base.formats import MISSING, compact_count, counted, plain_number, whole_percent
-from core.base.language import _
+from core.base.language import _, ngettext, pgettext
 from core.jobs.inspect import QUICK_TRY, DataReport, FindingLevel
 from core.memory.model import ModelReport
 from core.options import RunOptions
@@ -152,7 +152,7 @@ def loading_text(options: RunOptions, device: DeviceReport | None, longest: int 
             parts.append(_("grouped by length"))
     workers = _resolved(options, device, "data.workers")
     if workers not in ("", "0"):
-        parts.append(_("{count} workers").format(count=workers))
+        parts.append(ngettext("{count} worker", "{count} workers", int(workers)).format(count=workers))
     if _resolved(options, device, "data.pin_memory") == Toggle.ON:
         parts.append(_("pinned memory"))
     return ", ".join(parts) or _("by the training process, without workers")
@@ -281,7 +281,7 @@ def summary_rows(
         (_("Batch"), MISSING if unreadable & BATCH_PATHS else batch),
         (_("Steps"), MISSING if unreadable & STEP_PATHS else _steps_text(options, length, data)),
         (_("Evaluation"), _evaluation_text(options, unreadable, length)),
-        (_("Downloads"), download_note(options)),
+        (pgettext("what is downloaded", "Downloads"), download_note(options)),
     ]
     return [(name, text) for name, text in rows if text]
 
@@ -445,7 +445,9 @@ class OutcomeColumn(QWidget):
                 return missing[problem.path]
         paths = [problem.path for problem in problems] + ["data.train"] * findings
         if len(paths) > 1:
-            return _("Fix {count:,} problems to start").format(count=len(paths))
+            count = len(paths)
+            text = ngettext("Fix {count:,} problem to start", "Fix {count:,} problems to start", count)
+            return text.format(count=count)
         if paths:
             option = options_by_path().get(paths[0])
             return _("Fix “{title}”").format(title=option.title if option else paths[0])

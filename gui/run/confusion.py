@@ -30,7 +30,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base import formats
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.runs.events import ConfusionCounted, LabelCounted, Validation
 from core.runs.status import PredictionLog
 from core.runs.words import FIGURES_OF_LABEL, figures_of
@@ -382,7 +382,11 @@ class ConfusionPage(QWidget):
             only = _("Only the examples of step {step} are kept.")
             texts.append(only.format(step=formats.count(self.validation.step)))
         if shown.left_out:
-            left_out = _("{count} labels with fewer errors are left out of the matrix.")
+            left_out = ngettext(
+                "{count} label with fewer errors is left out of the matrix.",
+                "{count} labels with fewer errors are left out of the matrix.",
+                shown.left_out,
+            )
             texts.append(left_out.format(count=shown.left_out))
         self.words.setText(" ".join(texts))
         step = _("Step {step}").format(step=formats.count(shown.step)) if shown.step else ""

@@ -172,8 +172,7 @@ def rows_for(length: Length, more: int) -> list[tuple[str, str]]:
     steps, epochs, pace = length.steps_with(more), length.extension(more).epochs, status.step_seconds
     total = []
     if epochs is not None:
-        text = _("{count} epoch") if epochs == 1 else _("{count} epochs")
-        total.append(text.format(count=formats.epochs(epochs)))
+        total.append(formats.counted(epochs, "epoch"))
     if steps is not None:
         total.append(ngettext("{count} step", "{count} steps", steps).format(count=formats.count(steps)))
     rates = {Schedule.CONSTANT: _("unchanged"), Schedule.INVERSE_SQRT: _("continues to fall")}

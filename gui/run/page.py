@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QHBoxLayout, QInputDialog, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, FixAction, OptionsError, UserError
 from core.base.files import writing
-from core.base.language import _, isolated
+from core.base.language import _, isolated, pgettext
 from core.options import RunOptions, Tree, past_runs, run_file
 from core.runs import queue
 from core.runs import start as starting
@@ -452,7 +452,7 @@ class RunView(QWidget):
             self.details.options.setPlainText(asked.text)
             return
         changed, others = run_file.applied(asked.options)
-        blocks = (["# " + _("Changed"), *changed], ["# " + _("Default values"), *others])
+        blocks = (["# " + pgettext("options", "Changed"), *changed], ["# " + _("Default values"), *others])
         self.details.options.setPlainText("\n\n".join(map("\n".join, blocks)))
 
 

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 
 from core.base import formats
 from core.base.formats import LESS_IS_BETTER, METRIC_NAMES
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.benchmark.plan import Measured, shared_benchmark
 from core.options.catalogue import value_text
 from core.options.choices import model_title
@@ -469,7 +469,8 @@ class ComparePage(QWidget):
             self.benchmark.show_benchmark(measured)
             return
         runs = self.runs
-        self.title.setText(_("Compare {count} runs").format(count=formats.count(len(runs))))
+        title = ngettext("Compare {count} run", "Compare {count} runs", len(runs))
+        self.title.setText(title.format(count=formats.count(len(runs))))
         kept = {self._colours[run.path]: run for run in reversed(runs) if run.path in self._colours}
         free = (colour for colour in COLOURS if colour not in kept)
         self._colours |= {run.path: next(free) for run in runs if run not in kept.values()}

@@ -7,7 +7,7 @@ from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QGridLayout, QLabel, QLineEdit, QPlainTextEdit, QWidget
 
 from core.base import formats
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.options.past_runs import LONGEST_TITLE
 from core.runs.compare import FEWEST, MOST
 from core.runs.notes import tags_in
@@ -128,7 +128,8 @@ class RunsPanel(Card):
             texts = (state_of(runs[0]), metric_in_full(runs[0]), formats.duration(runs[0].seconds))
             parts = [text for text in texts if text not in ("", formats.MISSING)]
         elif runs:
-            parts = [_("{count} runs selected").format(count=formats.count(len(runs)))]
+            text = ngettext("{count} run selected", "{count} runs selected", len(runs))
+            parts = [text.format(count=formats.count(len(runs)))]
         else:
             parts = [_("No run selected")]
         if size is not None and runs:

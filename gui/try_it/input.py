@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.files import file_inside
-from core.base.language import _, ngettext
+from core.base.language import _, ngettext, pgettext
 from core.jobs.chat import Chat, ChatTurn, EndedBy, Files, Given, Image, Texts, Which, Writing
 from core.options.choices import Speaker, Task
 from core.runs.events import Example
@@ -83,7 +83,7 @@ class TryQuestion:
 
 
 def which_text(which: Which) -> str:
-    return _("Trained") if which is Which.TRAINED else _("Before training")
+    return pgettext("answers", "Trained") if which is Which.TRAINED else _("Before training")
 
 
 BUTTONS = {

@@ -9,7 +9,7 @@ from PySide6.QtGui import QFocusEvent, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from core.base.errors import Fix
-from core.base.language import _
+from core.base.language import _, pgettext
 from core.jobs.chat import Which
 from core.runs.events import Level
 from core.runs.folder import RunFolder
@@ -71,7 +71,7 @@ class TryPage(QWidget):
         self.shown = Segmented(
             (
                 Segment(BOTH, _("Both"), _("The trained model and the one it started from, side by side.")),
-                Segment(Which.TRAINED.value, _("Trained"), _("Only the trained model.")),
+                Segment(Which.TRAINED.value, pgettext("answers", "Trained"), _("Only the trained model.")),
                 Segment(Which.BEFORE.value, _("Before training"), _("Only the model the run started from.")),
             )
         )

@@ -118,10 +118,10 @@ def _preference(source: str) -> DataReport:
 
 
 def _pairs(source: str) -> DataReport:
-    head = {"encoding": "UTF-8 with a byte order mark", "delimiter": "tab", "quoting": "none"}
+    head = {"encoding": "UTF-8 with a byte order mark", "delimiter": "delimiter tab", "quoting": "no quoting"}
     return _table(
         *(source, "TSV", 4076, ("sentence1", "sentence2", "same"), PARAPHRASES),
-        reading={**head, "header": "in the first row"},
+        reading={**head, "header": "header in the first row"},
         preview_rows=tuple(range(2, 202)),
         text_columns=("sentence1", "sentence2"),
         label_column="same",
@@ -145,7 +145,7 @@ def _pairs(source: str) -> DataReport:
 def _scores(source: str) -> DataReport:
     return _table(
         *(source, "CSV", 5749, ("text", "score"), SCORES),
-        reading={"encoding": "Latin-1", "delimiter": "semicolon", "header": "none"},
+        reading={"encoding": "Latin-1", "delimiter": "delimiter semicolon", "header": "no header"},
         text_columns=("text",),
         label_column="score",
         lengths=bell(middle=21, spread=0.4, longest=77, samples=5749, limit=128, cut=0),

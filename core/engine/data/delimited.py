@@ -260,9 +260,9 @@ def parse(source: TextFile, new_writer: NewWriter, header: bool | None = None) -
     share = DOUBTFUL_SHARE if bad_quote else RAGGED_SHARE
     if len(reading.ragged) > share * (reading.count + len(reading.ragged)):
         raise _too_ragged(source, layout, reading, bad_quote)
-    how = {"header": _("in the first row") if layout.has_header else "none"}
+    how = {"header": _("header in the first row") if layout.has_header else _("no header")}
     if len(layout.columns) > 1:
-        quoting = _("double quotes") if reading.is_quoted else "none"
+        quoting = _("double quotes") if reading.is_quoted else _("no quoting")
         how = {"delimiter": DELIMITER_NAMES[layout.delimiter], "quoting": quoting, **how}
     notes = tuple(_notes(source.path.name, layout, reading, bad_quote))
     unread = tuple(_unread(source, layout, reading))

@@ -632,7 +632,7 @@ class _Content:
 
 
 Reading = Mapping[str, str]
-"""How a file was read, such as `{"encoding": "UTF-8", "delimiter": "comma", "quoting": "double quotes"}`."""
+"""How a file was read, such as `{"encoding": "UTF-8", "delimiter": "delimiter comma", "quoting": "double quotes"}`."""
 
 ENCODINGS = {
     "utf-8-sig": "UTF-8",
@@ -643,7 +643,12 @@ ENCODINGS = {
     "cp1252": "Windows-1252",
 }
 MARKED_UTF8 = _("UTF-8 with a byte order mark")
-DELIMITER_NAMES = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar"}
+DELIMITER_NAMES = {
+    ",": _("delimiter comma"),
+    "\t": _("delimiter tab"),
+    ";": _("delimiter semicolon"),
+    "|": _("delimiter bar"),
+}
 
 
 def of_text(source: TextFile) -> dict[str, str]:

@@ -85,7 +85,7 @@ def test_a_report_on_data():
         columns=(column("text", "a\nb", "c" * 99), column("mood", "good", "bad")),
         text_columns=("text",),
         label_column="mood",
-        reading={"encoding": "UTF-8", "delimiter": "comma"},
+        reading={"encoding": "UTF-8", "delimiter": "delimiter comma"},
         problems=(PROBLEM,),
         findings=(WRONG, finding(FindingLevel.WARNING, "3 rows have no text.")),
         notes=("A note.",),

@@ -214,7 +214,7 @@ def test_clean_data_is_described_without_findings(tmp_path):
     report = report_of(write(tmp_path, MANY))
     assert (report.findings, report.problems, report.notes) == ((), (), ())
     assert (report.train_rows, report.eval_rows) == (36, 4)
-    table = {"delimiter": "comma", "quoting": "none", "header": "in the first row"}
+    table = {"delimiter": "delimiter comma", "quoting": "no quoting", "header": "header in the first row"}
     assert report.reading == {"encoding": "UTF-8", **table}
     report = report_of(write(tmp_path, "text,label\none text,a\none text,b\n,a"))
     text, label = report.columns
