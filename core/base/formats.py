@@ -79,7 +79,11 @@ def metric_words(name: str) -> str:
 
 def metric_title(name: str) -> str:
     """Returns what a metric is called on its own: `eval_mae` is `Mean absolute error`."""
-    words = metric_words(name)
+    return capitalized(metric_words(name))
+
+
+def capitalized(words: str) -> str:
+    """Returns words as a sentence begins: only the first letter is changed."""
     return words[:1].upper() + words[1:]
 
 

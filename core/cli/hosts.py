@@ -39,7 +39,7 @@ def add_commands(commands: CommandParsers) -> None:
     kinds = command.add_subparsers(metavar="WHAT")
 
     def add(name: str, run: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
-        kind = kinds.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        kind = kinds.add_parser(name, help=summary, description=f"{formats.capitalized(summary)}.")
         kind.add_argument("name", metavar="NAME", help=_("the computer's name in Hone"))
         kind.set_defaults(run=run)
         return kind

@@ -1,6 +1,7 @@
 """Which engine trains a run, PyTorch's or MLX's, and why. Neither is imported before it is known to be possible."""
 
 from core.base.errors import DeviceError, Fix, ModelError, Problem
+from core.base.formats import capitalized
 from core.base.language import _
 from core.engine.devices.capabilities import (
     automatic_backend,
@@ -11,7 +12,7 @@ from core.engine.devices.capabilities import (
 from core.engine.environment import prepare_torchvision
 from core.engine.run.checkpoints import saved_by
 from core.options import RunOptions
-from core.options.backend_rules import needs_mlx, only_with_mlx, why_not_mlx
+from core.options.backend_rules import USE_TORCH, needs_mlx, only_with_mlx, why_not_mlx
 from core.options.catalogue import options_by_path, with_changes
 from core.options.choices import Backend, Method
 from core.runs.models import Checkpoint
@@ -44,15 +45,13 @@ def choose(options: RunOptions) -> tuple[Backend, str]:
     if reason and lacks and error is ModelError and not must:
         raise ModelError(
             _("QLoRA can't train this model here"),
-            _("{reason}, and PyTorch {lacks}.").format(
-                reason=f"{reason[:1].upper()}{reason[1:]}", lacks=lacks
-            ),
+            _("{reason}, and PyTorch {lacks}.").format(reason=capitalized(reason), lacks=lacks),
             (Fix(_("Train LoRA"), {"model.method": "lora"}),),
         )
     if reason and must:
         usual = {path: options_by_path()[path].default for path in only_with_mlx(options)}
-        fix = Fix(_("Use PyTorch"), {"device.backend": "torch", **usual})
-        raise error(_("MLX can't train this run"), f"{reason[:1].upper()}{reason[1:]}.", (fix,))
+        fix = Fix(USE_TORCH.label, {**USE_TORCH.changes, **usual})
+        raise error(_("MLX can't train this run"), f"{capitalized(reason)}.", (fix,))
     if reason:
         return Backend.TORCH, f"torch: {reason}"
     return Backend.MLX, AS_ASKED if must else f"mlx: {automatic.reason}"

@@ -85,10 +85,10 @@ def gradient_terms(case: Case) -> tuple[Term, ...]:
 
 
 def state_terms(case: Case) -> tuple[Term, ...]:
-    """Returns terms of the optimizer's state: Muon leaves tables and the output layer to AdamW."""
-    left = 0
+    """Returns terms of the optimizer's state: Muon leaves all but matrices of blocks to AdamW, stacked experts, too."""
+    left, shape = 0, case.shape
     if case.options.training.optimizer is Optimizer.MUON and case.method is Method.FULL:
-        left = case.shape.embeddings + _output_layer(case)
+        left = case.trainable - (shape.holdable - shape.embeddings - _output_layer(case))
     return (Term(case.trainable - left, case.state_each), Term(left, STATE[Optimizer.ADAMW]))
 
 

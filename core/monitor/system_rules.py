@@ -437,17 +437,17 @@ def growing(recent: Recent, *, raised: str) -> MonitorFinding | None:
     if grown < least or (often < GROWING_OFTEN and not raised):
         return None
     fixes, options = [], recent.options
+    engine = recent.what_ran.engine if recent.what_ran is not None else ""
     if options is not None:
-        automatic = ROUND_MULTIPLE if recent.plan is not None and recent.plan.device == "mps" else 1
+        is_kept = recent.plan is not None and recent.plan.device == "mps" and not engine
         path = "data.pad_to_multiple_of"
-        is_rounded = (options.data.pad_to_multiple_of or automatic) >= ROUND_MULTIPLE
+        is_rounded = (options.data.pad_to_multiple_of or (ROUND_MULTIPLE if is_kept else 1)) >= ROUND_MULTIPLE
         if options_by_path()[path].applies_to(options) and not is_rounded:
             label = _("Pad to multiples of {count} tokens").format(count=ROUND_MULTIPLE)
             fixes.append(Fix(label, {path: ROUND_MULTIPLE}))
         if not 0 < options.memory.empty_cache_steps <= EMPTY_STEPS:
             label = _("Empty the cache every {count} steps").format(count=EMPTY_STEPS)
             fixes.append(Fix(label, {"memory.empty_cache_steps": EMPTY_STEPS}))
-    engine = recent.what_ran.engine if recent.what_ran is not None else ""
     title = _("The run holds more and more GPU memory: {held}, of which {live} are in use")
     detail = _(
         "It grew by {grown} in {time}. {library} keeps memory for batches of other sizes and doesn't give it back by "

@@ -319,7 +319,8 @@ class Optimizer(Described):
         "Muon",
         _(
             "Steps equally far in all directions of a matrix, also of LoRA's: 4 bytes of state per parameter. AdamW "
-            "updates embeddings, the output layer, biases and norms; its learning rates suit both. MLX's."
+            "updates all else (embeddings, the output layer, experts, biases, norms) with 8; its learning rates suit "
+            "both. Only with the engine MLX."
         ),
     )
 

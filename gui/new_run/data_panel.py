@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import Fix
-from core.base.formats import counted
+from core.base.formats import capitalized, counted
 from core.base.language import _, ngettext
 from core.jobs.inspect import DataFinding, DataReport, FindingLevel, FoundFile
 from core.options.catalogue import options_by_path
@@ -154,7 +154,7 @@ class FindingsPane(QWidget):
         text = html.escape(finding.message)
         if finding.rows:
             where = html.escape(finding.where).replace(numbers, links, 1)
-            text = f"{text} {where[:1].upper()}{where[1:]}."
+            text = f"{text} {capitalized(where)}."
         label = LinkLabel()
         label.setText(text)
         level = _("Problem") if finding.level is FindingLevel.PROBLEM else _("Warning")

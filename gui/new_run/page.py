@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, OptionsError, Problem, UserError
 from core.base.files import is_there, why_missing, writing
-from core.base.formats import about
+from core.base.formats import about, capitalized
 from core.base.language import _, isolated, ngettext
 from core.benchmark.plan import Plan
 from core.hosts.sending import SOURCES as SENT
@@ -317,7 +317,7 @@ class NewRunPage(QWidget):
         missing = why_missing(path)
         if missing:
             title = _("“{value}” can't be opened").format(value=isolated(path.name or str(path)))
-            self.strip.show_error(UserError(title, f"{missing[0].upper()}{missing[1:]}."))
+            self.strip.show_error(UserError(title, f"{capitalized(missing)}."))
             return
         self.strip.hide()
         with self.history.step(_("Train on {name}").format(name=path.name)):

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import Problem
+from core.base.formats import capitalized
 from core.base.language import _
 from core.options import SCHEMA, RunOptions, Tree
 from core.options.catalogue import is_changed, options_by_path, unit_beside, unit_of, value_at, value_text
@@ -184,7 +185,7 @@ def field_indent(widget: QWidget) -> int:
 def sentence(message: str) -> str:
     """Return a message as a sentence; a name it begins with, such as `train.csv`, stays as it is."""
     first = message.split(" ", 1)[0]
-    return message[:1].upper() + message[1:] if first.isalpha() and first.islower() else message
+    return capitalized(message) if first.isalpha() and first.islower() else message
 
 
 # --- The form

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.base.formats import capitalized
 from core.engine.data.delimited import LABEL_NAMES, PAIR_NAMES, TEXT_NAMES
 from core.engine.data.json_files import EXACT_FLOAT
 from core.engine.data.splits import are_too_many
@@ -505,7 +506,7 @@ def _as_turns(value: str) -> str:
         ]
     except (ValueError, KeyError, TypeError, RecursionError):
         return value
-    return " / ".join(f"{str(speaker)[:1].upper()}{str(speaker)[1:]}: {text}" for speaker, text in messages)
+    return " / ".join(f"{capitalized(str(speaker))}: {text}" for speaker, text in messages)
 
 
 def share_of_paths(table: Table, name: str) -> float:

@@ -52,6 +52,9 @@ OUT_OF_MEMORY = (
     "unable to allocate",  # NumPy
     "alloc_failed",  # CUBLAS_STATUS_ALLOC_FAILED and the like
     "paging file is too small",  # Windows, while mapping weights
+    "[metal::malloc]",  # MLX
+    "[malloc_or_wait]",
+    "insufficient memory",
 )
 
 

@@ -210,21 +210,24 @@ def hold(model: nn.Module, options: RunOptions) -> None:
     """Gives weights that learn fp32, and frozen ones the format that a run computes in, or quantizes them."""
     method = options.model.method
     is_half = method is not Method.FULL and options.device.precision is Precision.BF16
-    dtype = mx.bfloat16 if is_half else mx.float32
-
-    quantized = tuple(f"{name}." for name in packed(model))
-    # some weights need fp32, such as routers'
-    is_cast: Any = getattr(model, "cast_predicate", lambda _name: True)
-
-    def held(name: str, weight: mx.array) -> mx.array:
-        is_kept = name.startswith(quantized) or not mx.issubdtype(weight.dtype, mx.floating)
-        if is_kept or (is_half and not is_cast(name)):
-            return weight
-        return mx.contiguous(weight.astype(dtype))  # as `take` has them: others are summed in another order
-
-    model.update(tree_map_with_path(held, model.parameters()))
+    cast_weights(model, mx.bfloat16 if is_half else mx.float32)
     if method is Method.QLORA and not packed(model):
         quantize_model(model, {}, AFFINE_GROUP, AFFINE_BITS[options.model.quantization])
+
+
+def cast_weights(model: nn.Module, dtype: mx.Dtype) -> None:
+    """Gives weights this format, but not quantized ones, and not bf16 where they need fp32, such as routers'."""
+    quantized = tuple(f"{name}." for name, module in model.named_modules() if hasattr(module, "bits"))
+    is_cast = getattr(model, "cast_predicate", lambda _name: True)
+
+    def cast(name: str, weight: mx.array) -> mx.array:
+        if name.startswith(quantized) or not mx.issubdtype(weight.dtype, mx.floating):
+            return weight
+        if dtype == mx.bfloat16 and not is_cast(name):
+            return weight
+        return mx.contiguous(weight.astype(dtype))  # weights in another order are summed in another one
+
+    model.update(tree_map_with_path(cast, model.parameters()))
 
 
 def packed(model: nn.Module) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from transformers import AutoConfig
 from transformers.core_model_loading import revert_weight_conversion
 
 from core.base.errors import ModelError
+from core.base.formats import capitalized
 from core.base.language import _
 from core.engine.export.formats import BESIDE, copy_files, merge_notes, name_base, write_whole
 from core.engine.export.job import Writer
@@ -36,7 +38,7 @@ from core.engine.export.verify import (
 from core.engine.mlx import model as models
 from core.engine.mlx.architectures import left_out, why_not
 from core.engine.mlx.build import folder_of, use_cpu
-from core.engine.mlx.names import as_published
+from core.engine.mlx.names import as_published, is_undone
 from core.engine.mlx.skeleton import add_adapter, is_dora, lora_parameters, set_magnitudes, tensor_of
 from core.engine.models.past_runs import BASE, base_of, config_beside
 from core.engine.models.text import random_model
@@ -74,18 +76,19 @@ def unpack(source: ExportSource, into: Path, tell: Tell) -> ExportSource:
         name: weight for name, weight in like.state_dict().items() if name not in like.all_tied_weights_keys
     }
     shapes = {name: tuple(one.shape) for name, one in revert_weight_conversion(like, named).items()}
-    try:
-        weights = as_published(model, tree_flatten(model.parameters(), destination={}), shapes)
-    except (ValueError, KeyError) as error:
+    can_write = False
+    with suppress(ValueError, KeyError):  # of a `sanitize` that finds other names than it expects
+        can_write = is_undone(model, shapes)
+    if not can_write:
         raise ModelError(
             _("{name} can't be exported").format(name=source.run.name),
             _(
                 "Its base model is quantized for MLX, and Hone can't bring the weights into the order of transformers, "
                 "with which it compares each export."
             ),
-        ) from error
+        )
     into.mkdir()
-    models.write(weights, into)
+    models.write(as_published(model, tree_flatten(model.parameters(), destination={}), shapes), into)
     config.architectures = [type(like).__name__]
     config.save_pretrained(into)
     return replace(source, plain=into)
@@ -174,7 +177,7 @@ def _prepare(source: ExportSource) -> None:
     if reason := why_not(config.to_dict(), source.options.data.max_length):
         raise ModelError(
             _("{name} can't be exported for MLX").format(name=source.run.name),
-            f"{reason[:1].upper()}{reason[1:]}.",
+            f"{capitalized(reason)}.",
         )
 
 

@@ -14,7 +14,7 @@ import torch
 from mlx import nn
 from mlx.utils import tree_unflatten
 from mlx_lm.tuner.dora import DoRALinear
-from mlx_lm.tuner.lora import LoRALinear, LoRASwitchLinear
+from mlx_lm.tuner.lora import LoRALinear
 
 from core.engine.data import NO_LABEL
 from core.engine.tasks.metrics import ValidationSize, perplexity_metrics, rated_metrics
@@ -23,7 +23,7 @@ from core.options.choices import PreferenceLoss, Task
 
 Batch = dict[str, torch.Tensor]
 Figures = dict[str, mx.array]
-ADAPTERS = (LoRALinear, LoRASwitchLinear, DoRALinear)
+ADAPTERS = (LoRALinear, DoRALinear)
 
 
 class Objective:

@@ -4,13 +4,11 @@ import mlx.core as mx
 
 from core.base.errors import UserError
 from core.base.system import physical_footprint
+from core.engine.devices.computing import is_out_of_memory
 from core.engine.run import failures
-from core.engine.run.failures import says
 from core.options import RunOptions
 from core.runs.events import MemoryForecast, MemorySampled, Source
 from core.runs.words import out_of_memory
-
-OUT_OF_MEMORY = ("[metal::malloc]", "insufficient memory", "[malloc_or_wait]", "unable to allocate")
 
 LEAST_CACHE = 256 << 20
 """Bytes that MLX may keep for reuse even where the forecast leaves nothing."""
@@ -70,6 +68,6 @@ def cache_limit(ceiling: int, forecast: int) -> int:
 
 def explain(error: Exception, options: RunOptions, forecast: MemoryForecast | None) -> UserError | None:
     """Returns the UserError for an error while training, or None if it is a bug."""
-    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and says(error, OUT_OF_MEMORY)):
+    if is_out_of_memory(error):
         return out_of_memory(options, forecast, str(error))
     return failures.explain(error, options)

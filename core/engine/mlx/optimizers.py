@@ -1,7 +1,6 @@
 """Trainer's optimizers, weight decay, clipping and schedules for MLX."""
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import mlx.core as mx
@@ -121,22 +120,31 @@ def _groups(training: TrainingOptions, model: nn.Module, names: list[str]) -> It
     )
 
 
+KINDS: dict[Optimizer, Callable[..., optimizers.Optimizer]] = {
+    Optimizer.ADAMW: optimizers.AdamW,
+    Optimizer.ADAM: Adam,
+    Optimizer.ADAFACTOR: optimizers.Adafactor,
+    Optimizer.LION: optimizers.Lion,
+    Optimizer.SGD: SGD,
+    Optimizer.MUON: Muon,
+}
+
+
 def _make(training: TrainingOptions, kind: Optimizer, weight_decay: float) -> Any:
     betas = [training.beta1, training.beta2]
     adam: dict[str, Any] = {"betas": betas, "eps": training.epsilon, "bias_correction": True}
-    kinds: dict[Optimizer, Callable[..., optimizers.Optimizer]] = {
-        Optimizer.ADAMW: partial(optimizers.AdamW, **adam),
-        Optimizer.ADAM: partial(Adam, **adam),
-        Optimizer.ADAFACTOR: partial(optimizers.Adafactor, scale_parameter=False, relative_step=False),
-        Optimizer.LION: partial(optimizers.Lion, betas=betas),
-        Optimizer.SGD: partial(SGD, momentum=training.momentum),
-        Optimizer.MUON: Muon,
+    numbers: dict[Optimizer, dict[str, Any]] = {
+        Optimizer.ADAMW: adam,
+        Optimizer.ADAM: adam,
+        Optimizer.ADAFACTOR: {"scale_parameter": False, "relative_step": False},
+        Optimizer.LION: {"betas": betas},
+        Optimizer.SGD: {"momentum": training.momentum},
     }
-    return kinds[kind](training.learning_rate, weight_decay=weight_decay)
+    return KINDS[kind](training.learning_rate, weight_decay=weight_decay, **numbers.get(kind, {}))
 
 
 def decayed_names(model: nn.Module) -> set[str]:
-    """Returns names of a model's parameters without biases and norms, by the rules of `WatchedTrainer`."""
+    """Returns the names of a model's parameters, without biases and those of norms."""
     norms = {place for place, layer in model.named_modules() if "norm" in type(layer).__name__.lower()}
     return {
         name
@@ -200,21 +208,27 @@ def _fill(state: State, arrays: Mapping[str, mx.array], prefix: str) -> None:
 
 
 def optimizer_name(optimizer: ClippedOptimizer) -> str:
-    """Names the class of an optimizer, such as "AdamW (mlx)"."""
-    return f"{type(optimizer.groups[0].optimizer).__name__} (mlx)"
+    """Returns what `WhatRan` calls an optimizer, by the class of its first group."""
+    return named(type(optimizer.groups[0].optimizer))
+
+
+def named(kind: Callable[..., optimizers.Optimizer]) -> str:
+    """Returns what `WhatRan` calls a class, such as "AdamW (mlx)"."""
+    return f"{kind.__name__} (mlx)"
 
 
 def optimizer_numbers(optimizer: ClippedOptimizer) -> dict[str, float]:
-    """Returns an optimizer's hyperparameters by `TrainingOptions`' names, of its first group."""
-    live = optimizer.groups[0].optimizer
-    numbers = {
-        "learning_rate": optimizer.initial_rate,
-        **dict(zip(("beta1", "beta2"), getattr(live, "betas", ()), strict=False)),
-        "epsilon": getattr(live, "eps", None),
-        "momentum": getattr(live, "momentum", None),
-        "weight_decay": live.weight_decay,
-    }
-    return {name: number for name, number in numbers.items() if isinstance(number, float)}
+    """Returns an optimizer's hyperparameters by `TrainingOptions`' names, each of the first group that has it."""
+    found: dict[str, float] = {"learning_rate": optimizer.initial_rate}
+    for live in (group.optimizer for group in optimizer.groups):
+        numbers = {
+            **dict(zip(("beta1", "beta2"), getattr(live, "betas", ()), strict=False)),
+            "epsilon": getattr(live, "eps", None),
+            "momentum": getattr(live, "momentum", None),
+            "weight_decay": live.weight_decay,
+        }
+        found = {name: one for name, one in numbers.items() if isinstance(one, float)} | found
+    return found
 
 
 def state_bytes(optimizer: ClippedOptimizer) -> dict[str, int]:

@@ -23,7 +23,7 @@ from core.engine.data import NO_LABEL
 from core.engine.mlx import model as models
 from core.engine.mlx.architectures import left_out
 from core.engine.mlx.batches import Batches
-from core.engine.mlx.build import MlxModel, folder_of, load, packed, use_cpu
+from core.engine.mlx.build import MlxModel, cast_weights, folder_of, load, packed, use_cpu
 from core.engine.mlx.optimizers import decayed_names, rates
 from core.engine.mlx.skeleton import is_dora, lora_parameters
 from core.engine.reporter import Reporter
@@ -79,8 +79,9 @@ def write_script(request: ScriptRequest, options: RunOptions) -> Script:
 
 
 def _differences(options: RunOptions, *, has_eval: bool) -> Iterator[str]:
-    if options.memory.activation_checkpointing:
-        yield "Dropout in recomputed activations draws other numbers."
+    drops = options.model.method is not Method.FULL and options.model.lora_dropout
+    if options.memory.activation_checkpointing and drops:
+        yield "mlx-lm's checkpointing drops other numbers in the backward pass, so gradients differ."
     if options.keeps_best and has_eval:
         yield "It keeps the last weights, Hone those of the best evaluation."
     if has_eval:
@@ -124,6 +125,7 @@ def _of_run(options: RunOptions, loaded: MlxModel) -> dict[str, Any]:
         "multiple": options.data.pad_to_multiple_of or 1,
         "most": options.data.max_length,
         "dtype": Code("mx.bfloat16" if is_half and not is_full else "mx.float32"),
+        "cast": Code(inspect.getsource(cast_weights).strip()),
         "casts": is_half and is_full,
         "recomputes": options.memory.activation_checkpointing,
         "optimizer": Code(f"optimizers.{training.optimizer.label}"),

@@ -34,8 +34,8 @@ from core.engine.mlx.generate import writer
 from core.engine.mlx.losses import objective_of
 from core.engine.mlx.memory import MlxMemory, explain
 from core.engine.mlx.model import read
-from core.engine.mlx.optimizers import ClippedOptimizer, load_state, rates, save_state
-from core.engine.mlx.what_ran import differences, what_ran
+from core.engine.mlx.optimizers import KINDS, ClippedOptimizer, load_state, named, rates, save_state
+from core.engine.mlx.what_ran import what_ran
 from core.engine.models.past_runs import save_base_model
 from core.engine.reporter import Reporter
 from core.engine.run import checkpoints
@@ -46,6 +46,7 @@ from core.engine.run.log import RunLog
 from core.engine.run.predictions import Predictions, ShouldStop
 from core.engine.run.requests import EndRequested, RequestBox, end_while_loading, on_signals
 from core.engine.run.steps import StepOnDevice, StepPart, StepParts
+from core.engine.training.differences import differences
 from core.options import RunOptions
 from core.options.choices import Backend, Method, Precision
 from core.runs.events import Outcome, Phase, RunPlanned, Said, StepFinished
@@ -300,7 +301,8 @@ class Training(TrainingCallback):
             computed_in = self._model(mx.array([[0]])).dtype  # known without computing it
         self._model.train()
         ran = what_ran(self._loaded, self._optimizer, self._batches, computed_in, self._resolved)
-        self._log.state_what_ran(ran, differences(self._options, ran))
+        optimizers = {kind: named(one) for kind, one in KINDS.items()}
+        self._log.state_what_ran(ran, differences(self._options, ran, optimizers))
 
     # Between steps
 
@@ -351,7 +353,7 @@ class Training(TrainingCallback):
             for group in groups:
                 batch = prepared.collator([rows[index] for index in group])
                 counted += objective.count(batch)
-                yield (*objective.arrays(batch), mx.array(max(1, objective.count(batch))))
+                yield (*objective.arrays(batch), mx.array(objective.count(batch)))
 
         def measured(model: Any, *arrays: mx.array) -> tuple[mx.array, mx.array]:
             *batch, count = arrays
@@ -359,7 +361,7 @@ class Training(TrainingCallback):
                 total, figures = objective.total(model, *batch)
             for name, figure in figures.items():
                 sums[name] += float(np.array(figure))
-            return total / count, count
+            return total / mx.maximum(count, 1), count
 
         def progress() -> None:
             nonlocal done
@@ -374,7 +376,7 @@ class Training(TrainingCallback):
         )
         self._model.train()
         seconds = self._log.since_mark()
-        means = {"loss": loss, **{name: value / max(1, counted) for name, value in sums.items()}}
+        means = {"loss": loss, **{name: value / counted for name, value in sums.items()}} if counted else {}
         metrics = {
             f"eval_{name}": value for name, value in objective.metrics(means, prepared.held_out).items()
         }

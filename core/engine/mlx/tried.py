@@ -3,12 +3,15 @@
 from functools import partial
 
 import mlx.core as mx
+from mlx.utils import tree_flatten, tree_map
 
+from core.engine.devices.memory import ceiling_of
 from core.engine.generate.loading import TriedModel, require_model, stop_as_learned
 from core.engine.mlx import model as models
 from core.engine.mlx.build import folder_of, hold, resolve
 from core.engine.mlx.generate import Answers
 from core.engine.mlx.losses import without_adapter
+from core.engine.mlx.memory import MlxMemory
 from core.engine.mlx.skeleton import add_adapter, set_magnitudes, without_weights
 from core.engine.models.past_runs import base_of, with_adapter
 from core.engine.models.pretrained import load_tokenizer
@@ -16,6 +19,7 @@ from core.engine.models.text import load_config
 from core.jobs.chat import Which
 from core.options import RunOptions
 from core.options.catalogue import with_changes
+from core.options.choices import Method, Precision
 from core.options.past_runs import holds_adapter
 from core.options.sources import Scheme
 from core.runs.folder import RunFolder
@@ -45,6 +49,12 @@ def load_model(run: RunFolder, options: RunOptions, which: Which, why: str) -> T
     hold(model, options)
     if has_adapter and which is Which.TRAINED:
         set_magnitudes(model, add_adapter(model, with_adapter(like, run.model), models.published(folder)))
+    if (
+        options.model.method is Method.FULL and resolved.precision is Precision.BF16
+    ):  # as while it was trained
+        model.update(tree_map(lambda weight: weight.astype(mx.bfloat16), model.trainable_parameters()))
+    weights = sum(array.nbytes for _name, array in tree_flatten(model.parameters()))
+    MlxMemory(resolved.kind, ceiling_of(resolved)).limit(weights)
     mx.eval(model.parameters())
     model.eval()
     tried = TriedModel(

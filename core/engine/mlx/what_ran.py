@@ -1,6 +1,6 @@
 """States what ran, from MLX's live objects."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
 
@@ -9,7 +9,7 @@ from mlx import nn
 from mlx.utils import tree_flatten
 from mlx_lm.tuner.dora import DoRALinear
 
-from core.base.language import _, ngettext
+from core.base.language import ngettext
 from core.engine.data.batches import GROUPED, padded_to
 from core.engine.devices.choose import ResolvedRun
 from core.engine.mlx.batches import Batches
@@ -22,20 +22,7 @@ from core.engine.mlx.optimizers import (
     optimizer_numbers,
     state_bytes,
 )
-from core.engine.run.log import RanDifferently
-from core.options import RunOptions
-from core.options.catalogue import options_by_path
-from core.options.choices import Method, Optimizer
 from core.runs.events import WhatRan
-
-OPTIMIZERS = {
-    Optimizer.ADAMW: "AdamW (mlx)",
-    Optimizer.ADAM: "Adam (mlx)",
-    Optimizer.ADAFACTOR: "Adafactor (mlx)",
-    Optimizer.LION: "Lion (mlx)",
-    Optimizer.SGD: "SGD (mlx)",
-    Optimizer.MUON: "Muon (mlx)",
-}
 
 
 def what_ran(
@@ -106,33 +93,14 @@ def _name(dtype: mx.Dtype) -> str:
 
 
 def _adapter(model: nn.Module, quantized: dict[str, Any]) -> str:
-    """Returns the adapter of a live model, such as "QLoRA (affine4), rank 16 on 12 layers, DoRA"."""
+    """Returns the adapter of a live model, such as "QLoRA (affine4, groups of 64), rank 16 on 12 layers"."""
     layers = [module for _name, module in model.named_modules() if isinstance(module, ADAPTERS)]
     if not layers:
         return ""
-    bits = sorted({f"{one.mode}{one.bits}" for one in quantized.values()})
-    method = f"QLoRA ({', '.join(bits)})" if bits else "LoRA"
-    ranks = sorted({one.lora_b.shape[0] if one.lora_b.ndim == 2 else one.lora_b.shape[-1] for one in layers})
+    bits = sorted({f"{one.mode}{one.bits}, groups of {one.group_size}" for one in quantized.values()})
+    method = f"QLoRA ({'; '.join(bits)})" if bits else "LoRA"
+    ranks = sorted({one.lora_b.shape[0] for one in layers})
     text = ngettext(
         "{method}, rank {rank} on {count} layer", "{method}, rank {rank} on {count} layers", len(layers)
     ).format(method=method, rank=", ".join(map(str, ranks)), count=len(layers))
     return text + (", DoRA" if any(isinstance(one, DoRALinear) for one in layers) else "")
-
-
-def differences(options: RunOptions, ran: WhatRan) -> tuple[RanDifferently, ...]:
-    """Returns what ran otherwise than chosen."""
-    return tuple(
-        RanDifferently(
-            path,
-            _("{option}: what runs is not what was chosen").format(option=options_by_path()[path].title),
-            _("{chosen} was chosen, {runs} runs.").format(chosen=chosen, runs=runs),
-        )
-        for path, chosen, runs in _compared(options, ran)
-        if chosen != runs
-    )
-
-
-def _compared(options: RunOptions, ran: WhatRan) -> Iterator[tuple[str, object, object]]:
-    yield "training.optimizer", OPTIMIZERS[options.training.optimizer], ran.optimizer
-    yield "model.method", options.model.method is not Method.FULL, bool(ran.adapter)
-    yield "memory.activation_checkpointing", options.memory.activation_checkpointing, bool(ran.recomputed)

@@ -4,6 +4,7 @@ import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
+from core.base.formats import capitalized
 from core.base.language import _, ngettext
 from core.engine.data import LIKED
 from core.engine.data.batches import (
@@ -316,7 +317,7 @@ def _report_data(data: Conversations, length: int, longest: int, reporter: Repor
     for index, note in enumerate(data.notes):
         reporter.note(f"data-{index}", note)
     for index, finding in enumerate(data.findings):
-        detail = f"{finding.where[:1].upper()}{finding.where[1:]}." if finding.where else ""
+        detail = f"{capitalized(finding.where)}." if finding.where else ""
         fixes = finding.fixes
         if finding.code in (ANSWERS_CUT.code, ANSWERS_GONE.code):
             fixes = (*longer(data.lengths, length, trained), *fixes)

@@ -25,11 +25,11 @@ from core.engine.run.requests import RequestBox
 from core.engine.run.steps import StepOnDevice, StepPart
 from core.engine.tasks import Prepared
 from core.engine.tasks.metrics import confusion_of, constant_baseline, first_of
+from core.engine.training.differences import differences
 from core.engine.training.ranks import agreed, summed, world_size
 from core.engine.training.resuming import Resuming
 from core.engine.training.samplers import batch_sampler_of, step_size
 from core.engine.training.step import StepFigures
-from core.engine.training.what_ran import differences
 from core.options import RunOptions
 from core.options.choices import BestMetric
 from core.options.sections import TrainingOptions

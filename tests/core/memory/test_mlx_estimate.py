@@ -115,9 +115,17 @@ def test_quantized_weights_take_their_bits_and_scales(quantization, bits, precis
 
 def test_muon_holds_one_number_for_a_weight_of_a_block_and_two_for_the_others():
     muon: dict[str, Any] = {"training": {"optimizer": "muon"}}
-    assert parts(**muon).optimizer == 4 * (LLAMA.parameters + LLAMA.embeddings)
-    own = replace(LLAMA, holdable=LLAMA.holdable + LLAMA.embeddings)
-    assert parts(shape=own, **muon).optimizer == 4 * (LLAMA.parameters + 2 * LLAMA.embeddings)
+    norms = LLAMA.parameters - LLAMA.holdable
+    assert parts(**muon).optimizer == 4 * (LLAMA.parameters + LLAMA.embeddings + norms)
+    output = {
+        "parameters": LLAMA.parameters + LLAMA.embeddings,
+        "holdable": LLAMA.holdable + LLAMA.embeddings,
+    }
+    assert parts(shape=replace(LLAMA, **output), **muon).optimizer == 4 * (
+        LLAMA.parameters + 3 * LLAMA.embeddings + norms
+    )
+    experts = replace(LLAMA, parameters=2 * LLAMA.parameters)  # stacked, they are no layers that can be held
+    assert parts(shape=experts, **muon).optimizer == parts(**muon).optimizer + 8 * LLAMA.parameters
     assert parts(model=LORA, **muon).optimizer == parts(model=LORA).optimizer / 2
 
 

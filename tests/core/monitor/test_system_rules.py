@@ -735,8 +735,9 @@ def test_what_is_no_growing_memory_of_mlx(cached, footprint):
 
 
 def test_memory_of_mlx_that_only_macos_counts_is_reported():
-    message = watch(by_mlx(4.0, (1.0, 1.0), (5.0, 18.0))).one
+    message = watch(by_mlx(4.0, (1.0, 1.0), (5.0, 18.0)), options=TEXTS).one
     assert message.id == "growing"
+    assert [fix.changes for fix in message.fixes[:-1]] == [PAD, EMPTY], "it pads to 32"
     assert "MLX keeps memory" in message.detail
 
 

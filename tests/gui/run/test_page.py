@@ -484,7 +484,7 @@ def test_a_finished_run_sums_up_and_offers_its_model(qtbot, run, show, monkeypat
     view = show(State.FINISHED)
     assert "Accuracy 98.1 %, F1 97.7 %, Throughput 149 examples/s" in figures_of(view)
     assert figures_of(view).endswith("Peak memory 2.60 GB")
-    assert view.details.metrics.rowCount() == 8
+    qtbot.waitUntil(lambda: view.details.metrics.rowCount() == 8)
     assert ("Optimizer", "AdamW (fused)") in view.details.what_ran.rows()
     assert 'source = "torchvision:resnet18"' in view.details.options.toPlainText()
     entries = view.header.buttons.entries

@@ -16,9 +16,10 @@ from mlx.utils import tree_flatten
 from core.base.errors import ModelError
 from core.engine.mlx import model as models
 from core.engine.mlx.build import folder_of
-from core.engine.mlx.names import as_published, sanitized
+from core.engine.mlx.names import as_published, is_undone, sanitized
 from tests.core.engine.mlx.test_train import KINDS, save
 from tests.fakes.hub import Repo, a_hub
+from tests.fakes.models import save_tiny_llama
 
 
 def weights_of(model: Any) -> dict[str, mx.array]:
@@ -107,3 +108,17 @@ def test_writing_takes_the_memory_of_a_file_besides_the_weights(tmp_path):
 
     assert peak(sum(sizes)) > 0.7 * sum(sizes)
     assert peak(sum(sizes) // 10) < 0.1 * sum(sizes) + 2 * max(sizes)
+
+
+def test_a_change_of_the_numbers_themselves_is_not_undone(tmp_path, monkeypatch):
+    model = models.load(save_tiny_llama(tmp_path / "source"))
+    shapes = models.published(tmp_path / "source")
+    first = next(iter(shapes))
+    assert is_undone(model, shapes)
+    plain = type(model).sanitize
+
+    def scaled(model: Any, weights: dict[str, mx.array]) -> dict[str, mx.array]:
+        return plain(model, {name: one * (2 if name == first else 1) for name, one in weights.items()})
+
+    monkeypatch.setattr(type(model), "sanitize", scaled)
+    assert not is_undone(model, shapes)

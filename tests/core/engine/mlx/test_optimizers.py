@@ -348,7 +348,7 @@ FACTORED = (8 + 6) + (3 + 8) + OTHERS
         (Optimizer.ADAFACTOR, "Adafactor (mlx)", FACTORED, {}),
         (Optimizer.LION, "Lion (mlx)", COUNT, {"beta1": 0.8, "beta2": 0.95}),
         (Optimizer.SGD, "SGD (mlx)", COUNT, {"momentum": 0.6}),
-        (Optimizer.MUON, "Muon (mlx)", COUNT + OTHERS, {"momentum": 0.95}),
+        (Optimizer.MUON, "Muon (mlx)", COUNT + OTHERS, {"momentum": 0.95, **BETAS}),
     ],
 )
 def test_what_ran_is_read_from_the_live_optimizer(kind, name, state, own):

@@ -402,11 +402,19 @@ def test_an_adapter_learns_on_quantized_weights(quantization, bits, tmp_path):
     )
     story = on_mlx(tmp_path / "run", options, 2)
     (ran,) = story.of(WhatRan)[-1:]
-    assert ran.adapter == f"QLoRA (affine{bits}), rank 16 on 14 layers"
+    assert ran.adapter == f"QLoRA (affine{bits}, groups of 64), rank 16 on 14 layers"
     assert ran.packed_parameters > 0.9 * (ran.total_parameters - ran.trainable_parameters)
     whole = on_mlx(tmp_path / "whole", with_changes(options, {"model.method": "lora"}))
     assert story.steps[6][0] == pytest.approx(whole.steps[6][0], rel=0.02)
     assert story.steps[6][0] < story.steps[1][0]
+
+
+def test_where_no_weight_is_packed_qlora_is_told_to_be_lora(tmp_path):
+    """Rows of 32 weights fill no group."""
+    narrow = str(save_tiny_talker(tmp_path / "narrow", intermediate_size=32))
+    changes = {"model.method": "qlora", "model.source": narrow}
+    story = on_mlx(tmp_path / "run", with_changes(chats(tmp_path, max_steps=1), changes))
+    assert story.messages["ran-differently-model.quantization"].title == "No weights are quantized"
 
 
 @pytest.mark.parametrize("method", [Method.LORA, Method.QLORA])
@@ -423,7 +431,7 @@ def test_a_model_that_is_quantized_already_is_trained_as_it_is(method, tmp_path)
     options = run_options(Task.CHAT, source=source, method=method, train=rows, **asked)
     story = on_mlx(tmp_path / "run", options)
     (ran,) = story.of(WhatRan)
-    assert ran.adapter == "QLoRA (affine8), rank 16 on 14 layers"
+    assert ran.adapter == "QLoRA (affine8, groups of 32), rank 16 on 14 layers"
     assert not [name for name in story.messages if name.startswith("ran-differently")]
     assert story.steps[4][0] < story.steps[1][0]
     assert attempt(tmp_path / "whole", with_changes(options, {"model.method": "full"})) == 1
@@ -449,11 +457,13 @@ def test_weights_that_mlx_lm_changes_are_refused_before_they_learn_and_take_an_a
 
 
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
-def test_bf16_comes_out_near_fp32(method, tmp_path):
+def test_bf16_comes_out_near_fp32_and_near_bf16_with_torch(method, tmp_path):
     options = with_changes(chats(tmp_path, lora_dropout=0.0, learning_rate=1e-2), {"model.method": method})
     exact = on_mlx(tmp_path / "exact", options)
     half = on_mlx(tmp_path / "half", with_changes(options, {"device.precision": "bf16"}))
+    other = on_torch(tmp_path / "torch", with_changes(options, {"device.precision": "bf16"}))
     assert half.steps[10][0] == pytest.approx(exact.steps[10][0], rel=0.02)
+    assert half.steps[10][0] == pytest.approx(other.steps[10][0], rel=0.02)
     assert half.steps[10][0] != exact.steps[10][0]
     (ran,) = half.of(WhatRan)
     assert (ran.parameter_dtype, ran.frozen_dtype) == ("float32", "" if method is Method.FULL else "bfloat16")
@@ -466,7 +476,9 @@ def test_what_is_said_to_compute_is_what_computes(tmp_path, monkeypatch):
     load, options = engine.load, chats(tmp_path, max_steps=1, precision=Precision.BF16)
     exact = with_changes(options, {"device.precision": "fp32"})
     monkeypatch.setattr(engine, "load", lambda _options, *more: load(exact, *more))
-    assert on_mlx(tmp_path / "run", options).of(WhatRan)[0].autocast_dtype is None
+    story = on_mlx(tmp_path / "run", options)
+    assert story.of(WhatRan)[0].autocast_dtype is None
+    assert "ran-differently-device.precision" in story.messages
 
 
 def test_recomputed_activations_change_no_loss(tmp_path):
@@ -513,12 +525,13 @@ def test_transformers_and_peft_load_what_was_trained(kind, method, tmp_path):
 
 
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
-def test_either_engine_goes_on_with_what_mlx_trained(method, tmp_path):
+@pytest.mark.parametrize("first_engine", [on_mlx, on_torch])
+def test_either_engine_goes_on_with_what_the_other_trained(method, first_engine, tmp_path):
     source, text = save_tiny_llama(tmp_path / "model"), write_text(tmp_path / "text.txt")
     first = run_options(
         Task.CAUSAL_LM, source=source, method=method, train=text, **{**WRITES, "max_steps": 4}
     )
-    on_mlx(tmp_path / "first", first)
+    first_engine(tmp_path / "first", first)
     run_file.write(first, tmp_path / "first" / "run.toml")
     again = run_options(
         Task.CAUSAL_LM, source=f"run:{tmp_path / 'first'}", train=text, **{**WRITES, "max_steps": 3}

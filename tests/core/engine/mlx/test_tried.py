@@ -10,12 +10,14 @@ from core.engine import __main__ as engine
 from core.engine.generate.chat_job import inference_options
 from core.jobs.chat import Chat, ChatTurn, EndedBy, Load, Texts, Which
 from core.options.catalogue import with_changes
-from core.options.choices import Method, Speaker, Task
+from core.options.choices import Method, Precision, Speaker, Task
 from core.runs.folder import RunFolder
 from tests.fakes.models import instructions, save_tiny_talker, write_json
 from tests.fakes.training import Received, ask, examples, first_and_last, run_options
 
 pytest.importorskip("mlx.core")
+
+import mlx.core as mx
 
 from core.engine.mlx import generate
 from tests.core.engine.mlx.test_export import trained
@@ -72,10 +74,19 @@ def answers_as_in_training(run: RunFolder) -> None:
             assert (answered.ended_by is EndedBy.LENGTH) == said.is_cut
 
 
+@pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16])
 @pytest.mark.parametrize("method", [Method.FULL, Method.QLORA])
-def test_greedy_answers_are_those_of_the_run(method, tmp_path):
-    run = talk(tmp_path, method)
+def test_greedy_answers_are_those_of_the_run(method, precision, tmp_path, monkeypatch):
+    run, computed_in = talk(tmp_path, method, precision=precision), []
+    step = generate.generate_step
+
+    def seen(prompt: Any, model: Any, **more: Any) -> Any:
+        computed_in.append(model(mx.array([[0]])).dtype)
+        return step(prompt, model, **more)
+
+    monkeypatch.setattr(generate, "generate_step", seen)
     answers_as_in_training(run)
+    assert {*computed_in} == {mx.bfloat16 if precision is Precision.BF16 else mx.float32}
     assert (load(run).before is None) == (method is Method.FULL)
     assert load(run, Which.BEFORE).before is None
 

@@ -8,7 +8,8 @@ import torch
 
 from core.engine.environment import torch_settings
 from core.engine.reporter import Reporter
-from core.engine.training.what_ran import OPTIMIZERS, differences, report_mps_fallbacks
+from core.engine.training.differences import OPTIMIZERS, differences
+from core.engine.training.what_ran import report_mps_fallbacks
 from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Precision, Toggle
 from core.runs.events import Event, MessageRaised
 from tests.fakes.models import save_tiny_bert
