@@ -95,6 +95,8 @@ _catalogue = translation("hone", LOCALES, [LANGUAGE], fallback=True)
 _ = _catalogue.gettext
 ngettext = _catalogue.ngettext
 pgettext = _catalogue.pgettext
+translated = _
+"""`_` for a sentence that stands in a file and not in the program, such as the title of an example."""
 
 
 def isolated(name: str) -> str:

@@ -187,7 +187,7 @@ def devices_plan(
     is_text = {name in SOURCES for name in names}
     noun = "example" if len(is_text) > 1 else "text" if True in is_text else "image"
     count = min(images, COUNT_OF_DIGITS) if noun == "image" and source == DIGITS else images
-    listed = " and ".join(filter(None, (", ".join(map(str, batches[:-1])), str(batches[-1]))))
+    listed = ", ".join(map(str, batches))
     benchmark = Benchmark(
         kind=BenchmarkKind.DEVICES,
         name=pair.title,

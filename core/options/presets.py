@@ -20,7 +20,7 @@ import tomli_w
 
 from core.base import settings
 from core.base.files import is_there, open_plain, read_record, write_atomically
-from core.base.language import LANGUAGE, _
+from core.base.language import LANGUAGE, translated
 from core.options import SCHEMA, Tree, run_file
 from core.options.catalogue import options_by_path, value_at
 from core.options.choices import Task
@@ -104,7 +104,7 @@ def examples() -> tuple[Preset, ...]:
     found = []
     for name, path in sorted(paths.items()):
         tree = run_file.read_tree(path)
-        tree["output"]["name"] = _(tree["output"]["name"])
+        tree["output"]["name"] = translated(tree["output"]["name"])
         found.append(replace(_read(path, name), tree=tree))
     return tuple(found)
 
@@ -124,7 +124,7 @@ def comes_complete(example: Preset) -> bool:
 
 
 def _read(path: Path, name: str) -> Preset:
-    title, explanation = map(_, words_of(path))
+    title, explanation = map(translated, words_of(path))
     return Preset(name, title, explanation, tomllib.loads(path.read_text(encoding="utf-8")))
 
 

@@ -220,7 +220,7 @@ class HubModel(msgspec.Struct, frozen=True):
     """A model of the Hub with safetensors weights: facts from its page.
 
     `megabytes` are those of the weights. `vocabulary` is the number of tokens of a model that writes text, else 0.
-    `chats`: it has learned to answer.
+    `chats`: it has learned to answer. `is_multilingual`: it knows all languages that Hone speaks, and others.
     """
 
     title: str
@@ -229,6 +229,7 @@ class HubModel(msgspec.Struct, frozen=True):
     licence: str
     vocabulary: int = 0
     chats: bool = False
+    is_multilingual: bool = False
 
 
 APACHE = "Apache 2.0"
@@ -238,24 +239,28 @@ HUB_MODELS: dict[str, HubModel] = {
     "google-bert/bert-base-cased": HubModel("BERT", 108_300_000, 436, APACHE),
     "FacebookAI/roberta-base": HubModel("RoBERTa", 124_600_000, 499, "MIT"),
     "answerdotai/ModernBERT-base": HubModel("ModernBERT", 149_000_000, 599, APACHE),
-    "FacebookAI/xlm-roberta-base": HubModel(_("XLM-RoBERTa, 100 languages"), 278_000_000, 1116, "MIT"),
+    "FacebookAI/xlm-roberta-base": HubModel(
+        "XLM-RoBERTa", 278_000_000, 1116, "MIT", is_multilingual=True
+    ),
     "HuggingFaceTB/SmolLM2-135M": HubModel("SmolLM2 135M", 134_500_000, 269, APACHE, 49_152),
     "openai-community/gpt2": HubModel("GPT-2", 124_400_000, 548, "MIT", 50_257),
     "HuggingFaceTB/SmolLM2-360M": HubModel("SmolLM2 360M", 361_800_000, 724, APACHE, 49_152),
-    "Qwen/Qwen2.5-0.5B": HubModel("Qwen2.5 0.5B", 494_000_000, 988, APACHE, 151_936),
-    "Qwen/Qwen2.5-1.5B": HubModel("Qwen2.5 1.5B", 1_544_000_000, 3087, APACHE, 151_936),
+    "Qwen/Qwen2.5-0.5B": HubModel("Qwen2.5 0.5B", 494_000_000, 988, APACHE, 151_936, is_multilingual=True),
+    "Qwen/Qwen2.5-1.5B": HubModel("Qwen2.5 1.5B", 1_544_000_000, 3087, APACHE, 151_936, is_multilingual=True),
     "HuggingFaceTB/SmolLM2-135M-Instruct": HubModel(
         "SmolLM2 135M Instruct", 134_500_000, 269, APACHE, 49_152, True
     ),
     "HuggingFaceTB/SmolLM2-360M-Instruct": HubModel(
         "SmolLM2 360M Instruct", 361_800_000, 724, APACHE, 49_152, True
     ),
-    "Qwen/Qwen2.5-0.5B-Instruct": HubModel("Qwen2.5 0.5B Instruct", 494_000_000, 988, APACHE, 151_936, True),
+    "Qwen/Qwen2.5-0.5B-Instruct": HubModel(
+        "Qwen2.5 0.5B Instruct", 494_000_000, 988, APACHE, 151_936, True, is_multilingual=True
+    ),
     "TinyLlama/TinyLlama-1.1B-Chat-v1.0": HubModel(
         "TinyLlama 1.1B Chat", 1_100_000_000, 2200, APACHE, 32_000, True
     ),
     "Qwen/Qwen2.5-1.5B-Instruct": HubModel(
-        "Qwen2.5 1.5B Instruct", 1_544_000_000, 3087, APACHE, 151_936, True
+        "Qwen2.5 1.5B Instruct", 1_544_000_000, 3087, APACHE, 151_936, True, is_multilingual=True
     ),
 }
 """By id, the smallest download of each kind first."""

@@ -19,15 +19,13 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QDialog, QLineEdit, QListWidget, QListWidgetItem, QTextBrowser, QWidget
 
 from core.base.language import _
-from gui.base.theme import RESOURCES, Role, Theme
+from gui.base.theme import GUIDE, RESOURCES, Role, Theme
 from gui.base.tokens import SPACING
 from gui.widgets.labels import push_button, role_label
 from gui.widgets.layout import InOrder, fill_dialog, hbox
 
-ROOT = RESOURCES.parent
-GUIDE = ROOT / "docs" / "guide"
 CONTENTS = "README.md"
-NOTICE = ROOT / "NOTICE"
+NOTICE = RESOURCES.parent / "NOTICE"
 LAST_FOUND = (CONTENTS, "glossary.md")
 LEFT_OF_HIT = 40
 

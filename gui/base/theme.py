@@ -23,7 +23,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QIcon, QIconEngine, QPai
 from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
-from core.base.language import _, pgettext
+from core.base.language import LANGUAGE, _, pgettext
 from core.base.settings import Appearance
 from gui.base.tokens import DARK, GUTTER, LIGHT, Tokens
 
@@ -86,6 +86,9 @@ def icon(name: str, role: QPalette.ColorRole = QPalette.ColorRole.ButtonText) ->
 RESOURCES = Path(__file__).resolve().parents[2] / "resources"
 ICONS = RESOURCES / "icons"
 STYLE = RESOURCES / "style.qss"
+_GUIDES = RESOURCES.parent / "docs" / "guide"
+GUIDE = next(folder for folder in (_GUIDES / LANGUAGE, _GUIDES) if folder.is_dir())
+"""The chapters of the guide in the person's language."""
 
 
 def sizes_for(font: QFont) -> dict[str, object]:

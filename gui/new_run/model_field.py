@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QComboBox, QStackedWidget, QVBoxLayout
 
 from core.base import settings
 from core.base.formats import MISSING, compact_count
-from core.base.language import _
+from core.base.language import LANGUAGE, SOURCE, _
 from core.options import RunOptions, hub, past_runs
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
@@ -44,6 +44,7 @@ class ListedModel:
     megabytes: int = 0
     licence: str = ""
     vocabulary: int = 0
+    is_multilingual: bool = False
 
     @property
     def is_here(self) -> bool:
@@ -61,6 +62,7 @@ class ListedModel:
             _("{count} parameters").format(count=compact_count(parameters or self.parameters)),
             where.format(size=self.megabytes) if self.megabytes else _("built in"),
             self.licence,
+            _("many languages") if self.is_multilingual else "",
         )
         return " · ".join(filter(None, parts))
 
@@ -68,19 +70,25 @@ class ListedModel:
         """Return the facts and how the model fits, as short as they are below a heading of the list."""
         size = "" if self.is_here else _("{size:,} MB").format(size=self.megabytes)
         count = _("{count} parameters").format(count=compact_count(self.parameters))
-        return " · ".join(filter(None, (count, size, self.licence, badge)))
+        languages = _("many languages") if self.is_multilingual else ""
+        return " · ".join(filter(None, (count, size, self.licence, languages, badge)))
 
 
 def listed_models(task: Task, vocabulary: int) -> list[ListedModel]:
-    """Return the models worth starting a task from; those from scratch have a tokenizer of `vocabulary` tokens."""
+    """Return the models worth starting a task from, first those that know the person's language.
+
+    Those from scratch have a tokenizer of `vocabulary` tokens.
+    """
     if task.reads_images:
         return [
             ListedModel(SCHEME + name, model.title, model.parameters, model.megabytes)
             for name, model in VISION_MODELS.items()
         ]
     recommended = [
-        ListedModel(name, model.title, model.parameters, model.megabytes, model.licence, model.vocabulary)
-        for name, model in HUB_MODELS.items()
+        ListedModel(name, model.title, model.parameters, model.megabytes, model.licence, model.vocabulary, model.is_multilingual)
+        for name, model in sorted(
+            HUB_MODELS.items(), key=lambda pair: LANGUAGE != SOURCE and not pair[1].is_multilingual
+        )
         if bool(model.vocabulary) is task.writes_text and model.chats is task.reads_conversations
     ]
     scratch = [

@@ -11,9 +11,9 @@ from PySide6.QtGui import QColor, QFocusEvent, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QMenu, QPushButton, QSizePolicy, QStyle, QToolButton, QWidget
 
 from core.base import language
-from core.base.language import _
+from core.base.language import LANGUAGE, SOURCE, _
 from core.jobs.chat import Word
-from gui.base.theme import RESOURCES, Role, Theme, set_flag, set_role
+from gui.base.theme import GUIDE, Role, Theme, set_flag, set_role
 
 isolated = language.isolated
 
@@ -198,12 +198,17 @@ def plain_tip(text: str) -> str:
     return f'<p style="white-space:pre-wrap">{html.escape(text)}</p>' if text.strip() else ""
 
 
+WORD = {SOURCE: r"\b(%s)s?\b", "ko": r"\b(%s)", "zh_CN": "(%s)", "ar": r"\b[وبلفك]?(%s)\b"}
+"""A word of the glossary in a sentence: with a plural, a particle, nothing between words, or what is written before."""
+
+
 @cache
 def _glossary() -> dict[str, str]:
     """The lines of the guide's glossary by their words, the longest words first."""
-    text = (RESOURCES.parent / "docs/guide/glossary.md").read_text("utf-8")
+    text = (GUIDE / "glossary.md").read_text("utf-8")
     rows = re.findall(r"^\| (.+?) \| (.+?) \|$", text, re.MULTILINE)[1:]
     lines = {word.lower(): f"{word}: {meaning}" for words, meaning in rows for word in words.split(", ")}
+    lines = {word: line for word, line in lines.items() if len(word) > 1}  # in Chinese, part of many others
     return dict(sorted(lines.items(), key=lambda pair: -len(pair[0])))
 
 
@@ -211,7 +216,7 @@ def _glossary() -> dict[str, str]:
 def meanings_in(text: str) -> str:
     """Return what words in a text mean, by the guide's glossary, a line each."""
     lines = _glossary()
-    found = re.findall(rf"\b({'|'.join(map(re.escape, lines))})s?\b", text.lower())
+    found = re.findall(WORD.get(LANGUAGE, WORD[SOURCE]) % "|".join(map(re.escape, lines)), text.lower())
     return "\n".join(lines[word] for word in dict.fromkeys(found))
 
 

@@ -47,7 +47,7 @@ def test_the_sides_are_what_the_machine_has(facts, which, sides):
 
 def test_the_articles_models_are_trained_as_in_the_article_in_both_batches():
     plan = planned(M3_MAX)
-    assert plan.benchmark.title == "CPU against MPS: epochs of 1,000 examples, batch sizes 4 and 64"
+    assert plan.benchmark.title == "CPU against MPS: epochs of 1,000 examples, batch sizes 4, 64"
     groups = list(dict.fromkeys(row.group for row in plan.benchmark.rows))
     assert set(groups[:10]) == set(published()["devices"])
     texts = ("minilm", "bert-base", "llama-medium")

@@ -23,9 +23,9 @@ from core.runs.folder import RunFolder
 from core.runs.start import Extension
 from gui.app.application import BugDialog, BugReporter
 from gui.app.closing import Closing
-from gui.app.guide import GUIDE
 from gui.app.sidebar import Place
 from gui.app.window import FRAME, MainWindow
+from gui.base.theme import GUIDE
 from gui.base.tokens import DARK, LIGHT
 from gui.run.header import RunAction
 from gui.run.page import RunView

@@ -7,6 +7,7 @@ from core.base.errors import Fix, Problem
 from core.base.jobs import EngineCrashed
 from core.memory.model import Room
 from core.options.choices import Task
+from gui.new_run import model_field
 from gui.new_run.model_field import listed_models
 from gui.widgets.inputs import SECOND_LINE
 from tests.fakes.jobs import CPU_ONLY, PAIRS
@@ -62,6 +63,15 @@ def test_the_list_has_about_five_pretrained_models_for_each_task_and_says_which_
         (repository / "snapshots/abc/model.safetensors").touch()
         field.models.reload()
         assert offered(field)[0] == chosen.source, "what works offline comes first"
+
+
+@pytest.mark.parametrize("task", [task for task in Task if task.reads_text])
+def test_models_that_know_the_persons_language_come_first(task, monkeypatch):
+    assert not listed_models(task, 1024)[0].is_multilingual
+    monkeypatch.setattr(model_field, "LANGUAGE", "ko")
+    first = listed_models(task, 1024)[0]
+    assert first.is_multilingual
+    assert "many languages" in first.facts()
 
 
 @pytest.mark.parametrize(
