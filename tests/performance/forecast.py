@@ -189,6 +189,12 @@ def runs_by_mlx(folder: Path) -> dict[str, Changes]:
     def chats(name: str, length: int, batch: int) -> Changes:
         return writes(name, length, batch) | {"task": "chat", "data.train": str(conversations(folder))}
 
+    def prefers(loss: str, length: int, batch: int) -> Changes:
+        data = {"data.train": str(ratings(folder) if loss == "kto" else preferences(folder))}
+        return (
+            writes("llama", length, batch) | {"task": "preference", "training.preference_loss": loss} | data
+        )
+
     return {
         "Llama, 4 x 128": writes("llama", 128, 4),
         "Llama, 4 x 128, accumulated, recomputed": writes("llama", 128, 4) | ACCUMULATED | RECOMPUTED,
@@ -205,6 +211,12 @@ def runs_by_mlx(folder: Path) -> dict[str, Changes]:
         "Qwen3, chat, 2 x 64, bf16, accumulated": chats("qwen3", 64, 2) | BF16 | ACCUMULATED,
         "Qwen3, 8 x 96, QLoRA": writes("qwen3", 96, 8) | QLORA,
         "Qwen3, 1 x 512, recomputed": writes("qwen3", 512, 1) | RECOMPUTED,
+        "Llama, 1 x 64, Muon": writes("llama", 64, 1) | {"training.optimizer": "muon"},
+        "Llama, chat, 2 x 128, LoRA, evaluated": chats("llama", 128, 2) | LORA | {"data.eval_fraction": 0.3},
+        "Llama, DPO, 2 x 128, LoRA": prefers("dpo", 128, 2) | LORA,
+        "Llama, DPO, 1 x 96": prefers("dpo", 96, 1),
+        "Llama, ORPO, 1 x 96, bf16": prefers("orpo", 96, 1) | BF16,
+        "Llama, KTO, 2 x 128, LoRA": prefers("kto", 128, 2) | LORA,
     }
 
 
@@ -251,6 +263,23 @@ def conversations(folder: Path) -> Path:
     if not file.exists():
         row = {"prompt": "some words", "answer": "more words " * 1000}
         file.write_text(f"{json.dumps(row)}\n" * 32)
+    return file
+
+
+def preferences(folder: Path) -> Path:
+    file = folder / "preferences.jsonl"
+    row = {"prompt": "some words " * 20, "chosen": "some words " * 200, "rejected": "other words " * 200}
+    file.write_text(f"{json.dumps(row)}\n" * 20)
+    return file
+
+
+def ratings(folder: Path) -> Path:
+    file = folder / "ratings.jsonl"
+    rows = [
+        {"prompt": f"some words {n}", "completion": "some words " * 200, "label": n % 2 == 0}
+        for n in range(20)
+    ]
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return file
 
 

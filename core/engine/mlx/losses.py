@@ -210,13 +210,15 @@ def ratios(model: nn.Module, reference: nn.Module | None, ids: mx.array, answers
         answers: 1 at the tokens of an answer.
     """
     labels = mx.where(answers, ids, NO_LABEL)
-    likely, _is_likeliest = predict(model, ids, labels)
     if reference is not None:
         expected, _is_likeliest = predict(reference, ids, labels)
     else:
         with without_adapter(model):
             expected, _is_likeliest = predict(model, ids, labels)
-    return likely.sum(axis=1) - mx.stop_gradient(expected.sum(axis=1))
+    expected = mx.stop_gradient(expected.sum(axis=1))
+    ids = mx.depends(ids, expected)  # the reference's logits are gone before the model's are computed
+    likely, _is_likeliest = predict(model, ids, labels)
+    return likely.sum(axis=1) - expected
 
 
 @contextmanager
