@@ -71,7 +71,12 @@ def _parser() -> tuple[Parser, CommandParsers]:
         ),
     )
     parser.add_argument(OPTION, choices=LANGUAGES, help=_("the language to speak; before the command"))
-    parser.add_argument("--version", action="version", version=f"Hone {VERSION}")
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"Hone {VERSION}",
+        help=_("show program's version number and exit"),
+    )
     commands = CommandParsers(parser)
     opening = commands.add(
         "open", None, summary=_("open the window, with files to show"), example="mine.hone"

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.formats import capitalized, visible
 from core.base.jobs import JobProgress
-from core.base.language import _
+from core.base.language import _, ngettext
 from core.hosts.sending import agree
 from core.options import RunOptions
 from core.services.downloads import DownloadPace, progress_text
@@ -195,11 +195,30 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return _("Did you mean {name}?").format(name=close[0]) if close else ""
 
 
+OF_ARGPARSE = (
+    _("positional arguments"),
+    _("options"),
+    _("show this help message and exit"),
+    _("show program's version number and exit"),
+    _("%(prog)s: error: %(message)s\n"),
+    _("argument %(argument_name)s: %(message)s"),
+    _("the following arguments are required: %s"),
+    _("unrecognized arguments: %s"),
+    _("expected one argument"),
+    _("expected at least one argument"),
+    _("not allowed with argument %s"),
+    _("invalid choice: %(value)r (choose from %(choices)s)"),
+    _("invalid %(type)s value: %(value)r"),
+)
+"""Its own words, which it looks up in no catalogue of ours: by assignment it does. It cuts off seven letters, `usage: `."""
+vars(argparse).update({"_": _, "ngettext": ngettext})
+
+
 class CommandParsers:
     """The commands of a parser."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self._subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+        self._subparsers = parser.add_subparsers(title=_("commands"), required=True, metavar="COMMAND")
 
     @property
     def parsers(self) -> dict[str, argparse.ArgumentParser]:

@@ -92,10 +92,10 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PART_TITLES = {
-    "weights": "Weights",
-    "gradients": "Gradients",
+    "weights": _("Weights"),
+    "gradients": _("Gradients"),
     "optimizer": _("Optimizer state"),
-    "activations": "Activations",
+    "activations": _("Activations"),
     "temporary": _("Temporary buffers"),
     "overhead": _("Overhead (libraries, context)"),
 }

@@ -239,9 +239,7 @@ HUB_MODELS: dict[str, HubModel] = {
     "google-bert/bert-base-cased": HubModel("BERT", 108_300_000, 436, APACHE),
     "FacebookAI/roberta-base": HubModel("RoBERTa", 124_600_000, 499, "MIT"),
     "answerdotai/ModernBERT-base": HubModel("ModernBERT", 149_000_000, 599, APACHE),
-    "FacebookAI/xlm-roberta-base": HubModel(
-        "XLM-RoBERTa", 278_000_000, 1116, "MIT", is_multilingual=True
-    ),
+    "FacebookAI/xlm-roberta-base": HubModel("XLM-RoBERTa", 278_000_000, 1116, "MIT", is_multilingual=True),
     "HuggingFaceTB/SmolLM2-135M": HubModel("SmolLM2 135M", 134_500_000, 269, APACHE, 49_152),
     "openai-community/gpt2": HubModel("GPT-2", 124_400_000, 548, "MIT", 50_257),
     "HuggingFaceTB/SmolLM2-360M": HubModel("SmolLM2 360M", 361_800_000, 724, APACHE, 49_152),

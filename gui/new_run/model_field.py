@@ -85,7 +85,15 @@ def listed_models(task: Task, vocabulary: int) -> list[ListedModel]:
             for name, model in VISION_MODELS.items()
         ]
     recommended = [
-        ListedModel(name, model.title, model.parameters, model.megabytes, model.licence, model.vocabulary, model.is_multilingual)
+        ListedModel(
+            name,
+            model.title,
+            model.parameters,
+            model.megabytes,
+            model.licence,
+            model.vocabulary,
+            model.is_multilingual,
+        )
         for name, model in sorted(
             HUB_MODELS.items(), key=lambda pair: LANGUAGE != SOURCE and not pair[1].is_multilingual
         )

@@ -35,7 +35,7 @@ from gui.widgets.layout import hbox, keep_place
 # --- A row: label, control, help and problems
 
 
-LONGEST_LABEL = "Pretrained weights"
+LONGEST_LABEL = _("Pretrained weights")
 """Determines the width of the column of labels; longer labels wrap."""
 
 

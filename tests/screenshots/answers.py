@@ -9,6 +9,7 @@ import msgspec
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QImage, QPainter
 
+from core.base.language import _
 from core.engine.devices.choose import report
 from core.jobs.chat import Answered, Ask, Chance, EndedBy, Load, Loaded, Said, Told, Which
 from core.jobs.export import ExportKind
@@ -152,10 +153,10 @@ CACHED = (
     Cached(id=MINILM, kind=RepoKind.MODEL, size=88 * MB, complete=True, changed=1_795_100_000),
     Cached(id="nyu-mll/glue", kind=RepoKind.DATASET, size=MB, complete=True, changed=1_794_000_000),
 )
-UNSUITED = "This run trained no LoRA adapter: its model is whole already."
+UNSUITED = _("This run trained no LoRA adapter: its model is whole already.")
 OFFERS = (
     *(KindOffer(kind) for kind in (ExportKind.FOLDER, ExportKind.ONNX, ExportKind.HUB)),
-    KindOffer(ExportKind.COREML, "Only on a Mac: Hone checks a Core ML model with macOS itself."),
+    KindOffer(ExportKind.COREML, _("Only on a Mac: Hone checks a Core ML model with macOS itself.")),
     *(KindOffer(kind, UNSUITED, suits=False) for kind in (ExportKind.ADAPTER, ExportKind.MERGED)),
 )
 

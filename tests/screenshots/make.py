@@ -6,6 +6,7 @@ and `make.py docs/screenshots --readme` those that the README shows.
 """
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -72,6 +73,7 @@ from tests.fakes.runs import (
     write_story,
 )
 from tests.screenshots.answers import OFFERS, TRIED, FakeTry, engine, make_tried, measured
+from tests.screenshots.cut import cut_texts
 
 DIGITS = presets.RESOURCES / "examples" / "digits.hone"
 SIZES = ((1280, 820), (1024, 700))
@@ -529,6 +531,9 @@ def main() -> int:
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only pictures whose names begin so")
     parser.add_argument("--readme", action="store_true", help="only those that the README shows")
+    parser.add_argument(
+        "--cut", action="store_true", help="no pictures: texts that have no room, as cut.json"
+    )
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
@@ -556,6 +561,8 @@ def _make_all(asked: argparse.Namespace, home: Path) -> int:
     wanted = (
         [(name, size, Appearance.LIGHT, "light") for name, size in README]
         if asked.readme
+        else [(name, SIZES[1], Appearance.LIGHT, "") for name in names]
+        if asked.cut
         else [
             (name, size, appearance, f"{appearance.value}-{size[0]}")
             for appearance in (Appearance.LIGHT, Appearance.DARK)
@@ -563,6 +570,7 @@ def _make_all(asked: argparse.Namespace, home: Path) -> int:
             for name in names
         ]
     )
+    cut: dict[str, str] = {}
     for name, size, appearance, ending in wanted:
         if appearance is not shown:
             shown = appearance
@@ -571,7 +579,14 @@ def _make_all(asked: argparse.Namespace, home: Path) -> int:
         stage.tidy()
         pictures[name]()
         stage.settle()
-        take(stage.window, asked.folder / f"{name}-{ending}.png")
+        if asked.cut:
+            cut |= {f"{name} {place}": text for place, text in cut_texts(stage.window).items()}
+        else:
+            take(stage.window, asked.folder / f"{name}-{ending}.png")
+    if asked.cut:
+        (asked.folder / "cut.json").write_text(
+            json.dumps(cut, ensure_ascii=False, indent=1), encoding="utf-8"
+        )
     stage.window.end_work()
     return 1 if failed else 0
 

@@ -94,12 +94,12 @@ class ChatRow:
 class ShapeKind(StrEnum):
     """The forms of conversations, as the data card names them."""
 
-    MESSAGES = "Messages"
-    ALPACA = "Instructions (Alpaca)"
-    PROMPT = "Questions and answers"
-    TEXT = "Plain text"
-    PREFERENCE = "Better and worse answers"
-    RATED = "Answers that were liked or not"
+    MESSAGES = _("Messages")
+    ALPACA = _("Instructions (Alpaca)")
+    PROMPT = _("Questions and answers")
+    TEXT = _("Plain text")
+    PREFERENCE = _("Better and worse answers")
+    RATED = _("Answers that were liked or not")
 
 
 @dataclass(frozen=True)
