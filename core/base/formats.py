@@ -187,6 +187,12 @@ def whole_percent(value: float) -> str:
     return f"{value * 100:.0f} %"
 
 
+@_in_one_piece
+def degrees(celsius: float) -> str:
+    """Formats a temperature: `71 °C`."""
+    return f"{celsius:.0f} °C"
+
+
 def whole_shares(shares: Sequence[float]) -> list[float]:
     """Rounds shares of 1 to whole percent such that they still add up to what they add up to.
 
@@ -217,6 +223,10 @@ def rate(samples_per_second: float | None) -> str:
     return _("{speed} examples/s").format(speed=three_figures(samples_per_second))
 
 
+_SECONDS = _("{seconds} s")
+_HOURS = _("{hours} h {minutes:02d} min")
+
+
 @_in_one_piece
 def step_time(seconds: float | None) -> str:
     """Formats the time of one step: `42.1 ms`, `1.93 s`, `2 min 05 s`."""
@@ -227,8 +237,8 @@ def step_time(seconds: float | None) -> str:
     if seconds >= _MINUTE:
         return duration(seconds)
     if seconds >= 0.9995:
-        return f"{three_figures(seconds)} s"
-    return "0 s" if seconds == 0 else f"{three_figures(seconds * 1000)} ms"
+        return _SECONDS.format(seconds=three_figures(seconds))
+    return _SECONDS.format(seconds=0) if seconds == 0 else f"{three_figures(seconds * 1000)} ms"
 
 
 @_in_one_piece
@@ -238,29 +248,32 @@ def duration(seconds: float | None) -> str:
         return MISSING
     whole = max(0, round(seconds))
     if whole < _MINUTE:
-        return f"{whole} s"
+        return _SECONDS.format(seconds=whole)
     if whole < _HOUR:
-        return f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
+        return _("{minutes} min {seconds:02d} s").format(minutes=whole // _MINUTE, seconds=whole % _MINUTE)
     if whole < _DAY:
-        return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02d} min"
-    return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
+        return _HOURS.format(hours=whole // _HOUR, minutes=whole % _HOUR // _MINUTE)
+    return _("{days} d {hours} h").format(days=whole // _DAY, hours=whole % _DAY // _HOUR)
 
 
 @_in_one_piece
 def about(seconds: float) -> str:
     """Formats a forecast length of time, no finer than it can be known: `25 s`, `8 min`, `2 h 10 min`, `5 days`."""
-    for span, unit in ((365 * _DAY, _("years")), (_DAY, _("days"))):
-        if seconds >= 3 * span:
-            return f"{round(seconds / span):,} {unit}"
+    if seconds >= 3 * 365 * _DAY:
+        years = round(seconds / (365 * _DAY))
+        return ngettext("{count:,} year", "{count:,} years", years).format(count=years)
+    if seconds >= 3 * _DAY:
+        days = round(seconds / _DAY)
+        return ngettext("{count:,} day", "{count:,} days", days).format(count=days)
     if seconds < _MINUTE - 2.5:
-        return f"{max(5, 5 * round(seconds / 5))} s"
+        return _SECONDS.format(seconds=max(5, 5 * round(seconds / 5)))
     if seconds < _HOUR - 30:
-        return f"{round(seconds / _MINUTE)} min"
+        return _("{minutes} min").format(minutes=round(seconds / _MINUTE))
     step = 5 * _MINUTE
     whole = step * round(seconds / step)
     if whole % _HOUR == 0 or whole >= _DAY:
-        return f"{round(whole / _HOUR)} h"
-    return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+        return _("{hours} h").format(hours=round(whole / _HOUR))
+    return _HOURS.format(hours=whole // _HOUR, minutes=whole % _HOUR // _MINUTE)
 
 
 @_in_one_piece

@@ -385,7 +385,7 @@ def _of_methods(result: Result, quiet: list[Figures]) -> Iterator[str]:
         yield _("No method was faster than the baseline beyond its spread.")
     else:
         words = (
-            _("Fastest, and none that is as fast as the baseline takes less memory: {row}.")
+            _("Fastest, and with the least memory of all that are at least as fast as the baseline: {row}.")
             if fastest is leanest
             else _("Fastest: {row}.")
         )

@@ -315,7 +315,7 @@ def _length_text(lengths: Lengths) -> str:
         median=lengths.median, unit=lengths.unit, longest=lengths.longest
     )
     if lengths.unit == "characters":
-        return f"{text} {_('In tokens: --set model.source=MODEL.')}"
+        return " ".join((text, _("In tokens: --set model.source=MODEL.")))
     if lengths.limit is None:
         return text
     cut = _("{rows} truncated at {limit:,}.").format(

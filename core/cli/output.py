@@ -210,7 +210,7 @@ OF_ARGPARSE = (
     _("invalid choice: %(value)r (choose from %(choices)s)"),
     _("invalid %(type)s value: %(value)r"),
 )
-"""Its own words, which it looks up in no catalogue of ours: by assignment it does. It cuts off seven letters, `usage: `."""
+"""Its own words, which it looks up in a catalogue of its own. `usage: ` stays: argparse cuts off seven letters."""
 vars(argparse).update({"_": _, "ngettext": ngettext})
 
 

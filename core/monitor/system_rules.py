@@ -518,7 +518,7 @@ def throttling(recent: Recent, *, raised: str) -> MonitorFinding | None:
 
 
 def _throttled(source: Source, last: DeviceSampled) -> MonitorFinding:
-    figures = [f"{last.temperature:.0f} °C"] if last.temperature is not None else []
+    figures = [formats.degrees(last.temperature)] if last.temperature is not None else []
     if last.clock is not None and last.clock_limit is not None:
         clock = _("{clock:,.0f} of {limit:,.0f} MHz")
         figures.append(clock.format(clock=last.clock, limit=last.clock_limit))

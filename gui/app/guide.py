@@ -8,9 +8,11 @@ from pathlib import Path
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import (
     QColor,
+    QFont,
     QKeySequence,
     QShortcut,
     QTextBlock,
+    QTextCharFormat,
     QTextCursor,
     QTextDocument,
     QTextTable,
@@ -18,7 +20,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QDialog, QLineEdit, QListWidget, QListWidgetItem, QTextBrowser, QWidget
 
-from core.base.language import _
+from core.base.language import LANGUAGE, SOURCE, _
 from gui.base.theme import GUIDE, RESOURCES, Role, Theme
 from gui.base.tokens import SPACING
 from gui.widgets.labels import push_button, role_label
@@ -155,9 +157,12 @@ class GuideBrowser(QTextBrowser):
                 table.setBorderBrush(QColor(self._theme.tokens.line))
                 table.setCellPadding(6)
                 table.setTopMargin(2 * SPACING)
+                table.setLayoutDirection(self.layoutDirection())
                 frame.setFormat(table)
         block = document.begin()
         while block.isValid():
+            if LANGUAGE != SOURCE:
+                _straighten(block)
             layout = block.blockFormat()
             if layout.headingLevel():
                 name = "".join(
@@ -168,3 +173,22 @@ class GuideBrowser(QTextBrowser):
                 QTextCursor(block).setBlockFormat(layout)
             block = block.next()
         return headings
+
+
+def _straighten(block: QTextBlock) -> None:
+    """Make what is slanted bold: Arabic, Korean and Chinese letters have no italics."""
+    bold = QTextCharFormat()
+    bold.setFontItalic(False)
+    bold.setFontWeight(QFont.Weight.DemiBold)
+    place = block.begin()
+    slanted = []
+    while not place.atEnd():
+        fragment = place.fragment()
+        if fragment.charFormat().fontItalic():
+            slanted.append((fragment.position(), fragment.length()))
+        place += 1
+    for start, length in slanted:
+        cursor = QTextCursor(block)
+        cursor.setPosition(start)
+        cursor.setPosition(start + length, QTextCursor.MoveMode.KeepAnchor)
+        cursor.mergeCharFormat(bold)

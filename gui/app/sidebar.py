@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from core.base.formats import memory, of_limit, whole_percent
+from core.base.formats import degrees, memory, of_limit, whole_percent
 from core.base.language import _, ngettext
 from core.monitor.nvidia import gpu_of
 from core.monitor.sampler import MachinePicture, MachineView, Sampler
@@ -173,8 +173,8 @@ def _held_back(gpu: DeviceSampled) -> list[SidebarNote]:
     if reasons & THERMAL:
         if gpu.temperature is None:
             return [SidebarNote(_("Slowed by heat"))]
-        words = _("Slowed by heat, {degrees} °C")
-        return [SidebarNote(words.format(degrees=f"{gpu.temperature:.0f}"))]
+        words = _("Slowed by heat, {degrees}")
+        return [SidebarNote(words.format(degrees=degrees(gpu.temperature)))]
     slowed = {
         Throttle.POWER_BRAKE: _("Slowed by its power supply"),
         Throttle.HARDWARE: _("Slowed by its hardware"),
@@ -193,7 +193,7 @@ def _of_total(text: str, sample: MemorySampled) -> str:
 def _device_tip(device: DeviceSampled) -> str:
     parts = []
     if device.temperature is not None:
-        parts.append(f"{device.temperature:.0f} °C")
+        parts.append(degrees(device.temperature))
     if device.power is not None:
         parts.append(of_limit(device.power, device.power_limit, "W"))
     if device.clock is not None:

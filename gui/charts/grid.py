@@ -105,7 +105,7 @@ class DeviceChart(ClockChart):
         return [
             *held_back,
             *_reading(_("busy"), picture.busy, x, formats.whole_percent, "run", is_named=True),
-            *_reading(_("temperature"), picture.temperature, x, "{:.0f} °C".format, "optimizer"),
+            *_reading(_("temperature"), picture.temperature, x, formats.degrees, "optimizer"),
             *_reading(_("power"), picture.power, x, power, "gradients"),
             *_reading(_("clock"), picture.clock, x, clock, "others"),
         ]

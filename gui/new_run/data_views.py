@@ -101,7 +101,7 @@ class RowsModel(QAbstractTableModel):
             case Qt.ItemDataRole.DisplayRole:
                 is_label = self.report.columns[index.column()].name == self.report.label_column
                 text = " ".join(value.split())
-                return self._named.get(text, text) if is_label else text
+                return isolated(self._named.get(text, text) if is_label else text)
             case Qt.ItemDataRole.ToolTipRole:
                 return plain_tip(value[:TIP_CHARACTERS])
             case Qt.ItemDataRole.ForegroundRole:

@@ -255,7 +255,7 @@ class SweepSheet(Sheet):
                 BenchmarkKind.METHODS,
                 _("Methods that save memory or time"),
                 _(
-                    "The same model trained in a dozen ways on the device of the form ({device}), each a run of a few "
+                    "The same model trained in many ways on the device of the form ({device}), each a run of a few "
                     "steps: it shows which options pay."
                 ).format(device=device),
                 MethodsSetup,

@@ -11,11 +11,15 @@ from PySide6.QtGui import QColor, QFocusEvent, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QMenu, QPushButton, QSizePolicy, QStyle, QToolButton, QWidget
 
 from core.base import language
-from core.base.language import LANGUAGE, SOURCE, _
+from core.base.language import IS_RIGHT_TO_LEFT, LANGUAGE, SOURCE, _
 from core.jobs.chat import Word
 from gui.base.theme import GUIDE, Role, Theme, set_flag, set_role
 
 isolated = language.isolated
+
+
+TO_THE_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignAbsolute | Qt.AlignmentFlag.AlignVCenter
+"""Without it Qt puts a text that begins with a Latin letter to the left, also between Arabic ones."""
 
 
 def text_label(text: str = "", role: Role | None = None, *, selectable: bool = False) -> QLabel:
@@ -26,6 +30,8 @@ def text_label(text: str = "", role: Role | None = None, *, selectable: bool = F
         label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     if role is not None:
         set_role(label, role)
+    if IS_RIGHT_TO_LEFT:
+        label.setAlignment(TO_THE_RIGHT)
     return label
 
 
@@ -33,6 +39,8 @@ def role_label(role: Role, text: str = "", parent: QWidget | None = None) -> QLa
     """Return a label of one line with a role."""
     label = QLabel(text, parent)
     set_role(label, role)
+    if IS_RIGHT_TO_LEFT:
+        label.setAlignment(TO_THE_RIGHT)
     return label
 
 
