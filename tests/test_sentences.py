@@ -33,6 +33,7 @@ NAMES = {
         "Muon",
     ),
     *("Ollama", "Parquet", "Pearson", "Python", "Spearman", "Transformers"),
+    "Pretrained weights",  # measured, not shown
 }
 ENGLISH = (
     *("core/engine/script.py", "core/engine/mlx/script.py"),  # comments of the scripts

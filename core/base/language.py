@@ -28,6 +28,11 @@ LANGUAGES = {
     if code == SOURCE or (LOCALES / code / "LC_MESSAGES" / "hone.mo").exists()
 }
 """Those that Hone speaks, each in its own letters."""
+FACES = {
+    "ko": ("Apple SD Gothic Neo", "Malgun Gothic", "Noto Sans CJK KR", "Noto Sans KR"),
+    "zh_CN": ("PingFang SC", "Microsoft YaHei UI", "Noto Sans CJK SC", "Noto Sans SC"),
+}
+"""Fonts of the systems for letters that the usual one lacks: else Chinese may be drawn in Japanese forms."""
 
 OPTION, VARIABLE = "--language", "HONE_LANGUAGE"
 

@@ -308,11 +308,12 @@ def _rows(
 
     # The guide's nine, in its order.
     add("plain", _("plain"), {path: value for path, value in PLAIN.items() if applies({path: value})})
-    checkpointing, accumulation = _("checkpointing"), list[str]()
+    checkpointing = title = _("checkpointing")
     if accumulated:
-        accumulation = [_("accumulation {batch} × {count}").format(batch=batch // steps, count=steps)]
-        add("accumulation", *accumulation, accumulated)
-    add("checkpointing", " + ".join([*accumulation, checkpointing]), {**accumulated, **CHECKPOINTING})
+        accumulation = _("accumulation {batch} × {count}").format(batch=batch // steps, count=steps)
+        add("accumulation", accumulation, accumulated)
+        title = f"{accumulation} + {checkpointing}"
+    add("checkpointing", title, {**accumulated, **CHECKPOINTING})
     add(half, half, lower)
     named = [_("accumulation")] if accumulated else []
     add(f"{half}-all", " + ".join([half, *named, checkpointing]), combined)

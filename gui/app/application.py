@@ -509,6 +509,7 @@ def set_up(application: QApplication) -> None:
     if language.IS_RIGHT_TO_LEFT:
         application.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
     font = application.font()
+    font.setFamilies([font.family(), *language.FACES.get(language.LANGUAGE, ())])
     font.setFeature(QFont.Tag("tnum"), 1)
     application.setFont(font)
 

@@ -35,8 +35,8 @@ from gui.widgets.layout import hbox, keep_place
 # --- A row: label, control, help and problems
 
 
-LONGEST_LABEL = _("Pretrained weights")
-"""Determines the width of the column of labels; longer labels wrap."""
+LONGEST_LABEL = "Pretrained weights"
+"""Determines the width of the column of labels, in all languages; longer labels wrap."""
 
 
 class FormRow(QWidget):

@@ -26,7 +26,8 @@ def _cut(widget: QWidget) -> Iterator[tuple[int, str]]:
                 yield 0, widget.text()
         case QLabel():
             lacks_width = widget.sizeHint().width() > widget.width() + 1
-            lacks_height = widget.heightForWidth(widget.width()) > widget.height() + 1
+            half_line = widget.fontMetrics().lineSpacing() // 2  # a font of other letters is a little higher
+            lacks_height = widget.heightForWidth(widget.width()) > widget.height() + half_line
             if widget.text() and (lacks_height if widget.wordWrap() else lacks_width):
                 yield 0, widget.text()
         case QAbstractButton():
