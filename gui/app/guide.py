@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QUrl
+from PySide6.QtCore import QByteArray, Qt, QUrl
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -20,7 +20,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QDialog, QLineEdit, QListWidget, QListWidgetItem, QTextBrowser, QWidget
 
-from core.base.language import LANGUAGE, SOURCE, _
+from core.base.language import IS_RIGHT_TO_LEFT, LANGUAGE, SOURCE, _
 from gui.base.theme import GUIDE, RESOURCES, Role, Theme
 from gui.base.tokens import SPACING
 from gui.widgets.labels import push_button, role_label
@@ -48,7 +48,7 @@ class GuideWindow(InOrder, QDialog):
         self.missing = role_label(Role.MUTED)
         self._pages = {path: QTextDocument() for path in GUIDE.glob("*.md")}
         for path, page in self._pages.items():
-            page.setMarkdown(path.read_text("utf-8"))
+            page.setMarkdown(_mirrored(path.read_text("utf-8")))
         self.hits = QListWidget()
         self.hits.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.hits.setAccessibleName(_("Places in the guide"))
@@ -131,6 +131,12 @@ class GuideBrowser(QTextBrowser):
                 return QWidget.focusNextPrevChild(self, is_next)
         return super().focusNextPrevChild(is_next)
 
+    def loadResource(self, kind: int, name: QUrl | str) -> object:  # noqa: N802 - Qt's name
+        found = super().loadResource(kind, name)
+        if IS_RIGHT_TO_LEFT and isinstance(found, QByteArray) and QUrl(name).path().endswith(".md"):
+            return QByteArray(_mirrored(bytes(found.data()).decode()).encode())
+        return found
+
     def show_markdown(self, text: str) -> None:
         self.setMarkdown(text)
         self._lay_out()
@@ -157,7 +163,9 @@ class GuideBrowser(QTextBrowser):
                 table.setBorderBrush(QColor(self._theme.tokens.line))
                 table.setCellPadding(6)
                 table.setTopMargin(2 * SPACING)
-                table.setLayoutDirection(self.layoutDirection())
+                if IS_RIGHT_TO_LEFT:
+                    table.setAlignment(Qt.AlignmentFlag.AlignRight)
+                    table.setRightMargin(3 * SPACING)
                 frame.setFormat(table)
         block = document.begin()
         while block.isValid():
@@ -173,6 +181,17 @@ class GuideBrowser(QTextBrowser):
                 QTextCursor(block).setBlockFormat(layout)
             block = block.next()
         return headings
+
+
+def _mirrored(text: str) -> str:
+    """Return Markdown with its tables' first columns on the right, where they are read first: Qt puts them left."""
+    if not IS_RIGHT_TO_LEFT:
+        return text
+    lines = text.split("\n")
+    for place, line in enumerate(lines):
+        if line.startswith("| "):
+            lines[place] = f"| {' | '.join(reversed(line.strip('| ').split(' | ')))} |"
+    return "\n".join(lines)
 
 
 def _straighten(block: QTextBlock) -> None:

@@ -21,6 +21,7 @@ from core.runs import notes
 from core.runs.events import Action
 from core.runs.folder import RunFolder
 from core.runs.start import Extension
+from gui.app import guide
 from gui.app.application import BugDialog, BugReporter
 from gui.app.closing import Closing
 from gui.app.sidebar import Place
@@ -133,18 +134,32 @@ def test_help_opens_the_chapter_about_the_page_without_a_network(window, place, 
     assert browser.toPlainText()
 
 
+def test_where_one_reads_from_the_right_a_tables_first_column_is_there(window, monkeypatch):
+    def first_row():
+        browser = window.commands.open_guide("glossary.md").browser
+        browser.reload()
+        (table,) = (frame for frame in browser.document().rootFrame().childFrames())
+        return [
+            table.cellAt(0, column).firstCursorPosition().block().text() for column in range(table.columns())
+        ]
+
+    assert first_row() == ["word", "meaning"]
+    monkeypatch.setattr(guide, "IS_RIGHT_TO_LEFT", True)
+    assert first_row() == ["meaning", "word"]
+
+
 def test_the_guide_goes_to_headings_and_by_keyboard_to_the_chapters_it_names(qtbot, window):
-    guide = window.commands.open_guide("README.md")
+    opened = window.commands.open_guide("README.md")
     for key in (Qt.Key.Key_Tab, Qt.Key.Key_Tab, Qt.Key.Key_Return):
-        qtbot.keyClick(guide.browser, key)
-    assert guide.browser.source().toLocalFile() == str(GUIDE / "first-run.md")
-    guide.resize(400, 200)
+        qtbot.keyClick(opened.browser, key)
+    assert opened.browser.source().toLocalFile() == str(GUIDE / "first-run.md")
+    opened.resize(400, 200)
     place = QUrl.fromLocalFile(str(GUIDE / "troubleshooting.md"))
     place.setFragment("nothing-is-sent")
-    guide.browser.setSource(place)
-    assert guide.browser.verticalScrollBar().value() > 0
+    opened.browser.setSource(place)
+    assert opened.browser.verticalScrollBar().value() > 0
     window.end_work()
-    assert not guide.isVisible()
+    assert not opened.isVisible()
 
 
 @pytest.mark.parametrize(
