@@ -69,3 +69,43 @@ def test_every_sentence_of_today_is_translated(language):
     assert {(message.id, message.context) for message in catalog if message.id} == today, (
         "run `python3 start.py translate`"
     )
+
+
+# --- The glossary
+
+
+GLOSSARY = (ROOT / "docs" / "translating.md").read_text(encoding="utf-8")
+UNREAD = re.compile(r"`[^`]*`|\{[^{}]*\}|--[\w-]+|[\u064b-\u0652\u2066-\u2069]")
+"""Commands, fields, and signs that a word is the same word without."""
+
+
+def terms(language):
+    """The words that are meant by each English term."""
+    rows = [re.findall(r"[^|]+", row) for row in GLOSSARY.splitlines() if row.startswith("| ")]
+    column = ["English", "ko", "zh_CN", "ar"].index(language)
+    return {
+        row[0].split(" (")[0].strip(): [
+            UNREAD.sub("", word).strip().lower() for word in row[column].split("/")
+        ]
+        for row in rows[1:]
+    }
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_words_of_the_glossary_are_used(language):
+    """In seven of eight sentences; the others say it otherwise, or mean another sense of the English word."""
+    used = Counter()
+    meant = [
+        (term, re.compile(rf"\b{re.escape(term)}s?\b", re.IGNORECASE), words)
+        for term, words in terms(language).items()
+    ]
+    for message, forms in translated(language):
+        english = UNREAD.sub("", sentences(message)[-1])
+        form = UNREAD.sub("", forms[-1]).lower()
+        for term, pattern, words in meant:
+            if pattern.search(english):
+                used[term, any(word in form for word in words)] += 1
+    right = sum(count for (_term, is_used), count in used.items() if is_used)
+    assert right / used.total() > 0.87, [
+        (term, count, used[term, True]) for (term, is_used), count in used.most_common() if not is_used
+    ][:20]
