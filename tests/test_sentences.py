@@ -1,6 +1,7 @@
 """The sentences of the program."""
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,10 @@ def test_placeholders_have_names():
     assert [each for each in messages() if any(map(unnamed.search, each[2]))] == []
 
 
-LOOKS_SHOWN = re.compile(r"[A-Z][a-z']+(?: [A-Za-z'{}:,.…“”-]+)+|[A-Z][a-z]{2,}…?")
-"""A capital letter and lower ones: a word or a sentence."""
+LOOKS_SHOWN = re.compile(
+    r"[A-Z][a-z]{2,}…?|(?:[A-Z]|\d+ )[^\n\\<>=_/*#$^|]*[a-z)}] [^\n\\<>=_*#$^|]*[a-z?!.:…)”]"
+)
+"""A word with a capital letter, or two words that begin with one or with a number."""
 NAMES = {
     *(
         "Adafactor",
@@ -33,12 +36,13 @@ NAMES = {
         "Muon",
     ),
     *("Ollama", "Parquet", "Pearson", "Python", "Spearman", "Transformers"),
-    "Pretrained weights",  # measured, not shown
+    *("Pretrained weights", "TinyLlama 1.1B Chat"),
 }
 ENGLISH = (
     *("core/engine/script.py", "core/engine/mlx/script.py"),  # comments of the scripts
     *("core/engine/export/job.py", "core/engine/export/formats.py"),  # model cards
     "core/sharing/support.py",  # for who helps
+    "core/engine/training/differences.py",  # names of optimizers
     *(
         "core/base/uv.py",
         "core/monitor",
@@ -72,13 +76,11 @@ def literals(tree: ast.Module) -> Iterator[ast.Constant]:
                 is_error = name.endswith(("Error", "Exit"))
                 inner = (
                     [node]
-                    if name in {*SENTENCES, *INTERNAL} or (is_error and name in dir(__builtins__))
+                    if name in {*SENTENCES, *INTERNAL} or (is_error and hasattr(builtins, name))
                     else []
                 )
-            case (
-                ast.Expr(value=ast.Constant()) | ast.Compare() | ast.Subscript() | ast.Assert() | ast.Raise()
-            ):
-                inner = [node] if not isinstance(node, ast.Raise) else []
+            case ast.Expr(value=ast.Constant()) | ast.Compare() | ast.Subscript() | ast.Assert():
+                inner = [node]
             case ast.AnnAssign() | ast.arg():
                 inner = [node.annotation]
             case ast.FunctionDef():

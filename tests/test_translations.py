@@ -12,7 +12,13 @@ from translations import files, read, template, unfinished
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGES = [path.parts[-3] for path in files()]
 FIELD = re.compile(r"(?<!\{)\{[^{}]*\}(?!\})")
-KEPT = (FIELD, re.compile(r"`[^`]*`"), re.compile(r"</?\w+"), re.compile(r"\n"))
+KEPT = (
+    FIELD,
+    re.compile(r"`[^`]*`"),
+    re.compile(r"</?\w+"),
+    re.compile(r"\n"),
+    re.compile(r"%(?:\(\w+\))?[srd](?![a-z])"),
+)
 
 
 @cache

@@ -8,9 +8,9 @@ import math
 import re
 import time
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import reduce, wraps
 from typing import TypeVar
 
 from core.base.language import _, isolated, ngettext
@@ -294,7 +294,7 @@ def step_time_tick(seconds: float) -> str:
     """Formats a tick of an axis of step times: `0`, `250 ms`, `1.5 s`."""
     if seconds == 0:
         return "0"
-    return f"{seconds:,.4g} s" if seconds >= 0.9995 else f"{1000 * seconds:.4g} ms"
+    return _SECONDS.format(seconds=f"{seconds:,.4g}") if seconds >= 0.9995 else f"{1000 * seconds:.4g} ms"
 
 
 def percent_tick(value: float) -> str:
@@ -316,6 +316,12 @@ def _scaled(value: float) -> str:
 
 
 # --- Numbers in messages and terminals
+
+
+def enumerated(items: Iterable[str]) -> str:
+    """Returns what is listed in a sentence, with the commas of the language; empty without items."""
+    first, *others = [*items] or [""]
+    return reduce(lambda so_far, other: _("{items}, {item}").format(items=so_far, item=other), others, first)
 
 
 def counted(count: float, noun: str) -> str:
@@ -342,7 +348,9 @@ def counted(count: float, noun: str) -> str:
         "training example": ngettext("{count} training example", "{count} training examples", whole),
         "word": ngettext("{count} word", "{count} words", whole),
     }[noun]
-    return template.format(count=f"{count:,}" if isinstance(count, int) else f"{count:,.4g}")
+    if not isinstance(count, int):
+        return template.format(count=epochs(count) if count >= 1 else f"{count:.3g}")
+    return template.format(count=f"{count:,}")
 
 
 def plural_number(count: float) -> int:

@@ -35,11 +35,13 @@ FACES = {
 """Fonts of the systems for letters that the usual one lacks: else Chinese may be drawn in Japanese forms."""
 
 OPTION, VARIABLE = "--language", "HONE_LANGUAGE"
+INHERITED = "HONE_SPOKEN"
+"""The variable by which processes speak as the one that started them, also once the settings have changed."""
 
 
 def choose() -> str:
     """Returns the code of the language that Hone speaks."""
-    names = (os.environ.get(VARIABLE, ""), _in_settings())
+    names = (os.environ.get(VARIABLE, ""), os.environ.get(INHERITED, ""), _in_settings())
     return next((name for name in names if name in LANGUAGES), "") or of_system(*system_names())
 
 
@@ -94,7 +96,7 @@ def split_off(arguments: list[str]) -> tuple[str, list[str]]:
 if named := split_off(sys.argv[1:])[0]:
     os.environ[VARIABLE] = named  # for the processes that this one starts, too
 
-LANGUAGE = choose()
+LANGUAGE = os.environ[INHERITED] = choose()
 IS_RIGHT_TO_LEFT = LANGUAGE == "ar"
 _catalogue = translation("hone", LOCALES, [LANGUAGE], fallback=True)
 _ = _catalogue.gettext

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from core.base.errors import OptionsError, Problem
-from core.base.formats import counted
+from core.base.formats import counted, enumerated
 from core.base.language import _
 from core.benchmark.methods import SIZES, VOCABULARY
 from core.benchmark.plan import OUTPUT, Benchmark, BenchmarkKind, Plan, cores_of, make_plan, make_row, there
@@ -187,7 +187,7 @@ def devices_plan(
     is_text = {name in SOURCES for name in names}
     noun = "example" if len(is_text) > 1 else "text" if True in is_text else "image"
     count = min(images, COUNT_OF_DIGITS) if noun == "image" and source == DIGITS else images
-    listed = ", ".join(map(str, batches))
+    listed = enumerated(map(str, batches))
     benchmark = Benchmark(
         kind=BenchmarkKind.DEVICES,
         name=pair.title,

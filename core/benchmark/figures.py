@@ -203,7 +203,7 @@ def _disturbances(samples: Sequence[Event], meanwhile: Sequence[Event]) -> Itera
         if isinstance(event, MessageRaised) and event.id == SLOWED:
             yield event.title
     throttled = (why for event in meanwhile if isinstance(event, DeviceSampled) for why in held_back(event))
-    if causes := ", ".join(dict.fromkeys(throttled)):
+    if causes := formats.enumerated(dict.fromkeys(throttled)):
         yield _("slowed down: {causes}").format(causes=causes)
 
 

@@ -204,6 +204,8 @@ OF_ARGPARSE = (
     _("argument %(argument_name)s: %(message)s"),
     _("the following arguments are required: %s"),
     _("unrecognized arguments: %s"),
+    _("ambiguous option: %(option)s could match %(matches)s"),
+    ngettext("expected %s argument", "expected %s arguments", 2),
     _("expected one argument"),
     _("expected at least one argument"),
     _("not allowed with argument %s"),

@@ -318,7 +318,9 @@ def slowed(recent: Recent, *, raised: str) -> MonitorFinding | None:
         return None
     figures = {
         "share": formats.whole_percent(min(1.0, share)),
-        "names": ", ".join(sorted(recent.others, key=lambda name: -recent.others[name])[:MOST_PROGRAMS]),
+        "names": formats.enumerated(
+            sorted(recent.others, key=lambda name: -recent.others[name])[:MOST_PROGRAMS]
+        ),
     }
     worse = raised not in ("", FROM_START)
     if pace is not None and usual is not None and is_slow(recent, raised=worse):
@@ -527,7 +529,7 @@ def _throttled(source: Source, last: DeviceSampled) -> MonitorFinding:
         figures.append(power.format(power=last.power, limit=last.power_limit))
     measured = f" ({', '.join(figures)})" if figures else ""
     reasons = held_back(last)
-    cause = ", ".join(reasons)
+    cause = formats.enumerated(reasons)
     if Throttle.PRESSURE in reasons:
         level = last.thermal or 0
         name = THERMAL_NAMES[level] if level < len(THERMAL_NAMES) else str(level)

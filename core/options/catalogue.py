@@ -129,7 +129,7 @@ def value_text(option: Option, value: Any) -> str:
             return ", ".join(map(str, value))
         case OptionKind.PAIRS, dict():
             return ", ".join(f"{name} = {text}" for name, text in value.items())
-        case OptionKind.TEXT, "auto":
+        case OptionKind.TEXT, "auto" if option.default == "auto":
             return _("Automatic")
         case OptionKind.TEXT, str() if option.is_path and Path(value).is_absolute():
             return Path(value).name

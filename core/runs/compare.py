@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from core.base import formats
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.files import write_atomically
-from core.base.formats import LESS_IS_BETTER
+from core.base.formats import LESS_IS_BETTER, enumerated
 from core.base.language import _, isolated, ngettext
 from core.options import RunOptions, past_runs, run_file
 from core.options.catalogue import all_options, put, value_of, value_text, with_changes
@@ -158,11 +158,11 @@ def _conclusion(
         return _("Their results can't be compared: they have different validation data or metrics."), None
     (name,), ((count, _options),) = names, validated
     furthest = max(one.share for one in judged)
-    behind = ", ".join(one.text for one in judged if one.share < furthest)
+    behind = enumerated(one.text for one in judged if one.share < furthest)
     level = [one.run for one in judged if one.share == furthest]
     if len(level) < FEWEST:
         found = _("They aren't equally far, so none is called best. {metric}: {runs}.")
-        listed = ", ".join(one.text for one in judged)
+        listed = enumerated(one.text for one in judged)
         return found.format(metric=formats.metric_title(name), runs=listed), None
     level.sort(key=attrgetter("result"), reverse=name not in LESS_IS_BETTER)
     high, low = (one.result or 0.0 for one in level[:FEWEST])
@@ -186,7 +186,7 @@ def _conclusion(
     return found.format(
         on=on.format(count=formats.count(count)),
         run=isolated(level[0].title),
-        runs=", ".join(f"“{isolated(run.title)}”" for run in tied),
+        runs=enumerated(f"“{isolated(run.title)}”" for run in tied),
         metric=formats.metric_words(name),
         value=write(high),
         other=write(low),
@@ -306,7 +306,7 @@ def sweep(options: RunOptions, values: Mapping[str, str]) -> dict[str, RunOption
             path: known[path].title if refused else TRIED_MOST.get(known[path].name, known[path].title)
             for path, _text in chosen
         }
-        words = ", ".join(
+        words = enumerated(
             f"{names[path]} {value_text(known[path], value_of(one, path) if one else text)}"
             for path, text in chosen
         )

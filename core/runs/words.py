@@ -317,7 +317,7 @@ def _of_training(ran: WhatRan) -> Iterator[_Line]:
     yield _Line(_("Optimizer"), ran.optimizer, "training.optimizer")
     state = formats.memory(ran.optimizer_state_bytes)
     if len(ran.optimizer_state) > 1:
-        parts = ", ".join(
+        parts = formats.enumerated(
             f"{dtypes(name)} {formats.memory(count)}" for name, count in ran.optimizer_state.items()
         )
         state = f"{state} ({parts})"
@@ -486,9 +486,17 @@ def time_spent_text(shares: Mapping[str, float] | None) -> str:
     """Returns where the time of the last steps went; empty if none was timed in parts."""
     if shares is None:
         return ""
-    titles = {"data": _("waiting for data"), "rest": _("the rest")}
+    titles = {
+        "data": _("waiting for data"),
+        "forward": _("forward"),
+        "backward": _("backward"),
+        "optimizer": _("optimizer"),
+        "rest": _("the rest"),
+    }
     rounded = zip(shares, formats.whole_shares([*shares.values()]), strict=True)
-    parts = ", ".join(f"{titles.get(part, part)} {share:.0%}" for part, share in rounded)
+    parts = formats.enumerated(
+        f"{titles.get(part, part)} {formats.whole_percent(share)}" for part, share in rounded
+    )
     return _("A step's time goes into: {parts}").format(parts=parts)
 
 

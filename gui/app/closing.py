@@ -10,6 +10,7 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QWidget
 
+from core.base.formats import enumerated
 from core.base.language import _, isolated, ngettext
 from core.runs import queue
 from core.runs.events import Action
@@ -128,7 +129,7 @@ def question_about(
 
 
 def _names(runs: Sequence[Underway]) -> str:
-    names = ", ".join(f"“{isolated(run.title)}”" for run in runs[:MOST_ASKED])
+    names = enumerated(f"“{isolated(run.title)}”" for run in runs[:MOST_ASKED])
     if len(runs) <= MOST_ASKED:
         return names
     return _("{runs} and {count} more").format(runs=names, count=len(runs) - MOST_ASKED)

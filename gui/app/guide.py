@@ -190,7 +190,8 @@ def _mirrored(text: str) -> str:
     lines = text.split("\n")
     for place, line in enumerate(lines):
         if line.startswith("| "):
-            lines[place] = f"| {' | '.join(reversed(line.strip('| ').split(' | ')))} |"
+            cells = line.rstrip()[1:-1].split(" | ")
+            lines[place] = f"| {' | '.join(cell.strip() for cell in reversed(cells))} |"
     return "\n".join(lines)
 
 

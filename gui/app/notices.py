@@ -150,5 +150,5 @@ class Notices(QWidget):
 
 def listed(names: Sequence[str]) -> str:
     """The first few names, and the number of others."""
-    shown = ", ".join(names[:MOST_NAMES])
+    shown = formats.enumerated(names[:MOST_NAMES])
     return f"{shown} + {len(names) - MOST_NAMES}" if len(names) > MOST_NAMES else shown

@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QMainWindow, QSystemTrayIcon
 
+from core.base.formats import enumerated
 from core.base.language import _, isolated
 from core.runs.events import Action, Level
 from core.runs.folder import RunFolder
@@ -118,7 +119,7 @@ def outcome(end: EndedRun, most: int | None = None) -> str:
     figures = summary(RunFacts(status=end.status, state=end.state))
     messages = end.status.messages.values()
     errors = (message.title for message in messages if message.level is Level.ERROR)
-    return ", ".join(f"{title} {value}" for title, value in figures[:most]) or " ".join(errors)
+    return enumerated(f"{title} {value}" for title, value in figures[:most]) or " ".join(errors)
 
 
 def percent(live: LiveRun) -> int | None:

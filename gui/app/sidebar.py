@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from core.base.formats import degrees, memory, of_limit, whole_percent
+from core.base.formats import degrees, enumerated, memory, of_limit, whole_percent
 from core.base.language import _, ngettext
 from core.monitor.nvidia import gpu_of
 from core.monitor.sampler import MachinePicture, MachineView, Sampler
@@ -200,7 +200,7 @@ def _device_tip(device: DeviceSampled) -> str:
         parts.append(of_limit(device.clock, device.clock_limit, "MHz"))
     if device.throttled and Throttle.POWER_CAP in device.throttled:
         parts.append(_("at its power limit"))
-    return ", ".join(parts)
+    return enumerated(parts)
 
 
 MOST_NOTES = 2
@@ -400,4 +400,4 @@ class Sidebar(QFrame):
         if testing:
             tip = ngettext("{count} model is being tested", "{count} models are being tested", testing)
             tips.append(tip.format(count=testing))
-        button.setToolTip(tip_with_keys(f"Ctrl+{Place.RUNS.value}", ", ".join(tips)))
+        button.setToolTip(tip_with_keys(f"Ctrl+{Place.RUNS.value}", enumerated(tips)))

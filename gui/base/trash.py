@@ -94,7 +94,7 @@ class RunTrash(QObject):
                 "{runs} is queued or running. Stop it before deleting.",
                 "These are queued or running: {runs}. Stop them before deleting.",
                 len(plan.busy),
-            ).format(runs=", ".join(_shortened([f"“{isolated(title)}”" for title in plan.busy])))
+            ).format(runs=formats.enumerated(_shortened([f"“{isolated(title)}”" for title in plan.busy])))
             self.failed.emit(NotOverError(title, text, wanted))
             return
         self.waiting, paths = plan.going, [item.run.path for item in plan.going]
@@ -164,7 +164,7 @@ def note_on(items: Sequence[TrashItem]) -> tuple[str, str]:
     sentences = [text.format(size=formats.memory(sum(item.size for item in items)))]
     for item in items:
         if item.needed_by:
-            runs = ", ".join(_shortened([f"“{isolated(name)}”" for name in item.needed_by]))
+            runs = formats.enumerated(_shortened([f"“{isolated(name)}”" for name in item.needed_by]))
             text = _("Other runs started from the model of “{title}”: {runs}.")
             sentences.append(text.format(title=isolated(item.title), runs=runs))
     return title, " ".join(sentences)

@@ -149,10 +149,12 @@ def clock_text(seconds: float) -> str:
     """Text of a tick: `0`, `30 s`, `1:30`, `5 min`, `1 h 30`."""
     minutes, rest = divmod(round(seconds), 60)
     if rest:
-        return f"{minutes}:{rest:02d}" if minutes else f"{rest} s"
+        return f"{minutes}:{rest:02d}" if minutes else _("{seconds} s").format(seconds=rest)
     if minutes < 60:
-        return f"{minutes} min" if minutes else "0"
-    return f"{minutes // 60} h {minutes % 60:02d}" if minutes % 60 else f"{minutes // 60} h"
+        return _("{minutes} min").format(minutes=minutes) if minutes else "0"
+    hours, minutes = divmod(minutes, 60)
+    template = _("{hours} h {minutes:02d}") if minutes else _("{hours} h")
+    return template.format(hours=hours, minutes=minutes)
 
 
 TEXT_OFFSET = 6

@@ -9,7 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QScrollArea, QVBoxLayout, QWidget
 
 from core.base import formats
-from core.base.formats import NumberFormat
+from core.base.formats import NumberFormat, enumerated
 from core.base.language import _
 from core.runs.events import Throttle
 from core.runs.words import phase_title
@@ -99,7 +99,7 @@ class DeviceChart(ClockChart):
     def readings(self, x: float | None) -> list[Reading]:
         picture = self.shown
         reasons = self._throttle_reasons(x)
-        held_back = [Reading(", ".join(reasons), "warn", _("held back by"))] if reasons else []
+        held_back = [Reading(enumerated(reasons), "warn", _("held back by"))] if reasons else []
         power = partial(formats.of_limit, limit=picture.power_limit, unit="W")
         clock = partial(formats.of_limit, limit=picture.clock_limit, unit="MHz")
         return [

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import Fix
-from core.base.formats import capitalized, counted
+from core.base.formats import capitalized, counted, enumerated
 from core.base.language import _, ngettext
 from core.jobs.inspect import DataFinding, DataReport, FindingLevel, FoundFile
 from core.options.catalogue import options_by_path
@@ -148,9 +148,9 @@ class FindingsPane(QWidget):
         return marked_line(PROBLEM_MARK if is_problem else WARNING_MARK, lines, self)
 
     def _label(self, finding: DataFinding, linked: Set[int]) -> QLabel:
-        numbers = ", ".join(f"{row:,}" for row in finding.rows)
+        numbers = enumerated(f"{row:,}" for row in finding.rows)
         link = '<a href="{row}" style="text-decoration:none">{row:,}</a>'
-        links = ", ".join(link.format(row=row) if row in linked else f"{row:,}" for row in finding.rows)
+        links = enumerated(link.format(row=row) if row in linked else f"{row:,}" for row in finding.rows)
         text = html.escape(finding.message)
         if finding.rows:
             where = html.escape(finding.where).replace(numbers, links, 1)
@@ -272,7 +272,7 @@ def summary(findings: Sequence[DataFinding]) -> str:
         ngettext("{count:,} problem", "{count:,} problems", problems).format(count=problems),
         ngettext("{count:,} warning", "{count:,} warnings", warnings).format(count=warnings),
     ]
-    return ", ".join(part for part, count in zip(parts, (problems, warnings), strict=True) if count)
+    return enumerated(part for part, count in zip(parts, (problems, warnings), strict=True) if count)
 
 
 class DataLine(QWidget):
@@ -358,7 +358,7 @@ def names_hint(names: Mapping[str, str], report: DataReport | None) -> str:
         return ""
     text = _("“{label}” is not one of the labels ({labels}). Write it as: label = name.")
     return text.format(
-        label=isolated(unknown), labels=", ".join(map(isolated, list(known)[:MOST_LABELS_NAMED]))
+        label=isolated(unknown), labels=enumerated(map(isolated, list(known)[:MOST_LABELS_NAMED]))
     )
 
 
@@ -447,7 +447,7 @@ class SplitChoice(QWidget):
             Segment(FILE, _("Separate file"), _("Validation data in the same format.")),
         ]
         if self._has_split:
-            names = _("One of the data's own splits: {splits}").format(splits=", ".join(self._splits))
+            names = _("One of the data's own splits: {splits}").format(splits=enumerated(self._splits))
             segments.append(Segment(SPLIT, _("Split"), names if self._splits else ""))
         self.choice.set_segments(segments, keeps_value=False)
         self.choice.setAccessibleName(_("Validation data"))

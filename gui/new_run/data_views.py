@@ -31,6 +31,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.base.formats import enumerated
 from core.base.language import _, ngettext
 from core.jobs.inspect import DataColumn, DataColumnKind, DataReport, Lengths, Seen, SeenPart
 from core.options.choices import Task
@@ -586,7 +587,7 @@ class LabelsPane(QWidget):
                 box.editingFinished.connect(partial(self._on_edited, label))
                 name.setBuddy(box)
                 self._grid.addWidget(box, line, 1)
-        spoken = ", ".join(f"{label}: {count:,}" for label, count in ordered)
+        spoken = enumerated(f"{label}: {count:,}" for label, count in ordered)
         self.setAccessibleName(_("Examples per label: {counts}").format(counts=spoken))
 
     def _on_edited(self, label: str) -> None:

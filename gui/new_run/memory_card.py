@@ -103,10 +103,10 @@ def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
         "{temporary} of temporary buffers and {overhead} of overhead: libraries, and memory that is kept in reserve."
     ).format(temporary=memory(parts.temporary), overhead=memory(parts.overhead))
     return [
-        Part(_("weights"), parts.weights, "run", meanings_in("weights")),
-        Part(_("gradients"), parts.gradients, "gradients", meanings_in("gradients")),
-        Part(_("optimizer"), parts.optimizer, "optimizer", meanings_in("optimizer")),
-        Part(_("activations"), parts.activations, "activations", meanings_in("activations")),
+        Part(_("weights"), parts.weights, "run", meanings_in(_("weights"))),
+        Part(_("gradients"), parts.gradients, "gradients", meanings_in(_("gradients"))),
+        Part(_("optimizer"), parts.optimizer, "optimizer", meanings_in(_("optimizer"))),
+        Part(_("activations"), parts.activations, "activations", meanings_in(_("activations"))),
         Part(_("overhead"), parts.overhead + parts.temporary, "others", overhead),
     ]
 
@@ -231,7 +231,9 @@ class TimeBox(CalmDoubleSpinBox):
 
     def _minutes(self, text: str) -> float | None:
         """Read a time, None if it isn't one or out of range."""
-        found = re.fullmatch(r"\s*(?:([\d.,]+)\s*h\w*)?\s*(?:([\d.,]+)\s*(?:m\w*)?)?\s*", text.lower())
+        hour, minute = _("{hours} h").format(hours="").strip(), _("{minutes} min").format(minutes="").strip()
+        number, plain = r"([\d.,]+)\s*", text.lower().translate(dict.fromkeys(map(ord, "\u2068\u2069")))
+        found = re.fullmatch(rf"\s*(?:{number}(?:{hour}|h\w*))?\s*(?:{number}(?:{minute}|m\w*)?)?\s*", plain)
         parts = found.groups() if found else ("?", "?")
         try:
             hours, minutes = (float((part or "0").replace(",", ".")) for part in parts)

@@ -10,7 +10,7 @@ from PySide6.QtGui import QIcon, QPalette
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from core.base.errors import Problem
-from core.base.formats import MISSING, compact_count, counted, plain_number, whole_percent
+from core.base.formats import MISSING, compact_count, counted, enumerated, plain_number, whole_percent
 from core.base.language import _, ngettext, pgettext
 from core.jobs.inspect import QUICK_TRY, DataReport, FindingLevel
 from core.memory.model import ModelReport
@@ -131,7 +131,7 @@ def memory_text(options: RunOptions) -> str:
         parts.append("FSDP2")
     if memory.offload_optimizer:
         parts.append(_("optimizer in main memory"))
-    return ", ".join(parts)
+    return enumerated(parts)
 
 
 def loading_text(options: RunOptions, device: DeviceReport | None, longest: int | None = None) -> str:
@@ -155,7 +155,7 @@ def loading_text(options: RunOptions, device: DeviceReport | None, longest: int 
         parts.append(ngettext("{count} worker", "{count} workers", int(workers)).format(count=workers))
     if _resolved(options, device, "data.pin_memory") == Toggle.ON:
         parts.append(_("pinned memory"))
-    return ", ".join(parts) or _("by the training process, without workers")
+    return enumerated(parts) or _("by the training process, without workers")
 
 
 def changes_by_row(options: RunOptions, changed: Mapping[str, StartingValue]) -> dict[str, str]:
@@ -480,7 +480,7 @@ class OutcomeColumn(QWidget):
         elif reading.has_broken:
             lines.append(Check(Level.WARNING, _("The data could not be checked (Hone's log says why)")))
         elif reading.report is not None and "data" not in wrong and not reading.problem_count:
-            lines.append(Check(None, ", ".join(counts_of(reading.report))))
+            lines.append(Check(None, enumerated(counts_of(reading.report))))
         if machine is not None and options is not None and "device" not in wrong:
             lines.append(Check(None, _("{device} is ready").format(device=computed(machine, options)[0])))
         return lines

@@ -177,7 +177,7 @@ def rows_for(length: Length, more: int) -> list[tuple[str, str]]:
         total.append(ngettext("{count} step", "{count} steps", steps).format(count=formats.count(steps)))
     rates = {Schedule.CONSTANT: _("unchanged"), Schedule.INVERSE_SQRT: _("continues to fall")}
     rate = rates.get(schedule, _("follows its schedule over all steps, so it first rises again"))
-    rows = [(_("In total"), ", ".join(total)), (_("Learning rate"), rate)]
+    rows = [(_("In total"), formats.enumerated(total)), (_("Learning rate"), rate)]
     if steps is not None and pace is not None:
         time = _("about {duration}, at {pace} per step as in its last steps, without evaluations")
         seconds = max(0, steps - status.step) * pace

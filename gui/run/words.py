@@ -260,7 +260,7 @@ def _device_text(facts: RunFacts) -> str:
         parts = [device_title(f"{ran.device}@{computers}"), dtypes(ran.autocast_dtype or ran.parameter_dtype)]
         if ran.engine.startswith("MLX"):
             parts.insert(1, "MLX")
-        return ", ".join(parts)
+        return formats.enumerated(parts)
     return device_title(f"{plan.device}@{computers}") if plan is not None and plan.device else ""
 
 

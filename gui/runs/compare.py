@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base import formats
-from core.base.formats import LESS_IS_BETTER, METRIC_NAMES
+from core.base.formats import LESS_IS_BETTER, METRIC_NAMES, enumerated
 from core.base.language import _, ngettext
 from core.benchmark.plan import Measured, shared_benchmark
 from core.options.catalogue import value_text
@@ -613,7 +613,7 @@ def _partners(runs: tuple[RunFolder, ...]) -> list[tuple[Path, str]]:
 
 def difference_text(comparison: RunComparison) -> str:
     """The options in which the runs differ, on one line."""
-    options = ", ".join(difference.option.title for difference in comparison.options)
+    options = enumerated(difference.option.title for difference in comparison.options)
     if not options and any(run.problem for run in comparison.runs):
         return _("Some run files can't be read, so their differences aren't known.")
     return _("They differ in: {options}").format(options=options) if options else _("No option differs.")

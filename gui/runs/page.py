@@ -298,7 +298,7 @@ class RunsPage(QWidget):
             parts = [text.format(shown=formats.count(shown), count=formats.count(total))]
         if size is not None:
             parts.append(formats.memory(size))
-        self.count.setText(", ".join(parts) if total else "")
+        self.count.setText(formats.enumerated(parts) if total else "")
         self.panel.setVisible(total > 0)
         text = self._why_empty
         if not text and not total:

@@ -136,7 +136,7 @@ class ChanceBars(NamedBars):
             )
             for one in chances[:MOST_BARS]
         ]
-        spoken = ", ".join(f"{bar.name}: {bar.words}" for bar in bars)
+        spoken = formats.enumerated(f"{bar.name}: {bar.words}" for bar in bars)
         self.setAccessibleName(_("Probabilities: {spoken}").format(spoken=spoken))
         self.show_bars(bars, is_ranking=True)
 
@@ -214,7 +214,7 @@ class PartsBar(QWidget):
             label.setText(f'<span style="color:{colour}">{mark}</span>&nbsp;{words}')
             label.setToolTip(part.help)
             spoken.append(words)
-        self.setAccessibleDescription(", ".join(spoken))
+        self.setAccessibleDescription(formats.enumerated(spoken))
         self.strip.update()
 
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from core.base.errors import DataError, Fix, Problem
+from core.base.formats import enumerated
 from core.base.language import _, isolated
 from core.engine.data.alike import are_alike, pairs_alike
 from core.engine.data.checks import CONTRADICTIONS, DUPLICATES, IN_BOTH, offered
@@ -386,7 +387,7 @@ def _finding(kind: FindingKind, images: Images, flagged: Sequence[tuple[int, str
     for index, reason in flagged[:NAMED]:
         name = _named(images, index)
         names.append(f"{name} ({reason})" if reason else name)
-    listed = ", ".join(names)
+    listed = enumerated(names)
     if len(flagged) > NAMED:
         listed = _("{names} and {more:,} more").format(names=listed, more=len(flagged) - NAMED)
     message = f"{kind.message(len(flagged), 'image').rstrip('.')}: {listed}."

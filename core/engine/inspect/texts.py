@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from core.base.errors import DataError
+from core.base.formats import enumerated
 from core.base.language import _, ngettext
 from core.engine.data import NO_LABEL, TOKENS, checks, decoded_whole
 from core.engine.data.checks import RowHashes, check_labels, few_rows, longer, offered
@@ -360,7 +361,7 @@ def _word_labels(sample: Sample) -> str:
 
     pairs = zip(sample.inputs, sample.answer, strict=True)
     labels = [f"{word} {label}" for word, label in pairs if label != OUTSIDE]
-    shown = ", ".join(labels[:LABELS_SHOWN])
+    shown = enumerated(labels[:LABELS_SHOWN])
     return (f"{shown}, …" if len(labels) > LABELS_SHOWN else shown) or OUTSIDE
 
 

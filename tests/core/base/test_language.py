@@ -47,6 +47,20 @@ def test_the_language_is_that_of_the_command_the_variable_the_settings_and_the_s
     assert spoken(tmp_path, "--language", "en", HONE_LANGUAGE="ar") == "en"
 
 
+def test_a_process_speaks_as_the_one_that_started_it_also_once_the_settings_have_changed(tmp_path):
+    code = "import os, subprocess, sys; from core.base.language import LANGUAGE; print(LANGUAGE)"
+    (tmp_path / "settings.json").write_text(json.dumps({"language": "ko"}))
+    parent = (
+        f"{code}; import pathlib; pathlib.Path({str(tmp_path / 'settings.json')!r}).write_text('{{}}'); "
+        f"subprocess.run([sys.executable, '-c', {code!r}], check=True)"
+    )
+    environment = {"PYTHONPATH": str(ROOT), "HONE_HOME": str(tmp_path), "LANG": "C", "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", parent], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["ko", "ko"]
+
+
 @pytest.mark.parametrize("content", ["{", "[]", '{"language": "xx"}', '{"language": 3}'])
 def test_settings_that_name_no_language_leave_the_systems(tmp_path, content):
     (tmp_path / "settings.json").write_text(content)

@@ -270,7 +270,7 @@ def test_where_a_steps_time_goes():
     parts = {"data_seconds": 0.1, "forward_seconds": 0.5, "backward_seconds": 1.2, "optimizer_seconds": 0.1}
     status = status_of(step(1, seconds=2.0, **parts), step(2, seconds=9.0, data_seconds=1.0))
     assert words.time_spent_text(status.time_spent) == (
-        "A step's time goes into: waiting for data 5%, forward 25%, backward 60%, optimizer 5%, the rest 5%"
+        "A step's time goes into: waiting for data 5 %, forward 25 %, backward 60 %, optimizer 5 %, the rest 5 %"
     )
     thirds = {"data_seconds": 1.0, "forward_seconds": 1.0, "backward_seconds": 1.0, "optimizer_seconds": 0.0}
     text = words.time_spent_text(status_of(step(1, seconds=3.0, **thirds)).time_spent)

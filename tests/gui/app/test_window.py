@@ -134,18 +134,23 @@ def test_help_opens_the_chapter_about_the_page_without_a_network(window, place, 
     assert browser.toPlainText()
 
 
-def test_where_one_reads_from_the_right_a_tables_first_column_is_there(window, monkeypatch):
-    def first_row():
-        browser = window.commands.open_guide("glossary.md").browser
+@pytest.mark.parametrize("chapter", sorted((GUIDE / "ar").glob("*.md")), ids=lambda path: path.stem)
+def test_where_one_reads_from_the_right_a_tables_first_column_is_there(window, monkeypatch, chapter):
+    def rows():
+        browser = window.commands.open_guide(str(chapter)).browser
         browser.reload()
-        (table,) = (frame for frame in browser.document().rootFrame().childFrames())
         return [
-            table.cellAt(0, column).firstCursorPosition().block().text() for column in range(table.columns())
+            [
+                table.cellAt(row, column).firstCursorPosition().block().text()
+                for column in range(table.columns())
+            ]
+            for table in browser.document().rootFrame().childFrames()
+            for row in range(table.rows())
         ]
 
-    assert first_row() == ["word", "meaning"]
+    found = rows()
     monkeypatch.setattr(guide, "IS_RIGHT_TO_LEFT", True)
-    assert first_row() == ["meaning", "word"]
+    assert rows() == [row[::-1] for row in found]
 
 
 def test_the_guide_goes_to_headings_and_by_keyboard_to_the_chapters_it_names(qtbot, window):
