@@ -1,7 +1,10 @@
-"""The guide in other languages: the chapters of today, with the names of that language's window."""
+"""The guide and the example of other languages: the chapters of today, with the names of that language's window."""
 
+import csv
 import hashlib
 import re
+import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from translations import files, read
 
 ROOT = Path(__file__).resolve().parent.parent
 GUIDE = ROOT / "docs" / "guide"
+EXAMPLES = ROOT / "resources" / "examples"
 CHAPTERS = sorted(path.name for path in GUIDE.glob("*.md"))
 LANGUAGES = [path.parts[-3] for path in files()]
 CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
@@ -101,3 +105,17 @@ def test_what_the_guide_names_is_written_so_in_the_window(language):
                 (page.name, name) for name in names if name not in known and name[-1] not in ".:。：؟"
             ]
     assert unknown == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_example_of_a_language_is_the_english_one_with_texts_of_its_own(language):
+    english, own = (folder / "messages.hone" for folder in (EXAMPLES, EXAMPLES / language))
+    trees = [tomllib.loads(path.read_text("utf-8")) for path in (english, own)]
+    for tree in trees:
+        del tree["output"]["name"], tree["model"]["vocabulary"]
+    assert trees[0] == trees[1]
+    with own.with_name("messages.csv").open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["text", "label"]
+    assert len({text for text, _label in rows}) == 300
+    assert [*Counter(label for _text, label in rows).values()] == [100, 100, 100]
