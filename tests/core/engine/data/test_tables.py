@@ -145,7 +145,7 @@ PLAIN_QUOTES = {
 @pytest.mark.parametrize("lines", PLAIN_QUOTES.values(), ids=PLAIN_QUOTES)
 def test_nothing_is_said_about_quotes_that_are_plain_text_among_tabs(tmp_path, lines):
     table = read_table(write(tmp_path, "a.txt", csv(*lines, header="id\tdocument\tlabel")))
-    assert table.reading["quoting"] == "none"
+    assert table.reading["quoting"] == "no quoting"
     assert not any("quote" in message.lower() for message in table.messages), table.messages
 
 
