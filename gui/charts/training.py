@@ -94,6 +94,7 @@ class StepChart(Chart):
 
     def position_readings(self, x: float) -> list[Reading]:
         epoch, clock = self.history.step_epoch.between(x), self.history.step_clock.between(x)
+        # Translators: the noun before a number, one update of the weights
         readings = [Reading(formats.count(round(x)), name=_("step"))]
         if epoch is not None:
             readings.append(Reading(f"{epoch:.2f}", name=_("epoch")))

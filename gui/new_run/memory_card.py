@@ -69,6 +69,7 @@ def headline(state: MemoryState, forecast: Forecast) -> tuple[str, str, Role]:
             return _("Reading lengths…"), text, Role.VERDICT
     if is_least:
         return _("May fit"), text, Role.VERDICT
+    # Translators: the run fits into the memory
     return _("Fits"), text, Role.VERDICT_GOOD
 
 
@@ -529,6 +530,7 @@ class FitCard(Card):
                 text.format(spent=duration(state.measuring_seconds).replace(" ", "\u00a0"))
             )
             return
+        # Translators: the button that runs a few steps to measure memory and time
         button.setText(_("Measure") if measured is None else _("Measure again"))
         tip = _("Uses your data (of texts the longest), in a separate process. Nothing is saved.")
         text = _("Measures memory and time in a few real steps")

@@ -475,6 +475,7 @@ class RunPage(QuietScroll):
         set_role(self, Role.PAGE)
         self.view: RunView | None = None
         self._dismissed: dict[Path, set[tuple[str, str]]] = {}
+        # Translators: a noun, one training of a model
         self.setAccessibleName(_("Run"))
         self._show_nothing()
 

@@ -74,6 +74,7 @@ SAMPLE, MISTAKES, OF_CELL = "sample", "mistakes", "cell"
 def moment_text(predicted: Predicted, *, is_test: bool) -> str:
     """Name an evaluation: `Before training`, `Step 1,150 (epoch 2.0)` or `Test`."""
     if is_test:
+        # Translators: a noun, data that was neither trained nor validated on
         return _("Test")
     if predicted.step == 0:
         return _("Before training")
