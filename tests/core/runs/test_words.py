@@ -274,7 +274,7 @@ def test_where_a_steps_time_goes():
     )
     thirds = {"data_seconds": 1.0, "forward_seconds": 1.0, "backward_seconds": 1.0, "optimizer_seconds": 0.0}
     text = words.time_spent_text(status_of(step(1, seconds=3.0, **thirds)).time_spent)
-    assert sum(map(int, re.findall(r"(\d+)%", text))) == 100
+    assert sum(map(int, re.findall(r"(\d+) %", text))) == 100
 
 
 def test_the_share_of_evaluations_is_told_where_it_is_large_and_of_no_test():
